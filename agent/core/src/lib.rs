@@ -1,0 +1,39 @@
+//! The decisions of usher, without IO, clocks, threads or locks.
+//!
+//! Everything that happens on the node arrives as an [`Event`], everything
+//! that usher does leaves as an [`Action`], and [`Engine::step`] is all there
+//! is between them:
+//!
+//! ```text
+//! kernel, kubelet, API server ─► Event ─► Engine::step(now, event) ─► Action ─► edges
+//! ```
+//!
+//! The same sequence of events gives the same actions, so every rule can be
+//! tested as a table or a property on a machine without a single pod.
+
+pub mod action;
+pub mod annotation;
+pub mod cgroup;
+pub mod decision;
+mod engine;
+pub mod event;
+mod fetch;
+mod finish;
+pub mod id;
+pub mod image;
+mod lifecycle;
+pub mod mode;
+pub mod mountinfo;
+pub mod pod;
+pub mod podlist;
+pub mod policy;
+pub mod process;
+mod quit;
+pub mod recipe;
+pub mod time;
+mod tracked;
+
+pub use action::Action;
+pub use decision::Decision;
+pub use engine::Engine;
+pub use event::Event;

@@ -1,0 +1,11 @@
+//! The Linux edges of usher, one module per kernel facility.
+//!
+//! Nothing is decided here: the modules turn what the kernel shows into values
+//! of `usher_core`, and do single things to single processes.
+
+pub mod cgroup;
+pub mod container;
+pub mod netns;
+pub mod pidfd;
+pub mod proc;
+mod readiness;

@@ -1,0 +1,106 @@
+//! What happens: everything that [`crate::Engine::step`] is told.
+
+use crate::{
+    id::{ContainerId, PodUid},
+    mode::Modes,
+    pod::Pod,
+    process::ExitStatus,
+    time::Timestamp,
+};
+
+/// Something happened.
+///
+/// The kernel's events of one container arrive in the order of the variants:
+/// appeared, started, (named,) exited, (ended with a status,) gone. Any but
+/// the first may be missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The Node's annotations say this now.
+    Modes(Modes),
+    /// The kubelet's list of pods, as an answer to a request made at `asked`.
+    Pods {
+        /// When it was asked for: the list says nothing of later pods.
+        asked: Timestamp,
+        /// All pods of the node.
+        pods: Vec<Pod>,
+    },
+    /// The kubelet's list could not be had.
+    PodsUnavailable,
+    /// The cgroup tree has been walked once: every pod and container that
+    /// existed before has been told.
+    Walked,
+    /// The cgroup of a pod exists.
+    PodAppeared(PodUid),
+    /// The cgroup of a pod is gone.
+    PodGone(PodUid),
+    /// The cgroup of a container exists.
+    ContainerAppeared(ContainerKey),
+    /// The init process of a container has been found.
+    ContainerStarted {
+        /// The container.
+        key: ContainerKey,
+        /// Its name, where its mounts tell it; a sandbox has none.
+        name: Option<String>,
+    },
+    /// The name of a container that was started without one.
+    ContainerNamed {
+        /// The container.
+        key: ContainerKey,
+        /// Its name.
+        name: String,
+    },
+    /// The init process of a container has ended.
+    ContainerExited(ContainerKey),
+    /// How the init process of a container ended.
+    ContainerStatus {
+        /// The container.
+        key: ContainerKey,
+        /// How it ended.
+        status: ExitStatus,
+    },
+    /// The cgroup of a container is gone.
+    ContainerGone(ContainerKey),
+    /// An attempt of [`crate::Action::Attempt`] is over.
+    Attempted {
+        /// The sidecar that was to quit.
+        key: ContainerKey,
+        /// What came of it.
+        outcome: Outcome,
+    },
+    /// The moment that [`crate::Engine::next_wake`] gave has come.
+    Timer,
+}
+
+/// One run of a container in a pod.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContainerKey {
+    /// The pod.
+    pub pod: PodUid,
+    /// The run: a restarted container has another id.
+    pub id: ContainerId,
+}
+
+/// What came of an attempt to make a sidecar quit.
+///
+/// None of these says that the sidecar ended; only the end of its process
+/// does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It answered with a status of 2xx.
+    Accepted,
+    /// The connection was closed after the request had been written, before a
+    /// whole answer: what Istio 1.31 does now and then while it ends
+    NoReply,
+    /// It answered with another status.
+    Rejected(u16),
+    /// Nobody listens: not yet, or not any more.
+    Refused,
+    /// No whole answer within the attempt's time.
+    TimedOut,
+    /// The signal was delivered.
+    Signalled,
+    /// The process had already ended, or is not the one it was.
+    Gone,
+    /// The attempt could not be made.
+    Failed(String),
+}

@@ -1,0 +1,107 @@
+//! A pod as the kubelet describes it, reduced to what decisions need.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    id::{ContainerId, PodUid},
+    policy::{RestartPolicy, RestartRule},
+};
+
+/// One pod of this node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pod {
+    /// Identity.
+    pub uid: PodUid,
+    /// Namespace, for people.
+    pub namespace: String,
+    /// Name, for people.
+    pub name: String,
+    /// The annotations that [`crate::annotation::is_read`] keeps.
+    pub annotations: BTreeMap<String, String>,
+    /// It is being deleted: the kubelet ends it.
+    pub deleting: bool,
+    /// It uses the node's own network namespace.
+    pub host_network: bool,
+    /// Policy of containers that have none of their own.
+    pub restart_policy: RestartPolicy,
+    /// Regular containers, in the order of the spec. Init containers, native
+    /// sidecars among them, and ephemeral containers are left out: nothing is
+    /// decided by them.
+    pub containers: Vec<Container>,
+}
+
+/// One regular container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Container {
+    /// Name, unique in the pod.
+    pub name: String,
+    /// Image as the spec writes it.
+    pub image: String,
+    /// Arguments as the spec writes them.
+    pub args: Vec<String>,
+    /// Own restart policy, if it has one
+    /// ([KEP-5307](https://github.com/kubernetes/enhancements/issues/5307)).
+    pub restart_policy: Option<RestartPolicy>,
+    /// Own restart rules, tried in order before the policy.
+    pub restart_rules: Vec<RestartRule>,
+    /// What the API server last told the kubelet of it. As old as the
+    /// kubelet's watch, so it counts only where the kernel cannot tell.
+    pub status: Option<Status>,
+}
+
+/// What a pod's status says of a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// The newest run, if there was one.
+    pub id: Option<ContainerId>,
+    /// Where the newest run stands.
+    pub state: RunState,
+    /// The run before it, when it is known how that ended.
+    pub last: Option<Ended>,
+}
+
+/// State of a container's newest run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunState {
+    /// It has not started, or waits to be started again.
+    Waiting,
+    /// It runs, or ran when this status was made.
+    Running,
+    /// It ended with this code.
+    Terminated(i32),
+}
+
+/// An ended run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// The run.
+    pub id: ContainerId,
+    /// Its exit code, 128 + n for signal n.
+    pub code: i32,
+}
+
+impl Pod {
+    /// The regular container of this name.
+    pub fn container(&self, name: &str) -> Option<&Container> {
+        self.containers
+            .iter()
+            .find(|container| container.name == name)
+    }
+
+    /// `namespace/name`, as logs and Events write it.
+    pub fn display_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+impl Container {
+    /// Exit code of the run `id`, where the status tells it.
+    pub fn reported_code(&self, id: &ContainerId) -> Option<i32> {
+        let status = self.status.as_ref()?;
+        match (&status.state, &status.last) {
+            (RunState::Terminated(code), _) if status.id.as_ref() == Some(id) => Some(*code),
+            (_, Some(last)) if last.id == *id => Some(last.code),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,105 @@
+use super::*;
+
+const UID: &str = "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11";
+
+fn one(json: &str) -> Pod {
+    let list = parse(format!(r#"{{"kind":"PodList","items":[{json}]}}"#).as_bytes()).unwrap();
+    assert!(list.bad.is_empty(), "{:?}", list.bad);
+    list.pods.into_iter().next().unwrap()
+}
+
+#[test]
+fn a_whole_pod() {
+    let app = "ab".repeat(32);
+    let earlier = "cd".repeat(32);
+    let pod = one(&format!(
+        r#"{{
+          "metadata": {{"namespace":"shop","name":"report-x","uid":"{UID}",
+            "annotations":{{"usher.dev/quit":"false","other.dev/big":"x","status.sidecar.istio.io/port":"0"}},
+            "deletionTimestamp":"2026-11-21T00:00:00Z"}},
+          "spec": {{"restartPolicy":"Never","hostNetwork":true,
+            "initContainers":[{{"name":"istio-init","image":"x"}}],
+            "containers":[
+              {{"name":"app","image":"shop/report:1","args":["a","b"],"restartPolicy":"OnFailure",
+                "restartPolicyRules":[{{"action":"Restart","exitCodes":{{"operator":"In","values":[42]}}}}]}},
+              {{"name":"istio-proxy","image":"istio/proxyv2:1.24.6"}}]}},
+          "status": {{"containerStatuses":[
+            {{"name":"app","containerID":"containerd://{app}","restartCount":1,
+              "state":{{"terminated":{{"exitCode":3,"reason":"Error"}}}},
+              "lastState":{{"terminated":{{"exitCode":7,"containerID":"containerd://{earlier}"}}}}}},
+            {{"name":"istio-proxy","containerID":"","state":{{"waiting":{{"reason":"PodInitializing"}}}}}}]}}}}"#
+    ));
+    assert_eq!(pod.display_name(), "shop/report-x");
+    assert!(pod.deleting && pod.host_network);
+    assert_eq!(pod.restart_policy, RestartPolicy::Never);
+    assert_eq!(
+        pod.annotations.keys().collect::<Vec<_>>(),
+        ["status.sidecar.istio.io/port", "usher.dev/quit"]
+    );
+    let names: Vec<_> = pod.containers.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(names, ["app", "istio-proxy"]);
+    let container = pod.container("app").unwrap();
+    assert_eq!(container.restart_policy, Some(RestartPolicy::OnFailure));
+    assert_eq!(container.restart_rules.len(), 1);
+    let code_of = |id: &str| container.reported_code(&ContainerId::parse(id).unwrap());
+    assert_eq!(code_of(&app), Some(3));
+    assert_eq!(code_of(&earlier), Some(7));
+    assert_eq!(code_of(&"ee".repeat(32)), None);
+    let proxy = pod
+        .container("istio-proxy")
+        .unwrap()
+        .status
+        .clone()
+        .unwrap();
+    assert_eq!((proxy.id, proxy.state), (None, RunState::Waiting));
+}
+
+#[test]
+fn what_is_absent_has_the_default_of_the_api() {
+    let pod = one(&format!(
+        r#"{{"metadata":{{"name":"x","uid":"{UID}"}},"spec":{{"containers":[{{"name":"a"}}]}}}}"#
+    ));
+    assert_eq!(pod.restart_policy, RestartPolicy::Always);
+    assert!(!pod.deleting && !pod.host_network);
+    assert_eq!(pod.containers[0].status, None);
+}
+
+#[test]
+fn an_unknown_kind_of_rule_may_apply() {
+    let pod = one(&format!(
+        r#"{{"metadata":{{"name":"x","uid":"{UID}"}},"spec":{{"restartPolicy":"Never","containers":[
+            {{"name":"a","restartPolicyRules":[{{"action":"Restart","moonPhase":{{}}}}]}}]}}}}"#
+    ));
+    let rules = &pod.containers[0].restart_rules;
+    let verdict = crate::policy::judge(RestartPolicy::Never, rules, Some(0));
+    assert_eq!(verdict, crate::policy::Verdict::ComesBack);
+}
+
+#[test]
+fn one_bad_pod_does_not_hide_the_others() {
+    let body = format!(
+        r#"{{"items":[{{"metadata":{{"name":"no-spec","uid":"{UID}"}}}},
+            {{"metadata":{{"namespace":"a","name":"b","uid":"../.."}},"spec":{{"containers":[]}}}},
+            {{"metadata":{{"name":"x","uid":"{UID}"}},"spec":{{"containers":[]}}}}]}}"#
+    );
+    let list = parse(body.as_bytes()).unwrap();
+    assert_eq!(list.pods.len(), 1);
+    let texts: Vec<_> = list.bad.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        texts,
+        [
+            "pod number 0 of the kubelet's list cannot be read",
+            "pod a/b of the kubelet's list has a bad UID"
+        ]
+    );
+}
+
+#[test]
+fn empty_and_broken_answers() {
+    for empty in [r#"{"items":null}"#, r#"{"items":[]}"#, "{}"] {
+        assert!(parse(empty.as_bytes()).unwrap().pods.is_empty());
+    }
+    for broken in ["", "{", r#"{"items":[{"#, "Unauthorized", r#"{"items":3}"#] {
+        assert!(parse(broken.as_bytes()).is_err(), "{broken}");
+    }
+}

@@ -1,0 +1,81 @@
+//! Flags and environment: settings of the process. What usher may do comes from
+//! the Node's annotations, not from here.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{Parser, ValueEnum};
+use hyper::Uri;
+
+/// Where Kubernetes mounts a pod's ServiceAccount.
+const SERVICE_ACCOUNT_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
+const SERVICE_ACCOUNT_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
+/// Shows the sidecars of finished pods out.
+#[derive(Debug, Parser)]
+#[command(name = "usher-agent", version)]
+pub(crate) struct Args {
+    /// Name of the Node that this runs on
+    #[arg(long, env = "NODE_NAME")]
+    pub(crate) node_name: String,
+
+    /// Directory that holds the kubepods cgroups [default: found below
+    /// /sys/fs/cgroup]
+    #[arg(long, env = "USHER_CGROUP_ROOT")]
+    pub(crate) cgroup_root: Option<PathBuf>,
+
+    /// Where procfs shows the processes of the host
+    #[arg(long, env = "USHER_PROC", default_value = "/proc")]
+    pub(crate) proc: PathBuf,
+
+    /// Where the last known annotations of the Node are kept
+    #[arg(long, env = "USHER_RUN_DIR", default_value = "/run/usher")]
+    pub(crate) run_dir: PathBuf,
+
+    /// The kubelet; http:// is taken for loopback addresses only
+    #[arg(long, env = "USHER_KUBELET", default_value = "https://127.0.0.1:10250")]
+    pub(crate) kubelet: Uri,
+
+    /// Certificates that may have signed the kubelet's (PEM)
+    #[arg(long, env = "USHER_KUBELET_CA", default_value = SERVICE_ACCOUNT_CA)]
+    pub(crate) kubelet_ca: PathBuf,
+
+    /// The kubelet's own certificate (PEM), where no CA signed it: usually
+    /// /var/lib/kubelet/pki/kubelet.crt
+    #[arg(long, env = "USHER_KUBELET_CERT")]
+    pub(crate) kubelet_cert: Option<PathBuf>,
+
+    /// Token for the kubelet; read anew for every request
+    #[arg(long, env = "USHER_KUBELET_TOKEN", default_value = SERVICE_ACCOUNT_TOKEN)]
+    pub(crate) kubelet_token: PathBuf,
+
+    /// Where the Node's annotations come from; off: only the last known ones
+    /// in the run directory count
+    #[arg(long, env = "USHER_API_SERVER", default_value = "in-cluster")]
+    pub(crate) api_server: ApiServer,
+
+    /// Where /healthz, /readyz and /metrics are served
+    #[arg(long, env = "USHER_HTTP", default_value = "127.0.0.1:9643")]
+    pub(crate) http: SocketAddr,
+
+    /// Form of the log
+    #[arg(long, env = "USHER_LOG_FORMAT", default_value = "text")]
+    pub(crate) log_format: LogFormat,
+
+    /// What is logged: a level, or directives such as info,usher_agent=debug
+    #[arg(long, env = "USHER_LOG", default_value = "info")]
+    pub(crate) log: String,
+}
+
+/// Whether the API server is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ApiServer {
+    InCluster,
+    Off,
+}
+
+/// Form of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}

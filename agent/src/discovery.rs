@@ -1,0 +1,148 @@
+//! Pods, containers and processes of the node, as events.
+//!
+//! The cgroup tree tells which containers come and go; each is followed by a
+//! task of its own until it ends. What is kept here is the init process of
+//! every living container, by which it can be acted upon.
+
+use std::{collections::HashMap, path::Path, sync::Arc};
+
+use tokio::sync::mpsc;
+use usher_core::{Event, event::ContainerKey};
+use usher_sys::{
+    cgroup::{Change, Error, Tree},
+    container::{Container, Init, Sight},
+    proc::ProcRoot,
+};
+
+use crate::{metrics::Metrics, telemetry::chain};
+
+/// Sights that may wait to be taken; beyond it the tasks wait.
+const WAITING: usize = 1024;
+
+/// The living containers.
+#[derive(Debug)]
+pub(crate) struct Discovery {
+    tree: Tree,
+    proc: ProcRoot,
+    living: HashMap<ContainerKey, Arc<Init>>,
+    seen: mpsc::Sender<(ContainerKey, Sight)>,
+    sights: mpsc::Receiver<(ContainerKey, Sight)>,
+    metrics: Arc<Metrics>,
+}
+
+impl Discovery {
+    /// Walks the tree below `root` and watches it from then on.
+    pub(crate) fn open(
+        root: &Path,
+        proc: ProcRoot,
+        metrics: Arc<Metrics>,
+    ) -> Result<(Self, Vec<Event>), Error> {
+        let (tree, changes, errors) = Tree::open(root)?;
+        let (seen, sights) = mpsc::channel(WAITING);
+        let mut discovery = Self {
+            tree,
+            proc,
+            living: HashMap::new(),
+            seen,
+            sights,
+            metrics,
+        };
+        let mut events = discovery.changed(changes, &errors);
+        events.push(Event::Walked);
+        Ok((discovery, events))
+    }
+
+    /// Waits for something to happen.
+    ///
+    /// # Errors
+    /// When the tree cannot be watched any more.
+    pub(crate) async fn next(&mut self) -> Result<Vec<Event>, Error> {
+        tokio::select! {
+            biased;
+            changed = self.tree.changed() => {
+                let (changes, errors) = changed?;
+                Ok(self.changed(changes, &errors))
+            }
+            sight = self.sights.recv() => {
+                // Never None: a sender is kept here.
+                Ok(sight.map(|(key, sight)| self.saw(key, sight)).into_iter().collect())
+            }
+        }
+    }
+
+    /// What has come and gone until now, without waiting.
+    ///
+    /// # Errors
+    /// When the tree cannot be watched any more.
+    pub(crate) fn now(&mut self) -> Result<Vec<Event>, Error> {
+        let (changes, errors) = self.tree.drain()?;
+        Ok(self.changed(changes, &errors))
+    }
+
+    /// The init process of a living container.
+    pub(crate) fn init(&self, key: &ContainerKey) -> Option<Arc<Init>> {
+        self.living.get(key).cloned()
+    }
+
+    fn changed(&mut self, changes: Vec<Change>, errors: &[Error]) -> Vec<Event> {
+        for error in errors {
+            self.metrics.discovery_error(error.kind());
+            tracing::warn!(error = %chain(error), "could not look at a part of the cgroup tree");
+        }
+        changes
+            .into_iter()
+            .map(|change| match change {
+                Change::PodAppeared(uid) => Event::PodAppeared(uid),
+                Change::PodGone(uid) => Event::PodGone(uid),
+                Change::ContainerGone(key) => {
+                    self.living.remove(&key);
+                    Event::ContainerGone(key)
+                }
+                Change::ContainerAppeared(key, cgroup) => {
+                    self.follow(Container {
+                        key: key.clone(),
+                        cgroup,
+                        proc: self.proc.clone(),
+                    });
+                    Event::ContainerAppeared(key)
+                }
+            })
+            .collect()
+    }
+
+    fn follow(&self, container: Container) {
+        let seen = self.seen.clone();
+        let metrics = Arc::clone(&self.metrics);
+        tokio::spawn(async move {
+            let key = container.key.clone();
+            let tell = |sight| async {
+                // Nobody listens only when the agent is ending.
+                drop(seen.send((key.clone(), sight)).await);
+            };
+            if let Err(error) = container.follow(tell).await {
+                metrics.discovery_error(error.kind());
+                tracing::warn!(
+                    uid = %key.pod,
+                    container_id = %key.id,
+                    error = %chain(&error),
+                    "could not follow a container; its end will be seen by its cgroup's"
+                );
+            }
+        });
+    }
+
+    fn saw(&mut self, key: ContainerKey, sight: Sight) -> Event {
+        match sight {
+            Sight::Started(init, name) => {
+                self.living.insert(key.clone(), init);
+                Event::ContainerStarted { key, name }
+            }
+            Sight::Named(name) => Event::ContainerNamed { key, name },
+            Sight::Exited => {
+                self.living.remove(&key);
+                Event::ContainerExited(key)
+            }
+            Sight::Status(status) => Event::ContainerStatus { key, status },
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! `usher-agent`: watches the pods of its node and shows the sidecars of
+//! finished pods out. See ARCHITECTURE.md for the way of an event through it.
+
+mod api_server;
+mod app;
+mod args;
+mod attempt;
+mod discovery;
+mod http;
+mod kubelet;
+mod metrics;
+mod node;
+mod report;
+mod run_dir;
+mod telemetry;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let args = args::Args::parse();
+    if let Err(error) = telemetry::init(args.log_format, &args.log) {
+        return fail(&error);
+    }
+    match app::run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(error = %telemetry::chain(error.as_ref()), "usher-agent stopped");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "there is no log to write to yet")]
+fn fail(error: &anyhow::Error) -> ExitCode {
+    eprintln!("usher-agent: {error:#}");
+    // EX_USAGE of sysexits.h.
+    ExitCode::from(64)
+}

@@ -1,0 +1,194 @@
+//! Every metric of the agent, in one place.
+
+use std::sync::atomic::AtomicI64;
+
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::{Registry, Unit},
+};
+use usher_core::mode::Mode;
+
+/// A counter for each of a few kinds.
+type Counters<Labels> = Family<Labels, Counter>;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct DecisionLabels {
+    decision: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct OutcomeLabels {
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct ResultLabels {
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct KindLabels {
+    kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct ModeLabels {
+    capability: &'static str,
+    mode: &'static str,
+}
+
+/// The metrics. Counting is cheap and may be done on any thread.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    decisions: Counters<DecisionLabels>,
+    attempts: Counters<OutcomeLabels>,
+    kubelet_requests: Counters<ResultLabels>,
+    discovery_errors: Counters<KindLabels>,
+    modes: Family<ModeLabels, Gauge<i64, AtomicI64>>,
+    pub(crate) quit_request: Histogram,
+    pub(crate) sidecar_ended: Histogram,
+    pub(crate) kubelet_request: Histogram,
+    pub(crate) kubelet_bad_pods: Counter,
+    pub(crate) node_watch_errors: Counter,
+    pub(crate) pods: Gauge,
+    pub(crate) finished_pods: Gauge,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        // 0.25 ms to 65 s, each bucket four times the one before.
+        let histogram = || Histogram::new(exponential_buckets(0.00025, 4.0, 10));
+        let mut metrics = Self {
+            registry: Registry::with_prefix("usher"),
+            decisions: Family::default(),
+            attempts: Family::default(),
+            kubelet_requests: Family::default(),
+            discovery_errors: Family::default(),
+            modes: Family::default(),
+            quit_request: histogram(),
+            sidecar_ended: histogram(),
+            kubelet_request: histogram(),
+            kubelet_bad_pods: Counter::default(),
+            node_watch_errors: Counter::default(),
+            pods: Gauge::default(),
+            finished_pods: Gauge::default(),
+        };
+        metrics.register();
+        metrics
+    }
+
+    fn register(&mut self) {
+        let registry = &mut self.registry;
+        registry.register(
+            "decisions",
+            "Decisions by kind, as in the log",
+            self.decisions.clone(),
+        );
+        registry.register(
+            "quit_attempts",
+            "Attempts to make a sidecar quit, by what came of them",
+            self.attempts.clone(),
+        );
+        registry.register_with_unit(
+            "quit_request",
+            "Time from the end of a pod's last app container until a sidecar took the request to quit",
+            Unit::Seconds,
+            self.quit_request.clone(),
+        );
+        registry.register_with_unit(
+            "quit_sidecar_ended",
+            "Time from the end of a pod's last app container until a sidecar that was asked to quit had ended",
+            Unit::Seconds,
+            self.sidecar_ended.clone(),
+        );
+        registry.register(
+            "kubelet_requests",
+            "Requests for the kubelet's pods, by result",
+            self.kubelet_requests.clone(),
+        );
+        registry.register_with_unit(
+            "kubelet_request",
+            "Time that requests for the kubelet's pods took",
+            Unit::Seconds,
+            self.kubelet_request.clone(),
+        );
+        registry.register(
+            "kubelet_bad_pods",
+            "Pods in the kubelet's lists that could not be read",
+            self.kubelet_bad_pods.clone(),
+        );
+        registry.register(
+            "node_watch_errors",
+            "Errors of the watch on the own Node",
+            self.node_watch_errors.clone(),
+        );
+        registry.register(
+            "discovery_errors",
+            "Pods, containers or processes that could not be looked at, by what failed",
+            self.discovery_errors.clone(),
+        );
+        registry.register("pods", "Pods that have a cgroup", self.pods.clone());
+        registry.register(
+            "finished_pods",
+            "Pods whose app containers ended for good and that are still there",
+            self.finished_pods.clone(),
+        );
+        registry.register(
+            "mode",
+            "1 for the mode that a capability is in",
+            self.modes.clone(),
+        );
+    }
+
+    pub(crate) fn decision(&self, decision: &'static str) {
+        self.decisions
+            .get_or_create(&DecisionLabels { decision })
+            .inc();
+    }
+
+    pub(crate) fn attempt(&self, outcome: &'static str) {
+        self.attempts
+            .get_or_create(&OutcomeLabels { outcome })
+            .inc();
+    }
+
+    pub(crate) fn kubelet_request(&self, result: &'static str) {
+        self.kubelet_requests
+            .get_or_create(&ResultLabels { result })
+            .inc();
+    }
+
+    pub(crate) fn discovery_error(&self, kind: &'static str) {
+        self.discovery_errors
+            .get_or_create(&KindLabels { kind })
+            .inc();
+    }
+
+    pub(crate) fn mode(&self, capability: &'static str, current: Mode) {
+        for mode in [Mode::Off, Mode::Observe, Mode::Enforce] {
+            let labels = ModeLabels {
+                capability,
+                mode: mode.as_str(),
+            };
+            let value = i64::from(mode == current);
+            self.modes.get_or_create(&labels).set(value);
+        }
+    }
+
+    /// All metrics in the OpenMetrics text format.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        if encode(&mut text, &self.registry).is_err() {
+            text.clear();
+        }
+        text
+    }
+}

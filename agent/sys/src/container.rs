@@ -1,0 +1,316 @@
+//! The life of one container, from the moment that its cgroup exists: its init
+//! process, its name, its end.
+//!
+//! Between the cgroup's creation and the first instruction of the image lie 20
+//! to 40 ms in which the runtime prepares the process; in this time it has no
+//! event to offer, so it is looked at every few milliseconds. After that
+//! nothing is looked at until the process ends.
+
+use std::{fs, future::Future, io, path::PathBuf, sync::Arc, time::Duration};
+
+use tokio::time::{sleep, timeout};
+use usher_core::{
+    event::ContainerKey,
+    id::{NetnsId, Pid},
+    mountinfo,
+    process::{self, ExitStatus},
+};
+
+use crate::{
+    netns::{self, Netns},
+    pidfd::{self, Pidfd},
+    proc::{self, ProcRoot},
+};
+
+/// Waits between two looks while a container is being started; the last one
+/// repeats.
+const LOOKS_MS: [u64; 8] = [1, 1, 2, 2, 3, 5, 10, 25];
+/// How long a container may take to show an init process.
+const START: Duration = Duration::from_secs(30);
+/// How long the oldest process must have been the same one to be the init
+/// process where none is pid 1 of a namespace of its own: the runtime's own
+/// stages are gone after 1 to 3 ms.
+const SETTLED: Duration = Duration::from_millis(10);
+/// How long a name is looked for in the mounts.
+const NAMING: Duration = Duration::from_secs(2);
+/// How long a parent may take to reap its child before the exit status is
+/// given up.
+const REAP: Duration = Duration::from_secs(5);
+
+/// The init process of a container.
+#[derive(Debug)]
+pub struct Init {
+    /// The process.
+    pub pidfd: Pidfd,
+    /// The network namespace that it was in when its container had been set up.
+    pub netns: NetnsId,
+}
+
+/// What is seen of a container, in this order.
+#[derive(Debug)]
+pub enum Sight {
+    /// Its init process, and its name where that is known.
+    Started(Arc<Init>, Option<String>),
+    /// Its name, when it came late.
+    Named(String),
+    /// Its init process ended.
+    Exited,
+    /// How it ended.
+    Status(ExitStatus),
+}
+
+/// A container cannot be followed; its end is still seen by its cgroup's.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Its cgroup does not tell its processes.
+    #[error("reading {path:?}")]
+    Procs {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// `/proc` does not tell what they are.
+    #[error("looking at the processes of container {id}")]
+    Proc {
+        /// The container.
+        id: usher_core::id::ContainerId,
+        /// Why.
+        source: proc::Error,
+    },
+    /// Its init process could not be opened.
+    #[error("opening the init process of container {id}")]
+    Pidfd {
+        /// The container.
+        id: usher_core::id::ContainerId,
+        /// Why.
+        source: pidfd::Error,
+    },
+    /// Its network namespace could not be opened.
+    #[error("looking at the network namespace of container {id}")]
+    Netns {
+        /// The container.
+        id: usher_core::id::ContainerId,
+        /// Why.
+        source: netns::Error,
+    },
+    /// No process came.
+    #[error("container {0} showed no process within {START:?}")]
+    NoProcess(usher_core::id::ContainerId),
+}
+
+impl Error {
+    /// What failed, for metrics.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Procs { .. } => "cgroup-procs",
+            Self::Proc { .. } => "proc",
+            Self::Pidfd { .. } => "pidfd",
+            Self::Netns { .. } => "netns",
+            Self::NoProcess(_) => "no-process",
+        }
+    }
+}
+
+/// One container to follow.
+#[derive(Debug, Clone)]
+pub struct Container {
+    /// Which one.
+    pub key: ContainerKey,
+    /// Its cgroup.
+    pub cgroup: PathBuf,
+    /// Where processes are looked at.
+    pub proc: ProcRoot,
+}
+
+impl Container {
+    /// Follows the container to its end, and tells what is seen of it. Drop the
+    /// future when its cgroup is gone.
+    ///
+    /// # Errors
+    /// [`Error`], after which nothing more is told.
+    pub async fn follow<Tell, Told>(self, tell: Tell) -> Result<(), Error>
+    where
+        Tell: Fn(Sight) -> Told,
+        Told: Future<Output = ()>,
+    {
+        let Some(pidfd) = self.init_process().await? else {
+            return Ok(());
+        };
+        let named = {
+            let ended = pidfd.exited();
+            tokio::select! {
+                biased;
+                name = self.name(pidfd.pid()) => Some(name?),
+                () = ended => None,
+            }
+        };
+        let netns = Netns::of_process(&self.proc, pidfd.pid());
+        if named.is_none() || !pidfd.is_alive() {
+            // Without a name it lived too short for anybody but the kubelet.
+            if let Some(name) = named.flatten() {
+                tell(Sight::Named(name)).await;
+            }
+            tell(Sight::Exited).await;
+            return self.end(&pidfd, tell).await;
+        }
+        let netns = netns.map_err(|source| Error::Netns {
+            id: self.key.id.clone(),
+            source,
+        })?;
+        let netns = netns.id();
+        let init = Arc::new(Init { pidfd, netns });
+        let name = named.flatten();
+        let nameless = name.is_none();
+        tell(Sight::Started(Arc::clone(&init), name)).await;
+        if nameless {
+            let late = self.name_late(init.pidfd.pid());
+            tokio::select! {
+                biased;
+                () = init.pidfd.exited() => {}
+                name = late => if let Some(name) = name? {
+                    tell(Sight::Named(name)).await;
+                },
+            }
+        }
+        init.pidfd.exited().await;
+        tell(Sight::Exited).await;
+        self.end(&init.pidfd, tell).await
+    }
+
+    async fn end<Tell, Told>(&self, pidfd: &Pidfd, tell: Tell) -> Result<(), Error>
+    where
+        Tell: Fn(Sight) -> Told,
+        Told: Future<Output = ()>,
+    {
+        if let Ok(Some(status)) = timeout(REAP, pidfd.reaped()).await {
+            tell(Sight::Status(status)).await;
+        }
+        Ok(())
+    }
+
+    /// Finds the init process; None when the cgroup is gone before it shows
+    /// one.
+    async fn init_process(&self) -> Result<Option<Pidfd>, Error> {
+        let mut looks = Looks::default();
+        let mut oldest: Option<(Pid, Duration)> = None;
+        while looks.passed < START {
+            let Some(pids) = self.processes()? else {
+                return Ok(None);
+            };
+            let mut candidates = Vec::with_capacity(pids.len());
+            for pid in pids {
+                let candidate = self.proc.candidate(pid);
+                candidates.extend(candidate.map_err(|source| self.unreadable(source))?);
+            }
+            let choice = process::init_process(&candidates);
+            let since = match (choice, oldest) {
+                (Some(choice), Some((pid, since))) if pid == choice.pid => since,
+                _ => looks.passed,
+            };
+            oldest = choice.map(|choice| (choice.pid, since));
+            if let Some(choice) = choice
+                && (choice.certain || looks.passed.saturating_sub(since) >= SETTLED)
+                && let Some(pidfd) = self.open(choice.pid)?
+            {
+                return Ok(Some(pidfd));
+            }
+            looks.wait().await;
+        }
+        Err(Error::NoProcess(self.key.id.clone()))
+    }
+
+    /// Opens a process of the container; None when it is not one any more.
+    fn open(&self, pid: Pid) -> Result<Option<Pidfd>, Error> {
+        let pidfd = match Pidfd::open(pid) {
+            Ok(pidfd) => pidfd,
+            Err(gone) if gone.is_gone() => return Ok(None),
+            Err(source) => {
+                return Err(Error::Pidfd {
+                    id: self.key.id.clone(),
+                    source,
+                });
+            }
+        };
+        // The number may have been given to another process before it was
+        // opened; now that it is open the answer stays true.
+        let ours = self.proc.is_in(pid, &self.key);
+        let ours = ours.map_err(|source| self.unreadable(source))?;
+        Ok(ours.then_some(pidfd))
+    }
+
+    /// The container's name; None once its mounts are complete and do not tell
+    /// it.
+    async fn name(&self, pid: Pid) -> Result<Option<String>, Error> {
+        let mut looks = Looks::default();
+        while looks.passed < NAMING {
+            let mounts = self.proc.mountinfo(pid);
+            let Some(mounts) = mounts.map_err(|source| self.unreadable(source))? else {
+                break;
+            };
+            if let Some(name) = mountinfo::container_name(&mounts, &self.key.pod) {
+                return Ok(Some(name.to_owned()));
+            }
+            let id = self.key.id.as_str();
+            if self.proc.has_own_mounts(pid) && !mountinfo::has_mount_point_with(&mounts, id) {
+                break;
+            }
+            looks.wait().await;
+        }
+        Ok(None)
+    }
+
+    /// Looks for a name a little longer, for runtimes whose mounts look
+    /// complete before they are.
+    async fn name_late(&self, pid: Pid) -> Result<Option<String>, Error> {
+        let mut looks = Looks::default();
+        while looks.passed < NAMING {
+            looks.wait().await;
+            if let Some(name) = self.name(pid).await? {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The processes of the container; None when its cgroup is gone.
+    fn processes(&self) -> Result<Option<Vec<Pid>>, Error> {
+        let path = self.cgroup.join("cgroup.procs");
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(
+                text.lines()
+                    .filter_map(|line| line.parse().ok())
+                    .map(Pid)
+                    .collect(),
+            )),
+            Err(gone) if matches!(gone.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) => {
+                Ok(None)
+            }
+            Err(source) => Err(Error::Procs { path, source }),
+        }
+    }
+
+    fn unreadable(&self, source: proc::Error) -> Error {
+        Error::Proc {
+            id: self.key.id.clone(),
+            source,
+        }
+    }
+}
+
+/// The pace at which something is looked at that offers no event.
+#[derive(Debug, Default)]
+struct Looks {
+    count: usize,
+    passed: Duration,
+}
+
+impl Looks {
+    async fn wait(&mut self) {
+        let last = LOOKS_MS.len() - 1;
+        let wait = Duration::from_millis(LOOKS_MS[self.count.min(last)]);
+        self.count += 1;
+        self.passed += wait;
+        sleep(wait).await;
+    }
+}

@@ -1,0 +1,125 @@
+//! `/proc` of the host, as far as it tells which process is which.
+//!
+//! A process may end between any two reads; that is an ordinary answer here
+//! and not an error. Numbers are read by the procfs crate, texts whose meaning
+//! is ours (cgroup, mountinfo) by `usher_core`.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use procfs::{ProcError, process::Process};
+use usher_core::{cgroup, event::ContainerKey, id::Pid, process::Candidate};
+
+/// A mount of procfs that shows the host's processes.
+#[derive(Debug, Clone)]
+pub struct ProcRoot(PathBuf);
+
+/// Something in `/proc` could not be read although the process exists.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file could not be read.
+    #[error("reading {path:?}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file does not have the form that the kernel gives it.
+    #[error("{path:?} has an unknown form")]
+    Form {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: Box<ProcError>,
+    },
+}
+
+impl ProcRoot {
+    /// Takes the directory that procfs is mounted on.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    /// The path of a process's file.
+    pub fn path(&self, pid: Pid, file: &str) -> PathBuf {
+        self.0.join(pid.to_string()).join(file)
+    }
+
+    /// What the choice of an init process needs to know of `pid`; None when it
+    /// has ended.
+    ///
+    /// # Errors
+    /// [`Error`] when the process exists and does not show itself.
+    pub fn candidate(&self, pid: Pid) -> Result<Option<Candidate>, Error> {
+        let path = self.0.join(pid.to_string());
+        let read = || {
+            let process = Process::new_with_root(path.clone())?;
+            let status = process.status()?;
+            let stat = process.stat()?;
+            Ok(Candidate {
+                pid,
+                nspid: status.nspid.unwrap_or_default(),
+                start_ticks: stat.starttime,
+            })
+        };
+        match read() {
+            Ok(candidate) => Ok(Some(candidate)),
+            Err(ProcError::NotFound(_)) => Ok(None),
+            Err(ProcError::Io(source, _)) if ended(&source) => Ok(None),
+            Err(source) => Err(Error::Form {
+                path,
+                source: Box::new(source),
+            }),
+        }
+    }
+
+    /// The mounts that a process sees; None when it has ended.
+    ///
+    /// # Errors
+    /// [`Error::Read`].
+    pub fn mountinfo(&self, pid: Pid) -> Result<Option<String>, Error> {
+        self.read(&self.path(pid, "mountinfo"))
+    }
+
+    /// Whether a process is in the cgroup of this container; false when it has
+    /// ended.
+    ///
+    /// # Errors
+    /// [`Error::Read`].
+    pub fn is_in(&self, pid: Pid, key: &ContainerKey) -> Result<bool, Error> {
+        let text = self.read(&self.path(pid, "cgroup"))?;
+        let found = text.as_deref().and_then(cgroup::of_process);
+        Ok(found.is_some_and(|(pod, id)| pod == key.pod && id == key.id))
+    }
+
+    /// Whether a process has a mount namespace of its own and not the host's;
+    /// false when it has ended.
+    pub fn has_own_mounts(&self, pid: Pid) -> bool {
+        let of = |pid| fs::read_link(self.path(pid, "ns/mnt")).ok();
+        of(pid).is_some_and(|own| Some(own) != of(Pid(1)))
+    }
+
+    fn read(&self, path: &Path) -> Result<Option<String>, Error> {
+        match fs::read(path) {
+            // Mount points may have any bytes in them.
+            Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+            Err(source) if ended(&source) => Ok(None),
+            Err(source) => Err(Error::Read {
+                path: path.to_owned(),
+                source,
+            }),
+        }
+    }
+}
+
+/// What reading a file of a process that has ended gives: `ENOENT` before the
+/// file is open, `ESRCH` after; `EINVAL` for the mounts of a zombie.
+fn ended(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENOENT | libc::ESRCH | libc::EINVAL)
+    )
+}

@@ -1,0 +1,40 @@
+//! Registration of a file descriptor with tokio's event loop.
+
+use std::{
+    io,
+    os::fd::{AsRawFd, OwnedFd},
+};
+
+use tokio::io::{Interest, unix::AsyncFd};
+
+/// Registers `fd` for readability.
+///
+/// # Errors
+/// What epoll says; out of memory or watches for the most part.
+#[expect(
+    unsafe_code,
+    reason = "tokio's safe constructors are deprecated: they trust every AsRawFd to keep its descriptor"
+)]
+pub(crate) fn register<Fd: KeepsItsDescriptor>(fd: Fd) -> io::Result<AsyncFd<Fd>> {
+    // SAFETY: the descriptor has to stay open and the same for as long as the
+    // AsyncFd lives, which is what `KeepsItsDescriptor` promises.
+    unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }
+        .map_err(|refused| refused.into_parts().1)
+}
+
+/// A type that owns one descriptor.
+///
+/// # Safety
+/// `as_raw_fd` must give the same open descriptor for as long as the value
+/// lives.
+#[expect(unsafe_code, reason = "a promise that the compiler cannot check")]
+pub(crate) unsafe trait KeepsItsDescriptor: AsRawFd {}
+
+// SAFETY: an OwnedFd is one descriptor until it is dropped.
+#[expect(unsafe_code, reason = "see the trait")]
+unsafe impl KeepsItsDescriptor for OwnedFd {}
+
+// SAFETY: `Watches` holds one nix `Inotify`, which is an OwnedFd, and never
+// replaces it.
+#[expect(unsafe_code, reason = "see the trait")]
+unsafe impl KeepsItsDescriptor for crate::cgroup::Watches {}
