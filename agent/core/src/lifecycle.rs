@@ -32,12 +32,6 @@ pub(crate) fn progress(tracked: &Tracked, spec: &Pod) -> Progress {
     if apps.peek().is_none() {
         return Progress::Unfinished;
     }
-    // Whatever is being started may turn out to be an app container. Once the
-    // pod is finished it can only be a sidecar that comes back, and if not, its
-    // name will tell.
-    if tracked.is_starting() && !tracked.quit.said.finished {
-        return Progress::Unfinished;
-    }
     apps.map(|container| app(tracked, spec, container))
         .reduce(both)
         .unwrap_or(Progress::Unfinished)

@@ -125,13 +125,6 @@ impl Tracked {
         self.runs.contains_key(id)
     }
 
-    /// Whether some run is being started and may turn out to be any container.
-    pub(crate) fn is_starting(&self) -> bool {
-        self.runs
-            .values()
-            .any(|run| run.state == RunState::Starting)
-    }
-
     /// Whether some run ended before anybody could tell which container it was.
     pub(crate) fn has_nameless_end(&self) -> bool {
         self.runs

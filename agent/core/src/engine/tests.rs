@@ -1,1 +1,5 @@
+//! The engine as a whole: scenes of one pod's life, told as events.
 
+mod property;
+mod scenes;
+mod stage;

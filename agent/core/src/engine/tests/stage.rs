@@ -1,0 +1,222 @@
+//! A stage for scenes: one pod, an engine, and a clock that is moved by hand.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::{
+    Action, Engine, Event,
+    action::Step,
+    decision::Kind,
+    event::{ContainerKey, Outcome},
+    id::{ContainerId, PodUid},
+    mode::{Mode, Modes},
+    pod::{Container, Pod, RunState, Status},
+    policy::RestartPolicy,
+    process::ExitStatus,
+    time::Timestamp,
+};
+
+pub(super) const PROXY: &str = "istio-proxy";
+
+pub(super) fn uid() -> PodUid {
+    PodUid::parse("0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11").unwrap()
+}
+
+/// The container id that stands for a short text.
+pub(super) fn id(run: &str) -> ContainerId {
+    let hex: String = run.bytes().map(|byte| format!("{byte:02x}")).collect();
+    ContainerId::parse(&format!("{hex:0<64}")).unwrap()
+}
+
+pub(super) fn key(run: &str) -> ContainerKey {
+    ContainerKey {
+        pod: uid(),
+        id: id(run),
+    }
+}
+
+pub(super) fn container(name: &str) -> Container {
+    let image = if name == PROXY {
+        "docker.io/istio/proxyv2:1.26.1"
+    } else {
+        "shop/report:1"
+    };
+    Container {
+        name: name.to_owned(),
+        image: image.to_owned(),
+        args: Vec::new(),
+        restart_policy: None,
+        restart_rules: Vec::new(),
+        status: None,
+    }
+}
+
+pub(super) fn pod(restart_policy: RestartPolicy, apps: &[&str]) -> Pod {
+    let names = apps.iter().copied().chain([PROXY]);
+    Pod {
+        uid: uid(),
+        namespace: "shop".to_owned(),
+        name: "report".to_owned(),
+        annotations: BTreeMap::new(),
+        deleting: false,
+        host_network: false,
+        restart_policy,
+        containers: names.map(container).collect(),
+    }
+}
+
+pub(super) fn status(pod: &mut Pod, name: &str, run: &str, state: RunState) {
+    let found = pod.containers.iter_mut().find(|found| found.name == name);
+    found.unwrap().status = Some(Status {
+        id: Some(id(run)),
+        state,
+        last: None,
+    });
+}
+
+pub(super) struct Stage {
+    pub(super) engine: Engine,
+    pub(super) now: Timestamp,
+    pub(super) spec: Pod,
+    /// Everything that was done, as text.
+    pub(super) done: Vec<String>,
+    /// A request to the kubelet is waiting for [`Stage::answer`].
+    pub(super) asked: bool,
+}
+
+impl Stage {
+    /// A node on which nothing runs yet, in this mode.
+    pub(super) fn new(mode: Mode, spec: Pod) -> Self {
+        let mut stage = Self {
+            engine: Engine::default(),
+            now: Timestamp::new(Duration::from_secs(1000)),
+            spec,
+            done: Vec::new(),
+            asked: false,
+        };
+        stage.mode(mode);
+        stage.send(Event::Walked);
+        stage.answer_with(Vec::new());
+        stage
+    }
+
+    pub(super) fn mode(&mut self, quit: Mode) {
+        self.send(Event::Modes(Modes { quit }));
+    }
+
+    pub(super) fn send(&mut self, event: Event) {
+        let actions = self.engine.step(self.now, event);
+        for action in actions {
+            self.done.push(match action {
+                Action::FetchPods => {
+                    assert!(!self.asked, "asked twice");
+                    self.asked = true;
+                    continue;
+                }
+                Action::Attempt { key, step, .. } => {
+                    let run = key.id.as_str().trim_end_matches("00");
+                    format!("{} {step}", text_of(run))
+                }
+                Action::Report(decision) => {
+                    let what = decision.container.map(|name| format!("{name} "));
+                    let next = match decision.kind {
+                        Kind::StepFailed { next, .. } => format!(
+                            ", next {}",
+                            next.map_or("nothing".to_owned(), |step: Step| step.to_string())
+                        ),
+                        Kind::SidecarEnded { asked: true } => " as asked".to_owned(),
+                        Kind::GaveUp { reason } => format!(": {reason:?}"),
+                        Kind::LeftAlone { reason } => format!(": {reason:?}"),
+                        _ => String::new(),
+                    };
+                    let kind = decision.kind.as_str();
+                    format!("{}{kind}{next}", what.unwrap_or_default())
+                }
+            });
+        }
+        let wake = self.engine.next_wake();
+        assert!(wake.is_none_or(|wake| wake > self.now), "a busy loop");
+    }
+
+    pub(super) fn answer_with(&mut self, pods: Vec<Pod>) {
+        let asked = self.now;
+        self.now = self.now + Duration::from_millis(1);
+        self.asked = false;
+        self.send(Event::Pods { asked, pods });
+    }
+
+    /// The kubelet gives its pods, asked or not.
+    pub(super) fn list(&mut self) {
+        self.answer_with(vec![self.spec.clone()]);
+    }
+
+    pub(super) fn appear(&mut self, run: &str) {
+        self.send(Event::ContainerAppeared(key(run)));
+    }
+
+    /// A container of this name starts; its run has the name's initials.
+    pub(super) fn start(&mut self, name: &str, run: &str) {
+        self.appear(run);
+        let name = Some(name.to_owned());
+        let key = key(run);
+        self.send(Event::ContainerStarted { key, name });
+    }
+
+    pub(super) fn exit(&mut self, run: &str, code: u8) {
+        self.send(Event::ContainerExited(key(run)));
+        let status = ExitStatus::Code(code);
+        let key = key(run);
+        self.send(Event::ContainerStatus { key, status });
+    }
+
+    pub(super) fn outcome(&mut self, run: &str, outcome: Outcome) {
+        let key = key(run);
+        self.send(Event::Attempted { key, outcome });
+    }
+
+    /// The pod appears, its containers start, the kubelet lists it.
+    pub(super) fn run_all(&mut self) {
+        self.send(Event::PodAppeared(uid()));
+        let names: Vec<_> = self
+            .spec
+            .containers
+            .iter()
+            .map(|c| c.name.clone())
+            .collect();
+        for name in names {
+            self.start(&name.clone(), &run_of(&name));
+        }
+        self.list();
+    }
+
+    /// Lets time pass, with all its timers; the kubelet answers when asked.
+    pub(super) fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(wake) = self.engine.next_wake().filter(|wake| *wake <= end) {
+            self.now = wake.max(self.now);
+            self.send(Event::Timer);
+            if self.asked {
+                self.list();
+            }
+        }
+        self.now = end.max(self.now);
+    }
+
+    /// What was done since the last call.
+    pub(super) fn take(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.done)
+    }
+}
+
+/// The first run of a container: `app` has `a`, the proxy has `i`.
+pub(super) fn run_of(name: &str) -> String {
+    name[..1].to_owned()
+}
+
+fn text_of(hex: &str) -> String {
+    let digits: Vec<char> = hex.chars().collect();
+    digits
+        .chunks(2)
+        .filter_map(|pair| u8::from_str_radix(&pair.iter().collect::<String>(), 16).ok())
+        .map(char::from)
+        .collect()
+}
