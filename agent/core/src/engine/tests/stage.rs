@@ -191,12 +191,14 @@ impl Stage {
     /// Lets time pass, with all its timers; the kubelet answers when asked.
     pub(super) fn pass(&mut self, time: Duration) {
         let end = self.now + time;
-        while let Some(wake) = self.engine.next_wake().filter(|wake| *wake <= end) {
-            self.now = wake.max(self.now);
-            self.send(Event::Timer);
+        loop {
             if self.asked {
                 self.list();
             }
+            let wake = self.engine.next_wake().filter(|wake| *wake <= end);
+            let Some(wake) = wake else { break };
+            self.now = wake.max(self.now);
+            self.send(Event::Timer);
         }
         self.now = end.max(self.now);
     }
