@@ -7,7 +7,6 @@ use std::{
     path::Path,
     sync::{Arc, atomic::Ordering},
     thread,
-    time::Instant,
 };
 
 use anyhow::Context;
@@ -187,12 +186,11 @@ async fn fetch(
     readiness: Arc<Readiness>,
 ) {
     while wanted.recv().await.is_some() {
-        let asked = Instant::now();
         let pods = kubelet.pods().await.map(|list| list.pods);
         if pods.is_some() {
             readiness.listed.store(true, Ordering::Release);
         }
-        if inputs.send(Input::Pods(asked, pods)).await.is_err() {
+        if inputs.send(Input::Pods(pods)).await.is_err() {
             return;
         }
     }

@@ -204,7 +204,9 @@ impl Kubelet {
             source,
         };
         let (mut sender, connection) = http1::handshake(io).await.map_err(failed)?;
-        let mut request = Request::get(PATH).body(Empty::<Bytes>::new()).unwrap_or_default();
+        let mut request = Request::get(PATH)
+            .body(Empty::<Bytes>::new())
+            .unwrap_or_default();
         let headers = request.headers_mut();
         if let Ok(host) = self.host.parse() {
             headers.insert(header::HOST, host);

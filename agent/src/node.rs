@@ -34,9 +34,8 @@ const ATTEMPTS: usize = 256;
 pub(crate) enum Input {
     /// The Node's annotations.
     Node(Annotations),
-    /// The kubelet's pods, asked for at this moment; None when they could not
-    /// be had.
-    Pods(Instant, Option<Vec<Pod>>),
+    /// The kubelet's pods; None when they could not be had.
+    Pods(Option<Vec<Pod>>),
     /// Whoever sends this wants to know that the loop runs.
     Pulse(oneshot::Sender<()>),
 }
@@ -135,15 +134,14 @@ impl NodeLoop {
                 self.metrics.mode("quit", modes.quit);
                 self.step(Event::Modes(modes));
             }
-            Input::Pods(asked, pods) => {
+            Input::Pods(pods) => {
                 // A container that the list mentions and the tree does not show
                 // is taken for gone, so what the tree shows by now comes first.
                 for event in self.discovery.now()? {
                     self.step(event);
                 }
-                let asked = Timestamp::new(asked.saturating_duration_since(self.begin));
                 self.step(match pods {
-                    Some(pods) => Event::Pods { asked, pods },
+                    Some(pods) => Event::Pods(pods),
                     None => Event::PodsUnavailable,
                 });
             }

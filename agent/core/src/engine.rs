@@ -53,9 +53,9 @@ impl Engine {
                 self.fetch.want(now);
                 self.review(now, &mut actions);
             }
-            Event::Pods { asked, pods } => {
+            Event::Pods(pods) => {
                 self.fetch.answered(now);
-                self.listed(now, asked, pods);
+                self.listed(pods);
                 self.review(now, &mut actions);
             }
             Event::PodsUnavailable => self.fetch.failed(now),
@@ -70,7 +70,7 @@ impl Engine {
             Event::Timer => {}
             Event::PodGone(uid) => self.pod_gone(&uid),
             Event::PodAppeared(uid) => {
-                let pod = self.pod(&uid, now);
+                let pod = self.pod(&uid);
                 pod.present = true;
                 self.review_pod(now, &uid, &mut actions);
             }
@@ -127,10 +127,10 @@ impl Engine {
         }
     }
 
-    fn pod(&mut self, uid: &PodUid, now: Timestamp) -> &mut Tracked {
+    fn pod(&mut self, uid: &PodUid) -> &mut Tracked {
         self.pods
             .entry(uid.clone())
-            .or_insert_with(|| Tracked::new(uid.clone(), now))
+            .or_insert_with(|| Tracked::new(uid.clone()))
     }
 
     /// Takes an event of the kernel about one container.
@@ -141,7 +141,7 @@ impl Engine {
         change: impl FnOnce(&mut Tracked, &ContainerId),
         actions: &mut Vec<Action>,
     ) {
-        let pod = self.pod(&key.pod, now);
+        let pod = self.pod(&key.pod);
         change(pod, &key.id);
         pod.vain_answers = 0;
         self.review_pod(now, &key.pod, actions);
@@ -153,14 +153,11 @@ impl Engine {
         self.pods.remove(uid);
     }
 
-    fn listed(&mut self, now: Timestamp, asked: Timestamp, pods: Vec<Pod>) {
+    fn listed(&mut self, pods: Vec<Pod>) {
         let mut unlisted: Vec<PodUid> = Vec::new();
         let mut specs: BTreeMap<PodUid, Pod> =
             pods.into_iter().map(|pod| (pod.uid.clone(), pod)).collect();
         for (uid, tracked) in &mut self.pods {
-            if tracked.since > asked {
-                continue; // The list is older than the pod.
-            }
             tracked.spec = specs.remove(uid);
             if std::mem::take(&mut tracked.awaits_kubelet) {
                 tracked.vain_answers += 1;
@@ -174,7 +171,7 @@ impl Engine {
         }
         for (uid, spec) in specs {
             // Listed, and no cgroup yet, or no more: kept for its coming.
-            let pod = self.pod(&uid, now);
+            let pod = self.pod(&uid);
             pod.spec = Some(spec);
         }
     }

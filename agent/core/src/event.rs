@@ -5,7 +5,6 @@ use crate::{
     mode::Modes,
     pod::Pod,
     process::ExitStatus,
-    time::Timestamp,
 };
 
 /// Something happened.
@@ -17,13 +16,8 @@ use crate::{
 pub enum Event {
     /// The Node's annotations say this now.
     Modes(Modes),
-    /// The kubelet's list of pods, as an answer to a request made at `asked`.
-    Pods {
-        /// When it was asked for: the list says nothing of later pods.
-        asked: Timestamp,
-        /// All pods of the node.
-        pods: Vec<Pod>,
-    },
+    /// The kubelet's list of all pods of the node.
+    Pods(Vec<Pod>),
     /// The kubelet's list could not be had.
     PodsUnavailable,
     /// The cgroup tree has been walked once: every pod and container that
@@ -89,7 +83,7 @@ pub enum Outcome {
     /// It answered with a status of 2xx.
     Accepted,
     /// The connection was closed after the request had been written, before a
-    /// whole answer: what Istio 1.31 does now and then while it ends
+    /// whole answer: what Istio 1.31 does now and then while it ends.
     NoReply,
     /// It answered with another status.
     Rejected(u16),

@@ -18,8 +18,6 @@ const NAMELESS_KEPT: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Tracked {
     pub(crate) uid: PodUid,
-    /// When the first event about it came.
-    pub(crate) since: Timestamp,
     /// Its cgroup exists.
     pub(crate) present: bool,
     /// What the kubelet says, while it lists the pod.
@@ -55,10 +53,9 @@ pub(crate) enum RunState {
 }
 
 impl Tracked {
-    pub(crate) fn new(uid: PodUid, now: Timestamp) -> Self {
+    pub(crate) fn new(uid: PodUid) -> Self {
         Self {
             uid,
-            since: now,
             present: false,
             spec: None,
             vain_answers: 0,

@@ -138,10 +138,9 @@ impl Stage {
     }
 
     pub(super) fn answer_with(&mut self, pods: Vec<Pod>) {
-        let asked = self.now;
         self.now = self.now + Duration::from_millis(1);
         self.asked = false;
-        self.send(Event::Pods { asked, pods });
+        self.send(Event::Pods(pods));
     }
 
     /// The kubelet gives its pods, asked or not.
