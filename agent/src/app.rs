@@ -4,7 +4,6 @@
 //! to the API server, and to whoever asks for metrics.
 
 use std::{
-    path::Path,
     sync::{Arc, atomic::Ordering},
     thread,
 };
@@ -17,6 +16,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
 };
+use usher_core::id::Pid;
 use usher_sys::{cgroup, netns::Netns, proc::ProcRoot};
 
 use crate::{
@@ -32,8 +32,8 @@ use crate::{
     telemetry::chain,
 };
 
-/// Where cgroup file systems are mounted.
-const CGROUP_MOUNT: &str = "/sys/fs/cgroup";
+/// The process that is in the host's own namespaces.
+const HOST_INIT: Pid = Pid(1);
 /// Inputs that may wait for the loop that decides.
 const INPUTS: usize = 64;
 
@@ -44,13 +44,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let kubelet = Kubelet::new(args, Arc::clone(&metrics))?;
     let proc = ProcRoot::new(&args.proc);
     let host = Host {
-        netns: Netns::own(&proc)?.id(),
+        netns: Netns::of_process(&proc, HOST_INIT)?.id(),
         proc: proc.clone(),
     };
-    let root = match &args.cgroup_root {
-        Some(root) => root.clone(),
-        None => cgroup::locate(Path::new(CGROUP_MOUNT))?,
-    };
+    let root = cgroup::locate(&args.cgroup_root)?;
     let (inputs, receiver) = mpsc::channel(INPUTS);
     let (fetches, wanted) = mpsc::channel(1);
 

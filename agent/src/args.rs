@@ -1,10 +1,13 @@
 //! Flags and environment: settings of the process. What usher may do comes from
 //! the Node's annotations, not from here.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    net::{Ipv6Addr, SocketAddr},
+    path::PathBuf,
+};
 
 use clap::{Parser, ValueEnum};
-use hyper::Uri;
+use hyper::{Uri, http::uri::InvalidUri};
 
 /// Where Kubernetes mounts a pod's ServiceAccount.
 const SERVICE_ACCOUNT_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
@@ -18,10 +21,10 @@ pub(crate) struct Args {
     #[arg(long, env = "NODE_NAME")]
     pub(crate) node_name: String,
 
-    /// Directory that holds the kubepods cgroups [default: found below
-    /// /sys/fs/cgroup]
-    #[arg(long, env = "USHER_CGROUP_ROOT")]
-    pub(crate) cgroup_root: Option<PathBuf>,
+    /// Where the cgroup file systems are mounted, or the cgroup that holds
+    /// kubepods (where the kubelet has a --cgroup-root)
+    #[arg(long, env = "USHER_CGROUP_ROOT", default_value = "/sys/fs/cgroup")]
+    pub(crate) cgroup_root: PathBuf,
 
     /// Where procfs shows the processes of the host
     #[arg(long, env = "USHER_PROC", default_value = "/proc")]
@@ -32,7 +35,8 @@ pub(crate) struct Args {
     pub(crate) run_dir: PathBuf,
 
     /// The kubelet; http:// is taken for loopback addresses only
-    #[arg(long, env = "USHER_KUBELET", default_value = "https://127.0.0.1:10250")]
+    #[arg(long, env = "USHER_KUBELET", default_value = "https://127.0.0.1:10250",
+          value_parser = kubelet_url)]
     pub(crate) kubelet: Uri,
 
     /// Certificates that may have signed the kubelet's (PEM)
@@ -78,4 +82,40 @@ pub(crate) enum ApiServer {
 pub(crate) enum LogFormat {
     Text,
     Json,
+}
+
+/// Takes a URL whose host may be an IPv6 address without brackets, as it is
+/// where `https://$(HOST_IP):10250` was filled in by Kubernetes.
+fn kubelet_url(text: &str) -> Result<Uri, InvalidUri> {
+    let bracketed = || {
+        let (scheme, authority) = text.split_once("://")?;
+        let (host, port) = authority.rsplit_once(':')?;
+        host.parse::<Ipv6Addr>().ok()?;
+        Some(format!("{scheme}://[{host}]:{port}"))
+    };
+    bracketed().as_deref().unwrap_or(text).parse()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn flags_are_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn kubelet_urls() {
+        let host = |text| kubelet_url(text).map(|url| url.host().map(str::to_owned));
+        assert_eq!(host("https://10.0.0.1:10250").unwrap().unwrap(), "10.0.0.1");
+        assert_eq!(host("https://fd00::1:10250").unwrap().unwrap(), "[fd00::1]");
+        assert_eq!(
+            host("https://[fd00::1]:10250").unwrap().unwrap(),
+            "[fd00::1]"
+        );
+        assert!(host("https://").is_err());
+    }
 }

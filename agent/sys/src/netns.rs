@@ -97,15 +97,6 @@ impl Netns {
         open().map_err(|source| Error::Open { path, source })
     }
 
-    /// The namespace that this process lives in.
-    ///
-    /// # Errors
-    /// [`Error::Open`].
-    pub fn own(proc: &ProcRoot) -> Result<Self, Error> {
-        let pid = i32::try_from(std::process::id()).unwrap_or(0);
-        Self::of_process(proc, Pid(pid))
-    }
-
     /// Its identity.
     pub fn id(&self) -> NetnsId {
         self.id
