@@ -16,30 +16,26 @@ const V2_MARK: &str = "cgroup.controllers";
 /// of a hybrid machine comes last, because older runtimes leave it out.
 const HIERARCHIES: [&str; 5] = ["pids", "memory", "cpu,cpuacct", "systemd", "unified"];
 
-/// The directory that holds `kubepods`, below the mount point of the cgroup
-/// file systems (`/sys/fs/cgroup`).
+/// The directory that holds `kubepods`: `path` itself, or, where it is the
+/// mount point of the hierarchies of cgroup version 1 (`/sys/fs/cgroup`), one
+/// of those.
 ///
 /// # Errors
-/// When the mount point has neither layout.
-pub fn locate(mount_point: &Path) -> io::Result<PathBuf> {
-    if mount_point.join(V2_MARK).exists() {
-        return Ok(mount_point.to_owned());
+/// When it is neither.
+pub fn locate(path: &Path) -> io::Result<PathBuf> {
+    if path.join(V2_MARK).exists() || has_kubepods(path) {
+        return Ok(path.to_owned());
     }
     let present: Vec<PathBuf> = HIERARCHIES
         .iter()
-        .map(|hierarchy| mount_point.join(hierarchy))
+        .map(|hierarchy| path.join(hierarchy))
         .filter(|path| path.is_dir())
         .collect();
     let with_pods = present.iter().find(|path| has_kubepods(path));
     // Before the kubelet's first start there are no pods anywhere.
     with_pods.or(present.first()).cloned().ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::NotFound,
-            format!(
-                "no cgroup hierarchy is mounted at {}",
-                mount_point.display()
-            ),
-        )
+        let text = format!("no cgroup file system is mounted at {}", path.display());
+        io::Error::new(io::ErrorKind::NotFound, text)
     })
 }
 

@@ -1,0 +1,174 @@
+//! The configuration files of the components, and why each setting is as it is.
+
+use std::path::Path;
+
+use anyhow::Result;
+use serde_json::{Map, Value, json};
+
+use super::state::{Facts, State, replace};
+use crate::{
+    image::catalog,
+    node::{POD_RANGE, cgroup::Layout},
+};
+
+/// The node's network; a file that is there is left alone, because the project's own agent edits it.
+const CONFLIST: &str = "cni/net.d/10-bridge.conflist";
+
+pub(super) fn write(
+    state: &State,
+    node: &str,
+    facts: &Facts,
+    runc: &Path,
+    options: &Map<String, Value>,
+) -> Result<()> {
+    let conflist = state.dir().join(CONFLIST);
+    if !conflist.exists() {
+        replace(&conflist, network().to_string().as_bytes())?;
+    }
+    // With no name server in it containerd would give pods the machine's own file.
+    replace(
+        &state.conf("resolv.conf"),
+        b"nameserver 127.0.0.1\noptions timeout:1 attempts:1\n",
+    )?;
+    replace(&state.conf("containerd.toml"), containerd(runc).as_bytes())?;
+    replace(
+        &state.conf("kubelet.json"),
+        kubelet(state, facts.layout, options).to_string().as_bytes(),
+    )?;
+    replace(
+        &state.conf("kube-proxy.json"),
+        kube_proxy(state, node).to_string().as_bytes(),
+    )
+}
+
+fn network() -> Value {
+    json!({
+        "cniVersion": "1.0.0",
+        "name": "pods",
+        "plugins": [{
+            "type": "bridge",
+            "bridge": "cni0",
+            "isGateway": true,
+            "ipMasq": false,
+            "hairpinMode": true,
+            "ipam": {
+                "type": "host-local",
+                "ranges": [[{ "subnet": POD_RANGE }]],
+                "routes": [{ "dst": "0.0.0.0/0" }],
+                "dataDir": "/run/cni-ipam",
+            },
+        }],
+    })
+}
+
+/// Version 2 of the format is read by containerd 1.x and migrated by 2.x. A lower OOM score than the own one needs
+/// CAP_SYS_RESOURCE, which is not everywhere.
+fn containerd(runc: &Path) -> String {
+    let cri = "plugins.\"io.containerd.grpc.v1.cri\"";
+    format!(
+        "version = 2\n\
+         root = \"/var/lib/containerd\"\n\
+         state = \"/run/containerd\"\n\
+         [grpc]\n\
+         address = \"/run/containerd/containerd.sock\"\n\
+         [{cri}]\n\
+         sandbox_image = \"{pause}\"\n\
+         restrict_oom_score_adj = true\n\
+         [{cri}.containerd]\n\
+         snapshotter = \"overlayfs\"\n\
+         default_runtime_name = \"runc\"\n\
+         [{cri}.containerd.runtimes.runc]\n\
+         runtime_type = \"io.containerd.runc.v2\"\n\
+         [{cri}.containerd.runtimes.runc.options]\n\
+         SystemdCgroup = false\n\
+         BinaryName = \"{runc}\"\n\
+         [{cri}.cni]\n\
+         bin_dir = \"/opt/cni/bin\"\n\
+         conf_dir = \"/etc/cni/net.d\"\n",
+        pause = catalog::PAUSE,
+        runc = runc.display(),
+    )
+}
+
+fn kubelet(state: &State, layout: Layout, options: &Map<String, Value>) -> Value {
+    let pki = |name: &str| state.pki(name);
+    let mut config = json!({
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "address": "0.0.0.0",
+        "authentication": {
+            "anonymous": { "enabled": false },
+            "webhook": { "enabled": true, "cacheTTL": "10s" },
+            "x509": { "clientCAFile": pki("ca.crt") },
+        },
+        "authorization": { "mode": "Webhook", "webhook": { "cacheAuthorizedTTL": "10s", "cacheUnauthorizedTTL": "5s" } },
+        "tlsCertFile": pki("kubelet-server.crt"),
+        "tlsPrivateKeyFile": pki("kubelet-server.key"),
+        "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+        // There is no systemd in the node.
+        "cgroupDriver": "cgroupfs",
+        "failCgroupV1": layout == Layout::V2,
+        "failSwapOn": false,
+        "oomScoreAdj": 0,
+        "resolvConf": state.conf("resolv.conf"),
+        "makeIPTablesUtilChains": false,
+        // A test machine may be nearly full; nothing is to be evicted or collected because of it.
+        "imageGCHighThresholdPercent": 100,
+        "imageGCLowThresholdPercent": 99,
+        "evictionHard": {
+            "memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%", "nodefs.inodesFree": "1%",
+            "imagefs.inodesFree": "1%",
+        },
+    });
+    if let Some(fields) = config.as_object_mut() {
+        fields.extend(options.clone());
+    }
+    config
+}
+
+/// The conntrack settings leave the sysctls alone, which a network namespace may not write.
+fn kube_proxy(state: &State, node: &str) -> Value {
+    json!({
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+        "kind": "KubeProxyConfiguration",
+        "mode": "nftables",
+        "hostnameOverride": node,
+        "clientConnection": { "kubeconfig": state.kubeconfig("kube-proxy") },
+        "clusterCIDR": POD_RANGE,
+        "oomScoreAdj": 0,
+        "conntrack": { "maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s" },
+        "nodePortAddresses": ["primary"],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_replace_fields_of_the_kubelet() {
+        let state = State::new("/state".into());
+        let options = json!({ "maxPods": 300, "failSwapOn": true });
+        let config = kubelet(&state, Layout::Hybrid, options.as_object().unwrap());
+        assert_eq!(
+            (&config["maxPods"], &config["failSwapOn"]),
+            (&json!(300), &json!(true))
+        );
+        assert_eq!(
+            config["authentication"]["anonymous"]["enabled"],
+            json!(false)
+        );
+        assert_eq!(config["failCgroupV1"], json!(false));
+        assert_eq!(
+            kubelet(&state, Layout::V2, &Map::new())["failCgroupV1"],
+            json!(true)
+        );
+    }
+
+    #[test]
+    fn runtime_is_the_given_one_with_the_own_pause_image() {
+        let text = containerd(Path::new("/somewhere/runc"));
+        assert!(text.contains("BinaryName = \"/somewhere/runc\"\n"));
+        assert!(text.contains("sandbox_image = \"usher.test/pause:1\"\n"));
+    }
+}

@@ -1,0 +1,179 @@
+//! Container images without a container engine.
+//!
+//! An [`Image`] is written as a docker-archive, which containerd imports. The same inputs give the same bytes:
+//! entries are sorted, times are zero, owners are as asked for. Two images may share a [`Layer`]; containerd then
+//! keeps it once. [`catalog`] has the images of the test cluster.
+
+pub mod catalog;
+mod layer;
+
+use std::{
+    env,
+    fmt::Write as _,
+    fs::{self, File},
+    io::{BufWriter, Read},
+    path::Path,
+};
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tar::{Builder, EntryType, Header};
+
+pub use self::layer::Layer;
+
+/// How an image runs when the pod does not say otherwise.
+#[derive(Debug, Clone, Default)]
+pub struct ImageConfig {
+    pub entrypoint: Vec<String>,
+    pub cmd: Vec<String>,
+    /// `uid:gid`; empty is root.
+    pub user: String,
+    /// `NAME=value`.
+    pub env: Vec<String>,
+    /// Empty is `/`.
+    pub working_dir: String,
+}
+
+#[derive(Debug, Clone)]
+pub struct Image<'a> {
+    /// With host and tag: `usher.test/app:1`.
+    pub name: &'a str,
+    pub layers: Vec<&'a Layer>,
+    pub config: ImageConfig,
+}
+
+impl Image<'_> {
+    /// Writes the archive, whole or not at all.
+    pub fn write(&self, archive: &Path) -> Result<()> {
+        let partial = archive.with_extension("partial");
+        self.write_to(&partial)
+            .with_context(|| format!("image {}: write {}", self.name, partial.display()))?;
+        fs::rename(&partial, archive).with_context(|| format!("rename to {}", archive.display()))
+    }
+
+    fn write_to(&self, path: &Path) -> Result<()> {
+        let mut out = Builder::new(BufWriter::new(File::create(path)?));
+        let mut digests: Vec<String> = Vec::new();
+        for layer in &self.layers {
+            let layer_file = path.with_extension("layer");
+            let digest = layer.write(&layer_file)?;
+            let size = fs::metadata(&layer_file)?.len();
+            append(
+                &mut out,
+                &format!("{digest}.tar"),
+                size,
+                File::open(&layer_file)?,
+            )?;
+            fs::remove_file(&layer_file)?;
+            digests.push(digest);
+        }
+        let config = self.config_json(&digests).to_string();
+        let config_name = format!("{}.json", hex(&Sha256::digest(&config)));
+        append(
+            &mut out,
+            &config_name,
+            config.len() as u64,
+            config.as_bytes(),
+        )?;
+        let layers: Vec<String> = digests
+            .iter()
+            .map(|digest| format!("{digest}.tar"))
+            .collect();
+        let manifest =
+            json!([{ "Config": config_name, "RepoTags": [self.name], "Layers": layers }])
+                .to_string();
+        append(
+            &mut out,
+            "manifest.json",
+            manifest.len() as u64,
+            manifest.as_bytes(),
+        )?;
+        out.into_inner()?.into_inner()?.sync_all()?;
+        Ok(())
+    }
+
+    fn config_json(&self, digests: &[String]) -> Value {
+        let config = &self.config;
+        let diff_ids: Vec<String> = digests
+            .iter()
+            .map(|digest| format!("sha256:{digest}"))
+            .collect();
+        let mut path = vec!["PATH=/usr/local/bin:/usr/bin:/bin".to_owned()];
+        path.extend(config.env.iter().cloned());
+        let working_dir = if config.working_dir.is_empty() {
+            "/"
+        } else {
+            &config.working_dir
+        };
+        json!({
+            "architecture": architecture(),
+            "os": "linux",
+            "config": {
+                "Entrypoint": config.entrypoint, "Cmd": config.cmd, "User": config.user, "Env": path,
+                "WorkingDir": working_dir,
+            },
+            "rootfs": { "type": "layers", "diff_ids": diff_ids },
+            "history": diff_ids.iter().map(|_| json!({ "created_by": "usher" })).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Writes an image that has nothing but static programs, in `/`; the first is the entrypoint.
+pub fn write_from_scratch(name: &str, programs: &[&Path], archive: &Path) -> Result<()> {
+    let places: Vec<String> = programs
+        .iter()
+        .map(|program| format!("/{}", program.file_name().unwrap_or_default().display()))
+        .collect();
+    let add = |layer: Layer, (place, program): (&String, &&Path)| layer.file(place, program, 0o755);
+    let layer = places.iter().zip(programs).fold(Layer::default(), add);
+    let entrypoint = places
+        .first()
+        .cloned()
+        .context("an image from scratch needs a program")?;
+    let config = ImageConfig {
+        entrypoint: vec![entrypoint],
+        ..ImageConfig::default()
+    };
+    Image {
+        name,
+        layers: vec![&layer],
+        config,
+    }
+    .write(archive)
+}
+
+/// The name that images have for this machine's architecture.
+fn architecture() -> &'static str {
+    match env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+fn append(
+    out: &mut Builder<impl std::io::Write>,
+    name: &str,
+    size: u64,
+    content: impl Read,
+) -> Result<()> {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(EntryType::Regular);
+    header.set_mode(0o644);
+    header.set_size(size);
+    header.set_mtime(0);
+    out.append_data(&mut header, name, content)
+        .with_context(|| format!("append {name}"))
+}
+
+/// Lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            // Writing to a String cannot fail.
+            write!(text, "{byte:02x}").ok();
+            text
+        })
+}

@@ -1,0 +1,302 @@
+//! The machine that the cluster believes in: namespaces, cgroups, one link to the outside.
+//!
+//! [`Node`] makes and ends it and runs programs inside. Its pid 1 is the pause program: when that ends, the kernel
+//! ends every process, mount and network interface of the node with it. Every process of a node is in the node's
+//! cgroups, which are found by name, so a node is ended completely even when nothing else is known of it any more.
+//! Needs cgroup namespaces (Linux 4.6) and overlayfs.
+
+pub(crate) mod address;
+pub(crate) mod cgroup;
+pub(crate) mod process;
+
+use std::{
+    fs,
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use nix::{sys::signal::Signal, unistd::Pid};
+
+use self::{
+    address::{Link, Route},
+    cgroup::{Layout, NodeCgroups},
+    process::{Identity, wait_until},
+};
+use crate::progress::{output, tail};
+
+/// Joins the node's cgroups and becomes the given program. Arguments: the `cgroup.procs` files, `--`, the program.
+const JOIN: &str = include_str!("node/join.sh");
+/// Gives the node its own view of the file system; runs inside.
+const MOUNTS: &str = include_str!("node/mounts.sh");
+/// Makes a second start of the kubelet possible where cgroup v2 has no controllers; runs inside.
+const QOS: &str = include_str!("node/qos.sh");
+
+/// The range that pods have their addresses from, and that of services. Both exist inside the node only.
+pub(crate) const POD_RANGE: &str = "10.88.0.0/16";
+pub(crate) const SERVICE_RANGE: &str = "10.96.0.0/16";
+pub(crate) const API_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
+
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Places that the node has a view of its own of: a state directory below them would vanish inside.
+const COVERED: [&str; 7] = [
+    "/etc", "/opt", "/proc", "/run", "/sys", "/var/lib", "/var/log",
+];
+
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// The name Kubernetes knows it by.
+    pub(crate) name: String,
+    state: PathBuf,
+    cgroups: NodeCgroups,
+}
+
+impl Node {
+    pub(crate) fn new(cluster: &str, state: &Path) -> Result<Self> {
+        let covered = COVERED.iter().find(|covered| state.starts_with(covered));
+        ensure!(
+            covered.is_none(),
+            "the state directory {} is below {}: choose another",
+            state.display(),
+            covered.unwrap_or(&"")
+        );
+        let name = format!("usher-{cluster}");
+        let cgroups = NodeCgroups::find(&name)?;
+        Ok(Self {
+            name,
+            state: state.to_owned(),
+            cgroups,
+        })
+    }
+
+    pub(crate) fn default_layout(&self) -> Layout {
+        self.cgroups.default_layout()
+    }
+
+    /// Pid 1 of the node, seen from outside, when it lives and everything around it was made.
+    pub(crate) fn init(&self) -> Option<Identity> {
+        Identity::read(&self.state.join("init.pid")).filter(|init| init.lives(Path::new("/proc")))
+    }
+
+    /// The file system as the node sees it.
+    pub(crate) fn root(&self) -> Option<PathBuf> {
+        self.init()
+            .map(|init| PathBuf::from(format!("/proc/{}/root", init.pid)))
+    }
+
+    /// Makes a node where none is. What an interrupted attempt left is ended first.
+    pub(crate) fn create(&self, layout: Layout, link: &Link, pause: &Path) -> Result<()> {
+        self.remove()?;
+        self.cgroups.create(layout)?;
+        let init = self.start_init(pause)?;
+        self.cgroups.settle()?;
+        self.enter(&init, "sh")
+            .args(["-c", MOUNTS])
+            .env("STATE", &self.state)
+            .env("NODE", &self.name)
+            .env("CGROUP_MOUNTS", self.cgroups.mounts(layout))
+            .stdin(Stdio::null())
+            .output()
+            .context("start the node's mounts")
+            .and_then(|done| {
+                ensure!(
+                    done.status.success(),
+                    "the node's mounts: {}",
+                    String::from_utf8_lossy(&done.stderr).trim()
+                );
+                Ok(())
+            })?;
+        self.connect(&init, link)?;
+        // Last: with this file the node counts as made.
+        init.write(&self.state.join("init.pid"))
+    }
+
+    /// Ends everything that belongs to a node of this name: processes, link, cgroups.
+    pub(crate) fn remove(&self) -> Result<()> {
+        self.cgroups.kill()?;
+        let init_file = self.state.join("init.pid");
+        if init_file.exists() {
+            fs::remove_file(&init_file)
+                .with_context(|| format!("remove {}", init_file.display()))?;
+        }
+        let veth = Link::interface(&self.name);
+        if interface_exists(&veth) {
+            // The kernel removes it together with the node's network namespace, perhaps at this moment.
+            let deleted = output(Command::new("ip").args(["link", "delete", &veth]));
+            wait_until(
+                Duration::from_secs(10),
+                &format!("the end of interface {veth}"),
+                || Ok(!interface_exists(&veth)),
+            )
+            .map_err(|error| deleted.err().unwrap_or(error))?;
+        }
+        self.cgroups.remove()
+    }
+
+    /// A command that will run inside the node: its namespaces, its cgroups, its search path.
+    pub(crate) fn command(&self, program: &str) -> Result<Command> {
+        let init = self
+            .init()
+            .with_context(|| format!("node {} is not up", self.name))?;
+        Ok(self.enter(&init, program))
+    }
+
+    fn enter(&self, init: &Identity, program: &str) -> Command {
+        let mut command = self.joined();
+        let target = init.pid.to_string();
+        command
+            .args([
+                "nsenter", "--target", &target, "--mount", "--net", "--pid", "--uts", "--ipc",
+                "--cgroup", "--wd=/", "--",
+            ])
+            .arg(program)
+            .env(
+                "PATH",
+                format!("{}:{PATH}", self.state.join("bin").display()),
+            )
+            .env("KUBECONFIG", self.state.join("kube/admin.conf"))
+            .env("CONTAINERD_ADDRESS", "/run/containerd/containerd.sock")
+            .env("CONTAINERD_NAMESPACE", "k8s.io");
+        command
+    }
+
+    /// A shell that joins the node's cgroups before it becomes what the next arguments say.
+    fn joined(&self) -> Command {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", JOIN, "join"])
+            .args(self.cgroups.entrances())
+            .arg("--");
+        command
+    }
+
+    fn start_init(&self, pause: &Path) -> Result<Identity> {
+        let log_path = self.state.join("log/init.log");
+        let log = fs::File::create(&log_path)
+            .with_context(|| format!("create {}", log_path.display()))?;
+        let mut unshare = self
+            .joined()
+            .args([
+                "setsid",
+                "unshare",
+                "--mount",
+                "--net",
+                "--pid",
+                "--uts",
+                "--ipc",
+                "--cgroup",
+                "--fork",
+                "--kill-child",
+                "--",
+            ])
+            .arg(pause)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .context("start the node's pid 1")?;
+        let parent = unshare.id();
+        let children = format!("/proc/{parent}/task/{parent}/children");
+        let mut init = None;
+        wait_until(Duration::from_secs(10), "the node's pid 1", || {
+            if let Some(status) = unshare.try_wait()? {
+                anyhow::bail!("unshare ended ({status}): {}", tail(&log_path));
+            }
+            init = fs::read_to_string(&children)
+                .ok()
+                .and_then(|pids| pids.trim().parse().ok());
+            // The child exists before it has become the pause program.
+            Ok(init.is_some_and(|pid: i32| {
+                program_of(pid).as_deref() == pause.file_name().map(Path::new)
+            }))
+        })?;
+        // Whoever called us may live longer than the node.
+        thread::spawn(move || unshare.wait());
+        Identity::of(Path::new("/proc"), init.unwrap_or_default())
+            .context("the node's pid 1 ended at once")
+    }
+
+    /// One cable from the machine to the node. The node gets no default route: nothing leaves the machine.
+    fn connect(&self, init: &Identity, link: &Link) -> Result<()> {
+        let veth = Link::interface(&self.name);
+        let (outside, inside) = (format!("{}/30", link.host()), format!("{}/30", link.node()));
+        let gateway = link.host().to_string();
+        let ip = |args: &[&str]| output(Command::new("ip").args(args)).map(drop);
+        let ip_inside = |args: &[&str]| output(self.enter(init, "ip").args(args)).map(drop);
+        ip(&[
+            "link",
+            "add",
+            &veth,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "eth0",
+            "netns",
+            &init.pid.to_string(),
+        ])?;
+        ip(&["address", "add", &outside, "dev", &veth])?;
+        ip(&["link", "set", &veth, "up"])?;
+        ip_inside(&["link", "set", "lo", "up"])?;
+        ip_inside(&["address", "add", &inside, "dev", "eth0"])?;
+        ip_inside(&["link", "set", "eth0", "up"])?;
+        // kube-proxy rewrites the destination, but a route must exist before.
+        ip_inside(&["route", "add", SERVICE_RANGE, "via", &gateway])?;
+        let settings =
+            "echo 1 >/proc/sys/net/ipv4/ip_forward; echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter";
+        output(self.enter(init, "sh").args(["-c", settings])).map(drop)
+    }
+
+    /// To be called before every start of the kubelet.
+    pub(crate) fn prepare_kubelet(&self, layout: Layout) -> Result<()> {
+        if layout == Layout::V2 && !self.cgroups.v2_has_controllers() {
+            output(
+                self.command("sh")?
+                    .args(["-c", QOS])
+                    .env("STATE", &self.state),
+            )
+            .context("prepare the kubelet's cgroups")?;
+        }
+        Ok(())
+    }
+
+    /// Whether something listens on a TCP port inside the node.
+    pub(crate) fn listens(&self, port: u16) -> bool {
+        let Some(init) = self.init() else {
+            return false;
+        };
+        ["tcp", "tcp6"].iter().any(|table| {
+            let text =
+                fs::read_to_string(format!("/proc/{}/net/{table}", init.pid)).unwrap_or_default();
+            address::listening(&text, port)
+        })
+    }
+
+    /// The IPv4 routes of this machine.
+    pub(crate) fn routes() -> Result<Vec<Route>> {
+        Ok(address::routes(
+            &fs::read_to_string("/proc/net/route").context("read /proc/net/route")?,
+        ))
+    }
+}
+
+/// The file name of the program that a process runs.
+fn program_of(pid: i32) -> Option<PathBuf> {
+    let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    program.file_name().map(PathBuf::from)
+}
+
+fn interface_exists(name: &str) -> bool {
+    Path::new("/sys/class/net").join(name).exists()
+}
+
+/// Sends a signal; a process that is gone is not an error.
+fn signal(pid: i32, signal: Signal) -> Result<()> {
+    match nix::sys::signal::kill(Pid::from_raw(pid), signal) {
+        Ok(()) | Err(nix::Error::ESRCH) => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("send {signal} to process {pid}")),
+    }
+}

@@ -1,0 +1,97 @@
+//! What the node takes from the operating system: the container runtime, the CNI plugins and a few tools.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+
+use super::find;
+use crate::{
+    cache,
+    progress::{run_logged, say},
+};
+
+/// Each program and the Debian package that has it.
+const PROGRAMS: [(&str, &str); 11] = [
+    ("containerd", "containerd"),
+    ("containerd-shim-runc-v2", "containerd"),
+    ("ctr", "containerd"),
+    ("ip", "iproute2"),
+    ("mount", "mount"),
+    ("nft", "nftables"),
+    ("nsenter", "util-linux"),
+    ("runc", "runc"),
+    ("setsid", "util-linux"),
+    ("umount", "mount"),
+    ("unshare", "util-linux"),
+];
+
+const CNI_PACKAGE: &str = "containernetworking-plugins";
+const CNI_FOLDERS: [&str; 3] = ["/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"];
+/// The plugins of the node's network.
+pub(super) const CNI_PLUGINS: [&str; 4] = ["bridge", "host-local", "loopback", "portmap"];
+
+/// Installs the packages whose programs are missing, or says which they are.
+pub fn ensure_packages() -> Result<()> {
+    let missing = missing();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
+    packages.dedup();
+    let names: Vec<&str> = missing.iter().map(|(program, _)| *program).collect();
+    let (names, listed) = (names.join(", "), packages.join(" "));
+    if find("apt-get").is_none() || !nix::unistd::geteuid().is_root() {
+        bail!("missing: {names}; install the packages {listed} (Debian's names)");
+    }
+    say(&format!(
+        "Installing {listed} by apt-get, for {names}; about 10 seconds, once"
+    ));
+    let log = cache::root()?.join("apt-get.log");
+    run_logged(
+        "apt-get update",
+        Command::new("apt-get").arg("update"),
+        &log,
+    )?;
+    let mut install = Command::new("apt-get");
+    install
+        .args(["install", "-y", "--no-install-recommends"])
+        .args(&packages)
+        .env("DEBIAN_FRONTEND", "noninteractive");
+    run_logged("apt-get install", &mut install, &log)?;
+    match self::missing().first() {
+        Some((program, package)) => {
+            bail!("{program} is still missing after the installation of {package}")
+        }
+        None => Ok(()),
+    }
+}
+
+/// Program and package of everything that is not there, packages in order.
+fn missing() -> Vec<(&'static str, &'static str)> {
+    let mut missing: Vec<_> = PROGRAMS
+        .into_iter()
+        .filter(|(program, _)| find(program).is_none())
+        .collect();
+    if cni_folder().is_none() {
+        missing.push(("the CNI plugins", CNI_PACKAGE));
+    }
+    missing.sort_by_key(|(_, package)| *package);
+    missing
+}
+
+fn cni_folder() -> Option<&'static Path> {
+    CNI_FOLDERS.map(Path::new).into_iter().find(|folder| {
+        CNI_PLUGINS
+            .iter()
+            .all(|plugin| folder.join(plugin).is_file())
+    })
+}
+
+/// The CNI plugins that the node's network needs.
+pub fn cni_plugins() -> Result<Vec<PathBuf>> {
+    let folder = cni_folder().with_context(|| format!("no CNI plugins: install {CNI_PACKAGE}"))?;
+    Ok(CNI_PLUGINS.map(|plugin| folder.join(plugin)).to_vec())
+}

@@ -1,0 +1,179 @@
+//! Programs built from the Go module proxy: the versions are those of `programs/*/go.mod` and `go.sum`.
+//!
+//! Everything is static and reproducible (`CGO_ENABLED=0`, `-trimpath`, no build id of a version control). Go's own
+//! caches stay where the user has them, so a rebuild after a small change is a matter of seconds.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result};
+
+use super::sources;
+use crate::{
+    cache::{self, Key, KeyBuilder},
+    progress::{output, run_logged, say},
+};
+
+/// The packages of Kubernetes that are told their version by the linker.
+const VERSIONED: [&str; 2] = [
+    "k8s.io/component-base/version",
+    "k8s.io/client-go/pkg/version",
+];
+const ISTIO_VERSION: &str = "1.31-dev";
+/// The bootstrap template's place in Istio's module.
+const BOOTSTRAP: &str = "tools/packaging/common/envoy_bootstrap.json";
+const BOOTSTRAP_FILE: &str = "envoy_bootstrap_tmpl.json";
+
+/// Istio's agent, and the template from which it writes Envoy's configuration.
+#[derive(Debug, Clone)]
+pub struct PilotAgent {
+    pub program: PathBuf,
+    pub bootstrap_template: PathBuf,
+}
+
+pub(super) fn kubernetes() -> Result<PathBuf> {
+    let source = sources().join("kubernetes");
+    let go_mod = source.join("go.mod");
+    let text = fs::read_to_string(&go_mod).with_context(|| format!("read {}", go_mod.display()))?;
+    let version = required(&text, "k8s.io/kubernetes")
+        .context("go.mod does not require k8s.io/kubernetes")?;
+    let args = ["-ldflags".to_owned(), kubernetes_linker_flags(version)];
+    let entry = cache::entry("kubernetes", &key(&source, &args)?, |dir| {
+        say(&format!(
+            "Building Kubernetes {version} from source: about 5 minutes on two cores, once"
+        ));
+        build("kubernetes", &source, &args, ".", dir)
+    })?;
+    Ok(entry.join("kubernetes"))
+}
+
+pub(super) fn pilot_agent() -> Result<PilotAgent> {
+    let source = sources().join("pilot-agent");
+    let stamp = format!("-s -w -X istio.io/istio/pkg/version.buildVersion={ISTIO_VERSION}");
+    let args = [
+        "-tags".to_owned(),
+        "agent,disable_pgv".to_owned(),
+        "-ldflags".to_owned(),
+        stamp,
+    ];
+    let entry = cache::entry("pilot-agent", &key(&source, &args)?, |dir| {
+        say(&format!(
+            "Building Istio's pilot-agent {ISTIO_VERSION} from source: about 1 minute on two cores, once"
+        ));
+        build(
+            "pilot-agent",
+            &source,
+            &args,
+            "istio.io/istio/pilot/cmd/pilot-agent",
+            dir,
+        )?;
+        let module = output(go(&source).args(["list", "-m", "-f", "{{.Dir}}", "istio.io/istio"]))?;
+        let template = Path::new(module.trim()).join(BOOTSTRAP);
+        fs::copy(&template, dir.join(BOOTSTRAP_FILE))
+            .with_context(|| format!("copy {}", template.display()))?;
+        Ok(())
+    })?;
+    Ok(PilotAgent {
+        program: entry.join("pilot-agent"),
+        bootstrap_template: entry.join(BOOTSTRAP_FILE),
+    })
+}
+
+/// The version that a go.mod requires of a module.
+fn required<'a>(go_mod: &'a str, module: &str) -> Option<&'a str> {
+    go_mod.lines().find_map(|line| {
+        let mut words = line
+            .split_whitespace()
+            .skip_while(|word| *word == "require");
+        (words.next() == Some(module))
+            .then(|| words.next())
+            .flatten()
+            .filter(|version| version.starts_with('v'))
+    })
+}
+
+/// Without the stamp the components say v0.0.0 and refuse to work with each other.
+fn kubernetes_linker_flags(version: &str) -> String {
+    let minor = version.split('.').nth(1).unwrap_or_default();
+    let stamps = VERSIONED.map(|package| {
+        format!(
+            "-X {package}.gitVersion={version} -X {package}.gitMajor=1 -X {package}.gitMinor={minor} \
+             -X {package}.gitTreeState=archive -X {package}.gitCommit=unknown"
+        )
+    });
+    format!("-s -w {}", stamps.join(" "))
+}
+
+/// Hashes the module files, the sources, the flags and the compiler's version.
+fn key(source: &Path, args: &[String]) -> Result<Key> {
+    let go_version = output(Command::new("go").arg("version"))
+        .context("no usable Go: install Go 1.26 or later")?;
+    let mut files: Vec<PathBuf> = Vec::new();
+    for file in fs::read_dir(source).with_context(|| format!("list {}", source.display()))? {
+        let path = file
+            .with_context(|| format!("list {}", source.display()))?
+            .path();
+        if path
+            .extension()
+            .is_some_and(|extension| ["go", "mod", "sum"].iter().any(|known| extension == *known))
+        {
+            files.push(path);
+        }
+    }
+    files.sort();
+    let key = KeyBuilder::default()
+        .input("flags", args.join("\n").as_bytes())
+        .input("go", go_version.as_bytes());
+    Ok(files
+        .iter()
+        .try_fold(key, |key, file| key.file(file))?
+        .finish())
+}
+
+fn go(source: &Path) -> Command {
+    let mut go = Command::new("go");
+    go.current_dir(source)
+        .env("CGO_ENABLED", "0")
+        .env("GOFLAGS", "-buildvcs=false")
+        .env("GOWORK", "off");
+    go
+}
+
+fn build(name: &str, source: &Path, args: &[String], package: &str, dir: &Path) -> Result<()> {
+    let log = cache::root()?.join(format!("{name}.log"));
+    let mut command = go(source);
+    command
+        .args(["build", "-trimpath"])
+        .args(args)
+        .arg("-o")
+        .arg(dir.join(name))
+        .arg(package);
+    run_logged(name, &mut command, &log)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_is_read_from_requirements_not_from_replacements() {
+        let go_mod = "module x\nrequire (\n\tk8s.io/kubernetes v1.36.3\n\tk8s.io/api v0.0.0\n)\n\
+                      replace k8s.io/api => k8s.io/api v0.36.3\n";
+        assert_eq!(required(go_mod, "k8s.io/kubernetes"), Some("v1.36.3"));
+        assert_eq!(
+            required("require k8s.io/kubernetes v1.35.4\n", "k8s.io/kubernetes"),
+            Some("v1.35.4")
+        );
+        assert_eq!(required(go_mod, "k8s.io/kubelet"), None);
+    }
+
+    #[test]
+    fn stamp_names_version_and_minor() {
+        let flags = kubernetes_linker_flags("v1.36.3");
+        assert!(flags.starts_with("-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3 "));
+        assert!(flags.contains("-X k8s.io/client-go/pkg/version.gitMinor=36 "));
+    }
+}

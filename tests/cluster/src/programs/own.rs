@@ -1,0 +1,110 @@
+//! The programs of this package that run inside the node and in images: built by cargo, statically, for musl.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result};
+
+use super::find;
+use crate::{
+    cache,
+    progress::{output, run_logged, say},
+};
+
+#[derive(Debug, Clone)]
+pub struct OwnPrograms {
+    /// Pid 1 of the node and of every pod's sandbox.
+    pub pause: PathBuf,
+    /// The application of test pods.
+    pub app: PathBuf,
+    /// runc without limits, for the v2 view of a hybrid machine.
+    pub runc: PathBuf,
+}
+
+/// The static target of this machine.
+fn musl_target() -> String {
+    format!("{}-unknown-linux-musl", env::consts::ARCH)
+}
+
+/// Adds the static target to the toolchain when it is not there.
+fn ensure_musl_target() -> Result<()> {
+    let target = musl_target();
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let library =
+        output(Command::new(rustc).args(["--print", "target-libdir", "--target", &target]))?;
+    if Path::new(library.trim()).is_dir() {
+        return Ok(());
+    }
+    let rustup =
+        find("rustup").with_context(|| format!("no rustup to add the target {target} with"))?;
+    say(&format!(
+        "Adding the target {target} to the toolchain by rustup, once"
+    ));
+    let log = cache::root()?.join("rustup.log");
+    run_logged(
+        "rustup target add",
+        Command::new(rustup).args(["target", "add", &target]),
+        &log,
+    )
+}
+
+/// Builds a package of this workspace as static programs and returns the folder they are in.
+///
+/// Cargo knows what is out of date, so it is asked every time. Some packages have C code, for which any C compiler
+/// of the machine will do, because it calls nothing but what musl has.
+pub fn build_static(package: &str, args: &[&str], target_dir: &Path) -> Result<PathBuf> {
+    ensure_musl_target()?;
+    let target = musl_target();
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo
+        .args([
+            "build",
+            "--release",
+            "--package",
+            package,
+            "--target",
+            &target,
+        ])
+        .args(args)
+        .arg("--manifest-path")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(target_dir)
+        // A cargo that runs this one must not decide how static programs are built.
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env_remove("CARGO_BUILD_TARGET");
+    let compiler = format!("CC_{}", target.replace('-', "_"));
+    if env::var_os(&compiler).is_none() && find("musl-gcc").is_none() {
+        cargo.env(compiler, "cc");
+    }
+    let log = cache::root()?.join(format!("{package}.cargo.log"));
+    run_logged(&format!("static {package}"), &mut cargo, &log)?;
+    Ok(target_dir.join(target).join("release"))
+}
+
+/// A target directory of their own keeps these builds from waiting for a build of the workspace that somebody else runs.
+pub(super) fn build() -> Result<OwnPrograms> {
+    let place = cache::root()?.join("cargo");
+    if !place.exists() {
+        say("Building the test programs: about 30 seconds, once");
+    }
+    let out = build_static(
+        "usher-cluster",
+        &["--bins", "--no-default-features"],
+        &place,
+    )?;
+    let program = |name: &str| {
+        let path = out.join(name);
+        fs::metadata(&path).with_context(|| format!("cargo built no {}", path.display()))?;
+        Ok::<_, anyhow::Error>(path)
+    };
+    Ok(OwnPrograms {
+        pause: program("usher-test-pause")?,
+        app: program("usher-test-app")?,
+        runc: program("usher-test-runc")?,
+    })
+}

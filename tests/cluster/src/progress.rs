@@ -1,0 +1,112 @@
+//! What a person sees while the cluster works: one line per step, and a sign of life during long builds.
+#![expect(
+    clippy::print_stderr,
+    reason = "progress is for the person at the terminal"
+)]
+
+use std::{
+    fs::{self, File},
+    path::Path,
+    process::{Command, Stdio},
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// How long nothing may be said during a build.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
+const TAIL_LINES: usize = 20;
+
+/// Numbers every line with the time since it was made.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    started: Instant,
+}
+
+impl Progress {
+    #[must_use]
+    #[expect(
+        clippy::new_without_default,
+        reason = "a clock that starts is not a default value"
+    )]
+    pub fn new() -> Self {
+        Self {
+            started: Instant::now(),
+        }
+    }
+
+    pub fn step(&self, text: &str) {
+        eprintln!("{:>7} ms  {text}", self.started.elapsed().as_millis());
+    }
+}
+
+/// Says something that belongs to no step, such as the start of a long build.
+pub fn say(text: &str) {
+    eprintln!("{text}");
+}
+
+/// Runs a command to its end with its output in `log`; says every 15 s that it still runs. On failure the error has
+/// the end of the log.
+pub fn run_logged(what: &str, command: &mut Command, log: &Path) -> Result<()> {
+    let file = File::create(log).with_context(|| format!("create {}", log.display()))?;
+    let also = file.try_clone().context("share the log file")?;
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(file)
+        .stderr(also)
+        .spawn()
+        .with_context(|| format!("{what}: start {}", command.get_program().display()))?;
+    let (sender, receiver) = mpsc::channel();
+    let waiter = thread::spawn(move || sender.send(child.wait()));
+    let started = Instant::now();
+    let status = loop {
+        match receiver.recv_timeout(SIGN_OF_LIFE) {
+            Ok(status) => break status.with_context(|| format!("{what}: wait"))?,
+            Err(RecvTimeoutError::Timeout) => {
+                say(&format!("    {what}: {} s", started.elapsed().as_secs()));
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                bail!("{what}: the waiting thread ended without an answer")
+            }
+        }
+    };
+    ensure!(waiter.join().is_ok(), "{what}: the waiting thread panicked");
+    if !status.success() {
+        bail!(
+            "{what}: {status}; the end of {}:\n{}",
+            log.display(),
+            tail(log)
+        );
+    }
+    Ok(())
+}
+
+/// The last lines of a log file, for an error message.
+#[must_use]
+pub fn tail(log: &Path) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    let from = lines.len().saturating_sub(TAIL_LINES);
+    lines[from..].join("\n")
+}
+
+/// Runs a command to its end and returns what it wrote to stdout; the error has what it wrote to stderr.
+pub fn output(command: &mut Command) -> Result<String> {
+    let line = || format!("{command:?}");
+    let shown = line();
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("start {shown}"))?;
+    if !output.status.success() {
+        bail!(
+            "{shown}: {}: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("{shown}: its output is not UTF-8"))
+}

@@ -1,0 +1,95 @@
+//! `cargo xtask cluster`: the one-node cluster of the tests, by hand.
+#![expect(clippy::print_stdout, reason = "a command line tool")]
+
+use std::{os::unix::process::CommandExt, path::PathBuf, process::Command};
+
+use anyhow::{Context, Result, bail};
+use clap::Subcommand;
+use usher_cluster::{Cluster, Config, Layout};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Clusters of different names live side by side
+    #[arg(long, global = true, default_value = "default")]
+    name: String,
+    /// What the node sees of cgroups: hybrid or v2 [default: what the machine has]
+    #[arg(long, global = true)]
+    cgroups: Option<Layout>,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make the cluster, or what is missing of it
+    Up {
+        /// Do without the images of Istio's proxy and Envoy, whose programs take a minute to build
+        #[arg(long)]
+        without_sidecars: bool,
+    },
+    /// End the cluster and remove every trace of it
+    Down,
+    /// Say what runs
+    Status,
+    /// Run kubectl as administrator
+    Kubectl {
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
+    /// Run a command inside the node
+    In {
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
+    /// Give the node an image from an archive
+    Import { archive: PathBuf },
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    let mut config = Config::from_env(&args.name)?;
+    config.cgroups = args.cgroups.or(config.cgroups);
+    if let Action::Up {
+        without_sidecars: true,
+    } = args.action
+    {
+        config.sidecar_images = false;
+    }
+    let cluster = Cluster::with(config)?;
+    match args.action {
+        Action::Up { .. } => cluster.up(),
+        Action::Down => cluster.down(),
+        Action::Status => {
+            status(&cluster);
+            Ok(())
+        }
+        Action::Kubectl { args } => become_program(cluster.kubectl_command().args(args)),
+        Action::In { command } => {
+            let (program, args) = command.split_first().context("no command")?;
+            become_program(cluster.node_command(program)?.args(args))
+        }
+        Action::Import { archive } => cluster.import_image(&archive),
+    }
+}
+
+fn status(cluster: &Cluster) {
+    let status = cluster.status();
+    let word = |alive: bool| if alive { "up" } else { "down" };
+    println!("{:<24} {}", cluster.node_name(), word(status.node));
+    if let (Some(layout), Some(address)) = (status.layout, status.address) {
+        println!("{:<24} {layout}\n{:<24} {address}", "cgroups", "address");
+        println!("{:<24} {}", "KUBECONFIG", cluster.kubeconfig().display());
+        println!("{:<24} {}", "logs", cluster.log_dir().display());
+    }
+    for (component, alive) in status.components {
+        println!("{:<24} {}", component.name(), word(alive));
+    }
+}
+
+/// Its exit code and signals are then ours.
+fn become_program(command: &mut Command) -> Result<()> {
+    let error = command.exec();
+    bail!(
+        "start {}: {error}; is the cluster up?",
+        command.get_program().display()
+    )
+}
