@@ -125,11 +125,14 @@ async fn request(stream: tokio::net::TcpStream, port: u16, path: &'static str) -
         Ok(parts) => parts,
         Err(error) => return Outcome::Failed(chain(&error)),
     };
+    let answer = sender.send_request(request);
+    tokio::pin!(answer);
     let answer = tokio::select! {
-        answer = sender.send_request(request) => answer,
-        // Polling the connection is what moves the bytes. When it ends first
-        // there is no answer.
-        _closed = connection => return Outcome::NoReply,
+        biased;
+        answer = &mut answer => answer,
+        // Polling the connection is what moves the bytes; it may end with the
+        // answer in hand.
+        _closed = connection => answer.await,
     };
     match answer {
         Ok(answer) if answer.status().is_success() => Outcome::Accepted,

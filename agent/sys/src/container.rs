@@ -28,9 +28,10 @@ const LOOKS_MS: [u64; 8] = [1, 1, 2, 2, 3, 5, 10, 25];
 /// How long a container may take to show an init process.
 const START: Duration = Duration::from_secs(30);
 /// How long the oldest process must have been the same one to be the init
-/// process where none is pid 1 of a namespace of its own: the runtime's own
-/// stages are gone after 1 to 3 ms.
-const SETTLED: Duration = Duration::from_millis(10);
+/// process, where none is pid 1 of a namespace of its own and its mounts do not
+/// tell either: the runtime's own stages are gone after 1 to 3 ms on an idle
+/// node, and much later on a busy one.
+const SETTLED: Duration = Duration::from_secs(1);
 /// How long a name is looked for in the mounts.
 const NAMING: Duration = Duration::from_secs(2);
 /// How long a parent may take to reap its child before the exit status is
@@ -210,7 +211,9 @@ impl Container {
             };
             oldest = choice.map(|choice| (choice.pid, since));
             if let Some(choice) = choice
-                && (choice.certain || looks.passed.saturating_sub(since) >= SETTLED)
+                && (choice.certain
+                    || looks.passed.saturating_sub(since) >= SETTLED
+                    || self.is_named(choice.pid)?)
                 && let Some(pidfd) = self.open(choice.pid)?
             {
                 return Ok(Some(pidfd));
@@ -237,6 +240,16 @@ impl Container {
         let ours = self.proc.is_in(pid, &self.key);
         let ours = ours.map_err(|source| self.unreadable(source))?;
         Ok(ours.then_some(pidfd))
+    }
+
+    /// Whether a process has the mounts of the container: of the runtime's
+    /// stages only the last one makes them, and that one becomes the init
+    /// process.
+    fn is_named(&self, pid: Pid) -> Result<bool, Error> {
+        let mounts = self.proc.mountinfo(pid);
+        let mounts = mounts.map_err(|source| self.unreadable(source))?;
+        let name = |text: &String| mountinfo::container_name(text, &self.key.pod).is_some();
+        Ok(mounts.as_ref().is_some_and(name))
     }
 
     /// The container's name; None once its mounts are complete and do not tell

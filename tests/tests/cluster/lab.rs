@@ -1,0 +1,300 @@
+//! The cluster under test, with usher deployed on it.
+
+use std::{
+    fs,
+    ops::Deref,
+    panic::AssertUnwindSafe,
+    path::PathBuf,
+    sync::{
+        OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use usher_cluster::Cluster;
+
+/// Says which cluster the tests are to use.
+const CLUSTER: &str = "USHER_TEST_CLUSTER";
+pub(crate) const USHER: &str = "usher-system";
+/// Longer than anything takes on a machine that does other things as well.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+static LAB: OnceLock<Option<Lab>> = OnceLock::new();
+static TURN: RwLock<()> = RwLock::new(());
+
+/// The cluster, shared by the tests of this program.
+pub(crate) struct Lab {
+    pub(crate) cluster: Cluster,
+    namespaces: AtomicU32,
+}
+
+/// The lab beside other tests.
+pub(crate) struct Shared {
+    lab: &'static Lab,
+    _beside: RwLockReadGuard<'static, ()>,
+}
+
+/// The lab for one test alone. The node enforces again after it.
+pub(crate) struct Alone {
+    lab: &'static Lab,
+    _alone: RwLockWriteGuard<'static, ()>,
+}
+
+/// The lab, or None where the test is to be skipped; then that has been said.
+pub(crate) fn shared() -> Option<Shared> {
+    let lab = LAB.get_or_init(open).as_ref()?;
+    let guard = TURN.read();
+    // Another test's failure is not this one's.
+    let _beside = guard.unwrap_or_else(PoisonError::into_inner);
+    Some(Shared { lab, _beside })
+}
+
+/// The same for a test that no other may run beside.
+pub(crate) fn alone() -> Option<Alone> {
+    let lab = LAB.get_or_init(open).as_ref()?;
+    let guard = TURN.write();
+    let _alone = guard.unwrap_or_else(PoisonError::into_inner);
+    Some(Alone { lab, _alone })
+}
+
+impl Deref for Shared {
+    type Target = &'static Lab;
+
+    fn deref(&self) -> &&'static Lab {
+        &self.lab
+    }
+}
+
+impl Deref for Alone {
+    type Target = &'static Lab;
+
+    fn deref(&self) -> &&'static Lab {
+        &self.lab
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            // What failed may have left the agent away; a second panic would
+            // hide the first.
+            drop(std::panic::catch_unwind(AssertUnwindSafe(|| {
+                self.restore();
+            })));
+        } else {
+            self.restore();
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "a skip has to be seen")]
+fn open() -> Option<Lab> {
+    let Ok(name) = std::env::var(CLUSTER) else {
+        let reason = format!("{CLUSTER} names no cluster; `cargo xtask test` brings one up");
+        assert!(std::env::var("CI").is_err(), "skipped in CI: {reason}");
+        eprintln!("SKIPPED: {reason}");
+        return None;
+    };
+    let lab = Lab {
+        cluster: Cluster::new(&name).unwrap(),
+        namespaces: AtomicU32::new(0),
+    };
+    lab.deploy();
+    lab.mode("enforce");
+    Some(lab)
+}
+
+/// Waits until `check` finds something.
+pub(crate) fn until<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = check() {
+            return found;
+        }
+        assert!(Instant::now() < end, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A test's own namespace. It stays until the cluster goes; when the test
+/// fails, what was decided in it is printed.
+pub(crate) struct Namespace {
+    lab: &'static Lab,
+    name: String,
+}
+
+impl Deref for Namespace {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Drop for Namespace {
+    #[expect(clippy::print_stderr, reason = "for who reads why a test failed")]
+    fn drop(&mut self) {
+        if thread::panicking() {
+            for line in self.lab.decisions(&self.name) {
+                eprintln!("{}", line.0);
+            }
+        }
+    }
+}
+
+/// One line of the agent's log.
+#[derive(Debug, Clone)]
+pub(crate) struct Line(pub(crate) Value);
+
+impl Line {
+    pub(crate) fn text(&self, field: &str) -> &str {
+        self.0[field].as_str().unwrap_or_default()
+    }
+}
+
+impl Lab {
+    fn restore(&self) {
+        self.deploy();
+        self.mode("enforce");
+    }
+
+    /// Applies the manifest that users apply, and waits for the agent.
+    pub(crate) fn deploy(&self) {
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/usher.yaml");
+        self.cluster.kubectl(&["apply", "-f", manifest]).unwrap();
+        self.cluster
+            .kubectl(&[
+                "-n",
+                USHER,
+                "rollout",
+                "status",
+                "daemonset/usher-agent",
+                "--timeout=90s",
+            ])
+            .unwrap();
+    }
+
+    /// Removes the agent, and waits until it is gone.
+    pub(crate) fn remove_agent(&self) {
+        let args = [
+            "-n",
+            USHER,
+            "delete",
+            "daemonset",
+            "usher-agent",
+            "--cascade=foreground",
+            "--wait",
+        ];
+        self.cluster.kubectl(&args).unwrap();
+        until("the end of the agent", || {
+            self.agent_pids().is_empty().then_some(())
+        });
+    }
+
+    /// Sets the Node's mode, and waits until the agent has taken it.
+    pub(crate) fn mode(&self, mode: &str) {
+        let annotation = format!("usher.dev/mode={mode}");
+        let args = [
+            "annotate",
+            "--overwrite",
+            "node",
+            self.cluster.node_name(),
+            &annotation,
+        ];
+        self.cluster.kubectl(&args).unwrap();
+        until("the agent to take its mode", || {
+            let lines = self.log();
+            let last = lines.iter().rfind(|line| line.0.get("quit").is_some())?;
+            (last.text("quit") == mode).then_some(())
+        });
+    }
+
+    /// A namespace for one test.
+    pub(crate) fn namespace(&'static self, test: &str) -> Namespace {
+        let number = self.namespaces.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{test}-{}-{number}", std::process::id());
+        let object =
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+        self.cluster.apply(&object).unwrap();
+        let account = ["-n", &name, "get", "serviceaccount", "default"];
+        until("the namespace's account", || {
+            self.cluster.kubectl(&account).ok()
+        });
+        Namespace { lab: self, name }
+    }
+
+    /// Everything that the running agent has logged, and its earlier runs in
+    /// the same pod.
+    pub(crate) fn log(&self) -> Vec<Line> {
+        let root = self.cluster.node_root().expect("the node is up");
+        let pods = fs::read_dir(root.join("var/log/pods")).unwrap();
+        let mut files: Vec<PathBuf> = pods
+            .flatten()
+            .filter(|pod| {
+                pod.file_name()
+                    .to_string_lossy()
+                    .starts_with("usher-system_usher-agent-")
+            })
+            .flat_map(|pod| {
+                fs::read_dir(pod.path().join("agent"))
+                    .into_iter()
+                    .flatten()
+                    .flatten()
+            })
+            .map(|file| file.path())
+            .collect();
+        files.sort();
+        files
+            .iter()
+            .filter_map(|file| fs::read_to_string(file).ok())
+            .flat_map(|text| text.lines().filter_map(line).collect::<Vec<_>>())
+            .collect()
+    }
+
+    /// The decisions about the pods of a namespace.
+    pub(crate) fn decisions(&self, namespace: &str) -> Vec<Line> {
+        let prefix = format!("{namespace}/");
+        let mut lines = self.log();
+        lines.retain(|line| line.text("pod").starts_with(&prefix));
+        lines
+    }
+
+    /// How often something was decided about the pods of a namespace.
+    pub(crate) fn count(&self, namespace: &str, decision: &str) -> usize {
+        let decisions = self.decisions(namespace);
+        decisions
+            .iter()
+            .filter(|line| line.text("decision") == decision)
+            .count()
+    }
+
+    /// Waits for a decision about a pod of a namespace.
+    pub(crate) fn decided(&self, namespace: &str, decision: &str) -> Line {
+        until(&format!("{decision} in {namespace}"), || {
+            let decisions = self.decisions(namespace);
+            decisions
+                .into_iter()
+                .find(|line| line.text("decision") == decision)
+        })
+    }
+
+    /// Pids of the agent, as the node numbers them.
+    pub(crate) fn agent_pids(&self) -> Vec<String> {
+        // pgrep fails when it finds nothing.
+        let found = self.cluster.in_node(&["pgrep", "-x", "usher-agent"]);
+        found
+            .unwrap_or_default()
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+/// One line of a container's log file: time, stream, tag, and what was written.
+fn line(text: &str) -> Option<Line> {
+    let json = text.splitn(4, ' ').nth(3)?;
+    serde_json::from_str(json).ok().map(Line)
+}

@@ -1,0 +1,14 @@
+//! usher on a real Kubernetes node, with the real pilot-agent and Envoy.
+//!
+//! `cargo xtask test` brings the cluster up and says in `USHER_TEST_CLUSTER`
+//! which one it is. Tests that only need an enforcing agent run side by side;
+//! those that stop it, or change the node, run alone.
+
+#![expect(clippy::unwrap_used, reason = "a test panics")]
+
+mod deployment;
+mod jobs;
+mod lab;
+mod restarts;
+mod untouched;
+mod workload;

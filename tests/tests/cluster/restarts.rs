@@ -1,0 +1,96 @@
+//! Nothing is lost when the agent or the kubelet dies.
+
+use std::time::Duration;
+
+use usher_cluster::{Component, Signal};
+
+use crate::{
+    lab::{self, until},
+    workload::{
+        container_ends, container_runs, exit_code, job_becomes, meshed_job, sidecar_is_untouched,
+    },
+};
+
+#[test]
+fn an_agent_that_starts_later_quits_within_a_second() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    lab.remove_agent();
+    let namespace = lab.namespace("absent");
+    lab.cluster
+        .apply(&meshed_job(&namespace, "Never", &["--run-for", "300ms"]))
+        .unwrap();
+    let pod = container_ends(&lab, &namespace, "app");
+    assert!(sidecar_is_untouched(&pod));
+    lab.deploy();
+    let accepted = lab.decided(&namespace, "quit-accepted");
+    let log = lab.log();
+    let started = log
+        .iter()
+        .find(|line| line.text("message") == "watching pods")
+        .unwrap();
+    let took = time_of(accepted.text("timestamp")) - time_of(started.text("timestamp"));
+    assert!(
+        took < Duration::from_secs(1),
+        "quit {took:?} after the start"
+    );
+    job_becomes(&lab, &namespace, "Complete");
+}
+
+#[test]
+fn a_killed_agent_comes_back_and_quits() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    let namespace = lab.namespace("killed");
+    lab.cluster
+        .apply(&meshed_job(&namespace, "Never", &["--run-for", "4000ms"]))
+        .unwrap();
+    container_runs(&lab, &namespace, "istio-proxy");
+    for pid in lab.agent_pids() {
+        lab.cluster.in_node(&["kill", "-KILL", &pid]).unwrap();
+    }
+    let pod = job_becomes(&lab, &namespace, "Complete");
+    assert_eq!(*exit_code(&pod, "istio-proxy"), 0);
+    // The mode came from the run directory or the API server: it enforced.
+    assert_eq!(lab.count(&namespace, "quit-accepted"), 1);
+}
+
+#[test]
+fn the_kubelet_is_not_needed_for_what_the_kernel_can_tell() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    let namespace = lab.namespace("no-kubelet");
+    lab.cluster
+        .apply(&meshed_job(&namespace, "Never", &["--run-for", "5000ms"]))
+        .unwrap();
+    container_runs(&lab, &namespace, "istio-proxy");
+    lab.cluster
+        .stop(Component::Kubelet, Signal::SIGKILL)
+        .unwrap();
+    lab.decided(&namespace, "sidecar-ended");
+    assert!(!lab.cluster.runs(Component::Kubelet));
+    lab.cluster.start(Component::Kubelet).unwrap();
+    job_becomes(&lab, &namespace, "Complete");
+    until("the agent to be ready again", || {
+        let ready = [
+            "-n",
+            lab::USHER,
+            "rollout",
+            "status",
+            "daemonset/usher-agent",
+            "--timeout=1s",
+        ];
+        lab.cluster.kubectl(&ready).ok()
+    });
+}
+
+/// Time of day of a timestamp in UTC.
+fn time_of(timestamp: &str) -> Duration {
+    let clock = timestamp.split_once('T').unwrap().1.trim_end_matches('Z');
+    let mut parts = clock.split(':').map(|part| part.parse::<f64>().unwrap());
+    let mut next = || parts.next().unwrap();
+    Duration::from_secs_f64(next() * 3600.0 + next() * 60.0 + next())
+}

@@ -1,0 +1,70 @@
+//! Jobs and pods of the tests, and what became of them.
+
+use serde_json::Value;
+use usher_cluster::workload::{app_container, istio_proxy_container, job};
+
+use crate::lab::{Lab, until};
+
+/// A Job named `job` with an app and Istio's sidecar.
+pub(crate) fn meshed_job(namespace: &str, policy: &str, args: &[&str]) -> Value {
+    let containers = [app_container("app", args), istio_proxy_container()];
+    job("job", namespace, policy, &containers)
+}
+
+/// The only pod of a namespace.
+pub(crate) fn pod(lab: &Lab, namespace: &str) -> Option<Value> {
+    let pods = lab
+        .cluster
+        .kubectl_json(&["-n", namespace, "get", "pods"])
+        .ok()?;
+    pods["items"].as_array()?.first().cloned()
+}
+
+/// Waits until the Job has this condition, and gives its pod.
+pub(crate) fn job_becomes(lab: &Lab, namespace: &str, condition: &str) -> Value {
+    until(&format!("the Job in {namespace} to be {condition}"), || {
+        let job = lab
+            .cluster
+            .kubectl_json(&["-n", namespace, "get", "job", "job"])
+            .ok()?;
+        let conditions = job["status"]["conditions"].as_array()?;
+        let found = conditions
+            .iter()
+            .any(|one| one["type"] == condition && one["status"] == "True");
+        found.then_some(())
+    });
+    pod(lab, namespace).unwrap()
+}
+
+/// The status of a container.
+pub(crate) fn container<'pod>(pod: &'pod Value, name: &str) -> &'pod Value {
+    let statuses = pod["status"]["containerStatuses"].as_array();
+    let statuses = statuses.map(Vec::as_slice).unwrap_or_default();
+    let found = statuses.iter().find(|status| status["name"] == name);
+    found.unwrap_or(&Value::Null)
+}
+
+/// Exit code of a container's newest run; null while it runs.
+pub(crate) fn exit_code<'pod>(pod: &'pod Value, name: &str) -> &'pod Value {
+    &container(pod, name)["state"]["terminated"]["exitCode"]
+}
+
+/// Waits until a container's newest run has ended in the API's eyes.
+pub(crate) fn container_ends(lab: &Lab, namespace: &str, name: &str) -> Value {
+    until(&format!("the end of {name} in {namespace}"), || {
+        pod(lab, namespace).filter(|pod| exit_code(pod, name).is_number())
+    })
+}
+
+/// Waits until a container runs in the API's eyes.
+pub(crate) fn container_runs(lab: &Lab, namespace: &str, name: &str) -> Value {
+    until(&format!("{name} in {namespace} to run"), || {
+        pod(lab, namespace).filter(|pod| container(pod, name)["state"]["running"].is_object())
+    })
+}
+
+/// Whether the sidecar of a pod runs in its first run.
+pub(crate) fn sidecar_is_untouched(pod: &Value) -> bool {
+    let status = container(pod, "istio-proxy");
+    status["state"]["running"].is_object() && status["restartCount"] == 0
+}
