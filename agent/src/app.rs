@@ -71,16 +71,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             .name("beside".to_owned())
             .spawn_scoped(scope, move || beside.run())
             .context("starting the second thread")?;
-        // The second thread ends on a signal, and with it the inputs.
+        // The second thread ends on a signal, and with it the inputs of the
+        // first; the first ends when it cannot see pods any more, and with it
+        // the wishes that the second waits for.
         let decided = runtime.block_on(deciding.run(first, receiver));
-        if decided.is_err() {
-            // Without discovery nothing can be decided: start over, at once
-            // and without waiting for the other thread.
-            return decided.context("watching the cgroup tree");
-        }
-        beside
-            .join()
-            .unwrap_or_else(|_panic| anyhow::bail!("the second thread panicked"))
+        let served = beside.join();
+        decided.context("watching the cgroup tree")?;
+        served.unwrap_or_else(|_panic| anyhow::bail!("the second thread panicked"))
     })
 }
 

@@ -141,7 +141,10 @@ impl Engine {
         change: impl FnOnce(&mut Tracked, &ContainerId),
         actions: &mut Vec<Action>,
     ) {
-        let pod = self.pod(&key.pod);
+        // After its pod is gone a container may still be told to have ended.
+        let Some(pod) = self.pods.get_mut(&key.pod) else {
+            return;
+        };
         change(pod, &key.id);
         pod.vain_answers = 0;
         self.review_pod(now, &key.pod, actions);

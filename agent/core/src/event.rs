@@ -10,8 +10,9 @@ use crate::{
 /// Something happened.
 ///
 /// The kernel's events of one container arrive in the order of the variants:
-/// appeared, started, (named,) exited, (ended with a status,) gone. Any but
-/// the first may be missing.
+/// appeared, started, (named,) exited, (ended with a status,) gone; any but
+/// the first may be missing. They count between the pod's own two, appeared and
+/// gone; what is told of a container after that is ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// The Node's annotations say this now.

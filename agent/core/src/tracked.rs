@@ -68,7 +68,6 @@ impl Tracked {
 
     /// The cgroup of a run exists.
     pub(crate) fn appeared(&mut self, id: &ContainerId) {
-        self.present = true;
         self.run(id);
     }
 

@@ -34,6 +34,8 @@ const START: Duration = Duration::from_secs(30);
 const SETTLED: Duration = Duration::from_secs(1);
 /// How long a name is looked for in the mounts.
 const NAMING: Duration = Duration::from_secs(2);
+/// Wait between two looks for a name that is late.
+const LATE: Duration = Duration::from_millis(200);
 /// How long a parent may take to reap its child before the exit status is
 /// given up.
 const REAP: Duration = Duration::from_secs(5);
@@ -169,7 +171,7 @@ impl Container {
             tokio::select! {
                 biased;
                 () = init.pidfd.exited() => {}
-                name = late => if let Some(name) = name? {
+                name = late => if let Some(name) = name {
                     tell(Sight::Named(name)).await;
                 },
             }
@@ -274,16 +276,17 @@ impl Container {
     }
 
     /// Looks for a name a little longer, for runtimes whose mounts look
-    /// complete before they are.
-    async fn name_late(&self, pid: Pid) -> Result<Option<String>, Error> {
-        let mut looks = Looks::default();
-        while looks.passed < NAMING {
-            looks.wait().await;
-            if let Some(name) = self.name(pid).await? {
-                return Ok(Some(name));
+    /// complete before they are. A sandbox never gets one.
+    async fn name_late(&self, pid: Pid) -> Option<String> {
+        for _look in 0..NAMING.as_millis() / LATE.as_millis() {
+            sleep(LATE).await;
+            // What could be read before and cannot now is ending.
+            let mounts = self.proc.mountinfo(pid).ok()??;
+            if let Some(name) = mountinfo::container_name(&mounts, &self.key.pod) {
+                return Some(name.to_owned());
             }
         }
-        Ok(None)
+        None
     }
 
     /// The processes of the container; None when its cgroup is gone.
