@@ -18,9 +18,9 @@ use hyper_util::rt::TokioIo;
 use nix::{errno::Errno, sys::signal, sys::socket::AddressFamily};
 use tokio::net::TcpSocket;
 use usher_core::{
-    action::{Signal, Step},
     event::Outcome,
     id::NetnsId,
+    step::{Signal, Step},
 };
 use usher_sys::{container::Init, netns::Netns, proc::ProcRoot};
 

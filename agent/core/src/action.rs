@@ -3,9 +3,9 @@
 //! Every action may be done twice without harm: a sidecar that is asked twice
 //! to quit quits once.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
-use crate::{decision::Decision, event::ContainerKey};
+use crate::{decision::Decision, event::ContainerKey, step::Step};
 
 /// Something to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,34 +26,4 @@ pub enum Action {
     },
     /// Record a decision: log, metrics, timeline.
     Report(Decision),
-}
-
-/// One way to make a sidecar quit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Step {
-    /// `POST` to loopback in the pod's network namespace.
-    Post {
-        /// TCP port.
-        port: u16,
-        /// Path, beginning with a slash.
-        path: &'static str,
-    },
-    /// A signal to the container's init process.
-    Signal(Signal),
-}
-
-/// Signals that a recipe may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Signal {
-    /// `SIGTERM`.
-    Term,
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Post { port, path } => write!(formatter, "POST :{port}{path}"),
-            Self::Signal(Signal::Term) => formatter.write_str("SIGTERM"),
-        }
-    }
 }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::{action::Step, event::Outcome, id::PodUid};
+use crate::{event::Outcome, id::PodUid, step::Step};
 
 /// One decision about one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -30,6 +30,7 @@ pub mod policy;
 pub mod process;
 mod quit;
 pub mod recipe;
+pub mod step;
 pub mod time;
 mod tracked;
 

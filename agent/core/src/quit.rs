@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{action::Step, decision::GaveUp, event::Outcome, id::ContainerId, time::Timestamp};
+use crate::{decision::GaveUp, event::Outcome, id::ContainerId, step::Step, time::Timestamp};
 
 /// How long one attempt may take.
 pub(crate) const ATTEMPT: Duration = Duration::from_secs(1);

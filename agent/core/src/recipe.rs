@@ -7,8 +7,8 @@ mod envoy;
 mod istio;
 
 use crate::{
-    action::{Signal, Step},
     pod::{Container, Pod},
+    step::{Signal, Step},
 };
 
 /// When a sidecar quits, relative to the others of its pod.

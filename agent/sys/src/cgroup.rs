@@ -35,7 +35,7 @@ use usher_core::{
 
 pub use locate::locate;
 
-use crate::readiness;
+use crate::readiness::{self, KeepsItsDescriptor};
 
 /// A cgroup came or went.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,13 +104,17 @@ enum Place {
 
 /// The inotify instance.
 #[derive(Debug)]
-pub(crate) struct Watches(Inotify);
+struct Watches(Inotify);
 
 impl AsRawFd for Watches {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_fd().as_raw_fd()
     }
 }
+
+// SAFETY: a nix `Inotify` is one OwnedFd, and nothing replaces it.
+#[expect(unsafe_code, reason = "see the trait")]
+unsafe impl KeepsItsDescriptor for Watches {}
 
 /// The watched tree.
 #[derive(Debug)]

@@ -33,8 +33,3 @@ pub(crate) unsafe trait KeepsItsDescriptor: AsRawFd {}
 // SAFETY: an OwnedFd is one descriptor until it is dropped.
 #[expect(unsafe_code, reason = "see the trait")]
 unsafe impl KeepsItsDescriptor for OwnedFd {}
-
-// SAFETY: `Watches` holds one nix `Inotify`, which is an OwnedFd, and never
-// replaces it.
-#[expect(unsafe_code, reason = "see the trait")]
-unsafe impl KeepsItsDescriptor for crate::cgroup::Watches {}

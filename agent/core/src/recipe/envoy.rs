@@ -6,7 +6,7 @@
 //! and examples use.
 
 use super::{Order, SIGTERM, Sidecar};
-use crate::{action::Step, image, pod::Container};
+use crate::{image, pod::Container, step::Step};
 
 /// Images of the Envoy project; the architecture- and feature-specific ones
 /// have a suffix.

@@ -15,9 +15,9 @@
 
 use super::{Order, SIGTERM, Sidecar};
 use crate::{
-    action::Step,
     annotation, image,
     pod::{Container, Pod},
+    step::Step,
 };
 
 /// Name that the injector gives the container in every version.

@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     Action, Engine, Event,
-    action::Step,
     decision::Kind,
     event::{ContainerKey, Outcome},
     id::{ContainerId, PodUid},
@@ -12,6 +11,7 @@ use crate::{
     pod::{Container, Pod, RunState, Status},
     policy::RestartPolicy,
     process::ExitStatus,
+    step::Step,
     time::Timestamp,
 };
 
