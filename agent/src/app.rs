@@ -174,7 +174,7 @@ impl Beside<'_> {
 
 /// Asks the kubelet whenever the loop that decides wants it to be asked.
 async fn fetch(
-    kubelet: Kubelet,
+    mut kubelet: Kubelet,
     mut wanted: mpsc::Receiver<()>,
     inputs: mpsc::Sender<Input>,
     readiness: Arc<Readiness>,

@@ -105,6 +105,8 @@ pub(crate) struct Kubelet {
     trust: Option<tls::Trust>,
     token: PathBuf,
     metrics: Arc<Metrics>,
+    /// What went wrong with the last request.
+    failing: Option<&'static str>,
 }
 
 impl Kubelet {
@@ -131,11 +133,12 @@ impl Kubelet {
             token: args.kubelet_token.clone(),
             metrics,
             url,
+            failing: None,
         })
     }
 
     /// Asks for the pods. What goes wrong is logged and counted here.
-    pub(crate) async fn pods(&self) -> Option<PodList> {
+    pub(crate) async fn pods(&mut self) -> Option<PodList> {
         let begin = Instant::now();
         let answer = tokio::time::timeout(TIMEOUT, self.ask()).await;
         let took = begin.elapsed();
@@ -149,16 +152,31 @@ impl Kubelet {
                     self.metrics.kubelet_bad_pods.inc();
                     tracing::warn!(error = %chain(bad), "left a pod of the kubelet's list out");
                 }
-                tracing::debug!(pods = list.pods.len(), ?took, "listed the kubelet's pods");
+                let pods = list.pods.len();
+                match self.failing.take() {
+                    Some(kind) => tracing::info!(pods, kind, "listed the kubelet's pods again"),
+                    None => tracing::debug!(pods, ?took, "listed the kubelet's pods"),
+                }
                 Some(list)
             }
             Err(error) => {
-                self.metrics.kubelet_request(error.kind());
-                tracing::warn!(
-                    error = %chain(&error),
-                    kind = error.kind(),
-                    "could not list the kubelet's pods; going on with what is known"
-                );
+                let kind = error.kind();
+                self.metrics.kubelet_request(kind);
+                let text = chain(&error);
+                // Said once, and again when something else is wrong.
+                if self.failing.replace(kind) == Some(kind) {
+                    tracing::debug!(
+                        error = text,
+                        kind,
+                        "still could not list the kubelet's pods"
+                    );
+                } else {
+                    tracing::warn!(
+                        error = text,
+                        kind,
+                        "could not list the kubelet's pods; trying again, and going on with what is known"
+                    );
+                }
                 None
             }
         }
