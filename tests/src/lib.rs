@@ -1,0 +1,9 @@
+//! Tests of usher as it runs on a node, and what they need.
+//!
+//! [`synthetic`] makes pods of real processes, cgroups and namespaces without
+//! Kubernetes. The tests in `tests/` and the benchmarks in `benches/` run the
+//! real agent binary against them. All of it needs root and a cgroup2 mount;
+//! [`privilege`] says so when they are missing.
+
+pub mod privilege;
+pub mod synthetic;

@@ -16,7 +16,7 @@ use anyhow::{Result, bail};
 pub use self::{
     debian::{cni_plugins, ensure_packages},
     go::PilotAgent,
-    own::{OwnPrograms, build_static},
+    own::{OwnPrograms, build_static, cargo},
 };
 
 /// Everything that [`crate::Cluster::up`] runs or puts into images.

@@ -14,6 +14,15 @@ use crate::{
     progress::{output, run_logged, say},
 };
 
+/// What cargo tells a program that it runs. Build scripts look at some of these, so they would be run again, and what
+/// they are for built again, after each change of who asks.
+const ABOUT_THE_CALLER: [&str; 4] = [
+    "CARGO_MANIFEST_",
+    "CARGO_PKG_",
+    "CARGO_BIN_",
+    "CARGO_CRATE_",
+];
+
 #[derive(Debug, Clone)]
 pub struct OwnPrograms {
     /// Pid 1 of the node and of every pod's sandbox.
@@ -51,6 +60,22 @@ fn ensure_musl_target() -> Result<()> {
     )
 }
 
+/// cargo as if a person had called it, not a program that cargo runs.
+#[must_use]
+pub fn cargo() -> Command {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        if ABOUT_THE_CALLER
+            .iter()
+            .any(|prefix| text.starts_with(prefix))
+        {
+            cargo.env_remove(&name);
+        }
+    }
+    cargo
+}
+
 /// Builds a package of this workspace as static programs and returns the folder they are in.
 ///
 /// Cargo knows what is out of date, so it is asked every time. Some packages have C code, for which any C compiler
@@ -58,7 +83,7 @@ fn ensure_musl_target() -> Result<()> {
 pub fn build_static(package: &str, args: &[&str], target_dir: &Path) -> Result<PathBuf> {
     ensure_musl_target()?;
     let target = musl_target();
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = cargo();
     cargo
         .args([
             "build",
@@ -107,4 +132,20 @@ pub(super) fn build() -> Result<OwnPrograms> {
         app: program("usher-test-app")?,
         runc: program("usher-test-runc")?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargo_does_not_hear_about_its_caller() {
+        let cargo = cargo();
+        let removed = |name: &str| {
+            cargo
+                .get_envs()
+                .any(|(key, value)| key == name && value.is_none())
+        };
+        assert!(removed("CARGO_PKG_NAME") && removed("CARGO_MANIFEST_DIR"));
+    }
 }

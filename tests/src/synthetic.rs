@@ -1,0 +1,42 @@
+//! Real pods without Kubernetes, hundreds in seconds.
+//!
+//! A [`Node`] has a private cgroup root, a scratch directory and a stand-in for
+//! the kubelet. A [`Pod`] on it is what the node's kernel sees of a real one:
+//!
+//! - a network namespace of its own, with `lo` up;
+//! - per container a cgroup, a pid namespace in which its process is pid 1, a
+//!   mount namespace with a root of its own, and the mount of the termination
+//!   log from which its name can be read;
+//! - a parent outside of the pod that reaps at once, as a runtime's shim does.
+//!
+//! The processes are one small multi-call binary, `usher-test-pod`. What they
+//! do is data ([`wire::Program`]); when it happened they say in nanoseconds of
+//! `CLOCK_MONOTONIC`. The [`Agent`] is the real binary.
+//!
+//! Kernel interfaces: cgroup2 (`cgroup.procs`, `cgroup.kill`: Linux 5.14),
+//! `unshare`, `pivot_root`, `signalfd`, rtnetlink. What can go wrong is mostly
+//! missing privilege ([`crate::privilege`]); a step of a container that fails
+//! is reported by its name and makes the waiting test panic.
+//!
+//! Cleaning up: a dropped `Pod` or `Node` removes what it made. When the test
+//! process is killed, its shims see their standard input close and end their
+//! pods; directories that stay are swept by the next [`Node`].
+
+pub mod agent;
+pub mod clock;
+pub mod kubelet;
+pub mod layout;
+pub mod ledger;
+pub mod manifest;
+mod node;
+mod pod;
+pub mod process;
+pub mod program;
+pub mod spec;
+pub mod wire;
+
+pub use agent::Agent;
+pub use kubelet::{Behaviour, Kubelet};
+pub use node::Node;
+pub use pod::{Pod, Request};
+pub use spec::{ContainerSpec, PodSpec, RestartPolicy};

@@ -1,0 +1,118 @@
+//! The agent's log: read by a thread, waited for on a condition variable.
+
+use std::io::{BufRead, BufReader, Read};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::synthetic::ledger::PATIENCE;
+
+/// Lines of an agent, each a JSON object. A line that is not JSON, such as a
+/// panic's, becomes an object with the single field `text`.
+#[derive(Debug, Clone, Default)]
+pub struct Log {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    lines: Vec<Value>,
+    open: usize,
+}
+
+impl Log {
+    /// Reads lines until the stream closes.
+    pub(super) fn follow(&self, stream: impl Read + Send + 'static) -> JoinHandle<()> {
+        self.state().open += 1;
+        let log = self.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                let line = serde_json::from_str(&line).unwrap_or_else(|_| json!({"text": line}));
+                log.state().lines.push(line);
+                log.shared.changed.notify_all();
+            }
+            log.state().open -= 1;
+            log.shared.changed.notify_all();
+        })
+    }
+
+    /// The lines so far.
+    pub fn lines(&self) -> Vec<Value> {
+        self.state().lines.clone()
+    }
+
+    /// How many lines there are so far of which this is true.
+    pub fn count(&self, wanted: impl Fn(&Value) -> bool) -> usize {
+        let state = self.state();
+        state.lines.iter().filter(|line| wanted(line)).count()
+    }
+
+    /// Waits for a line in which `found` finds something; earlier lines count.
+    ///
+    /// # Panics
+    ///
+    /// When that takes too long, and when the agent ends first.
+    pub fn wait<T>(&self, what: &str, found: impl Fn(&Value) -> Option<T>) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        let mut state = self.state();
+        let mut looked = 0;
+        loop {
+            if let Some(outcome) = state.lines.iter().skip(looked).find_map(&found) {
+                return outcome;
+            }
+            looked = state.lines.len();
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || state.open == 0 {
+                let lines: Vec<String> = state.lines.iter().map(Value::to_string).collect();
+                let ended = if state.open == 0 {
+                    "; the agent ended"
+                } else {
+                    ""
+                };
+                drop(state);
+                panic!(
+                    "waited in vain for {what}{ended}; its log:\n{}",
+                    lines.join("\n")
+                );
+            }
+            let waited = self.shared.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Prints the lines, for whoever reads why a test failed.
+    #[expect(
+        clippy::print_stderr,
+        reason = "libtest shows this with the test that failed"
+    )]
+    pub(super) fn print(&self) {
+        for line in self.lines() {
+            eprintln!("agent: {line}");
+        }
+    }
+
+    /// Waits until the agent has closed its streams.
+    pub(super) fn wait_closed(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        let mut state = self.state();
+        while state.open > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "the agent does not end");
+            let waited = self.shared.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        let state = self.shared.state.lock();
+        state.unwrap_or_else(PoisonError::into_inner)
+    }
+}

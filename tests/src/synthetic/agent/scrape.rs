@@ -1,0 +1,51 @@
+//! Reads the agent's metrics: one HTTP request, and sums of samples in
+//! Prometheus' text format.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The body of an answer.
+pub(super) fn get(address: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("the agent serves HTTP");
+    let timeout = stream.set_read_timeout(Some(TIMEOUT));
+    timeout.expect("the timeout is not zero");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let written = stream.write_all(request.as_bytes());
+    written.expect("the agent reads requests");
+    let mut answer = String::new();
+    let read = stream.read_to_string(&mut answer);
+    read.expect("the agent answers");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("an HTTP answer");
+    assert!(head.starts_with("HTTP/1.1 200"), "{path}: {head}");
+    body.to_owned()
+}
+
+/// The sum of the samples of this name whose labels contain this text.
+pub(super) fn sum(text: &str, name: &str, labels: &str) -> f64 {
+    let samples = text.lines().filter_map(|line| {
+        let rest = line.strip_prefix(name)?;
+        let (found, value) = match rest.strip_prefix('{') {
+            Some(rest) => rest.split_once("} ")?,
+            None => ("", rest.strip_prefix(' ')?),
+        };
+        found.contains(labels).then(|| value.trim().parse::<f64>())
+    });
+    samples.filter_map(Result::ok).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sum;
+
+    #[test]
+    fn samples() {
+        let text = "# TYPE a counter\na_total{k=\"x\",l=\"y\"} 2\na_total{k=\"z\"} 3\nb 4\n";
+        assert!((sum(text, "a_total", "") - 5.0).abs() < f64::EPSILON);
+        assert!((sum(text, "a_total", "k=\"z\"") - 3.0).abs() < f64::EPSILON);
+        assert!((sum(text, "b", "") - 4.0).abs() < f64::EPSILON);
+        assert!(sum(text, "a", "").abs() < f64::EPSILON);
+    }
+}

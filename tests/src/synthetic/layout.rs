@@ -1,0 +1,162 @@
+//! Names and places: the cgroup tree of a node, its scratch directory, and
+//! what a killed test left behind.
+//!
+//! Everything a node makes carries the pid of its test process in its name,
+//! so a later run knows whose it was and that its owner is dead.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Begins the name of every directory that a node makes.
+const PREFIX: &str = "usher-synthetic-";
+const CGROUP_LIMIT: Duration = Duration::from_secs(20);
+
+/// How the kubelet and the runtime name cgroups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Driver {
+    /// `kubepods/besteffort/pod<UID>/<id>`
+    Cgroupfs,
+    /// `kubepods.slice/kubepods-besteffort.slice/...slice/cri-containerd-<id>.scope`
+    Systemd,
+}
+
+/// A pod's class, which is a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Qos {
+    /// Directly below `kubepods`.
+    Guaranteed,
+    /// Some requests.
+    Burstable,
+    /// Neither requests nor limits.
+    BestEffort,
+}
+
+impl Qos {
+    const fn directory(self) -> Option<&'static str> {
+        match self {
+            Self::Guaranteed => None,
+            Self::Burstable => Some("burstable"),
+            Self::BestEffort => Some("besteffort"),
+        }
+    }
+
+    /// As in a pod's status.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Guaranteed => "Guaranteed",
+            Self::Burstable => "Burstable",
+            Self::BestEffort => "BestEffort",
+        }
+    }
+}
+
+impl Driver {
+    /// The directories that exist before any pod, parents first.
+    pub fn parents(self, root: &Path) -> Vec<PathBuf> {
+        let classes = [Qos::Guaranteed, Qos::Burstable, Qos::BestEffort];
+        classes.iter().map(|qos| self.parent(root, *qos)).collect()
+    }
+
+    fn parent(self, root: &Path, qos: Qos) -> PathBuf {
+        match (self, qos.directory()) {
+            (Self::Cgroupfs, None) => root.join("kubepods"),
+            (Self::Cgroupfs, Some(class)) => root.join("kubepods").join(class),
+            (Self::Systemd, None) => root.join("kubepods.slice"),
+            (Self::Systemd, Some(class)) => root
+                .join("kubepods.slice")
+                .join(format!("kubepods-{class}.slice")),
+        }
+    }
+
+    /// A pod's directory.
+    pub fn pod(self, root: &Path, qos: Qos, uid: &str) -> PathBuf {
+        let name = match (self, qos.directory()) {
+            (Self::Cgroupfs, _) => format!("pod{uid}"),
+            (Self::Systemd, None) => format!("kubepods-pod{}.slice", uid.replace('-', "_")),
+            (Self::Systemd, Some(class)) => {
+                format!("kubepods-{class}-pod{}.slice", uid.replace('-', "_"))
+            }
+        };
+        self.parent(root, qos).join(name)
+    }
+
+    /// The name of a container's directory.
+    pub fn container(self, id: &str) -> String {
+        match self {
+            Self::Cgroupfs => id.to_owned(),
+            Self::Systemd => format!("cri-containerd-{id}.scope"),
+        }
+    }
+}
+
+/// Where cgroup2 is mounted: field 5 of the line whose file system type is
+/// `cgroup2`
+/// ([proc_pid_mountinfo(5)](https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html)).
+pub fn cgroup2_mount() -> Option<PathBuf> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    mounts.lines().find_map(|line| {
+        let (mount, file_system) = line.split_once(" - ")?;
+        let is_cgroup2 = file_system.starts_with("cgroup2 ");
+        let point = mount.split(' ').nth(4)?;
+        is_cgroup2.then(|| PathBuf::from(point))
+    })
+}
+
+/// The name of this process's `n`th node.
+pub fn node_name(n: u32) -> String {
+    format!("{PREFIX}{}-{n}", std::process::id())
+}
+
+/// Where nodes have their files.
+pub fn scratch_parent() -> PathBuf {
+    std::env::temp_dir()
+}
+
+/// Removes what dead test processes left.
+pub fn sweep() {
+    for path in leftovers(&cgroup2_mount().unwrap_or_default()) {
+        remove_cgroup(&path);
+    }
+    for path in leftovers(&scratch_parent()) {
+        // Another test process may sweep at the same time.
+        drop(std::fs::remove_dir_all(path));
+    }
+}
+
+fn leftovers(parent: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| {
+            let name = entry.file_name();
+            let owner = name.to_str().and_then(|name| {
+                let (pid, _) = name.strip_prefix(PREFIX)?.split_once('-')?;
+                pid.parse::<u32>().ok()
+            });
+            owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+        })
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// Ends all processes in a cgroup that this library made, and removes it.
+pub fn remove_cgroup(path: &Path) {
+    let started = Instant::now();
+    // The directory may be gone at any moment, which is what is wanted.
+    drop(std::fs::write(path.join("cgroup.kill"), "1"));
+    while path.exists() && started.elapsed() < CGROUP_LIMIT {
+        remove_tree(path);
+        // Its processes are killed; their parents have to reap them.
+        std::thread::yield_now();
+    }
+}
+
+/// `rmdir` from the leaves up: a cgroup's files cannot and need not be
+/// unlinked.
+fn remove_tree(path: &Path) {
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_tree(&entry.path());
+        }
+    }
+    drop(std::fs::remove_dir(path));
+}

@@ -1,0 +1,203 @@
+//! What happened on a node, and how to wait for it.
+//!
+//! One thread reads the events of all shims into the ledger. Tests wait on its
+//! condition variable, the stand-in for the kubelet writes statuses from it.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, PipeReader};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::synthetic::spec::PodSpec;
+use crate::synthetic::wire::{Event, What};
+
+/// How long a test waits before it gives up: far more than a loaded machine
+/// needs.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One life of a container.
+#[derive(Debug, Clone)]
+pub struct Attempt {
+    /// The runtime's id.
+    pub id: String,
+    /// When it was ordered.
+    pub ordered: SystemTime,
+    /// Of its init process.
+    pub pid: Option<i32>,
+    /// Past its execve.
+    pub running: bool,
+    /// Lines that its processes wrote.
+    pub said: Vec<String>,
+    /// How it ended.
+    pub ended: Option<Ended>,
+}
+
+/// How a container ended.
+#[derive(Debug, Clone)]
+pub struct Ended {
+    /// As `wait4` tells it.
+    pub wait_status: i32,
+    /// Its standard output.
+    pub output: String,
+    /// When its end was heard of.
+    pub at: SystemTime,
+}
+
+impl Ended {
+    /// As Kubernetes shows it: 128 + n for signal n.
+    pub const fn code(&self) -> i32 {
+        match self.wait_status & 0x7f {
+            0 => (self.wait_status >> 8) & 0xff,
+            signal => 128 + signal,
+        }
+    }
+
+    /// When the app took its last breath, in nanoseconds of
+    /// `CLOCK_MONOTONIC`.
+    pub fn exit_ns(&self) -> Option<u64> {
+        let line = self.output.lines().last()?;
+        line.strip_prefix("exit ")?.parse().ok()
+    }
+}
+
+/// The lives of one container, latest last.
+#[derive(Debug, Clone, Default)]
+pub struct ContainerRecord {
+    /// Empty until it is created.
+    pub attempts: Vec<Attempt>,
+}
+
+/// One pod.
+#[derive(Debug, Clone)]
+pub struct PodRecord {
+    /// As it was asked for.
+    pub spec: PodSpec,
+    /// By container name.
+    pub containers: BTreeMap<String, ContainerRecord>,
+    /// The manifest up to the status, as JSON.
+    pub manifest: Arc<str>,
+    /// The API server set a deletion timestamp.
+    pub deleting: bool,
+    /// Steps that failed.
+    pub failures: Vec<String>,
+    /// What `containers` was at each change, oldest first.
+    pub history: Vec<(Instant, BTreeMap<String, ContainerRecord>)>,
+}
+
+/// All pods of a node by UID.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    pods: Mutex<BTreeMap<String, PodRecord>>,
+    changed: Condvar,
+}
+
+impl Ledger {
+    /// The pods as they are now.
+    pub fn pods(&self) -> MutexGuard<'_, BTreeMap<String, PodRecord>> {
+        // A test that panicked while it read has not spoiled them.
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a pod.
+    pub fn enter(&self, uid: &str, spec: &PodSpec, manifest: Arc<str>) {
+        let names = spec.containers.iter().map(|container| &container.name);
+        let containers = names
+            .map(|name| (name.clone(), ContainerRecord::default()))
+            .collect();
+        let record = PodRecord {
+            spec: spec.clone(),
+            containers,
+            manifest,
+            deleting: false,
+            failures: Vec::new(),
+            history: Vec::new(),
+        };
+        self.pods().insert(uid.to_owned(), record);
+    }
+
+    /// Changes a pod, and wakes who waits.
+    pub fn change<T>(&self, uid: &str, change: impl FnOnce(&mut PodRecord) -> T) -> Option<T> {
+        let mut pods = self.pods();
+        let record = pods.get_mut(uid)?;
+        let outcome = change(record);
+        record
+            .history
+            .push((Instant::now(), record.containers.clone()));
+        drop(pods);
+        self.changed.notify_all();
+        Some(outcome)
+    }
+
+    /// Strikes a pod out.
+    pub fn strike(&self, uid: &str) {
+        self.pods().remove(uid);
+        self.changed.notify_all();
+    }
+
+    /// Waits until `found` finds something in a pod.
+    ///
+    /// # Panics
+    ///
+    /// When it takes longer than [`PATIENCE`], and when a step of one of the
+    /// pod's containers failed.
+    pub fn wait<T>(&self, uid: &str, what: &str, found: impl Fn(&PodRecord) -> Option<T>) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        let mut pods = self.pods();
+        loop {
+            let record = pods.get(uid).expect("the pod is on its node");
+            if let Some(outcome) = found(record) {
+                return outcome;
+            }
+            let failures = record.failures.clone();
+            if !failures.is_empty() {
+                drop(pods);
+                panic!("waited for {what}, but {failures:?}");
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let containers = record.containers.clone();
+                drop(pods);
+                panic!("gave up waiting for {what}; the pod's containers: {containers:#?}");
+            }
+            let waited = self.changed.wait_timeout(pods, left);
+            pods = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Reads events until the last shim and the node have closed the pipe.
+    pub fn follow(&self, events: PipeReader) {
+        for line in BufReader::new(events).lines().map_while(Result::ok) {
+            let event: Event = serde_json::from_str(&line).expect("shims write events");
+            self.change(&event.uid, |record| happened(record, &event));
+        }
+    }
+}
+
+fn happened(record: &mut PodRecord, event: &Event) {
+    let attempts = record
+        .containers
+        .values_mut()
+        .flat_map(|container| &mut container.attempts);
+    let mut of_event = attempts.filter(|attempt| attempt.id == event.id);
+    match (&event.what, of_event.next()) {
+        (What::Failed(reason), _) => record.failures.push(reason.clone()),
+        (What::Created { pid }, Some(attempt)) => attempt.pid = Some(*pid),
+        (What::Running, Some(attempt)) => attempt.running = true,
+        (What::Said(line), Some(attempt)) => attempt.said.push(line.clone()),
+        (
+            What::Ended {
+                wait_status,
+                output,
+            },
+            Some(attempt),
+        ) => {
+            attempt.ended = Some(Ended {
+                wait_status: *wait_status,
+                output: output.clone(),
+                at: SystemTime::now(),
+            });
+        }
+        // The sandbox is nobody's container.
+        (_, None) => {}
+    }
+}

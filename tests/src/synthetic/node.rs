@@ -1,0 +1,186 @@
+//! A node: a cgroup tree, a scratch directory and the kubelet's stand-in.
+
+use std::io::PipeWriter;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use serde_json::{Map, json};
+
+use crate::synthetic::layout::{self, Driver};
+use crate::synthetic::ledger::Ledger;
+use crate::synthetic::spec::PodSpec;
+use crate::synthetic::{Kubelet, Pod, kubelet, manifest, program};
+
+/// The name under which the node's pods are.
+pub(crate) const NAME: &str = "synthetic-node";
+
+static NODES: AtomicU32 = AtomicU32::new(0);
+static IDS: AtomicU64 = AtomicU64::new(0);
+
+/// A node without Kubernetes. Its directories are removed on drop; drop its
+/// pods first.
+#[derive(Debug)]
+pub struct Node {
+    driver: Driver,
+    cgroup_root: PathBuf,
+    scratch: PathBuf,
+    events: PipeWriter,
+    ledger: Arc<Ledger>,
+    kubelet: Kubelet,
+}
+
+impl Node {
+    /// A node with cgroupfs names.
+    pub fn new() -> Self {
+        Self::with_driver(Driver::Cgroupfs)
+    }
+
+    /// A node with these names.
+    ///
+    /// # Panics
+    ///
+    /// When the machine does not let us: see [`crate::privilege`].
+    pub fn with_driver(driver: Driver) -> Self {
+        layout::sweep();
+        let name = layout::node_name(NODES.fetch_add(1, Ordering::Relaxed));
+        let mount = layout::cgroup2_mount().expect("cgroup2 is mounted");
+        let cgroup_root = mount.join(&name);
+        let scratch = layout::scratch_parent().join(&name);
+        // From here on, a panic leaves nothing: the next run sweeps.
+        std::fs::create_dir(&cgroup_root).expect("root may make cgroups");
+        for parent in driver.parents(&cgroup_root) {
+            std::fs::create_dir(parent).expect("root may make cgroups");
+        }
+        for directory in ["run", "pods", "bundles"] {
+            std::fs::create_dir_all(scratch.join(directory)).expect("/tmp is writable");
+        }
+        std::fs::write(scratch.join("token"), kubelet::TOKEN).expect("/tmp is writable");
+        program::lay_root(&scratch.join("root"));
+        let ledger = Arc::new(Ledger::default());
+        let (reader, events) = std::io::pipe().expect("descriptors are left");
+        let follower = Arc::clone(&ledger);
+        // Ends when the node and all shims have closed the pipe.
+        std::thread::spawn(move || follower.follow(reader));
+        Self {
+            driver,
+            cgroup_root,
+            scratch,
+            events,
+            kubelet: Kubelet::serve(Arc::clone(&ledger)),
+            ledger,
+        }
+    }
+
+    /// For `--cgroup-root`.
+    pub fn cgroup_root(&self) -> &Path {
+        &self.cgroup_root
+    }
+
+    /// For `--run-dir`.
+    pub fn run_dir(&self) -> PathBuf {
+        self.scratch.join("run")
+    }
+
+    /// For `--kubelet-token`.
+    pub fn token_file(&self) -> PathBuf {
+        self.scratch.join("token")
+    }
+
+    /// The kubelet's stand-in.
+    pub const fn kubelet(&self) -> &Kubelet {
+        &self.kubelet
+    }
+
+    /// How this node names cgroups.
+    pub const fn driver(&self) -> Driver {
+        self.driver
+    }
+
+    /// Replaces the Node's annotations, as an agent without API server reads
+    /// them.
+    pub fn annotate(&self, annotations: &[(&str, &str)]) {
+        let object: Map<_, _> = annotations
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), json!(value)))
+            .collect();
+        let file = self.run_dir().join("node-annotations.json");
+        let text = serde_json::Value::Object(object).to_string();
+        std::fs::write(file, text).expect("/tmp is writable");
+    }
+
+    /// Begins a pod: the kubelet knows it, its cgroup and its containers come.
+    /// Does not wait for any of it.
+    pub fn create(&self, spec: &PodSpec) -> Pod {
+        let uid = new_uid();
+        let manifest = manifest::without_status(&uid, NAME, spec);
+        self.ledger.enter(&uid, spec, manifest.into());
+        Pod::begin(self, uid, spec)
+    }
+
+    /// Creates a pod and waits until its containers run.
+    pub fn run(&self, spec: &PodSpec) -> Pod {
+        let pod = self.create(spec);
+        pod.wait_running();
+        pod
+    }
+
+    /// The same for many pods at once.
+    pub fn run_all(&self, specs: &[PodSpec]) -> Vec<Pod> {
+        let pods: Vec<Pod> = specs.iter().map(|spec| self.create(spec)).collect();
+        for pod in &pods {
+            pod.wait_running();
+        }
+        pods
+    }
+
+    pub(crate) const fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
+    }
+
+    pub(crate) fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
+    pub(crate) fn event_pipe(&self) -> PipeWriter {
+        self.events.try_clone().expect("descriptors are left")
+    }
+}
+
+impl Default for Node {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        layout::remove_cgroup(&self.cgroup_root);
+        // What cannot be removed now, the next run sweeps.
+        drop(std::fs::remove_dir_all(&self.scratch));
+    }
+}
+
+/// Sixteen hex digits that no other test process and no other call has.
+fn serial() -> String {
+    let count = IDS.fetch_add(1, Ordering::Relaxed);
+    format!("{:08x}{count:08x}", std::process::id())
+}
+
+/// A UID as the API server makes them.
+fn new_uid() -> String {
+    let serial = serial();
+    let (process, count) = serial.split_at(8);
+    let (high, low) = count.split_at(4);
+    format!(
+        "{process}-{high}-4{}-8{}-{}{low}",
+        &low[1..],
+        &high[1..],
+        &process
+    )
+}
+
+/// An id as containerd makes them.
+pub(crate) fn new_container_id() -> String {
+    serial().repeat(4)
+}

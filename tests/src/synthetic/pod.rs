@@ -1,0 +1,322 @@
+//! A pod, and what a test can do with it and learn from it.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use nix::sys::signal::Signal;
+
+use crate::synthetic::layout::Driver;
+use crate::synthetic::ledger::{Attempt, ContainerRecord, Ended, Ledger};
+use crate::synthetic::node::{Node, new_container_id};
+use crate::synthetic::spec::{ContainerSpec, PodSpec};
+use crate::synthetic::wire::{self, Order, Pace, Program, Sandbox};
+use crate::synthetic::{process, program};
+
+/// The sandbox, which is no container of the spec.
+const PAUSE: &str = "";
+
+/// A request that a sidecar got.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// When its head was complete, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub at_ns: u64,
+    /// The port it came to.
+    pub port: u16,
+    /// Method, path and version.
+    pub line: String,
+}
+
+/// A pod on a [`Node`]. Removed on drop.
+#[derive(Debug)]
+pub struct Pod {
+    uid: String,
+    spec: PodSpec,
+    driver: Driver,
+    cgroup: PathBuf,
+    scratch: PathBuf,
+    ledger: Arc<Ledger>,
+    shim: Child,
+    orders: Option<Mutex<ChildStdin>>,
+}
+
+impl Pod {
+    pub(crate) fn begin(node: &Node, uid: String, spec: &PodSpec) -> Self {
+        let cgroup = node.driver().pod(node.cgroup_root(), spec.qos, &uid);
+        let sandbox = Sandbox {
+            uid: uid.clone(),
+            cgroup: cgroup.clone(),
+            network_delay: spec.network_delay,
+        };
+        let json = serde_json::to_string(&sandbox).expect("plain data");
+        let mut shim = Command::new(program::path())
+            .args(["shim", &json])
+            .stdin(Stdio::piped())
+            .stdout(node.event_pipe())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("the shim starts");
+        let orders = shim.stdin.take().expect("piped above");
+        let pod = Self {
+            uid,
+            spec: spec.clone(),
+            driver: node.driver(),
+            cgroup,
+            scratch: node.scratch().to_owned(),
+            ledger: Arc::clone(node.ledger()),
+            shim,
+            orders: Some(Mutex::new(orders)),
+        };
+        pod.order(PAUSE, Program::Pause, Pace::default());
+        for container in spec.containers.iter().filter(|spec| spec.at_once) {
+            pod.create(container);
+        }
+        pod
+    }
+
+    /// Its UID.
+    pub fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    /// `namespace/name`, as the agent writes it.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.spec.namespace, self.spec.name)
+    }
+
+    /// Its directory in the cgroup tree.
+    pub const fn cgroup(&self) -> &PathBuf {
+        &self.cgroup
+    }
+
+    /// Waits until every container that was created with the pod runs.
+    pub fn wait_running(&self) {
+        for container in self.spec.containers.iter().filter(|spec| spec.at_once) {
+            self.wait_container(&container.name);
+        }
+    }
+
+    /// Waits until a container is past its execve, and a sidecar listens or
+    /// waits to be told to. Returns its init process, which may have ended.
+    pub fn wait_container(&self, container: &str) -> i32 {
+        let expected = match &self.container(container).program {
+            Program::Sidecar(sidecar) if !sidecar.listen_when_told => sidecar.ports.len(),
+            _ => 0,
+        };
+        self.wait_attempt(container, "a running container", |attempt| {
+            let said = attempt.said.iter();
+            let listening = said.filter(|line| line.starts_with("listening")).count();
+            attempt
+                .pid
+                .filter(|_| attempt.running && listening >= expected)
+        })
+    }
+
+    /// Creates a container that was not created with the pod.
+    pub fn start(&self, container: &str) {
+        self.create(self.container(container));
+    }
+
+    /// Creates a container again, as the kubelet does under a policy: a new
+    /// id, the same name.
+    pub fn restart(&self, container: &str) {
+        self.ended(container);
+        self.create(self.container(container));
+    }
+
+    /// Tells an app to end with this code. Does not wait.
+    pub fn finish(&self, container: &str, code: u8) {
+        self.tell(container, &format!("exit {code}"));
+    }
+
+    /// Tells an app to end with this code at this nanosecond of
+    /// `CLOCK_MONOTONIC`, so that many can end at once. Does not wait.
+    pub fn finish_at(&self, container: &str, code: u8, at_ns: u64) {
+        self.tell(container, &format!("exit {code} {at_ns}"));
+    }
+
+    /// Writes a line to a container's standard input.
+    pub fn tell(&self, container: &str, line: &str) {
+        let id = self.latest(container).id;
+        let line = line.to_owned();
+        self.command(&wire::Command::Tell { id, line });
+    }
+
+    /// Sends a signal to a container's init process.
+    pub fn signal(&self, container: &str, signal: Signal) {
+        let id = self.latest(container).id;
+        let number = signal as i32;
+        self.command(&wire::Command::Signal { id, number });
+    }
+
+    /// Waits for a container's end.
+    pub fn ended(&self, container: &str) -> Ended {
+        self.wait_attempt(container, "the end of a container", |attempt| {
+            attempt.ended.clone()
+        })
+    }
+
+    /// How a container ended, if it has.
+    pub fn end_so_far(&self, container: &str) -> Option<Ended> {
+        self.latest(container).ended
+    }
+
+    /// Waits until a sidecar got a request; the first one.
+    pub fn request(&self, container: &str) -> Request {
+        self.wait_attempt(container, "a request", |attempt| {
+            requests(attempt).into_iter().next()
+        })
+    }
+
+    /// The requests that the latest life of a sidecar got so far.
+    pub fn requests(&self, container: &str) -> Vec<Request> {
+        requests(&self.latest(container))
+    }
+
+    /// Waits until a container says a line that begins like this.
+    pub fn heard(&self, container: &str, beginning: &str) -> String {
+        self.wait_attempt(container, beginning, |attempt| {
+            let line = attempt.said.iter().find(|line| line.starts_with(beginning));
+            line.cloned()
+        })
+    }
+
+    /// Sets the deletion timestamp; ends nothing.
+    pub fn mark_deleted(&self) {
+        self.ledger
+            .change(&self.uid, |record| record.deleting = true);
+    }
+
+    /// The init process of a container's latest life, once there is one.
+    pub fn pid(&self, container: &str) -> i32 {
+        self.wait_attempt(container, "a process", |attempt| attempt.pid)
+    }
+
+    /// Its network namespace, as `net:[inode]`.
+    pub fn network(&self) -> Option<String> {
+        process::network(i32::try_from(self.shim.id()).ok()?)
+    }
+
+    /// The id of a container's latest life.
+    pub fn id(&self, container: &str) -> String {
+        self.latest(container).id
+    }
+
+    /// Begins to take the pod away, at whatever point of its life it is. Done
+    /// when the pod is dropped.
+    pub fn begin_removal(&mut self) {
+        self.orders = None;
+    }
+
+    fn container(&self, name: &str) -> &ContainerSpec {
+        let mut containers = self.spec.containers.iter();
+        let found = containers.find(|container| container.name == name);
+        found.unwrap_or_else(|| panic!("the pod has no container {name}"))
+    }
+
+    fn latest(&self, container: &str) -> Attempt {
+        self.wait_record(container, "a container", |record| {
+            record.attempts.last().cloned()
+        })
+    }
+
+    fn wait_attempt<T>(
+        &self,
+        container: &str,
+        what: &str,
+        found: impl Fn(&Attempt) -> Option<T>,
+    ) -> T {
+        self.wait_record(container, what, |record| {
+            record.attempts.last().and_then(&found)
+        })
+    }
+
+    fn wait_record<T>(
+        &self,
+        container: &str,
+        what: &str,
+        found: impl Fn(&ContainerRecord) -> Option<T>,
+    ) -> T {
+        let what = format!("{what} ({container} of {})", self.name());
+        self.ledger.wait(&self.uid, &what, |record| {
+            record.containers.get(container).and_then(&found)
+        })
+    }
+
+    fn create(&self, spec: &ContainerSpec) {
+        self.order(&spec.name, spec.program.clone(), spec.pace);
+    }
+
+    fn order(&self, name: &str, program: Program, pace: Pace) {
+        let id = new_container_id();
+        let shares = self.spec.share_processes && name != PAUSE;
+        let order = Order {
+            cgroup: self.cgroup.join(self.driver.container(&id)),
+            root: self.scratch.join("root"),
+            bundle: self.scratch.join("bundles").join(&id),
+            termination_log: (name != PAUSE).then(|| self.termination_log(name)),
+            join_pids: shares.then(|| self.pid(PAUSE)),
+            pace,
+            program,
+            id: id.clone(),
+        };
+        let attempt = Attempt {
+            id,
+            ordered: SystemTime::now(),
+            pid: None,
+            running: false,
+            said: Vec::new(),
+            ended: None,
+        };
+        self.ledger.change(&self.uid, |record| {
+            let container = record.containers.entry(name.to_owned()).or_default();
+            container.attempts.push(attempt);
+        });
+        self.command(&wire::Command::Create(Box::new(order)));
+    }
+
+    /// The file that the kubelet makes for each attempt of a container.
+    fn termination_log(&self, container: &str) -> PathBuf {
+        let id = new_container_id();
+        let attempt = &id[8..16];
+        let directory = self.scratch.join("pods").join(&self.uid);
+        let directory = directory.join("containers").join(container);
+        std::fs::create_dir_all(&directory).expect("/tmp is writable");
+        let file = directory.join(attempt);
+        std::fs::write(&file, "").expect("/tmp is writable");
+        file
+    }
+
+    fn command(&self, command: &wire::Command) {
+        let mut line = serde_json::to_string(command).expect("plain data");
+        line.push('\n');
+        if let Some(orders) = &self.orders {
+            let mut orders = orders.lock().unwrap_or_else(PoisonError::into_inner);
+            // A shim that is gone has said why.
+            drop(orders.write_all(line.as_bytes()));
+        }
+    }
+}
+
+impl Drop for Pod {
+    fn drop(&mut self) {
+        self.begin_removal();
+        // It ends when it has removed the pod.
+        drop(self.shim.wait());
+        self.ledger.strike(&self.uid);
+    }
+}
+
+fn requests(attempt: &Attempt) -> Vec<Request> {
+    let lines = attempt.said.iter().filter_map(|line| {
+        let mut words = line.strip_prefix("request ")?.splitn(3, ' ');
+        Some(Request {
+            at_ns: words.next()?.parse().ok()?,
+            port: words.next()?.parse().ok()?,
+            line: words.next()?.to_owned(),
+        })
+    });
+    lines.collect()
+}

@@ -1,0 +1,118 @@
+//! What `/proc` says of a process: memory, CPU time, wake-ups, descriptors.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nix::unistd::{SysconfVar, sysconf};
+
+/// Costs of a process so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// `VmRSS`, in KiB.
+    pub resident_kib: u64,
+    /// User and system time of all threads.
+    pub cpu: Duration,
+    /// Voluntary context switches of all threads: how often one of them went
+    /// to sleep, so how often it was woken.
+    pub wakeups: u64,
+    /// Involuntary ones.
+    pub preemptions: u64,
+}
+
+impl Usage {
+    /// Reads the costs of a process.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such process.
+    pub fn of(pid: u32) -> Self {
+        let status = read(pid, "status");
+        let (mut wakeups, mut preemptions, mut cpu_ns) = (0, 0, 0);
+        for task in entries(pid, "task") {
+            // A thread may end while it is read.
+            let text = std::fs::read_to_string(task.join("status")).unwrap_or_default();
+            wakeups += number(&text, "voluntary_ctxt_switches:");
+            preemptions += number(&text, "nonvoluntary_ctxt_switches:");
+            let times = std::fs::read_to_string(task.join("schedstat")).unwrap_or_default();
+            cpu_ns += first_number(&times);
+        }
+        // schedstat has nanoseconds, where the kernel keeps it; stat has ticks.
+        let cpu = if cpu_ns > 0 {
+            Duration::from_nanos(cpu_ns)
+        } else {
+            ticks(pid)
+        };
+        Self {
+            resident_kib: number(&status, "VmRSS:"),
+            cpu,
+            wakeups,
+            preemptions,
+        }
+    }
+}
+
+/// Fields 14 and 15 of `/proc/<pid>/stat`
+/// ([proc_pid_stat(5)](https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html)).
+fn ticks(pid: u32) -> Duration {
+    let stat = read(pid, "stat");
+    let after_name = stat.rsplit(") ").next().unwrap_or_default();
+    let fields = after_name.split(' ').skip(11).take(2);
+    let ticks: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
+    let per_second = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100);
+    let per_second = u64::try_from(per_second).unwrap_or(100);
+    Duration::from_millis(ticks * 1000 / per_second)
+}
+
+/// Number of open descriptors.
+pub fn open_descriptors(pid: u32) -> usize {
+    entries(pid, "fd").len()
+}
+
+/// The network namespaces that this process holds open, as `net:[inode]`.
+pub fn held_networks(pid: u32) -> BTreeSet<String> {
+    let links = entries(pid, "fd");
+    let targets = links
+        .iter()
+        .filter_map(|link| std::fs::read_link(link).ok());
+    targets
+        .filter_map(|target| target.to_str().map(str::to_owned))
+        .filter(|target| target.starts_with("net:["))
+        .collect()
+}
+
+/// The network namespace that a process is in, as `net:[inode]`.
+pub fn network(pid: i32) -> Option<String> {
+    let target = std::fs::read_link(format!("/proc/{pid}/ns/net")).ok()?;
+    target.to_str().map(str::to_owned)
+}
+
+/// The network namespaces of all processes of the machine.
+pub fn all_networks() -> BTreeSet<String> {
+    let entries = std::fs::read_dir("/proc").expect("proc is mounted");
+    let pids = entries.flatten().filter_map(|entry| {
+        let name = entry.file_name();
+        name.to_str()?.parse::<i32>().ok()
+    });
+    pids.filter_map(network).collect()
+}
+
+fn entries(pid: u32, directory: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/{directory}"));
+    let entries = entries.expect("the process is there");
+    entries.flatten().map(|entry| entry.path()).collect()
+}
+
+fn read(pid: u32, file: &str) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/{file}")).expect("the process is there")
+}
+
+fn number(text: &str, key: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(key));
+    line.map_or(0, first_number)
+}
+
+fn first_number(text: &str) -> u64 {
+    let word = text.split_whitespace().next();
+    word.and_then(|word| word.parse().ok()).unwrap_or(0)
+}

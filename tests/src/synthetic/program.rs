@@ -1,0 +1,73 @@
+//! Where the binary of synthetic pods is, outside and inside of containers.
+
+use std::path::{Path, PathBuf};
+
+/// The binary's path in a container.
+pub const IN_CONTAINER: &str = "/pod";
+/// Where the termination log is mounted in a container.
+pub const TERMINATION_LOG: &str = "/dev/termination-log";
+/// Its name in Cargo's target directory.
+const NAME: &str = "usher-test-pod";
+/// Where a dynamic linker and its libraries may be.
+const LIBRARIES: [&str; 3] = ["/usr", "/lib", "/lib64"];
+
+/// The binary, from the directory of the running test or benchmark: Cargo puts
+/// tests into `deps` below the directory of the binaries, and builds a
+/// package's binaries before its tests.
+///
+/// # Panics
+///
+/// When it is not there.
+pub fn path() -> PathBuf {
+    beside_this(NAME).unwrap_or_else(|| {
+        panic!("{NAME} is not beside this executable; build it: cargo build -p usher-tests")
+    })
+}
+
+/// A binary of this name in the directory of the running executable or one
+/// above it.
+pub fn beside_this(name: &str) -> Option<PathBuf> {
+    let this = std::env::current_exe().ok()?;
+    this.ancestors()
+        .skip(1)
+        .take(2)
+        .map(|directory| directory.join(name))
+        .find(|path| path.is_file())
+}
+
+/// The directories that a container shares with the machine, so that a
+/// dynamically linked program runs in it.
+pub fn library_directories() -> Vec<PathBuf> {
+    let directories = LIBRARIES.map(PathBuf::from);
+    directories
+        .into_iter()
+        .filter(|path| path.is_dir() && !path.is_symlink())
+        .collect()
+}
+
+/// Makes the directory that every container's root is a mount of.
+///
+/// # Panics
+///
+/// When it cannot be made.
+pub fn lay_root(root: &Path) {
+    let inside = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
+    for directory in ["/dev", "/proc"].map(Path::new) {
+        make_directory(&inside(directory));
+    }
+    for file in [IN_CONTAINER, TERMINATION_LOG].map(Path::new) {
+        std::fs::write(inside(file), "").expect("the scratch directory is writable");
+    }
+    for library in LIBRARIES.map(Path::new) {
+        if let Ok(target) = std::fs::read_link(library) {
+            std::os::unix::fs::symlink(target, inside(library))
+                .expect("the scratch directory is writable");
+        } else if library.is_dir() {
+            make_directory(&inside(library));
+        }
+    }
+}
+
+fn make_directory(path: &Path) {
+    std::fs::create_dir_all(path).expect("the scratch directory is writable");
+}

@@ -1,0 +1,155 @@
+//! What a test process and the processes of its pods say to each other.
+//!
+//! A test writes [`Command`]s to the standard input of a pod's shim, one JSON
+//! object a line. All shims of a node write [`Event`]s to one shared pipe; a
+//! line is below `PIPE_BUF` and written at once, so lines never mix
+//! ([pipe(7)](https://man7.org/linux/man-pages/man7/pipe.7.html)).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Orders to the shim of one pod.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Command {
+    /// Make and start a container.
+    Create(Box<Order>),
+    /// Write a line to the standard input of a container's process.
+    Tell { id: String, line: String },
+    /// Send a signal to a container's init process.
+    Signal { id: String, number: i32 },
+}
+
+/// What a shim is started with.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Sandbox {
+    /// The pod's UID.
+    pub uid: String,
+    /// The pod's directory in the cgroup tree; the shim makes it.
+    pub cgroup: PathBuf,
+    /// Time between the pod's directory and its network namespace.
+    pub network_delay: Duration,
+}
+
+/// One container to make.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Order {
+    /// The runtime's id, 64 hex digits.
+    pub id: String,
+    /// The container's directory in the cgroup tree.
+    pub cgroup: PathBuf,
+    /// The directory to bind as the container's root.
+    pub root: PathBuf,
+    /// Where the root is mounted before the container's process takes it; the
+    /// path contains the id, as a runtime's bundle does.
+    pub bundle: PathBuf,
+    /// The termination log; a sandbox has none.
+    pub termination_log: Option<PathBuf>,
+    /// The process in whose pid namespace the container runs, instead of one
+    /// of its own.
+    pub join_pids: Option<i32>,
+    /// Delays between the steps.
+    pub pace: Pace,
+    /// What the process does.
+    pub program: Program,
+}
+
+/// How long the steps of a container's life take. Zero is as fast as it goes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pace {
+    /// Life of the first process in the cgroup, before it makes the init
+    /// process (1-3 ms with runc).
+    pub stage: Duration,
+    /// From the init process having its mounts to its execve (20-40 ms).
+    pub exec: Duration,
+    /// From the end of the init process, which is reaped at once, to the
+    /// removal of the cgroup directory (14-45 ms), and to the test hearing of it.
+    pub removal: Duration,
+}
+
+impl Pace {
+    /// What was measured with containerd and runc.
+    pub const RUNC: Self = Self {
+        stage: Duration::from_millis(2),
+        exec: Duration::from_millis(25),
+        removal: Duration::from_millis(20),
+    };
+}
+
+/// What the init process of a container does.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Program {
+    /// Holds the sandbox; ends on SIGTERM.
+    Pause,
+    /// Ends when told, or by itself.
+    App(End),
+    /// The in-container baseline: runs the app as its child, asks the sidecar
+    /// on this port to quit when the app has ended, and ends with its code.
+    Wrapper { port: u16, app: End },
+    /// Serves.
+    Sidecar(Sidecar),
+}
+
+/// How an app ends.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub enum End {
+    /// At the line `exit <code>` on its standard input.
+    WhenTold,
+    /// After a while.
+    After { life: Duration, code: u8 },
+}
+
+/// A sidecar's listeners and manners.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Sidecar {
+    /// What it listens on, on 127.0.0.1.
+    pub ports: Vec<(u16, Manner)>,
+    /// Not before the line `listen` on its standard input.
+    pub listen_when_told: bool,
+    /// SIGTERM ends it with this code; None ignores it.
+    pub code_on_term: Option<u8>,
+}
+
+/// What a sidecar does with a request, once the head is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Manner {
+    /// Answers 200 and ends with code 0.
+    Quit,
+    /// Answers 200 and stays.
+    IgnoreQuit,
+    /// Answers with this status and stays.
+    Status(u16),
+    /// Never answers.
+    Hang,
+    /// Closes the connection.
+    CloseWithoutReply,
+    /// Answers 200 with a body that never ends.
+    EndlessBody,
+}
+
+/// What a shim reports.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Event {
+    /// The pod's UID.
+    pub uid: String,
+    /// The container's id; empty for the shim itself.
+    pub id: String,
+    /// What happened.
+    pub what: What,
+}
+
+/// What happened to a container.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum What {
+    /// It has an init process, with this pid in the test's pid namespace.
+    Created { pid: i32 },
+    /// The init process is past its execve.
+    Running,
+    /// A process of the container wrote a line to its standard error.
+    Said(String),
+    /// The init process ended and was reaped.
+    Ended { wait_status: i32, output: String },
+    /// A step failed.
+    Failed(String),
+}

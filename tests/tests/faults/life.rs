@@ -1,0 +1,125 @@
+//! Short lives, late sidecars, foreign cgroups.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use usher_tests::synthetic::wire::{Manner, Pace};
+use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec};
+
+use crate::{SIDECAR, enforcing, expect_quit, finish_and_quit};
+
+const SHORT: Duration = Duration::from_millis(5);
+
+fn lives_shortly(life: Duration, pace: Pace) {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let specs: Vec<PodSpec> = (0..20)
+        .map(|n| {
+            PodSpec::new(&format!("short-{n}"))
+                .with(ContainerSpec::brief_app("app", life, 0).pace(pace))
+                .with(ContainerSpec::istio(Manner::Quit).pace(pace))
+        })
+        .collect();
+    for pod in node.run_all(&specs) {
+        expect_quit(&agent, &pod);
+    }
+}
+
+#[test]
+fn an_app_of_five_milliseconds() {
+    lives_shortly(SHORT, Pace::default());
+}
+
+#[test]
+fn an_app_of_five_milliseconds_at_the_pace_of_runc() {
+    lives_shortly(SHORT, Pace::RUNC);
+}
+
+/// On a loaded machine the runtime's first process in the cgroup lives long,
+/// and it is not the container's.
+#[test]
+fn a_runtime_that_takes_its_time() {
+    let Some(node) = enforcing() else { return };
+    let pace = Pace {
+        stage: Duration::from_millis(150),
+        exec: Duration::from_millis(50),
+        removal: Duration::from_millis(50),
+    };
+    let agent = Agent::start(&node);
+    let spec = PodSpec::new("slow-start")
+        .with(ContainerSpec::app("app").pace(pace))
+        .with(ContainerSpec::istio(Manner::Quit).pace(pace));
+    let pod = node.run(&spec);
+    finish_and_quit(&agent, &pod);
+}
+
+#[test]
+fn an_app_that_ends_at_once() {
+    lives_shortly(Duration::ZERO, Pace::default());
+}
+
+#[test]
+fn the_app_ends_before_its_sidecar_exists() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let spec = PodSpec::new("early")
+        .with(ContainerSpec::app("app"))
+        .with(ContainerSpec::istio(Manner::Quit).later());
+    let pod = node.run(&spec);
+    pod.finish("app", 1);
+    pod.ended("app");
+    agent.wait_for("pod-finished", &pod.name());
+    pod.start(SIDECAR);
+    pod.wait_container(SIDECAR);
+    expect_quit(&agent, &pod);
+}
+
+#[test]
+fn the_app_ends_before_its_sidecar_listens() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let spec = PodSpec::new("early")
+        .with(ContainerSpec::app("app"))
+        .with(ContainerSpec::istio(Manner::Quit).refusing());
+    let pod = node.run(&spec);
+    pod.finish("app", 0);
+    agent.wait_for("pod-finished", &pod.name());
+    pod.tell(SIDECAR, "listen");
+    expect_quit(&agent, &pod);
+}
+
+#[test]
+fn cgroups_with_foreign_names() {
+    let Some(node) = enforcing() else { return };
+    let kubepods = node.cgroup_root().join("kubepods");
+    let besteffort = kubepods.join("besteffort");
+    let other_root = node.cgroup_root().join("system.slice");
+    let make = |path: &std::path::Path| std::fs::create_dir(path).unwrap();
+    let foreign = [
+        b"podcast".as_slice(),
+        b"pod",
+        b"pod..",
+        b"pod\xff\xfe",
+        b"\xf0\x28\x8c\x28",
+        b"a b\tc",
+        b"kubepods-besteffort-pod0d7e0c5c_6f0c_4b5a_9c1d_8a6d8a0f2b11.slice.d",
+    ];
+    make(&other_root);
+    for name in foreign {
+        make(&kubepods.join(OsStr::from_bytes(name)));
+        make(&besteffort.join(OsStr::from_bytes(name)));
+    }
+    let agent = Agent::start(&node);
+    let pod = node.run(&PodSpec::job("among-them"));
+    // And some that appear later, in a pod as well.
+    for name in foreign {
+        make(&pod.cgroup().join(OsStr::from_bytes(name)));
+    }
+    let conmon = format!("crio-conmon-{}", "ab".repeat(32));
+    make(&pod.cgroup().join(conmon));
+    make(&besteffort.join("latecomer"));
+    finish_and_quit(&agent, &pod);
+    let errors = agent.metric("usher_discovery_errors_total", "");
+    assert!(errors.abs() < f64::EPSILON, "{}", agent.metrics());
+}

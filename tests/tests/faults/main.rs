@@ -1,0 +1,49 @@
+//! The real agent against synthetic pods, when things go wrong and when they
+//! are merely unusual.
+//!
+//! Needs root and a built agent (`cargo build -p usher-agent`). Nothing here
+//! waits for time to pass: every wait is for a condition, with a deadline that
+//! only a failure reaches.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod kubelet;
+mod ladder;
+mod life;
+mod mode;
+mod policy;
+mod proc;
+mod restart;
+
+use usher_tests::privilege;
+use usher_tests::synthetic::{Agent, Node, Pod};
+
+/// The sidecar's container.
+const SIDECAR: &str = "istio-proxy";
+
+/// A node whose Node object says `enforce`; None when tests are skipped here.
+fn enforcing() -> Option<Node> {
+    privilege::granted().then(|| {
+        let node = Node::new();
+        node.annotate(&[("usher.dev/mode", "enforce")]);
+        node
+    })
+}
+
+/// Ends the app, and expects the sidecar to be asked once, by POST to the
+/// status port, and to end with 0.
+fn finish_and_quit(agent: &Agent, pod: &Pod) {
+    pod.finish("app", 0);
+    expect_quit(agent, pod);
+}
+
+fn expect_quit(agent: &Agent, pod: &Pod) {
+    assert_eq!(pod.ended(SIDECAR).code(), 0);
+    agent.wait_for("sidecar-ended", &pod.name());
+    let requests = pod.requests(SIDECAR);
+    let lines: Vec<_> = requests
+        .iter()
+        .map(|request| (request.port, request.line.as_str()))
+        .collect();
+    assert_eq!(lines, [(15020, "POST /quitquitquit HTTP/1.1")]);
+}

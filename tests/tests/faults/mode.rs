@@ -1,0 +1,118 @@
+//! What the Node and the pod say: observe, off, opted out.
+
+use usher_tests::privilege;
+use usher_tests::synthetic::{Agent, Node, PodSpec};
+
+use crate::{SIDECAR, enforcing, expect_quit, finish_and_quit};
+
+fn touches_nothing(annotations: Option<&[(&str, &str)]>, decision: &str) {
+    if !privilege::granted() {
+        return;
+    }
+    let node = Node::new();
+    if let Some(annotations) = annotations {
+        node.annotate(annotations);
+    }
+    let agent = Agent::start(&node);
+    let pods = node.run_all(&["one", "two"].map(PodSpec::job));
+    for pod in &pods {
+        pod.finish("app", 0);
+        let line = agent.wait_for(decision, &pod.name());
+        assert_eq!(line["uid"], pod.uid());
+    }
+    agent.kill();
+    for pod in &pods {
+        assert!(pod.requests(SIDECAR).is_empty());
+        assert!(pod.end_so_far(SIDECAR).is_none());
+    }
+}
+
+#[test]
+fn observe_is_the_default() {
+    touches_nothing(None, "would-quit");
+}
+
+#[test]
+fn observe() {
+    let annotations = [("usher.dev/mode", "observe")];
+    touches_nothing(Some(&annotations), "would-quit");
+}
+
+#[test]
+fn quit_overrides_the_mode() {
+    let annotations = [("usher.dev/mode", "enforce"), ("usher.dev/quit", "observe")];
+    touches_nothing(Some(&annotations), "would-quit");
+}
+
+#[test]
+fn a_value_that_is_no_mode_is_observe() {
+    let annotations = [("usher.dev/mode", "Enforce!")];
+    touches_nothing(Some(&annotations), "would-quit");
+}
+
+#[test]
+fn off() {
+    if !privilege::granted() {
+        return;
+    }
+    let node = Node::new();
+    node.annotate(&[("usher.dev/mode", "off")]);
+    let agent = Agent::start(&node);
+    let pod = node.run(&PodSpec::job("off"));
+    pod.finish("app", 0);
+    pod.ended("app");
+    let labels = "capability=\"quit\",mode=\"off\"";
+    agent.wait_metric("usher_mode", labels, |mode| mode > 0.5);
+    assert!(agent.decisions(&pod.name()).is_empty());
+    // One that comes to enforce finds it as it is.
+    agent.kill();
+    assert!(pod.requests(SIDECAR).is_empty());
+    assert!(pod.end_so_far(SIDECAR).is_none());
+    node.annotate(&[("usher.dev/mode", "enforce")]);
+    let agent = Agent::start(&node);
+    expect_quit(&agent, &pod);
+}
+
+#[test]
+fn an_opted_out_pod_is_left_alone() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let out = node.run(&PodSpec::job("out").annotation("usher.dev/quit", "false"));
+    out.finish("app", 0);
+    agent.wait_for("left-alone", &out.name());
+    let other = node.run(&PodSpec::job("in").annotation("usher.dev/quit", "true"));
+    finish_and_quit(&agent, &other);
+    agent.kill();
+    assert!(out.requests(SIDECAR).is_empty());
+    assert!(out.end_so_far(SIDECAR).is_none());
+}
+
+#[test]
+fn a_bad_annotation_is_named_and_ignored() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&PodSpec::job("typo").annotation("usher.dev/quit", "fasle"));
+    finish_and_quit(&agent, &pod);
+    let line = agent.wait_for("bad-annotation", &pod.name());
+    let reason = line["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("usher.dev/quit") && reason.contains("fasle"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn a_pod_that_is_being_deleted_is_the_kubelets() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&PodSpec::job("deleted"));
+    pod.mark_deleted();
+    // A new pod makes the agent read the list, deletion included.
+    let other = node.run(&PodSpec::job("other"));
+    other.finish("app", 0);
+    expect_quit(&agent, &other);
+    pod.finish("app", 0);
+    agent.wait_for("left-alone", &pod.name());
+    agent.kill();
+    assert!(pod.requests(SIDECAR).is_empty());
+}

@@ -1,0 +1,135 @@
+//! When an app has ended for good, in all the forms that pods have.
+
+use usher_tests::privilege;
+use usher_tests::synthetic::layout::{Driver, Qos};
+use usher_tests::synthetic::wire::Manner;
+use usher_tests::synthetic::{Agent, ContainerSpec, Node, PodSpec, RestartPolicy};
+
+use crate::{SIDECAR, enforcing, expect_quit, finish_and_quit};
+
+#[test]
+fn any_code_is_an_end_under_never() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&PodSpec::job("failed"));
+    pod.finish("app", 3);
+    expect_quit(&agent, &pod);
+}
+
+#[test]
+fn two_failures_and_a_success_under_on_failure() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&PodSpec::job("retries").policy(RestartPolicy::OnFailure));
+    for _ in 0..2 {
+        pod.finish("app", 1);
+        pod.restart("app");
+        pod.wait_container("app");
+        assert!(pod.requests(SIDECAR).is_empty());
+    }
+    finish_and_quit(&agent, &pod);
+    let exit_ns = pod.ended("app").exit_ns().unwrap();
+    assert!(pod.request(SIDECAR).at_ns > exit_ns);
+}
+
+#[test]
+fn a_failure_under_on_failure_is_no_end() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&PodSpec::job("fails").policy(RestartPolicy::OnFailure));
+    pod.finish("app", 1);
+    pod.ended("app");
+    // What comes later is dealt with; this was not.
+    let other = node.run(&PodSpec::job("other").policy(RestartPolicy::OnFailure));
+    finish_and_quit(&agent, &other);
+    assert!(pod.requests(SIDECAR).is_empty());
+    assert!(
+        !agent
+            .decisions(&pod.name())
+            .contains(&"pod-finished".to_owned())
+    );
+}
+
+#[test]
+fn always_never_ends() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&PodSpec::job("server").policy(RestartPolicy::Always));
+    pod.finish("app", 0);
+    pod.ended("app");
+    let other = node.run(&PodSpec::job("other"));
+    finish_and_quit(&agent, &other);
+    assert!(pod.requests(SIDECAR).is_empty());
+    assert!(agent.decisions(&pod.name()).is_empty());
+}
+
+#[test]
+fn two_apps_end_when_the_second_does() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let spec = PodSpec::new("pair")
+        .with(ContainerSpec::app("app"))
+        .with(ContainerSpec::app("second"))
+        .with(ContainerSpec::istio(Manner::Quit));
+    let pod = node.run(&spec);
+    pod.finish("second", 0);
+    pod.ended("second");
+    let other = node.run(&PodSpec::job("other"));
+    finish_and_quit(&agent, &other);
+    assert!(pod.requests(SIDECAR).is_empty());
+    finish_and_quit(&agent, &pod);
+    let exit_ns = pod.ended("app").exit_ns().unwrap();
+    assert!(pod.request(SIDECAR).at_ns > exit_ns);
+}
+
+#[test]
+fn statuses_are_not_needed() {
+    let Some(node) = enforcing() else { return };
+    node.kubelet().lag(std::time::Duration::MAX);
+    let agent = Agent::start(&node);
+    let never = node.run(&PodSpec::job("never"));
+    let on_failure = node.run(&PodSpec::job("on-failure").policy(RestartPolicy::OnFailure));
+    finish_and_quit(&agent, &never);
+    finish_and_quit(&agent, &on_failure);
+}
+
+#[test]
+fn a_shared_pid_namespace() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&PodSpec::job("shared").sharing_processes());
+    finish_and_quit(&agent, &pod);
+}
+
+#[test]
+fn every_class_and_both_drivers() {
+    if !privilege::granted() {
+        return;
+    }
+    for driver in [Driver::Cgroupfs, Driver::Systemd] {
+        let node = Node::with_driver(driver);
+        node.annotate(&[("usher.dev/mode", "enforce")]);
+        let agent = Agent::start(&node);
+        for qos in [Qos::Guaranteed, Qos::Burstable, Qos::BestEffort] {
+            let name = format!("class-{}", qos.name().to_lowercase());
+            let pod = node.run(&PodSpec::job(&name).qos(qos));
+            finish_and_quit(&agent, &pod);
+        }
+    }
+}
+
+#[test]
+fn two_hundred_and_fifty_at_once() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let specs: Vec<PodSpec> = (0..250)
+        .map(|n| PodSpec::job(&format!("job-{n}")))
+        .collect();
+    let pods = node.run_all(&specs);
+    for pod in &pods {
+        pod.finish("app", 0);
+    }
+    for pod in &pods {
+        expect_quit(&agent, pod);
+    }
+}

@@ -1,0 +1,84 @@
+//! `/proc` cannot be read, or says nonsense.
+//!
+//! The agent runs in a mount namespace in which some entries of one pod's
+//! processes are covered by other files.
+
+use std::path::{Path, PathBuf};
+
+use usher_tests::synthetic::{Agent, PodSpec};
+
+use crate::{SIDECAR, enforcing, finish_and_quit};
+
+/// Complaints that are too many for one pod.
+const MANY: usize = 20;
+
+/// One pod's entries are covered; the other pods are quit as ever, and the
+/// agent neither ends nor complains without end.
+fn survives(entries: &[&str], cover: impl Fn(&Path)) {
+    let Some(node) = enforcing() else { return };
+    let bad = node.run(&PodSpec::job("bad"));
+    let good = node.run(&PodSpec::job("good"));
+    let source = node.run_dir().join("cover");
+    cover(&source);
+    let mut masks = Vec::new();
+    for container in ["app", SIDECAR] {
+        let process = PathBuf::from(format!("/proc/{}", bad.pid(container)));
+        masks.extend(
+            entries
+                .iter()
+                .map(|entry| (source.clone(), process.join(entry))),
+        );
+    }
+    let agent = Agent::start_masked(&node, &masks);
+    let complaints = || {
+        let log = agent.log();
+        log.count(|line| line["level"] == "WARN" || line["level"] == "ERROR")
+    };
+    finish_and_quit(&agent, &good);
+    let late = node.run(&PodSpec::job("late"));
+    finish_and_quit(&agent, &late);
+    bad.finish("app", 0);
+    bad.ended("app");
+    drop((bad, good, late));
+    agent.wait_metric("usher_pods", "", |pods| pods < 0.5);
+    assert!(complaints() < MANY, "{:#?}", agent.log().lines());
+}
+
+const FILES: [&str; 4] = ["status", "stat", "mountinfo", "cgroup"];
+
+#[test]
+fn empty_entries() {
+    survives(&[""], |cover| std::fs::create_dir(cover).unwrap());
+}
+
+#[test]
+fn no_namespaces() {
+    survives(&["ns"], |cover| std::fs::create_dir(cover).unwrap());
+}
+
+#[test]
+fn a_file_in_the_place_of_the_network_namespace() {
+    survives(&["ns"], |cover| {
+        std::fs::create_dir(cover).unwrap();
+        std::fs::write(cover.join("net"), "not a namespace").unwrap();
+    });
+}
+
+#[test]
+fn nonsense() {
+    survives(&FILES, |cover| {
+        std::fs::write(cover, b"\xff\xfe 1 (x) ) NSpid: - -\n\0\n:::\n").unwrap();
+    });
+}
+
+#[test]
+fn nonsense_in_mountinfo_only() {
+    survives(&["mountinfo"], |cover| {
+        std::fs::write(cover, "1 2 3\n").unwrap();
+    });
+}
+
+#[test]
+fn nothing_in_the_files() {
+    survives(&FILES, |cover| std::fs::write(cover, "").unwrap());
+}

@@ -1,0 +1,111 @@
+//! The agent is killed, or was not there.
+
+use nix::sys::signal::Signal;
+use usher_tests::synthetic::clock::monotonic_ns;
+use usher_tests::synthetic::wire::Manner;
+use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec, RestartPolicy};
+
+use crate::{SIDECAR, enforcing, expect_quit, finish_and_quit};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+#[test]
+fn killed_between_exit_and_request() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let spec = PodSpec::new("between")
+        .with(ContainerSpec::app("app"))
+        .with(ContainerSpec::istio(Manner::Quit).refusing());
+    let pod = node.run(&spec);
+    pod.finish("app", 0);
+    agent.wait_for("pod-finished", &pod.name());
+    agent.kill();
+    pod.tell(SIDECAR, "listen");
+    pod.heard(SIDECAR, "listening");
+    assert!(pod.requests(SIDECAR).is_empty());
+    let agent = Agent::start(&node);
+    expect_quit(&agent, &pod);
+}
+
+#[test]
+fn absent_at_the_exit_and_started_later() {
+    let Some(node) = enforcing() else { return };
+    node.kubelet().lag(std::time::Duration::ZERO);
+    let pod = node.run(&PodSpec::job("before"));
+    pod.finish("app", 0);
+    pod.ended("app");
+    let started_ns = monotonic_ns();
+    let agent = Agent::start(&node);
+    expect_quit(&agent, &pod);
+    let took_ns = pod.request(SIDECAR).at_ns - started_ns;
+    assert!(took_ns < SECOND_NS, "{took_ns} ns");
+}
+
+/// The kubelet's status still says that the app runs.
+#[test]
+fn absent_at_the_exit_and_the_status_is_old() {
+    let Some(node) = enforcing() else { return };
+    let pod = node.run(&PodSpec::job("before"));
+    pod.finish("app", 0);
+    pod.ended("app");
+    let agent = Agent::start(&node);
+    expect_quit(&agent, &pod);
+}
+
+/// Only the kubelet's status can tell the code of an exit that nobody saw.
+#[test]
+fn absent_at_an_exit_under_on_failure() {
+    let Some(node) = enforcing() else { return };
+    let policy = RestartPolicy::OnFailure;
+    let succeeded = node.run(&PodSpec::job("succeeded").policy(policy));
+    let failed = node.run(&PodSpec::job("failed").policy(policy));
+    succeeded.finish("app", 0);
+    failed.finish("app", 1);
+    succeeded.ended("app");
+    failed.ended("app");
+    let agent = Agent::start(&node);
+    expect_quit(&agent, &succeeded);
+    assert!(failed.requests(SIDECAR).is_empty());
+    failed.restart("app");
+    failed.wait_container("app");
+    finish_and_quit(&agent, &failed);
+}
+
+#[test]
+fn restarted_while_the_app_runs() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&PodSpec::job("through"));
+    let other = node.run(&PodSpec::job("other"));
+    finish_and_quit(&agent, &other);
+    agent.kill();
+    let agent = Agent::start(&node);
+    finish_and_quit(&agent, &pod);
+}
+
+#[test]
+fn stopped_it_ends_with_zero() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&PodSpec::job("there"));
+    assert_eq!(agent.stop(), Some(0));
+    assert!(pod.end_so_far(SIDECAR).is_none());
+}
+
+/// Stopped like a process that gets no CPU: what happened meanwhile is dealt
+/// with when it goes on.
+#[test]
+fn frozen_for_a_while() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let first = node.run(&PodSpec::job("first"));
+    agent.signal(Signal::SIGSTOP);
+    let second = node.run(&PodSpec::job("second"));
+    for pod in [&first, &second] {
+        pod.finish("app", 0);
+        pod.ended("app");
+    }
+    agent.signal(Signal::SIGCONT);
+    expect_quit(&agent, &first);
+    expect_quit(&agent, &second);
+}

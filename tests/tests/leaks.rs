@@ -1,0 +1,121 @@
+//! Pods that disappear at any moment leave nothing in the agent: no
+//! descriptor, no network namespace, no error that repeats.
+//!
+//! Alone in its binary: it counts what the whole machine has.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use usher_tests::privilege;
+use usher_tests::synthetic::wire::Pace;
+use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec, process};
+
+const PODS: usize = 200;
+/// Pods that live at the same time.
+const CROWD: usize = 10;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A short sequence of numbers that is the same in every run (Lehmer).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0 * 48_271 % 0x7fff_ffff;
+        self.0 % limit
+    }
+}
+
+fn complaints(agent: &Agent) -> usize {
+    agent
+        .log()
+        .count(|line| line["level"] == "WARN" || line["level"] == "ERROR")
+}
+
+fn spec(n: usize, dice: &mut Dice) -> PodSpec {
+    let mut spec = PodSpec::job(&format!("brief-{n}"));
+    for container in &mut spec.containers {
+        if n.is_multiple_of(2) {
+            container.pace = Pace::RUNC;
+        }
+    }
+    if n.is_multiple_of(3) {
+        let life = Duration::from_micros(dice.below(20_000));
+        spec.containers[0] = ContainerSpec::brief_app("app", life, 0);
+    }
+    spec
+}
+
+fn quit(agent: &Agent, pod: &Pod) {
+    pod.finish("app", 0);
+    pod.ended("istio-proxy");
+    agent.wait_for("sidecar-ended", &pod.name());
+}
+
+/// Waits until a figure is what it was.
+fn returns_to<T: PartialEq + std::fmt::Debug>(what: &str, wanted: &T, now: impl Fn() -> T) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let found = now();
+        if found == *wanted {
+            return;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "{what}: {found:?}, not {wanted:?}"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn two_hundred_pods_disappear() {
+    if !privilege::granted() {
+        return;
+    }
+    let node = Node::new();
+    node.annotate(&[("usher.dev/mode", "enforce")]);
+    let agent = Agent::start(&node);
+    // The first pod makes what the agent makes once.
+    quit(&agent, &node.run(&PodSpec::job("first")));
+    agent.wait_metric("usher_pods", "", |pods| pods < 0.5);
+    let networks = process::all_networks();
+    let descriptors = agent.open_descriptors();
+
+    let mut dice = Dice(7);
+    let mut seen = BTreeSet::new();
+    let mut living: Vec<(Instant, Pod)> = Vec::new();
+    for n in 0..PODS {
+        let pod = node.create(&spec(n, &mut dice));
+        // The moment is chosen, not waited for: anywhere in a pod's life.
+        let life = Duration::from_micros(dice.below(120_000));
+        living.push((Instant::now() + life, pod));
+        while living.len() >= CROWD || (n + 1 == PODS && !living.is_empty()) {
+            living.sort_by_key(|(due, _)| std::cmp::Reverse(*due));
+            let (due, mut pod) = living.pop().unwrap();
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            seen.extend(pod.network());
+            if dice.below(2) == 0 {
+                pod.begin_removal();
+            } else {
+                // From outside, all at once, as when a runtime goes mad.
+                drop(std::fs::write(pod.cgroup().join("cgroup.kill"), "1"));
+            }
+        }
+    }
+
+    agent.wait_metric("usher_pods", "", |pods| pods < 0.5);
+    returns_to("descriptors", &descriptors, || agent.open_descriptors());
+    returns_to("held networks", &BTreeSet::new(), || {
+        process::held_networks(agent.pid())
+    });
+    seen.retain(|network| !networks.contains(network));
+    assert!(seen.len() > PODS / 2, "{}", seen.len());
+    returns_to("living networks", &0, || {
+        process::all_networks().intersection(&seen).count()
+    });
+
+    // It still works, and what went wrong is not complained of for ever.
+    let before = complaints(&agent);
+    quit(&agent, &node.run(&PodSpec::job("last")));
+    assert_eq!(complaints(&agent), before, "{:#?}", agent.log().lines());
+}

@@ -1,0 +1,39 @@
+//! `cargo xtask bench`: how fast it is, beside the alternative, in the same run on the same machine.
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::workspace::{cargo, run as run_command};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// From an app's exit to its sidecar's request to quit, by the agent and by a wrapper in the container
+    Quit {
+        /// Measure less
+        #[arg(long)]
+        quick: bool,
+        /// Exit with 1 when a budget is not kept
+        #[arg(long)]
+        enforce: bool,
+    },
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let What::Quit { quick, enforce } = args.what;
+    run_command(&mut cargo([
+        "build",
+        "--release",
+        "--package",
+        "usher-agent",
+    ]))?;
+    let mut bench = cargo(["bench", "--package", "usher-tests", "--bench", "quit", "--"]);
+    bench.args(quick.then_some("--quick"));
+    bench.args(enforce.then_some("--enforce"));
+    run_command(&mut bench)
+}

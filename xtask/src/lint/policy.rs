@@ -1,0 +1,51 @@
+//! The policy for dependencies in `deny.toml`, checked by cargo-deny without the network.
+//!
+//! Advisories change while the tree does not, and need the network: `cargo deny check advisories`, where there is one.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::Result;
+use usher_cluster::{
+    cache, programs,
+    progress::{output, run_logged, say},
+};
+
+use crate::workspace::{cargo, root, run};
+
+const VERSION: &str = "0.20.2";
+
+pub(super) fn check() -> Result<()> {
+    let deny = program()?;
+    run(Command::new(deny).current_dir(root()).args([
+        "--offline",
+        "check",
+        "bans",
+        "licenses",
+        "sources",
+    ]))
+}
+
+/// cargo-deny of our version: the one that the person has, or one of our own, built once.
+fn program() -> Result<PathBuf> {
+    let place = cache::root()?.join("tools");
+    let own = place.join("bin/cargo-deny");
+    let installed = [programs::find("cargo-deny"), Some(own.clone())];
+    if let Some(found) = installed.into_iter().flatten().find(|path| is_ours(path)) {
+        return Ok(found);
+    }
+    say(&format!(
+        "Building cargo-deny {VERSION}: about 3 minutes on two cores, once"
+    ));
+    let mut install = cargo(["install", "cargo-deny", "--locked", "--version", VERSION]);
+    install.arg("--root").arg(&place);
+    run_logged("cargo-deny", &mut install, &place.with_extension("log"))?;
+    Ok(own)
+}
+
+fn is_ours(program: &Path) -> bool {
+    output(Command::new(program).arg("--version"))
+        .is_ok_and(|answer| answer.trim() == format!("cargo-deny {VERSION}"))
+}

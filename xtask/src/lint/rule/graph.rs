@@ -1,0 +1,177 @@
+//! Which package may depend on which, by the graph that cargo resolved.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
+
+use anyhow::{Context, Result};
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Node};
+
+use super::Finding;
+use crate::workspace::root;
+
+/// A package of ours, and what may not be below it.
+struct Arrow {
+    package: &'static str,
+    without: &'static [&'static str],
+    why: &'static str,
+}
+
+const ARROWS: [Arrow; 2] = [
+    Arrow {
+        package: "usher-core",
+        without: &[
+            "async-io",
+            "futures",
+            "hyper",
+            "kube",
+            "libc",
+            "mio",
+            "nix",
+            "procfs",
+            "reqwest",
+            "rtnetlink",
+            "rustix",
+            "smol",
+            "socket2",
+            "tokio",
+            "usher-agent",
+            "usher-sys",
+        ],
+        why: "core decides and has no IO",
+    },
+    Arrow {
+        package: "usher-sys",
+        without: &["k8s-openapi", "kube", "usher-agent"],
+        why: "sys knows the kernel and not Kubernetes",
+    },
+];
+
+/// The names of packages, and of what each depends on when it is built for use.
+type Graph = BTreeMap<String, BTreeSet<String>>;
+
+pub(super) fn check() -> Result<Vec<Finding>> {
+    let metadata = MetadataCommand::new()
+        .current_dir(root())
+        .other_options(["--locked".to_owned()])
+        .exec()
+        .context("ask cargo for the dependency graph")?;
+    let graph = graph(&metadata)?;
+    let mut found = Vec::new();
+    for arrow in &ARROWS {
+        let package = metadata
+            .packages
+            .iter()
+            .find(|package| package.name == arrow.package)
+            .with_context(|| format!("no package {}", arrow.package))?;
+        let manifest = package.manifest_path.as_std_path();
+        let text =
+            fs::read_to_string(manifest).with_context(|| format!("read {}", manifest.display()))?;
+        let shown = crate::workspace::shown(manifest);
+        found.extend(broken(&graph, arrow, &shown, &text));
+    }
+    Ok(found)
+}
+
+fn graph(metadata: &Metadata) -> Result<Graph> {
+    let resolve = metadata
+        .resolve
+        .as_ref()
+        .context("cargo resolved nothing")?;
+    let is_normal = |kind: &DependencyKind| *kind == DependencyKind::Normal;
+    let edges = |node: &Node| {
+        let below = node
+            .deps
+            .iter()
+            .filter(|dep| dep.dep_kinds.iter().any(|info| is_normal(&info.kind)));
+        below
+            .map(|dep| metadata[&dep.pkg].name.to_string())
+            .collect::<Vec<_>>()
+    };
+    let mut graph = Graph::new();
+    // Two versions of a package are one here: the rules are about names.
+    for node in &resolve.nodes {
+        let name = metadata[&node.id].name.to_string();
+        graph.entry(name).or_default().extend(edges(node));
+    }
+    Ok(graph)
+}
+
+fn broken(graph: &Graph, arrow: &Arrow, manifest: &str, text: &str) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut seen = BTreeSet::from([arrow.package]);
+    let mut ways = vec![vec![arrow.package]];
+    while let Some(way) = ways.pop() {
+        let end = way[way.len() - 1];
+        for next in graph.get(end).into_iter().flatten() {
+            if !seen.insert(next) {
+                continue;
+            }
+            let longer = [&way[..], &[next.as_str()]].concat();
+            if arrow.without.contains(&next.as_str()) {
+                let line = line_of(text, longer[1]);
+                let message = format!("{}: {}", longer.join(" -> "), arrow.why);
+                found.push(Finding::error(manifest, line, "arrow", message));
+            } else {
+                ways.push(longer);
+            }
+        }
+    }
+    found
+}
+
+/// The line of a manifest that names a dependency.
+fn line_of(manifest: &str, dependency: &str) -> usize {
+    let names = |line: &str| {
+        line.strip_prefix(dependency)
+            .is_some_and(|rest| rest.starts_with(['.', ' ', '=']))
+    };
+    manifest
+        .lines()
+        .position(names)
+        .map_or(1, |index| index + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made_of(edges: &[(&str, &[&str])]) -> Graph {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        edges
+            .iter()
+            .map(|(name, below)| ((*name).to_owned(), owned(below)))
+            .collect()
+    }
+
+    #[test]
+    fn forbidden_package_is_found_through_others() {
+        let graph = made_of(&[
+            ("usher-core", &["serde", "time"]),
+            ("time", &["libc", "serde"]),
+            ("libc", &[]),
+            ("serde", &[]),
+        ]);
+        let manifest = "[dependencies]\nserde.workspace = true\ntime = \"1\"\n";
+        let found = broken(&graph, &ARROWS[0], "agent/core/Cargo.toml", manifest);
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            found[0].to_string(),
+            "agent/core/Cargo.toml:3: error: usher-core -> time -> libc: core decides and has no IO [arrow]"
+        );
+    }
+
+    #[test]
+    fn kernel_and_kubernetes_are_apart() {
+        let graph = made_of(&[("usher-sys", &["kube", "nix"]), ("nix", &["libc"])]);
+        let found = broken(&graph, &ARROWS[1], "agent/sys/Cargo.toml", "kube = \"1\"\n");
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].line, found[0].rule), (1, "arrow"));
+    }
+
+    #[test]
+    fn arrows_of_this_workspace_hold() {
+        assert_eq!(check().unwrap(), []);
+    }
+}

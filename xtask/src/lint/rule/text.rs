@@ -1,0 +1,142 @@
+//! What no file may say: where things are on one machine, where packages come from, what is not finished.
+
+use super::{
+    Finding,
+    source::{Line, Source},
+};
+
+/// Folders that are somewhere else on every other machine. In two parts, because this file is judged as well.
+const MACHINE: [&str; 3] = [
+    concat!("/", "work/"),
+    concat!("/", "root/"),
+    concat!("/", "home/"),
+];
+/// Hosts of packages and images: what is fetched from where is for the user's configuration to say.
+const REGISTRIES: [&str; 11] = [
+    concat!("docker", ".io"),
+    concat!("gcr", ".io"),
+    concat!("ghcr", ".io"),
+    concat!("quay", ".io"),
+    concat!("registry.k8s", ".io"),
+    concat!("public.ecr", ".aws"),
+    concat!("index.crates", ".io"),
+    concat!("static.crates", ".io"),
+    concat!("proxy.golang", ".org"),
+    concat!("pypi", ".org"),
+    concat!("registry.npmjs", ".org"),
+];
+const UNFINISHED: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
+
+/// A path that only one machine has.
+pub(super) fn machine_paths(source: &Source) -> Vec<Finding> {
+    let says = |line: &Line<'_>| {
+        MACHINE
+            .into_iter()
+            .find(|folder| has(line.text, folder, |before| !is_of_path(before)))
+    };
+    find(source, says, |line, folder| {
+        let message = format!("{folder} is a folder of one machine");
+        Finding::error(&source.path, line, "machine-path", message)
+    })
+}
+
+/// A host of a registry, outside comments, tests, prose and lock files.
+pub(super) fn registries(source: &Source) -> Vec<Finding> {
+    let file = source.path.rsplit('/').next().unwrap_or_default();
+    if file.ends_with(".md") || ["Cargo.lock", "go.sum"].contains(&file) {
+        return Vec::new();
+    }
+    let is_rust = source.is_rust();
+    let says = |line: &Line<'_>| {
+        if is_rust && line.is_test {
+            return None;
+        }
+        let text = if is_rust { line.code() } else { line.text };
+        REGISTRIES
+            .into_iter()
+            .find(|host| has(text, host, |before| !before.is_alphanumeric()))
+    };
+    find(source, says, |line, host| {
+        let message = format!("{host} is a registry: users have their own");
+        Finding::error(&source.path, line, "registry", message)
+    })
+}
+
+/// Unfinished work that no issue knows of.
+pub(super) fn unfinished(source: &Source) -> Vec<Finding> {
+    let says = |line: &Line<'_>| {
+        let word = UNFINISHED
+            .into_iter()
+            .find(|word| has(line.text, word, |before| !before.is_alphanumeric()))?;
+        let mut numbers = line.text.split('#').skip(1);
+        (!numbers.any(|rest| rest.starts_with(|first: char| first.is_ascii_digit())))
+            .then_some(word)
+    };
+    find(source, says, |line, word| {
+        let message = format!("{word} without the number of an issue, such as {word}(#12)");
+        Finding::error(&source.path, line, "unfinished", message)
+    })
+}
+
+fn find<'a>(
+    source: &'a Source,
+    says: impl Fn(&Line<'a>) -> Option<&'static str>,
+    finding: impl Fn(usize, &str) -> Finding,
+) -> Vec<Finding> {
+    source
+        .lines()
+        .filter_map(|line| says(&line).map(|what| finding(line.number, what)))
+        .collect()
+}
+
+/// Whether `text` has `what` at its beginning or after a character that may stand there.
+fn has(text: &str, what: &str, may_precede: impl Fn(char) -> bool) -> bool {
+    text.match_indices(what)
+        .any(|(at, _)| text[..at].chars().next_back().is_none_or(&may_precede))
+}
+
+fn is_of_path(before: char) -> bool {
+    before.is_alphanumeric() || ['.', '-', '_', '}', ')', '>', '~', '*'].contains(&before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rust(text: &str) -> Source {
+        Source::new("agent/src/a.rs", text)
+    }
+
+    #[test]
+    fn paths_of_one_machine_are_found() {
+        for folder in MACHINE {
+            let text = format!("ok\nlet a = \"{folder}a\";\n");
+            let found = machine_paths(&rust(&text));
+            assert_eq!(found.len(), 1, "{folder}");
+            assert_eq!((found[0].line, found[0].rule), (2, "machine-path"));
+            let inside = format!("format!(\"{{dir}}{folder}a\"); see docs{folder}b");
+            assert_eq!(machine_paths(&rust(&inside)), []);
+        }
+    }
+
+    #[test]
+    fn registries_are_found_where_something_may_be_fetched() {
+        let image = format!("image: {}/a/b:1\n", REGISTRIES[0]);
+        let found = registries(&Source::new("deploy/usher.yaml", &image));
+        assert_eq!((found[0].line, found[0].rule), (1, "registry"));
+        assert_eq!(registries(&rust(&format!("let a = \"{image}\";"))).len(), 1);
+        assert_eq!(registries(&rust(&format!("// {image}"))), []);
+        assert_eq!(registries(&Source::new("docs/a.md", &image)), []);
+        assert_eq!(registries(&Source::new("tests/tests/a.rs", &image)), []);
+    }
+
+    #[test]
+    fn unfinished_work_has_an_issue() {
+        for word in UNFINISHED {
+            assert_eq!(unfinished(&rust(&format!("// {word}(#12): a"))), []);
+            let found = unfinished(&rust(&format!("// {word}: a")));
+            assert_eq!(found[0].rule, "unfinished");
+            assert_eq!(unfinished(&rust(&format!("// AUTO{word}S"))), []);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Work that has clusters, and ends them whatever happens to it.
+//!
+//! The work is done by a second process of this program, in a process group of its own. This one waits for its end, ends
+//! the whole group on SIGINT, SIGTERM and SIGHUP, and then ends the clusters: after success, failure, a panic, Ctrl-C or
+//! a kill alike. Signals are blocked here and taken by a thread, so a second Ctrl-C does not stop the cleaning up.
+
+use std::{
+    env,
+    os::unix::process::{CommandExt, ExitStatusExt},
+    process::{Command, ExitCode, ExitStatus, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+};
+
+use anyhow::{Context, Result};
+use nix::{
+    sys::{
+        signal::{SigSet, Signal, killpg},
+        wait::{Id, WaitPidFlag, waitid},
+    },
+    unistd::Pid,
+};
+use usher_cluster::{Cluster, progress::say};
+
+/// In the environment of the process that does the work.
+const WORKER: &str = "USHER_XTASK_WORKER";
+/// What a shell adds to the number of the signal that ended a program.
+const BY_SIGNAL: u8 = 128;
+const SIGNALS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+
+/// The group of the worker while it has not ended, and the signal for which it was ended. That is done by SIGTERM: who
+/// started this program may have made it ignore the others.
+#[derive(Debug, Default)]
+struct Worker {
+    group: Option<Pid>,
+    signal: Option<Signal>,
+}
+
+/// Does `work` in a process of its own and then ends the clusters of these names.
+pub(crate) fn run(
+    clusters: &[&str],
+    keep: bool,
+    work: impl FnOnce() -> Result<()>,
+) -> Result<ExitCode> {
+    let signals = SIGNALS.into_iter().collect::<SigSet>();
+    if env::var_os(WORKER).is_some() {
+        signals.thread_unblock().context("unblock signals")?;
+        return work().map(|()| ExitCode::SUCCESS);
+    }
+    // Before any thread exists, so that every thread inherits it.
+    signals.thread_block().context("block signals")?;
+    let (status, signal) = supervise(signals)?;
+    if let Some(signal) = signal {
+        say(&format!("\n{signal}: ending"));
+    }
+    if keep {
+        for name in clusters {
+            say(&format!(
+                "cluster {name} is kept; end it by: cargo xtask cluster --name {name} down"
+            ));
+        }
+    } else {
+        end(clusters)?;
+    }
+    Ok(exit_code(status, signal))
+}
+
+/// Ends clusters; all of them, also after an error.
+pub(crate) fn end(clusters: &[&str]) -> Result<()> {
+    let mut result = Ok(());
+    for name in clusters {
+        say(&format!("Ending cluster {name}"));
+        let ended = Cluster::new(name).and_then(|cluster| cluster.down());
+        result = result.and(ended.with_context(|| format!("end cluster {name}")));
+    }
+    result
+}
+
+fn supervise(signals: SigSet) -> Result<(ExitStatus, Option<Signal>)> {
+    let program = env::current_exe().context("find this program")?;
+    let mut child = Command::new(&program)
+        .args(env::args_os().skip(1))
+        .env(WORKER, "1")
+        .stdin(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .with_context(|| format!("start {} again", program.display()))?;
+    let group = Pid::from_raw(i32::try_from(child.id()).context("a pid is not a pid")?);
+    let worker = Arc::new(Mutex::new(Worker {
+        group: Some(group),
+        signal: None,
+    }));
+    let shared = Arc::clone(&worker);
+    thread::spawn(move || {
+        while let Ok(signal) = signals.wait() {
+            let mut worker = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(group) = worker.group
+                && killpg(group, Signal::SIGTERM).is_ok()
+            {
+                worker.signal = Some(signal);
+            }
+        }
+    });
+    // Not reaped yet, so the group's number is still its own: what the worker left running goes with it. The
+    // clusters' own processes are in other sessions.
+    waitid(Id::Pid(group), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)
+        .context("wait for the worker")?;
+    let mut worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
+    worker.group = None;
+    killpg(group, Signal::SIGKILL).context("end what the worker left")?;
+    let status = child.wait().context("reap the worker")?;
+    Ok((status, worker.signal))
+}
+
+fn exit_code(status: ExitStatus, signal: Option<Signal>) -> ExitCode {
+    let by_signal = signal.map(|signal| signal as i32).or(status.signal());
+    let code = match (by_signal, status.code()) {
+        (Some(signal), _) => u8::try_from(signal).map_or(1, |signal| BY_SIGNAL | signal),
+        (None, Some(code)) => u8::try_from(code).unwrap_or(1),
+        (None, None) => 1,
+    };
+    ExitCode::from(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_code_is_the_workers_or_tells_the_signal() {
+        let exited = |code: i32| ExitStatus::from_raw(code << 8);
+        assert_eq!(exit_code(exited(0), None), ExitCode::SUCCESS);
+        assert_eq!(exit_code(exited(3), None), ExitCode::from(3));
+        assert_eq!(
+            exit_code(exited(0), Some(Signal::SIGINT)),
+            ExitCode::from(130)
+        );
+        assert_eq!(
+            exit_code(ExitStatus::from_raw(9), None),
+            ExitCode::from(137)
+        );
+    }
+}
