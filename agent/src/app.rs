@@ -16,7 +16,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
 };
-use usher_core::id::Pid;
+use usher_core::id::{NetnsId, Pid};
 use usher_sys::{cgroup, netns::Netns, proc::ProcRoot};
 
 use crate::{
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let kubelet = Kubelet::new(args, Arc::clone(&metrics))?;
     let proc = ProcRoot::new(&args.proc);
     let host = Host {
-        netns: Netns::of_process(&proc, HOST_INIT)?.id(),
+        netns: host_netns(&proc)?,
         proc: proc.clone(),
     };
     let root = cgroup::locate(&args.cgroup_root)?;
@@ -83,6 +83,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 fn runtime() -> std::io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
+}
+
+/// The host's own network namespace.
+fn host_netns(proc: &ProcRoot) -> anyhow::Result<NetnsId> {
+    let error = match Netns::of_process(proc, HOST_INIT) {
+        Ok(netns) => return Ok(netns.id()),
+        Err(error) => error,
+    };
+    // Some machines hide their first process even from root. With hostNetwork
+    // our own namespace is the host's.
+    tracing::warn!(
+        error = %chain(&error),
+        "took the agent's own network namespace for the host's"
+    );
+    let own = i32::try_from(std::process::id())?;
+    Ok(Netns::of_process(proc, Pid(own))?.id())
 }
 
 /// Every container takes a pidfd; the usual soft limit of 1024 is for programs

@@ -5,10 +5,16 @@
 //! that the container was started in, and not the host's. The request goes to
 //! loopback through a socket of that namespace; the namespace itself is not
 //! entered here.
+//!
+//! The first socket is opened when the sidecar starts. Opening one takes a
+//! thread, which is most of what an attempt would take otherwise. It keeps the
+//! namespace alive no longer than the sidecar does: it is closed when that
+//! ends.
 
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream},
+    os::fd::OwnedFd,
     time::Duration,
 };
 
@@ -22,7 +28,11 @@ use usher_core::{
     id::NetnsId,
     step::{Signal, Step},
 };
-use usher_sys::{container::Init, netns::Netns, proc::ProcRoot};
+use usher_sys::{
+    container::Init,
+    netns::{self, Netns},
+    proc::ProcRoot,
+};
 
 use crate::telemetry::chain;
 
@@ -42,12 +52,32 @@ pub(crate) struct Host {
     pub(crate) netns: NetnsId,
 }
 
+/// A TCP socket in a sidecar's network namespace, and where it is to connect
+/// to.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    fd: OwnedFd,
+    loopback: IpAddr,
+}
+
+/// Opens the first socket for the sidecar whose init process is `init`.
+pub(crate) fn prepare(host: &Host, init: &Init) -> Result<Socket, Outcome> {
+    let [first, _second] = LOOPBACK;
+    open(host, init, first)
+}
+
 /// Tries `step` with the sidecar whose init process is `init`.
-pub(crate) async fn attempt(host: &Host, init: &Init, step: Step, limit: Duration) -> Outcome {
+pub(crate) async fn attempt(
+    host: &Host,
+    init: &Init,
+    prepared: Option<Socket>,
+    step: Step,
+    limit: Duration,
+) -> Outcome {
     match step {
         Step::Signal(Signal::Term) => terminate(init),
         Step::Post { port, path } => {
-            let request = post(host, init, port, path);
+            let request = post(host, init, prepared, port, path);
             tokio::time::timeout(limit, request)
                 .await
                 .unwrap_or(Outcome::TimedOut)
@@ -63,40 +93,51 @@ fn terminate(init: &Init) -> Outcome {
     }
 }
 
-async fn post(host: &Host, init: &Init, port: u16, path: &'static str) -> Outcome {
-    let netns = Netns::of_process(&host.proc, init.pidfd.pid());
-    // The order matters: a process that is alive now had its number when its
-    // namespace was opened.
-    if !init.pidfd.is_alive() {
-        return Outcome::Gone;
-    }
-    let netns = match netns {
-        Ok(netns) if netns.id() == host.netns => {
-            return Outcome::Failed("it is in the host's network namespace".to_owned());
+async fn post(
+    host: &Host,
+    init: &Init,
+    mut prepared: Option<Socket>,
+    port: u16,
+    path: &'static str,
+) -> Outcome {
+    for place in LOOPBACK {
+        if !init.pidfd.is_alive() {
+            return Outcome::Gone;
         }
-        Ok(netns) if netns.id() != init.netns => {
-            return Outcome::Failed(format!(
-                "it is in {}, and was started in {}",
-                netns.id(),
-                init.netns
-            ));
-        }
-        Ok(netns) => netns,
-        Err(error) => return Outcome::Failed(chain(&error)),
-    };
-    for (family, address) in LOOPBACK {
-        let socket = match netns.tcp_socket(family) {
+        let socket = match prepared.take().map_or_else(|| open(host, init, place), Ok) {
             Ok(socket) => socket,
-            Err(error) => return Outcome::Failed(chain(&error)),
+            Err(outcome) => return outcome,
         };
-        let socket = TcpSocket::from_std_stream(TcpStream::from(socket));
-        match socket.connect(SocketAddr::new(address, port)).await {
+        let address = SocketAddr::new(socket.loopback, port);
+        let socket = TcpSocket::from_std_stream(TcpStream::from(socket.fd));
+        match socket.connect(address).await {
             Ok(stream) => return request(stream, port, path).await,
             Err(error) if nobody_listens(&error) => {}
             Err(error) => return Outcome::Failed(format!("connecting to port {port}: {error}")),
         }
     }
     Outcome::Refused
+}
+
+fn open(host: &Host, init: &Init, place: (AddressFamily, IpAddr)) -> Result<Socket, Outcome> {
+    let (family, loopback) = place;
+    let netns = Netns::of_process(&host.proc, init.pidfd.pid());
+    // The order matters: a process that is alive now had its number when its
+    // namespace was opened.
+    if !init.pidfd.is_alive() {
+        return Err(Outcome::Gone);
+    }
+    let failed = |error: netns::Error| Outcome::Failed(chain(&error));
+    let netns = netns.map_err(failed)?;
+    let why = if netns.id() == host.netns {
+        "it is in the host's network namespace".to_owned()
+    } else if netns.id() != init.netns {
+        format!("it is in {}, started in {}", netns.id(), init.netns)
+    } else {
+        let fd = netns.tcp_socket(family).map_err(failed)?;
+        return Ok(Socket { fd, loopback });
+    };
+    Err(Outcome::Failed(why))
 }
 
 /// Refused, or the namespace has no address of this family.

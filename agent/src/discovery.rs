@@ -14,17 +14,25 @@ use usher_sys::{
     proc::ProcRoot,
 };
 
-use crate::{metrics::Metrics, telemetry::chain};
+use crate::{attempt::Socket, metrics::Metrics, telemetry::chain};
 
 /// Sights that may wait to be taken; beyond it the tasks wait.
 const WAITING: usize = 1024;
+
+/// A container that has an init process.
+#[derive(Debug)]
+pub(crate) struct Living {
+    pub(crate) init: Arc<Init>,
+    /// A socket for the first request, if it is a sidecar.
+    pub(crate) socket: Option<Socket>,
+}
 
 /// The living containers.
 #[derive(Debug)]
 pub(crate) struct Discovery {
     tree: Tree,
     proc: ProcRoot,
-    living: HashMap<ContainerKey, Arc<Init>>,
+    living: HashMap<ContainerKey, Living>,
     seen: mpsc::Sender<(ContainerKey, Sight)>,
     sights: mpsc::Receiver<(ContainerKey, Sight)>,
     metrics: Arc<Metrics>,
@@ -79,9 +87,9 @@ impl Discovery {
         Ok(self.changed(changes, &errors))
     }
 
-    /// The init process of a living container.
-    pub(crate) fn init(&self, key: &ContainerKey) -> Option<Arc<Init>> {
-        self.living.get(key).cloned()
+    /// A living container.
+    pub(crate) fn living(&mut self, key: &ContainerKey) -> Option<&mut Living> {
+        self.living.get_mut(key)
     }
 
     fn changed(&mut self, changes: Vec<Change>, errors: &[Error]) -> Vec<Event> {
@@ -134,7 +142,8 @@ impl Discovery {
     fn saw(&mut self, key: ContainerKey, sight: Sight) -> Event {
         match sight {
             Sight::Started(init, name) => {
-                self.living.insert(key.clone(), init);
+                let socket = None;
+                self.living.insert(key.clone(), Living { init, socket });
                 Event::ContainerStarted { key, name }
             }
             Sight::Named(name) => Event::ContainerNamed { key, name },

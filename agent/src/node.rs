@@ -5,11 +5,11 @@
 //! attempts, so that a long list of pods or a slow API server never stands
 //! between an exit and its request.
 
-use std::{sync::Arc, time::Instant};
+use std::{collections::VecDeque, sync::Arc, time::Instant};
 
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use usher_core::{
-    Action, Engine, Event,
+    Action, Decision, Engine, Event,
     event::{ContainerKey, Outcome},
     mode::Modes,
     pod::Pod,
@@ -28,6 +28,8 @@ use crate::{
 
 /// Attempts at the same time: each is a socket and a few kB. More wait.
 const ATTEMPTS: usize = 256;
+/// Decisions that may wait to be written down.
+const REPORTS: usize = 1024;
 
 /// What comes from outside the node's kernel.
 #[derive(Debug)]
@@ -52,6 +54,8 @@ pub(crate) struct NodeLoop {
     attempted: mpsc::Sender<(ContainerKey, Outcome)>,
     outcomes: mpsc::Receiver<(ContainerKey, Outcome)>,
     permits: Arc<Semaphore>,
+    /// Decisions to write down when nothing else is to be done.
+    reports: VecDeque<Decision>,
 }
 
 impl NodeLoop {
@@ -72,6 +76,7 @@ impl NodeLoop {
             attempted,
             outcomes,
             permits: Arc::new(Semaphore::new(ATTEMPTS)),
+            reports: VecDeque::new(),
         }
     }
 
@@ -112,14 +117,28 @@ impl NodeLoop {
                 },
                 input = inputs.recv() => match input {
                     Some(input) => self.take(input)?,
-                    None => return Ok(()),
+                    None => {
+                        self.report(self.reports.len());
+                        return Ok(());
+                    }
                 },
                 () = timer => self.step(Event::Timer),
+                // Attempts that are under way go first: writing a line takes as
+                // long as a request.
+                () = tokio::task::yield_now(), if !self.reports.is_empty() => self.report(1),
             }
+            self.report(self.reports.len().saturating_sub(REPORTS));
             let census = self.engine.census();
             let gauge = |count| i64::try_from(count).unwrap_or(i64::MAX);
             self.metrics.pods.set(gauge(census.pods));
             self.metrics.finished_pods.set(gauge(census.finished));
+        }
+    }
+
+    /// Writes the oldest decisions down.
+    fn report(&mut self, count: usize) {
+        for decision in self.reports.drain(..count) {
+            report::decision(&self.metrics, &decision);
         }
     }
 
@@ -163,19 +182,32 @@ impl NodeLoop {
         match action {
             // Full only if the engine asked twice, which it does not.
             Action::FetchPods => drop(self.fetches.try_send(())),
-            Action::Report(decision) => report::decision(&self.metrics, &decision),
+            Action::Report(decision) => self.reports.push_back(decision),
+            Action::Prepare(key) => {
+                let Some(living) = self.discovery.living(&key) else {
+                    return;
+                };
+                match attempt::prepare(&self.host, &living.init) {
+                    Ok(socket) => living.socket = Some(socket),
+                    // The attempt will tell, if there is one.
+                    Err(outcome) => {
+                        tracing::debug!(uid = %key.pod, container_id = %key.id, ?outcome, "could not prepare");
+                    }
+                }
+            }
             Action::Attempt { key, step, timeout } => {
-                let init = self.discovery.init(&key);
+                let living = self.discovery.living(&key);
+                let living = living.map(|living| (Arc::clone(&living.init), living.socket.take()));
                 let host = Arc::clone(&self.host);
                 let permits = Arc::clone(&self.permits);
                 let attempted = self.attempted.clone();
                 tokio::spawn(async move {
-                    let outcome = match init {
+                    let outcome = match living {
                         None => Outcome::Gone,
-                        Some(init) => {
+                        Some((init, socket)) => {
                             // Never closed.
                             let _permit = permits.acquire().await;
-                            attempt::attempt(&host, &init, step, timeout).await
+                            attempt::attempt(&host, &init, socket, step, timeout).await
                         }
                     };
                     tracing::debug!(uid = %key.pod, container_id = %key.id, %step, ?outcome, "tried");

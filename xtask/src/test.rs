@@ -2,7 +2,12 @@
 //!
 //! The first failure ends it. What a machine cannot do is skipped, loudly; with `CI=true` that is a failure.
 
-use std::{env, fs, process::ExitCode, thread};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+    thread,
+};
 
 use anyhow::{Context, Result, bail};
 use cargo_metadata::{Metadata, MetadataCommand, TargetKind};
@@ -82,7 +87,11 @@ fn everything(args: &Args, skips_are_errors: bool) -> Result<()> {
 }
 
 fn on_clusters(steps: &mut Steps, wanted: Option<Layout>, skips_are_errors: bool) {
-    steps.run("image of the agent", || image::agent().map(drop));
+    let mut archive = PathBuf::new();
+    steps.run("image of the agent", || {
+        archive = image::agent()?;
+        Ok(())
+    });
     for layout in wanted.map_or(vec![Layout::Hybrid, Layout::V2], |layout| vec![layout]) {
         let title = format!("cluster tests, cgroup layout {layout}");
         if layout == Layout::Hybrid && wanted.is_none() && !machine_has_cgroup_v1() {
@@ -90,11 +99,11 @@ fn on_clusters(steps: &mut Steps, wanted: Option<Layout>, skips_are_errors: bool
             steps.skip(&title, "this machine has cgroup v2 only", false);
             continue;
         }
-        steps.run(&title, || on_cluster(layout, skips_are_errors));
+        steps.run(&title, || on_cluster(layout, &archive, skips_are_errors));
     }
 }
 
-fn on_cluster(layout: Layout, skips_are_errors: bool) -> Result<()> {
+fn on_cluster(layout: Layout, archive: &Path, skips_are_errors: bool) -> Result<()> {
     // What an earlier run may have left.
     supervisor::end(&[CLUSTER])?;
     let cluster = Cluster::with(Config {
@@ -102,7 +111,7 @@ fn on_cluster(layout: Layout, skips_are_errors: bool) -> Result<()> {
         ..Config::from_env(CLUSTER)?
     })?;
     let tested = cluster.up().and_then(|()| {
-        cluster.import_image(&image::agent()?)?;
+        cluster.import_image(archive)?;
         run_command(
             test(skips_are_errors)
                 .args(["--test", CLUSTER_TARGET])
@@ -113,7 +122,7 @@ fn on_cluster(layout: Layout, skips_are_errors: bool) -> Result<()> {
 }
 
 /// One selection of packages for all: another one would have other features, and build everything again.
-fn test(skips_are_errors: bool) -> std::process::Command {
+fn test(skips_are_errors: bool) -> Command {
     let mut test = cargo(["test", "--workspace"]);
     if skips_are_errors {
         test.env("CI", "true");

@@ -14,6 +14,10 @@ pub enum Action {
     /// [`crate::Event::PodsUnavailable`]. There is never a second one of these
     /// before the answer.
     FetchPods,
+    /// A request to this sidecar may be due at any moment from now on: open what
+    /// it will need, so that nothing but the request stands between the end of
+    /// the app and it. No answer is expected, and doing nothing is allowed.
+    Prepare(ContainerKey),
     /// Try one step to make a sidecar quit, and answer with
     /// [`crate::Event::Attempted`].
     Attempt {

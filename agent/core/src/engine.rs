@@ -7,10 +7,10 @@ use crate::{
     decision::Kind,
     event::{ContainerKey, Event, Outcome},
     fetch::{self, Fetch},
-    finish::{finished, report, sidecars},
+    finish::{finished, prepare, report, sidecars},
     id::{ContainerId, PodUid},
     lifecycle::{self, Progress},
-    mode::Modes,
+    mode::{Mode, Modes},
     pod::Pod,
     quit::Judgement,
     time::Timestamp,
@@ -216,7 +216,11 @@ impl Engine {
         if sidecars.is_empty() {
             return;
         }
-        match lifecycle::progress(tracked, spec) {
+        let progress = lifecycle::progress(tracked, spec);
+        if self.modes.quit == Mode::Enforce {
+            prepare(tracked, &sidecars, actions);
+        }
+        match progress {
             Progress::Unfinished => tracked.quit.reset(),
             Progress::AskKubelet => {
                 tracked.quit.reset();

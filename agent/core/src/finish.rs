@@ -10,6 +10,7 @@ use crate::{
     pod::{self, Pod},
     quit::{ATTEMPT, Next},
     recipe::{self, Sidecar},
+    step::Step,
     time::Timestamp,
     tracked::{RunState, Tracked},
 };
@@ -23,6 +24,28 @@ pub(crate) fn sidecars(spec: &Pod) -> Vec<(String, Sidecar)> {
             Some((container.name.clone(), sidecar))
         })
         .collect()
+}
+
+/// Has everything made ready for the sidecars that run, while the apps still do.
+pub(crate) fn prepare(
+    tracked: &mut Tracked,
+    sidecars: &[(String, Sidecar)],
+    actions: &mut Vec<Action>,
+) {
+    for (name, sidecar) in sidecars {
+        let Some((id, run)) = tracked.newest(name) else {
+            continue;
+        };
+        let asks = matches!(sidecar.ladder.first(), Some(Step::Post { .. }));
+        if run.state != RunState::Running || !asks {
+            continue;
+        }
+        let id = id.clone();
+        if tracked.quit.said.prepared.insert(id.clone()) {
+            let pod = tracked.uid.clone();
+            actions.push(Action::Prepare(ContainerKey { pod, id }));
+        }
+    }
 }
 
 /// Deals with a finished pod.

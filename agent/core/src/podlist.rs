@@ -159,8 +159,8 @@ struct PodStatus {
 #[serde(rename_all = "camelCase")]
 struct RawStatus {
     name: String,
-    #[serde(rename = "containerID", default)]
-    container_id: String,
+    #[serde(rename = "containerID")]
+    container_id: Option<String>,
     #[serde(default)]
     state: RawState,
     #[serde(default)]
@@ -177,8 +177,8 @@ struct RawState {
 struct Terminated {
     #[serde(rename = "exitCode", default)]
     exit_code: i32,
-    #[serde(rename = "containerID", default)]
-    container_id: String,
+    #[serde(rename = "containerID")]
+    container_id: Option<String>,
 }
 
 impl RawPod {
@@ -272,14 +272,16 @@ impl From<Policy> for RestartPolicy {
 impl From<RawStatus> for Status {
     fn from(raw: RawStatus) -> Self {
         let last = raw.last_state.terminated.and_then(|ended| {
-            let id = ContainerId::parse_url(&ended.container_id).ok()?;
+            let id = ContainerId::parse_url(&ended.container_id?).ok()?;
             Some(Ended {
                 id,
                 code: ended.exit_code,
             })
         });
         Self {
-            id: ContainerId::parse_url(&raw.container_id).ok(),
+            id: raw
+                .container_id
+                .and_then(|id| ContainerId::parse_url(&id).ok()),
             state: match (raw.state.terminated, raw.state.running) {
                 (Some(ended), _) => RunState::Terminated(ended.exit_code),
                 (None, Some(_)) => RunState::Running,

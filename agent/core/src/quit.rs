@@ -31,7 +31,7 @@ const RUNS: [Duration; 3] = [
 /// How far the sidecars of one pod are.
 #[derive(Debug, Default)]
 pub(crate) struct Quit {
-    /// Which decisions have been reported, so that each is reported once.
+    /// What has been said, so that each thing is said once.
     pub(crate) said: Said,
     sidecars: BTreeMap<String, Progress>,
 }
@@ -42,6 +42,7 @@ pub(crate) struct Said {
     pub(crate) left_alone: bool,
     pub(crate) would_quit: BTreeSet<ContainerId>,
     pub(crate) ended: BTreeSet<ContainerId>,
+    pub(crate) prepared: BTreeSet<ContainerId>,
 }
 
 #[derive(Debug)]

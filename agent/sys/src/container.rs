@@ -34,8 +34,8 @@ const START: Duration = Duration::from_secs(30);
 const SETTLED: Duration = Duration::from_secs(1);
 /// How long a name is looked for in the mounts.
 const NAMING: Duration = Duration::from_secs(2);
-/// Wait between two looks for a name that is late.
-const LATE: Duration = Duration::from_millis(200);
+/// Waits between the looks for a name that is late.
+const LATE_MS: [u64; 10] = [5, 5, 10, 10, 20, 50, 100, 200, 500, 1000];
 /// How long a parent may take to reap its child before the exit status is
 /// given up.
 const REAP: Duration = Duration::from_secs(5);
@@ -255,10 +255,13 @@ impl Container {
     }
 
     /// The container's name; None once its mounts are complete and do not tell
-    /// it.
+    /// it, as with a sandbox.
     async fn name(&self, pid: Pid) -> Result<Option<String>, Error> {
         let mut looks = Looks::default();
-        while looks.passed < NAMING {
+        let mut complete = 0;
+        // A look that meets the change of the root may see neither what was
+        // there before nor what comes after; two in a row cannot.
+        while complete < 2 && looks.passed < NAMING {
             let mounts = self.proc.mountinfo(pid);
             let Some(mounts) = mounts.map_err(|source| self.unreadable(source))? else {
                 break;
@@ -267,8 +270,9 @@ impl Container {
                 return Ok(Some(name.to_owned()));
             }
             let id = self.key.id.as_str();
-            if self.proc.has_own_mounts(pid) && !mountinfo::has_mount_point_with(&mounts, id) {
-                break;
+            let prepared = mountinfo::has_mount_point_with(&mounts, id);
+            if self.proc.has_own_mounts(pid) && !prepared {
+                complete += 1;
             }
             looks.wait().await;
         }
@@ -276,10 +280,10 @@ impl Container {
     }
 
     /// Looks for a name a little longer, for runtimes whose mounts look
-    /// complete before they are. A sandbox never gets one.
+    /// complete before they are.
     async fn name_late(&self, pid: Pid) -> Option<String> {
-        for _look in 0..NAMING.as_millis() / LATE.as_millis() {
-            sleep(LATE).await;
+        for ms in LATE_MS {
+            sleep(Duration::from_millis(ms)).await;
             // What could be read before and cannot now is ending.
             let mounts = self.proc.mountinfo(pid).ok()??;
             if let Some(name) = mountinfo::container_name(&mounts, &self.key.pod) {

@@ -27,7 +27,7 @@ fn a_whole_pod() {
             {{"name":"app","containerID":"containerd://{app}","restartCount":1,
               "state":{{"terminated":{{"exitCode":3,"reason":"Error"}}}},
               "lastState":{{"terminated":{{"exitCode":7,"containerID":"containerd://{earlier}"}}}}}},
-            {{"name":"istio-proxy","containerID":"","state":{{"waiting":{{"reason":"PodInitializing"}}}}}}]}}}}"#
+            {{"name":"istio-proxy","containerID":null,"state":{{"waiting":{{"reason":"PodInitializing"}}}}}}]}}}}"#
     ));
     assert_eq!(pod.display_name(), "shop/report-x");
     assert!(pod.deleting && pod.host_network);

@@ -366,3 +366,17 @@ fn a_list_on_its_way_says_nothing_of_a_pod_that_came_after() {
     let next = stage.engine.next_wake().unwrap();
     assert_eq!(next.since(asked), Duration::from_millis(100));
 }
+
+#[test]
+fn requests_are_prepared_once_and_where_they_will_be_made() {
+    let mut stage = never();
+    stage.run_all();
+    stage.list();
+    assert_eq!(stage.prepared, [key("i")]);
+    for (mode, host_network) in [(Mode::Observe, false), (Mode::Enforce, true)] {
+        let mut stage = Stage::new(mode, pod(RestartPolicy::Never, &["app"]));
+        stage.spec.host_network = host_network;
+        stage.run_all();
+        assert!(stage.prepared.is_empty(), "{mode} {host_network}");
+    }
+}

@@ -79,6 +79,8 @@ pub(super) struct Stage {
     pub(super) spec: Pod,
     /// Everything that was done, as text.
     pub(super) done: Vec<String>,
+    /// What was made ready.
+    pub(super) prepared: Vec<ContainerKey>,
     /// A request to the kubelet is waiting for [`Stage::answer`].
     pub(super) asked: bool,
 }
@@ -91,6 +93,7 @@ impl Stage {
             now: Timestamp::new(Duration::from_secs(1000)),
             spec,
             done: Vec::new(),
+            prepared: Vec::new(),
             asked: false,
         };
         stage.mode(mode);
@@ -107,6 +110,10 @@ impl Stage {
         let actions = self.engine.step(self.now, event);
         for action in actions {
             self.done.push(match action {
+                Action::Prepare(key) => {
+                    self.prepared.push(key);
+                    continue;
+                }
                 Action::FetchPods => {
                     assert!(!self.asked, "asked twice");
                     self.asked = true;
