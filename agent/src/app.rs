@@ -17,7 +17,7 @@ use tokio::{
     sync::mpsc,
 };
 use usher_core::id::{NetnsId, Pid};
-use usher_sys::{cgroup, netns::Netns, proc::ProcRoot};
+use usher_sys::{cgroup, netns::Netns, priority, proc::ProcRoot};
 
 use crate::{
     api_server,
@@ -71,6 +71,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             .name("beside".to_owned())
             .spawn_scoped(scope, move || beside.run())
             .context("starting the second thread")?;
+        // After the second thread has been made, which would inherit it.
+        if let Err(error) = priority::raise() {
+            tracing::info!(%error, "decides at ordinary priority: quits take longer on a busy node");
+        }
         // The second thread ends on a signal, and with it the inputs of the
         // first; the first ends when it cannot see pods any more, and with it
         // the wishes that the second waits for.

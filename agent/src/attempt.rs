@@ -13,16 +13,22 @@
 
 use std::{
     io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream},
-    os::fd::OwnedFd,
+    net::{self, IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    os::fd::{AsRawFd, OwnedFd},
     time::Duration,
 };
 
 use http_body_util::Empty;
 use hyper::{Request, body::Bytes, client::conn::http1, header};
 use hyper_util::rt::TokioIo;
-use nix::{errno::Errno, sys::signal, sys::socket::AddressFamily};
-use tokio::net::TcpSocket;
+use nix::{
+    errno::Errno,
+    sys::{
+        signal,
+        socket::{self, AddressFamily, SockaddrStorage},
+    },
+};
+use tokio::net::TcpStream;
 use usher_core::{
     event::Outcome,
     id::NetnsId,
@@ -108,15 +114,32 @@ async fn post(
             Ok(socket) => socket,
             Err(outcome) => return outcome,
         };
-        let address = SocketAddr::new(socket.loopback, port);
-        let socket = TcpSocket::from_std_stream(TcpStream::from(socket.fd));
-        match socket.connect(address).await {
+        match connect(socket, port).await {
             Ok(stream) => return request(stream, port, path).await,
             Err(error) if nobody_listens(&error) => {}
             Err(error) => return Outcome::Failed(format!("connecting to port {port}: {error}")),
         }
     }
     Outcome::Refused
+}
+
+/// Connects. On loopback the handshake is over when the system call returns, so
+/// this asks before it waits: waiting is a turn of the event loop, which takes
+/// longer than the handshake.
+async fn connect(socket: Socket, port: u16) -> io::Result<TcpStream> {
+    let address = SockaddrStorage::from(SocketAddr::new(socket.loopback, port));
+    match socket::connect(socket.fd.as_raw_fd(), &address) {
+        Ok(()) | Err(Errno::EINPROGRESS) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    let stream = TcpStream::from_std(net::TcpStream::from(socket.fd))?;
+    while stream.peer_addr().is_err() {
+        if let Some(error) = stream.take_error()? {
+            return Err(error);
+        }
+        stream.writable().await?;
+    }
+    Ok(stream)
 }
 
 fn open(host: &Host, init: &Init, place: (AddressFamily, IpAddr)) -> Result<Socket, Outcome> {
@@ -148,7 +171,7 @@ fn nobody_listens(error: &io::Error) -> bool {
     )
 }
 
-async fn request(stream: tokio::net::TcpStream, port: u16, path: &'static str) -> Outcome {
+async fn request(stream: TcpStream, port: u16, path: &'static str) -> Outcome {
     let request = Request::post(path)
         .header(header::HOST, format!("localhost:{port}"))
         .header(header::CONNECTION, "close")

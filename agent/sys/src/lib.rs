@@ -7,5 +7,6 @@ pub mod cgroup;
 pub mod container;
 pub mod netns;
 pub mod pidfd;
+pub mod priority;
 pub mod proc;
 mod readiness;

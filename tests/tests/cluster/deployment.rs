@@ -3,7 +3,7 @@
 use crate::lab;
 
 #[test]
-fn capabilities_are_three() {
+fn capabilities_are_four() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -14,10 +14,10 @@ fn capabilities_are_three() {
         let line = status.lines().find(|line| line.starts_with(field)).unwrap();
         u64::from_str_radix(line.split_whitespace().nth(1).unwrap(), 16).unwrap()
     };
-    // CAP_KILL, CAP_SYS_PTRACE, CAP_SYS_ADMIN.
-    let three = 1 << 5 | 1 << 19 | 1 << 21;
-    assert_eq!(of("CapBnd:"), three);
-    assert_eq!(of("CapEff:"), three);
+    // CAP_KILL, CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_SYS_NICE.
+    let four = 1 << 5 | 1 << 19 | 1 << 21 | 1 << 23;
+    assert_eq!(of("CapBnd:"), four);
+    assert_eq!(of("CapEff:"), four);
     assert_eq!(of("Seccomp:"), 2, "a filter is in force");
 }
 
