@@ -56,6 +56,8 @@ pub(crate) struct NodeLoop {
     permits: Arc<Semaphore>,
     /// Decisions to write down when nothing else is to be done.
     reports: VecDeque<Decision>,
+    /// Pods have come, gone or finished since they were counted.
+    pods_changed: bool,
 }
 
 impl NodeLoop {
@@ -77,6 +79,7 @@ impl NodeLoop {
             outcomes,
             permits: Arc::new(Semaphore::new(ATTEMPTS)),
             reports: VecDeque::new(),
+            pods_changed: true,
         }
     }
 
@@ -125,9 +128,21 @@ impl NodeLoop {
                 () = timer => self.step(Event::Timer),
                 // Attempts that are under way go first: writing a line takes as
                 // long as a request.
-                () = tokio::task::yield_now(), if !self.reports.is_empty() => self.report(1),
+                () = tokio::task::yield_now(), if self.has_news() => self.tell_news(),
             }
             self.report(self.reports.len().saturating_sub(REPORTS));
+        }
+    }
+
+    fn has_news(&self) -> bool {
+        self.pods_changed || !self.reports.is_empty()
+    }
+
+    /// Writes one decision down, or counts the pods.
+    fn tell_news(&mut self) {
+        if !self.reports.is_empty() {
+            self.report(1);
+        } else if std::mem::take(&mut self.pods_changed) {
             let census = self.engine.census();
             let gauge = |count| i64::try_from(count).unwrap_or(i64::MAX);
             self.metrics.pods.set(gauge(census.pods));
@@ -172,6 +187,7 @@ impl NodeLoop {
 
     fn step(&mut self, event: Event) {
         tracing::trace!(?event, "happened");
+        self.pods_changed |= matches!(event, Event::PodAppeared(_) | Event::PodGone(_));
         let now = Timestamp::new(self.begin.elapsed());
         for action in self.engine.step(now, event) {
             self.act(action);
@@ -182,7 +198,10 @@ impl NodeLoop {
         match action {
             // Full only if the engine asked twice, which it does not.
             Action::FetchPods => drop(self.fetches.try_send(())),
-            Action::Report(decision) => self.reports.push_back(decision),
+            Action::Report(decision) => {
+                self.pods_changed = true;
+                self.reports.push_back(decision);
+            }
             Action::Prepare(key) => {
                 let Some(living) = self.discovery.living(&key) else {
                     return;

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     action::Action,
+    agenda::Agenda,
     decision::Kind,
     event::{ContainerKey, Event, Outcome},
     fetch::{self, Fetch},
@@ -29,6 +30,7 @@ pub struct Engine {
     walked: bool,
     now: Timestamp,
     fetch: Fetch,
+    agenda: Agenda,
     pods: BTreeMap<PodUid, Tracked>,
 }
 
@@ -95,7 +97,9 @@ impl Engine {
                 self.kernel(now, &key, ended, &mut actions);
             }
         }
-        self.review_due(now, &mut actions);
+        for uid in self.agenda.due(now) {
+            self.review_pod(now, &uid, &mut actions);
+        }
         if self.fetch.due().is_some_and(|due| due <= now) {
             self.fetch.start(now);
             actions.push(Action::FetchPods);
@@ -106,13 +110,9 @@ impl Engine {
     /// When [`Event::Timer`] is to be delivered, at the earliest and if no
     /// other event changes it before; None while there is nothing to wait for.
     pub fn next_wake(&self) -> Option<Timestamp> {
-        self.pods
-            .values()
-            .filter_map(|pod| pod.quit.next_wake())
-            .chain(self.fetch.due())
-            // What was due at the last step has been dealt with in it.
-            .filter(|due| *due > self.now)
-            .min()
+        // What was due at the last step has been dealt with in it.
+        let fetch = self.fetch.due().filter(|due| *due > self.now);
+        self.agenda.next(self.now).into_iter().chain(fetch).min()
     }
 
     /// Counts what is known.
@@ -154,6 +154,7 @@ impl Engine {
         // The kubelet may list it for as long as the API has the object; with
         // its cgroup everything that could be done for it is gone.
         self.pods.remove(uid);
+        self.agenda.set(uid, None);
     }
 
     fn listed(&mut self, pods: Vec<Pod>) {
@@ -171,6 +172,7 @@ impl Engine {
         }
         for uid in unlisted {
             self.pods.remove(&uid);
+            self.agenda.set(&uid, None);
         }
         for (uid, spec) in specs {
             // Listed, and no cgroup yet, or no more: kept for its coming.
@@ -186,21 +188,15 @@ impl Engine {
         }
     }
 
-    /// Decides about the pods for which a moment has come.
-    fn review_due(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
-        let due: Vec<PodUid> = self
-            .pods
-            .values()
-            .filter(|pod| pod.quit.next_wake().is_some_and(|due| due <= now))
-            .map(|pod| pod.uid.clone())
-            .collect();
-        for uid in due {
-            self.review_pod(now, &uid, actions);
-        }
-    }
-
     /// Decides about one pod, from all that is known of it now.
     fn review_pod(&mut self, now: Timestamp, uid: &PodUid, actions: &mut Vec<Action>) {
+        self.decide(now, uid, actions);
+        let pod = self.pods.get(uid);
+        self.agenda
+            .set(uid, pod.and_then(|pod| pod.quit.next_wake()));
+    }
+
+    fn decide(&mut self, now: Timestamp, uid: &PodUid, actions: &mut Vec<Action>) {
         let Some(tracked) = self.pods.get_mut(uid).filter(|pod| pod.present) else {
             return;
         };

@@ -12,6 +12,7 @@
 //! tested as a table or a property on a machine without a single pod.
 
 pub mod action;
+mod agenda;
 pub mod annotation;
 pub mod cgroup;
 pub mod decision;
