@@ -26,6 +26,8 @@ const CLUSTER: &str = "test";
 const CLUSTER_VARIABLE: &str = "USHER_TEST_CLUSTER";
 /// The test programs that need a cluster.
 const CLUSTER_TARGET: &str = "cluster";
+/// The tests of the cluster itself. They bring up their own, so plain `cargo test` leaves them out.
+const SMOKE_TARGET: &str = "smoke";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -100,6 +102,18 @@ fn on_clusters(steps: &mut Steps, wanted: Option<Layout>, skips_are_errors: bool
             continue;
         }
         steps.run(&title, || on_cluster(layout, &archive, skips_are_errors));
+    }
+    if wanted.is_none() && machine_has_cgroup_v1() {
+        steps.run("the cluster itself", || {
+            let args = [
+                "--test",
+                SMOKE_TARGET,
+                "--",
+                "--ignored",
+                "--test-threads=1",
+            ];
+            run_command(test(skips_are_errors).args(args))
+        });
     }
 }
 

@@ -18,9 +18,8 @@ use crate::{
     tracked::Tracked,
 };
 
-/// Lists that are asked for after the start besides the first: the statuses in
-/// the first may be older than the start by the time that the kubelet's watch
-/// lags behind.
+/// When lists are asked for after the start, besides the first: its statuses
+/// are older than the start by as much as the kubelet's watch lags behind.
 const AFTER_START_MS: [u64; 2] = [700, 2500];
 
 /// All that usher knows of a node, and what follows from it.
@@ -34,12 +33,12 @@ pub struct Engine {
     pods: BTreeMap<PodUid, Tracked>,
 }
 
-/// How many pods and containers are known, for metrics.
+/// How many pods are known, for metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Census {
     /// Pods with a cgroup.
     pub pods: usize,
-    /// Pods that are finished and still have a sidecar.
+    /// Those of them that are finished.
     pub finished: usize,
 }
 

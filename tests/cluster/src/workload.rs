@@ -101,14 +101,6 @@ pub fn native_sidecar(mut container: Value) -> Value {
 /// A Job that is tried once. Anything else is changed in the returned object.
 #[must_use]
 pub fn job(name: &str, namespace: &str, restart_policy: &str, containers: &[Value]) -> Value {
-    let has_proxy = containers
-        .iter()
-        .any(|container| container["name"] == "istio-proxy");
-    let annotations = if has_proxy {
-        istio_annotations()
-    } else {
-        json!({})
-    };
     json!({
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -116,7 +108,7 @@ pub fn job(name: &str, namespace: &str, restart_policy: &str, containers: &[Valu
         "spec": {
             "backoffLimit": 0,
             "template": {
-                "metadata": { "labels": { "app": name }, "annotations": annotations },
+                "metadata": { "labels": { "app": name }, "annotations": annotations(containers) },
                 "spec": pod_spec(restart_policy, containers),
             },
         },
@@ -126,20 +118,22 @@ pub fn job(name: &str, namespace: &str, restart_policy: &str, containers: &[Valu
 /// A pod that nobody owns.
 #[must_use]
 pub fn pod(name: &str, namespace: &str, restart_policy: &str, containers: &[Value]) -> Value {
-    let has_proxy = containers
-        .iter()
-        .any(|container| container["name"] == "istio-proxy");
-    let annotations = if has_proxy {
-        istio_annotations()
-    } else {
-        json!({})
-    };
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": { "name": name, "namespace": namespace, "labels": { "app": name }, "annotations": annotations },
+        "metadata": { "name": name, "namespace": namespace, "labels": { "app": name }, "annotations": annotations(containers) },
         "spec": pod_spec(restart_policy, containers),
     })
+}
+
+/// What the injector annotates a pod with, if it put its container in.
+fn annotations(containers: &[Value]) -> Value {
+    let injected = |container: &Value| container["name"] == "istio-proxy";
+    if containers.iter().any(injected) {
+        istio_annotations()
+    } else {
+        json!({})
+    }
 }
 
 fn pod_spec(restart_policy: &str, containers: &[Value]) -> Value {
