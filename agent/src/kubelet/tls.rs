@@ -153,3 +153,6 @@ impl ServerCertVerifier for Verifier {
             .supported_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests;
