@@ -31,6 +31,8 @@ use usher_tests::privilege;
 const CROWDS: [usize; 3] = [1, 50, 250];
 const BURST: usize = 250;
 const IDLE: Duration = Duration::from_secs(10);
+/// After this nothing is new any more.
+const NEW: Duration = Duration::from_secs(3);
 
 /// How much is measured.
 struct Effort {
@@ -96,6 +98,8 @@ fn one_at_a_time(table: &mut Table, crowd: usize, effort: &Effort) {
 
 fn idle(table: &mut Table, rig: &Rig) {
     rig.settle();
+    // The names of new containers are looked for during their first 2 s.
+    std::thread::sleep(NEW);
     let before = rig.agent().usage();
     std::thread::sleep(IDLE);
     let after = rig.agent().usage();
