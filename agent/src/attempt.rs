@@ -6,10 +6,9 @@
 //! loopback through a socket of that namespace; the namespace itself is not
 //! entered here.
 //!
-//! The first socket is opened when the sidecar starts. Opening one takes a
-//! thread, which is most of what an attempt would take otherwise. It keeps the
-//! namespace alive no longer than the sidecar does: it is closed when that
-//! ends.
+//! The first socket is opened when the sidecar starts, since opening one takes
+//! a thread that has to be started and waited for. It keeps the namespace alive
+//! no longer than the sidecar does: it is closed when that ends.
 
 use std::{
     io,
