@@ -127,8 +127,8 @@ pub struct Container {
 }
 
 impl Container {
-    /// Follows the container to its end, and tells what is seen of it. Drop the
-    /// future when its cgroup is gone.
+    /// Follows the container to its end, and tells what is seen of it. Ends by
+    /// itself when the cgroup or the init process is gone.
     ///
     /// # Errors
     /// [`Error`], after which nothing more is told.
