@@ -29,13 +29,13 @@ use crate::{
 /// Watches the Node for ever. Each change is kept in the run directory and
 /// handed on.
 pub(crate) async fn watch(
+    client: Client,
     node_name: String,
     run_dir: PathBuf,
     inputs: mpsc::Sender<Input>,
     metrics: Arc<Metrics>,
     readiness: Arc<Readiness>,
 ) -> anyhow::Result<()> {
-    let client = Client::try_default().await?;
     let nodes: Api<PartialObjectMeta<Node>> = Api::all(client);
     let only = watcher::Config::default().fields(&format!("metadata.name={node_name}"));
     let mut events = watcher(nodes, only).default_backoff().boxed();
@@ -75,7 +75,7 @@ pub(crate) async fn watch(
         if last.as_ref() == Some(&annotations) {
             continue;
         }
-        if let Err(error) = run_dir::save(&run_dir, &annotations) {
+        if let Err(error) = run_dir::save(&run_dir, run_dir::NODE_ANNOTATIONS, &annotations) {
             tracing::warn!(
                 error = %chain(&error),
                 "could not keep the Node's annotations; a restart without API server would not know them"

@@ -9,31 +9,41 @@ use std::{
 };
 
 use anyhow::Context;
+use kube::Client;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::{
     net::TcpListener,
     runtime::{Builder, Runtime},
     signal::unix::{SignalKind, signal},
-    sync::mpsc,
+    sync::{mpsc, watch},
 };
-use usher_core::id::{NetnsId, Pid};
+use usher_core::{
+    config::Config,
+    id::{NetnsId, Pid},
+    recipe::Reads,
+};
 use usher_sys::{cgroup, netns::Netns, priority, proc::ProcRoot};
 
 use crate::{
     api_server,
     args::{ApiServer, Args},
     attempt::Host,
+    config_file::ConfigFile,
     discovery::Discovery,
     http::{self, Readiness, Service},
     kubelet::Kubelet,
     metrics::Metrics,
-    node::{Input, NodeLoop},
+    namespaces::Namespaces,
+    node::{Input, NodeLoop, Wishes},
+    recorder::Recorder,
     run_dir,
     telemetry::chain,
 };
 
 /// The process that is in the host's own namespaces.
 const HOST_INIT: Pid = Pid(1);
+/// Namespaces that may wait to be asked for.
+const NAMESPACES: usize = 64;
 /// Inputs that may wait for the loop that decides.
 const INPUTS: usize = 64;
 
@@ -49,7 +59,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     };
     let root = cgroup::locate(&args.cgroup_root)?;
     let (inputs, receiver) = mpsc::channel(INPUTS);
-    let (fetches, wanted) = mpsc::channel(1);
+    let (pods, wanted_pods) = mpsc::channel(1);
+    let (namespaces, wanted_namespaces) = mpsc::channel(NAMESPACES);
+    let run_dir = args.run_dir.clone();
+    let mut config = ConfigFile::new(args.config.clone(), run_dir, Arc::clone(&metrics));
+    let loaded = config.first();
+    let recorder = Recorder::open(&args.run_dir, Arc::clone(&metrics));
 
     let runtime = runtime().context("starting the runtime that decides")?;
     let entered = runtime.enter();
@@ -61,11 +76,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let beside = Beside {
         args,
         kubelet,
-        wanted,
+        reads: watch::Sender::new(loaded.config.reads()),
+        config,
+        wanted_pods,
+        wanted_namespaces,
         inputs,
         metrics: Arc::clone(&metrics),
     };
-    let deciding = NodeLoop::new(discovery, host, metrics, fetches);
+    let wishes = Wishes { pods, namespaces };
+    let deciding = NodeLoop::new(discovery, host, recorder, metrics, loaded, wishes);
     thread::scope(|scope| {
         let beside = thread::Builder::new()
             .name("beside".to_owned())
@@ -119,7 +138,11 @@ fn raise_file_limit() {
 struct Beside<'args> {
     args: &'args Args,
     kubelet: Kubelet,
-    wanted: mpsc::Receiver<()>,
+    /// What the configuration in force looks at in pods.
+    reads: watch::Sender<Reads>,
+    config: ConfigFile,
+    wanted_pods: mpsc::Receiver<()>,
+    wanted_namespaces: mpsc::Receiver<String>,
     inputs: mpsc::Sender<Input>,
     metrics: Arc<Metrics>,
 }
@@ -143,43 +166,59 @@ impl Beside<'_> {
         };
         let known = self.last_known_annotations();
         self.inputs.send(Input::Node(known)).await?;
-        let watch = async {
-            match self.args.api_server {
-                ApiServer::Off => {
-                    readiness.node_known.store(true, Ordering::Release);
-                    std::future::pending().await
-                }
-                ApiServer::InCluster => {
-                    api_server::watch(
-                        self.args.node_name.clone(),
-                        self.args.run_dir.clone(),
-                        self.inputs.clone(),
-                        Arc::clone(&self.metrics),
-                        Arc::clone(&readiness),
-                    )
-                    .await
-                }
-            }
+        let client = match self.args.api_server {
+            ApiServer::Off => None,
+            ApiServer::InCluster => Some(Client::try_default().await?),
         };
+        let node = async {
+            let Some(client) = client.clone() else {
+                readiness.node_known.store(true, Ordering::Release);
+                return std::future::pending().await;
+            };
+            api_server::watch(
+                client,
+                self.args.node_name.clone(),
+                self.args.run_dir.clone(),
+                self.inputs.clone(),
+                Arc::clone(&self.metrics),
+                Arc::clone(&readiness),
+            )
+            .await
+        };
+        let run_dir = self.args.run_dir.clone();
+        let namespaces = Namespaces::new(run_dir, Arc::clone(&self.metrics)).serve(
+            client.clone(),
+            self.wanted_namespaces,
+            self.inputs.clone(),
+        );
         let fetch = fetch(
             self.kubelet,
-            self.wanted,
+            self.reads.subscribe(),
+            self.wanted_pods,
             self.inputs.clone(),
             Arc::clone(&readiness),
         );
+        let config = self.config.watch(async |config: Arc<Config>| {
+            // Before the list that the new configuration asks for.
+            self.reads.send_replace(config.reads());
+            // Nobody listens only when the agent is ending.
+            drop(self.inputs.send(Input::Config(config)).await);
+        });
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         tokio::select! {
             served = http::serve(listener, service) => served.context("serving health and metrics"),
-            watched = watch => watched.context("watching the Node"),
+            watched = node => watched.context("watching the Node"),
             () = fetch => Ok(()),
+            () = namespaces => Ok(()),
+            () = config => Ok(()),
             _ = terminate.recv() => Ok(()),
             _ = interrupt.recv() => Ok(()),
         }
     }
 
     fn last_known_annotations(&self) -> run_dir::Annotations {
-        match run_dir::load(&self.args.run_dir) {
+        match run_dir::load(&self.args.run_dir, run_dir::NODE_ANNOTATIONS) {
             Ok(known) => known.unwrap_or_default(),
             Err(error) => {
                 tracing::warn!(
@@ -195,12 +234,14 @@ impl Beside<'_> {
 /// Asks the kubelet whenever the loop that decides wants it to be asked.
 async fn fetch(
     mut kubelet: Kubelet,
+    reads: watch::Receiver<Reads>,
     mut wanted: mpsc::Receiver<()>,
     inputs: mpsc::Sender<Input>,
     readiness: Arc<Readiness>,
 ) {
     while wanted.recv().await.is_some() {
-        let pods = kubelet.pods().await.map(|list| list.pods);
+        let reads = reads.borrow().clone();
+        let pods = kubelet.pods(&reads).await.map(|list| list.pods);
         if pods.is_some() {
             readiness.listed.store(true, Ordering::Release);
         }

@@ -30,7 +30,12 @@ pub(crate) struct Args {
     #[arg(long, env = "USHER_PROC", default_value = "/proc")]
     pub(crate) proc: PathBuf,
 
-    /// Where the last known annotations of the Node are kept
+    /// The configuration file (YAML); where there is none the defaults count
+    #[arg(long, env = "USHER_CONFIG", default_value = "/etc/usher/config.yaml")]
+    pub(crate) config: PathBuf,
+
+    /// Where the timeline, and what was last known of the Node, Namespaces and
+    /// the configuration, are kept
     #[arg(long, env = "USHER_RUN_DIR", default_value = "/run/usher")]
     pub(crate) run_dir: PathBuf,
 

@@ -1,53 +1,32 @@
-//! One attempt to make a sidecar quit.
+//! Attempts to make a sidecar quit, and questions to it.
 //!
 //! Everything that names the sidecar is checked again right before: its init
 //! process must be alive by pidfd, and the network namespace must be the one
-//! that the container was started in, and not the host's. The request goes to
-//! loopback through a socket of that namespace; the namespace itself is not
-//! entered here.
-//!
-//! The first socket is opened when the sidecar starts, since opening one takes
-//! a thread that has to be started and waited for. It keeps the namespace alive
-//! no longer than the sidecar does: it is closed when that ends.
+//! that the container was started in, and not the host's.
 
-use std::{
-    io,
-    net::{self, IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    os::fd::{AsRawFd, OwnedFd},
-    time::Duration,
-};
+mod exchange;
+mod loopback;
 
-use http_body_util::Empty;
-use hyper::{Request, body::Bytes, client::conn::http1, header};
-use hyper_util::rt::TokioIo;
-use nix::{
-    errno::Errno,
-    sys::{
-        signal,
-        socket::{self, AddressFamily, SockaddrStorage},
-    },
-};
-use tokio::net::TcpStream;
+use std::{io, time::Duration};
+
+use nix::sys::signal;
 use usher_core::{
-    event::Outcome,
+    event::{ContainerKey, Outcome},
     id::NetnsId,
-    step::{Signal, Step},
+    step::{Method, Request, Signal, Step},
 };
 use usher_sys::{
-    container::Init,
-    netns::{self, Netns},
+    container::{self, Init},
+    pidfd::Pidfd,
     proc::ProcRoot,
 };
 
+pub(crate) use self::loopback::{Socket, prepare};
+use self::loopback::{connect, nobody_listens, open, places};
 use crate::telemetry::chain;
 
-/// A sidecar's answer is a status line and a few headers; more is not read.
-const ANSWER_BYTES: usize = 16 * 1024;
-/// Where sidecars listen for it: most on both, some on one of them.
-const LOOPBACK: [(AddressFamily, IpAddr); 2] = [
-    (AddressFamily::Inet, IpAddr::V4(Ipv4Addr::LOCALHOST)),
-    (AddressFamily::Inet6, IpAddr::V6(Ipv6Addr::LOCALHOST)),
-];
+/// How long a question for a version may take.
+const QUESTION: Duration = Duration::from_secs(1);
 
 /// What attempts need to know of the host.
 #[derive(Debug, Clone)]
@@ -57,152 +36,131 @@ pub(crate) struct Host {
     pub(crate) netns: NetnsId,
 }
 
-/// A TCP socket in a sidecar's network namespace, and where it is to connect
-/// to.
-#[derive(Debug)]
-pub(crate) struct Socket {
-    fd: OwnedFd,
-    loopback: IpAddr,
+/// The sidecar that something is tried with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target<'init> {
+    pub(crate) host: &'init Host,
+    pub(crate) key: &'init ContainerKey,
+    pub(crate) init: &'init Init,
 }
 
-/// Opens the first socket for the sidecar whose init process is `init`.
-pub(crate) fn prepare(host: &Host, init: &Init) -> Result<Socket, Outcome> {
-    let [first, _second] = LOOPBACK;
-    open(host, init, first)
-}
-
-/// Tries `step` with the sidecar whose init process is `init`.
-pub(crate) async fn attempt(
-    host: &Host,
-    init: &Init,
-    prepared: Option<Socket>,
-    step: Step,
-    limit: Duration,
-) -> Outcome {
-    match step {
-        Step::Signal(Signal::Term) => terminate(init),
-        Step::Post { port, path } => {
-            let request = post(host, init, prepared, port, path);
-            tokio::time::timeout(limit, request)
-                .await
-                .unwrap_or(Outcome::TimedOut)
+impl Target<'_> {
+    /// Tries a step.
+    pub(crate) async fn attempt(
+        self,
+        prepared: Option<Socket>,
+        step: &Step,
+        limit: Duration,
+    ) -> Outcome {
+        match step {
+            Step::Signal {
+                signal,
+                process: None,
+            } => send(&self.init.pidfd, *signal),
+            Step::Signal {
+                signal,
+                process: Some(name),
+            } => self.signal_named(*signal, name),
+            Step::Request(request) => {
+                let request = self.request(prepared, request);
+                let answer = tokio::time::timeout(limit, request).await;
+                answer.unwrap_or(Outcome::TimedOut)
+            }
         }
     }
-}
 
-fn terminate(init: &Init) -> Outcome {
-    match init.pidfd.signal(signal::Signal::SIGTERM) {
-        Ok(()) => Outcome::Signalled,
-        Err(gone) if gone.is_gone() => Outcome::Gone,
-        Err(error) => Outcome::Failed(chain(&error)),
+    /// Asks for something; the body of the answer if there is a good one.
+    pub(crate) async fn question(self, port: u16, path: &str) -> Option<String> {
+        let request = Request {
+            method: Method::Get,
+            port,
+            path: path.to_owned(),
+            headers: Vec::new(),
+        };
+        let ask = async {
+            let stream = self.connect(None, port).await.ok()?;
+            exchange::body(stream, &request).await
+        };
+        tokio::time::timeout(QUESTION, ask).await.ok().flatten()
     }
-}
 
-async fn post(
-    host: &Host,
-    init: &Init,
-    mut prepared: Option<Socket>,
-    port: u16,
-    path: &'static str,
-) -> Outcome {
-    for place in LOOPBACK {
+    fn signal_named(self, signal: Signal, name: &str) -> Outcome {
+        let Self { host, key, init } = self;
         if !init.pidfd.is_alive() {
             return Outcome::Gone;
         }
-        let socket = match prepared.take().map_or_else(|| open(host, init, place), Ok) {
-            Ok(socket) => socket,
-            Err(outcome) => return outcome,
+        match container::named_process(&host.proc, key, &init.cgroup, name) {
+            Ok(Some(process)) => send(&process, signal),
+            Ok(None) => Outcome::NoProcess,
+            Err(error) => Outcome::Failed(chain(&error)),
+        }
+    }
+
+    async fn request(self, prepared: Option<Socket>, request: &Request) -> Outcome {
+        let headers = match self.headers(request) {
+            Ok(headers) => headers,
+            Err(why) => return Outcome::Failed(why),
         };
-        match connect(socket, port).await {
-            Ok(stream) => return request(stream, port, path).await,
-            Err(error) if nobody_listens(&error) => {}
-            Err(error) => return Outcome::Failed(format!("connecting to port {port}: {error}")),
+        match self.connect(prepared, request.port).await {
+            Ok(stream) => exchange::outcome(stream, request, headers).await,
+            Err(outcome) => outcome,
         }
     }
-    Outcome::Refused
-}
 
-/// Connects. On loopback the handshake is over when the system call returns, so
-/// this asks before it waits: waiting is a turn of the event loop, which takes
-/// longer than the handshake.
-async fn connect(socket: Socket, port: u16) -> io::Result<TcpStream> {
-    let address = SockaddrStorage::from(SocketAddr::new(socket.loopback, port));
-    match socket::connect(socket.fd.as_raw_fd(), &address) {
-        Ok(()) | Err(Errno::EINPROGRESS) => {}
-        Err(errno) => return Err(errno.into()),
-    }
-    let stream = TcpStream::from_std(net::TcpStream::from(socket.fd))?;
-    while stream.peer_addr().is_err() {
-        if let Some(error) = stream.take_error()? {
-            return Err(error);
+    /// Connects to the port on one of the loopback addresses.
+    async fn connect(
+        self,
+        mut prepared: Option<Socket>,
+        port: u16,
+    ) -> Result<tokio::net::TcpStream, Outcome> {
+        for place in places() {
+            if !self.init.pidfd.is_alive() {
+                return Err(Outcome::Gone);
+            }
+            let socket = match prepared.take() {
+                Some(socket) => socket,
+                None => open(self, place)?,
+            };
+            let failed = |error: io::Error| format!("connecting to port {port}: {error}");
+            match connect(socket, port).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) if nobody_listens(&error) => {}
+                Err(error) => return Err(Outcome::Failed(failed(error))),
+            }
         }
-        stream.writable().await?;
+        Err(Outcome::Refused)
     }
-    Ok(stream)
-}
 
-fn open(host: &Host, init: &Init, place: (AddressFamily, IpAddr)) -> Result<Socket, Outcome> {
-    let (family, loopback) = place;
-    let netns = Netns::of_process(&host.proc, init.pidfd.pid());
-    // The order matters: a process that is alive now had its number when its
-    // namespace was opened.
-    if !init.pidfd.is_alive() {
-        return Err(Outcome::Gone);
+    /// Headers whose values stand in the environment of the sidecar's init
+    /// process. They are shown to nobody but that process.
+    fn headers(self, request: &Request) -> Result<Vec<(String, String)>, String> {
+        let mut headers = Vec::new();
+        for header in &request.headers {
+            let pid = self.init.pidfd.pid();
+            let value = self.host.proc.variable(pid, &header.env);
+            let value = value.map_err(|error| chain(&error))?;
+            // What was read was the sidecar's if it is alive by now.
+            if let Some(value) = value.filter(|_| self.init.pidfd.is_alive()) {
+                headers.push((header.name.clone(), value));
+            }
+        }
+        Ok(headers)
     }
-    let failed = |error: netns::Error| Outcome::Failed(chain(&error));
-    let netns = netns.map_err(failed)?;
-    let why = if netns.id() == host.netns {
-        "it is in the host's network namespace".to_owned()
-    } else if netns.id() != init.netns {
-        format!("it is in {}, started in {}", netns.id(), init.netns)
-    } else {
-        let fd = netns.tcp_socket(family).map_err(failed)?;
-        return Ok(Socket { fd, loopback });
-    };
-    Err(Outcome::Failed(why))
 }
 
-/// Refused, or the namespace has no address of this family.
-fn nobody_listens(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error().map(Errno::from_raw),
-        Some(Errno::ECONNREFUSED | Errno::EADDRNOTAVAIL | Errno::ENETUNREACH)
-    )
-}
-
-async fn request(stream: TcpStream, port: u16, path: &'static str) -> Outcome {
-    let request = Request::post(path)
-        .header(header::HOST, format!("localhost:{port}"))
-        .header(header::CONNECTION, "close")
-        .header(header::CONTENT_LENGTH, 0)
-        .body(Empty::<Bytes>::new());
-    let request = match request {
-        Ok(request) => request,
-        Err(error) => return Outcome::Failed(chain(&error)),
+fn send(process: &Pidfd, signal: Signal) -> Outcome {
+    let number = match signal {
+        Signal::Term => signal::Signal::SIGTERM,
+        Signal::Int => signal::Signal::SIGINT,
+        Signal::Quit => signal::Signal::SIGQUIT,
+        Signal::Hup => signal::Signal::SIGHUP,
+        Signal::Usr1 => signal::Signal::SIGUSR1,
+        Signal::Usr2 => signal::Signal::SIGUSR2,
+        Signal::Kill => signal::Signal::SIGKILL,
     };
-    let handshake = http1::Builder::new()
-        .max_buf_size(ANSWER_BYTES)
-        .handshake(TokioIo::new(stream))
-        .await;
-    let (mut sender, connection) = match handshake {
-        Ok(parts) => parts,
-        Err(error) => return Outcome::Failed(chain(&error)),
-    };
-    let answer = sender.send_request(request);
-    tokio::pin!(answer);
-    let answer = tokio::select! {
-        biased;
-        answer = &mut answer => answer,
-        // Polling the connection is what moves the bytes; it may end with the
-        // answer in hand.
-        _closed = connection => answer.await,
-    };
-    match answer {
-        Ok(answer) if answer.status().is_success() => Outcome::Accepted,
-        Ok(answer) => Outcome::Rejected(answer.status().as_u16()),
-        Err(error) if error.is_parse() => Outcome::Failed(chain(&error)),
-        // Closed or reset with the request on its way: that is how a quitting
-        // process looks, too.
-        Err(_closed) => Outcome::NoReply,
+    match process.signal(number) {
+        Ok(()) => Outcome::Signalled,
+        Err(gone) if gone.is_gone() => Outcome::Gone,
+        Err(error) => Outcome::Failed(chain(&error)),
     }
 }

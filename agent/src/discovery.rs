@@ -146,6 +146,7 @@ impl Discovery {
                 self.living.insert(key.clone(), Living { init, socket });
                 Event::ContainerStarted { key, name }
             }
+            Sight::Opaque => Event::ContainerOpaque(key),
             Sight::Named(name) => Event::ContainerNamed { key, name },
             Sight::Exited => {
                 self.living.remove(&key);

@@ -25,7 +25,10 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use usher_core::podlist::{self, NotAPodList, PodList};
+use usher_core::{
+    podlist::{self, NotAPodList, PodList},
+    recipe::Reads,
+};
 
 use crate::{args::Args, metrics::Metrics, telemetry::chain};
 
@@ -137,10 +140,10 @@ impl Kubelet {
         })
     }
 
-    /// Asks for the pods. What goes wrong is logged and counted here.
-    pub(crate) async fn pods(&mut self) -> Option<PodList> {
+    /// Asks for the pods, and keeps what `reads` names of them. What goes wrong is logged and counted here.
+    pub(crate) async fn pods(&mut self, reads: &Reads) -> Option<PodList> {
         let begin = Instant::now();
-        let answer = tokio::time::timeout(TIMEOUT, self.ask()).await;
+        let answer = tokio::time::timeout(TIMEOUT, self.ask(reads)).await;
         let took = begin.elapsed();
         self.metrics.kubelet_request.observe(took.as_secs_f64());
         let url = self.url.clone();
@@ -182,7 +185,7 @@ impl Kubelet {
         }
     }
 
-    async fn ask(&self) -> Result<PodList, Error> {
+    async fn ask(&self, reads: &Reads) -> Result<PodList, Error> {
         let url = || self.url.clone();
         let token = std::fs::read_to_string(&self.token).map_err(|source| Error::Token {
             path: self.token.clone(),
@@ -210,7 +213,7 @@ impl Kubelet {
                 self.exchange(TokioIo::new(stream), &token).await?
             }
         };
-        podlist::parse(&body).map_err(|source| Error::Decode { url: url(), source })
+        podlist::parse(&body, reads).map_err(|source| Error::Decode { url: url(), source })
     }
 
     async fn exchange<Io>(&self, io: Io, token: &str) -> Result<Bytes, Error>

@@ -5,12 +5,14 @@ mod api_server;
 mod app;
 mod args;
 mod attempt;
+mod config_file;
 mod discovery;
 mod http;
 mod kubelet;
 mod metrics;
+mod namespaces;
 mod node;
-mod report;
+mod recorder;
 mod run_dir;
 mod telemetry;
 

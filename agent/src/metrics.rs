@@ -51,12 +51,16 @@ pub(crate) struct Metrics {
     attempts: Counters<OutcomeLabels>,
     kubelet_requests: Counters<ResultLabels>,
     discovery_errors: Counters<KindLabels>,
+    namespace_requests: Counters<ResultLabels>,
+    config_reloads: Counters<ResultLabels>,
     modes: Family<ModeLabels, Gauge<i64, AtomicI64>>,
     pub(crate) quit_request: Histogram,
     pub(crate) sidecar_ended: Histogram,
     pub(crate) kubelet_request: Histogram,
     pub(crate) kubelet_bad_pods: Counter,
     pub(crate) node_watch_errors: Counter,
+    pub(crate) timeline_errors: Counter,
+    pub(crate) config_valid: Gauge,
     pub(crate) pods: Gauge,
     pub(crate) finished_pods: Gauge,
 }
@@ -71,12 +75,16 @@ impl Metrics {
             attempts: Family::default(),
             kubelet_requests: Family::default(),
             discovery_errors: Family::default(),
+            namespace_requests: Family::default(),
+            config_reloads: Family::default(),
             modes: Family::default(),
             quit_request: histogram(),
             sidecar_ended: histogram(),
             kubelet_request: histogram(),
             kubelet_bad_pods: Counter::default(),
             node_watch_errors: Counter::default(),
+            timeline_errors: Counter::default(),
+            config_valid: Gauge::default(),
             pods: Gauge::default(),
             finished_pods: Gauge::default(),
         };
@@ -134,6 +142,26 @@ impl Metrics {
             "Pods, containers or processes that could not be looked at, by what failed",
             self.discovery_errors.clone(),
         );
+        registry.register(
+            "namespace_requests",
+            "Requests for what a Namespace says, by result",
+            self.namespace_requests.clone(),
+        );
+        registry.register(
+            "config_reloads",
+            "Readings of the configuration file, by result",
+            self.config_reloads.clone(),
+        );
+        registry.register(
+            "config_valid",
+            "1 while the configuration file is good, 0 while an older one counts",
+            self.config_valid.clone(),
+        );
+        registry.register(
+            "timeline_errors",
+            "Times that the timeline could not be kept in the run directory",
+            self.timeline_errors.clone(),
+        );
         registry.register("pods", "Pods that have a cgroup", self.pods.clone());
         registry.register(
             "finished_pods",
@@ -168,6 +196,18 @@ impl Metrics {
     pub(crate) fn discovery_error(&self, kind: &'static str) {
         self.discovery_errors
             .get_or_create(&KindLabels { kind })
+            .inc();
+    }
+
+    pub(crate) fn namespace_request(&self, result: &'static str) {
+        self.namespace_requests
+            .get_or_create(&ResultLabels { result })
+            .inc();
+    }
+
+    pub(crate) fn config_reload(&self, result: &'static str) {
+        self.config_reloads
+            .get_or_create(&ResultLabels { result })
             .inc();
     }
 

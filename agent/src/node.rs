@@ -5,23 +5,32 @@
 //! attempts, so that a long list of pods or a slow API server never stands
 //! between an exit and its request.
 
-use std::{collections::VecDeque, sync::Arc, time::Instant};
+use std::{
+    collections::VecDeque,
+    mem,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use usher_core::{
     Action, Decision, Engine, Event,
+    config::Config,
     event::{ContainerKey, Outcome},
-    mode::Modes,
+    mode::{Mode, Modes},
     pod::Pod,
+    step::Step,
     time::Timestamp,
+    tuning::NamespaceValues,
 };
 use usher_sys::cgroup;
 
 use crate::{
-    attempt::{self, Host},
+    attempt::{self, Host, Target},
+    config_file::Loaded,
     discovery::Discovery,
     metrics::Metrics,
-    report,
+    recorder::Recorder,
     run_dir::Annotations,
     telemetry::chain,
 };
@@ -36,10 +45,23 @@ const REPORTS: usize = 1024;
 pub(crate) enum Input {
     /// The Node's annotations.
     Node(Annotations),
+    /// This configuration counts.
+    Config(Arc<Config>),
+    /// What a Namespace says; None when it could not be had.
+    Namespace(String, Option<NamespaceValues>),
     /// The kubelet's pods; None when they could not be had.
     Pods(Option<Vec<Pod>>),
     /// Whoever sends this wants to know that the loop runs.
     Pulse(oneshot::Sender<()>),
+}
+
+/// What the loop wants to know from outside the node's kernel.
+#[derive(Debug)]
+pub(crate) struct Wishes {
+    /// The kubelet's pods.
+    pub(crate) pods: mpsc::Sender<()>,
+    /// What this Namespace says.
+    pub(crate) namespaces: mpsc::Sender<String>,
 }
 
 /// The loop's state.
@@ -49,10 +71,15 @@ pub(crate) struct NodeLoop {
     discovery: Discovery,
     host: Arc<Host>,
     metrics: Arc<Metrics>,
+    recorder: Recorder,
     begin: Instant,
-    fetches: mpsc::Sender<()>,
-    attempted: mpsc::Sender<(ContainerKey, Outcome)>,
-    outcomes: mpsc::Receiver<(ContainerKey, Outcome)>,
+    wishes: Wishes,
+    /// What the Node says.
+    annotations: Annotations,
+    /// Whether the configuration is one that somebody wrote.
+    trusted: bool,
+    answered: mpsc::Sender<Event>,
+    answers: mpsc::Receiver<Event>,
     permits: Arc<Semaphore>,
     /// Decisions to write down when nothing else is to be done.
     reports: VecDeque<Decision>,
@@ -64,19 +91,24 @@ impl NodeLoop {
     pub(crate) fn new(
         discovery: Discovery,
         host: Host,
+        recorder: Recorder,
         metrics: Arc<Metrics>,
-        fetches: mpsc::Sender<()>,
+        loaded: Loaded,
+        wishes: Wishes,
     ) -> Self {
-        let (attempted, outcomes) = mpsc::channel(ATTEMPTS);
+        let (answered, answers) = mpsc::channel(ATTEMPTS);
         Self {
-            engine: Engine::default(),
+            engine: Engine::new(loaded.config),
             discovery,
             host: Arc::new(host),
             metrics,
+            recorder,
             begin: Instant::now(),
-            fetches,
-            attempted,
-            outcomes,
+            wishes,
+            annotations: Annotations::default(),
+            trusted: loaded.trusted,
+            answered,
+            answers,
             permits: Arc::new(Semaphore::new(ATTEMPTS)),
             reports: VecDeque::new(),
             pods_changed: true,
@@ -114,9 +146,11 @@ impl NodeLoop {
                         self.step(event);
                     }
                 }
-                outcome = self.outcomes.recv() => if let Some((key, outcome)) = outcome {
-                    self.metrics.attempt(outcome.as_str());
-                    self.step(Event::Attempted { key, outcome });
+                answer = self.answers.recv() => if let Some(answer) = answer {
+                    if let Event::Attempted { outcome, .. } = &answer {
+                        self.metrics.attempt(outcome.as_str());
+                    }
+                    self.step(answer);
                 },
                 input = inputs.recv() => match input {
                     Some(input) => self.take(input)?,
@@ -142,7 +176,7 @@ impl NodeLoop {
     fn tell_news(&mut self) {
         if !self.reports.is_empty() {
             self.report(1);
-        } else if std::mem::take(&mut self.pods_changed) {
+        } else if mem::take(&mut self.pods_changed) {
             let census = self.engine.census();
             let gauge = |count| i64::try_from(count).unwrap_or(i64::MAX);
             self.metrics.pods.set(gauge(census.pods));
@@ -153,21 +187,23 @@ impl NodeLoop {
     /// Writes the oldest decisions down.
     fn report(&mut self, count: usize) {
         for decision in self.reports.drain(..count) {
-            report::decision(&self.metrics, &decision);
+            self.recorder.record(&decision);
         }
     }
 
     fn take(&mut self, input: Input) -> Result<(), cgroup::Error> {
         match input {
             Input::Node(annotations) => {
-                let (modes, bad) = Modes::from_annotations(&annotations);
-                for bad in bad {
-                    tracing::warn!(error = %chain(&bad), "Node has an annotation that is not one");
-                }
-                tracing::info!(quit = %modes.quit, "took the Node's modes");
-                self.metrics.mode("quit", modes.quit);
-                self.step(Event::Modes(modes));
+                self.annotations = annotations;
+                self.take_modes();
             }
+            Input::Config(config) => {
+                self.step(Event::Configured(config));
+                if !mem::replace(&mut self.trusted, true) {
+                    self.take_modes();
+                }
+            }
+            Input::Namespace(name, values) => self.step(Event::Namespace { name, values }),
             Input::Pods(pods) => {
                 // A container that the list mentions and the tree does not show
                 // is taken for gone, so what the tree shows by now comes first.
@@ -185,6 +221,20 @@ impl NodeLoop {
         Ok(())
     }
 
+    /// Reads the modes off the Node's annotations.
+    fn take_modes(&mut self) {
+        let (mut modes, bad) = Modes::from_annotations(&self.annotations);
+        for bad in bad {
+            tracing::warn!(error = %chain(&bad), "Node has an annotation that is not one");
+        }
+        if !self.trusted && modes.quit == Mode::Enforce {
+            modes.quit = Mode::Observe;
+        }
+        tracing::info!(quit = %modes.quit, "took the Node's modes");
+        self.metrics.mode("quit", modes.quit);
+        self.step(Event::Modes(modes));
+    }
+
     fn step(&mut self, event: Event) {
         tracing::trace!(?event, "happened");
         self.pods_changed |= matches!(event, Event::PodAppeared(_) | Event::PodGone(_));
@@ -197,43 +247,86 @@ impl NodeLoop {
     fn act(&mut self, action: Action) {
         match action {
             // Full only if the engine asked twice, which it does not.
-            Action::FetchPods => drop(self.fetches.try_send(())),
+            Action::FetchPods => drop(self.wishes.pods.try_send(())),
+            Action::FetchNamespace(name) => {
+                // Full when very many Namespaces come at once: later again.
+                if let Err(full) = self.wishes.namespaces.try_send(name) {
+                    let name = full.into_inner();
+                    self.step(Event::Namespace { name, values: None });
+                }
+            }
             Action::Report(decision) => {
                 self.pods_changed = true;
                 self.reports.push_back(decision);
             }
-            Action::Prepare(key) => {
-                let Some(living) = self.discovery.living(&key) else {
-                    return;
-                };
-                match attempt::prepare(&self.host, &living.init) {
-                    Ok(socket) => living.socket = Some(socket),
-                    // The attempt will tell, if there is one.
-                    Err(outcome) => {
-                        tracing::debug!(uid = %key.pod, container_id = %key.id, ?outcome, "could not prepare");
-                    }
-                }
-            }
-            Action::Attempt { key, step, timeout } => {
-                let living = self.discovery.living(&key);
-                let living = living.map(|living| (Arc::clone(&living.init), living.socket.take()));
-                let host = Arc::clone(&self.host);
-                let permits = Arc::clone(&self.permits);
-                let attempted = self.attempted.clone();
-                tokio::spawn(async move {
-                    let outcome = match living {
-                        None => Outcome::Gone,
-                        Some((init, socket)) => {
-                            // Never closed.
-                            let _permit = permits.acquire().await;
-                            attempt::attempt(&host, &init, socket, step, timeout).await
-                        }
-                    };
-                    tracing::debug!(uid = %key.pod, container_id = %key.id, %step, ?outcome, "tried");
-                    // Nobody listens only when the agent is ending.
-                    drop(attempted.send((key, outcome)).await);
-                });
+            Action::Prepare(key) => self.prepare(&key),
+            Action::AskVersion { key, port, path } => self.ask_version(key, port, path),
+            Action::Attempt { key, step, timeout } => self.attempt(key, step, timeout),
+        }
+    }
+
+    fn prepare(&mut self, key: &ContainerKey) {
+        let Some(living) = self.discovery.living(key) else {
+            return;
+        };
+        let target = Target {
+            host: &self.host,
+            key,
+            init: &living.init,
+        };
+        match attempt::prepare(target) {
+            Ok(socket) => living.socket = Some(socket),
+            // The attempt will tell, if there is one.
+            Err(outcome) => {
+                tracing::debug!(uid = %key.pod, container_id = %key.id, ?outcome, "could not prepare");
             }
         }
+    }
+
+    fn attempt(&mut self, key: ContainerKey, step: Step, timeout: Duration) {
+        let living = self.discovery.living(&key);
+        let living = living.map(|living| (Arc::clone(&living.init), living.socket.take()));
+        let host = Arc::clone(&self.host);
+        let permits = Arc::clone(&self.permits);
+        let answered = self.answered.clone();
+        tokio::spawn(async move {
+            let outcome = match living {
+                None => Outcome::Gone,
+                Some((init, socket)) => {
+                    // Never closed.
+                    let _permit = permits.acquire().await;
+                    let target = Target {
+                        host: &host,
+                        key: &key,
+                        init: &init,
+                    };
+                    target.attempt(socket, &step, timeout).await
+                }
+            };
+            tracing::debug!(uid = %key.pod, container_id = %key.id, %step, ?outcome, "tried");
+            // Nobody listens only when the agent is ending.
+            drop(answered.send(Event::Attempted { key, outcome }).await);
+        });
+    }
+
+    fn ask_version(&mut self, key: ContainerKey, port: u16, path: String) {
+        let living = self.discovery.living(&key);
+        let init = living.map(|living| Arc::clone(&living.init));
+        let host = Arc::clone(&self.host);
+        let answered = self.answered.clone();
+        tokio::spawn(async move {
+            let body = match init {
+                None => None,
+                Some(init) => {
+                    let target = Target {
+                        host: &host,
+                        key: &key,
+                        init: &init,
+                    };
+                    target.question(port, &path).await
+                }
+            };
+            drop(answered.send(Event::VersionAnswered { key, body }).await);
+        });
     }
 }

@@ -1,8 +1,14 @@
 //! The run directory: what has to survive a restart of the agent.
 //!
-//! `node-annotations.json` holds the annotations of the Node that concern
-//! usher, as last seen, so that an agent that starts while the API server is
-//! away goes on as before.
+//! | file | what |
+//! | --- | --- |
+//! | `node-annotations.json` | the Node's annotations that concern usher, as last seen |
+//! | `namespaces.json` | the same of Namespaces, with their labels |
+//! | `config.yaml` | the last configuration that was good |
+//! | `timeline.jsonl` | what was decided about each pod |
+//!
+//! An agent that starts while the API server is away, or with a configuration
+//! that is broken, goes on as before.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +17,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const NODE_ANNOTATIONS: &str = "node-annotations.json";
+use serde::{Serialize, de::DeserializeOwned};
+
+/// The Node's annotations.
+pub(crate) const NODE_ANNOTATIONS: &str = "node-annotations.json";
+/// What Namespaces say.
+pub(crate) const NAMESPACES: &str = "namespaces.json";
+/// The last good configuration.
+pub(crate) const CONFIG: &str = "config.yaml";
+/// The journal of decisions.
+pub(crate) const TIMELINE: &str = "timeline.jsonl";
 
 /// Annotations by key.
 pub(crate) type Annotations = BTreeMap<String, String>;
@@ -21,7 +36,7 @@ pub(crate) type Annotations = BTreeMap<String, String>;
 pub(crate) enum Error {
     #[error("reading {path:?}")]
     Read { path: PathBuf, source: io::Error },
-    #[error("{path:?} is not a JSON object of strings")]
+    #[error("{path:?} is not what was written there")]
     Form {
         path: PathBuf,
         source: serde_json::Error,
@@ -30,27 +45,45 @@ pub(crate) enum Error {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// The last known annotations; None where there are none.
-pub(crate) fn load(dir: &Path) -> Result<Option<Annotations>, Error> {
-    let path = dir.join(NODE_ANNOTATIONS);
-    let bytes = match fs::read(&path) {
-        Ok(bytes) => bytes,
-        Err(absent) if absent.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(Error::Read { path, source }),
+/// Reads a file back; None where there is none.
+pub(crate) fn load<T: DeserializeOwned>(dir: &Path, name: &str) -> Result<Option<T>, Error> {
+    let Some(text) = load_text(dir, name)? else {
+        return Ok(None);
     };
-    serde_json::from_slice(&bytes)
+    let path = dir.join(name);
+    serde_json::from_str(&text)
         .map(Some)
         .map_err(|source| Error::Form { path, source })
 }
 
-/// Keeps the annotations. Whoever reads sees the old ones or the new ones.
-pub(crate) fn save(dir: &Path, annotations: &Annotations) -> Result<(), Error> {
-    let path = dir.join(NODE_ANNOTATIONS);
+/// Reads a text back; None where there is none.
+pub(crate) fn load_text(dir: &Path, name: &str) -> Result<Option<String>, Error> {
+    let path = dir.join(name);
+    match fs::read(&path) {
+        // A text that was cut off in the middle of a character is half a line.
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(absent) if absent.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::Read { path, source }),
+    }
+}
+
+/// Keeps a value.
+pub(crate) fn save(dir: &Path, name: &str, value: &impl Serialize) -> Result<(), Error> {
+    let text = serde_json::to_string(value).map_err(|source| Error::Form {
+        path: dir.join(name),
+        source,
+    })?;
+    save_text(dir, name, &text)
+}
+
+/// Keeps a text. Whoever reads sees the old one or the new one.
+pub(crate) fn save_text(dir: &Path, name: &str, text: &str) -> Result<(), Error> {
+    let path = dir.join(name);
     let write = || -> io::Result<()> {
         fs::create_dir_all(dir)?;
-        let new = dir.join(format!("{NODE_ANNOTATIONS}.new"));
+        let new = dir.join(format!("{name}.new"));
         let mut file = File::create(&new)?;
-        file.write_all(&serde_json::to_vec(annotations)?)?;
+        file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&new, &path)
     };

@@ -14,6 +14,19 @@ pub enum Action {
     /// [`crate::Event::PodsUnavailable`]. There is never a second one of these
     /// before the answer.
     FetchPods,
+    /// Ask the API server what a Namespace says, and answer with
+    /// [`crate::Event::Namespace`].
+    FetchNamespace(String),
+    /// Ask this sidecar for its version by `GET` on loopback in the pod's
+    /// network namespace, and answer with [`crate::Event::VersionAnswered`].
+    AskVersion {
+        /// The sidecar.
+        key: ContainerKey,
+        /// TCP port.
+        port: u16,
+        /// Path, beginning with a slash.
+        path: String,
+    },
     /// A request to this sidecar may be due at any moment from now on: open what
     /// it will need, so that nothing but the request stands between the end of
     /// the app and it. No answer is expected, and doing nothing is allowed.

@@ -6,20 +6,25 @@ pub const PREFIX: &str = "usher.dev/";
 /// On the Node: `observe`, `enforce` or `off`.
 pub const MODE: &str = "usher.dev/mode";
 
-/// On the Node: overrides [`MODE`] for the quit capability. On a pod:
-/// `"false"` opts out.
+/// On the Node: overrides [`MODE`] for the quit capability. On a pod or a
+/// Namespace: `"false"` opts out.
 pub const QUIT: &str = "usher.dev/quit";
 
 /// On the Node: overrides [`MODE`] for the hold capability.
 pub const HOLD: &str = "usher.dev/hold";
 
-/// Written by Istio's users: the port of pilot-agent's status server, `0` for
-/// none
-/// ([Istio's annotations](https://istio.io/latest/docs/reference/config/annotations/)).
-pub const ISTIO_STATUS_PORT: &str = "status.sidecar.istio.io/port";
+/// On a pod: which of its containers are sidecars, or apps, whatever recipes
+/// say.
+pub const SIDECARS: &str = "usher.dev/sidecars";
 
-/// Whether core has a use for a pod's annotation of this key; the others are
-/// dropped when the kubelet's answer is read.
-pub fn is_read(key: &str) -> bool {
-    key.starts_with(PREFIX) || key == ISTIO_STATUS_PORT
-}
+/// On a pod or a Namespace: wait between the end of the last app and the first
+/// request.
+pub const QUIT_DELAY: &str = "usher.dev/quit-delay";
+
+/// On a pod or a Namespace: how long sidecars drain before they are asked to
+/// quit.
+pub const DRAIN: &str = "usher.dev/drain";
+
+/// On a pod or a Namespace: whether a step that makes a good pod a failed one
+/// may be taken where nothing else ends a sidecar.
+pub const SPOIL: &str = "usher.dev/spoil";

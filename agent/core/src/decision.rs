@@ -3,9 +3,11 @@
 //! In observe mode the same decisions are made and recorded; only
 //! [`Kind::WouldQuit`] stands where [`crate::Action::Attempt`] would be.
 
-use std::time::Duration;
+mod reason;
 
-use crate::{event::Outcome, id::PodUid, step::Step};
+use std::{sync::Arc, time::Duration};
+
+use crate::{event::Outcome, id::PodUid, process::ExitStatus, step::Step, tuning::BadAnnotation};
 
 /// One decision about one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +28,15 @@ pub struct Decision {
 /// What was decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
+    /// There is nothing for usher to do in this pod, ever.
+    NotOurs(NotOurs),
+    /// The pod is not finished, or not to be acted upon yet.
+    NotYet(NotYet),
+    /// The pod's processes cannot be seen from the node.
+    Unsupported {
+        /// The RuntimeClass that it asks for.
+        runtime_class: Option<String>,
+    },
     /// Every app container ended for good; these sidecars are to quit.
     PodFinished {
         /// Names of the sidecars that have not ended.
@@ -34,23 +45,34 @@ pub enum Kind {
     /// Observe mode: this is what would be tried first.
     WouldQuit {
         /// Recipe by which the sidecar was recognised.
-        recipe: &'static str,
+        recipe: Arc<str>,
         /// The first step of its ladder.
         step: Step,
+    },
+    /// The sidecar drains before it is asked to quit.
+    DrainAccepted {
+        /// Recipe by which the sidecar was recognised.
+        recipe: Arc<str>,
+        /// The step.
+        step: Step,
+        /// How long it is given.
+        time: Duration,
     },
     /// A step was accepted: what counts now is whether the sidecar ends.
     QuitAccepted {
         /// Recipe by which the sidecar was recognised.
-        recipe: &'static str,
+        recipe: Arc<str>,
         /// The step.
         step: Step,
         /// How it was accepted.
         outcome: Outcome,
+        /// The exit code that is known to come of it.
+        code: i32,
     },
     /// A step failed, or was accepted and the sidecar did not end.
     StepFailed {
         /// Recipe by which the sidecar was recognised.
-        recipe: &'static str,
+        recipe: Arc<str>,
         /// The step.
         step: Step,
         /// What came of it.
@@ -62,6 +84,8 @@ pub enum Kind {
     SidecarEnded {
         /// Whether usher had asked it to.
         asked: bool,
+        /// How it ended, where the kernel told.
+        status: Option<ExitStatus>,
     },
     /// Nothing is left to try.
     GaveUp {
@@ -73,137 +97,139 @@ pub enum Kind {
         /// Why.
         reason: LeftAlone,
     },
-    /// An annotation of the pod cannot be used; the default counts.
-    BadAnnotation {
-        /// Its key.
-        key: &'static str,
-        /// Its value.
-        value: String,
+    /// An annotation or label cannot be used; the default counts.
+    BadAnnotation(BadAnnotation),
+}
+
+/// Why there is nothing to do in a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotOurs {
+    /// No recipe recognises any of its containers.
+    NoSidecar,
+    /// Its sidecars are native ones, which the kubelet ends.
+    NativeOnly {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// It has sidecars only.
+    NoApp,
+    /// This app container is started again whatever its exit code.
+    NeverFinishes {
+        /// Its name.
+        container: String,
+    },
+    /// The configuration excludes its namespace.
+    ExcludedNamespace,
+}
+
+/// What a pod still waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotYet {
+    /// The kubelet's list, which does not have it yet.
+    Unlisted,
+    /// What its Namespace says, which the API server has not told yet.
+    NamespaceUnknown,
+    /// An app container that has not started, or is being started.
+    NotStarted {
+        /// Its name.
+        container: String,
+    },
+    /// An app container that runs.
+    Runs {
+        /// Its name.
+        container: String,
+    },
+    /// An app container that ended and is started again.
+    ComesBack {
+        /// Its name.
+        container: String,
+        /// Its exit code, where it is known.
+        code: Option<i32>,
+    },
+    /// The exit code of an app container, which decides.
+    CodeUnknown {
+        /// Its name.
+        container: String,
+    },
+    /// An app container that is started again since another one's rule
+    /// restarts the whole pod.
+    WholePodRestarts {
+        /// Its name.
+        container: String,
+    },
+    /// An app container that the kubelet says has run, where the kernel never
+    /// showed it, or the name of a container that ended too soon to tell.
+    StatusUnknown {
+        /// Its name.
+        container: String,
+    },
+    /// The wait that was asked for.
+    QuitDelay {
+        /// All of it.
+        delay: Duration,
     },
 }
 
 /// Why there is nothing left to try.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GaveUp {
     /// Every step was tried and the sidecar still runs.
     StillRuns,
     /// The sidecar was started again each time that it quit.
     ComesBack,
+    /// What is left would end it with this code, and so make a pod that
+    /// succeeded a failed one.
+    WouldSpoil {
+        /// The step.
+        step: Step,
+        /// The code.
+        code: i32,
+    },
+    /// What is left would end it with this code, after which it is started
+    /// again.
+    WouldRestart {
+        /// The step.
+        step: Step,
+        /// The code.
+        code: i32,
+    },
 }
 
 /// Why a finished pod is left as it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeftAlone {
-    /// Its annotation says so.
+    /// The pod's annotation, its Namespace or the configuration says so.
     OptedOut,
     /// It is being deleted: the kubelet ends it.
     Deleting,
+    /// The kubelet has ended it as a whole, or will.
+    Terminal {
+        /// Why: `Evicted`, `DeadlineExceeded`, or its phase.
+        reason: String,
+    },
 }
 
 impl Kind {
     /// The decision's name in logs and metrics.
     pub const fn as_str(&self) -> &'static str {
         match self {
+            Self::NotOurs(_) => "not-ours",
+            Self::NotYet(_) => "not-yet",
+            Self::Unsupported { .. } => "unsupported",
             Self::PodFinished { .. } => "pod-finished",
             Self::WouldQuit { .. } => "would-quit",
+            Self::DrainAccepted { .. } => "drain-accepted",
             Self::QuitAccepted { .. } => "quit-accepted",
             Self::StepFailed { .. } => "step-failed",
             Self::SidecarEnded { .. } => "sidecar-ended",
             Self::GaveUp { .. } => "gave-up",
             Self::LeftAlone { .. } => "left-alone",
-            Self::BadAnnotation { .. } => "bad-annotation",
+            Self::BadAnnotation(_) => "bad-annotation",
         }
     }
 
     /// Why, and what happens next, as a sentence for a log line.
     pub fn reason(&self) -> String {
-        match self {
-            Self::PodFinished { sidecars } if sidecars.is_empty() => {
-                "every app container ended for good and no sidecar runs yet".to_owned()
-            }
-            Self::PodFinished { sidecars } => format!(
-                "every app container ended for good; still running: {}",
-                sidecars.join(", ")
-            ),
-            Self::WouldQuit { recipe, step } => format!(
-                "observe mode: nothing is done; enforce would try {step} first (recipe {recipe})"
-            ),
-            Self::QuitAccepted {
-                recipe,
-                step,
-                outcome,
-            } => format!("{step} {} (recipe {recipe})", outcome.reason()),
-            Self::StepFailed {
-                step,
-                outcome,
-                next,
-                ..
-            } => match next {
-                Some(next) => format!("{step} {}; next is {next}", outcome.failure()),
-                None => format!("{step} {}; nothing is left to try", outcome.failure()),
-            },
-            Self::SidecarEnded { asked: true } => "the sidecar ended as asked".to_owned(),
-            Self::SidecarEnded { asked: false } => "the sidecar ended by itself".to_owned(),
-            Self::GaveUp {
-                reason: GaveUp::StillRuns,
-            } => "every step was tried and the sidecar still runs; delete the pod, or end the \
-                  sidecar by hand"
-                .to_owned(),
-            Self::GaveUp {
-                reason: GaveUp::ComesBack,
-            } => "the sidecar is started again each time that it quits; look for a liveness \
-                  probe, an exit code other than 0, or restartPolicy Always on it"
-                .to_owned(),
-            Self::LeftAlone {
-                reason: LeftAlone::OptedOut,
-            } => format!(
-                "left alone: annotation {} is \"false\"",
-                crate::annotation::QUIT
-            ),
-            Self::LeftAlone {
-                reason: LeftAlone::Deleting,
-            } => "left alone: it is being deleted, the kubelet ends it".to_owned(),
-            Self::BadAnnotation { key, value } => {
-                format!("annotation {key} is {value:?}, not \"true\" or \"false\"; ignored")
-            }
-        }
-    }
-}
-
-impl Outcome {
-    fn reason(&self) -> String {
-        match self {
-            Self::Accepted => "was accepted".to_owned(),
-            Self::NoReply => "was taken without a reply".to_owned(),
-            Self::Rejected(status) => format!("was answered with status {status}"),
-            Self::Refused => "found nobody listening".to_owned(),
-            Self::TimedOut => "was not answered in time".to_owned(),
-            Self::Signalled => "was delivered".to_owned(),
-            Self::Gone => "found the process gone".to_owned(),
-            Self::Failed(why) => format!("could not be tried: {why}"),
-        }
-    }
-
-    fn failure(&self) -> String {
-        match self {
-            Self::Accepted | Self::NoReply | Self::Signalled => {
-                format!("{}, but the sidecar runs on", self.reason())
-            }
-            _ => self.reason(),
-        }
-    }
-
-    /// The outcome's name in metrics.
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::Accepted => "accepted",
-            Self::NoReply => "no-reply",
-            Self::Rejected(_) => "rejected",
-            Self::Refused => "refused",
-            Self::TimedOut => "timed-out",
-            Self::Signalled => "signalled",
-            Self::Gone => "gone",
-            Self::Failed(_) => "failed",
-        }
+        reason::of(self)
     }
 }

@@ -1,19 +1,21 @@
 //! The engine: events in, actions out.
 
-use std::{collections::BTreeMap, time::Duration};
+mod answer;
+mod review;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
     action::Action,
     agenda::Agenda,
-    decision::Kind,
-    event::{ContainerKey, Event, Outcome},
-    fetch::{self, Fetch},
-    finish::{finished, prepare, report, sidecars},
+    asked::Asked,
+    config::Config,
+    event::{ContainerKey, Event},
+    fetch::Fetch,
     id::{ContainerId, PodUid},
-    lifecycle::{self, Progress},
-    mode::{Mode, Modes},
+    mode::Modes,
+    namespace::Namespaces,
     pod::Pod,
-    quit::Judgement,
     time::Timestamp,
     tracked::Tracked,
 };
@@ -26,10 +28,13 @@ const AFTER_START_MS: [u64; 2] = [700, 2500];
 #[derive(Debug, Default)]
 pub struct Engine {
     modes: Modes,
+    config: Arc<Config>,
     walked: bool,
     now: Timestamp,
     fetch: Fetch,
     agenda: Agenda,
+    asked: Asked,
+    namespaces: Namespaces,
     pods: BTreeMap<PodUid, Tracked>,
 }
 
@@ -43,6 +48,14 @@ pub struct Census {
 }
 
 impl Engine {
+    /// An engine that knows nothing but its configuration yet.
+    pub fn new(config: Arc<Config>) -> Self {
+        Self {
+            config,
+            ..Self::default()
+        }
+    }
+
     /// Takes an event and says what is to be done. `now` must not be before
     /// any earlier one.
     pub fn step(&mut self, now: Timestamp, event: Event) -> Vec<Action> {
@@ -54,9 +67,22 @@ impl Engine {
                 self.fetch.want(now);
                 self.review(now, &mut actions);
             }
+            Event::Configured(config) => {
+                self.config = config;
+                // What the new recipes look at has not been kept.
+                self.fetch.want(now);
+                self.forget_plans(|_pod| true);
+                self.review(now, &mut actions);
+            }
+            Event::Namespace { name, values } => {
+                if self.namespaces.answered(now, &name, values) {
+                    self.forget_plans(|pod| pod.namespace == name);
+                }
+                self.review(now, &mut actions);
+            }
             Event::Pods(pods) => {
                 self.fetch.answered(now);
-                self.listed(pods);
+                self.listed(now, pods, &mut actions);
                 self.review(now, &mut actions);
             }
             Event::PodsUnavailable => self.fetch.failed(now),
@@ -79,17 +105,27 @@ impl Engine {
                 self.attempted(now, &key, outcome, &mut actions);
                 self.review_pod(now, &key.pod, &mut actions);
             }
+            Event::VersionAnswered { key, body } => {
+                self.version_answered(now, &key, body.as_deref(), &mut actions);
+            }
             Event::ContainerAppeared(key) => {
                 self.kernel(now, &key, Tracked::appeared, &mut actions);
             }
             Event::ContainerStarted { key, name } => {
-                self.kernel(now, &key, |pod, id| pod.started(id, name), &mut actions);
+                let started = |pod: &mut Tracked, id: &_| pod.started(id, now, name);
+                self.kernel(now, &key, started, &mut actions);
             }
             Event::ContainerNamed { key, name } => {
                 self.kernel(now, &key, |pod, id| pod.named(id, name), &mut actions);
             }
-            Event::ContainerExited(key) | Event::ContainerGone(key) => {
+            Event::ContainerOpaque(key) => {
+                self.kernel(now, &key, Tracked::opaque, &mut actions);
+            }
+            Event::ContainerExited(key) => {
                 self.kernel(now, &key, |pod, id| pod.exited(id, now), &mut actions);
+            }
+            Event::ContainerGone(key) => {
+                self.kernel(now, &key, |pod, id| pod.gone(id, now), &mut actions);
             }
             Event::ContainerStatus { key, status } => {
                 let ended = |pod: &mut Tracked, id: &_| pod.ended_with(id, now, status);
@@ -156,17 +192,24 @@ impl Engine {
         self.agenda.set(uid, None);
     }
 
-    fn listed(&mut self, pods: Vec<Pod>) {
+    fn listed(&mut self, now: Timestamp, pods: Vec<Pod>, actions: &mut Vec<Action>) {
         let mut unlisted: Vec<PodUid> = Vec::new();
         let mut specs: BTreeMap<PodUid, Pod> =
             pods.into_iter().map(|pod| (pod.uid.clone(), pod)).collect();
         for (uid, tracked) in &mut self.pods {
-            tracked.spec = specs.remove(uid);
+            let is_new = tracked.spec.is_none();
+            tracked.listed(specs.remove(uid));
             if std::mem::take(&mut tracked.awaits_kubelet) {
                 tracked.vain_answers += 1;
             }
-            if tracked.spec.is_none() && !tracked.present {
-                unlisted.push(uid.clone());
+            match &tracked.spec {
+                Some(spec) if tracked.present => {
+                    if self.namespaces.ask(now, &spec.namespace, is_new) {
+                        actions.push(Action::FetchNamespace(spec.namespace.clone()));
+                    }
+                }
+                None if !tracked.present => unlisted.push(uid.clone()),
+                _ => {}
             }
         }
         for uid in unlisted {
@@ -175,109 +218,22 @@ impl Engine {
         }
         for (uid, spec) in specs {
             // Listed, and no cgroup yet, or no more: kept for its coming.
-            let pod = self.pod(&uid);
-            pod.spec = Some(spec);
+            self.pod(&uid).listed(Some(spec));
         }
+        let pods = &self.pods;
+        self.namespaces.retain(|name| {
+            let mut specs = pods.values().filter_map(|pod| pod.spec.as_ref());
+            specs.any(|spec| spec.namespace == name)
+        });
     }
 
-    fn review(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
-        let uids: Vec<PodUid> = self.pods.keys().cloned().collect();
-        for uid in uids {
-            self.review_pod(now, &uid, actions);
-        }
-    }
-
-    /// Decides about one pod, from all that is known of it now.
-    fn review_pod(&mut self, now: Timestamp, uid: &PodUid, actions: &mut Vec<Action>) {
-        self.decide(now, uid, actions);
-        let pod = self.pods.get(uid);
-        self.agenda
-            .set(uid, pod.and_then(|pod| pod.quit.next_wake()));
-    }
-
-    fn decide(&mut self, now: Timestamp, uid: &PodUid, actions: &mut Vec<Action>) {
-        let Some(tracked) = self.pods.get_mut(uid).filter(|pod| pod.present) else {
-            return;
-        };
-        if !self.walked {
-            return;
-        }
-        let Some(spec) = &tracked.spec else {
-            tracked.quit.stop();
-            ask_kubelet(tracked, &mut self.fetch, now);
-            return;
-        };
-        let sidecars = sidecars(spec);
-        if sidecars.is_empty() {
-            return;
-        }
-        let progress = lifecycle::progress(tracked, spec);
-        if self.modes.quit == Mode::Enforce {
-            prepare(tracked, &sidecars, actions);
-        }
-        match progress {
-            Progress::Unfinished => tracked.quit.reset(),
-            Progress::AskKubelet => {
-                tracked.quit.reset();
-                ask_kubelet(tracked, &mut self.fetch, now);
-            }
-            Progress::Finished { at } => {
-                tracked.vain_answers = 0;
-                finished(tracked, self.modes.quit, &sidecars, at, now, actions);
+    /// Has the plans of these pods made again.
+    fn forget_plans(&mut self, which: impl Fn(&Pod) -> bool) {
+        for tracked in self.pods.values_mut() {
+            if tracked.spec.as_ref().is_some_and(|spec| which(spec)) {
+                tracked.plan = None;
             }
         }
-    }
-
-    fn attempted(
-        &mut self,
-        now: Timestamp,
-        key: &ContainerKey,
-        outcome: Outcome,
-        actions: &mut Vec<Action>,
-    ) {
-        let Some(tracked) = self.pods.get_mut(&key.pod) else {
-            return;
-        };
-        let Some(spec) = &tracked.spec else { return };
-        let at = match lifecycle::progress(tracked, spec) {
-            Progress::Finished { at } => at,
-            Progress::Unfinished | Progress::AskKubelet => return,
-        };
-        let found = sidecars(spec)
-            .into_iter()
-            .find(|(name, _sidecar)| tracked.newest(name).is_some_and(|(id, _run)| *id == key.id));
-        let Some((name, sidecar)) = found else { return };
-        let judgement = tracked
-            .quit
-            .attempted(now, &name, &key.id, &sidecar.ladder, &outcome);
-        let recipe = sidecar.recipe;
-        let kind = match judgement {
-            Some(Judgement::Accepted(step)) => Kind::QuitAccepted {
-                recipe,
-                step,
-                outcome,
-            },
-            Some(Judgement::Failed { step, next }) => Kind::StepFailed {
-                recipe,
-                step,
-                outcome,
-                next,
-            },
-            Some(Judgement::Wait) | None => return,
-        };
-        actions.push(report(tracked, Some(&name), kind, at, now));
-    }
-}
-
-/// Has the kubelet asked for a pod's sake, ever less often while that is in
-/// vain.
-fn ask_kubelet(tracked: &mut Tracked, fetch: &mut Fetch, now: Timestamp) {
-    if tracked.awaits_kubelet {
-        return;
-    }
-    if let Some(wait) = fetch::patience(tracked.vain_answers) {
-        tracked.awaits_kubelet = true;
-        fetch.want(now + wait);
     }
 }
 

@@ -1,10 +1,14 @@
 //! What happens: everything that [`crate::Engine::step`] is told.
 
+use std::sync::Arc;
+
 use crate::{
+    config::Config,
     id::{ContainerId, PodUid},
     mode::Modes,
     pod::Pod,
     process::ExitStatus,
+    tuning::NamespaceValues,
 };
 
 /// Something happened.
@@ -17,6 +21,16 @@ use crate::{
 pub enum Event {
     /// The Node's annotations say this now.
     Modes(Modes),
+    /// This configuration counts from now on.
+    Configured(Arc<Config>),
+    /// The answer to [`crate::Action::FetchNamespace`]; None where there was
+    /// none.
+    Namespace {
+        /// Its name.
+        name: String,
+        /// What it says.
+        values: Option<NamespaceValues>,
+    },
     /// The kubelet's list of all pods of the node.
     Pods(Vec<Pod>),
     /// The kubelet's list could not be had.
@@ -44,6 +58,9 @@ pub enum Event {
         /// Its name.
         name: String,
     },
+    /// A container showed no process for longer than any start takes: its
+    /// runtime hides them.
+    ContainerOpaque(ContainerKey),
     /// The init process of a container has ended.
     ContainerExited(ContainerKey),
     /// How the init process of a container ended.
@@ -61,6 +78,13 @@ pub enum Event {
         key: ContainerKey,
         /// What came of it.
         outcome: Outcome,
+    },
+    /// The answer to [`crate::Action::AskVersion`]; None where there was none.
+    VersionAnswered {
+        /// The sidecar that was asked.
+        key: ContainerKey,
+        /// The body of the answer.
+        body: Option<String>,
     },
     /// The moment that [`crate::Engine::next_wake`] gave has come.
     Timer,
@@ -96,6 +120,8 @@ pub enum Outcome {
     Signalled,
     /// The process had already ended, or is not the one it was.
     Gone,
+    /// The container has no process of that name.
+    NoProcess,
     /// The attempt could not be made.
     Failed(String),
 }

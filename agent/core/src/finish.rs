@@ -3,40 +3,49 @@
 
 use crate::{
     action::Action,
-    annotation,
-    decision::{Decision, Kind, LeftAlone},
+    config::Ladder,
+    decision::{Decision, GaveUp, Kind, LeftAlone, NotYet},
     event::ContainerKey,
+    lifecycle,
     mode::Mode,
+    plan::{Plan, Sidecar},
     pod::{self, Pod},
-    quit::{ATTEMPT, Next},
-    recipe::{self, Sidecar},
-    step::Step,
+    policy::{self, Verdict},
+    quit::{Candidate, Next, Permission},
+    recipe::{Purpose, Rung},
+    step::{Signal, Step},
     time::Timestamp,
     tracked::{RunState, Tracked},
 };
 
-/// The recognised sidecars of a pod, by name.
-pub(crate) fn sidecars(spec: &Pod) -> Vec<(String, Sidecar)> {
-    spec.containers
-        .iter()
-        .filter_map(|container| {
-            let sidecar = recipe::recognise(spec, container)?;
-            Some((container.name.clone(), sidecar))
-        })
-        .collect()
+/// A finished pod, and what counts for it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Finished<'engine> {
+    pub(crate) spec: &'engine Pod,
+    pub(crate) plan: &'engine Plan,
+    pub(crate) mode: Mode,
+    pub(crate) timings: &'engine Ladder,
+    /// When its last app container ended, where that was seen.
+    pub(crate) at: Option<Timestamp>,
+    pub(crate) now: Timestamp,
+}
+
+/// What is still needed to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    Nothing,
+    /// How the containers of the pod ended.
+    Codes,
 }
 
 /// Has everything made ready for the sidecars that run, while the apps still do.
-pub(crate) fn prepare(
-    tracked: &mut Tracked,
-    sidecars: &[(String, Sidecar)],
-    actions: &mut Vec<Action>,
-) {
-    for (name, sidecar) in sidecars {
-        let Some((id, run)) = tracked.newest(name) else {
+pub(crate) fn prepare(tracked: &mut Tracked, plan: &Plan, actions: &mut Vec<Action>) {
+    for sidecar in &plan.sidecars {
+        let Some((id, run)) = tracked.newest(&sidecar.name) else {
             continue;
         };
-        let asks = matches!(sidecar.ladder.first(), Some(Step::Post { .. }));
+        let first = sidecar.ladder.first();
+        let asks = first.is_some_and(|rung| matches!(rung.step, Step::Request(_)));
         if run.state != RunState::Running || !asks {
             continue;
         }
@@ -48,168 +57,190 @@ pub(crate) fn prepare(
     }
 }
 
-/// Deals with a finished pod.
-pub(crate) fn finished(
-    tracked: &mut Tracked,
-    mode: Mode,
-    sidecars: &[(String, Sidecar)],
-    at: Option<Timestamp>,
-    now: Timestamp,
-    actions: &mut Vec<Action>,
-) {
-    let Some(spec) = &tracked.spec else { return };
-    if mode == Mode::Off {
-        tracked.quit.reset();
-        return;
-    }
-    if !tracked.quit.said.finished && !anybody_left(tracked, spec, sidecars) {
-        return;
-    }
-    if spec.deleting {
-        leave_alone(tracked, LeftAlone::Deleting, at, now, actions);
-        return;
-    }
-    match spec.annotations.get(annotation::QUIT).map(String::as_str) {
-        Some("false") => {
-            leave_alone(tracked, LeftAlone::OptedOut, at, now, actions);
-            return;
+impl Finished<'_> {
+    /// Deals with the pod.
+    pub(crate) fn deal(self, tracked: &mut Tracked, actions: &mut Vec<Action>) -> Need {
+        if self.mode == Mode::Off {
+            tracked.quit.reset();
+            return Need::Nothing;
         }
-        Some("true") | None => {}
-        Some(value) => {
-            let kind = Kind::BadAnnotation {
-                key: annotation::QUIT,
-                value: value.chars().take(64).collect(),
+        if !tracked.quit.said.finished && !self.anybody_left(tracked) {
+            return Need::Nothing;
+        }
+        if let Some(reason) = self.left_alone() {
+            tracked.quit.stop();
+            if !std::mem::replace(&mut tracked.quit.said.left_alone, true) {
+                actions.push(self.report(tracked, None, Kind::LeftAlone { reason }, self.now));
+            }
+            return Need::Nothing;
+        }
+        let sidecars = self.plan.sidecars.iter();
+        let living: Vec<&Sidecar> = sidecars
+            .filter(|sidecar| {
+                let newest = tracked.newest(&sidecar.name);
+                newest.is_some_and(|(_, run)| run.lives())
+            })
+            .collect();
+        if !std::mem::replace(&mut tracked.quit.said.finished, true) {
+            let sidecars = living.iter().map(|sidecar| sidecar.name.clone()).collect();
+            let kind = Kind::PodFinished { sidecars };
+            actions.push(self.report(tracked, None, kind, self.now));
+        }
+        self.report_ended(tracked, actions);
+        if self.waits(tracked, actions) {
+            return Need::Nothing;
+        }
+        match self.mode {
+            Mode::Off => Need::Nothing,
+            Mode::Observe => {
+                tracked.quit.stop();
+                self.would_quit(tracked, &living, actions);
+                Need::Nothing
+            }
+            Mode::Enforce => self.show_out(tracked, actions),
+        }
+    }
+
+    /// Whether a sidecar lives, or may still be started.
+    fn anybody_left(self, tracked: &Tracked) -> bool {
+        let mut sidecars = self.plan.sidecars.iter();
+        sidecars.any(|sidecar| self.is_left(tracked, sidecar))
+    }
+
+    fn is_left(self, tracked: &Tracked, sidecar: &Sidecar) -> bool {
+        match tracked.newest(&sidecar.name) {
+            Some((_id, run)) => run.lives(),
+            None => self
+                .spec
+                .container(&sidecar.name)
+                .and_then(|container| container.status.as_ref())
+                .is_none_or(|status| !matches!(status.state, pod::RunState::Terminated(_))),
+        }
+    }
+
+    fn left_alone(self) -> Option<LeftAlone> {
+        if self.spec.deleting {
+            return Some(LeftAlone::Deleting);
+        }
+        if let Some(reason) = self.spec.terminal.clone() {
+            return Some(LeftAlone::Terminal { reason });
+        }
+        (!self.plan.tuning.quit).then_some(LeftAlone::OptedOut)
+    }
+
+    /// Whether the wait that was asked for is not over.
+    fn waits(self, tracked: &mut Tracked, actions: &mut Vec<Action>) -> bool {
+        let delay = self.plan.tuning.quit_delay;
+        if delay.is_zero() {
+            return false;
+        }
+        let from = self.at.unwrap_or(self.now);
+        let until = *tracked.quit.delayed_until.get_or_insert(from + delay);
+        if until <= self.now {
+            return false;
+        }
+        let kind = Kind::NotYet(NotYet::QuitDelay { delay });
+        if tracked.stance.as_ref() != Some(&kind) {
+            tracked.stance = Some(kind.clone());
+            actions.push(self.report(tracked, None, kind, self.now));
+        }
+        true
+    }
+
+    /// Reports sidecars that ended since the pod was finished.
+    fn report_ended(self, tracked: &mut Tracked, actions: &mut Vec<Action>) {
+        for sidecar in &self.plan.sidecars {
+            let name = &sidecar.name;
+            let Some((id, run)) = tracked.newest(name) else {
+                continue;
             };
-            if !tracked.quit.said.finished {
-                actions.push(report(tracked, None, kind, at, now));
+            let RunState::Exited { at, status, .. } = run.state else {
+                continue;
+            };
+            let id = id.clone();
+            let settled = run.is_settled();
+            // Often the end overtakes the answer that it was asked for with;
+            // which of the two came about is known when both are there. How it
+            // ended is known when it has been reaped.
+            let said = tracked.quit.said.ended.contains(&id);
+            if said || !settled || tracked.quit.in_flight(name, &id) {
+                continue;
+            }
+            let asked = tracked.quit.asked(name, &id);
+            tracked.quit.ended(name, &id);
+            tracked.quit.said.ended.insert(id);
+            let kind = Kind::SidecarEnded { asked, status };
+            actions.push(self.report(tracked, Some(name), kind, at));
+        }
+    }
+
+    fn would_quit(self, tracked: &mut Tracked, living: &[&Sidecar], actions: &mut Vec<Action>) {
+        for sidecar in living {
+            let Some((id, _run)) = tracked.newest(&sidecar.name) else {
+                continue;
+            };
+            let id = id.clone();
+            let Some(rung) = sidecar.ladder.first() else {
+                continue;
+            };
+            if tracked.quit.said.would_quit.insert(id) {
+                let kind = Kind::WouldQuit {
+                    recipe: sidecar.recipe.clone(),
+                    step: rung.step.clone(),
+                };
+                actions.push(self.report(tracked, Some(&sidecar.name), kind, self.now));
             }
         }
     }
-    let living: Vec<&(String, Sidecar)> = sidecars
-        .iter()
-        .filter(|(name, _)| tracked.newest(name).is_some_and(|(_, run)| run.lives()))
-        .collect();
-    if !tracked.quit.said.finished {
-        tracked.quit.said.finished = true;
-        let sidecars = living.iter().map(|(name, _)| name.clone()).collect();
-        let kind = Kind::PodFinished { sidecars };
-        actions.push(report(tracked, None, kind, at, now));
-    }
-    report_ended(tracked, sidecars, at, actions);
-    match mode {
-        Mode::Off => {}
-        Mode::Observe => {
-            tracked.quit.stop();
-            would_quit(tracked, &living, at, now, actions);
-        }
-        Mode::Enforce => show_out(tracked, &living, at, now, actions),
-    }
-}
 
-/// Whether a sidecar lives, or may still be started.
-fn anybody_left(tracked: &Tracked, spec: &Pod, sidecars: &[(String, Sidecar)]) -> bool {
-    sidecars
-        .iter()
-        .any(|(name, _sidecar)| match tracked.newest(name) {
-            Some((_id, run)) => run.lives(),
-            None => spec
-                .container(name)
-                .and_then(|container| container.status.as_ref())
-                .is_none_or(|status| !matches!(status.state, pod::RunState::Terminated(_))),
-        })
-}
-
-fn leave_alone(
-    tracked: &mut Tracked,
-    reason: LeftAlone,
-    at: Option<Timestamp>,
-    now: Timestamp,
-    actions: &mut Vec<Action>,
-) {
-    tracked.quit.stop();
-    if !std::mem::replace(&mut tracked.quit.said.left_alone, true) {
-        actions.push(report(tracked, None, Kind::LeftAlone { reason }, at, now));
-    }
-}
-
-/// Reports sidecars that ended since the pod was finished.
-fn report_ended(
-    tracked: &mut Tracked,
-    sidecars: &[(String, Sidecar)],
-    at: Option<Timestamp>,
-    actions: &mut Vec<Action>,
-) {
-    for (name, _sidecar) in sidecars {
-        let Some((id, run)) = tracked.newest(name) else {
-            continue;
+    /// Takes the next steps with the sidecars whose turn it is.
+    fn show_out(self, tracked: &mut Tracked, actions: &mut Vec<Action>) -> Need {
+        let sidecars = self.plan.sidecars.iter();
+        let left: Vec<&Sidecar> = sidecars
+            .filter(|sidecar| {
+                let newest = tracked.newest(&sidecar.name);
+                let gave_up = newest.is_some_and(|(id, _)| tracked.quit.gave_up(&sidecar.name, id));
+                !gave_up && self.is_left(tracked, sidecar)
+            })
+            .collect();
+        let Some(turn) = left.iter().map(|sidecar| sidecar.order).min() else {
+            return Need::Nothing;
         };
-        let RunState::Exited { at: ended_at, .. } = run.state else {
-            continue;
-        };
-        let id = id.clone();
-        // Often the end overtakes the answer that it was asked for with; which
-        // of the two came about is known when both are there.
-        if tracked.quit.said.ended.contains(&id) || tracked.quit.in_flight(name, &id) {
-            continue;
+        let mut need = Need::Nothing;
+        for sidecar in left.iter().filter(|sidecar| sidecar.order == turn) {
+            if self.take_steps(tracked, sidecar, actions) == Need::Codes {
+                need = Need::Codes;
+            }
         }
-        let asked = tracked.quit.asked(name, &id);
-        tracked.quit.ended(name, &id);
-        tracked.quit.said.ended.insert(id);
-        let kind = Kind::SidecarEnded { asked };
-        actions.push(report(tracked, Some(name), kind, at, ended_at));
+        need
     }
-}
 
-fn would_quit(
-    tracked: &mut Tracked,
-    living: &[&(String, Sidecar)],
-    at: Option<Timestamp>,
-    now: Timestamp,
-    actions: &mut Vec<Action>,
-) {
-    for (name, sidecar) in living {
-        let Some((id, _run)) = tracked.newest(name) else {
-            continue;
+    fn take_steps(
+        self,
+        tracked: &mut Tracked,
+        sidecar: &Sidecar,
+        actions: &mut Vec<Action>,
+    ) -> Need {
+        let Some((id, run)) = tracked.newest(&sidecar.name) else {
+            return Need::Nothing;
         };
-        let id = id.clone();
-        let Some(step) = sidecar.ladder.first().copied() else {
-            continue;
+        if run.state != RunState::Running {
+            return Need::Nothing;
+        }
+        let (id, since) = (id.clone(), run.since);
+        let failed = lifecycle::has_failed(tracked, self.spec);
+        let candidate = Candidate {
+            name: &sidecar.name,
+            run: &id,
+            since,
+            ladder: &sidecar.ladder,
+            timings: self.timings,
         };
-        if tracked.quit.said.would_quit.insert(id) {
-            let recipe = sidecar.recipe;
-            let kind = Kind::WouldQuit { recipe, step };
-            actions.push(report(tracked, Some(name), kind, at, now));
-        }
-    }
-}
-
-/// Takes the next steps with the sidecars whose turn it is.
-fn show_out(
-    tracked: &mut Tracked,
-    living: &[&(String, Sidecar)],
-    at: Option<Timestamp>,
-    now: Timestamp,
-    actions: &mut Vec<Action>,
-) {
-    let due = living
-        .iter()
-        .filter_map(|(name, sidecar)| {
-            let (id, run) = tracked.newest(name)?;
-            let started = run.state == RunState::Running;
-            (started && !tracked.quit.gave_up(name, id)).then(|| (name, id.clone(), sidecar))
-        })
-        .collect::<Vec<_>>();
-    let Some(turn) = due.iter().map(|(_, _, sidecar)| sidecar.order).min() else {
-        return;
-    };
-    for (name, id, sidecar) in due {
-        if sidecar.order != turn {
-            continue;
-        }
-        let recipe = sidecar.recipe;
         loop {
-            let kind = match tracked.quit.next(now, name, &id, &sidecar.ladder) {
-                Next::Nothing => break,
+            let permission = |rung: &Rung| self.permission(sidecar, rung, failed);
+            let kind = match tracked.quit.next(self.now, candidate, permission) {
+                Next::Nothing => return Need::Nothing,
+                Next::Ask => return Need::Codes,
                 Next::Attempt(step) => {
                     actions.push(Action::Attempt {
                         key: ContainerKey {
@@ -217,7 +248,7 @@ fn show_out(
                             id: id.clone(),
                         },
                         step,
-                        timeout: ATTEMPT,
+                        timeout: self.timings.attempt,
                     });
                     continue;
                 }
@@ -226,33 +257,64 @@ fn show_out(
                     outcome,
                     next,
                 } => Kind::StepFailed {
-                    recipe,
+                    recipe: sidecar.recipe.clone(),
                     step,
                     outcome,
                     next,
                 },
                 Next::GaveUp(reason) => Kind::GaveUp { reason },
             };
-            actions.push(report(tracked, Some(name), kind, at, now));
+            actions.push(self.report(tracked, Some(&sidecar.name), kind, self.now));
         }
+    }
+
+    /// Whether a step does the pod no harm. Ending a sidecar so that it is
+    /// started again is in vain, and ending it so that a pod that succeeded
+    /// becomes a failed one has the Job do its work again.
+    fn permission(self, sidecar: &Sidecar, rung: &Rung, failed: Option<bool>) -> Permission {
+        if rung.purpose == Purpose::Drain {
+            return Permission::Granted;
+        }
+        let (step, code) = (rung.step.clone(), rung.code);
+        if policy::judge(sidecar.policy, &sidecar.rules, Some(code)) == Verdict::ComesBack {
+            return Permission::Denied(GaveUp::WouldRestart { step, code });
+        }
+        let killing = step == Step::signal(Signal::Kill);
+        if code == 0 || killing || self.plan.tuning.spoil {
+            return Permission::Granted;
+        }
+        match failed {
+            Some(true) => Permission::Granted,
+            Some(false) => Permission::Denied(GaveUp::WouldSpoil { step, code }),
+            None => Permission::Unknown,
+        }
+    }
+
+    pub(crate) fn report(
+        self,
+        tracked: &Tracked,
+        container: Option<&str>,
+        kind: Kind,
+        when: Timestamp,
+    ) -> Action {
+        let since_exit = self.at.map(|at| when.since(at));
+        report(tracked, Some(self.spec), container, kind, since_exit)
     }
 }
 
+/// A decision to record.
 pub(crate) fn report(
     tracked: &Tracked,
+    spec: Option<&Pod>,
     container: Option<&str>,
     kind: Kind,
-    at: Option<Timestamp>,
-    now: Timestamp,
+    since_exit: Option<std::time::Duration>,
 ) -> Action {
     Action::Report(Decision {
         pod: tracked.uid.clone(),
-        pod_name: tracked
-            .spec
-            .as_ref()
-            .map_or_else(|| tracked.uid.to_string(), Pod::display_name),
+        pod_name: spec.map_or_else(|| tracked.uid.to_string(), Pod::display_name),
         container: container.map(str::to_owned),
         kind,
-        since_exit: at.map(|at| now.since(at)),
+        since_exit,
     })
 }

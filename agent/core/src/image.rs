@@ -2,6 +2,8 @@
 //! `[host/]path[:tag][@digest]`
 //! ([grammar](https://github.com/distribution/reference/blob/v0.6.0/reference.go)).
 
+use crate::recipe::Version;
+
 /// The path of an image without its tag and digest: `docker.io/istio/proxyv2`.
 pub fn repository(image: &str) -> &str {
     let image = image.split_once('@').map_or(image, |(name, _digest)| name);
@@ -21,23 +23,10 @@ pub fn tag(image: &str) -> Option<&str> {
         .filter(|tag| !tag.contains('/'))
 }
 
-/// Whether the repository of `image` is `path` or ends with `/path`.
-pub fn is(image: &str, path: &str) -> bool {
-    repository(image)
-        .strip_suffix(path)
-        .is_some_and(|before| before.is_empty() || before.ends_with('/'))
-}
-
-/// Major and minor version that a tag begins with: `1.24.6-distroless` is
-/// (1, 24). None for `latest`, a digest, a private scheme.
-pub fn version(image: &str) -> Option<(u32, u32)> {
-    let mut parts = tag(image)?.trim_start_matches('v').split('.');
-    let major = parts.next()?.parse().ok()?;
-    let minor = parts.next()?;
-    let digits = minor
-        .find(|letter: char| !letter.is_ascii_digit())
-        .unwrap_or(minor.len());
-    Some((major, minor[..digits].parse().ok()?))
+/// Version that the tag begins with: `1.24.6-distroless` is 1.24. None for
+/// `latest`, a digest, a private scheme.
+pub fn version(image: &str) -> Option<Version> {
+    tag(image)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -54,22 +43,10 @@ mod tests {
     }
 
     #[test]
-    fn whole_path_components() {
-        assert!(is("docker.io/istio/proxyv2:1.20", "proxyv2"));
-        assert!(is("proxyv2", "proxyv2"));
-        assert!(!is("docker.io/istio/my-proxyv2:1.20", "proxyv2"));
-        assert!(!is("docker.io/proxyv2/app:1", "proxyv2"));
-    }
-
-    #[test]
     fn versions() {
-        let of = |tag: &str| version(&format!("istio/proxyv2:{tag}"));
-        assert_eq!(of("1.24.6-distroless"), Some((1, 24)));
-        assert_eq!(of("1.31-dev"), Some((1, 31)));
-        assert_eq!(of("v1.3.0"), Some((1, 3)));
-        assert_eq!(of("latest"), None);
-        assert_eq!(of("1"), None);
-        assert_eq!(of("99999999999999.1"), None);
-        assert_eq!(version("istio/proxyv2@sha256:1.24"), None);
+        let minor = |image: &str| version(image).map(|version| version.minor);
+        assert_eq!(minor("r:5000/istio/proxyv2:1.24.6-distroless"), Some(24));
+        assert_eq!(minor("istio/proxyv2:latest"), None);
+        assert_eq!(minor("istio/proxyv2@sha256:1.24"), None);
     }
 }

@@ -1,21 +1,30 @@
 //! Whether a pod is finished: every app container ended for good.
 
 use crate::{
+    decision::NotYet,
+    id::ContainerId,
+    plan::Plan,
     pod::{Container, Pod, RunState as Reported, Status},
     policy::{self, Verdict},
     process::ExitStatus,
-    recipe,
     time::Timestamp,
-    tracked::{RunState, Tracked},
+    tracked::{Restart, Run, RunState, Tracked},
 };
 
+/// Answers of the kubelet after which a status that does not fit what the
+/// kernel shows is not taken for old any more: about 3 s.
+const SURE: u32 = 6;
+
 /// How far a pod is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// An app container runs, has not started, or comes back.
-    Unfinished,
+    Unfinished(NotYet),
     /// All that is known is ended; the rest only the kubelet can tell.
-    AskKubelet,
+    AskKubelet(NotYet),
+    /// The kubelet says that this app container runs, and its processes cannot
+    /// be seen.
+    Hidden,
     /// Every app container ended for good, the last of them at `at`; None
     /// where no end was seen.
     Finished { at: Option<Timestamp> },
@@ -23,48 +32,175 @@ pub(crate) enum Progress {
 
 /// Judges a pod. The cgroup tree must have been walked: what it does not show
 /// is taken for gone.
-pub(crate) fn progress(tracked: &Tracked, spec: &Pod) -> Progress {
-    let mut apps = spec
+pub(crate) fn progress(tracked: &Tracked, spec: &Pod, plan: &Plan) -> Progress {
+    let apps = spec
         .containers
         .iter()
-        .filter(|container| recipe::recognise(spec, container).is_none())
-        .peekable();
-    if apps.peek().is_none() {
-        return Progress::Unfinished;
+        .filter(|container| plan.is_app(&container.name))
+        .map(|container| app(tracked, spec, container))
+        .reduce(both);
+    match apps {
+        Some(Progress::Finished { at }) => match may_restart_all(tracked, spec) {
+            Some(why) => Progress::AskKubelet(why),
+            None => Progress::Finished { at },
+        },
+        // A pod without apps is not ours.
+        progress => progress.unwrap_or(Progress::Hidden),
     }
-    apps.map(|container| app(tracked, spec, container))
-        .reduce(both)
-        .unwrap_or(Progress::Unfinished)
+}
+
+/// Looks for ends that start the whole pod again, and for how far that is.
+pub(crate) fn note_restart(tracked: &mut Tracked, spec: &Pod) {
+    let ends = restarters(spec).flat_map(|container| {
+        let runs = tracked.runs_of(&container.name).into_iter();
+        runs.filter_map(|(id, run)| {
+            let RunState::Exited { begun, .. } = run.state else {
+                return None;
+            };
+            let code = code_of(container, id, run)?;
+            let rule = policy::rule_for(&container.restart_rules, code)?;
+            rule.whole_pod.then(|| (begun, container.name.clone()))
+        })
+    });
+    let newest = ends.max_by_key(|(begun, _name)| *begun);
+    let known = tracked.restart.as_ref().map_or(0, |known| known.since);
+    if let Some((since, by)) = newest.filter(|(since, _by)| *since > known) {
+        let again = None;
+        tracked.restart = Some(Restart { by, since, again });
+    }
+    if let Some(restart @ Restart { again: None, .. }) = tracked.restart.clone() {
+        let runs = tracked.runs_of(&restart.by).into_iter();
+        let orders = runs.map(|(_id, run)| run.order);
+        let again = orders.filter(|order| *order >= restart.since).min();
+        tracked.restart = Some(Restart { again, ..restart });
+    }
+}
+
+/// Whether a whole-pod restart starts this container again that the run ended
+/// before.
+fn is_restarted(restart: &Restart, spec: &Pod, name: &str, run: &Run) -> bool {
+    let RunState::Exited { begun, .. } = run.state else {
+        return false;
+    };
+    if run.order < restart.since {
+        return true;
+    }
+    let place = |name: &str| spec.containers.iter().position(|found| found.name == name);
+    match restart.again {
+        None => true,
+        // The kubelet may have been starting later containers still when that
+        // one ended; such runs were killed before it began again.
+        Some(again) => place(name) > place(&restart.by) && run.order < again && begun <= again,
+    }
+}
+
+/// Whether a container ended in a way that may start the whole pod again, which
+/// only its code can tell.
+fn may_restart_all(tracked: &Tracked, spec: &Pod) -> Option<NotYet> {
+    restarters(spec).find_map(|container| {
+        let runs = tracked.runs_of(&container.name);
+        let unknown = |(id, run): &(&ContainerId, &Run)| {
+            !run.lives() && code_of(container, id, run).is_none()
+        };
+        let Some(newest) = runs.first() else {
+            // It may have been the one that ended before anybody could tell.
+            let reported = container.status.as_ref().map(|status| status.state);
+            let open = !matches!(reported, Some(Reported::Terminated(_)));
+            let container = (open && tracked.has_nameless_end()).then(|| container.name.clone())?;
+            return Some(NotYet::StatusUnknown { container });
+        };
+        // The run before may be what the newest came of. Once the status is
+        // about the newest it tells of that one as well, or never will.
+        let listed = container
+            .status
+            .as_ref()
+            .and_then(|status| status.id.as_ref());
+        let before = tracked.has_nameless_end() || runs.get(1).is_some_and(unknown);
+        let unclear = unknown(newest) || before && listed != Some(newest.0);
+        let container = unclear.then(|| container.name.clone())?;
+        Some(NotYet::CodeUnknown { container })
+    })
+}
+
+/// Containers whose ends may start the whole pod again.
+fn restarters(spec: &Pod) -> impl Iterator<Item = &Container> {
+    let containers = spec.containers.iter();
+    containers.filter(|container| container.restart_rules.iter().any(|rule| rule.whole_pod))
+}
+
+/// How a run ended, from the kernel or else from the kubelet.
+fn code_of(container: &Container, id: &ContainerId, run: &Run) -> Option<i32> {
+    let RunState::Exited { status, .. } = run.state else {
+        return None;
+    };
+    let known = status.map(ExitStatus::kubernetes_code);
+    known.or_else(|| container.reported_code(id))
+}
+
+/// Whether a regular container of the pod ended with another code than 0, so
+/// that the pod is a failed one whatever its sidecars do. None while a code
+/// that could tell is not known.
+pub(crate) fn has_failed(tracked: &Tracked, spec: &Pod) -> Option<bool> {
+    let codes: Vec<Option<i32>> = spec
+        .containers
+        .iter()
+        .filter_map(|container| match tracked.newest(&container.name) {
+            Some((_id, run)) if run.lives() => None,
+            Some((id, run)) => Some(code_of(container, id, run)),
+            None => match container.status.as_ref()?.state {
+                Reported::Terminated(code) => Some(Some(code)),
+                Reported::Running => Some(None),
+                Reported::Waiting => None,
+            },
+        })
+        .collect();
+    if codes.iter().flatten().any(|code| *code != 0) {
+        return Some(true);
+    }
+    codes.iter().all(Option::is_some).then_some(false)
 }
 
 fn both(one: Progress, other: Progress) -> Progress {
-    use Progress::{AskKubelet, Finished, Unfinished};
+    use Progress::{AskKubelet, Finished, Hidden, Unfinished};
     match (one, other) {
-        (Unfinished, _) | (_, Unfinished) => Unfinished,
-        (AskKubelet, _) | (_, AskKubelet) => AskKubelet,
         (Finished { at: one }, Finished { at: other }) => Finished { at: one.max(other) },
+        (unfinished @ Unfinished(_), _) | (_, unfinished @ Unfinished(_)) => unfinished,
+        (ask @ AskKubelet(_), _) | (_, ask @ AskKubelet(_)) => ask,
+        (Hidden, _) | (_, Hidden) => Hidden,
     }
 }
 
 fn app(tracked: &Tracked, spec: &Pod, container: &Container) -> Progress {
+    let name = || container.name.clone();
     let judge = |code, at| {
-        let policy = container.restart_policy.unwrap_or(spec.restart_policy);
+        let policy = spec.policy_of(container);
         match policy::judge(policy, &container.restart_rules, code) {
             Verdict::EndedForGood => Progress::Finished { at },
-            Verdict::ComesBack => Progress::Unfinished,
-            Verdict::CodeDecides => Progress::AskKubelet,
+            Verdict::ComesBack => Progress::Unfinished(NotYet::ComesBack {
+                container: name(),
+                code,
+            }),
+            Verdict::CodeDecides => Progress::AskKubelet(NotYet::CodeUnknown { container: name() }),
         }
     };
+    let restarts = || Progress::Unfinished(NotYet::WholePodRestarts { container: name() });
     if let Some((id, run)) = tracked.newest(&container.name) {
+        let restart = tracked.restart.as_ref();
+        if restart.is_some_and(|restart| is_restarted(restart, spec, &container.name, run)) {
+            return restarts();
+        }
         return match run.state {
-            RunState::Starting | RunState::Running => Progress::Unfinished,
-            RunState::Exited { at, status } => {
-                let code = status.map(ExitStatus::kubernetes_code);
-                judge(code.or_else(|| container.reported_code(id)), Some(at))
-            }
+            RunState::Starting if run.opaque => Progress::Hidden,
+            RunState::Starting => Progress::Unfinished(NotYet::NotStarted { container: name() }),
+            RunState::Running => Progress::Unfinished(NotYet::Runs { container: name() }),
+            RunState::Exited { at, .. } => judge(code_of(container, id, run), Some(at)),
         };
     }
     // The kernel has never shown a run of it.
+    if tracked.restart.is_some() {
+        return restarts();
+    }
+    let unclear = || Progress::AskKubelet(NotYet::StatusUnknown { container: name() });
     match &container.status {
         Some(Status {
             state: Reported::Terminated(code),
@@ -74,8 +210,13 @@ fn app(tracked: &Tracked, spec: &Pod, container: &Container) -> Progress {
             state: Reported::Running,
             id: Some(id),
             ..
-        }) if !tracked.knows(id) => judge(None, None),
-        _ if tracked.has_nameless_end() => Progress::AskKubelet,
-        _ => Progress::Unfinished,
+        }) if !tracked.knows(id) => match &spec.runtime_class {
+            None => judge(None, None),
+            // The status may be old, or the runtime may hide the container.
+            Some(_) if tracked.vain_answers >= SURE => Progress::Hidden,
+            Some(_) => unclear(),
+        },
+        _ if tracked.has_nameless_end() => unclear(),
+        _ => Progress::Unfinished(NotYet::NotStarted { container: name() }),
     }
 }

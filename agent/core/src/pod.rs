@@ -16,18 +16,26 @@ pub struct Pod {
     pub namespace: String,
     /// Name, for people.
     pub name: String,
-    /// The annotations that [`crate::annotation::is_read`] keeps.
+    /// Its annotations that begin with [`crate::annotation::PREFIX`], and
+    /// those that a recipe looks at.
     pub annotations: BTreeMap<String, String>,
     /// It is being deleted: the kubelet ends it.
     pub deleting: bool,
     /// It uses the node's own network namespace.
     pub host_network: bool,
+    /// The RuntimeClass that it asks for, if it asks for one.
+    pub runtime_class: Option<String>,
+    /// Why its phase is Succeeded or Failed, once it is: the kubelet has ended
+    /// it, or will.
+    pub terminal: Option<String>,
     /// Policy of containers that have none of their own.
     pub restart_policy: RestartPolicy,
     /// Regular containers, in the order of the spec. Init containers, native
     /// sidecars among them, and ephemeral containers are left out: nothing is
     /// decided by them.
     pub containers: Vec<Container>,
+    /// Names of its native sidecars, for people.
+    pub native_sidecars: Vec<String>,
 }
 
 /// One regular container.
@@ -37,8 +45,12 @@ pub struct Container {
     pub name: String,
     /// Image as the spec writes it.
     pub image: String,
-    /// Arguments as the spec writes them.
-    pub args: Vec<String>,
+    /// The image that runs, by digest, where the status tells it.
+    pub image_id: Option<String>,
+    /// Command and arguments as the spec writes them.
+    pub words: Vec<String>,
+    /// Its variables with literal values that a recipe looks at.
+    pub env: BTreeMap<String, String>,
     /// Own restart policy, if it has one
     /// ([KEP-5307](https://github.com/kubernetes/enhancements/issues/5307)).
     pub restart_policy: Option<RestartPolicy>,
@@ -86,6 +98,11 @@ impl Pod {
         self.containers
             .iter()
             .find(|container| container.name == name)
+    }
+
+    /// The restart policy that counts for one of its containers.
+    pub fn policy_of(&self, container: &Container) -> RestartPolicy {
+        container.restart_policy.unwrap_or(self.restart_policy)
     }
 
     /// `namespace/name`, as logs and Events write it.

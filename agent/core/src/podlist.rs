@@ -14,7 +14,12 @@ use crate::{
     id::{ContainerId, PodUid},
     pod::{Container, Ended, Pod, RunState, Status},
     policy::{RestartPolicy, RestartRule},
+    recipe::Reads,
 };
+
+/// The action of a rule that starts the whole pod again
+/// ([KEP-5532](https://github.com/kubernetes/enhancements/issues/5532)).
+const RESTART_ALL: &str = "RestartAllContainers";
 
 /// The answer as a whole is no pod list.
 #[derive(Debug, thiserror::Error)]
@@ -56,8 +61,9 @@ pub struct PodList {
     pub bad: Vec<BadPod>,
 }
 
-/// Reads an answer of the kubelet.
-pub fn parse(body: &[u8]) -> Result<PodList, NotAPodList> {
+/// Reads an answer of the kubelet; of annotations and variables only what
+/// `reads` names is kept.
+pub fn parse(body: &[u8], reads: &Reads) -> Result<PodList, NotAPodList> {
     #[derive(Deserialize)]
     struct List<'body> {
         // The kubelet writes `null` for a node without pods.
@@ -72,7 +78,7 @@ pub fn parse(body: &[u8]) -> Result<PodList, NotAPodList> {
     for (index, item) in list.items.unwrap_or_default().into_iter().enumerate() {
         let pod = serde_json::from_str::<RawPod>(item.get())
             .map_err(|source| BadPod::Shape { index, source })
-            .and_then(RawPod::into_pod);
+            .and_then(|pod| pod.into_pod(reads));
         match pod {
             Ok(pod) => read.pods.push(pod),
             Err(bad) => read.bad.push(bad),
@@ -107,7 +113,17 @@ struct Spec {
     #[serde(default)]
     host_network: bool,
     restart_policy: Option<Policy>,
+    runtime_class_name: Option<String>,
     containers: Vec<RawContainer>,
+    #[serde(default)]
+    init_containers: Option<Vec<RawInitContainer>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawInitContainer {
+    name: String,
+    restart_policy: Option<Policy>,
 }
 
 #[derive(Deserialize, Clone, Copy)]
@@ -124,14 +140,26 @@ struct RawContainer {
     #[serde(default)]
     image: String,
     #[serde(default)]
+    command: Option<Vec<String>>,
+    #[serde(default)]
     args: Option<Vec<String>>,
+    #[serde(default)]
+    env: Option<Vec<RawVariable>>,
     restart_policy: Option<Policy>,
     restart_policy_rules: Option<Vec<RawRule>>,
 }
 
 #[derive(Deserialize)]
+struct RawVariable {
+    name: String,
+    value: Option<String>,
+}
+
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RawRule {
+    #[serde(default)]
+    action: String,
     exit_codes: Option<ExitCodes>,
 }
 
@@ -152,6 +180,10 @@ enum Operator {
 #[serde(rename_all = "camelCase")]
 struct PodStatus {
     #[serde(default)]
+    phase: String,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
     container_statuses: Option<Vec<RawStatus>>,
 }
 
@@ -161,6 +193,8 @@ struct RawStatus {
     name: String,
     #[serde(rename = "containerID")]
     container_id: Option<String>,
+    #[serde(rename = "imageID", default)]
+    image_id: String,
     #[serde(default)]
     state: RawState,
     #[serde(default)]
@@ -181,8 +215,21 @@ struct Terminated {
     container_id: Option<String>,
 }
 
+impl PodStatus {
+    /// Why the pod has ended as a whole, if it has.
+    fn terminal(&self) -> Option<String> {
+        let ended = matches!(self.phase.as_str(), "Succeeded" | "Failed");
+        let reason = if self.reason.is_empty() {
+            &self.phase
+        } else {
+            &self.reason
+        };
+        ended.then(|| reason.chars().take(64).collect())
+    }
+}
+
 impl RawPod {
-    fn into_pod(self) -> Result<Pod, BadPod> {
+    fn into_pod(self, reads: &Reads) -> Result<Pod, BadPod> {
         let Metadata {
             namespace,
             name,
@@ -201,13 +248,16 @@ impl RawPod {
             }
         };
         let mut annotations = annotations.unwrap_or_default();
-        annotations.retain(|key, _value| annotation::is_read(key));
-        let mut statuses: BTreeMap<String, Status> = self
+        annotations.retain(|key, _value| {
+            key.starts_with(annotation::PREFIX) || reads.annotations.contains(key)
+        });
+        let terminal = self.status.terminal();
+        let mut statuses: BTreeMap<String, RawStatus> = self
             .status
             .container_statuses
             .unwrap_or_default()
             .into_iter()
-            .map(|status| (status.name.clone(), status.into()))
+            .map(|status| (status.name.clone(), status))
             .collect();
         let containers = self
             .spec
@@ -215,9 +265,11 @@ impl RawPod {
             .into_iter()
             .map(|container| {
                 let status = statuses.remove(&container.name);
-                container.into_container(status)
+                container.into_container(status, reads)
             })
             .collect();
+        let native = self.spec.init_containers.unwrap_or_default().into_iter();
+        let native = native.filter(|init| matches!(init.restart_policy, Some(Policy::Always)));
         Ok(Pod {
             uid,
             namespace,
@@ -225,6 +277,9 @@ impl RawPod {
             annotations,
             deleting: deletion_timestamp.is_some(),
             host_network: self.spec.host_network,
+            runtime_class: self.spec.runtime_class_name,
+            terminal,
+            native_sidecars: native.map(|init| init.name).collect(),
             restart_policy: self.spec.restart_policy.map(Into::into).unwrap_or_default(),
             containers,
         })
@@ -232,29 +287,44 @@ impl RawPod {
 }
 
 impl RawContainer {
-    fn into_container(self, status: Option<Status>) -> Container {
+    fn into_container(self, status: Option<RawStatus>, reads: &Reads) -> Container {
         let rules = self.restart_policy_rules.unwrap_or_default();
+        let mut words = self.command.unwrap_or_default();
+        words.extend(self.args.unwrap_or_default());
+        let env = self.env.unwrap_or_default().into_iter();
+        let env = env
+            .filter(|variable| reads.env.contains(&variable.name))
+            .filter_map(|variable| Some((variable.name, variable.value?)));
+        let image_id = status.as_ref().map(|status| status.image_id.clone());
         Container {
             name: self.name,
             image: self.image,
-            args: self.args.unwrap_or_default(),
+            image_id: image_id.filter(|id| !id.is_empty()),
+            words,
+            env: env.collect(),
             restart_policy: self.restart_policy.map(Into::into),
             restart_rules: rules
                 .into_iter()
-                .map(|rule| match rule.exit_codes {
-                    Some(codes) => RestartRule {
-                        within: codes.operator == Operator::In,
-                        codes: codes.values,
-                    },
-                    // A rule about something that this version does not know
-                    // may apply to any code: nothing is ended for good by it.
-                    None => RestartRule {
-                        within: false,
-                        codes: Vec::new(),
-                    },
+                .map(|rule| {
+                    let whole_pod = rule.action == RESTART_ALL;
+                    match rule.exit_codes {
+                        Some(codes) => RestartRule {
+                            within: codes.operator == Operator::In,
+                            codes: codes.values,
+                            whole_pod,
+                        },
+                        // A rule about something that this version does not
+                        // know may apply to any code: nothing is ended for
+                        // good by it.
+                        None => RestartRule {
+                            within: false,
+                            codes: Vec::new(),
+                            whole_pod,
+                        },
+                    }
                 })
                 .collect(),
-            status,
+            status: status.map(Into::into),
         }
     }
 }

@@ -20,14 +20,23 @@ pub enum RestartPolicy {
     Never,
 }
 
-/// One restart rule of a container. Whether it restarts the container or the
-/// whole pod makes no difference here: either way it has not ended for good.
+/// One restart rule of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestartRule {
     /// Codes that it is about.
     pub codes: Vec<i32>,
     /// True for `In`: it applies to these codes; false for `NotIn`.
     pub within: bool,
+    /// True where it starts all containers of the pod again, also those that
+    /// have ended for good (`RestartAllContainers`).
+    pub whole_pod: bool,
+}
+
+impl RestartRule {
+    /// Whether it applies to this code.
+    pub fn applies(&self, code: i32) -> bool {
+        self.codes.contains(&code) == self.within
+    }
 }
 
 /// What an exit means.
@@ -41,6 +50,11 @@ pub enum Verdict {
     CodeDecides,
 }
 
+/// The rule that decides about a code: the first that applies to it.
+pub(crate) fn rule_for(rules: &[RestartRule], code: i32) -> Option<&RestartRule> {
+    rules.iter().find(|rule| rule.applies(code))
+}
+
 /// Judges an exit under a container's effective policy. `code` is None while
 /// it is unknown.
 pub fn judge(policy: RestartPolicy, rules: &[RestartRule], code: Option<i32>) -> Verdict {
@@ -51,11 +65,8 @@ pub fn judge(policy: RestartPolicy, rules: &[RestartRule], code: Option<i32>) ->
             RestartPolicy::Never | RestartPolicy::OnFailure => Verdict::CodeDecides,
         };
     };
-    let matched = rules
-        .iter()
-        .any(|rule| rule.codes.contains(&code) == rule.within);
     match policy {
-        _ if matched => Verdict::ComesBack,
+        _ if rule_for(rules, code).is_some() => Verdict::ComesBack,
         RestartPolicy::Always => Verdict::ComesBack,
         RestartPolicy::OnFailure if code != 0 => Verdict::ComesBack,
         RestartPolicy::OnFailure | RestartPolicy::Never => Verdict::EndedForGood,
@@ -91,6 +102,7 @@ mod tests {
             vec![RestartRule {
                 codes: codes.to_vec(),
                 within,
+                whole_pod: false,
             }]
         };
         for (policy, rules, code, expected) in [

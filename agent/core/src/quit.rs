@@ -6,20 +6,23 @@ use std::{
     time::Duration,
 };
 
-use crate::{decision::GaveUp, event::Outcome, id::ContainerId, step::Step, time::Timestamp};
+use crate::{
+    config::Ladder,
+    decision::GaveUp,
+    event::Outcome,
+    id::ContainerId,
+    recipe::{Purpose, Rung},
+    step::Step,
+    time::Timestamp,
+};
 
-/// How long one attempt may take.
-pub(crate) const ATTEMPT: Duration = Duration::from_secs(1);
-/// How long an accepted request has to end the sidecar before the next step.
-const SETTLE: Duration = Duration::from_secs(2);
-/// The same for a signal: Istio drains for 5 s by default, others for longer.
-const SETTLE_SIGNAL: Duration = Duration::from_secs(30);
-/// How long "nobody listens" is taken for "not yet".
-const CONNECT_WINDOW: Duration = Duration::from_secs(10);
 /// First wait after "nobody listens"; doubles each time.
 const FIRST_RETRY: Duration = Duration::from_millis(5);
 /// Longest wait after "nobody listens".
 const LAST_RETRY: Duration = Duration::from_millis(250);
+/// How often "nobody listens" is doubted with a sidecar that has run for long
+/// enough to listen.
+const DOUBTS: u32 = 3;
 /// Waits before the first run of a sidecar is asked to quit, the second, ...
 /// A sidecar that comes back more often is left running.
 const RUNS: [Duration; 3] = [
@@ -33,6 +36,8 @@ const RUNS: [Duration; 3] = [
 pub(crate) struct Quit {
     /// What has been said, so that each thing is said once.
     pub(crate) said: Said,
+    /// When everything is to begin, where a wait was asked for.
+    pub(crate) delayed_until: Option<Timestamp>,
     sidecars: BTreeMap<String, Progress>,
 }
 
@@ -52,10 +57,10 @@ struct Progress {
     runs: usize,
     rung: usize,
     retries: u32,
-    /// First attempt of this rung.
-    rung_since: Option<Timestamp>,
     phase: Phase,
     accepted: bool,
+    /// Why a step was left out.
+    forbidden: Option<GaveUp>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +79,26 @@ enum Phase {
     GaveUp,
 }
 
+/// One sidecar's run, and what is to be known to show it out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Candidate<'plan> {
+    pub(crate) name: &'plan str,
+    pub(crate) run: &'plan ContainerId,
+    /// When it was first seen to run.
+    pub(crate) since: Option<Timestamp>,
+    pub(crate) ladder: &'plan [Rung],
+    pub(crate) timings: &'plan Ladder,
+}
+
+/// Whether a step may be taken, given what it does to the pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Permission {
+    Granted,
+    /// It depends on something that is not known yet.
+    Unknown,
+    Denied(GaveUp),
+}
+
 /// What is to be done about a sidecar now.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
@@ -81,6 +106,8 @@ pub(crate) enum Next {
     Nothing,
     /// Make an attempt.
     Attempt(Step),
+    /// The permission for the next step has to be found out.
+    Ask,
     /// A step was in vain; ask again.
     Failed {
         step: Step,
@@ -95,7 +122,7 @@ pub(crate) enum Next {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Judgement {
     /// Accepted; to be reported.
-    Accepted(Step),
+    Accepted(Rung),
     /// In vain; the next step, if any, follows.
     Failed { step: Step, next: Option<Step> },
     /// Try the same again, or wait for the end of the process.
@@ -106,6 +133,7 @@ impl Quit {
     /// Usher may not act on this pod any more.
     pub(crate) fn stop(&mut self) {
         self.sidecars.clear();
+        self.delayed_until = None;
     }
 
     /// Starts over: the pod turned out not to be finished. What was reported of
@@ -117,15 +145,17 @@ impl Quit {
         self.said.would_quit.clear();
     }
 
-    /// Says what is to be done about the living run `run` of the sidecar
-    /// `name`. Ask again until it is [`Next::Nothing`].
+    /// Says what is to be done about a living run of a sidecar. Ask again until
+    /// it is [`Next::Nothing`] or [`Next::Ask`].
     pub(crate) fn next(
         &mut self,
         now: Timestamp,
-        name: &str,
-        run: &ContainerId,
-        ladder: &[Step],
+        sidecar: Candidate<'_>,
+        permission: impl Fn(&Rung) -> Permission,
     ) -> Next {
+        let Candidate {
+            name, run, ladder, ..
+        } = sidecar;
         let progress = match self.sidecars.get_mut(name) {
             Some(progress) if progress.run == *run => progress,
             earlier => {
@@ -141,31 +171,39 @@ impl Quit {
                 if gave_up {
                     return Next::GaveUp(GaveUp::ComesBack);
                 }
-                return self.next(now, name, run, ladder);
+                return self.next(now, sidecar, permission);
             }
         };
         match progress.phase.clone() {
-            Phase::Waiting { until } if until <= now => match ladder.get(progress.rung) {
-                Some(step) => {
-                    progress.phase = Phase::InFlight;
-                    progress.rung_since.get_or_insert(now);
-                    Next::Attempt(*step)
-                }
-                None => {
+            Phase::Waiting { until } if until <= now => loop {
+                let Some(rung) = ladder.get(progress.rung) else {
                     progress.phase = Phase::GaveUp;
-                    Next::GaveUp(GaveUp::StillRuns)
+                    let why = progress.forbidden.take();
+                    return Next::GaveUp(why.unwrap_or(GaveUp::StillRuns));
+                };
+                match permission(rung) {
+                    Permission::Granted => {
+                        progress.phase = Phase::InFlight;
+                        return Next::Attempt(rung.step.clone());
+                    }
+                    Permission::Unknown => return Next::Ask,
+                    Permission::Denied(why) => {
+                        progress.forbidden.get_or_insert(why);
+                        progress.climb(now, ladder);
+                    }
                 }
             },
             Phase::Settling { until, outcome } if until <= now => {
-                let Some(step) = ladder.get(progress.rung).copied() else {
-                    progress.phase = Phase::GaveUp;
-                    return Next::GaveUp(GaveUp::StillRuns);
-                };
+                let rung = ladder.get(progress.rung);
                 let next = progress.climb(now, ladder);
-                Next::Failed {
-                    step,
-                    outcome,
-                    next,
+                match rung {
+                    Some(rung) if rung.purpose == Purpose::Quit => Next::Failed {
+                        step: rung.step.clone(),
+                        outcome,
+                        next,
+                    },
+                    // A drain is over when its time is.
+                    _ => self.next(now, sidecar, permission),
                 }
             }
             _ => Next::Nothing,
@@ -177,39 +215,39 @@ impl Quit {
     pub(crate) fn attempted(
         &mut self,
         now: Timestamp,
-        name: &str,
-        run: &ContainerId,
-        ladder: &[Step],
+        sidecar: Candidate<'_>,
         outcome: &Outcome,
     ) -> Option<Judgement> {
+        let Candidate {
+            name,
+            run,
+            ladder,
+            timings,
+            ..
+        } = sidecar;
         let progress = self
             .sidecars
             .get_mut(name)
             .filter(|progress| progress.run == *run && progress.phase == Phase::InFlight)?;
-        let step = *ladder.get(progress.rung)?;
-        let settle = match step {
-            Step::Post { .. } => SETTLE,
-            Step::Signal(_) => SETTLE_SIGNAL,
-        };
-        let since = progress.rung_since.unwrap_or(now);
+        let rung = ladder.get(progress.rung)?;
         Some(match outcome {
             Outcome::Accepted | Outcome::NoReply | Outcome::Signalled => {
-                progress.accepted = true;
+                progress.accepted |= rung.purpose == Purpose::Quit;
                 progress.phase = Phase::Settling {
-                    until: now + settle,
+                    until: now + settle(rung, timings),
                     outcome: outcome.clone(),
                 };
-                Judgement::Accepted(step)
+                Judgement::Accepted(rung.clone())
             }
             Outcome::Gone => {
                 // The event of its end is on its way.
                 progress.phase = Phase::Settling {
-                    until: now + SETTLE,
+                    until: now + timings.settle,
                     outcome: outcome.clone(),
                 };
                 Judgement::Wait
             }
-            Outcome::Refused if now.since(since) < CONNECT_WINDOW => {
+            Outcome::Refused if may_listen_yet(now, sidecar, rung, progress.retries) => {
                 let wait = FIRST_RETRY.saturating_mul(1 << progress.retries.min(16));
                 progress.retries += 1;
                 progress.phase = Phase::Waiting {
@@ -217,12 +255,14 @@ impl Quit {
                 };
                 Judgement::Wait
             }
-            Outcome::Refused | Outcome::Rejected(_) | Outcome::TimedOut | Outcome::Failed(_) => {
-                Judgement::Failed {
-                    step,
-                    next: progress.climb(now, ladder),
-                }
-            }
+            Outcome::Refused
+            | Outcome::Rejected(_)
+            | Outcome::TimedOut
+            | Outcome::NoProcess
+            | Outcome::Failed(_) => Judgement::Failed {
+                step: rung.step.clone(),
+                next: progress.climb(now, ladder),
+            },
         })
     }
 
@@ -243,13 +283,12 @@ impl Quit {
     /// When [`Self::next`] will have something to say although nothing
     /// happened.
     pub(crate) fn next_wake(&self) -> Option<Timestamp> {
-        self.sidecars
-            .values()
-            .filter_map(|progress| match progress.phase {
-                Phase::Waiting { until } | Phase::Settling { until, .. } => Some(until),
-                Phase::InFlight | Phase::GaveUp => None,
-            })
-            .min()
+        let sidecars = self.sidecars.values();
+        let phases = sidecars.filter_map(|progress| match progress.phase {
+            Phase::Waiting { until } | Phase::Settling { until, .. } => Some(until),
+            Phase::InFlight | Phase::GaveUp => None,
+        });
+        phases.chain(self.delayed_until).min()
     }
 
     /// Whether the answer to an attempt with this run is still to come.
@@ -269,6 +308,24 @@ impl Quit {
     }
 }
 
+/// How long an accepted step has before the next one follows.
+fn settle(rung: &Rung, timings: &Ladder) -> Duration {
+    match (rung.purpose, &rung.step) {
+        (Purpose::Drain, _) => rung.takes,
+        (Purpose::Quit, Step::Request(_)) => rung.takes + timings.settle,
+        (Purpose::Quit, Step::Signal { .. }) => {
+            (rung.takes + timings.settle).max(timings.settle_signal)
+        }
+    }
+}
+
+/// Whether "nobody listens" may mean "not yet": the sidecar is young. One that
+/// has run for long is asked a few times more, in case it is busy with itself.
+fn may_listen_yet(now: Timestamp, sidecar: Candidate<'_>, rung: &Rung, retries: u32) -> bool {
+    let since = sidecar.since.unwrap_or(now);
+    rung.purpose == Purpose::Quit && (now.since(since) < sidecar.timings.listen || retries < DOUBTS)
+}
+
 impl Progress {
     fn new(run: &ContainerId, runs: usize, phase: Phase) -> Self {
         Self {
@@ -276,18 +333,17 @@ impl Progress {
             runs,
             rung: 0,
             retries: 0,
-            rung_since: None,
             phase,
             accepted: false,
+            forbidden: None,
         }
     }
 
     /// Goes on to the next step, if there is one.
-    fn climb(&mut self, now: Timestamp, ladder: &[Step]) -> Option<Step> {
+    fn climb(&mut self, now: Timestamp, ladder: &[Rung]) -> Option<Step> {
         self.rung += 1;
         self.retries = 0;
-        self.rung_since = None;
         self.phase = Phase::Waiting { until: now };
-        ladder.get(self.rung).copied()
+        ladder.get(self.rung).map(|rung| rung.step.clone())
     }
 }

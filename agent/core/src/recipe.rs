@@ -1,47 +1,239 @@
 //! Which containers are sidecars, and how each kind is asked to quit.
 //!
+//! A recipe is data, the built-in ones as well as those of a configuration
+//! file: [`format`] is how it is written, [`Recipe`] what was read,
+//! [`ladder`] what follows from it for one container. The effects that a
+//! recipe states (exit code, time) decide the order of its steps.
+//!
 //! Recognition is conservative: what no recipe recognises is an app container,
 //! and while an app container runs nothing is done.
 
-mod envoy;
-mod istio;
+mod builtin;
+mod condition;
+mod format;
+mod ladder;
+mod pattern;
+mod setting;
+mod subject;
+mod version;
+
+use std::{collections::BTreeSet, time::Duration};
+
+use serde::Deserialize;
+
+pub use builtin::{Builtin, builtin};
+pub use condition::Condition;
+pub(crate) use ladder::may_be_asked;
+pub use ladder::{Purpose, Rung};
+pub use pattern::Pattern;
+pub use setting::Setting;
+pub use subject::Subject;
+pub use version::{Version, Versions};
 
 use crate::{
     pod::{Container, Pod},
-    step::{Signal, Step},
+    step::{Header, Method, Signal},
 };
 
-/// When a sidecar quits, relative to the others of its pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// When a sidecar quits, relative to the others of its pod. A stage begins
+/// when everything of the earlier ones has ended or was given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Order {
+    /// First: database proxies, secret agents, and whatever a pod's annotation
+    /// names.
+    #[default]
+    Helper,
+    /// Log shippers, which ship what the helpers say at their end.
+    Logs,
     /// After everything that may still need the network.
     Mesh,
 }
 
-/// A recognised sidecar and the ways to make it quit, best first.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sidecar {
-    /// Name of the recipe that recognised it.
-    pub recipe: &'static str,
-    /// Its place among the sidecars of the pod.
-    pub order: Order,
-    /// What to try; never empty.
-    pub ladder: Vec<Step>,
+impl Order {
+    /// The name as recipes write it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Helper => "helper",
+            Self::Logs => "logs",
+            Self::Mesh => "mesh",
+        }
+    }
 }
 
-const SIGTERM: Step = Step::Signal(Signal::Term);
+/// One kind of sidecar.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recipe {
+    /// Unique; a custom recipe of the same name replaces a built-in one.
+    pub name: String,
+    /// What it is, for people.
+    pub title: String,
+    /// What is worth knowing, for people.
+    pub notes: String,
+    /// Where its facts come from, for people.
+    pub sources: Vec<String>,
+    /// Its place among the sidecars of a pod.
+    pub order: Order,
+    /// A container is of this kind when one of these holds.
+    pub recognise: Vec<Recognition>,
+    /// How a sidecar is asked for its version where its image's tag does not
+    /// tell.
+    pub version: Option<Question>,
+    /// Ways to make it finish its connections first, where the user wants it.
+    pub drain: Vec<StepRecipe>,
+    /// Ways to make it quit.
+    pub quit: Vec<StepRecipe>,
+}
 
-/// The recipe for this container of this pod, if one recognises it.
-pub fn recognise(pod: &Pod, container: &Container) -> Option<Sidecar> {
-    let mut sidecar = istio::recognise(pod, container).or_else(|| envoy::recognise(container))?;
-    if pod.host_network {
-        // Loopback there is the node's, and whoever listens on it may be
-        // anybody.
-        sidecar
-            .ladder
-            .retain(|step| matches!(step, Step::Signal(_)));
+/// One way to recognise a kind; everything that is given must hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recognition {
+    /// The container's name.
+    pub names: Vec<Pattern>,
+    /// The end of its image's path.
+    pub images: Vec<Pattern>,
+    /// These words stand one after the other in its command and arguments.
+    pub args: Vec<String>,
+    /// What its flags, environment and annotations must say.
+    pub when: Condition,
+}
+
+/// A request whose JSON answer has the version somewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// TCP port on loopback.
+    pub port: Setting<u16>,
+    /// Path, beginning with a slash.
+    pub path: String,
+    /// Where in the answer the version stands
+    /// ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)).
+    pub pointer: String,
+}
+
+/// One step of a recipe, with the effects that are known of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepRecipe {
+    /// What is done.
+    pub act: Act,
+    /// It exists only where one of these holds; empty for everywhere.
+    pub when: Vec<Condition>,
+    /// It does not exist where one of these holds.
+    pub unless: Vec<Condition>,
+    /// Exit code that it leads to.
+    pub code: i32,
+    /// How long the sidecar takes to end.
+    pub takes: Setting<Duration>,
+}
+
+/// What a step does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Act {
+    /// A request to loopback.
+    Request {
+        /// The method.
+        method: Method,
+        /// TCP port; 0 where the port is switched off, and the step with it.
+        port: Setting<u16>,
+        /// Path and query.
+        path: Setting<String>,
+        /// Headers from the sidecar's own environment.
+        headers: Vec<Header>,
+    },
+    /// A signal.
+    Signal {
+        /// The signal.
+        signal: Signal,
+        /// Name of a process; None for the init process.
+        process: Option<String>,
+    },
+}
+
+impl Recipe {
+    /// Whether this container of this pod is of this kind.
+    pub fn recognises(&self, pod: &Pod, container: &Container) -> bool {
+        let subject = Subject {
+            pod,
+            container,
+            version: None,
+        };
+        self.recognise.iter().any(|way| way.holds(subject))
     }
-    Some(sidecar)
+
+    /// How a container is asked for its version, and on which port.
+    pub(crate) fn question(&self, subject: Subject<'_>) -> Option<(u16, &Question)> {
+        let question = self.version.as_ref()?;
+        let port = question.port.of(subject);
+        (port != 0 && may_be_asked(subject.pod)).then_some((port, question))
+    }
+
+    /// The steps of the recipe, of whatever purpose.
+    fn steps(&self) -> impl Iterator<Item = &StepRecipe> {
+        self.drain.iter().chain(&self.quit)
+    }
+
+    fn settings(&self) -> impl Iterator<Item = setting::Sources<'_>> {
+        let asked = self.version.iter().map(|question| question.port.sources());
+        let steps = self.steps().flat_map(|step| {
+            let request = match &step.act {
+                Act::Request { port, path, .. } => vec![port.sources(), path.sources()],
+                Act::Signal { .. } => Vec::new(),
+            };
+            request.into_iter().chain([step.takes.sources()])
+        });
+        asked.chain(steps)
+    }
+
+    fn conditions(&self) -> impl Iterator<Item = &Condition> {
+        let recognise = self.recognise.iter().map(|way| &way.when);
+        let steps = self.steps();
+        recognise.chain(steps.flat_map(|step| step.when.iter().chain(&step.unless)))
+    }
+}
+
+impl Recognition {
+    fn holds(&self, subject: Subject<'_>) -> bool {
+        let container = subject.container;
+        let any = |patterns: &[Pattern], test: &dyn Fn(&Pattern) -> bool| {
+            patterns.is_empty() || patterns.iter().any(test)
+        };
+        any(&self.names, &|pattern| pattern.matches(&container.name))
+            && any(&self.images, &|pattern| {
+                pattern.matches_image(&container.image)
+            })
+            && subject.has_words(&self.args)
+            && self.when.holds(subject)
+    }
+}
+
+/// What recipes look at in a pod, so that the rest need not be kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reads {
+    /// Keys of annotations.
+    pub annotations: BTreeSet<String>,
+    /// Names of variables with literal values.
+    pub env: BTreeSet<String>,
+}
+
+impl Reads {
+    /// What these recipes look at.
+    pub fn of<'recipe>(recipes: impl IntoIterator<Item = &'recipe Recipe>) -> Self {
+        let mut reads = Self::default();
+        for recipe in recipes {
+            for sources in recipe.settings() {
+                reads
+                    .annotations
+                    .extend(sources.annotations.iter().cloned());
+                reads.env.extend(sources.env.iter().cloned());
+            }
+            for condition in recipe.conditions() {
+                reads
+                    .annotations
+                    .extend(condition.annotations.keys().cloned());
+                reads.env.extend(condition.env.keys().cloned());
+            }
+        }
+        reads
+    }
 }
 
 #[cfg(test)]

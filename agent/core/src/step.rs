@@ -1,33 +1,156 @@
-//! Single ways to make a sidecar quit; a recipe's ladder is a list of these.
+//! Single ways to act on a sidecar; a ladder is a list of these.
 
 use std::fmt;
 
-/// One way to make a sidecar quit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+use serde::Deserialize;
+
+/// One way to act on a sidecar.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// `POST` to loopback in the pod's network namespace.
-    Post {
-        /// TCP port.
-        port: u16,
-        /// Path, beginning with a slash.
-        path: &'static str,
+    /// A request to loopback in the pod's network namespace.
+    Request(Request),
+    /// A signal to a process of the container.
+    Signal {
+        /// The signal.
+        signal: Signal,
+        /// Name of the process (`/proc/<pid>/comm`); None for the container's
+        /// init process.
+        process: Option<String>,
     },
-    /// A signal to the container's init process.
-    Signal(Signal),
+}
+
+/// An HTTP request without a body.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Request {
+    /// The method.
+    pub method: Method,
+    /// TCP port on loopback.
+    pub port: u16,
+    /// Path and query, beginning with a slash.
+    pub path: String,
+    /// Headers whose values only the sidecar knows.
+    pub headers: Vec<Header>,
+}
+
+/// A header whose value stands in the environment of the sidecar's own
+/// process, as Dapr's API token does. It is left out where there is none.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Header {
+    /// Name of the header.
+    pub name: String,
+    /// Name of the variable.
+    pub env: String,
+}
+
+/// Methods that a recipe may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// `GET`.
+    Get,
+    /// `POST`.
+    Post,
 }
 
 /// Signals that a recipe may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 pub enum Signal {
     /// `SIGTERM`.
+    #[serde(rename = "SIGTERM")]
     Term,
+    /// `SIGINT`.
+    #[serde(rename = "SIGINT")]
+    Int,
+    /// `SIGQUIT`.
+    #[serde(rename = "SIGQUIT")]
+    Quit,
+    /// `SIGHUP`.
+    #[serde(rename = "SIGHUP")]
+    Hup,
+    /// `SIGUSR1`.
+    #[serde(rename = "SIGUSR1")]
+    Usr1,
+    /// `SIGUSR2`.
+    #[serde(rename = "SIGUSR2")]
+    Usr2,
+    /// `SIGKILL`: never in a recipe, only where the configuration allows it.
+    #[serde(skip)]
+    Kill,
+}
+
+impl Step {
+    /// A signal to the container's init process.
+    pub const fn signal(signal: Signal) -> Self {
+        Self::Signal {
+            signal,
+            process: None,
+        }
+    }
+}
+
+impl Method {
+    /// The method's name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+        }
+    }
+}
+
+impl Signal {
+    /// The signals that may be asked for by name.
+    pub const NAMED: [Self; 6] = [
+        Self::Term,
+        Self::Int,
+        Self::Quit,
+        Self::Hup,
+        Self::Usr1,
+        Self::Usr2,
+    ];
+
+    /// The signal's name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Term => "SIGTERM",
+            Self::Int => "SIGINT",
+            Self::Quit => "SIGQUIT",
+            Self::Hup => "SIGHUP",
+            Self::Usr1 => "SIGUSR1",
+            Self::Usr2 => "SIGUSR2",
+            Self::Kill => "SIGKILL",
+        }
+    }
+}
+
+/// Whether a text can stand in a request line as path and query.
+pub(crate) fn is_path(text: &str) -> bool {
+    text.starts_with('/') && text.len() <= 1024 && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Post { port, path } => write!(formatter, "POST :{port}{path}"),
-            Self::Signal(Signal::Term) => formatter.write_str("SIGTERM"),
+            Self::Request(request) => request.fmt(formatter),
+            Self::Signal {
+                signal,
+                process: None,
+            } => formatter.write_str(signal.as_str()),
+            Self::Signal {
+                signal,
+                process: Some(process),
+            } => write!(formatter, "{} to {process}", signal.as_str()),
         }
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{} :{}{}",
+            self.method.as_str(),
+            self.port,
+            self.path
+        )
     }
 }

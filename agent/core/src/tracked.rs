@@ -1,14 +1,17 @@
 //! Everything known of one pod: what the kernel shows, what the kubelet says,
 //! and how far its sidecars have been shown out.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
+    decision::Kind,
     id::{ContainerId, PodUid},
+    plan::Plan,
     pod::Pod,
     process::ExitStatus,
     quit::Quit,
     time::Timestamp,
+    tuning::BadAnnotation,
 };
 
 /// Ended runs without a name that are kept for a status that may name them.
@@ -21,14 +24,34 @@ pub(crate) struct Tracked {
     /// Its cgroup exists.
     pub(crate) present: bool,
     /// What the kubelet says, while it lists the pod.
-    pub(crate) spec: Option<Pod>,
+    pub(crate) spec: Option<Arc<Pod>>,
+    /// What follows from the spec; None when it has to be made again.
+    pub(crate) plan: Option<Arc<Plan>>,
     /// Answers of the kubelet in a row that did not tell what is needed.
     pub(crate) vain_answers: u32,
     /// The kubelet is to be asked, or is being asked, for this pod's sake.
     pub(crate) awaits_kubelet: bool,
     pub(crate) quit: Quit,
+    /// What was last said of it, other than what is done.
+    pub(crate) stance: Option<Kind>,
+    /// What could not be used of its annotations, and has been said.
+    pub(crate) complained: Vec<BadAnnotation>,
+    /// The newest restart of the whole pod.
+    pub(crate) restart: Option<Restart>,
     runs: BTreeMap<ContainerId, Run>,
     started: u64,
+}
+
+/// A restart of the whole pod: the kubelet kills what runs, and then starts
+/// every container again, in the order of the spec.
+#[derive(Debug, Clone)]
+pub(crate) struct Restart {
+    /// The container whose end asked for it.
+    pub(crate) by: String,
+    /// How many runs of the pod had begun by that end.
+    pub(crate) since: u64,
+    /// Place of that container's first run after it.
+    pub(crate) again: Option<u64>,
 }
 
 /// One run of a container, as the kernel shows it.
@@ -37,7 +60,13 @@ pub(crate) struct Run {
     pub(crate) state: RunState,
     name: Option<String>,
     /// Order of appearance in the pod.
-    order: u64,
+    pub(crate) order: u64,
+    /// When its init process was found.
+    pub(crate) since: Option<Timestamp>,
+    /// Its cgroup is gone.
+    gone: bool,
+    /// Its processes cannot be seen.
+    pub(crate) opaque: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +78,8 @@ pub(crate) enum RunState {
     Exited {
         at: Timestamp,
         status: Option<ExitStatus>,
+        /// How many runs of the pod had begun by then.
+        begun: u64,
     },
 }
 
@@ -58,11 +89,28 @@ impl Tracked {
             uid,
             present: false,
             spec: None,
+            plan: None,
             vain_answers: 0,
             awaits_kubelet: false,
             quit: Quit::default(),
+            stance: None,
+            complained: Vec::new(),
+            restart: None,
             runs: BTreeMap::new(),
             started: 0,
+        }
+    }
+
+    /// The kubelet lists the pod like this, or not any more.
+    pub(crate) fn listed(&mut self, spec: Option<Pod>) {
+        let Some(spec) = spec else {
+            self.spec = None;
+            self.plan = None;
+            return;
+        };
+        if self.spec.as_deref() != Some(&spec) {
+            self.spec = Some(Arc::new(spec));
+            self.plan = None;
         }
     }
 
@@ -72,10 +120,11 @@ impl Tracked {
     }
 
     /// The init process of a run has been found.
-    pub(crate) fn started(&mut self, id: &ContainerId, name: Option<String>) {
+    pub(crate) fn started(&mut self, id: &ContainerId, now: Timestamp, name: Option<String>) {
         let run = self.run(id);
         if run.state == RunState::Starting {
             run.state = RunState::Running;
+            run.since = Some(now);
         }
         if let Some(name) = name {
             run.name = Some(name);
@@ -91,14 +140,28 @@ impl Tracked {
     /// The init process of a run ended, or its cgroup is gone: the first of
     /// the two counts.
     pub(crate) fn exited(&mut self, id: &ContainerId, now: Timestamp) {
+        self.run(id);
+        let begun = self.started;
         let run = self.run(id);
         if !matches!(run.state, RunState::Exited { .. }) {
             run.state = RunState::Exited {
                 at: now,
                 status: None,
+                begun,
             };
         }
         self.prune();
+    }
+
+    /// The cgroup of a run is gone.
+    pub(crate) fn gone(&mut self, id: &ContainerId, now: Timestamp) {
+        self.exited(id, now);
+        self.run(id).gone = true;
+    }
+
+    /// The processes of a run cannot be seen.
+    pub(crate) fn opaque(&mut self, id: &ContainerId) {
+        self.run(id).opaque = true;
     }
 
     pub(crate) fn ended_with(&mut self, id: &ContainerId, now: Timestamp, how: ExitStatus) {
@@ -114,6 +177,16 @@ impl Tracked {
             .iter()
             .filter(|(id, run)| self.name_of(id, run) == Some(name))
             .max_by_key(|(_id, run)| (run.lives(), run.order))
+    }
+
+    /// All runs of the container `name` that are kept, newest first.
+    pub(crate) fn runs_of(&self, name: &str) -> Vec<(&ContainerId, &Run)> {
+        let runs = self.runs.iter();
+        let mut runs: Vec<_> = runs
+            .filter(|(id, run)| self.name_of(id, run) == Some(name))
+            .collect();
+        runs.sort_by_key(|(_id, run)| std::cmp::Reverse(run.order));
+        runs
     }
 
     /// Whether the run is known to the kernel's side.
@@ -150,35 +223,50 @@ impl Tracked {
                 state: RunState::Starting,
                 name: None,
                 order: next,
+                since: None,
+                gone: false,
+                opaque: false,
             }
         })
     }
 
-    /// Forgets ended runs that a newer run of the same container replaced, and
-    /// all but the newest of those that nobody could name.
+    /// Forgets ended runs that a newer run of the same container replaced,
+    /// once it is known how they ended, and all but the newest of those that
+    /// nobody could name.
     fn prune(&mut self) {
-        let mut ended: Vec<(u64, Option<String>, ContainerId)> = self
+        let mut ended: Vec<(u64, Option<String>, bool, ContainerId)> = self
             .runs
             .iter()
-            .filter(|(_id, run)| !run.lives())
-            .map(|(id, run)| (run.order, run.name.clone(), id.clone()))
+            .filter_map(|(id, run)| {
+                let RunState::Exited { status, .. } = run.state else {
+                    return None;
+                };
+                Some((run.order, run.name.clone(), status.is_some(), id.clone()))
+            })
             .collect();
         ended.sort();
-        let nameless = ended.iter().filter(|(_, name, _)| name.is_none()).count();
-        let mut surplus = nameless.saturating_sub(NAMELESS_KEPT);
-        for (order, name, id) in ended {
-            let replaced = match &name {
-                Some(name) => self
-                    .runs
-                    .values()
-                    .any(|run| run.order > order && run.name.as_ref() == Some(name)),
-                None if surplus > 0 => {
-                    surplus -= 1;
-                    true
-                }
-                None => false,
+        let unknown = |(_, name, known, _): &&(u64, Option<String>, bool, ContainerId)| {
+            name.is_none() || !known
+        };
+        let mut surplus = ended
+            .iter()
+            .filter(unknown)
+            .count()
+            .saturating_sub(NAMELESS_KEPT);
+        for (order, name, known, id) in ended {
+            let replaced = name.as_ref().is_some_and(|name| {
+                let newer = |run: &Run| run.order > order && run.name.as_ref() == Some(name);
+                self.runs.values().any(newer)
+            });
+            let forget = if known && name.is_some() {
+                replaced
+            } else if surplus > 0 && (name.is_none() || replaced) {
+                surplus -= 1;
+                true
+            } else {
+                false
             };
-            if replaced {
+            if forget {
                 self.runs.remove(&id);
             }
         }
@@ -188,5 +276,13 @@ impl Tracked {
 impl Run {
     pub(crate) fn lives(&self) -> bool {
         !matches!(self.state, RunState::Exited { .. })
+    }
+
+    /// Whether no more will be told of how it ended.
+    pub(crate) fn is_settled(&self) -> bool {
+        match self.state {
+            RunState::Exited { status, .. } => self.gone || status.is_some(),
+            RunState::Starting | RunState::Running => false,
+        }
     }
 }

@@ -18,13 +18,12 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     ffi::OsStr,
     fs, io,
-    os::fd::{AsFd, AsRawFd, RawFd},
     path::{Path, PathBuf},
 };
 
 use nix::{
     errno::Errno,
-    sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor},
+    sys::inotify::{AddWatchFlags, InotifyEvent, WatchDescriptor},
 };
 use tokio::io::unix::AsyncFd;
 use usher_core::{
@@ -35,7 +34,7 @@ use usher_core::{
 
 pub use locate::locate;
 
-use crate::readiness::{self, KeepsItsDescriptor};
+use crate::inotify::Watches;
 
 /// A cgroup came or went.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,20 +101,6 @@ enum Place {
     Pod(PodUid),
 }
 
-/// The inotify instance.
-#[derive(Debug)]
-struct Watches(Inotify);
-
-impl AsRawFd for Watches {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_fd().as_raw_fd()
-    }
-}
-
-// SAFETY: a nix `Inotify` is one OwnedFd, and nothing replaces it.
-#[expect(unsafe_code, reason = "see the trait")]
-unsafe impl KeepsItsDescriptor for Watches {}
-
 /// The watched tree.
 #[derive(Debug)]
 pub struct Tree {
@@ -134,9 +119,7 @@ impl Tree {
     /// # Errors
     /// When the root itself cannot be watched.
     pub fn open(root: &Path) -> Result<(Self, Vec<Change>, Vec<Error>), Error> {
-        let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)
-            .map_err(|errno| Error::Init(errno.into()))?;
-        let watches = readiness::register(Watches(inotify)).map_err(Error::Init)?;
+        let watches = Watches::open().map_err(Error::Init)?;
         let mut tree = Self {
             root: root.to_owned(),
             watches,

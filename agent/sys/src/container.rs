@@ -6,7 +6,14 @@
 //! event to offer, so it is looked at every few milliseconds. After that
 //! nothing is looked at until the process ends.
 
-use std::{fs, future::Future, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fs,
+    future::Future,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::time::{sleep, timeout};
 use usher_core::{
@@ -47,6 +54,8 @@ pub struct Init {
     pub pidfd: Pidfd,
     /// The network namespace that it was in when its container had been set up.
     pub netns: NetnsId,
+    /// The container's cgroup, where its other processes are.
+    pub cgroup: PathBuf,
 }
 
 /// What is seen of a container, in this order.
@@ -54,6 +63,8 @@ pub struct Init {
 pub enum Sight {
     /// Its init process, and its name where that is known.
     Started(Arc<Init>, Option<String>),
+    /// It shows no process: its runtime hides them.
+    Opaque,
     /// Its name, when it came late.
     Named(String),
     /// Its init process ended.
@@ -137,7 +148,11 @@ impl Container {
         Tell: Fn(Sight) -> Told,
         Told: Future<Output = ()>,
     {
-        let Some(pidfd) = self.init_process().await? else {
+        let found = self.init_process().await;
+        if let Err(Error::NoProcess(_)) = found {
+            tell(Sight::Opaque).await;
+        }
+        let Some(pidfd) = found? else {
             return Ok(());
         };
         let named = {
@@ -162,7 +177,11 @@ impl Container {
             source,
         })?;
         let netns = netns.id();
-        let init = Arc::new(Init { pidfd, netns });
+        let init = Arc::new(Init {
+            pidfd,
+            netns,
+            cgroup: self.cgroup.clone(),
+        });
         let name = named.flatten();
         let nameless = name.is_none();
         tell(Sight::Started(Arc::clone(&init), name)).await;
@@ -295,19 +314,7 @@ impl Container {
 
     /// The processes of the container; None when its cgroup is gone.
     fn processes(&self) -> Result<Option<Vec<Pid>>, Error> {
-        let path = self.cgroup.join("cgroup.procs");
-        match fs::read_to_string(&path) {
-            Ok(text) => Ok(Some(
-                text.lines()
-                    .filter_map(|line| line.parse().ok())
-                    .map(Pid)
-                    .collect(),
-            )),
-            Err(gone) if matches!(gone.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) => {
-                Ok(None)
-            }
-            Err(source) => Err(Error::Procs { path, source }),
-        }
+        processes(&self.cgroup)
     }
 
     fn unreadable(&self, source: proc::Error) -> Error {
@@ -315,6 +322,62 @@ impl Container {
             id: self.key.id.clone(),
             source,
         }
+    }
+}
+
+/// Opens the oldest process of this name in a container; None where there is
+/// none. It is a process of this container for sure: what a pid stands for is
+/// looked at when the pidfd is open.
+///
+/// # Errors
+/// [`Error`] when the container's processes cannot be looked at.
+pub fn named_process(
+    proc: &ProcRoot,
+    key: &ContainerKey,
+    cgroup: &Path,
+    name: &str,
+) -> Result<Option<Pidfd>, Error> {
+    let unreadable = |source| Error::Proc {
+        id: key.id.clone(),
+        source,
+    };
+    let mut named = Vec::new();
+    for pid in processes(cgroup)?.unwrap_or_default() {
+        if proc.name(pid).map_err(unreadable)?.as_deref() != Some(name) {
+            continue;
+        }
+        let candidate = proc.candidate(pid).map_err(unreadable)?;
+        named.extend(candidate.map(|candidate| (candidate.start_ticks, pid)));
+    }
+    named.sort_by_key(|(start_ticks, pid)| (*start_ticks, pid.0));
+    for (_start_ticks, pid) in named {
+        let pidfd = match Pidfd::open(pid) {
+            Ok(pidfd) => pidfd,
+            Err(gone) if gone.is_gone() => continue,
+            Err(source) => {
+                let id = key.id.clone();
+                return Err(Error::Pidfd { id, source });
+            }
+        };
+        if proc.is_in(pid, key).map_err(unreadable)? {
+            return Ok(Some(pidfd));
+        }
+    }
+    Ok(None)
+}
+
+/// The processes of a cgroup; None when it is gone.
+fn processes(cgroup: &Path) -> Result<Option<Vec<Pid>>, Error> {
+    let path = cgroup.join("cgroup.procs");
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(
+            text.lines()
+                .filter_map(|line| line.parse().ok())
+                .map(Pid)
+                .collect(),
+        )),
+        Err(gone) if matches!(gone.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) => Ok(None),
+        Err(source) => Err(Error::Procs { path, source }),
     }
 }
 

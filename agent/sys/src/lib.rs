@@ -5,6 +5,8 @@
 
 pub mod cgroup;
 pub mod container;
+pub mod directory;
+mod inotify;
 pub mod netns;
 pub mod pidfd;
 pub mod priority;

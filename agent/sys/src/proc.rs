@@ -76,6 +76,29 @@ impl ProcRoot {
         }
     }
 
+    /// The name of a process (`comm`); None when it has ended.
+    ///
+    /// # Errors
+    /// [`Error::Read`].
+    pub fn name(&self, pid: Pid) -> Result<Option<String>, Error> {
+        let text = self.read(&self.path(pid, "comm"))?;
+        Ok(text.map(|name| name.trim_end_matches('\n').to_owned()))
+    }
+
+    /// The value of a variable in the environment that a process was started
+    /// with; None where there is none, or the process has ended.
+    ///
+    /// # Errors
+    /// [`Error::Read`].
+    pub fn variable(&self, pid: Pid, name: &str) -> Result<Option<String>, Error> {
+        let text = self.read(&self.path(pid, "environ"))?;
+        let mut variables = text.iter().flat_map(|text| text.split('\0'));
+        Ok(variables.find_map(|variable| {
+            let value = variable.strip_prefix(name)?.strip_prefix('=')?;
+            Some(value.to_owned())
+        }))
+    }
+
     /// The mounts that a process sees; None when it has ended.
     ///
     /// # Errors

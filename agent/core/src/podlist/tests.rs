@@ -2,8 +2,16 @@ use super::*;
 
 const UID: &str = "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11";
 
+fn reads() -> Reads {
+    crate::config::Config::default().reads()
+}
+
 fn one(json: &str) -> Pod {
-    let list = parse(format!(r#"{{"kind":"PodList","items":[{json}]}}"#).as_bytes()).unwrap();
+    let list = parse(
+        format!(r#"{{"kind":"PodList","items":[{json}]}}"#).as_bytes(),
+        &reads(),
+    )
+    .unwrap();
     assert!(list.bad.is_empty(), "{:?}", list.bad);
     list.pods.into_iter().next().unwrap()
 }
@@ -82,7 +90,7 @@ fn one_bad_pod_does_not_hide_the_others() {
             {{"metadata":{{"namespace":"a","name":"b","uid":"../.."}},"spec":{{"containers":[]}}}},
             {{"metadata":{{"name":"x","uid":"{UID}"}},"spec":{{"containers":[]}}}}]}}"#
     );
-    let list = parse(body.as_bytes()).unwrap();
+    let list = parse(body.as_bytes(), &reads()).unwrap();
     assert_eq!(list.pods.len(), 1);
     let texts: Vec<_> = list.bad.iter().map(ToString::to_string).collect();
     assert_eq!(
@@ -97,9 +105,9 @@ fn one_bad_pod_does_not_hide_the_others() {
 #[test]
 fn empty_and_broken_answers() {
     for empty in [r#"{"items":null}"#, r#"{"items":[]}"#, "{}"] {
-        assert!(parse(empty.as_bytes()).unwrap().pods.is_empty());
+        assert!(parse(empty.as_bytes(), &reads()).unwrap().pods.is_empty());
     }
     for broken in ["", "{", r#"{"items":[{"#, "Unauthorized", r#"{"items":3}"#] {
-        assert!(parse(broken.as_bytes()).is_err(), "{broken}");
+        assert!(parse(broken.as_bytes(), &reads()).is_err(), "{broken}");
     }
 }

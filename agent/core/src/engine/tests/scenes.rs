@@ -111,6 +111,7 @@ fn rules_decide_before_the_policy() {
     spec.containers[0].restart_rules = vec![RestartRule {
         codes: vec![42],
         within: true,
+        whole_pod: false,
     }];
     let mut stage = Stage::new(Mode::Enforce, spec);
     stage.run_all();

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
-    Action, Engine, Event,
+    Action, Decision, Engine, Event,
     decision::Kind,
     event::{ContainerKey, Outcome},
     id::{ContainerId, PodUid},
@@ -13,6 +13,7 @@ use crate::{
     process::ExitStatus,
     step::Step,
     time::Timestamp,
+    tuning::NamespaceValues,
 };
 
 pub(super) const PROXY: &str = "istio-proxy";
@@ -43,7 +44,9 @@ pub(super) fn container(name: &str) -> Container {
     Container {
         name: name.to_owned(),
         image: image.to_owned(),
-        args: Vec::new(),
+        image_id: None,
+        words: Vec::new(),
+        env: BTreeMap::new(),
         restart_policy: None,
         restart_rules: Vec::new(),
         status: None,
@@ -59,6 +62,9 @@ pub(super) fn pod(restart_policy: RestartPolicy, apps: &[&str]) -> Pod {
         annotations: BTreeMap::new(),
         deleting: false,
         host_network: false,
+        runtime_class: None,
+        terminal: None,
+        native_sidecars: Vec::new(),
         restart_policy,
         containers: names.map(container).collect(),
     }
@@ -79,10 +85,20 @@ pub(super) struct Stage {
     pub(super) spec: Pod,
     /// Everything that was done, as text.
     pub(super) done: Vec<String>,
+    /// The same with all stances, and each decision with its reason.
+    pub(super) log: Vec<String>,
+    /// The attempts among it, which nobody has answered.
+    pub(super) attempts: Vec<(ContainerKey, Step)>,
     /// What was made ready.
     pub(super) prepared: Vec<ContainerKey>,
     /// A request to the kubelet is waiting for [`Stage::answer`].
     pub(super) asked: bool,
+    /// What was thought of the pod, in words.
+    pub(super) stances: Vec<String>,
+    /// What its Namespace says; None while the API server is away.
+    pub(super) namespace: Option<NamespaceValues>,
+    /// Sidecars that were asked for their version.
+    pub(super) questions: Vec<ContainerKey>,
 }
 
 impl Stage {
@@ -93,8 +109,13 @@ impl Stage {
             now: Timestamp::new(Duration::from_secs(1000)),
             spec,
             done: Vec::new(),
+            log: Vec::new(),
+            attempts: Vec::new(),
             prepared: Vec::new(),
             asked: false,
+            stances: Vec::new(),
+            namespace: Some(NamespaceValues::default()),
+            questions: Vec::new(),
         };
         stage.mode(mode);
         stage.send(Event::Walked);
@@ -108,8 +129,26 @@ impl Stage {
 
     pub(super) fn send(&mut self, event: Event) {
         let actions = self.engine.step(self.now, event);
+        let mut namespaces = Vec::new();
         for action in actions {
+            self.log.extend(line(&action));
             self.done.push(match action {
+                Action::FetchNamespace(name) => {
+                    namespaces.push(name);
+                    continue;
+                }
+                Action::AskVersion { key, .. } => {
+                    self.questions.push(key);
+                    continue;
+                }
+                Action::Report(Decision {
+                    kind: kind @ (Kind::NotOurs(_) | Kind::NotYet(_) | Kind::Unsupported { .. }),
+                    ..
+                }) => {
+                    self.stances
+                        .push(format!("{}: {}", kind.as_str(), kind.reason()));
+                    continue;
+                }
                 Action::Prepare(key) => {
                     self.prepared.push(key);
                     continue;
@@ -120,17 +159,18 @@ impl Stage {
                     continue;
                 }
                 Action::Attempt { key, step, .. } => {
-                    let run = key.id.as_str().trim_end_matches("00");
-                    format!("{} {step}", text_of(run))
+                    let text = format!("{} {step}", text_of(&key));
+                    self.attempts.push((key, step));
+                    text
                 }
                 Action::Report(decision) => {
                     let what = decision.container.map(|name| format!("{name} "));
-                    let next = match decision.kind {
+                    let next = match &decision.kind {
                         Kind::StepFailed { next, .. } => format!(
                             ", next {}",
-                            next.map_or("nothing".to_owned(), |step: Step| step.to_string())
+                            next.as_ref().map_or("nothing".to_owned(), Step::to_string)
                         ),
-                        Kind::SidecarEnded { asked: true } => " as asked".to_owned(),
+                        Kind::SidecarEnded { asked: true, .. } => " as asked".to_owned(),
                         Kind::GaveUp { reason } => format!(": {reason:?}"),
                         Kind::LeftAlone { reason } => format!(": {reason:?}"),
                         _ => String::new(),
@@ -142,6 +182,10 @@ impl Stage {
         }
         let wake = self.engine.next_wake();
         assert!(wake.is_none_or(|wake| wake > self.now), "a busy loop");
+        for name in namespaces {
+            let values = self.namespace.clone();
+            self.send(Event::Namespace { name, values });
+        }
     }
 
     pub(super) fn answer_with(&mut self, pods: Vec<Pod>) {
@@ -220,7 +264,24 @@ pub(super) fn run_of(name: &str) -> String {
     name[..1].to_owned()
 }
 
-fn text_of(hex: &str) -> String {
+/// What an action says, if it says something about the pod.
+fn line(action: &Action) -> Option<String> {
+    match action {
+        Action::Attempt { key, step, .. } => Some(format!("{} {step}", text_of(key))),
+        Action::Report(Decision {
+            container, kind, ..
+        }) => {
+            let name = container.as_ref().map(|name| format!("{name} "));
+            let (name, what) = (name.unwrap_or_default(), kind.as_str());
+            Some(format!("{name}{what}: {}", kind.reason()))
+        }
+        _ => None,
+    }
+}
+
+/// The short text that a container id stands for.
+pub(super) fn text_of(key: &ContainerKey) -> String {
+    let hex = key.id.as_str().trim_end_matches("00");
     let digits: Vec<char> = hex.chars().collect();
     digits
         .chunks(2)

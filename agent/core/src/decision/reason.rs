@@ -1,0 +1,198 @@
+//! Why something was decided, and what happens next, in words.
+
+use crate::{
+    annotation,
+    decision::{GaveUp, Kind, LeftAlone, NotOurs, NotYet},
+    event::Outcome,
+};
+
+pub(super) fn of(kind: &Kind) -> String {
+    match kind {
+        Kind::NotOurs(why) => not_ours(why),
+        Kind::NotYet(why) => not_yet(why),
+        Kind::Unsupported { runtime_class } => unsupported(runtime_class.as_deref()),
+        Kind::PodFinished { sidecars } if sidecars.is_empty() => {
+            "every app container ended for good and no sidecar runs yet".to_owned()
+        }
+        Kind::PodFinished { sidecars } => format!(
+            "every app container ended for good; still running: {}",
+            sidecars.join(", ")
+        ),
+        Kind::WouldQuit { recipe, step } => format!(
+            "observe mode: nothing is done; enforce would try {step} first (recipe {recipe})"
+        ),
+        Kind::DrainAccepted { recipe, step, time } => {
+            format!("{step} was accepted; it drains for {time:?} (recipe {recipe})")
+        }
+        Kind::QuitAccepted {
+            recipe,
+            step,
+            outcome,
+            code,
+        } => {
+            let known = match code {
+                0 => String::new(),
+                code => format!("; it is known to end with exit code {code} after that"),
+            };
+            format!("{step} {}{known} (recipe {recipe})", outcome.reason())
+        }
+        Kind::StepFailed {
+            step,
+            outcome,
+            next,
+            ..
+        } => match next {
+            Some(next) => format!("{step} {}; next is {next}", outcome.failure()),
+            None => format!("{step} {}; nothing is left to try", outcome.failure()),
+        },
+        Kind::SidecarEnded { asked, status } => {
+            let how = if *asked { "as asked" } else { "by itself" };
+            let code = status.map_or(String::new(), |status| format!(", with {status}"));
+            format!("the sidecar ended {how}{code}")
+        }
+        Kind::GaveUp { reason } => gave_up(reason),
+        Kind::LeftAlone { reason } => left_alone(reason),
+        Kind::BadAnnotation(bad) => format!(
+            "{} {} is {:?}, not {}; ignored",
+            bad.place.as_str(),
+            bad.key,
+            bad.value,
+            bad.expected
+        ),
+    }
+}
+
+fn not_ours(why: &NotOurs) -> String {
+    match why {
+        NotOurs::NoSidecar => format!(
+            "no recipe recognises a sidecar in it; annotation {} names one",
+            annotation::SIDECARS
+        ),
+        NotOurs::NativeOnly { names } => format!(
+            "its sidecars are native ones, which the kubelet ends: {}",
+            names.join(", ")
+        ),
+        NotOurs::NoApp => "it has sidecars only, and no app that could end".to_owned(),
+        NotOurs::NeverFinishes { container } => {
+            format!("app container {container} is started again whatever its exit code")
+        }
+        NotOurs::ExcludedNamespace => "the configuration excludes its namespace".to_owned(),
+    }
+}
+
+fn not_yet(why: &NotYet) -> String {
+    match why {
+        NotYet::Unlisted => "the kubelet does not list it yet".to_owned(),
+        NotYet::NamespaceUnknown => {
+            "the API server has not told yet what its Namespace says".to_owned()
+        }
+        NotYet::NotStarted { container } => {
+            format!("app container {container} has not started yet")
+        }
+        NotYet::Runs { container } => format!("app container {container} runs"),
+        NotYet::ComesBack {
+            container,
+            code: None,
+        } => format!("app container {container} ended and is started again"),
+        NotYet::ComesBack {
+            container,
+            code: Some(code),
+        } => format!(
+            "app container {container} ended with exit code {code} and is started again, by its restart policy or rules"
+        ),
+        NotYet::CodeUnknown { container } => format!(
+            "app container {container} ended; whether it is started again depends on its exit code, which the kubelet is asked for"
+        ),
+        NotYet::WholePodRestarts { container } => format!(
+            "app container {container} is started again, since a rule restarts the whole pod"
+        ),
+        NotYet::StatusUnknown { container } => format!(
+            "only the kubelet can tell what became of app container {container}, and its status does not say it yet"
+        ),
+        NotYet::QuitDelay { delay } => {
+            format!("{} asks to wait for {delay:?}", annotation::QUIT_DELAY)
+        }
+    }
+}
+
+fn unsupported(runtime_class: Option<&str>) -> String {
+    let class = runtime_class.map_or(String::new(), |class| format!(" (RuntimeClass {class})"));
+    format!(
+        "the kubelet says that it runs, and the node's kernel shows none of its processes: a sandboxed runtime such as gVisor or Kata{class}; nothing is done"
+    )
+}
+
+fn gave_up(reason: &GaveUp) -> String {
+    match reason {
+        GaveUp::StillRuns => "every step was tried and the sidecar still runs; delete the pod, \
+                              or end the sidecar by hand"
+            .to_owned(),
+        GaveUp::ComesBack => "the sidecar is started again each time that it quits; look for a \
+                              liveness probe, an exit code other than 0, or restartPolicy Always \
+                              on it"
+            .to_owned(),
+        GaveUp::WouldSpoil { step, code } => format!(
+            "{step} would end the sidecar with exit code {code} and make a pod that succeeded a \
+             failed one, which a Job runs again; not done unless annotation {} is \"true\". \
+             docs/sidecars.md says which flags of the sidecar allow a clean end",
+            annotation::SPOIL
+        ),
+        GaveUp::WouldRestart { step, code } => format!(
+            "{step} would end the sidecar with exit code {code}, after which it is started \
+             again; docs/sidecars.md says which flags of the sidecar allow a clean end"
+        ),
+    }
+}
+
+fn left_alone(reason: &LeftAlone) -> String {
+    match reason {
+        LeftAlone::OptedOut => format!(
+            "left alone: {} says \"false\" on the pod or its Namespace, or the configuration does",
+            annotation::QUIT
+        ),
+        LeftAlone::Deleting => "left alone: it is being deleted, the kubelet ends it".to_owned(),
+        LeftAlone::Terminal { reason } => {
+            format!("left alone: the kubelet ends it as a whole ({reason})")
+        }
+    }
+}
+
+impl Outcome {
+    fn reason(&self) -> String {
+        match self {
+            Self::Accepted => "was accepted".to_owned(),
+            Self::NoReply => "was taken without a reply".to_owned(),
+            Self::Rejected(status) => format!("was answered with status {status}"),
+            Self::Refused => "found nobody listening".to_owned(),
+            Self::TimedOut => "was not answered in time".to_owned(),
+            Self::Signalled => "was delivered".to_owned(),
+            Self::Gone => "found the process gone".to_owned(),
+            Self::NoProcess => "found no such process in the container".to_owned(),
+            Self::Failed(why) => format!("could not be tried: {why}"),
+        }
+    }
+
+    fn failure(&self) -> String {
+        match self {
+            Self::Accepted | Self::NoReply | Self::Signalled => {
+                format!("{}, but the sidecar runs on", self.reason())
+            }
+            _ => self.reason(),
+        }
+    }
+
+    /// The outcome's name in metrics.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::NoReply => "no-reply",
+            Self::Rejected(_) => "rejected",
+            Self::Refused => "refused",
+            Self::TimedOut => "timed-out",
+            Self::Signalled => "signalled",
+            Self::Gone => "gone",
+            Self::NoProcess => "no-process",
+            Self::Failed(_) => "failed",
+        }
+    }
+}

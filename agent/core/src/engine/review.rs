@@ -1,0 +1,206 @@
+//! Decides about pods, from all that is known of them now.
+
+use std::sync::Arc;
+
+use super::Engine;
+use crate::{
+    action::Action,
+    decision::{Kind, NotYet},
+    event::ContainerKey,
+    fetch::{self, Fetch},
+    finish::{self, Finished, Need},
+    id::PodUid,
+    lifecycle::{self, Progress},
+    mode::Mode,
+    plan::Plan,
+    pod::Pod,
+    time::Timestamp,
+    tracked::{RunState, Tracked},
+};
+
+impl Engine {
+    pub(super) fn review(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
+        let uids: Vec<PodUid> = self.pods.keys().cloned().collect();
+        for uid in uids {
+            self.review_pod(now, &uid, actions);
+        }
+    }
+
+    /// Decides about one pod, and when to look at it again.
+    pub(super) fn review_pod(&mut self, now: Timestamp, uid: &PodUid, actions: &mut Vec<Action>) {
+        let wake = self.decide(now, uid, actions);
+        self.agenda.set(uid, wake);
+    }
+
+    fn decide(
+        &mut self,
+        now: Timestamp,
+        uid: &PodUid,
+        actions: &mut Vec<Action>,
+    ) -> Option<Timestamp> {
+        if !self.walked {
+            return None;
+        }
+        let tracked = self.pods.get_mut(uid).filter(|pod| pod.present)?;
+        let mode = self.modes.quit;
+        let Some(spec) = tracked.spec.clone() else {
+            tracked.quit.stop();
+            ask_kubelet(tracked, &mut self.fetch, now);
+            say(tracked, mode, None, Kind::NotYet(NotYet::Unlisted), actions);
+            return None;
+        };
+        let Some(values) = self.namespaces.get(&spec.namespace) else {
+            // A pod that was listed before its cgroup came has not been asked
+            // for yet; one that was asked for in vain is, again.
+            if self.namespaces.ask(now, &spec.namespace, true) {
+                actions.push(Action::FetchNamespace(spec.namespace.clone()));
+            }
+            let kind = Kind::NotYet(NotYet::NamespaceUnknown);
+            say(tracked, mode, Some(&spec), kind, actions);
+            return self.namespaces.due(&spec.namespace);
+        };
+        let plan = match &tracked.plan {
+            Some(plan) => Arc::clone(plan),
+            None => {
+                let plan = Arc::new(Plan::of(&spec, &self.config, values, &self.asked));
+                tracked.plan = Some(Arc::clone(&plan));
+                complain(tracked, mode, &spec, &plan, actions);
+                plan
+            }
+        };
+        if let Some(why) = &plan.not_ours {
+            tracked.quit.reset();
+            say(
+                tracked,
+                mode,
+                Some(&spec),
+                Kind::NotOurs(why.clone()),
+                actions,
+            );
+            return None;
+        }
+        let asks = self.ask_versions(now, uid, &plan, actions);
+        let tracked = self.pods.get_mut(uid)?;
+        if mode == Mode::Enforce {
+            finish::prepare(tracked, &plan, actions);
+        }
+        lifecycle::note_restart(tracked, &spec);
+        match lifecycle::progress(tracked, &spec, &plan) {
+            Progress::Unfinished(why) => {
+                tracked.quit.reset();
+                say(tracked, mode, Some(&spec), Kind::NotYet(why), actions);
+            }
+            Progress::AskKubelet(why) => {
+                tracked.quit.reset();
+                ask_kubelet(tracked, &mut self.fetch, now);
+                say(tracked, mode, Some(&spec), Kind::NotYet(why), actions);
+            }
+            Progress::Hidden => {
+                tracked.quit.reset();
+                ask_kubelet(tracked, &mut self.fetch, now);
+                let runtime_class = spec.runtime_class.clone();
+                let kind = Kind::Unsupported { runtime_class };
+                say(tracked, mode, Some(&spec), kind, actions);
+            }
+            Progress::Finished { at } => {
+                let finished = Finished {
+                    spec: &spec,
+                    plan: &plan,
+                    mode,
+                    timings: &self.config.ladder,
+                    at,
+                    now,
+                };
+                match finished.deal(tracked, actions) {
+                    Need::Nothing => tracked.vain_answers = 0,
+                    Need::Codes => ask_kubelet(tracked, &mut self.fetch, now),
+                }
+            }
+        }
+        tracked.quit.next_wake().into_iter().chain(asks).min()
+    }
+
+    /// Asks sidecars for their versions where the ladder may depend on them;
+    /// gives when to come back to it.
+    fn ask_versions(
+        &mut self,
+        now: Timestamp,
+        uid: &PodUid,
+        plan: &Plan,
+        actions: &mut Vec<Action>,
+    ) -> Option<Timestamp> {
+        if self.modes.quit == Mode::Off {
+            return None;
+        }
+        let tracked = self.pods.get(uid)?;
+        let mut next = None;
+        for sidecar in &plan.sidecars {
+            let Some(question) = &sidecar.question else {
+                continue;
+            };
+            let Some((id, run)) = tracked.newest(&sidecar.name) else {
+                continue;
+            };
+            if run.state != RunState::Running {
+                continue;
+            }
+            if self.asked.ask(now, &question.image) {
+                actions.push(Action::AskVersion {
+                    key: ContainerKey {
+                        pod: uid.clone(),
+                        id: id.clone(),
+                    },
+                    port: question.port,
+                    path: question.path.clone(),
+                });
+            }
+            next = next
+                .into_iter()
+                .chain(self.asked.due(&question.image))
+                .min();
+        }
+        next
+    }
+}
+
+/// Says what cannot be used of a pod's annotations.
+fn complain(tracked: &mut Tracked, mode: Mode, spec: &Pod, plan: &Plan, actions: &mut Vec<Action>) {
+    if mode == Mode::Off || plan.sidecars.is_empty() {
+        return;
+    }
+    for bad in &plan.bad {
+        if tracked.complained.contains(bad) {
+            continue;
+        }
+        tracked.complained.push(bad.clone());
+        let kind = Kind::BadAnnotation(bad.clone());
+        actions.push(finish::report(tracked, Some(spec), None, kind, None));
+    }
+}
+
+/// Records what is thought of a pod, when it changes.
+fn say(
+    tracked: &mut Tracked,
+    mode: Mode,
+    spec: Option<&Pod>,
+    kind: Kind,
+    actions: &mut Vec<Action>,
+) {
+    if mode == Mode::Off || tracked.stance.as_ref() == Some(&kind) {
+        return;
+    }
+    tracked.stance = Some(kind.clone());
+    actions.push(finish::report(tracked, spec, None, kind, None));
+}
+
+/// Has the kubelet asked for a pod's sake, ever less often while that is in
+/// vain.
+fn ask_kubelet(tracked: &mut Tracked, fetch: &mut Fetch, now: Timestamp) {
+    if tracked.awaits_kubelet {
+        return;
+    }
+    if let Some(wait) = fetch::patience(tracked.vain_answers) {
+        tracked.awaits_kubelet = true;
+        fetch.want(now + wait);
+    }
+}

@@ -1,0 +1,253 @@
+//! A simple kubelet, to compare the lifecycle with.
+//!
+//! It is written from the rules of
+//! [KEP-753](https://github.com/kubernetes/enhancements/issues/753),
+//! [KEP-5307](https://github.com/kubernetes/enhancements/issues/5307) and
+//! [KEP-5532](https://github.com/kubernetes/enhancements/issues/5532), and
+//! shares no code with the lifecycle. One worker serves a pod: it looks at what
+//! ended, makes a list of work and does it one piece at a time, while containers
+//! go on to end as they like.
+
+use std::collections::VecDeque;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Policy {
+    Always,
+    OnFailure,
+    Never,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Rule {
+    pub(super) codes: Vec<u8>,
+    /// The operator is `In`, not `NotIn`.
+    pub(super) within: bool,
+    /// The action is `RestartAllContainers`, not `Restart`.
+    pub(super) all: bool,
+}
+
+/// One regular container, and what it does.
+#[derive(Debug, Clone)]
+pub(super) struct Member {
+    pub(super) name: String,
+    pub(super) is_app: bool,
+    /// The policy that counts for it.
+    pub(super) policy: Policy,
+    pub(super) rules: Vec<Rule>,
+    /// Codes of its runs; the run after the last of them goes on for ever.
+    pub(super) codes: VecDeque<u8>,
+    /// How many runs it has had.
+    pub(super) runs: usize,
+    pub(super) state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// Not started, or about to be started again after that code.
+    Waits(Option<u8>),
+    /// Runs; the run before ended with that code.
+    Runs(Option<u8>),
+    /// Its newest run ended with the first code, the one before with the other.
+    Ended(u8, Option<u8>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work {
+    Kill(usize),
+    /// Ended containers are removed, so that all count as new.
+    Remove,
+    Start(usize),
+}
+
+/// What may happen next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Move {
+    /// This container ends by itself.
+    End(usize),
+    /// The worker looks at the pod, or does its next piece of work.
+    Work,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Happened {
+    Began(usize),
+    /// With the code; None for SIGKILL.
+    Ended(usize, Option<u8>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Running,
+    Succeeded,
+    Failed,
+}
+
+const KILLED: u8 = 137;
+
+#[derive(Debug, Clone)]
+pub(super) struct Kubelet {
+    pub(super) members: Vec<Member>,
+    work: VecDeque<Work>,
+}
+
+impl Member {
+    /// The first rule that applies decides; without one the policy does.
+    pub(super) fn restarts_after(&self, code: u8) -> bool {
+        match (self.rule_for(code), self.policy) {
+            (Some(_), _) | (None, Policy::Always) => true,
+            (None, Policy::OnFailure) => code != 0,
+            (None, Policy::Never) => false,
+        }
+    }
+
+    fn rule_for(&self, code: u8) -> Option<&Rule> {
+        let mut rules = self.rules.iter();
+        rules.find(|rule| rule.codes.contains(&code) == rule.within)
+    }
+
+    fn ended_for_good(&self) -> bool {
+        matches!(self.state, State::Ended(code, _) if !self.restarts_after(code))
+    }
+
+    /// Its end has all containers started again.
+    fn restarts_all(&self) -> bool {
+        let State::Ended(code, _) = self.state else {
+            return false;
+        };
+        self.rule_for(code).is_some_and(|rule| rule.all)
+    }
+
+    pub(super) fn runs_now(&self) -> bool {
+        matches!(self.state, State::Runs(_))
+    }
+}
+
+impl Kubelet {
+    pub(super) fn new(members: Vec<Member>) -> Self {
+        Self {
+            members,
+            work: VecDeque::new(),
+        }
+    }
+
+    /// What may happen next, by itself.
+    pub(super) fn moves(&self) -> Vec<Move> {
+        let ends = self.members.iter().enumerate();
+        let ends = ends.filter(|(_, member)| member.runs_now() && !member.codes.is_empty());
+        let mut moves: Vec<Move> = ends.map(|(at, _)| Move::End(at)).collect();
+        if !self.work.is_empty() || !self.to_do().is_empty() {
+            moves.push(Move::Work);
+        }
+        moves
+    }
+
+    pub(super) fn make(&mut self, this: Move) -> Option<Happened> {
+        match this {
+            Move::End(at) => {
+                let code = self.members[at].codes.pop_front();
+                Some(self.end(at, code))
+            }
+            Move::Work => self.work(),
+        }
+    }
+
+    /// A container ends; a code of None is SIGKILL.
+    pub(super) fn end(&mut self, at: usize, code: Option<u8>) -> Happened {
+        let State::Runs(before) = self.members[at].state else {
+            panic!("{at} does not run: {self:?}");
+        };
+        self.members[at].state = State::Ended(code.unwrap_or(KILLED), before);
+        Happened::Ended(at, code)
+    }
+
+    /// Whether every app container ended for good and nothing will start them
+    /// again.
+    pub(super) fn is_finished(&self) -> bool {
+        let mut apps = self.members.iter().filter(|member| member.is_app);
+        apps.all(Member::ended_for_good) && !self.restarts_all()
+    }
+
+    /// Whether all containers are being restarted, or are to be.
+    pub(super) fn restarts_all(&self) -> bool {
+        let working = self
+            .work
+            .iter()
+            .any(|work| matches!(work, Work::Kill(_) | Work::Remove));
+        // After the removal the rest of the work is starts, of containers that
+        // wait for them.
+        working || self.members.iter().any(Member::restarts_all)
+    }
+
+    /// Whether some container is still to be started by a restart of all.
+    pub(super) fn is_settled(&self) -> bool {
+        !self.restarts_all() && self.work.is_empty()
+    }
+
+    /// Phase of the pod, as if it had these containers only.
+    pub(super) fn phase(&self, which: impl Fn(&Member) -> bool) -> Phase {
+        let members: Vec<&Member> = self.members.iter().filter(|member| which(member)).collect();
+        if self.restarts_all() || !members.iter().all(|member| member.ended_for_good()) {
+            return Phase::Running;
+        }
+        let good = |member: &&Member| matches!(member.state, State::Ended(0, _));
+        if members.iter().all(good) {
+            Phase::Succeeded
+        } else {
+            Phase::Failed
+        }
+    }
+
+    fn work(&mut self) -> Option<Happened> {
+        if self.work.is_empty() {
+            self.work = self.to_do();
+            for work in &self.work {
+                if let Work::Start(at) = work {
+                    let member = &mut self.members[*at];
+                    if let State::Ended(code, _) = member.state {
+                        member.state = State::Waits(Some(code));
+                    }
+                }
+            }
+            return None;
+        }
+        match self.work.pop_front()? {
+            Work::Kill(at) if self.members[at].runs_now() => Some(self.end(at, None)),
+            Work::Kill(_) => None,
+            Work::Remove => {
+                for member in &mut self.members {
+                    if let State::Ended(code, _) = member.state {
+                        member.state = State::Waits(Some(code));
+                    }
+                }
+                let all = 0..self.members.len();
+                self.work = all.map(Work::Start).collect();
+                None
+            }
+            Work::Start(at) => {
+                let member = &mut self.members[at];
+                let State::Waits(before) = member.state else {
+                    panic!("{at} does not wait: {self:?}");
+                };
+                member.state = State::Runs(before);
+                member.runs += 1;
+                Some(Happened::Began(at))
+            }
+        }
+    }
+
+    /// What the worker finds to do when it looks at the pod.
+    fn to_do(&self) -> VecDeque<Work> {
+        let members = self.members.iter().enumerate();
+        if self.members.iter().any(Member::restarts_all) {
+            let living = members.filter(|(_, member)| member.runs_now());
+            let kills = living.map(|(at, _)| Work::Kill(at));
+            return kills.chain([Work::Remove]).collect();
+        }
+        let due = members.filter(|(_, member)| match member.state {
+            State::Waits(_) => true,
+            State::Runs(_) => false,
+            State::Ended(code, _) => member.restarts_after(code),
+        });
+        due.map(|(at, _)| Work::Start(at)).collect()
+    }
+}

@@ -1,0 +1,44 @@
+//! Conditions of recipes.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{Subject, Versions};
+
+/// What must be so; everything that is given must hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Condition {
+    /// The sidecar's version.
+    pub version: Versions,
+    /// A flag without a value among its arguments.
+    pub flag: Option<String>,
+    /// Variables of its environment that have these literal values.
+    pub env: BTreeMap<String, String>,
+    /// Annotations of the pod that have these values.
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl Condition {
+    /// Whether it holds for a container.
+    pub(super) fn holds(&self, subject: Subject<'_>) -> bool {
+        let Self {
+            version,
+            flag,
+            env,
+            annotations,
+        } = self;
+        let same = |(want, found): (&String, Option<&str>)| found == Some(want.as_str());
+        version.contain(subject.version)
+            && flag.as_deref().is_none_or(|name| subject.is_set(name))
+            && env
+                .iter()
+                .map(|(name, want)| (want, subject.env(name)))
+                .all(same)
+            && annotations
+                .iter()
+                .map(|(key, want)| (want, subject.annotation(key)))
+                .all(same)
+    }
+}

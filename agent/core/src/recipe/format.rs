@@ -1,0 +1,252 @@
+//! How recipes are written: YAML, strict, so that a mistake is an error that
+//! says where.
+//!
+//! ```yaml
+//! - name: shipper
+//!   order: logs
+//!   recognise:
+//!     - image: [acme/shipper]
+//!   quit:
+//!     - post: {port: 4000, path: /stop}
+//!     - signal: SIGTERM
+//!       takes: 5s
+//! ```
+
+use std::{collections::BTreeMap, fmt, marker::PhantomData, time::Duration};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
+};
+
+use super::{Act, Condition, Order, Pattern, Question, Recipe, Recognition, Setting, StepRecipe};
+use crate::step::{Header, Method, Signal, is_path};
+
+/// Steps that a ladder may have.
+const STEPS: usize = 16;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct RawRecipe {
+    name: String,
+    #[serde(default)]
+    title: String,
+    #[serde(default)]
+    notes: String,
+    #[serde(default)]
+    sources: Vec<String>,
+    #[serde(default)]
+    order: Order,
+    recognise: Vec<Recognition>,
+    version: Option<RawQuestion>,
+    #[serde(default)]
+    drain: Vec<StepRecipe>,
+    quit: Vec<StepRecipe>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct RawRecognition {
+    #[serde(default)]
+    name: Vec<Pattern>,
+    #[serde(default)]
+    image: Vec<Pattern>,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    when: Condition,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct RawQuestion {
+    port: Setting<u16>,
+    path: String,
+    pointer: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct RawStep {
+    post: Option<RawRequest>,
+    get: Option<RawRequest>,
+    signal: Option<Signal>,
+    process: Option<String>,
+    #[serde(default)]
+    when: OneOrMore<Condition>,
+    #[serde(default)]
+    unless: OneOrMore<Condition>,
+    #[serde(default)]
+    code: u8,
+    takes: Option<Setting<Duration>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct RawRequest {
+    port: Setting<u16>,
+    path: Setting<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, RawHeader>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct RawHeader {
+    env: String,
+}
+
+impl TryFrom<RawRecipe> for Recipe {
+    type Error = String;
+
+    fn try_from(raw: RawRecipe) -> Result<Self, String> {
+        let name = raw.name;
+        let known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if name.is_empty() || name.len() > 63 || !name.bytes().all(known) {
+            return Err(format!(
+                "{name:?} is no name of a recipe: 1 to 63 of a-z, 0-9 and -"
+            ));
+        }
+        if raw.recognise.is_empty() {
+            return Err(format!("recipe {name} recognises nothing"));
+        }
+        if raw.quit.is_empty() || raw.quit.len() > STEPS || raw.drain.len() > STEPS {
+            return Err(format!("recipe {name} must have 1 to {STEPS} steps"));
+        }
+        let version = raw.version.map(|question| Question {
+            port: question.port,
+            path: question.path,
+            pointer: question.pointer,
+        });
+        if let Some(question) = &version
+            && !(is_path(&question.path) && question.pointer.starts_with('/'))
+        {
+            return Err(format!(
+                "the version of recipe {name} is asked for by a path and a pointer that begin with slashes"
+            ));
+        }
+        Ok(Self {
+            title: if raw.title.is_empty() {
+                name.clone()
+            } else {
+                raw.title
+            },
+            name,
+            notes: raw.notes,
+            sources: raw.sources,
+            order: raw.order,
+            recognise: raw.recognise,
+            version,
+            drain: raw.drain,
+            quit: raw.quit,
+        })
+    }
+}
+
+impl TryFrom<RawRecognition> for Recognition {
+    type Error = String;
+
+    fn try_from(raw: RawRecognition) -> Result<Self, String> {
+        if raw.name.is_empty() && raw.image.is_empty() && raw.args.is_empty() {
+            return Err("a container is recognised by name, image or args".to_owned());
+        }
+        Ok(Self {
+            names: raw.name,
+            images: raw.image,
+            args: raw.args,
+            when: raw.when,
+        })
+    }
+}
+
+impl TryFrom<RawStep> for StepRecipe {
+    type Error = String;
+
+    fn try_from(raw: RawStep) -> Result<Self, String> {
+        let act = match (raw.post, raw.get, raw.signal) {
+            (Some(request), None, None) => request.act(Method::Post),
+            (None, Some(request), None) => request.act(Method::Get),
+            (None, None, Some(signal)) => Act::Signal {
+                signal,
+                process: raw.process.clone(),
+            },
+            _ => return Err("a step is one of post, get and signal".to_owned()),
+        };
+        if raw.process.is_some() && !matches!(act, Act::Signal { .. }) {
+            return Err("process goes with signal only".to_owned());
+        }
+        Ok(Self {
+            act,
+            when: raw.when.0,
+            unless: raw.unless.0,
+            code: raw.code.into(),
+            takes: raw.takes.unwrap_or(Setting::fixed(Duration::ZERO)),
+        })
+    }
+}
+
+impl RawRequest {
+    fn act(self, method: Method) -> Act {
+        let headers = self.headers.into_iter();
+        Act::Request {
+            method,
+            port: self.port,
+            path: self.path,
+            headers: headers
+                .map(|(name, header)| Header {
+                    name,
+                    env: header.env,
+                })
+                .collect(),
+        }
+    }
+}
+
+macro_rules! by_raw {
+    ($($raw:ident => $type:ident),*) => {$(
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let raw = $raw::deserialize(deserializer)?;
+                raw.try_into().map_err(serde::de::Error::custom)
+            }
+        }
+    )*};
+}
+
+by_raw!(RawRecipe => Recipe, RawRecognition => Recognition, RawStep => StepRecipe);
+
+/// A list, or its only element.
+struct OneOrMore<T>(Vec<T>);
+
+impl<T> Default for OneOrMore<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Either<T> {
+            type Value = OneOrMore<T>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a map, or a list of maps")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<OneOrMore<T>, A::Error> {
+                let one = T::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(OneOrMore(vec![one]))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<OneOrMore<T>, A::Error> {
+                let mut all = Vec::new();
+                while let Some(next) = list.next_element()? {
+                    all.push(next);
+                }
+                Ok(OneOrMore(all))
+            }
+        }
+        deserializer.deserialize_any(Either(PhantomData))
+    }
+}

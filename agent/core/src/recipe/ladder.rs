@@ -1,0 +1,110 @@
+//! From a recipe to the ladder for one container.
+
+use std::time::Duration;
+
+use super::{Act, Condition, Recipe, StepRecipe, Subject};
+use crate::{
+    pod::Pod,
+    step::{Request, Step},
+};
+
+/// One step for one sidecar, and what is known of its effects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rung {
+    /// What is done.
+    pub step: Step,
+    /// What for.
+    pub purpose: Purpose,
+    /// Exit code that it leads to.
+    pub code: i32,
+    /// How long the sidecar takes to end after it; for a drain, how long it is
+    /// given.
+    pub takes: Duration,
+}
+
+/// What a step is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To let connections finish before the sidecar is asked to quit.
+    Drain,
+    /// To make the sidecar end.
+    Quit,
+}
+
+impl Recipe {
+    /// The steps that make this container quit, best first: what ends with
+    /// code 0 before what does not, what ends soon before what takes longer,
+    /// else as the recipe has them.
+    pub(crate) fn quit_ladder(&self, subject: Subject<'_>) -> Vec<Rung> {
+        let mut rungs: Vec<Rung> = self
+            .quit
+            .iter()
+            .filter_map(|step| step.rung(subject))
+            .collect();
+        rungs.sort_by_key(|rung| (rung.code != 0, rung.takes));
+        rungs
+    }
+
+    /// The step that drains this container for `time`, if there is one.
+    pub(crate) fn drain_step(&self, subject: Subject<'_>, time: Duration) -> Option<Rung> {
+        if time.is_zero() {
+            return None;
+        }
+        let rung = self.drain.iter().find_map(|step| step.rung(subject))?;
+        Some(Rung {
+            purpose: Purpose::Drain,
+            takes: time,
+            ..rung
+        })
+    }
+}
+
+impl StepRecipe {
+    fn rung(&self, subject: Subject<'_>) -> Option<Rung> {
+        let hold = |condition: &Condition| condition.holds(subject);
+        if !(self.when.is_empty() || self.when.iter().any(hold)) || self.unless.iter().any(hold) {
+            return None;
+        }
+        Some(Rung {
+            step: self.act.step(subject)?,
+            purpose: Purpose::Quit,
+            code: self.code,
+            takes: self.takes.of(subject),
+        })
+    }
+}
+
+impl Act {
+    /// None where the pod has switched it off, or where it would reach
+    /// somebody else.
+    fn step(&self, subject: Subject<'_>) -> Option<Step> {
+        match self {
+            Self::Signal { signal, process } => Some(Step::Signal {
+                signal: *signal,
+                process: process.clone(),
+            }),
+            Self::Request {
+                method,
+                port,
+                path,
+                headers,
+            } => {
+                let port = port.of(subject);
+                (port != 0 && may_be_asked(subject.pod)).then(|| {
+                    Step::Request(Request {
+                        method: *method,
+                        port,
+                        path: path.of(subject),
+                        headers: headers.clone(),
+                    })
+                })
+            }
+        }
+    }
+}
+
+/// Whether requests may be sent to this pod's loopback: with hostNetwork it is
+/// the node's, and whoever listens on it may be anybody.
+pub(crate) fn may_be_asked(pod: &Pod) -> bool {
+    !pod.host_network
+}

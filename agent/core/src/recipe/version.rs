@@ -1,0 +1,149 @@
+//! Versions of sidecars, and ranges of them.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Deserializer, de};
+
+/// Major and minor version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version {
+    /// Major.
+    pub major: u32,
+    /// Minor.
+    pub minor: u32,
+}
+
+/// A text that begins with no version.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a version: {0:?}")]
+pub struct NotAVersion(String);
+
+impl FromStr for Version {
+    type Err = NotAVersion;
+
+    /// Takes what begins with a version, as tags do: `v1.24.6-distroless` is
+    /// 1.24. `latest` and digests are none.
+    fn from_str(text: &str) -> Result<Self, NotAVersion> {
+        let parse = || {
+            let text = text.strip_prefix('v').unwrap_or(text);
+            let mut parts = text.split('.');
+            let major = parts.next()?.parse().ok()?;
+            let minor = parts.next()?;
+            let digits = minor
+                .find(|letter: char| !letter.is_ascii_digit())
+                .unwrap_or(minor.len());
+            let minor = minor.get(..digits)?.parse().ok()?;
+            Some(Self { major, minor })
+        };
+        parse().ok_or_else(|| NotAVersion(text.chars().take(64).collect()))
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// A range of versions: `>=1.4 <1.26`, either end alone, or nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Versions {
+    from: Option<Version>,
+    below: Option<Version>,
+}
+
+impl Versions {
+    /// Whether a version is in the range. One that nobody knows counts as
+    /// newer than all.
+    pub fn contain(self, version: Option<Version>) -> bool {
+        let Some(version) = version else {
+            return self.below.is_none();
+        };
+        self.from.is_none_or(|from| from <= version)
+            && self.below.is_none_or(|below| version < below)
+    }
+
+    /// Whether it says anything.
+    pub fn is_limited(self) -> bool {
+        self.from.is_some() || self.below.is_some()
+    }
+}
+
+impl FromStr for Versions {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut range = Self::default();
+        for part in text.split_whitespace() {
+            let (end, version) = if let Some(version) = part.strip_prefix(">=") {
+                (&mut range.from, version)
+            } else if let Some(version) = part.strip_prefix('<') {
+                (&mut range.below, version)
+            } else {
+                return Err(format!(
+                    "{part:?} is neither >=MAJOR.MINOR nor <MAJOR.MINOR"
+                ));
+            };
+            let version = version
+                .parse()
+                .map_err(|bad: NotAVersion| bad.to_string())?;
+            if end.replace(version).is_some() {
+                return Err(format!("{text:?} gives the same end twice"));
+            }
+        }
+        if !range.is_limited() {
+            return Err("a range of versions is like >=1.4 <1.26".to_owned());
+        }
+        Ok(range)
+    }
+}
+
+impl fmt::Display for Versions {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.from, self.below) {
+            (Some(from), Some(below)) => write!(formatter, "{from} to below {below}"),
+            (Some(from), None) => write!(formatter, "from {from}"),
+            (None, Some(below)) => write!(formatter, "below {below}"),
+            (None, None) => formatter.write_str("any version"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Versions {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions() {
+        let of = |text: &str| text.parse::<Version>().ok().map(|v| (v.major, v.minor));
+        assert_eq!(of("1.24.6-distroless"), Some((1, 24)));
+        assert_eq!(of("1.31-dev"), Some((1, 31)));
+        assert_eq!(of("v1.3.0"), Some((1, 3)));
+        for text in ["latest", "1", "", "99999999999999.1", "1.", "sha256:1.24"] {
+            assert_eq!(of(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn ranges() {
+        let range: Versions = ">=1.4 <1.26".parse().unwrap();
+        let contains = |text: &str| range.contain(text.parse().ok());
+        assert!(!contains("1.3"));
+        assert!(contains("1.4"));
+        assert!(contains("1.25"));
+        assert!(!contains("1.26"));
+        assert!(!contains("2.5"));
+        assert!(!contains("latest"), "newer than all");
+        assert!(">=1.26".parse::<Versions>().unwrap().contain(None));
+        for text in ["", "1.4", ">1.4", ">=x", ">=1.4 >=1.5"] {
+            assert!(text.parse::<Versions>().is_err(), "{text}");
+        }
+    }
+}

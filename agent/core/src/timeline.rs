@@ -1,0 +1,194 @@
+//! What was decided about each pod, for people who ask later: in memory, and as
+//! lines of a journal that a restarted agent reads back.
+//!
+//! Both are bounded: the newest decisions of a pod, the pods that were last
+//! heard of.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Decision, id::PodUid};
+
+/// Entries that are kept of one pod.
+const ENTRIES: usize = 32;
+/// Pods that are kept: those of a full node, and as many that are gone.
+const PODS: usize = 512;
+
+/// One decision, when it was made. Also one line of the journal, as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Milliseconds since 1970-01-01T00:00:00Z.
+    pub at_ms: u64,
+    /// UID of the pod.
+    pub uid: String,
+    /// `namespace/name` of the pod, or its UID before the kubelet listed it.
+    pub pod: String,
+    /// The decision's name, as in the log.
+    pub decision: String,
+    /// The container that it is about, if it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
+    /// Why, in words.
+    pub reason: String,
+    /// Milliseconds since the last app container ended, where that was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_exit_ms: Option<f64>,
+}
+
+/// The newest decisions about the pods of a node.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    pods: BTreeMap<PodUid, VecDeque<Entry>>,
+}
+
+/// A line of a journal that is none.
+#[derive(Debug, thiserror::Error)]
+pub enum BadLine {
+    /// It is no entry.
+    #[error("not an entry of a timeline")]
+    Form(#[from] serde_json::Error),
+    /// Its UID is not one.
+    #[error("an entry of a timeline without a pod")]
+    Uid(#[from] crate::id::InvalidId),
+}
+
+impl Entry {
+    /// A decision that is made now.
+    pub fn new(at_ms: u64, decision: &Decision) -> Self {
+        let since_exit = decision.since_exit;
+        Self {
+            at_ms,
+            uid: decision.pod.to_string(),
+            pod: decision.pod_name.clone(),
+            decision: decision.kind.as_str().to_owned(),
+            container: decision.container.clone(),
+            reason: decision.kind.reason(),
+            since_exit_ms: since_exit.map(|since| (since.as_secs_f64() * 1e6).round() / 1e3),
+        }
+    }
+
+    /// The line of the journal, with its line feed.
+    pub fn line(&self) -> String {
+        // Texts and numbers: nothing in it can fail to be written.
+        let mut line = serde_json::to_string(self).unwrap_or_default();
+        line.push('\n');
+        line
+    }
+}
+
+impl Timeline {
+    /// Reads a line of a journal back.
+    ///
+    /// # Errors
+    /// [`BadLine`]; the last line of an agent that was killed may be half.
+    pub fn load(&mut self, line: &str) -> Result<(), BadLine> {
+        let entry: Entry = serde_json::from_str(line)?;
+        let uid = PodUid::parse(&entry.uid)?;
+        self.keep(uid, entry);
+        Ok(())
+    }
+
+    /// Keeps a decision.
+    pub fn record(&mut self, uid: &PodUid, entry: Entry) {
+        self.keep(uid.clone(), entry);
+    }
+
+    /// What is kept of one pod, oldest first.
+    pub fn of(&self, uid: &PodUid) -> impl Iterator<Item = &Entry> {
+        self.pods.get(uid).into_iter().flatten()
+    }
+
+    /// Everything that is kept, pod by pod.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.pods.values().flatten()
+    }
+
+    fn keep(&mut self, uid: PodUid, entry: Entry) {
+        if self.pods.len() >= PODS && !self.pods.contains_key(&uid) {
+            self.drop_oldest();
+        }
+        let entries = self.pods.entry(uid).or_default();
+        if entries.len() == ENTRIES {
+            entries.pop_front();
+        }
+        entries.push_back(entry);
+    }
+
+    /// Drops the pod that was heard of least recently.
+    fn drop_oldest(&mut self) {
+        let last = |entries: &VecDeque<Entry>| entries.back().map(|entry| entry.at_ms);
+        let oldest = self.pods.iter().min_by_key(|(_, entries)| last(entries));
+        if let Some(uid) = oldest.map(|(uid, _)| uid.clone()) {
+            self.pods.remove(&uid);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::Kind;
+
+    fn uid(number: u64) -> PodUid {
+        PodUid::parse(&format!("{number:032x}")).unwrap()
+    }
+
+    fn entry(number: u64, at_ms: u64) -> Entry {
+        let decision = Decision {
+            pod: uid(number),
+            pod_name: "shop/report".to_owned(),
+            container: Some("istio-proxy".to_owned()),
+            kind: Kind::PodFinished {
+                sidecars: Vec::new(),
+            },
+            since_exit: Some(std::time::Duration::from_micros(1500)),
+        };
+        Entry::new(at_ms, &decision)
+    }
+
+    #[test]
+    fn a_journal_is_read_back() {
+        let mut written = Timeline::default();
+        let mut journal = String::new();
+        for (number, at_ms) in [(1, 10), (2, 11), (1, 12)] {
+            let entry = entry(number, at_ms);
+            journal.push_str(&entry.line());
+            written.record(&uid(number), entry);
+        }
+        let mut read = Timeline::default();
+        for line in journal.lines() {
+            read.load(line).unwrap();
+        }
+        let all = |timeline: &Timeline| timeline.entries().cloned().collect::<Vec<_>>();
+        assert_eq!(all(&read), all(&written));
+        assert_eq!(read.of(&uid(1)).count(), 2);
+        assert_eq!(read.of(&uid(1)).next().unwrap().since_exit_ms, Some(1.5));
+    }
+
+    #[test]
+    fn it_is_bounded() {
+        let mut timeline = Timeline::default();
+        for at in 0..100 {
+            timeline.record(&uid(1), entry(1, at));
+        }
+        assert_eq!(timeline.of(&uid(1)).count(), ENTRIES);
+        assert_eq!(timeline.of(&uid(1)).next().unwrap().at_ms, 68);
+        for number in 2..2000 {
+            timeline.record(&uid(number), entry(number, number + 100));
+        }
+        assert_eq!(timeline.entries().count(), PODS);
+        assert_eq!(timeline.of(&uid(1)).count(), 0, "least recently heard of");
+    }
+
+    #[test]
+    fn half_a_line_is_no_entry() {
+        let line = entry(1, 1).line();
+        let mut timeline = Timeline::default();
+        for end in 0..line.len() - 1 {
+            assert!(timeline.load(&line[..end]).is_err());
+        }
+        assert!(timeline.load(r#"{"uid":"../x"}"#).is_err());
+        assert_eq!(timeline.entries().count(), 0);
+    }
+}

@@ -1,0 +1,178 @@
+//! Decisions, for people: a log line, metrics and an entry in the pod's
+//! timeline for each.
+//!
+//! The timeline is kept in memory and, line by line, in a journal in the run
+//! directory, which a restarted agent reads back. The journal is written anew
+//! when it has grown: what the timeline has dropped is dropped from it as well.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use usher_core::{
+    Decision,
+    decision::Kind,
+    timeline::{Entry, Timeline},
+};
+
+use crate::{
+    metrics::Metrics,
+    run_dir::{self, TIMELINE},
+    telemetry::chain,
+};
+
+/// The journal is written anew beyond this size.
+const JOURNAL_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Records decisions.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    metrics: Arc<Metrics>,
+    timeline: Timeline,
+    journal: Option<Journal>,
+    run_dir: PathBuf,
+}
+
+#[derive(Debug)]
+struct Journal {
+    file: File,
+    bytes: u64,
+}
+
+impl Recorder {
+    /// Reads back what an earlier agent decided. A journal that cannot be used
+    /// is said to be so, and the timeline is kept in memory only.
+    pub(crate) fn open(run_dir: &Path, metrics: Arc<Metrics>) -> Self {
+        let mut recorder = Self {
+            metrics,
+            timeline: Timeline::default(),
+            journal: None,
+            run_dir: run_dir.to_owned(),
+        };
+        match run_dir::load_text(run_dir, TIMELINE) {
+            Ok(text) => recorder.read_back(&text.unwrap_or_default()),
+            Err(error) => recorder.complain(&chain(&error)),
+        }
+        recorder.rewrite();
+        recorder
+    }
+
+    /// Records a decision.
+    pub(crate) fn record(&mut self, decision: &Decision) {
+        let kind = &decision.kind;
+        self.metrics.decision(kind.as_str());
+        if let Some(since) = decision.since_exit {
+            match kind {
+                Kind::QuitAccepted { .. } => {
+                    self.metrics.quit_request.observe(since.as_secs_f64());
+                }
+                Kind::SidecarEnded { asked: true, .. } => {
+                    self.metrics.sidecar_ended.observe(since.as_secs_f64());
+                }
+                _ => {}
+            }
+        }
+        let entry = Entry::new(now_ms(), decision);
+        log(kind, &entry);
+        self.append(&entry);
+        self.timeline.record(&decision.pod, entry);
+    }
+
+    fn read_back(&mut self, text: &str) {
+        let mut bad = 0;
+        for line in text.lines() {
+            if self.timeline.load(line).is_err() {
+                bad += 1;
+            }
+        }
+        if bad > 0 {
+            // One is what an agent leaves that was killed while it wrote.
+            tracing::info!(lines = bad, "left lines of the timeline's journal out");
+        }
+    }
+
+    fn append(&mut self, entry: &Entry) {
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        let line = entry.line();
+        journal.bytes += line.len() as u64;
+        match journal.file.write_all(line.as_bytes()) {
+            Ok(()) if journal.bytes <= JOURNAL_BYTES => {}
+            Ok(()) => self.rewrite(),
+            Err(error) => self.complain(&error.to_string()),
+        }
+    }
+
+    /// Writes the journal anew from what is in memory.
+    fn rewrite(&mut self) {
+        let text: String = self.timeline.entries().map(Entry::line).collect();
+        let written = run_dir::save_text(&self.run_dir, TIMELINE, &text);
+        let opened = written.map_err(|error| chain(&error)).and_then(|()| {
+            let path = self.run_dir.join(TIMELINE);
+            let file = OpenOptions::new().append(true).open(path);
+            file.map_err(|error: io::Error| error.to_string())
+        });
+        match opened {
+            Ok(file) => {
+                let bytes = text.len() as u64;
+                self.journal = Some(Journal { file, bytes });
+            }
+            Err(error) => self.complain(&error),
+        }
+    }
+
+    fn complain(&mut self, error: &str) {
+        self.journal = None;
+        self.metrics.timeline_errors.inc();
+        tracing::warn!(
+            error,
+            run_dir = %self.run_dir.display(),
+            "could not keep the timeline in the run directory; a restarted agent will not know what was decided"
+        );
+    }
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    })
+}
+
+fn log(kind: &Kind, entry: &Entry) {
+    let Entry {
+        uid,
+        pod,
+        decision,
+        container,
+        reason,
+        since_exit_ms,
+        ..
+    } = entry;
+    macro_rules! line {
+        ($level:ident) => {
+            tracing::$level!(
+                decision,
+                pod,
+                uid,
+                container,
+                since_exit_ms,
+                reason,
+                "decided"
+            )
+        };
+    }
+    match kind {
+        Kind::NotOurs(_) | Kind::NotYet(_) => line!(debug),
+        Kind::GaveUp { .. }
+        | Kind::StepFailed { .. }
+        | Kind::Unsupported { .. }
+        | Kind::BadAnnotation(_) => line!(warn),
+        _ => line!(info),
+    }
+}

@@ -1,0 +1,133 @@
+//! Changes in one directory: how a configuration file is seen to change.
+//!
+//! The directory is watched and not the file. Whoever writes well replaces the
+//! file by renaming, and the kubelet replaces a link beside it (`..data`) when
+//! a ConfigMap changes
+//! ([AtomicWriter](https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/volume/util/atomic_writer.go)).
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use nix::{errno::Errno, sys::inotify::AddWatchFlags};
+use tokio::io::unix::AsyncFd;
+
+use crate::inotify::Watches;
+
+/// The directory cannot be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It could not be watched.
+    #[error("watching {path:?}")]
+    Watch {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The kernel's queue could not be read.
+    #[error("reading inotify events of {path:?}")]
+    Read {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A watched directory.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    watches: AsyncFd<Watches>,
+}
+
+impl Directory {
+    /// Watches a directory. What happens in it from now on is seen by
+    /// [`Self::changed`].
+    ///
+    /// # Errors
+    /// [`Error::Watch`], also when there is no such directory.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let failed = |source| Error::Watch {
+            path: path.to_owned(),
+            source,
+        };
+        let watches = Watches::open().map_err(failed)?;
+        let flags = AddWatchFlags::IN_CREATE
+            | AddWatchFlags::IN_CLOSE_WRITE
+            | AddWatchFlags::IN_MOVED_TO
+            | AddWatchFlags::IN_MOVED_FROM
+            | AddWatchFlags::IN_DELETE
+            | AddWatchFlags::IN_ONLYDIR;
+        let added = watches.get_ref().0.add_watch(path, flags);
+        added.map_err(|errno| failed(errno.into()))?;
+        Ok(Self {
+            path: path.to_owned(),
+            watches,
+        })
+    }
+
+    /// Waits until something in the directory changes.
+    ///
+    /// # Errors
+    /// [`Error::Read`], which is for good.
+    pub async fn changed(&mut self) -> Result<(), Error> {
+        let failed = |source| Error::Read {
+            path: self.path.clone(),
+            source,
+        };
+        loop {
+            let mut guard = self.watches.readable().await.map_err(failed)?;
+            guard.clear_ready();
+            drop(guard);
+            let mut changed = false;
+            loop {
+                match self.watches.get_ref().0.read_events() {
+                    Ok(events) => changed |= !events.is_empty(),
+                    Err(Errno::EAGAIN) => break,
+                    Err(Errno::EINTR) => {}
+                    Err(errno) => return Err(failed(errno.into())),
+                }
+            }
+            if changed {
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink, time::Duration};
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_file_written_replaced_and_relinked() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut watched = Directory::open(dir.path()).unwrap();
+        let path = dir.path().join("config.yaml");
+        fs::write(&path, "a").unwrap();
+        timeout(PATIENCE, watched.changed()).await.unwrap().unwrap();
+        let new = dir.path().join("new");
+        fs::write(&new, "b").unwrap();
+        fs::rename(&new, &path).unwrap();
+        timeout(PATIENCE, watched.changed()).await.unwrap().unwrap();
+        // As the kubelet does it.
+        symlink("data-1", dir.path().join("..data_tmp")).unwrap();
+        fs::rename(dir.path().join("..data_tmp"), dir.path().join("..data")).unwrap();
+        timeout(PATIENCE, watched.changed()).await.unwrap().unwrap();
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn no_such_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Directory::open(&dir.path().join("absent")).is_err());
+    }
+}
