@@ -42,6 +42,8 @@ pub(crate) struct Target<'init> {
     pub(crate) host: &'init Host,
     pub(crate) key: &'init ContainerKey,
     pub(crate) init: &'init Init,
+    /// The pod's other containers are in the same network namespace.
+    pub(crate) at_home: bool,
 }
 
 impl Target<'_> {
@@ -85,7 +87,9 @@ impl Target<'_> {
     }
 
     fn signal_named(self, signal: Signal, name: &str) -> Outcome {
-        let Self { host, key, init } = self;
+        let Self {
+            host, key, init, ..
+        } = self;
         if !init.pidfd.is_alive() {
             return Outcome::Gone;
         }
@@ -113,6 +117,10 @@ impl Target<'_> {
         mut prepared: Option<Socket>,
         port: u16,
     ) -> Result<tokio::net::TcpStream, Outcome> {
+        if !self.at_home {
+            let why = "its pod's other containers are in another network namespace";
+            return Err(Outcome::Failed(why.to_owned()));
+        }
         for place in places() {
             if !self.init.pidfd.is_alive() {
                 return Err(Outcome::Gone);

@@ -7,7 +7,11 @@
 use std::{collections::HashMap, path::Path, sync::Arc};
 
 use tokio::sync::mpsc;
-use usher_core::{Event, event::ContainerKey};
+use usher_core::{
+    Event,
+    event::ContainerKey,
+    id::{ContainerId, NetnsId, PodUid},
+};
 use usher_sys::{
     cgroup::{Change, Error, Tree},
     container::{Container, Init, Sight},
@@ -33,6 +37,9 @@ pub(crate) struct Discovery {
     tree: Tree,
     proc: ProcRoot,
     living: HashMap<ContainerKey, Living>,
+    /// Network namespaces that the containers of each pod were started in, the
+    /// sandbox's among them.
+    namespaces: HashMap<PodUid, Vec<(ContainerId, NetnsId)>>,
     seen: mpsc::Sender<(ContainerKey, Sight)>,
     sights: mpsc::Receiver<(ContainerKey, Sight)>,
     metrics: Arc<Metrics>,
@@ -51,6 +58,7 @@ impl Discovery {
             tree,
             proc,
             living: HashMap::new(),
+            namespaces: HashMap::new(),
             seen,
             sights,
             metrics,
@@ -92,6 +100,24 @@ impl Discovery {
         self.living.get_mut(key)
     }
 
+    /// Whether a container was started in the network namespace of its pod, as
+    /// far as the pod's other containers tell. One that has moved into another
+    /// pod's before anybody looked would be taken for it else.
+    pub(crate) fn is_in_pod_netns(&self, key: &ContainerKey, netns: NetnsId) -> bool {
+        let mut others = self.namespaces.get(&key.pod).into_iter().flatten();
+        others.all(|(_id, other)| *other == netns)
+    }
+
+    fn ended(&mut self, key: &ContainerKey) {
+        self.living.remove(key);
+        if let Some(namespaces) = self.namespaces.get_mut(&key.pod) {
+            namespaces.retain(|(id, _netns)| *id != key.id);
+            if namespaces.is_empty() {
+                self.namespaces.remove(&key.pod);
+            }
+        }
+    }
+
     fn changed(&mut self, changes: Vec<Change>, errors: &[Error]) -> Vec<Event> {
         for error in errors {
             self.metrics.discovery_error(error.kind());
@@ -103,7 +129,7 @@ impl Discovery {
                 Change::PodAppeared(uid) => Event::PodAppeared(uid),
                 Change::PodGone(uid) => Event::PodGone(uid),
                 Change::ContainerGone(key) => {
-                    self.living.remove(&key);
+                    self.ended(&key);
                     Event::ContainerGone(key)
                 }
                 Change::ContainerAppeared(key, cgroup) => {
@@ -143,13 +169,15 @@ impl Discovery {
         match sight {
             Sight::Started(init, name) => {
                 let socket = None;
+                let namespaces = self.namespaces.entry(key.pod.clone()).or_default();
+                namespaces.push((key.id.clone(), init.netns));
                 self.living.insert(key.clone(), Living { init, socket });
                 Event::ContainerStarted { key, name }
             }
             Sight::Opaque => Event::ContainerOpaque(key),
             Sight::Named(name) => Event::ContainerNamed { key, name },
             Sight::Exited => {
-                self.living.remove(&key);
+                self.ended(&key);
                 Event::ContainerExited(key)
             }
             Sight::Status(status) => Event::ContainerStatus { key, status },

@@ -104,12 +104,19 @@ impl Namespaces {
         self.metrics.namespace_request("failed");
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let known = kept.get(name).cloned();
-        tracing::debug!(
-            namespace = name,
-            error,
-            known = known.is_some(),
-            "could not get a Namespace; what it said last counts"
-        );
+        if known.is_some() {
+            tracing::debug!(
+                namespace = name,
+                error,
+                "could not get a Namespace; what it said last counts"
+            );
+        } else {
+            tracing::warn!(
+                namespace = name,
+                error,
+                "could not get a Namespace, which may have opted out; its pods wait until it can be had"
+            );
+        }
         known.map(Into::into)
     }
 

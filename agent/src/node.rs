@@ -23,7 +23,7 @@ use usher_core::{
     time::Timestamp,
     tuning::NamespaceValues,
 };
-use usher_sys::cgroup;
+use usher_sys::{cgroup, container::Init};
 
 use crate::{
     attempt::{self, Host, Target},
@@ -273,6 +273,8 @@ impl NodeLoop {
             host: &self.host,
             key,
             init: &living.init,
+            // Looked at when the socket is used.
+            at_home: true,
         };
         match attempt::prepare(target) {
             Ok(socket) => living.socket = Some(socket),
@@ -283,9 +285,16 @@ impl NodeLoop {
         }
     }
 
+    /// Whether a container is in its pod's network namespace, as far as its
+    /// neighbours tell.
+    fn at_home(&self, key: &ContainerKey, init: Option<&Arc<Init>>) -> bool {
+        init.is_none_or(|init| self.discovery.is_in_pod_netns(key, init.netns))
+    }
+
     fn attempt(&mut self, key: ContainerKey, step: Step, timeout: Duration) {
         let living = self.discovery.living(&key);
         let living = living.map(|living| (Arc::clone(&living.init), living.socket.take()));
+        let at_home = self.at_home(&key, living.as_ref().map(|(init, _socket)| init));
         let host = Arc::clone(&self.host);
         let permits = Arc::clone(&self.permits);
         let answered = self.answered.clone();
@@ -299,6 +308,7 @@ impl NodeLoop {
                         host: &host,
                         key: &key,
                         init: &init,
+                        at_home,
                     };
                     target.attempt(socket, &step, timeout).await
                 }
@@ -312,6 +322,7 @@ impl NodeLoop {
     fn ask_version(&mut self, key: ContainerKey, port: u16, path: String) {
         let living = self.discovery.living(&key);
         let init = living.map(|living| Arc::clone(&living.init));
+        let at_home = self.at_home(&key, init.as_ref());
         let host = Arc::clone(&self.host);
         let answered = self.answered.clone();
         tokio::spawn(async move {
@@ -322,6 +333,7 @@ impl NodeLoop {
                         host: &host,
                         key: &key,
                         init: &init,
+                        at_home,
                     };
                     target.question(port, &path).await
                 }

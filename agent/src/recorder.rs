@@ -168,7 +168,7 @@ fn log(kind: &Kind, entry: &Entry) {
         };
     }
     match kind {
-        Kind::NotOurs(_) | Kind::NotYet(_) => line!(debug),
+        Kind::NotOurs(_) | Kind::NotYet(_) | Kind::VersionTold { .. } => line!(debug),
         Kind::GaveUp { .. }
         | Kind::StepFailed { .. }
         | Kind::Unsupported { .. }

@@ -28,3 +28,165 @@ pub const DRAIN: &str = "usher.dev/drain";
 /// On a pod or a Namespace: whether a step that makes a good pod a failed one
 /// may be taken where nothing else ends a sidecar.
 pub const SPOIL: &str = "usher.dev/spoil";
+
+/// What an annotation can stand on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// A Node.
+    Node,
+    /// A Namespace, for its pods; as a label as well.
+    Namespace,
+    /// A pod.
+    Pod,
+}
+
+impl Holder {
+    /// What it is called.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Node => "Node",
+            Self::Namespace => "Namespace",
+            Self::Pod => "pod",
+        }
+    }
+}
+
+/// An annotation that usher reads, for people.
+#[derive(Debug, Clone, Copy)]
+pub struct Known {
+    /// Its key.
+    pub key: &'static str,
+    /// What it can stand on; the last one counts first.
+    pub on: &'static [Holder],
+    /// Its values, or examples of them.
+    pub values: &'static [&'static str],
+    /// What counts without it, where that is a value.
+    pub default: Option<&'static str>,
+    /// What it says, in a few words.
+    pub meaning: &'static str,
+}
+
+const MODES: &[&str] = &["observe", "enforce", "off"];
+const BOOLEANS: &[&str] = &["true", "false"];
+const WAITS: &[&str] = &["500ms", "5s", "1m30s"];
+const NODE: &[Holder] = &[Holder::Node];
+const PODS: &[Holder] = &[Holder::Namespace, Holder::Pod];
+
+/// All annotations that usher reads.
+pub const KNOWN: [Known; 7] = [
+    Known {
+        key: MODE,
+        on: NODE,
+        values: MODES,
+        default: Some("observe"),
+        meaning: "What usher does on this node: decide and record, do it as well, or nothing",
+    },
+    Known {
+        key: QUIT,
+        on: NODE,
+        values: MODES,
+        default: None,
+        meaning: "The same for showing sidecars out alone; it counts before the mode",
+    },
+    Known {
+        key: QUIT,
+        on: PODS,
+        values: BOOLEANS,
+        default: Some("true"),
+        meaning: "Whether the sidecars are shown out",
+    },
+    Known {
+        key: SIDECARS,
+        on: &[Holder::Pod],
+        values: &[
+            "NAME",
+            "NAME=SIGINT",
+            "NAME=POST :9091/quit",
+            "NAME=GET :9091/quit",
+            "NAME=app",
+        ],
+        default: None,
+        meaning: "What its containers are, and how they end, whatever recipes say; several with commas between them",
+    },
+    Known {
+        key: QUIT_DELAY,
+        on: PODS,
+        values: WAITS,
+        default: Some("0s"),
+        meaning: "Wait between the end of the last app and the first request, at most 10 minutes",
+    },
+    Known {
+        key: DRAIN,
+        on: PODS,
+        values: WAITS,
+        default: Some("0s"),
+        meaning: "How long sidecars that can drain do so before they are asked to quit, at most 10 minutes",
+    },
+    Known {
+        key: SPOIL,
+        on: PODS,
+        values: BOOLEANS,
+        default: Some("false"),
+        meaning: "Whether a sidecar may be ended with a code that makes a pod that succeeded a failed one",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        config::Defaults,
+        mode::Modes,
+        tuning::{NamespaceValues, Tuning, Values},
+    };
+
+    fn tuning(namespace: &NamespaceValues, pod: &Values) -> (bool, bool) {
+        let read = |namespace, pod| Tuning::read(&Defaults::default(), namespace, pod);
+        let (found, bad) = read(namespace, pod);
+        let (without, _) = read(&NamespaceValues::default(), &Values::new());
+        (bad.is_empty(), found != without)
+    }
+
+    /// Whether a value on one thing is taken, and whether it changes anything.
+    fn read(on: Holder, key: &str, value: &str) -> (bool, bool) {
+        let values: Values = [(key.to_owned(), value.to_owned())].into();
+        match on {
+            Holder::Node => {
+                let (modes, bad) = Modes::from_annotations(&values);
+                (bad.is_empty(), modes != Modes::default())
+            }
+            Holder::Namespace => {
+                let labels = Values::new();
+                let annotations = values;
+                tuning(
+                    &NamespaceValues {
+                        annotations,
+                        labels,
+                    },
+                    &Values::new(),
+                )
+            }
+            Holder::Pod => tuning(&NamespaceValues::default(), &values),
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_them_is_so() {
+        for known in &KNOWN {
+            for on in known.on {
+                let reads = |value: &str| read(*on, known.key, value);
+                let mut changes = 0;
+                for value in known.values {
+                    let (taken, changed) = reads(&value.replace("NAME", "name"));
+                    assert!(taken, "{} {value}", known.key);
+                    changes += usize::from(changed);
+                }
+                assert!(changes > 0, "{} on {on:?} does nothing", known.key);
+                assert!(!reads("no value").0, "{} takes anything", known.key);
+                if let Some(default) = known.default {
+                    assert_eq!(reads(default), (true, false), "{} {default}", known.key);
+                }
+            }
+        }
+    }
+}

@@ -7,7 +7,10 @@ mod reason;
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{event::Outcome, id::PodUid, process::ExitStatus, step::Step, tuning::BadAnnotation};
+use crate::{
+    event::Outcome, id::PodUid, process::ExitStatus, recipe::Version, step::Step,
+    tuning::BadAnnotation,
+};
 
 /// One decision about one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +39,11 @@ pub enum Kind {
     Unsupported {
         /// The RuntimeClass that it asks for.
         runtime_class: Option<String>,
+    },
+    /// A sidecar told its version, which its image's tag does not.
+    VersionTold {
+        /// The version.
+        version: Version,
     },
     /// Every app container ended for good; these sidecars are to quit.
     PodFinished {
@@ -184,6 +192,8 @@ pub enum GaveUp {
         step: Step,
         /// The code.
         code: i32,
+        /// What would allow a clean end, where the recipe knows it.
+        advice: String,
     },
     /// What is left would end it with this code, after which it is started
     /// again.
@@ -192,6 +202,8 @@ pub enum GaveUp {
         step: Step,
         /// The code.
         code: i32,
+        /// What would allow a clean end, where the recipe knows it.
+        advice: String,
     },
 }
 
@@ -216,6 +228,7 @@ impl Kind {
             Self::NotOurs(_) => "not-ours",
             Self::NotYet(_) => "not-yet",
             Self::Unsupported { .. } => "unsupported",
+            Self::VersionTold { .. } => "version-told",
             Self::PodFinished { .. } => "pod-finished",
             Self::WouldQuit { .. } => "would-quit",
             Self::DrainAccepted { .. } => "drain-accepted",

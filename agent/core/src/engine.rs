@@ -203,13 +203,13 @@ impl Engine {
                 tracked.vain_answers += 1;
             }
             match &tracked.spec {
-                Some(spec) if tracked.present => {
-                    if self.namespaces.ask(now, &spec.namespace, is_new) {
-                        actions.push(Action::FetchNamespace(spec.namespace.clone()));
-                    }
-                }
                 None if !tracked.present => unlisted.push(uid.clone()),
-                _ => {}
+                None => {}
+                Some(spec) => {
+                    let asks = tracked.present && self.namespaces.ask(now, &spec.namespace, is_new);
+                    let name = asks.then(|| spec.namespace.clone());
+                    actions.extend(name.map(Action::FetchNamespace));
+                }
             }
         }
         for uid in unlisted {
@@ -231,7 +231,7 @@ impl Engine {
     fn forget_plans(&mut self, which: impl Fn(&Pod) -> bool) {
         for tracked in self.pods.values_mut() {
             if tracked.spec.as_ref().is_some_and(|spec| which(spec)) {
-                tracked.plan = None;
+                tracked.plan_is_old = true;
             }
         }
     }

@@ -84,6 +84,7 @@ impl Finished<'_> {
         if !std::mem::replace(&mut tracked.quit.said.finished, true) {
             let sidecars = living.iter().map(|sidecar| sidecar.name.clone()).collect();
             let kind = Kind::PodFinished { sidecars };
+            tracked.stance = None;
             actions.push(self.report(tracked, None, kind, self.now));
         }
         self.report_ended(tracked, actions);
@@ -134,9 +135,8 @@ impl Finished<'_> {
         if delay.is_zero() {
             return false;
         }
-        let from = self.at.unwrap_or(self.now);
-        let until = *tracked.quit.delayed_until.get_or_insert(from + delay);
-        if until <= self.now {
+        let begin = self.at.unwrap_or(self.now);
+        if !tracked.quit.waits(self.now, begin, delay) {
             return false;
         }
         let kind = Kind::NotYet(NotYet::QuitDelay { delay });
@@ -222,7 +222,13 @@ impl Finished<'_> {
         actions: &mut Vec<Action>,
     ) -> Need {
         let Some((id, run)) = tracked.newest(&sidecar.name) else {
-            return Need::Nothing;
+            // It may have been one of those that ended before anybody could
+            // tell which container they were.
+            return if tracked.has_nameless_end() {
+                Need::Codes
+            } else {
+                Need::Nothing
+            };
         };
         if run.state != RunState::Running {
             return Need::Nothing;
@@ -273,11 +279,12 @@ impl Finished<'_> {
     /// becomes a failed one has the Job do its work again.
     fn permission(self, sidecar: &Sidecar, rung: &Rung, failed: Option<bool>) -> Permission {
         if rung.purpose == Purpose::Drain {
-            return Permission::Granted;
+            return self.permission_to_drain(sidecar, failed);
         }
         let (step, code) = (rung.step.clone(), rung.code);
+        let advice = rung.advice.clone();
         if policy::judge(sidecar.policy, &sidecar.rules, Some(code)) == Verdict::ComesBack {
-            return Permission::Denied(GaveUp::WouldRestart { step, code });
+            return Permission::Denied(GaveUp::WouldRestart { step, code, advice });
         }
         let killing = step == Step::signal(Signal::Kill);
         if code == 0 || killing || self.plan.tuning.spoil {
@@ -285,9 +292,27 @@ impl Finished<'_> {
         }
         match failed {
             Some(true) => Permission::Granted,
-            Some(false) => Permission::Denied(GaveUp::WouldSpoil { step, code }),
+            Some(false) => Permission::Denied(GaveUp::WouldSpoil { step, code, advice }),
             None => Permission::Unknown,
         }
+    }
+
+    /// A sidecar that will not be asked to quit is not drained either.
+    fn permission_to_drain(self, sidecar: &Sidecar, failed: Option<bool>) -> Permission {
+        let steps = sidecar.ladder.iter();
+        let steps = steps.filter(|rung| rung.purpose == Purpose::Quit);
+        let mut all = steps.map(|rung| self.permission(sidecar, rung, failed));
+        let mut denied = None;
+        let open = all.find(|permission| match permission {
+            Permission::Denied(_) => {
+                denied.get_or_insert(permission.clone());
+                false
+            }
+            Permission::Granted | Permission::Unknown => true,
+        });
+        open.map_or(denied.unwrap_or(Permission::Granted), |_open| {
+            Permission::Granted
+        })
     }
 
     pub(crate) fn report(

@@ -124,7 +124,7 @@ fn may_restart_all(tracked: &Tracked, spec: &Pod) -> Option<NotYet> {
 
 /// Containers whose ends may start the whole pod again.
 fn restarters(spec: &Pod) -> impl Iterator<Item = &Container> {
-    let containers = spec.containers.iter();
+    let containers = spec.containers.iter().chain(&spec.init_restarters);
     containers.filter(|container| container.restart_rules.iter().any(|rule| rule.whole_pod))
 }
 
@@ -138,20 +138,26 @@ fn code_of(container: &Container, id: &ContainerId, run: &Run) -> Option<i32> {
 }
 
 /// Whether a regular container of the pod ended with another code than 0, so
-/// that the pod is a failed one whatever its sidecars do. None while a code
-/// that could tell is not known.
+/// that the pod is a failed one whatever its sidecars do. How one ended that
+/// is started again says nothing. None while a code that could tell is not
+/// known.
 pub(crate) fn has_failed(tracked: &Tracked, spec: &Pod) -> Option<bool> {
     let codes: Vec<Option<i32>> = spec
         .containers
         .iter()
-        .filter_map(|container| match tracked.newest(&container.name) {
-            Some((_id, run)) if run.lives() => None,
-            Some((id, run)) => Some(code_of(container, id, run)),
-            None => match container.status.as_ref()?.state {
-                Reported::Terminated(code) => Some(Some(code)),
-                Reported::Running => Some(None),
-                Reported::Waiting => None,
-            },
+        .filter_map(|container| {
+            let code = match tracked.newest(&container.name) {
+                Some((_id, run)) if run.lives() => return None,
+                Some((id, run)) => code_of(container, id, run),
+                None => match container.status.as_ref()?.state {
+                    Reported::Terminated(code) => Some(code),
+                    Reported::Running => None,
+                    Reported::Waiting => return None,
+                },
+            };
+            let policy = spec.policy_of(container);
+            let verdict = policy::judge(policy, &container.restart_rules, code);
+            (verdict != Verdict::ComesBack).then_some(code)
         })
         .collect();
     if codes.iter().flatten().any(|code| *code != 0) {
@@ -208,9 +214,9 @@ fn app(tracked: &Tracked, spec: &Pod, container: &Container) -> Progress {
         }) => judge(Some(*code), None),
         Some(Status {
             state: Reported::Running,
-            id: Some(id),
+            id: Some(_),
             ..
-        }) if !tracked.knows(id) => match &spec.runtime_class {
+        }) => match &spec.runtime_class {
             None => judge(None, None),
             // The status may be old, or the runtime may hide the container.
             Some(_) if tracked.vain_answers >= SURE => Progress::Hidden,

@@ -145,6 +145,7 @@ fn sidecar(
             purpose: Purpose::Quit,
             code: 137,
             takes: Duration::ZERO,
+            advice: String::new(),
         });
     }
     Some(sidecar)
@@ -164,6 +165,7 @@ fn by_annotation(pod: &Pod, step: &Step) -> Vec<Rung> {
         // Nobody knows; its author named it to be ended.
         code: 0,
         takes: Duration::ZERO,
+        advice: String::new(),
     };
     steps.into_iter().map(rung).collect()
 }

@@ -36,6 +36,9 @@ pub struct Pod {
     pub containers: Vec<Container>,
     /// Names of its native sidecars, for people.
     pub native_sidecars: Vec<String>,
+    /// Init containers and native sidecars with a rule that starts the whole
+    /// pod again.
+    pub init_restarters: Vec<Container>,
 }
 
 /// One regular container.

@@ -116,14 +116,7 @@ struct Spec {
     runtime_class_name: Option<String>,
     containers: Vec<RawContainer>,
     #[serde(default)]
-    init_containers: Option<Vec<RawInitContainer>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawInitContainer {
-    name: String,
-    restart_policy: Option<Policy>,
+    init_containers: Option<Vec<RawContainer>>,
 }
 
 #[derive(Deserialize, Clone, Copy)]
@@ -185,6 +178,8 @@ struct PodStatus {
     reason: String,
     #[serde(default)]
     container_statuses: Option<Vec<RawStatus>>,
+    #[serde(default)]
+    init_container_statuses: Option<Vec<RawStatus>>,
 }
 
 #[derive(Deserialize)]
@@ -252,24 +247,31 @@ impl RawPod {
             key.starts_with(annotation::PREFIX) || reads.annotations.contains(key)
         });
         let terminal = self.status.terminal();
-        let mut statuses: BTreeMap<String, RawStatus> = self
-            .status
-            .container_statuses
-            .unwrap_or_default()
-            .into_iter()
-            .map(|status| (status.name.clone(), status))
-            .collect();
-        let containers = self
-            .spec
-            .containers
-            .into_iter()
-            .map(|container| {
-                let status = statuses.remove(&container.name);
-                container.into_container(status, reads)
-            })
-            .collect();
-        let native = self.spec.init_containers.unwrap_or_default().into_iter();
-        let native = native.filter(|init| matches!(init.restart_policy, Some(Policy::Always)));
+        let read = |raw: Vec<RawContainer>, statuses: Option<Vec<RawStatus>>| {
+            let statuses = statuses.unwrap_or_default().into_iter();
+            let mut statuses: BTreeMap<String, RawStatus> = statuses
+                .map(|status| (status.name.clone(), status))
+                .collect();
+            raw.into_iter()
+                .map(|container| {
+                    let status = statuses.remove(&container.name);
+                    container.into_container(status, reads)
+                })
+                .collect::<Vec<Container>>()
+        };
+        let PodStatus {
+            container_statuses,
+            init_container_statuses,
+            ..
+        } = self.status;
+        let containers = read(self.spec.containers, container_statuses);
+        let init = self.spec.init_containers.unwrap_or_default();
+        let init = read(init, init_container_statuses);
+        let native = init
+            .iter()
+            .filter(|init| init.restart_policy == Some(RestartPolicy::Always));
+        let native_sidecars = native.map(|init| init.name.clone()).collect();
+        let restarts = |init: &Container| init.restart_rules.iter().any(|rule| rule.whole_pod);
         Ok(Pod {
             uid,
             namespace,
@@ -279,7 +281,8 @@ impl RawPod {
             host_network: self.spec.host_network,
             runtime_class: self.spec.runtime_class_name,
             terminal,
-            native_sidecars: native.map(|init| init.name).collect(),
+            native_sidecars,
+            init_restarters: init.into_iter().filter(restarts).collect(),
             restart_policy: self.spec.restart_policy.map(Into::into).unwrap_or_default(),
             containers,
         })

@@ -36,9 +36,18 @@ const RUNS: [Duration; 3] = [
 pub(crate) struct Quit {
     /// What has been said, so that each thing is said once.
     pub(crate) said: Said,
-    /// When everything is to begin, where a wait was asked for.
-    pub(crate) delayed_until: Option<Timestamp>,
+    delay: Delay,
     sidecars: BTreeMap<String, Progress>,
+}
+
+/// The wait before the first request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Delay {
+    /// It has not begun.
+    #[default]
+    Ahead,
+    Until(Timestamp),
+    Over,
 }
 
 #[derive(Debug, Default)]
@@ -53,6 +62,9 @@ pub(crate) struct Said {
 #[derive(Debug)]
 struct Progress {
     run: ContainerId,
+    /// As it was when the first step was due: a configuration that is reloaded
+    /// in between counts for the next run.
+    ladder: Vec<Rung>,
     /// How many runs of it have been asked, this one included.
     runs: usize,
     rung: usize,
@@ -129,11 +141,39 @@ pub(crate) enum Judgement {
     Wait,
 }
 
+impl Said {
+    /// Forgets runs that nobody knows any more.
+    pub(crate) fn retain(&mut self, known: impl Fn(&ContainerId) -> bool) {
+        for runs in [&mut self.would_quit, &mut self.ended, &mut self.prepared] {
+            runs.retain(&known);
+        }
+    }
+}
+
 impl Quit {
     /// Usher may not act on this pod any more.
     pub(crate) fn stop(&mut self) {
         self.sidecars.clear();
-        self.delayed_until = None;
+        self.delay = Delay::Ahead;
+    }
+
+    /// What is to be done changed: what was given up may be worth another try.
+    pub(crate) fn reconsider(&mut self) {
+        self.sidecars
+            .retain(|_name, progress| progress.phase != Phase::GaveUp);
+    }
+
+    /// Whether the wait of `delay` from `begin` on is not over.
+    pub(crate) fn waits(&mut self, now: Timestamp, begin: Timestamp, delay: Duration) -> bool {
+        if self.delay == Delay::Ahead {
+            self.delay = Delay::Until(begin + delay);
+        }
+        if let Delay::Until(until) = self.delay
+            && until <= now
+        {
+            self.delay = Delay::Over;
+        }
+        self.delay != Delay::Over
     }
 
     /// Starts over: the pod turned out not to be finished. What was reported of
@@ -166,8 +206,8 @@ impl Quit {
                 };
                 // Said once, however often it comes back after that.
                 let gave_up = runs == RUNS.len() + 1;
-                self.sidecars
-                    .insert(name.to_owned(), Progress::new(run, runs, phase));
+                let progress = Progress::new(run, ladder, runs, phase);
+                self.sidecars.insert(name.to_owned(), progress);
                 if gave_up {
                     return Next::GaveUp(GaveUp::ComesBack);
                 }
@@ -176,7 +216,7 @@ impl Quit {
         };
         match progress.phase.clone() {
             Phase::Waiting { until } if until <= now => loop {
-                let Some(rung) = ladder.get(progress.rung) else {
+                let Some(rung) = progress.ladder.get(progress.rung) else {
                     progress.phase = Phase::GaveUp;
                     let why = progress.forbidden.take();
                     return Next::GaveUp(why.unwrap_or(GaveUp::StillRuns));
@@ -189,16 +229,16 @@ impl Quit {
                     Permission::Unknown => return Next::Ask,
                     Permission::Denied(why) => {
                         progress.forbidden.get_or_insert(why);
-                        progress.climb(now, ladder);
+                        progress.climb(now);
                     }
                 }
             },
             Phase::Settling { until, outcome } if until <= now => {
-                let rung = ladder.get(progress.rung);
-                let next = progress.climb(now, ladder);
+                let rung = progress.ladder.get(progress.rung).cloned();
+                let next = progress.climb(now);
                 match rung {
                     Some(rung) if rung.purpose == Purpose::Quit => Next::Failed {
-                        step: rung.step.clone(),
+                        step: rung.step,
                         outcome,
                         next,
                     },
@@ -219,25 +259,21 @@ impl Quit {
         outcome: &Outcome,
     ) -> Option<Judgement> {
         let Candidate {
-            name,
-            run,
-            ladder,
-            timings,
-            ..
+            name, run, timings, ..
         } = sidecar;
         let progress = self
             .sidecars
             .get_mut(name)
             .filter(|progress| progress.run == *run && progress.phase == Phase::InFlight)?;
-        let rung = ladder.get(progress.rung)?;
+        let rung = progress.ladder.get(progress.rung)?.clone();
         Some(match outcome {
             Outcome::Accepted | Outcome::NoReply | Outcome::Signalled => {
                 progress.accepted |= rung.purpose == Purpose::Quit;
                 progress.phase = Phase::Settling {
-                    until: now + settle(rung, timings),
+                    until: now + settle(&rung, timings),
                     outcome: outcome.clone(),
                 };
-                Judgement::Accepted(rung.clone())
+                Judgement::Accepted(rung)
             }
             Outcome::Gone => {
                 // The event of its end is on its way.
@@ -247,7 +283,7 @@ impl Quit {
                 };
                 Judgement::Wait
             }
-            Outcome::Refused if may_listen_yet(now, sidecar, rung, progress.retries) => {
+            Outcome::Refused if may_listen_yet(now, sidecar, &rung, progress.retries) => {
                 let wait = FIRST_RETRY.saturating_mul(1 << progress.retries.min(16));
                 progress.retries += 1;
                 progress.phase = Phase::Waiting {
@@ -260,8 +296,8 @@ impl Quit {
             | Outcome::TimedOut
             | Outcome::NoProcess
             | Outcome::Failed(_) => Judgement::Failed {
-                step: rung.step.clone(),
-                next: progress.climb(now, ladder),
+                step: rung.step,
+                next: progress.climb(now),
             },
         })
     }
@@ -288,7 +324,11 @@ impl Quit {
             Phase::Waiting { until } | Phase::Settling { until, .. } => Some(until),
             Phase::InFlight | Phase::GaveUp => None,
         });
-        phases.chain(self.delayed_until).min()
+        let delay = match self.delay {
+            Delay::Until(until) => Some(until),
+            Delay::Ahead | Delay::Over => None,
+        };
+        phases.chain(delay).min()
     }
 
     /// Whether the answer to an attempt with this run is still to come.
@@ -327,9 +367,10 @@ fn may_listen_yet(now: Timestamp, sidecar: Candidate<'_>, rung: &Rung, retries: 
 }
 
 impl Progress {
-    fn new(run: &ContainerId, runs: usize, phase: Phase) -> Self {
+    fn new(run: &ContainerId, ladder: &[Rung], runs: usize, phase: Phase) -> Self {
         Self {
             run: run.clone(),
+            ladder: ladder.to_vec(),
             runs,
             rung: 0,
             retries: 0,
@@ -340,10 +381,10 @@ impl Progress {
     }
 
     /// Goes on to the next step, if there is one.
-    fn climb(&mut self, now: Timestamp, ladder: &[Rung]) -> Option<Step> {
+    fn climb(&mut self, now: Timestamp) -> Option<Step> {
         self.rung += 1;
         self.retries = 0;
         self.phase = Phase::Waiting { until: now };
-        ladder.get(self.rung).map(|rung| rung.step.clone())
+        self.ladder.get(self.rung).map(|rung| rung.step.clone())
     }
 }

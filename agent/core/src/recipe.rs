@@ -10,6 +10,7 @@
 
 mod builtin;
 mod condition;
+mod describe;
 mod format;
 mod ladder;
 mod pattern;
@@ -23,6 +24,7 @@ use serde::Deserialize;
 
 pub use builtin::{Builtin, builtin};
 pub use condition::Condition;
+pub use describe::{Described, Stretch};
 pub(crate) use ladder::may_be_asked;
 pub use ladder::{Purpose, Rung};
 pub use pattern::Pattern;
@@ -123,6 +125,8 @@ pub struct StepRecipe {
     pub code: i32,
     /// How long the sidecar takes to end.
     pub takes: Setting<Duration>,
+    /// What would allow a clean end, where this is none.
+    pub advice: String,
 }
 
 /// What a step does.

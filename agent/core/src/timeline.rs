@@ -14,6 +14,8 @@ use crate::{Decision, id::PodUid};
 const ENTRIES: usize = 32;
 /// Pods that are kept: those of a full node, and as many that are gone.
 const PODS: usize = 512;
+/// Entries that are kept in all: some 2 MB.
+const TOTAL: usize = 8192;
 
 /// One decision, when it was made. Also one line of the journal, as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,6 +42,7 @@ pub struct Entry {
 #[derive(Debug, Default)]
 pub struct Timeline {
     pods: BTreeMap<PodUid, VecDeque<Entry>>,
+    total: usize,
 }
 
 /// A line of a journal that is none.
@@ -105,14 +108,17 @@ impl Timeline {
     }
 
     fn keep(&mut self, uid: PodUid, entry: Entry) {
-        if self.pods.len() >= PODS && !self.pods.contains_key(&uid) {
+        let full = self.pods.len() >= PODS && !self.pods.contains_key(&uid);
+        if full || self.total >= TOTAL {
             self.drop_oldest();
         }
         let entries = self.pods.entry(uid).or_default();
         if entries.len() == ENTRIES {
             entries.pop_front();
+            self.total -= 1;
         }
         entries.push_back(entry);
+        self.total += 1;
     }
 
     /// Drops the pod that was heard of least recently.
@@ -120,7 +126,8 @@ impl Timeline {
         let last = |entries: &VecDeque<Entry>| entries.back().map(|entry| entry.at_ms);
         let oldest = self.pods.iter().min_by_key(|(_, entries)| last(entries));
         if let Some(uid) = oldest.map(|(uid, _)| uid.clone()) {
-            self.pods.remove(&uid);
+            let dropped = self.pods.remove(&uid);
+            self.total -= dropped.map_or(0, |entries| entries.len());
         }
     }
 }
@@ -179,6 +186,11 @@ mod tests {
         }
         assert_eq!(timeline.entries().count(), PODS);
         assert_eq!(timeline.of(&uid(1)).count(), 0, "least recently heard of");
+        for at in 0..40_000 {
+            timeline.record(&uid(at % 500), entry(at % 500, at));
+        }
+        assert!(timeline.entries().count() <= TOTAL);
+        assert_eq!(timeline.entries().count(), timeline.total);
     }
 
     #[test]

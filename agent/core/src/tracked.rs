@@ -25,8 +25,10 @@ pub(crate) struct Tracked {
     pub(crate) present: bool,
     /// What the kubelet says, while it lists the pod.
     pub(crate) spec: Option<Arc<Pod>>,
-    /// What follows from the spec; None when it has to be made again.
+    /// What follows from the spec and all that counts for it.
     pub(crate) plan: Option<Arc<Plan>>,
+    /// The plan has to be made again.
+    pub(crate) plan_is_old: bool,
     /// Answers of the kubelet in a row that did not tell what is needed.
     pub(crate) vain_answers: u32,
     /// The kubelet is to be asked, or is being asked, for this pod's sake.
@@ -90,6 +92,7 @@ impl Tracked {
             present: false,
             spec: None,
             plan: None,
+            plan_is_old: true,
             vain_answers: 0,
             awaits_kubelet: false,
             quit: Quit::default(),
@@ -110,7 +113,21 @@ impl Tracked {
         };
         if self.spec.as_deref() != Some(&spec) {
             self.spec = Some(Arc::new(spec));
-            self.plan = None;
+            self.plan_is_old = true;
+        }
+    }
+
+    /// This plan counts from now on.
+    pub(crate) fn planned(&mut self, plan: Plan) -> Arc<Plan> {
+        self.plan_is_old = false;
+        match &self.plan {
+            Some(same) if **same == plan => Arc::clone(same),
+            _ => {
+                let plan = Arc::new(plan);
+                self.plan = Some(Arc::clone(&plan));
+                self.quit.reconsider();
+                plan
+            }
         }
     }
 
@@ -189,11 +206,6 @@ impl Tracked {
         runs
     }
 
-    /// Whether the run is known to the kernel's side.
-    pub(crate) fn knows(&self, id: &ContainerId) -> bool {
-        self.runs.contains_key(id)
-    }
-
     /// Whether some run ended before anybody could tell which container it was.
     pub(crate) fn has_nameless_end(&self) -> bool {
         self.runs
@@ -270,6 +282,8 @@ impl Tracked {
                 self.runs.remove(&id);
             }
         }
+        let runs = &self.runs;
+        self.quit.said.retain(|id| runs.contains_key(id));
     }
 }
 

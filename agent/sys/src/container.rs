@@ -43,6 +43,8 @@ const SETTLED: Duration = Duration::from_secs(1);
 const NAMING: Duration = Duration::from_secs(2);
 /// Waits between the looks for a name that is late.
 const LATE_MS: [u64; 10] = [5, 5, 10, 10, 20, 50, 100, 200, 500, 1000];
+/// The cgroup that crun makes below the container's.
+const CRUN_SUBGROUP: &str = "container";
 /// How long a parent may take to reap its child before the exit status is
 /// given up.
 const REAP: Duration = Duration::from_secs(5);
@@ -366,8 +368,22 @@ pub fn named_process(
     Ok(None)
 }
 
-/// The processes of a cgroup; None when it is gone.
+/// The processes of a container's cgroup; None when it is gone.
+///
+/// crun puts them one level lower where systemd drives, into `container`
+/// ([crun(1)](https://github.com/containers/crun/blob/main/crun.1.md),
+/// `run.oci.systemd.subgroup`).
 fn processes(cgroup: &Path) -> Result<Option<Vec<Pid>>, Error> {
+    match processes_of(cgroup)? {
+        Some(none) if none.is_empty() => {
+            let below = processes_of(&cgroup.join(CRUN_SUBGROUP))?;
+            Ok(Some(below.unwrap_or_default()))
+        }
+        found => Ok(found),
+    }
+}
+
+fn processes_of(cgroup: &Path) -> Result<Option<Vec<Pid>>, Error> {
     let path = cgroup.join("cgroup.procs");
     match fs::read_to_string(&path) {
         Ok(text) => Ok(Some(

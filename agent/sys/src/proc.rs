@@ -5,12 +5,20 @@
 //! is ours (cgroup, mountinfo) by `usher_core`.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, IoSliceMut},
     path::{Path, PathBuf},
 };
 
+use nix::{
+    errno::Errno,
+    sys::uio::{RemoteIoVec, process_vm_readv},
+};
 use procfs::{ProcError, process::Process};
 use usher_core::{cgroup, event::ContainerKey, id::Pid, process::Candidate};
+
+/// An environment beyond this is not looked at.
+const ENVIRONMENT_MAX: usize = 256 * 1024;
 
 /// A mount of procfs that shows the host's processes.
 #[derive(Debug, Clone)]
@@ -91,12 +99,55 @@ impl ProcRoot {
     /// # Errors
     /// [`Error::Read`].
     pub fn variable(&self, pid: Pid, name: &str) -> Result<Option<String>, Error> {
-        let text = self.read(&self.path(pid, "environ"))?;
-        let mut variables = text.iter().flat_map(|text| text.split('\0'));
+        let environment = self.environment(pid)?;
+        let mut variables = environment.split(|byte| *byte == 0);
         Ok(variables.find_map(|variable| {
-            let value = variable.strip_prefix(name)?.strip_prefix('=')?;
-            Some(value.to_owned())
+            let value = variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+            Some(String::from_utf8_lossy(value).into_owned())
         }))
+    }
+
+    /// The bytes of the environment; empty when the process has ended.
+    ///
+    /// They are read from its memory, for which CAP_SYS_PTRACE is enough. The
+    /// file `environ` has them too, and its owner and mode (0400) keep out who
+    /// has no CAP_DAC_READ_SEARCH as well.
+    fn environment(&self, pid: Pid) -> Result<Vec<u8>, Error> {
+        let path = self.path(pid, "environ");
+        let fail = |source| Error::Read {
+            path: path.clone(),
+            source,
+        };
+        let stat = match Process::new_with_root(self.0.join(pid.to_string()))
+            .and_then(|process| process.stat())
+        {
+            Ok(stat) => stat,
+            Err(ProcError::NotFound(_)) => return Ok(Vec::new()),
+            Err(ProcError::Io(source, _)) if ended(&source) => return Ok(Vec::new()),
+            Err(source) => return Err(fail(io::Error::other(source))),
+        };
+        let (start, end) = (
+            stat.env_start.unwrap_or_default(),
+            stat.env_end.unwrap_or_default(),
+        );
+        // Zero is what the kernel shows to those who may not look.
+        if start == 0 {
+            return Err(fail(io::ErrorKind::PermissionDenied.into()));
+        }
+        let base = usize::try_from(start).unwrap_or_default();
+        let length = usize::try_from(end.saturating_sub(start)).unwrap_or_default();
+        let mut bytes = vec![0; length.min(ENVIRONMENT_MAX)];
+        let remote = RemoteIoVec {
+            base,
+            len: bytes.len(),
+        };
+        let process = nix::unistd::Pid::from_raw(pid.0);
+        match process_vm_readv(process, &mut [IoSliceMut::new(&mut bytes)], &[remote]) {
+            Ok(count) => bytes.truncate(count),
+            Err(Errno::ESRCH) => bytes.clear(),
+            Err(source) => return Err(fail(source.into())),
+        }
+        Ok(bytes)
     }
 
     /// The mounts that a process sees; None when it has ended.

@@ -11,6 +11,9 @@ pub(super) fn of(kind: &Kind) -> String {
         Kind::NotOurs(why) => not_ours(why),
         Kind::NotYet(why) => not_yet(why),
         Kind::Unsupported { runtime_class } => unsupported(runtime_class.as_deref()),
+        Kind::VersionTold { version } => {
+            format!("it told that it is version {version}; kept for its image")
+        }
         Kind::PodFinished { sidecars } if sidecars.is_empty() => {
             "every app container ended for good and no sidecar runs yet".to_owned()
         }
@@ -101,13 +104,13 @@ fn not_yet(why: &NotYet) -> String {
             "app container {container} ended with exit code {code} and is started again, by its restart policy or rules"
         ),
         NotYet::CodeUnknown { container } => format!(
-            "app container {container} ended; whether it is started again depends on its exit code, which the kubelet is asked for"
+            "container {container} ended; whether it is started again depends on its exit code, which the kubelet is asked for"
         ),
         NotYet::WholePodRestarts { container } => format!(
             "app container {container} is started again, since a rule restarts the whole pod"
         ),
         NotYet::StatusUnknown { container } => format!(
-            "only the kubelet can tell what became of app container {container}, and its status does not say it yet"
+            "only the kubelet can tell what became of container {container}, and its status does not say it yet"
         ),
         NotYet::QuitDelay { delay } => {
             format!("{} asks to wait for {delay:?}", annotation::QUIT_DELAY)
@@ -131,16 +134,24 @@ fn gave_up(reason: &GaveUp) -> String {
                               liveness probe, an exit code other than 0, or restartPolicy Always \
                               on it"
             .to_owned(),
-        GaveUp::WouldSpoil { step, code } => format!(
+        GaveUp::WouldSpoil { step, code, advice } => format!(
             "{step} would end the sidecar with exit code {code} and make a pod that succeeded a \
-             failed one, which a Job runs again; not done unless annotation {} is \"true\". \
-             docs/sidecars.md says which flags of the sidecar allow a clean end",
+             failed one, which a Job runs again; {}, or allow it by annotation {}",
+            cure(advice),
             annotation::SPOIL
         ),
-        GaveUp::WouldRestart { step, code } => format!(
+        GaveUp::WouldRestart { step, code, advice } => format!(
             "{step} would end the sidecar with exit code {code}, after which it is started \
-             again; docs/sidecars.md says which flags of the sidecar allow a clean end"
+             again; {}",
+            cure(advice)
         ),
+    }
+}
+
+fn cure(advice: &str) -> &str {
+    match advice {
+        "" => "let it end with 0",
+        advice => advice,
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     asked,
     decision::Kind,
     event::{ContainerKey, Outcome},
-    finish::Finished,
+    finish::{Finished, report},
     lifecycle::{self, Progress},
     plan::{Plan, Sidecar},
     quit::{Candidate, Judgement},
@@ -87,16 +87,22 @@ impl Engine {
         body: Option<&str>,
         actions: &mut Vec<Action>,
     ) {
-        let question = self.pods.get(&key.pod).and_then(|tracked| {
+        let found = self.pods.get(&key.pod).and_then(|tracked| {
             let plan = tracked.plan.clone()?;
-            sidecar_of(tracked, &plan, key)?.question.clone()
+            let sidecar = sidecar_of(tracked, &plan, key)?;
+            Some((tracked, sidecar.name.clone(), sidecar.question.clone()?))
         });
-        let Some(question) = question else {
+        let Some((tracked, name, question)) = found else {
             // Its pod went while it was being asked; the next one is asked.
             self.asked.forget_flights();
             return;
         };
         let version = body.and_then(|body| asked::version_in(body, &question.pointer));
+        if let Some(version) = version {
+            let kind = Kind::VersionTold { version };
+            let spec = tracked.spec.as_deref();
+            actions.push(report(tracked, spec, Some(&name), kind, None));
+        }
         if self.asked.answered(now, &question.image, version) {
             self.forget_plans(|_pod| true);
             self.review(now, actions);

@@ -1,6 +1,6 @@
 //! Decides about pods, from all that is known of them now.
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use super::Engine;
 use crate::{
@@ -60,10 +60,10 @@ impl Engine {
             return self.namespaces.due(&spec.namespace);
         };
         let plan = match &tracked.plan {
-            Some(plan) => Arc::clone(plan),
-            None => {
-                let plan = Arc::new(Plan::of(&spec, &self.config, values, &self.asked));
-                tracked.plan = Some(Arc::clone(&plan));
+            Some(plan) if !tracked.plan_is_old => Arc::clone(plan),
+            _ => {
+                let plan = Plan::of(&spec, &self.config, values, &self.asked);
+                let plan = tracked.planned(plan);
                 complain(tracked, mode, &spec, &plan, actions);
                 plan
             }
@@ -168,11 +168,8 @@ fn complain(tracked: &mut Tracked, mode: Mode, spec: &Pod, plan: &Plan, actions:
     if mode == Mode::Off || plan.sidecars.is_empty() {
         return;
     }
-    for bad in &plan.bad {
-        if tracked.complained.contains(bad) {
-            continue;
-        }
-        tracked.complained.push(bad.clone());
+    let said = mem::replace(&mut tracked.complained, plan.bad.clone());
+    for bad in plan.bad.iter().filter(|bad| !said.contains(bad)) {
         let kind = Kind::BadAnnotation(bad.clone());
         actions.push(finish::report(tracked, Some(spec), None, kind, None));
     }

@@ -4,3 +4,4 @@ mod kubelet;
 mod property;
 mod scenes;
 mod stage;
+mod table;

@@ -63,6 +63,29 @@ fn a_whole_pod() {
 }
 
 #[test]
+fn init_containers_count_where_they_start_the_pod_again() {
+    let rule = r#"{"action":"RestartAllContainers","exitCodes":{"operator":"In","values":[42]}}"#;
+    let pod = one(&format!(
+        r#"{{"metadata":{{"name":"x","uid":"{UID}"}},
+          "spec":{{"containers":[{{"name":"a"}}],"initContainers":[
+            {{"name":"setup"}},
+            {{"name":"proxy","restartPolicy":"Always"}},
+            {{"name":"watch","restartPolicy":"Always","restartPolicyRules":[{rule}]}}]}},
+          "status":{{"phase":"Failed","reason":"Evicted","initContainerStatuses":[
+            {{"name":"watch","state":{{"terminated":{{"exitCode":42}}}}}}]}}}}"#
+    ));
+    assert_eq!(pod.native_sidecars, ["proxy", "watch"]);
+    assert_eq!(pod.init_restarters.len(), 1);
+    let watch = &pod.init_restarters[0];
+    assert!(watch.restart_rules[0].whole_pod);
+    assert_eq!(
+        watch.status.as_ref().unwrap().state,
+        RunState::Terminated(42)
+    );
+    assert_eq!(pod.terminal.as_deref(), Some("Evicted"));
+}
+
+#[test]
 fn what_is_absent_has_the_default_of_the_api() {
     let pod = one(&format!(
         r#"{{"metadata":{{"name":"x","uid":"{UID}"}},"spec":{{"containers":[{{"name":"a"}}]}}}}"#

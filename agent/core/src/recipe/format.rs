@@ -79,6 +79,8 @@ struct RawStep {
     #[serde(default)]
     code: u8,
     takes: Option<Setting<Duration>>,
+    #[serde(default)]
+    advice: String,
 }
 
 #[derive(Deserialize)]
@@ -181,6 +183,7 @@ impl TryFrom<RawStep> for StepRecipe {
             unless: raw.unless.0,
             code: raw.code.into(),
             takes: raw.takes.unwrap_or(Setting::fixed(Duration::ZERO)),
+            advice: raw.advice,
         })
     }
 }

@@ -20,6 +20,8 @@ pub struct Rung {
     /// How long the sidecar takes to end after it; for a drain, how long it is
     /// given.
     pub takes: Duration,
+    /// What would allow a clean end, where this is none.
+    pub advice: String,
 }
 
 /// What a step is for.
@@ -41,7 +43,7 @@ impl Recipe {
             .iter()
             .filter_map(|step| step.rung(subject))
             .collect();
-        rungs.sort_by_key(|rung| (rung.code != 0, rung.takes));
+        rungs.sort_by_key(|rung| rank(rung.code, rung.takes));
         rungs
     }
 
@@ -59,6 +61,11 @@ impl Recipe {
     }
 }
 
+/// What decides which step comes first.
+pub(super) const fn rank(code: i32, takes: Duration) -> (bool, Duration) {
+    (code != 0, takes)
+}
+
 impl StepRecipe {
     fn rung(&self, subject: Subject<'_>) -> Option<Rung> {
         let hold = |condition: &Condition| condition.holds(subject);
@@ -70,6 +77,7 @@ impl StepRecipe {
             purpose: Purpose::Quit,
             code: self.code,
             takes: self.takes.of(subject),
+            advice: self.advice.clone(),
         })
     }
 }

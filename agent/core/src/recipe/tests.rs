@@ -47,6 +47,7 @@ fn ladder(case: Case<'_>) -> String {
         restart_policy: RestartPolicy::Never,
         containers: vec![container],
         native_sidecars: Vec::new(),
+        init_restarters: Vec::new(),
     };
     let config = Config::default();
     let namespace = NamespaceValues::default();

@@ -1,6 +1,6 @@
 //! Versions of sidecars, and ranges of them.
 
-use std::{fmt, str::FromStr};
+use std::{collections::BTreeSet, fmt, iter, str::FromStr};
 
 use serde::{Deserialize, Deserializer, de};
 
@@ -61,6 +61,36 @@ impl Versions {
         };
         self.from.is_none_or(|from| from <= version)
             && self.below.is_none_or(|below| version < below)
+    }
+
+    /// The ranges between all ends of `ranges`, oldest first: each of `ranges`
+    /// holds all of one of them or nothing.
+    pub(super) fn between(ranges: impl IntoIterator<Item = Self>) -> Vec<Self> {
+        let ranges = ranges.into_iter();
+        let ends: BTreeSet<Version> = ranges
+            .flat_map(|range| [range.from, range.below])
+            .flatten()
+            .collect();
+        let ends: Vec<_> = ends.into_iter().map(Some).collect();
+        let froms = iter::once(None).chain(ends.iter().copied());
+        let belows = ends.iter().copied().chain(iter::once(None));
+        froms
+            .zip(belows)
+            .map(|(from, below)| Self { from, below })
+            .collect()
+    }
+
+    /// The oldest version in it.
+    pub(super) fn oldest(self) -> Version {
+        self.from.unwrap_or(Version { major: 0, minor: 0 })
+    }
+
+    /// Both in one, where `newer` begins where this ends.
+    pub(super) const fn and(self, newer: Self) -> Self {
+        Self {
+            from: self.from,
+            below: newer.below,
+        }
     }
 
     /// Whether it says anything.
@@ -129,6 +159,22 @@ mod tests {
         for text in ["latest", "1", "", "99999999999999.1", "1.", "sha256:1.24"] {
             assert_eq!(of(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn ranges_between_all_ends() {
+        let of = |texts: &[&str]| {
+            let ranges = texts.iter().map(|text| text.parse().unwrap());
+            let between = Versions::between(ranges);
+            let texts: Vec<String> = between.iter().map(ToString::to_string).collect();
+            texts.join(", ")
+        };
+        assert_eq!(of(&[]), "any version");
+        assert_eq!(of(&[">=1.26"]), "below 1.26, from 1.26");
+        assert_eq!(
+            of(&[">=1.3 <1.26", ">=1.26", ">=1.4"]),
+            "below 1.3, 1.3 to below 1.4, 1.4 to below 1.26, from 1.26"
+        );
     }
 
     #[test]

@@ -65,6 +65,7 @@ pub(super) fn pod(restart_policy: RestartPolicy, apps: &[&str]) -> Pod {
         runtime_class: None,
         terminal: None,
         native_sidecars: Vec::new(),
+        init_restarters: Vec::new(),
         restart_policy,
         containers: names.map(container).collect(),
     }

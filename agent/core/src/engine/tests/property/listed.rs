@@ -1,0 +1,60 @@
+//! The kubelet's containers as its list has them.
+
+use crate::{
+    engine::tests::{
+        kubelet::{Member, Policy, State},
+        stage::{container, id, pod},
+    },
+    pod::{Ended, Pod, RunState, Status},
+    policy::{RestartPolicy, RestartRule},
+};
+
+pub(super) fn spec(members: &[Member]) -> Pod {
+    let mut pod = pod(RestartPolicy::Always, &[]);
+    let containers = members.iter().map(|member| {
+        let mut made = container(&member.name);
+        if member.name == "shipper" {
+            made.image = "fluent/fluent-bit:3".to_owned();
+        }
+        made.restart_policy = Some(match member.policy {
+            Policy::Always => RestartPolicy::Always,
+            Policy::OnFailure => RestartPolicy::OnFailure,
+            Policy::Never => RestartPolicy::Never,
+        });
+        let rules = member.rules.iter().map(|rule| RestartRule {
+            codes: rule.codes.iter().map(|code| i32::from(*code)).collect(),
+            within: rule.within,
+            whole_pod: rule.all,
+        });
+        made.restart_rules = rules.collect();
+        made
+    });
+    pod.containers = containers.collect();
+    pod
+}
+
+/// The text that stands for a member's run.
+pub(super) fn run(member: &Member, number: usize) -> String {
+    format!("{}.{number}", member.name)
+}
+
+pub(super) fn status(member: &Member) -> Option<Status> {
+    let newest = member.runs.checked_sub(1)?;
+    let ended = |number: usize, code: u8| Ended {
+        id: id(&run(member, number)),
+        code: code.into(),
+    };
+    let (state, last) = match member.state {
+        State::Waits(code) => (RunState::Waiting, code.map(|code| ended(newest, code))),
+        State::Runs(before) => {
+            let last = before.map(|code| ended(newest - 1, code));
+            (RunState::Running, last)
+        }
+        State::Ended(code, before) => {
+            let last = before.map(|code| ended(newest - 1, code));
+            (RunState::Terminated(code.into()), last)
+        }
+    };
+    let id = Some(id(&run(member, newest)));
+    Some(Status { id, state, last })
+}

@@ -1,0 +1,273 @@
+//! Plays one life of a pod to an engine: the kubelet acts, the kernel tells
+//! of it, lists come, and whatever the engine asks to quit quits.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use super::{
+    Play,
+    listed::{run, spec, status},
+};
+use crate::{
+    Event,
+    engine::tests::{
+        kubelet::{Happened, Kubelet},
+        stage::{Stage, key, text_of, uid},
+    },
+    event::Outcome,
+    mode::Mode,
+    pod::{Pod, Status},
+    process::ExitStatus,
+};
+
+pub(super) struct Theatre<'play> {
+    play: &'play Play,
+    pub(super) kubelet: Kubelet,
+    spec: Pod,
+    /// What the API said, oldest first, and how much of it is still listed.
+    published: Vec<Vec<Option<Status>>>,
+    oldest: usize,
+    /// What the kernel has yet to tell of each run whose cgroup exists.
+    untold: BTreeMap<String, VecDeque<Event>>,
+    stage: Option<Stage>,
+    /// Runs that were asked to quit, and did.
+    pub(super) asked: Vec<String>,
+    /// All of it, for a failure.
+    pub(super) story: Vec<String>,
+}
+
+impl Theatre<'_> {
+    pub(super) fn new(play: &Play) -> Theatre<'_> {
+        Theatre {
+            play,
+            kubelet: Kubelet::new(play.members.clone()),
+            spec: spec(&play.members),
+            published: vec![vec![None; play.members.len()]],
+            oldest: 0,
+            untold: BTreeMap::new(),
+            stage: None,
+            asked: Vec::new(),
+            story: Vec::new(),
+        }
+    }
+
+    /// The bits of a run: whether its name is told, whether its code is.
+    fn told(&self, at: usize) -> (bool, bool) {
+        let told = &self.play.told;
+        told[(at * 3 + self.kubelet.members[at].runs) % told.len()]
+    }
+
+    fn happen(&mut self, happened: Option<Happened>) {
+        let all = self.kubelet.members.iter();
+        self.published.push(all.map(status).collect());
+        let Some(happened) = happened else { return };
+        let (Happened::Began(at) | Happened::Ended(at, _)) = happened;
+        let member = &self.kubelet.members[at];
+        let number = member.runs - 1;
+        if let (Happened::Began(_), Some(before)) = (happened, number.checked_sub(1)) {
+            // The runtime has done away with it before.
+            let before = run(member, before);
+            self.tell_all_of(&before);
+        }
+        let member = &self.kubelet.members[at];
+        let run = run(member, number);
+        let key = key(&run);
+        let (named, coded) = self.told(at);
+        match happened {
+            Happened::Began(_) => {
+                let name = named.then(|| member.name.clone());
+                let started = Event::ContainerStarted {
+                    key: key.clone(),
+                    name,
+                };
+                self.untold.insert(run, [started].into());
+                self.tell(Event::ContainerAppeared(key));
+            }
+            Happened::Ended(_, code) => {
+                let status = code.map_or(ExitStatus::Signal(9), ExitStatus::Code);
+                let (of, gone) = (key.clone(), Event::ContainerGone(key.clone()));
+                let ended = coded.then_some(Event::ContainerStatus { key: of, status });
+                // Whoever ended before it was looked at never started.
+                self.untold
+                    .insert(run, ended.into_iter().chain([gone]).collect());
+                self.tell(Event::ContainerExited(key));
+            }
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        if let Some(stage) = &mut self.stage {
+            self.story.push(short(&event));
+            stage.send(event);
+            self.answer();
+        }
+    }
+
+    /// The next that the kernel has to tell of one run.
+    fn tell_of(&mut self, run: &str) {
+        let told = self.untold.get_mut(run).and_then(VecDeque::pop_front);
+        if matches!(told, Some(Event::ContainerGone(_))) {
+            self.untold.remove(run);
+        }
+        if let Some(event) = told {
+            self.tell(event);
+        }
+    }
+
+    /// All that the kernel has to tell of one run.
+    fn tell_all_of(&mut self, run: &str) {
+        while self
+            .untold
+            .get(run)
+            .is_some_and(|events| !events.is_empty())
+        {
+            self.tell_of(run);
+        }
+    }
+
+    /// The kubelet gives the list that is `newer` statuses newer than the last.
+    fn list(&mut self, newer: usize) {
+        let Some(stage) = &mut self.stage else { return };
+        self.oldest += newer;
+        let statuses = self.published[self.oldest].iter();
+        for (container, status) in self.spec.containers.iter_mut().zip(statuses) {
+            container.status = status.clone();
+        }
+        let told = self.published[self.oldest].iter();
+        let told = told.zip(&self.play.members).map(|(status, member)| {
+            let state = status.as_ref().map(|status| status.state);
+            format!("{} {state:?}", member.name)
+        });
+        self.story
+            .push(format!("list: {}", told.collect::<Vec<_>>().join(", ")));
+        stage.spec = self.spec.clone();
+        stage.list();
+        self.answer();
+    }
+
+    /// Sidecars that are asked to quit do.
+    fn answer(&mut self) {
+        let stage = self.stage.as_mut().unwrap();
+        let attempts = std::mem::take(&mut stage.attempts);
+        stage.log.clear();
+        stage.done.clear();
+        for (key, step) in attempts {
+            let asked = text_of(&key);
+            let mut members = self.kubelet.members.iter();
+            let at = members
+                .position(|member| member.runs > 0 && run(member, member.runs - 1) == asked)
+                .unwrap();
+            let member = &self.kubelet.members[at];
+            self.story.push(format!("asked: {asked} {step}"));
+            let story = || self.story.join("\n");
+            assert!(self.kubelet.is_finished(), "too early\n{}", story());
+            assert!(member.runs_now(), "asked in vain\n{}", story());
+            let quits = !member.is_app && !member.restarts_after(0);
+            assert!(quits, "it would come back\n{}", story());
+            self.asked.push(asked.clone());
+            self.stage
+                .as_mut()
+                .unwrap()
+                .outcome(&asked, Outcome::Accepted);
+            let ended = self.kubelet.end(at, Some(0));
+            self.happen(Some(ended));
+        }
+    }
+
+    /// The agent starts on a node where these containers are.
+    fn start(&mut self) {
+        // What ended before it is not told any more, only seen to be gone.
+        for events in self.untold.values_mut() {
+            events.retain(|event| !matches!(event, Event::ContainerStatus { .. }));
+        }
+        self.stage = Some(Stage::new(Mode::Enforce, self.spec.clone()));
+        self.tell(Event::PodAppeared(uid()));
+        for run in self.untold.keys().cloned().collect::<Vec<_>>() {
+            self.tell(Event::ContainerAppeared(key(&run)));
+        }
+        for at in 0..self.kubelet.members.len() {
+            let member = &self.kubelet.members[at];
+            if !member.runs_now() {
+                continue;
+            }
+            let run = run(member, member.runs - 1);
+            let name = self.told(at).0.then(|| member.name.clone());
+            if self.untold[&run].is_empty() {
+                let key = key(&run);
+                self.tell(Event::ContainerStarted { key, name });
+            }
+        }
+    }
+
+    pub(super) fn perform(&mut self) {
+        let mut restarting = false;
+        for (number, (what, age)) in self.play.picks.iter().enumerate() {
+            restarting = self.kubelet.restarts_all() || restarting && !self.kubelet.is_settled();
+            if self.stage.is_none() && restarting {
+                self.oldest = self.published.len();
+            } else if self.stage.is_none() && number >= self.play.start {
+                self.oldest = self.oldest.min(self.published.len() - 1);
+                self.start();
+            }
+            let moves = self.kubelet.moves();
+            let mut runs = self.untold.iter().filter(|(_, events)| !events.is_empty());
+            let tellings = runs.clone().count();
+            match what % (moves.len() + tellings + 1) {
+                at if at < moves.len() => {
+                    let happened = self.kubelet.make(moves[at]);
+                    self.happen(happened);
+                }
+                at if at < moves.len() + tellings => {
+                    let (run, _) = runs.nth(at - moves.len()).unwrap();
+                    let run = run.clone();
+                    self.tell_of(&run);
+                }
+                _ if self.stage.is_some() => self.list(age % (self.published.len() - self.oldest)),
+                _ => {}
+            }
+        }
+        self.finish(restarting);
+    }
+
+    fn finish(&mut self, mut restarting: bool) {
+        let mut steps = 0;
+        while (self.play.to_the_end || self.stage.is_none() && restarting)
+            && let Some(next) = self.kubelet.moves().last()
+        {
+            let happened = self.kubelet.make(*next);
+            self.happen(happened);
+            restarting = self.kubelet.restarts_all() || restarting && !self.kubelet.is_settled();
+            steps += 1;
+            assert!(steps < 1000, "it never ends");
+        }
+        if self.stage.is_none() {
+            self.start();
+        }
+        for run in self.untold.keys().cloned().collect::<Vec<_>>() {
+            self.tell_all_of(&run);
+        }
+        // Whatever is asked for is answered with the truth from now on.
+        for _ in 0..4 {
+            self.list(self.published.len() - 1 - self.oldest);
+            self.stage.as_mut().unwrap().pass(Duration::from_secs(10));
+            self.answer();
+            for run in self.untold.keys().cloned().collect::<Vec<_>>() {
+                self.tell_all_of(&run);
+            }
+        }
+    }
+}
+
+/// An event in a few words, for a failure's story.
+fn short(event: &Event) -> String {
+    match event {
+        Event::ContainerAppeared(key) => format!("{} appeared", text_of(key)),
+        Event::ContainerStarted { key, name } => format!("{} started as {name:?}", text_of(key)),
+        Event::ContainerExited(key) => format!("{} exited", text_of(key)),
+        Event::ContainerStatus { key, status } => format!("{} had {status}", text_of(key)),
+        Event::ContainerGone(key) => format!("{} gone", text_of(key)),
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,75 @@
+//! One row for each situation that a pod can be in: what it is made of, what
+//! happens, which decisions follow and why.
+//!
+//! [`scene`] explains the words of a row.
+
+mod ended;
+mod kinds;
+mod left_alone;
+mod quitting;
+mod scene;
+mod spoiling;
+mod waiting;
+mod whole_pod;
+
+use scene::Scene;
+
+/// One situation.
+struct Row {
+    what: &'static str,
+    pod: &'static str,
+    play: &'static str,
+    /// Decisions since the last `;` of the play, in order: `CONTAINER DECISION`
+    /// and, after a colon, a piece of the reason; or `RUN STEP`.
+    told: &'static [&'static str],
+}
+
+const fn row(
+    what: &'static str,
+    pod: &'static str,
+    play: &'static str,
+    told: &'static [&'static str],
+) -> Row {
+    Row {
+        what,
+        pod,
+        play,
+        told,
+    }
+}
+
+/// Plays all rows, and panics with everything that is not as expected.
+fn check(rows: &[Row]) {
+    check_with(rows, "");
+}
+
+/// The same, with what the word `config` loads.
+fn check_with(rows: &[Row], config: &str) {
+    let wrong = rows.iter().filter_map(|row| {
+        let mut scene = Scene::new(row.pod, config);
+        for word in row.play.split_whitespace() {
+            scene.play(word);
+        }
+        let told = scene.told();
+        let same = told.len() == row.told.len()
+            && told
+                .iter()
+                .zip(row.told)
+                .all(|(told, want)| fits(told, want));
+        let Row {
+            what,
+            pod,
+            play,
+            told: want,
+        } = row;
+        (!same).then(|| format!("{what}\n  {pod} | {play}\n  want {want:#?}\n  told {told:#?}"))
+    });
+    let wrong: Vec<String> = wrong.collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn fits(told: &str, want: &str) -> bool {
+    let (head, reason) = told.split_once(": ").unwrap_or((told, ""));
+    let (want, piece) = want.split_once(": ").unwrap_or((want, ""));
+    head == want && reason.contains(piece)
+}

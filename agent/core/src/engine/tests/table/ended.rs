@@ -1,0 +1,222 @@
+//! Whether an app container has ended for good: policy, rules and code.
+
+use super::{check, row, scene::Scene};
+
+const QUIT: &str = "istio-proxy.0 POST :15020/quitquitquit";
+const FINISHED: &str =
+    "pod-finished: every app container ended for good; still running: istio-proxy";
+
+/// A pod, the ends that are for good in it, those after which it comes back.
+const ENDS: &[(&str, &str, &str)] = &[
+    (
+        "Never app istio-proxy",
+        "0 1 3 42 137 143 255 KILL TERM",
+        "",
+    ),
+    (
+        "OnFailure app istio-proxy",
+        "0",
+        "1 3 42 137 143 255 KILL TERM",
+    ),
+    // The container's own policy counts before the pod's.
+    ("Never app:OnFailure istio-proxy", "0", "1 3 42 KILL TERM"),
+    (
+        "OnFailure app:Never istio-proxy",
+        "0 1 3 42 255 KILL TERM",
+        "",
+    ),
+    ("Always app:Never istio-proxy:Never", "0 1 42 KILL", ""),
+    ("Always app:OnFailure istio-proxy:Never", "0", "1 42 KILL"),
+    // Its rules count before both.
+    ("Never app[42] istio-proxy", "0 1 3 255 KILL TERM", "42"),
+    ("Never app[42,3] istio-proxy", "0 1 255", "42 3"),
+    (
+        "Never app[137,143] istio-proxy",
+        "0 1 42",
+        "KILL TERM 137 143",
+    ),
+    ("Never app[!0] istio-proxy", "0", "1 3 42 KILL TERM 255"),
+    ("Never app[!0,1] istio-proxy", "0 1", "3 42 KILL TERM"),
+    ("Never app[!42] istio-proxy", "42", "0 1 3 KILL"),
+    ("OnFailure app[0] istio-proxy", "", "0 1 42 KILL"),
+    ("OnFailure app:Never[42] istio-proxy", "0 1 3 KILL", "42"),
+    ("OnFailure app[42] istio-proxy", "0", "1 42 KILL"),
+    ("Never app[42][3] istio-proxy", "0 1 255", "42 3"),
+    ("Never app[42=all] istio-proxy", "0 1 3 KILL", "42"),
+    ("Never app[!0=all] istio-proxy", "0", "1 3 42 KILL"),
+    // A rule of a kind that nobody knows may apply to any code.
+    ("Never app[!] istio-proxy", "", "0 1 42 KILL"),
+    ("OnFailure app[!] istio-proxy", "", "0 1"),
+];
+
+#[test]
+fn policy_rules_and_code() {
+    let ended = |pod: &str, how: &str| {
+        let mut scene = Scene::new(pod, "");
+        for word in ["all", ";", &format!("app!{how}")] {
+            scene.play(word);
+        }
+        scene.told()
+    };
+    for (pod, for_good, comes_back) in ENDS {
+        for how in for_good.split_whitespace() {
+            assert_eq!(ended(pod, how), [FINISHED, QUIT], "{pod} | {how}");
+        }
+        for how in comes_back.split_whitespace() {
+            let code = match how {
+                "KILL" => "137",
+                "TERM" => "143",
+                code => code,
+            };
+            let told = ended(pod, how);
+            let why = if pod.contains("=all") {
+                "since a rule restarts the whole pod".to_owned()
+            } else {
+                format!("ended with exit code {code} and is started again")
+            };
+            assert_eq!(told.len(), 1, "{pod} | {how}: {told:?}");
+            assert!(told[0].contains(&why), "{pod} | {how}: {told:?}");
+        }
+    }
+}
+
+#[test]
+fn codes_that_the_kernel_does_not_tell() {
+    check(&[
+        row(
+            "none is needed under Never",
+            "Never app istio-proxy",
+            "all ; app!",
+            &[FINISHED, QUIT],
+        ),
+        row(
+            "OnFailure needs it, and an old status does not tell it",
+            "OnFailure app istio-proxy",
+            "all ; app! app=R list",
+            &["not-yet: whether it is started again"],
+        ),
+        row(
+            "the status tells 0",
+            "OnFailure app istio-proxy",
+            "all app! ; app=T0 list",
+            &[FINISHED, QUIT],
+        ),
+        row(
+            "the status tells 3",
+            "OnFailure app istio-proxy",
+            "all app! ; app=T3 list",
+            &["not-yet: ended with exit code 3 and is started again"],
+        ),
+        row(
+            "it is in CrashLoopBackOff already",
+            "OnFailure app istio-proxy",
+            "all app! ; app=W3 list 60s",
+            &["not-yet: ended with exit code 3 and is started again"],
+        ),
+        row(
+            "rules need it under Never",
+            "Never app[42] istio-proxy",
+            "all ; app! app=T42 list",
+            &[
+                "not-yet: whether it is started again",
+                "not-yet: ended with exit code 42",
+            ],
+        ),
+        row(
+            "it is not asked for while another app runs",
+            "OnFailure app job istio-proxy",
+            "all ; job! 1m",
+            &[],
+        ),
+        row(
+            "another run's code is not this one's",
+            "OnFailure app istio-proxy",
+            "all ; app!1 +app app! app=T0@app.0 list",
+            &[
+                "not-yet: ended with exit code 1",
+                "not-yet: runs",
+                "not-yet: whether it is started again",
+            ],
+        ),
+        row(
+            "the kernel's code counts before the status",
+            "OnFailure app istio-proxy",
+            "all ; app!3 app=T0 list",
+            &["not-yet: ended with exit code 3"],
+        ),
+    ]);
+}
+
+#[test]
+fn restarts() {
+    check(&[
+        row(
+            "once",
+            "OnFailure app istio-proxy",
+            "all app!1 ; +app app!0",
+            &["not-yet: app container app runs", FINISHED, QUIT],
+        ),
+        row(
+            "often, with waits in between",
+            "OnFailure app istio-proxy",
+            "all app!1 app=W1 10s +app app!3 app=W3 20s +app app!KILL app=W137 ; +app app=R list app!0",
+            &["not-yet: app container app runs", FINISHED, QUIT],
+        ),
+        row(
+            "by a rule, until another code",
+            "Never app[42] istio-proxy",
+            "all app!42 +app app!42 +app ; app!3",
+            &[FINISHED, QUIT],
+        ),
+        row(
+            "the last one was asked for nothing: it waits for ever",
+            "OnFailure app istio-proxy",
+            "all app!1 ; app=W1 list 10m",
+            &[],
+        ),
+        row(
+            "a status that says nothing of the restart",
+            "OnFailure app istio-proxy",
+            "all app=R list app!1 +app ; list app!0 list",
+            &[FINISHED, QUIT],
+        ),
+        row(
+            "two apps: the last one counts",
+            "Never app job istio-proxy",
+            "all ; job!1 app!0",
+            &[FINISHED, QUIT],
+        ),
+        row(
+            "two apps: one comes back",
+            "Never app job:OnFailure istio-proxy",
+            "all ; job!1 app!0",
+            &["not-yet: app container job ended with exit code 1"],
+        ),
+        row(
+            "two apps: one has policy Always",
+            "Never app job:Always istio-proxy",
+            "all app!0 job!0",
+            &[
+                "not-yet: the kubelet does not list it",
+                "not-yet: the API server has not told yet",
+                "not-ours: app container job is started again whatever",
+            ],
+        ),
+        row(
+            "policy Always",
+            "Always app istio-proxy",
+            "all app!0 1m",
+            &[
+                "not-yet: the kubelet does not list it",
+                "not-yet: the API server has not told yet",
+                "not-ours: app container app is started again whatever",
+            ],
+        ),
+        row(
+            "policy Always, and a rule",
+            "Always app[42] istio-proxy",
+            "all ; app!1 1m",
+            &[],
+        ),
+    ]);
+}

@@ -1,0 +1,202 @@
+//! Finished pods that are left as they are, and what may become of that.
+
+use super::{check, check_with, row};
+
+const QUIT: &str = "istio-proxy.0 POST :15020/quitquitquit";
+const FINISHED: &str = "pod-finished: still running: istio-proxy";
+const OPTED_OUT: &str = "left-alone: usher.dev/quit says \"false\"";
+
+#[test]
+fn ended_as_a_whole() {
+    const DELETING: &str = "left-alone: it is being deleted";
+    check(&[
+        row(
+            "deleted before the end",
+            "Never app istio-proxy",
+            "all deleting ; app!0 1m",
+            &[DELETING],
+        ),
+        row(
+            "deleted, and the app ends by SIGTERM",
+            "Never app istio-proxy",
+            "all deleting ; app!TERM 1m",
+            &[DELETING],
+        ),
+        row(
+            "deleted after the end: no more steps",
+            "Never app istio-proxy",
+            "all app!0 istio-proxy>404 ; deleting istio-proxy>404 1m",
+            &[DELETING],
+        ),
+        row(
+            "deleted under OnFailure: what would come back does not matter",
+            "OnFailure app istio-proxy",
+            "all deleting ; app!TERM 1m",
+            &["not-yet: ended with exit code 143"],
+        ),
+        row(
+            "evicted",
+            "Never app istio-proxy",
+            "all ; app!TERM istio-proxy>refused terminal=Evicted 1m",
+            &[
+                FINISHED,
+                QUIT,
+                "left-alone: the kubelet ends it as a whole (Evicted)",
+            ],
+        ),
+        row(
+            "its deadline is exceeded",
+            "Never app istio-proxy",
+            "all terminal=DeadlineExceeded ; app!TERM 1m",
+            &["left-alone: the kubelet ends it as a whole (DeadlineExceeded)"],
+        ),
+        row(
+            "gone: nothing is said any more",
+            "Never app istio-proxy",
+            "all app!0 ; gone 1m",
+            &[],
+        ),
+    ]);
+}
+
+#[test]
+fn opted_out() {
+    check(&[
+        row(
+            "by the pod",
+            "Never app istio-proxy usher.dev/quit=false",
+            "all ; app!0 1m",
+            &[OPTED_OUT],
+        ),
+        row(
+            "by a label of the Namespace",
+            "Never app istio-proxy label:usher.dev/quit=false",
+            "all ; app!0 1m",
+            &[OPTED_OUT],
+        ),
+        row(
+            "by an annotation of the Namespace",
+            "Never app istio-proxy annotation:usher.dev/quit=false",
+            "all ; app!0 1m",
+            &[OPTED_OUT],
+        ),
+        row(
+            "the annotation counts before the label",
+            "Never app istio-proxy annotation:usher.dev/quit=true label:usher.dev/quit=false",
+            "all ; app!0",
+            &[FINISHED, QUIT],
+        ),
+        row(
+            "the pod counts before its Namespace",
+            "Never app istio-proxy usher.dev/quit=true annotation:usher.dev/quit=false",
+            "all ; app!0",
+            &[FINISHED, QUIT],
+        ),
+        row(
+            "too late for the request that was made",
+            "Never app istio-proxy",
+            "all app!0 ; usher.dev/quit=false istio-proxy>404 1m",
+            &[OPTED_OUT],
+        ),
+        row(
+            "and in again",
+            "Never app istio-proxy usher.dev/quit=false",
+            "all app!0 ; usher.dev/quit=true",
+            &[FINISHED, QUIT],
+        ),
+        row(
+            "it is not said of a pod that is not finished",
+            "Never app istio-proxy usher.dev/quit=false",
+            "all 1m",
+            &[
+                "not-yet: does not list",
+                "not-yet: the API server has not told yet",
+                "not-yet: app container app runs",
+            ],
+        ),
+    ]);
+    check_with(
+        &[
+            row(
+                "by the configuration",
+                "Never app istio-proxy",
+                "config all ; app!0 1m",
+                &["left-alone: or the configuration does"],
+            ),
+            row(
+                "by the configuration, in by the Namespace",
+                "Never app istio-proxy label:usher.dev/quit=true",
+                "config all ; app!0",
+                &[FINISHED, QUIT],
+            ),
+            row(
+                "its namespace is excluded, whatever it says",
+                "Never app istio-proxy in=kube-system usher.dev/quit=true",
+                "config all app!0 1m",
+                &[
+                    "not-yet: does not list",
+                    "not-yet: the API server has not told yet",
+                    "not-ours: the configuration excludes its namespace",
+                ],
+            ),
+            row(
+                "excluded while its sidecar is asked",
+                "Never app istio-proxy in=kube-system",
+                "all app!0 ; config istio-proxy>404 1m",
+                &["not-ours: the configuration excludes its namespace"],
+            ),
+        ],
+        "{excludedNamespaces: [kube-system], defaults: {quit: false}}",
+    );
+}
+
+#[test]
+fn nobody_knows_the_namespace() {
+    const UNKNOWN: &str = "not-yet: the API server has not told yet";
+    check(&[
+        row(
+            "the API server is away",
+            "Never app istio-proxy api-away",
+            "all ; app!0 10m",
+            &[],
+        ),
+        row(
+            "it is back after the end",
+            "Never app istio-proxy api-away",
+            "all app!0 10s api-back 1m",
+            &["not-yet: does not list", UNKNOWN, FINISHED, QUIT],
+        ),
+        row(
+            "it is back, and the Namespace says no",
+            "Never app istio-proxy api-away label:usher.dev/quit=false",
+            "all app!0 10s ; api-back 1m",
+            &[OPTED_OUT],
+        ),
+    ]);
+}
+
+#[test]
+fn modes() {
+    const WOULD: &str =
+        "istio-proxy would-quit: enforce would try POST :15020/quitquitquit first (recipe istio)";
+    check(&[
+        row(
+            "observe",
+            "Never app istio-proxy",
+            "observe all ; app!0 1m",
+            &[FINISHED, WOULD],
+        ),
+        row(
+            "observe, then enforce",
+            "Never app istio-proxy",
+            "observe all app!0 ; enforce",
+            &[QUIT],
+        ),
+        row(
+            "observe, and it has opted out",
+            "Never app istio-proxy usher.dev/quit=false",
+            "observe all ; app!0 1m",
+            &[OPTED_OUT],
+        ),
+    ]);
+}

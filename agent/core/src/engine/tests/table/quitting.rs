@@ -1,0 +1,184 @@
+//! How sidecars are shown out: steps and what they do to the pod, order,
+//! WAITS, runs that come back.
+
+use super::{check, check_with, row};
+
+const QUIT: &str = "istio-proxy.0 POST :15020/quitquitquit";
+const FINISHED: &str = "pod-finished: still running: istio-proxy";
+
+#[test]
+fn one_stage_after_the_other() {
+    const ALL_LEFT: &str = "pod-finished: still running: istio-proxy, logs, daprd";
+    const DAPR: &str = "daprd.0 POST :3500/v1.0/shutdown";
+    check(&[
+        row(
+            "helper, logs, mesh",
+            "Never app istio-proxy logs daprd",
+            "all ; app!0 daprd>accepted daprd!0 logs>signalled logs!0",
+            &[
+                ALL_LEFT,
+                DAPR,
+                "daprd quit-accepted: was accepted",
+                "daprd sidecar-ended: as asked",
+                "logs.0 SIGTERM",
+                "logs quit-accepted: was delivered",
+                "logs sidecar-ended: as asked",
+                QUIT,
+            ],
+        ),
+        row(
+            "two of a stage at once",
+            "Never app sql daprd istio-proxy",
+            "all ; app!3",
+            &[
+                "pod-finished: still running: sql, daprd, istio-proxy",
+                "sql.0 SIGTERM",
+                DAPR,
+            ],
+        ),
+        row(
+            "the helper has not started yet",
+            "Never app daprd istio-proxy",
+            "pod list +app +istio-proxy daprd=W list ; app!0 1m",
+            &[FINISHED],
+        ),
+        row(
+            "the helper starts after the end",
+            "Never app daprd istio-proxy",
+            "pod list +app +istio-proxy app!0 ; +daprd daprd>accepted daprd!0",
+            &[
+                DAPR,
+                "daprd quit-accepted: POST :3500/v1.0/shutdown was accepted (recipe dapr)",
+                "daprd sidecar-ended: as asked",
+                QUIT,
+            ],
+        ),
+        row(
+            "the helper could not start, finally",
+            "Never app daprd istio-proxy",
+            "pod list +app +istio-proxy app!0 ?x ; daprd=T128@x list",
+            &["daprd sidecar-ended: by itself", QUIT],
+        ),
+        row(
+            "the helper is given up: the next stage begins",
+            "Never app sql istio-proxy",
+            "all ; app!0",
+            &[
+                "pod-finished: still running: sql, istio-proxy",
+                "sql gave-up: 143",
+                QUIT,
+            ],
+        ),
+        row(
+            "the helper ends by itself",
+            "Never app daprd istio-proxy",
+            "all daprd!0 ; app!0",
+            &[FINISHED, "daprd sidecar-ended: by itself", QUIT],
+        ),
+        row(
+            "a sidecar that was named is a helper",
+            "Never app istio-proxy tool usher.dev/sidecars=tool",
+            "all ; app!0",
+            &[
+                "pod-finished: still running: istio-proxy, tool",
+                "tool.0 SIGTERM",
+            ],
+        ),
+    ]);
+}
+
+#[test]
+fn runs_that_come_back() {
+    check(&[
+        row(
+            "quit again, a second later",
+            "Never app istio-proxy",
+            "all app!0 istio-proxy>accepted istio-proxy!1 +istio-proxy ; 999ms",
+            &[],
+        ),
+        row(
+            "quit again",
+            "Never app istio-proxy",
+            "all app!0 istio-proxy>accepted istio-proxy!1 +istio-proxy ; 1s",
+            &["istio-proxy.1 POST :15020/quitquitquit"],
+        ),
+        row(
+            "the third time ten seconds later, the fourth not at all",
+            "Never app istio-proxy",
+            "all app!0 istio-proxy!1 istio-proxy>accepted +istio-proxy 1s istio-proxy>accepted istio-proxy!1 \
+             +istio-proxy ; 10s istio-proxy>accepted istio-proxy!1 +istio-proxy 10m",
+            &[
+                "istio-proxy.2 POST :15020/quitquitquit",
+                "istio-proxy quit-accepted: was accepted",
+                "istio-proxy sidecar-ended: as asked, with exit code 1",
+                "istio-proxy gave-up: started again each time",
+            ],
+        ),
+        row(
+            "the sidecar starts after the end",
+            "Never app istio-proxy",
+            "pod list +app ; app!0 +istio-proxy",
+            &["pod-finished: no sidecar runs yet", QUIT],
+        ),
+        row(
+            "the app is started after all: what was begun is dropped",
+            "Never app istio-proxy",
+            "all app!0 ; +app istio-proxy>404 1m",
+            &["not-yet: app container app runs"],
+        ),
+        row(
+            "it is asked anew when the app has ended again",
+            "Never app istio-proxy",
+            "all app!0 +app istio-proxy>404 1m ; app!0",
+            &[FINISHED, QUIT],
+        ),
+    ]);
+}
+
+#[test]
+fn versions_and_recipes_that_come_later() {
+    const TAG: &str = "Never app istio-proxy image=istio-proxy=docker.io/istio/proxyv2:latest";
+    const ADMIN: &str = "istio-proxy.0 POST :15000/quitquitquit";
+    check(&[
+        row(
+            "a tag that names no version is asked about",
+            TAG,
+            "all 1s ; app!0",
+            &[FINISHED, QUIT],
+        ),
+        row(
+            "an old version has another ladder",
+            TAG,
+            "all 1s istio-proxy>version=1.20.8 ; app!0",
+            &[FINISHED, ADMIN],
+        ),
+        row(
+            "a version that nobody can read",
+            TAG,
+            "all 1s istio-proxy>version=main ; app!0",
+            &[FINISHED, QUIT],
+        ),
+    ]);
+    const SHIPPER: &str = "{recipes: [{name: shipper, order: logs, recognise: [{image: [acme/shipper]}], \
+                   quit: [{post: {port: 4000, path: /stop}}]}]}";
+    check_with(
+        &[
+            row(
+                "a recipe for a pod that runs",
+                "Never app tool image=tool=registry.test/acme/shipper:1",
+                "all app!0 ; config",
+                &[
+                    "pod-finished: still running: tool",
+                    "tool.0 POST :4000/stop",
+                ],
+            ),
+            row(
+                "a recipe for another",
+                "Never app tool",
+                "all app!0 ; config 1m",
+                &[],
+            ),
+        ],
+        SHIPPER,
+    );
+}

@@ -1,0 +1,298 @@
+//! A small language for rows.
+//!
+//! A pod is described by words: a policy (`Never`), containers and settings.
+//!
+//! | word | meaning |
+//! | --- | --- |
+//! | `app` | a container; `istio-proxy`, `sql` (Cloud SQL proxy), `logs` (Fluent Bit) and `daprd` have the images of sidecars |
+//! | `app:Never` | with a policy of its own |
+//! | `app[42]` `app[!0,1]` `app[42=all]` `app[1][42=all]` | with restart rules: In, NotIn, RestartAllContainers; two rules |
+//! | `usher.dev/quit=false` | an annotation; `_` stands for a space |
+//! | `label:KEY=VALUE` `annotation:KEY=VALUE` | of its Namespace |
+//! | `native=NAME` `init=NAME[42=all]` | a native sidecar; an init container or native sidecar with a rule |
+//! | `host` `class=NAME` `image=NAME=IMAGE` `in=NAMESPACE` | hostNetwork, RuntimeClass, another image, another Namespace |
+//! | `api-away` | the API server does not answer |
+//!
+//! A play is what happens. Runs are numbered: `app.0` is the first of `app`.
+//!
+//! | word | meaning |
+//! | --- | --- |
+//! | `all` | the pod appears, its sandbox and all containers start, it is listed |
+//! | `pod` `list` `gone` | it appears, is listed, disappears |
+//! | `+NAME` `+NAME?` `~NAME` | a new run starts; one that is never named; one without a process |
+//! | `NAME!3` `NAME!TERM` `NAME!` | the newest run ends with a code, by a signal, nobody knows how |
+//! | `?x` | a container comes and goes before anybody can look at it |
+//! | `NAME=T3` `NAME=R` `NAME=W` `NAME=W3` `NAME=T128@x` `NAME=R@x` | its status from now on: terminated, running, waiting, waiting after a code; of the run `x`; `NAME=R3@x` has `x` as the run before |
+//! | `NAME>200` `NAME>accepted` `NAME>signalled` `NAME>refused` | what came of an attempt |
+//! | `NAME>opaque` `NAME>started` `NAME>version=1.20.1` | its processes cannot be seen; are found late; its answer |
+//! | `deleting` `terminal=Evicted` `KEY=VALUE` | the pod is listed like this from now on |
+//! | `config` `observe` `enforce` `api-back` | what it says |
+//! | `2s` `500ms` | time passes |
+//! | `;` | all that was told before does not count |
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{
+    Event,
+    config::Config,
+    engine::tests::stage::{Stage, container, id, key, pod, uid},
+    event::Outcome,
+    id::ContainerId,
+    mode::Mode,
+    pod::{Container, Ended, Pod, RunState, Status},
+    policy::{RestartPolicy, RestartRule},
+    process::ExitStatus,
+    tuning::NamespaceValues,
+};
+
+pub(super) struct Scene {
+    stage: Stage,
+    config: String,
+    /// How many runs each container has had.
+    runs: BTreeMap<String, usize>,
+    namespace: NamespaceValues,
+}
+
+impl Scene {
+    pub(super) fn new(words: &str, config: &str) -> Self {
+        let mut spec = pod(RestartPolicy::Never, &[]);
+        spec.containers.clear();
+        let mut namespace = NamespaceValues::default();
+        let mut away = false;
+        for word in words.split_whitespace() {
+            let values = |text: &str| {
+                let (key, value) = text.split_once('=').unwrap();
+                (key.to_owned(), value.replace('_', " "))
+            };
+            if word == "api-away" {
+                away = true;
+            } else if let Some(text) = word.strip_prefix("label:") {
+                namespace.labels.extend([values(text)]);
+            } else if let Some(text) = word.strip_prefix("annotation:") {
+                namespace.annotations.extend([values(text)]);
+            } else if word.contains('/') && !word.starts_with("image=") {
+                spec.annotations.extend([values(word)]);
+            } else {
+                describe(&mut spec, word);
+            }
+        }
+        let mut stage = Stage::new(Mode::Enforce, spec);
+        stage.namespace = (!away).then(|| namespace.clone());
+        Self {
+            stage,
+            config: config.to_owned(),
+            runs: BTreeMap::new(),
+            namespace,
+        }
+    }
+
+    pub(super) fn told(self) -> Vec<String> {
+        self.stage.log
+    }
+
+    pub(super) fn play(&mut self, word: &str) {
+        if let Some(name) = word.strip_prefix('+') {
+            self.start(name);
+        } else if let Some(name) = word.strip_prefix('~') {
+            let run = self.next_run(name);
+            self.stage.appear(&run);
+        } else if let Some(run) = word.strip_prefix('?') {
+            self.stage.appear(run);
+            self.stage.send(Event::ContainerGone(key(run)));
+        } else if let Some((name, how)) = word.split_once('!') {
+            self.end(name, how);
+        } else if let Some((name, what)) = word.split_once('>') {
+            self.answer(name, what);
+        } else if let Some((name, value)) = word.split_once('=') {
+            self.change(name, value);
+        } else {
+            self.happen(word);
+        }
+    }
+
+    fn happen(&mut self, word: &str) {
+        let stage = &mut self.stage;
+        match word {
+            ";" => stage.log.clear(),
+            "pod" => stage.send(Event::PodAppeared(uid())),
+            "list" => stage.list(),
+            "gone" => stage.send(Event::PodGone(uid())),
+            "observe" => stage.mode(Mode::Observe),
+            "enforce" => stage.mode(Mode::Enforce),
+            "api-back" => stage.namespace = Some(self.namespace.clone()),
+            "config" => {
+                let config = Config::parse("row", &self.config).unwrap();
+                stage.send(Event::Configured(Arc::new(config)));
+            }
+            "deleting" => {
+                stage.spec.deleting = true;
+                stage.list();
+            }
+            "all" => {
+                let containers = stage.spec.containers.iter();
+                let names: Vec<String> = containers.map(|found| found.name.clone()).collect();
+                self.play("pod");
+                self.play("+sandbox?");
+                for name in names {
+                    self.start(&name);
+                }
+                self.play("list");
+            }
+            time => stage.pass(crate::duration::parse(time).unwrap()),
+        }
+    }
+
+    fn start(&mut self, name: &str) {
+        let (name, named) = match name.strip_suffix('?') {
+            Some(name) => (name, None),
+            None => (name, Some(name.to_owned())),
+        };
+        let run = self.next_run(name);
+        self.stage.appear(&run);
+        let (key, name) = (key(&run), named);
+        self.stage.send(Event::ContainerStarted { key, name });
+    }
+
+    fn next_run(&mut self, name: &str) -> String {
+        let runs = self.runs.entry(name.to_owned()).or_default();
+        *runs += 1;
+        format!("{name}.{}", *runs - 1)
+    }
+
+    fn newest(&self, name: &str) -> String {
+        format!("{name}.{}", self.runs[name] - 1)
+    }
+
+    fn id_of_newest(&self, name: &str) -> ContainerId {
+        id(&self.newest(name))
+    }
+
+    fn end(&mut self, name: &str, how: &str) {
+        let key = key(&self.newest(name));
+        let status = match how {
+            "" => return self.stage.send(Event::ContainerExited(key)),
+            "TERM" => ExitStatus::Signal(15),
+            "KILL" => ExitStatus::Signal(9),
+            code => ExitStatus::Code(code.parse().unwrap()),
+        };
+        let of = key.clone();
+        self.stage.send(Event::ContainerStatus { key: of, status });
+        self.stage.send(Event::ContainerGone(key));
+    }
+
+    fn answer(&mut self, name: &str, what: &str) {
+        let run = self.newest(name);
+        let outcome = match what {
+            "accepted" => Outcome::Accepted,
+            "signalled" => Outcome::Signalled,
+            "refused" => Outcome::Refused,
+            "started" => {
+                let (key, name) = (key(&run), Some(name.to_owned()));
+                return self.stage.send(Event::ContainerStarted { key, name });
+            }
+            "opaque" => return self.stage.send(Event::ContainerOpaque(key(&run))),
+            _ => {
+                if let Some(version) = what.strip_prefix("version=") {
+                    let asked = self.stage.questions.contains(&key(&run));
+                    assert!(asked, "{name} has not been asked");
+                    let body =
+                        format!(r#"{{"node":{{"metadata":{{"ISTIO_VERSION":"{version}"}}}}}}"#);
+                    let (key, body) = (key(&run), Some(body));
+                    return self.stage.send(Event::VersionAnswered { key, body });
+                }
+                Outcome::Rejected(what.parse().unwrap())
+            }
+        };
+        self.stage.outcome(&run, outcome);
+    }
+
+    fn change(&mut self, name: &str, value: &str) {
+        if name == "terminal" {
+            self.stage.spec.terminal = Some(value.to_owned());
+            return self.stage.list();
+        }
+        if name.contains('/') {
+            let annotation = (name.to_owned(), value.to_owned());
+            self.stage.spec.annotations.extend([annotation]);
+            return self.stage.list();
+        }
+        let (state, run) = match value.split_once('@') {
+            Some((state, run)) => (state, Some(run.to_owned())),
+            None => (value, self.runs.get(name).map(|_| self.newest(name))),
+        };
+        let code = state.get(1..).and_then(|code| code.parse().ok());
+        let id = run.map(|run| id(&run));
+        let last = id.clone().zip(code).map(|(id, code)| Ended { id, code });
+        let (state, last, id) = match &state[..1] {
+            "R" if last.is_some() => (RunState::Running, last, Some(self.id_of_newest(name))),
+            "R" => (RunState::Running, None, id),
+            "T" => (RunState::Terminated(code.unwrap()), None, id),
+            _ => (RunState::Waiting, last, id),
+        };
+        let containers = &mut self.stage.spec.containers;
+        let found = containers.iter_mut().find(|found| found.name == name);
+        found.unwrap().status = Some(Status { id, state, last });
+    }
+}
+
+/// Adds what a word says to a pod.
+fn describe(spec: &mut Pod, word: &str) {
+    if let Some(policy) = policy(word) {
+        spec.restart_policy = policy;
+    } else if word == "host" {
+        spec.host_network = true;
+    } else if let Some(name) = word.strip_prefix("native=") {
+        spec.native_sidecars.push(name.to_owned());
+    } else if let Some(init) = word.strip_prefix("init=") {
+        spec.init_restarters.push(described(init));
+    } else if let Some(class) = word.strip_prefix("class=") {
+        spec.runtime_class = Some(class.to_owned());
+    } else if let Some(namespace) = word.strip_prefix("in=") {
+        spec.namespace = namespace.to_owned();
+    } else if let Some(image) = word.strip_prefix("image=") {
+        let (name, image) = image.split_once('=').unwrap();
+        let mut containers = spec.containers.iter_mut();
+        containers.find(|found| found.name == name).unwrap().image = image.to_owned();
+    } else {
+        spec.containers.push(described(word));
+    }
+}
+
+fn policy(word: &str) -> Option<RestartPolicy> {
+    match word {
+        "Never" => Some(RestartPolicy::Never),
+        "OnFailure" => Some(RestartPolicy::OnFailure),
+        "Always" => Some(RestartPolicy::Always),
+        _ => None,
+    }
+}
+
+fn described(word: &str) -> Container {
+    let (word, rules) = word.split_once('[').unwrap_or((word, ""));
+    let (name, own) = word.split_once(':').unwrap_or((word, ""));
+    let mut made = container(name);
+    made.image = match name {
+        "sql" => "gcr.io/cloud-sql-connectors/cloud-sql-proxy:2.27.0".to_owned(),
+        "logs" => "cr.fluentbit.io/fluent/fluent-bit:3.1".to_owned(),
+        "daprd" => "docker.io/daprio/daprd:1.14.0".to_owned(),
+        _ => made.image,
+    };
+    made.restart_policy = policy(own);
+    let rules = rules.split('[').filter(|rule| !rule.is_empty());
+    made.restart_rules = rules
+        .map(|rule| restart_rule(rule.trim_end_matches(']')))
+        .collect();
+    made
+}
+
+/// `42`, `!0,1`, `42=all`; `!` alone is a rule that nobody knows.
+fn restart_rule(text: &str) -> RestartRule {
+    let (text, action) = text.split_once('=').unwrap_or((text, ""));
+    let codes = text.trim_start_matches('!').split(',');
+    let codes = codes.filter(|code| !code.is_empty());
+    RestartRule {
+        codes: codes.map(|code| code.parse().unwrap()).collect(),
+        within: !text.starts_with('!'),
+        whole_pod: action == "all",
+    }
+}

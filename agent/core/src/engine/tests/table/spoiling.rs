@@ -1,0 +1,152 @@
+//! Steps that end a sidecar with another code than 0, and sidecars that are
+//! started again: what would do the pod harm is not done.
+
+use super::{check, check_with, row};
+
+const QUIT: &str = "istio-proxy.0 POST :15020/quitquitquit";
+const FINISHED: &str = "pod-finished: still running: istio-proxy";
+
+#[test]
+fn steps_that_spoil() {
+    const SPOILS: &str = "sql gave-up: SIGTERM would end the sidecar with exit code 143 and make a pod that succeeded a failed one";
+    const RESTARTS: &str = "sql gave-up: with exit code 143, after which it is started again";
+    const KNOWN: &str = "sql quit-accepted: it is known to end with exit code 143";
+    const SQL_LEFT: &str = "pod-finished: still running: sql";
+    check(&[
+        row(
+            "the app succeeded",
+            "Never app sql",
+            "all ; app!0 1m",
+            &[SQL_LEFT, SPOILS],
+        ),
+        row(
+            "the app failed: it spoils nothing",
+            "Never app sql",
+            "all ; app!3 sql>signalled sql!TERM",
+            &[
+                SQL_LEFT,
+                "sql.0 SIGTERM",
+                KNOWN,
+                "sql sidecar-ended: as asked, with signal 15",
+            ],
+        ),
+        row(
+            "one of two apps failed",
+            "Never app job sql",
+            "all app!3 ; job!0",
+            &[SQL_LEFT, "sql.0 SIGTERM"],
+        ),
+        row(
+            "its author allows it",
+            "Never app sql usher.dev/spoil=true",
+            "all ; app!0 sql>signalled",
+            &[SQL_LEFT, "sql.0 SIGTERM", KNOWN],
+        ),
+        row(
+            "OnFailure would start it again",
+            "OnFailure app sql",
+            "all ; app!0 1m",
+            &[SQL_LEFT, RESTARTS],
+        ),
+        row(
+            "OnFailure would start it again, whatever its author allows",
+            "OnFailure app sql usher.dev/spoil=true",
+            "all ; app!0 1m",
+            &[SQL_LEFT, RESTARTS],
+        ),
+        row(
+            "a policy of its own keeps it down",
+            "OnFailure app:Never sql:Never",
+            "all ; app!3",
+            &[SQL_LEFT, "sql.0 SIGTERM"],
+        ),
+        row(
+            "how the app ended has to be found out",
+            "Never app sql",
+            "all ; app! 1s app=T0 list 1m",
+            &[SQL_LEFT, SPOILS],
+        ),
+        row(
+            "how the app ended is found out to be well for the step",
+            "Never app sql",
+            "all app! ; app=T3 list",
+            &["sql.0 SIGTERM"],
+        ),
+        row(
+            "another container that ends badly and comes back spoils nothing yet",
+            "Never app logs:OnFailure sql",
+            "all logs!1 ; app!0 1m",
+            &[SQL_LEFT, "logs sidecar-ended: by itself", SPOILS],
+        ),
+        row(
+            "sidecar with policy Always",
+            "Never app istio-proxy:Always",
+            "all ; app!0 1m",
+            &[
+                FINISHED,
+                "istio-proxy gave-up: with exit code 0, after which it is started again",
+            ],
+        ),
+        row(
+            "sidecar in a pod with policy Always",
+            "Always app:Never istio-proxy",
+            "all ; app!0 1m",
+            &[
+                FINISHED,
+                "istio-proxy gave-up: after which it is started again",
+            ],
+        ),
+        row(
+            "sidecar with a rule that starts it again",
+            "Never app istio-proxy[0]",
+            "all ; app!0 1m",
+            &[
+                FINISHED,
+                "istio-proxy gave-up: with exit code 0, after which it is started again",
+            ],
+        ),
+        row(
+            "sidecar with a rule that starts the whole pod again",
+            "Never app istio-proxy[!1=all]",
+            "all ; app!0 1m",
+            &[
+                FINISHED,
+                "istio-proxy gave-up: after which it is started again",
+            ],
+        ),
+        row(
+            "sidecar with a rule about other codes",
+            "Never app istio-proxy[!0]",
+            "all ; app!0",
+            &[FINISHED, QUIT],
+        ),
+        row(
+            "only the better steps are left out by a rule",
+            "Never app sql[143]",
+            "all ; app!3 1m",
+            &[SQL_LEFT, RESTARTS],
+        ),
+    ]);
+    check_with(
+        &[
+            row(
+                "SIGKILL is allowed, and spoils as a last resort",
+                "Never app sql",
+                "config all ; app!0 sql>signalled sql!KILL",
+                &[
+                    SQL_LEFT,
+                    "sql.0 SIGKILL",
+                    "sql quit-accepted: exit code 137",
+                    "sql sidecar-ended: as asked, with signal 9",
+                ],
+            ),
+            row(
+                "SIGKILL in vain",
+                "OnFailure app sql",
+                "config all ; app!0 1m",
+                &[SQL_LEFT, RESTARTS],
+            ),
+        ],
+        "ladder: {kill: true}",
+    );
+}

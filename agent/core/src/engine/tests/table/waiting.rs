@@ -1,0 +1,144 @@
+//! What is waited for before a step and after it.
+
+use super::{check, row};
+
+const QUIT: &str = "istio-proxy.0 POST :15020/quitquitquit";
+const FINISHED: &str = "pod-finished: still running: istio-proxy";
+
+#[test]
+fn before_and_after_a_step() {
+    check(&[
+        row(
+            "quit-delay: not before it is over",
+            "Never app istio-proxy usher.dev/quit-delay=5s",
+            "all ; app!0 4s",
+            &[
+                FINISHED,
+                "not-yet: usher.dev/quit-delay asks to wait for 5s",
+            ],
+        ),
+        row(
+            "quit-delay: over",
+            "Never app istio-proxy usher.dev/quit-delay=5s",
+            "all app!0 4s ; 1s",
+            &[QUIT],
+        ),
+        row(
+            "quit-delay counts from the last end",
+            "Never app job istio-proxy usher.dev/quit-delay=5s",
+            "all job!0 3s app!0 ; 4s",
+            &[],
+        ),
+        row(
+            "quit-delay counts from the end, not from when that is known to be one",
+            "Never app istio-proxy api-away usher.dev/quit-delay=2s",
+            "all app!0 ; api-back 2100ms",
+            &[FINISHED, "not-yet: asks to wait for 2s", QUIT],
+        ),
+        row(
+            "quit-delay begins anew when the app does",
+            "Never app istio-proxy usher.dev/quit-delay=5s",
+            "all app!0 4s +app ; app!0 4s",
+            &[FINISHED, "not-yet: asks to wait for 5s"],
+        ),
+        row(
+            "quit-delay of the Namespace, too long to be one",
+            "Never app istio-proxy annotation:usher.dev/quit-delay=11m",
+            "all ; app!0",
+            &[FINISHED, QUIT],
+        ),
+        row(
+            "drain first, whatever time it takes",
+            "Never app istio-proxy usher.dev/drain=5s",
+            "all ; app!0 istio-proxy>accepted 4900ms",
+            &[
+                FINISHED,
+                "istio-proxy.0 POST :15020/drain",
+                "istio-proxy drain-accepted: it drains for 5s (recipe istio)",
+            ],
+        ),
+        row(
+            "drained",
+            "Never app istio-proxy usher.dev/drain=5s",
+            "all app!0 istio-proxy>accepted 4900ms ; 100ms",
+            &[QUIT],
+        ),
+        row(
+            "it ends while it drains",
+            "Never app istio-proxy usher.dev/drain=5s",
+            "all app!0 istio-proxy>accepted ; istio-proxy!0 10s",
+            &["istio-proxy sidecar-ended: by itself, with exit code 0"],
+        ),
+        row(
+            "nobody drains: it is asked at once",
+            "Never app istio-proxy usher.dev/drain=5s",
+            "all ; app!0 istio-proxy>refused",
+            &[
+                FINISHED,
+                "istio-proxy.0 POST :15020/drain",
+                "istio-proxy step-failed: nobody listening; next is POST :15020/quitquitquit",
+                QUIT,
+            ],
+        ),
+        row(
+            "drained beside a step that spoils",
+            "Never app logs usher.dev/drain=5s",
+            "all ; app!0",
+            &["pod-finished: still running: logs", "logs.0 SIGTERM"],
+        ),
+        row(
+            "nobody listens in a sidecar that has run for long: doubted three times",
+            "Never app istio-proxy",
+            "all 1m app!0 ; istio-proxy>refused 5ms istio-proxy>refused 10ms istio-proxy>refused 20ms istio-proxy>refused",
+            &[
+                QUIT,
+                QUIT,
+                QUIT,
+                "istio-proxy step-failed: nobody listening; next is POST :15000/quitquitquit",
+                "istio-proxy.0 POST :15000/quitquitquit",
+            ],
+        ),
+        row(
+            "a recipe knows how long it takes to end, and two seconds are added",
+            "Never app daprd",
+            "all app!0 daprd>accepted ; 6900ms",
+            &[],
+        ),
+        row(
+            "it took longer",
+            "Never app daprd",
+            "all app!0 daprd>accepted ; 7s",
+            &[
+                "daprd step-failed: but the sidecar runs on; next is SIGTERM",
+                "daprd.0 SIGTERM",
+            ],
+        ),
+        row(
+            "a signal is given half a minute",
+            "Never app logs",
+            "all app!0 logs>signalled ; 29s",
+            &[],
+        ),
+        row(
+            "a signal in vain",
+            "Never app logs",
+            "all app!0 logs>signalled ; 30s",
+            &[
+                "logs step-failed: nothing is left to try",
+                "logs gave-up: delete the pod",
+            ],
+        ),
+        row(
+            "hostNetwork: loopback is not the pod's",
+            "Never app istio-proxy host usher.dev/drain=5s",
+            "all ; app!0",
+            &[FINISHED, "istio-proxy.0 SIGTERM"],
+        ),
+        row(
+            "hostNetwork: not even by annotation",
+            "Never app tool host usher.dev/sidecars=tool=POST_:9091/quit",
+            "all ; app!0",
+            &["pod-finished: still running: tool", "tool.0 SIGTERM"],
+        ),
+    ]);
+}

@@ -1,0 +1,231 @@
+//! What a recipe comes to, for people: which steps there are for which
+//! versions, in the order in which they are taken.
+//!
+//! It is what [`super::ladder`] makes of a recipe where no pod has changed
+//! anything; the documentation is made of it.
+
+use super::{Act, Condition, Recipe, StepRecipe, Versions, ladder};
+use crate::step::{Request, Step};
+
+/// The steps for a range of versions, the first one first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stretch<'recipe> {
+    /// The range.
+    pub versions: Versions,
+    /// The steps.
+    pub steps: Vec<Described<'recipe>>,
+}
+
+/// A step that there is for some range of versions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Described<'recipe> {
+    /// The step.
+    pub step: &'recipe StepRecipe,
+    /// It exists only where one of these holds, whatever they say of the
+    /// version; empty for everywhere.
+    pub when: Vec<&'recipe Condition>,
+    /// It does not exist where one of these holds.
+    pub unless: Vec<&'recipe Condition>,
+}
+
+impl Recipe {
+    /// The ways to make it quit, newest versions first.
+    pub fn quit_by_version(&self) -> Vec<Stretch<'_>> {
+        by_version(&self.quit, |steps| {
+            steps.sort_by_key(|step| ladder::rank(step.step.code, *step.step.takes.default()));
+        })
+    }
+
+    /// The ways to drain it, newest versions first: of each range's steps the
+    /// first that exists is taken.
+    pub fn drain_by_version(&self) -> Vec<Stretch<'_>> {
+        by_version(&self.drain, |steps| {
+            if let Some(at) = steps.iter().position(Described::is_everywhere) {
+                steps.truncate(at + 1);
+            }
+        })
+    }
+}
+
+impl Described<'_> {
+    /// Whether it exists in all pods.
+    pub fn is_everywhere(&self) -> bool {
+        self.when.is_empty() && self.unless.is_empty()
+    }
+}
+
+impl Act {
+    /// The step in a pod that has changed nothing.
+    pub fn by_default(&self) -> Step {
+        match self {
+            Self::Signal { signal, process } => Step::Signal {
+                signal: *signal,
+                process: process.clone(),
+            },
+            Self::Request {
+                method,
+                port,
+                path,
+                headers,
+            } => Step::Request(Request {
+                method: *method,
+                port: *port.default(),
+                path: path.default().clone(),
+                headers: headers.clone(),
+            }),
+        }
+    }
+}
+
+fn by_version(all: &[StepRecipe], order: impl Fn(&mut Vec<Described<'_>>)) -> Vec<Stretch<'_>> {
+    let conditions = all
+        .iter()
+        .flat_map(|step| step.when.iter().chain(&step.unless));
+    let mut stretches: Vec<Stretch<'_>> = Vec::new();
+    for versions in Versions::between(conditions.map(|condition| condition.version)) {
+        let mut steps: Vec<_> = all.iter().filter_map(|step| of(step, versions)).collect();
+        order(&mut steps);
+        match stretches.last_mut() {
+            Some(older) if older.steps == steps => older.versions = older.versions.and(versions),
+            _ => stretches.push(Stretch { versions, steps }),
+        }
+    }
+    stretches.reverse();
+    stretches
+}
+
+/// What is left of a step's conditions when the version is known; None where
+/// the step does not exist.
+fn of(step: &StepRecipe, versions: Versions) -> Option<Described<'_>> {
+    let applies = |condition: &&Condition| condition.version.contain(Some(versions.oldest()));
+    let mut when: Vec<_> = step.when.iter().filter(applies).collect();
+    let unless: Vec<_> = step.unless.iter().filter(applies).collect();
+    if when.is_empty() && !step.when.is_empty() || unless.iter().any(|one| is_of_version(one)) {
+        return None;
+    }
+    if when.iter().any(|one| is_of_version(one)) {
+        when.clear();
+    }
+    Some(Described { step, when, unless })
+}
+
+/// Whether a condition is about the version alone.
+fn is_of_version(condition: &Condition) -> bool {
+    let Condition {
+        version: _,
+        flag,
+        env,
+        annotations,
+    } = condition;
+    flag.is_none() && env.is_empty() && annotations.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, time::Duration};
+
+    use super::*;
+    use crate::{
+        id::PodUid,
+        pod::{Container, Pod},
+        policy::RestartPolicy,
+        recipe::{Rung, Subject, Version, builtin},
+    };
+
+    /// A pod that changes nothing, with one container.
+    fn pod() -> Pod {
+        let container = Container {
+            name: "a".to_owned(),
+            image: "a".to_owned(),
+            image_id: None,
+            words: Vec::new(),
+            env: BTreeMap::new(),
+            restart_policy: None,
+            restart_rules: Vec::new(),
+            status: None,
+        };
+        Pod {
+            uid: PodUid::parse("0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11").unwrap(),
+            namespace: "a".to_owned(),
+            name: "b".to_owned(),
+            annotations: BTreeMap::new(),
+            deleting: false,
+            host_network: false,
+            runtime_class: None,
+            terminal: None,
+            restart_policy: RestartPolicy::Never,
+            containers: vec![container],
+            native_sidecars: Vec::new(),
+            init_restarters: Vec::new(),
+        }
+    }
+
+    type Told = Vec<(Step, i32, Duration)>;
+
+    /// What the description says of a version, where no flag is set.
+    fn told(stretches: &[Stretch<'_>], version: Option<Version>) -> Told {
+        let mut fitting = stretches
+            .iter()
+            .filter(|stretch| stretch.versions.contain(version));
+        let stretch = fitting.next().unwrap();
+        assert!(fitting.next().is_none(), "two ranges have {version:?}");
+        let steps = stretch.steps.iter().filter(|step| step.when.is_empty());
+        steps
+            .map(|Described { step, .. }| (step.act.by_default(), step.code, *step.takes.default()))
+            .collect()
+    }
+
+    #[test]
+    fn description_is_what_is_done() {
+        let pod = pod();
+        let done = |rung: Rung| (rung.step, rung.code, rung.takes);
+        for recipe in builtin().iter() {
+            let quit = recipe.quit_by_version();
+            let drain = recipe.drain_by_version();
+            let minors = (0..40).map(|minor| Some(Version { major: 1, minor }));
+            let edges = [(0, 0), (2, 13), (2, 14), (3, 0)];
+            let edges = edges.map(|(major, minor)| Some(Version { major, minor }));
+            for version in minors.chain(edges).chain([None]) {
+                let subject = Subject {
+                    pod: &pod,
+                    container: &pod.containers[0],
+                    version,
+                };
+                let ladder = recipe.quit_ladder(subject);
+                let ladder: Told = ladder.into_iter().map(done).collect();
+                assert_eq!(told(&quit, version), ladder, "{} {version:?}", recipe.name);
+                let time = Duration::from_secs(5);
+                let step = recipe.drain_step(subject, time).map(|rung| rung.step);
+                let first = told(&drain, version).into_iter().next();
+                assert_eq!(first.map(|(step, ..)| step), step, "{}", recipe.name);
+            }
+        }
+    }
+
+    #[test]
+    fn newest_first_and_no_range_twice() {
+        let recipes = builtin();
+        let ranges = |name: &str| {
+            let recipe = recipes.iter().find(|recipe| recipe.name == name).unwrap();
+            let stretches = recipe.quit_by_version();
+            let texts = stretches.iter().map(|stretch| stretch.versions.to_string());
+            texts.collect::<Vec<_>>().join(", ")
+        };
+        let istio = "from 1.26, 1.4 to below 1.26, 1.3 to below 1.4, below 1.3";
+        assert_eq!(ranges("istio"), istio);
+        assert_eq!(ranges("linkerd"), "any version");
+    }
+
+    #[test]
+    fn what_is_left_of_conditions() {
+        let recipes = builtin();
+        let proxy = recipes.iter().find(|one| one.name == "cloud-sql-proxy");
+        let stretches = proxy.unwrap().quit_by_version();
+        let counts: Vec<_> = stretches[0]
+            .steps
+            .iter()
+            .map(|step| (step.when.len(), step.unless.len(), step.step.code))
+            .collect();
+        assert_eq!(counts, [(2, 0, 0), (2, 0, 0), (0, 2, 143)]);
+    }
+}
