@@ -11,22 +11,31 @@
 //!
 //! The processes are one small multi-call binary, `usher-test-pod`. What they
 //! do is data ([`wire::Program`]); when it happened they say in nanoseconds of
-//! `CLOCK_MONOTONIC`. The [`Agent`] is the real binary.
+//! `CLOCK_MONOTONIC`. The [`Agent`] is the real binary. Sidecars of every kind
+//! are in the [`catalog`].
+//!
+//! A pod may share namespaces with its containers or with the node, or have a
+//! user namespace ([`spec::Shares`]), and its sandbox can be replaced. What
+//! concerns the whole machine, its loopback and its pids, a test does in a
+//! [`machine`] of its own.
 //!
 //! Kernel interfaces: cgroup2 (`cgroup.procs`, `cgroup.kill`: Linux 5.14),
-//! `unshare`, `pivot_root`, `signalfd`, rtnetlink. What can go wrong is mostly
-//! missing privilege ([`crate::privilege`]); a step of a container that fails
-//! is reported by its name and makes the waiting test panic.
+//! `unshare`, `setns`, `pivot_root`, `signalfd`, rtnetlink, `ns_last_pid`. What
+//! can go wrong is mostly missing privilege ([`crate::privilege`]); a step of a
+//! container that fails is reported by its name and makes the waiting test
+//! panic.
 //!
 //! Cleaning up: a dropped `Pod` or `Node` removes what it made. When the test
 //! process is killed, its shims see their standard input close and end their
 //! pods; directories that stay are swept by the next [`Node`].
 
 pub mod agent;
+pub mod catalog;
 pub mod clock;
 pub mod kubelet;
 pub mod layout;
 pub mod ledger;
+pub mod machine;
 pub mod manifest;
 mod node;
 mod pod;
@@ -39,4 +48,4 @@ pub use agent::Agent;
 pub use kubelet::{Behaviour, Kubelet};
 pub use node::Node;
 pub use pod::{Pod, Request};
-pub use spec::{ContainerSpec, PodSpec, RestartPolicy};
+pub use spec::{ContainerSpec, Origin, PodSpec, RestartPolicy, RestartRule};

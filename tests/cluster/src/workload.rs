@@ -1,94 +1,19 @@
 //! Objects that tests create: pods with a test application and real sidecars, as their injectors make them.
 
-use serde_json::{Value, json};
+mod sidecar;
 
-use crate::image::catalog::{APP, ENVOY, ISTIO_PROXY, ISTIO_UID};
+use serde_json::{Map, Value, json};
 
-/// Where Istio's agent would find its control plane. Nothing is there: the proxy starts, never becomes ready, and
-/// ends in the same ways.
-const DISCOVERY: &str = "127.0.0.1:15012";
+pub use self::sidecar::{
+    DAPR_PORT, ENVOY_PORT, ISTIO_STATUS_PORT, SQL_PORT, cloud_sql_proxy_container,
+    dapr_annotations, dapr_container, envoy_container, istio_annotations, istio_proxy_container,
+};
+use crate::image::catalog::APP;
 
 /// A container of the test application; see `usher-test-app` for its arguments.
 #[must_use]
 pub fn app_container(name: &str, args: &[&str]) -> Value {
     json!({ "name": name, "image": APP, "imagePullPolicy": "Never", "args": args })
-}
-
-/// The container that Istio's injector adds, with the real agent and Envoy.
-#[must_use]
-pub fn istio_proxy_container() -> Value {
-    let field = |name: &str, path: &str| json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } });
-    let value = |name: &str, value: &str| json!({ "name": name, "value": value });
-    let proxy_config = json!({
-        "discoveryAddress": DISCOVERY,
-        "concurrency": 2,
-        "statusPort": 15020,
-    });
-    json!({
-        "name": "istio-proxy",
-        "image": ISTIO_PROXY,
-        "imagePullPolicy": "Never",
-        "args": [
-            "proxy", "sidecar", "--domain", "$(POD_NAMESPACE).svc.cluster.local",
-            "--proxyLogLevel=warning", "--log_output_level=default:info",
-        ],
-        "ports": [{ "containerPort": 15090, "protocol": "TCP", "name": "http-envoy-prom" }],
-        "env": [
-            value("PILOT_CERT_PROVIDER", "istiod"),
-            value("CA_ADDR", DISCOVERY),
-            field("POD_NAME", "metadata.name"),
-            field("POD_NAMESPACE", "metadata.namespace"),
-            field("INSTANCE_IP", "status.podIP"),
-            field("SERVICE_ACCOUNT", "spec.serviceAccountName"),
-            field("HOST_IP", "status.hostIP"),
-            value("PROXY_CONFIG", &proxy_config.to_string()),
-            value("ISTIO_META_POD_PORTS", "[]"),
-            value("ISTIO_META_APP_CONTAINERS", "app"),
-            value("ISTIO_META_CLUSTER_ID", "Kubernetes"),
-            field("ISTIO_META_NODE_NAME", "spec.nodeName"),
-            value("ISTIO_META_INTERCEPTION_MODE", "REDIRECT"),
-            value("ISTIO_META_MESH_ID", "cluster.local"),
-            value("TRUST_DOMAIN", "cluster.local"),
-            // Or the agent waits 2 s for a cloud's metadata server.
-            value("CLOUD_PLATFORM", "none"),
-        ],
-        "securityContext": {
-            "allowPrivilegeEscalation": false,
-            "capabilities": { "drop": ["ALL"] },
-            "privileged": false,
-            "readOnlyRootFilesystem": false,
-            "runAsUser": ISTIO_UID,
-            "runAsGroup": ISTIO_UID,
-            "runAsNonRoot": true,
-        },
-    })
-}
-
-/// The annotations that Istio's injector leaves on a pod with a regular proxy container.
-#[must_use]
-pub fn istio_annotations() -> Value {
-    let status = json!({
-        "initContainers": Value::Null,
-        "containers": ["istio-proxy"],
-        "volumes": Value::Null,
-        "imagePullSecrets": Value::Null,
-        "revision": "default",
-    });
-    json!({
-        "istio.io/rev": "default",
-        "kubectl.kubernetes.io/default-container": "app",
-        "kubectl.kubernetes.io/default-logs-container": "app",
-        "prometheus.io/path": "/stats/prometheus",
-        "prometheus.io/port": "15020",
-        "prometheus.io/scrape": "true",
-        "sidecar.istio.io/status": status.to_string(),
-    })
-}
-
-/// A plain Envoy whose admin port is 9901 on loopback.
-#[must_use]
-pub fn envoy_container(name: &str) -> Value {
-    json!({ "name": name, "image": ENVOY, "imagePullPolicy": "Never" })
 }
 
 /// Makes a container a native sidecar, to be put among a pod's init containers.
@@ -126,14 +51,19 @@ pub fn pod(name: &str, namespace: &str, restart_policy: &str, containers: &[Valu
     })
 }
 
-/// What the injector annotates a pod with, if it put its container in.
+/// What the injectors annotate a pod with, whose containers are in it.
 fn annotations(containers: &[Value]) -> Value {
-    let injected = |container: &Value| container["name"] == "istio-proxy";
-    if containers.iter().any(injected) {
-        istio_annotations()
-    } else {
-        json!({})
+    let injected = |name: &str| containers.iter().any(|container| container["name"] == name);
+    let mut annotations = Map::new();
+    for (name, left) in [
+        ("istio-proxy", istio_annotations as fn() -> Value),
+        ("daprd", dapr_annotations),
+    ] {
+        if let (true, Value::Object(left)) = (injected(name), left()) {
+            annotations.extend(left);
+        }
     }
+    annotations.into()
 }
 
 fn pod_spec(restart_policy: &str, containers: &[Value]) -> Value {
@@ -175,6 +105,15 @@ mod tests {
             plain["spec"]["template"]["metadata"]["annotations"],
             json!({})
         );
+    }
+
+    #[test]
+    fn pod_has_the_annotations_of_every_injector_that_it_went_through() {
+        let containers = [dapr_container(), istio_proxy_container()];
+        let pod = pod("both", "default", "Never", &containers);
+        let annotations = &pod["metadata"]["annotations"];
+        assert_eq!(annotations["dapr.io/enabled"], "true");
+        assert_eq!(annotations["istio.io/rev"], "default");
     }
 
     #[test]

@@ -69,6 +69,8 @@ impl Agent {
             .arg(node.cgroup_root())
             .arg("--run-dir")
             .arg(node.run_dir())
+            .arg("--config")
+            .arg(node.config_file())
             .arg("--kubelet-token")
             .arg(node.token_file())
             .env_clear()

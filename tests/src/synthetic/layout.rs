@@ -20,6 +20,30 @@ pub enum Driver {
     Systemd,
 }
 
+/// Who makes the containers, and how it names their directories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Runtime {
+    /// `<id>`, `cri-containerd-<id>.scope`
+    Containerd,
+    /// `crio-<id>`, `crio-<id>.scope`, each with a `crio-conmon-<id>` for its
+    /// monitor.
+    Crio,
+    /// The same, and with the systemd driver crun, which is CRI-O's default,
+    /// puts the processes one level lower, into `container`
+    /// (crun(1), `run.oci.systemd.subgroup`).
+    CrioWithCrun,
+}
+
+impl Runtime {
+    /// Begins the ids in a pod's status.
+    pub const fn scheme(self) -> &'static str {
+        match self {
+            Self::Containerd => "containerd",
+            Self::Crio | Self::CrioWithCrun => "cri-o",
+        }
+    }
+}
+
 /// A pod's class, which is a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Qos {
@@ -81,11 +105,28 @@ impl Driver {
     }
 
     /// The name of a container's directory.
-    pub fn container(self, id: &str) -> String {
-        match self {
-            Self::Cgroupfs => id.to_owned(),
-            Self::Systemd => format!("cri-containerd-{id}.scope"),
+    pub fn container(self, runtime: Runtime, id: &str) -> String {
+        match (self, runtime) {
+            (Self::Cgroupfs, Runtime::Containerd) => id.to_owned(),
+            (Self::Cgroupfs, _) => format!("crio-{id}"),
+            (Self::Systemd, Runtime::Containerd) => format!("cri-containerd-{id}.scope"),
+            (Self::Systemd, _) => format!("crio-{id}.scope"),
         }
+    }
+
+    /// The directory in a container's that its processes are in, if they are
+    /// not in that itself.
+    pub fn subgroup(self, runtime: Runtime) -> Option<&'static str> {
+        (self == Self::Systemd && runtime == Runtime::CrioWithCrun).then_some("container")
+    }
+
+    /// The directory of a container's monitor, if it has one in the pod's.
+    pub fn monitor(self, runtime: Runtime, id: &str) -> Option<String> {
+        let end = match self {
+            Self::Cgroupfs => "",
+            Self::Systemd => ".scope",
+        };
+        (runtime != Runtime::Containerd).then(|| format!("crio-conmon-{id}{end}"))
     }
 }
 
@@ -102,9 +143,9 @@ pub fn cgroup2_mount() -> Option<PathBuf> {
     })
 }
 
-/// The name of this process's `n`th node.
-pub fn node_name(n: u32) -> String {
-    format!("{PREFIX}{}-{n}", std::process::id())
+/// A name for a directory of this process.
+pub fn name(rest: &str) -> String {
+    format!("{PREFIX}{}-{rest}", std::process::id())
 }
 
 /// Where nodes have their files.
@@ -151,8 +192,8 @@ pub fn remove_cgroup(path: &Path) {
 }
 
 /// `rmdir` from the leaves up: a cgroup's files cannot and need not be
-/// unlinked.
-fn remove_tree(path: &Path) {
+/// unlinked. What has processes stays.
+pub fn remove_tree(path: &Path) {
     for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             remove_tree(&entry.path());

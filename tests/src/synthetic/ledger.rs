@@ -76,6 +76,8 @@ pub struct PodRecord {
     pub containers: BTreeMap<String, ContainerRecord>,
     /// The manifest up to the status, as JSON.
     pub manifest: Arc<str>,
+    /// Begins the ids in its status.
+    pub scheme: &'static str,
     /// The API server set a deletion timestamp.
     pub deleting: bool,
     /// Steps that failed.
@@ -99,7 +101,7 @@ impl Ledger {
     }
 
     /// Enters a pod.
-    pub fn enter(&self, uid: &str, spec: &PodSpec, manifest: Arc<str>) {
+    pub fn enter(&self, uid: &str, spec: &PodSpec, manifest: Arc<str>, scheme: &'static str) {
         let names = spec.containers.iter().map(|container| &container.name);
         let containers = names
             .map(|name| (name.clone(), ContainerRecord::default()))
@@ -108,6 +110,7 @@ impl Ledger {
             spec: spec.clone(),
             containers,
             manifest,
+            scheme,
             deleting: false,
             failures: Vec::new(),
             history: Vec::new(),

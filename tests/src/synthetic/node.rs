@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use serde_json::{Map, json};
 
-use crate::synthetic::layout::{self, Driver};
+use crate::synthetic::layout::{self, Driver, Runtime};
 use crate::synthetic::ledger::Ledger;
-use crate::synthetic::spec::PodSpec;
-use crate::synthetic::{Kubelet, Pod, kubelet, manifest, program};
+use crate::synthetic::spec::{Origin, PodSpec};
+use crate::synthetic::{Kubelet, Pod, kubelet, machine, manifest, program};
 
 /// The name under which the node's pods are.
 pub(crate) const NAME: &str = "synthetic-node";
@@ -23,6 +23,7 @@ static IDS: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub struct Node {
     driver: Driver,
+    runtime: Runtime,
     cgroup_root: PathBuf,
     scratch: PathBuf,
     events: PipeWriter,
@@ -36,14 +37,19 @@ impl Node {
         Self::with_driver(Driver::Cgroupfs)
     }
 
-    /// A node with these names.
+    /// A node with these names of cgroups, and containerd.
+    pub fn with_driver(driver: Driver) -> Self {
+        Self::with_runtime(driver, Runtime::Containerd)
+    }
+
+    /// A node with these names of cgroups.
     ///
     /// # Panics
     ///
     /// When the machine does not let us: see [`crate::privilege`].
-    pub fn with_driver(driver: Driver) -> Self {
+    pub fn with_runtime(driver: Driver, runtime: Runtime) -> Self {
         layout::sweep();
-        let name = layout::node_name(NODES.fetch_add(1, Ordering::Relaxed));
+        let name = layout::name(&NODES.fetch_add(1, Ordering::Relaxed).to_string());
         let mount = layout::cgroup2_mount().expect("cgroup2 is mounted");
         let cgroup_root = mount.join(&name);
         let scratch = layout::scratch_parent().join(&name);
@@ -52,7 +58,7 @@ impl Node {
         for parent in driver.parents(&cgroup_root) {
             std::fs::create_dir(parent).expect("root may make cgroups");
         }
-        for directory in ["run", "pods", "bundles"] {
+        for directory in ["run", "config", "pods", "bundles"] {
             std::fs::create_dir_all(scratch.join(directory)).expect("/tmp is writable");
         }
         std::fs::write(scratch.join("token"), kubelet::TOKEN).expect("/tmp is writable");
@@ -64,6 +70,7 @@ impl Node {
         std::thread::spawn(move || follower.follow(reader));
         Self {
             driver,
+            runtime,
             cgroup_root,
             scratch,
             events,
@@ -82,6 +89,28 @@ impl Node {
         self.scratch.join("run")
     }
 
+    /// For `--config`. Nothing is there at first.
+    pub fn config_file(&self) -> PathBuf {
+        self.scratch.join("config/config.yaml")
+    }
+
+    /// Writes the agent's configuration the way the kubelet updates a
+    /// ConfigMap: a new directory, and a link that is replaced.
+    pub fn configure(&self, text: &str) {
+        let mount = self.scratch.join("config");
+        let number = IDS.fetch_add(1, Ordering::Relaxed);
+        let data = format!("..data_{number}");
+        std::fs::create_dir(mount.join(&data)).expect("/tmp is writable");
+        std::fs::write(mount.join(&data).join("config.yaml"), text).expect("/tmp is writable");
+        let link = mount.join("..data_tmp");
+        std::os::unix::fs::symlink(&data, &link).expect("/tmp is writable");
+        std::fs::rename(&link, mount.join("..data")).expect("/tmp is writable");
+        if !self.config_file().is_symlink() {
+            std::os::unix::fs::symlink("..data/config.yaml", self.config_file())
+                .expect("/tmp is writable");
+        }
+    }
+
     /// For `--kubelet-token`.
     pub fn token_file(&self) -> PathBuf {
         self.scratch.join("token")
@@ -95,6 +124,11 @@ impl Node {
     /// How this node names cgroups.
     pub const fn driver(&self) -> Driver {
         self.driver
+    }
+
+    /// Who makes the containers of this node.
+    pub const fn runtime(&self) -> Runtime {
+        self.runtime
     }
 
     /// Replaces the Node's annotations, as an agent without API server reads
@@ -111,10 +145,20 @@ impl Node {
 
     /// Begins a pod: the kubelet knows it, its cgroup and its containers come.
     /// Does not wait for any of it.
+    ///
+    /// # Panics
+    ///
+    /// When the pod is to be in the node's network namespace, and that is the
+    /// machine's.
     pub fn create(&self, spec: &PodSpec) -> Pod {
-        let uid = new_uid();
+        assert!(
+            machine::is_own() || !(spec.shares.host_network || spec.shares.host_network_untold),
+            "the pod would listen on the loopback of the real machine"
+        );
+        let uid = new_uid(spec.origin);
         let manifest = manifest::without_status(&uid, NAME, spec);
-        self.ledger.enter(&uid, spec, manifest.into());
+        let scheme = self.runtime.scheme();
+        self.ledger.enter(&uid, spec, manifest.into(), scheme);
         Pod::begin(self, uid, spec)
     }
 
@@ -167,9 +211,12 @@ fn serial() -> String {
     format!("{:08x}{count:08x}", std::process::id())
 }
 
-/// A UID as the API server makes them.
-fn new_uid() -> String {
+/// A UID as the API server makes them, or as the kubelet makes them of a file.
+fn new_uid(origin: Origin) -> String {
     let serial = serial();
+    if origin == Origin::File {
+        return serial.repeat(2);
+    }
     let (process, count) = serial.split_at(8);
     let (high, low) = count.split_at(4);
     format!(

@@ -1,18 +1,19 @@
 //! A pod, and what a test can do with it and learn from it.
 
+mod order;
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
 
 use nix::sys::signal::Signal;
 
-use crate::synthetic::layout::Driver;
+use crate::synthetic::layout::{Driver, Runtime};
 use crate::synthetic::ledger::{Attempt, ContainerRecord, Ended, Ledger};
-use crate::synthetic::node::{Node, new_container_id};
+use crate::synthetic::node::Node;
 use crate::synthetic::spec::{ContainerSpec, PodSpec};
-use crate::synthetic::wire::{self, Order, Pace, Program, Sandbox};
+use crate::synthetic::wire::{self, Order, Sandbox};
 use crate::synthetic::{process, program};
 
 /// The sandbox, which is no container of the spec.
@@ -35,6 +36,7 @@ pub struct Pod {
     uid: String,
     spec: PodSpec,
     driver: Driver,
+    runtime: Runtime,
     cgroup: PathBuf,
     scratch: PathBuf,
     ledger: Arc<Ledger>,
@@ -49,6 +51,8 @@ impl Pod {
             uid: uid.clone(),
             cgroup: cgroup.clone(),
             network_delay: spec.network_delay,
+            host_network: spec.shares.host_network || spec.shares.host_network_untold,
+            own_users: spec.shares.own_users,
         };
         let json = serde_json::to_string(&sandbox).expect("plain data");
         let mut shim = Command::new(program::path())
@@ -63,13 +67,14 @@ impl Pod {
             uid,
             spec: spec.clone(),
             driver: node.driver(),
+            runtime: node.runtime(),
             cgroup,
             scratch: node.scratch().to_owned(),
             ledger: Arc::clone(node.ledger()),
             shim,
             orders: Some(Mutex::new(orders)),
         };
-        pod.order(PAUSE, Program::Pause, Pace::default());
+        pod.pause();
         for container in spec.containers.iter().filter(|spec| spec.at_once) {
             pod.create(container);
         }
@@ -98,13 +103,10 @@ impl Pod {
         }
     }
 
-    /// Waits until a container is past its execve, and a sidecar listens or
-    /// waits to be told to. Returns its init process, which may have ended.
+    /// Waits until a container is past its execve, and a sidecar listens where
+    /// it does so at once. Returns its init process, which may have ended.
     pub fn wait_container(&self, container: &str) -> i32 {
-        let expected = match &self.container(container).program {
-            Program::Sidecar(sidecar) if !sidecar.listen_when_told => sidecar.ports.len(),
-            _ => 0,
-        };
+        let expected = self.container(container).listeners_at_once();
         self.wait_attempt(container, "a running container", |attempt| {
             let said = attempt.said.iter();
             let listening = said.filter(|line| line.starts_with("listening")).count();
@@ -124,6 +126,53 @@ impl Pod {
     pub fn restart(&self, container: &str) {
         self.ended(container);
         self.create(self.container(container));
+    }
+
+    /// The same, and its init process is to have this pid, which nobody has.
+    /// Another process may be faster: ask [`Pod::pid`].
+    pub fn start_with_pid(&self, container: &str, pid: i32) {
+        let order = self.order_for(self.container(container));
+        self.place(
+            container,
+            Order {
+                pid: Some(pid),
+                ..order
+            },
+        );
+    }
+
+    /// Creates a container that was not created with the pod. Told to `visit`,
+    /// its process enters the network namespace of another pod.
+    pub fn start_visitor(&self, container: &str, host: &Self) {
+        let order = self.order_for(self.container(container));
+        self.place(
+            container,
+            Order {
+                visits: Some(host.pid(PAUSE)),
+                ..order
+            },
+        );
+    }
+
+    /// Kills everything in the pod and makes a sandbox with a network
+    /// namespace of its own for what is created from now on, as the kubelet
+    /// does when it finds the sandbox dead. The UID and the cgroup stay.
+    pub fn replace_sandbox(&self) {
+        let lives = |name: &&str| {
+            let pods = self.ledger.pods();
+            let record = pods.get(&self.uid);
+            let container = record.and_then(|record| record.containers.get(*name));
+            let last = container.and_then(|container| container.attempts.last());
+            last.is_some_and(|attempt| attempt.ended.is_none())
+        };
+        let containers = self.spec.containers.iter().map(|spec| spec.name.as_str());
+        let living: Vec<&str> = containers.filter(lives).collect();
+        drop(std::fs::write(self.cgroup.join("cgroup.kill"), "1"));
+        for container in living.into_iter().chain([PAUSE]) {
+            self.ended(container);
+        }
+        self.command(&wire::Command::RenewNetwork);
+        self.pause();
     }
 
     /// Tells an app to end with this code. Does not wait.
@@ -181,6 +230,11 @@ impl Pod {
             let line = attempt.said.iter().find(|line| line.starts_with(beginning));
             line.cloned()
         })
+    }
+
+    /// What the latest life of a container said so far.
+    pub fn said(&self, container: &str) -> Vec<String> {
+        self.latest(container).said
     }
 
     /// Sets the deletion timestamp; ends nothing.
@@ -243,50 +297,6 @@ impl Pod {
         self.ledger.wait(&self.uid, &what, |record| {
             record.containers.get(container).and_then(&found)
         })
-    }
-
-    fn create(&self, spec: &ContainerSpec) {
-        self.order(&spec.name, spec.program.clone(), spec.pace);
-    }
-
-    fn order(&self, name: &str, program: Program, pace: Pace) {
-        let id = new_container_id();
-        let shares = self.spec.share_processes && name != PAUSE;
-        let order = Order {
-            cgroup: self.cgroup.join(self.driver.container(&id)),
-            root: self.scratch.join("root"),
-            bundle: self.scratch.join("bundles").join(&id),
-            termination_log: (name != PAUSE).then(|| self.termination_log(name)),
-            join_pids: shares.then(|| self.pid(PAUSE)),
-            pace,
-            program,
-            id: id.clone(),
-        };
-        let attempt = Attempt {
-            id,
-            ordered: SystemTime::now(),
-            pid: None,
-            running: false,
-            said: Vec::new(),
-            ended: None,
-        };
-        self.ledger.change(&self.uid, |record| {
-            let container = record.containers.entry(name.to_owned()).or_default();
-            container.attempts.push(attempt);
-        });
-        self.command(&wire::Command::Create(Box::new(order)));
-    }
-
-    /// The file that the kubelet makes for each attempt of a container.
-    fn termination_log(&self, container: &str) -> PathBuf {
-        let id = new_container_id();
-        let attempt = &id[8..16];
-        let directory = self.scratch.join("pods").join(&self.uid);
-        let directory = directory.join("containers").join(container);
-        std::fs::create_dir_all(&directory).expect("/tmp is writable");
-        let file = directory.join(attempt);
-        std::fs::write(&file, "").expect("/tmp is writable");
-        file
     }
 
     fn command(&self, command: &wire::Command) {

@@ -5,10 +5,16 @@
 //! line is below `PIPE_BUF` and written at once, so lines never mix
 //! ([pipe(7)](https://man7.org/linux/man-pages/man7/pipe.7.html)).
 
+mod sidecar;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+pub use sidecar::{
+    Answer, Child, Effect, Listen, Listener, Manner, Place, Reaction, Route, Sidecar,
+};
 
 /// Orders to the shim of one pod.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -19,6 +25,9 @@ pub enum Command {
     Tell { id: String, line: String },
     /// Send a signal to a container's init process.
     Signal { id: String, number: i32 },
+    /// Give the containers that are made from now on a new network namespace.
+    /// The old one is gone when the old containers are.
+    RenewNetwork,
 }
 
 /// What a shim is started with.
@@ -30,6 +39,10 @@ pub struct Sandbox {
     pub cgroup: PathBuf,
     /// Time between the pod's directory and its network namespace.
     pub network_delay: Duration,
+    /// The node's network namespace instead of one of its own.
+    pub host_network: bool,
+    /// A user namespace of its own, to which the network namespace belongs.
+    pub own_users: bool,
 }
 
 /// One container to make.
@@ -39,6 +52,10 @@ pub struct Order {
     pub id: String,
     /// The container's directory in the cgroup tree.
     pub cgroup: PathBuf,
+    /// A directory in it for the processes, which crun makes.
+    pub subgroup: Option<String>,
+    /// The directory of the container's monitor, which CRI-O makes.
+    pub monitor: Option<PathBuf>,
     /// The directory to bind as the container's root.
     pub root: PathBuf,
     /// Where the root is mounted before the container's process takes it; the
@@ -46,13 +63,32 @@ pub struct Order {
     pub bundle: PathBuf,
     /// The termination log; a sandbox has none.
     pub termination_log: Option<PathBuf>,
-    /// The process in whose pid namespace the container runs, instead of one
-    /// of its own.
-    pub join_pids: Option<i32>,
+    /// Where its processes are numbered.
+    pub pids: Pids,
+    /// The pid that its init process is to have, in the test's pid namespace.
+    pub pid: Option<i32>,
+    /// The process whose user namespace the container enters; the shim knows
+    /// it.
+    pub users: Option<i32>,
+    /// The process whose network namespace it enters when told to `visit`.
+    pub visits: Option<i32>,
+    /// Variables of its environment.
+    pub env: Vec<(String, String)>,
     /// Delays between the steps.
     pub pace: Pace,
     /// What the process does.
     pub program: Program,
+}
+
+/// The pid namespace of a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Pids {
+    /// One of its own.
+    Own,
+    /// That of this process, the pod's sandbox.
+    Of(i32),
+    /// The node's.
+    Host,
 }
 
 /// How long the steps of a container's life take. Zero is as fast as it goes.
@@ -89,6 +125,12 @@ pub enum Program {
     Wrapper { port: u16, app: End },
     /// Serves.
     Sidecar(Sidecar),
+    /// Runs the sidecar as its child and ends with its code, as a shell does
+    /// that was started as `sh -c "...; sidecar"` and does not exec. It has no
+    /// handlers for signals.
+    Shell(Sidecar),
+    /// What a sidecar started: see [`Child`].
+    Proxy(Child),
 }
 
 /// How an app ends.
@@ -98,34 +140,6 @@ pub enum End {
     WhenTold,
     /// After a while.
     After { life: Duration, code: u8 },
-}
-
-/// A sidecar's listeners and manners.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Sidecar {
-    /// What it listens on, on 127.0.0.1.
-    pub ports: Vec<(u16, Manner)>,
-    /// Not before the line `listen` on its standard input.
-    pub listen_when_told: bool,
-    /// SIGTERM ends it with this code; None ignores it.
-    pub code_on_term: Option<u8>,
-}
-
-/// What a sidecar does with a request, once the head is complete.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Manner {
-    /// Answers 200 and ends with code 0.
-    Quit,
-    /// Answers 200 and stays.
-    IgnoreQuit,
-    /// Answers with this status and stays.
-    Status(u16),
-    /// Never answers.
-    Hang,
-    /// Closes the connection.
-    CloseWithoutReply,
-    /// Answers 200 with a body that never ends.
-    EndlessBody,
 }
 
 /// What a shim reports.

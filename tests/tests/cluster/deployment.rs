@@ -22,7 +22,7 @@ fn capabilities_are_four() {
 }
 
 #[test]
-fn rights_are_two() {
+fn rights_are_three() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -37,9 +37,11 @@ fn rights_are_two() {
     };
     assert!(may("get", "nodes", &["--subresource=pods"]));
     assert!(may("watch", "nodes", &[]));
+    assert!(may("get", "namespaces", &[]));
     for (verb, resource, subresource) in [
         ("get", "nodes", "--subresource=proxy"),
         ("patch", "nodes", "--subresource="),
+        ("list", "namespaces", "--subresource="),
         ("list", "pods", "--subresource="),
         ("delete", "pods", "--subresource="),
         ("create", "pods", "--subresource=exec"),

@@ -1,4 +1,4 @@
-//! usher on a real Kubernetes node, with the real pilot-agent and Envoy.
+//! usher on a real Kubernetes node, with real sidecars.
 //!
 //! `cargo xtask test` brings the cluster up and says in `USHER_TEST_CLUSTER`
 //! which one it is. Tests that only need an enforcing agent run side by side;
@@ -10,5 +10,7 @@ mod deployment;
 mod jobs;
 mod lab;
 mod restarts;
+mod sidecars;
+mod tuning;
 mod untouched;
 mod workload;

@@ -63,8 +63,13 @@ pub(crate) fn container_runs(lab: &Lab, namespace: &str, name: &str) -> Value {
     })
 }
 
-/// Whether the sidecar of a pod runs in its first run.
+/// Whether the Istio sidecar of a pod runs in its first run.
 pub(crate) fn sidecar_is_untouched(pod: &Value) -> bool {
-    let status = container(pod, "istio-proxy");
+    is_untouched(pod, "istio-proxy")
+}
+
+/// Whether a container runs in its first run.
+pub(crate) fn is_untouched(pod: &Value, name: &str) -> bool {
+    let status = container(pod, name);
     status["state"]["running"].is_object() && status["restartCount"] == 0
 }

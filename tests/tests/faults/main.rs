@@ -7,6 +7,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod config;
 mod kubelet;
 mod ladder;
 mod life;
@@ -14,6 +15,7 @@ mod mode;
 mod policy;
 mod proc;
 mod restart;
+mod timeline;
 
 use usher_tests::privilege;
 use usher_tests::synthetic::{Agent, Node, Pod};

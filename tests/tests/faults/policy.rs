@@ -3,7 +3,7 @@
 use usher_tests::privilege;
 use usher_tests::synthetic::layout::{Driver, Qos};
 use usher_tests::synthetic::wire::Manner;
-use usher_tests::synthetic::{Agent, ContainerSpec, Node, PodSpec, RestartPolicy};
+use usher_tests::synthetic::{Agent, ContainerSpec, Node, PodSpec, RestartPolicy, RestartRule};
 
 use crate::{SIDECAR, enforcing, expect_quit, finish_and_quit};
 
@@ -61,6 +61,41 @@ fn always_never_ends() {
     finish_and_quit(&agent, &other);
     assert!(pod.requests(SIDECAR).is_empty());
     assert!(agent.decisions(&pod.name()).is_empty());
+}
+
+#[test]
+fn a_rule_of_the_container_starts_it_again() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let app = ContainerSpec::app("app").rule(RestartRule::restart_after(&[42]));
+    let spec = PodSpec::new("rule")
+        .with(app)
+        .with(ContainerSpec::istio(Manner::Quit));
+    let pod = node.run(&spec);
+    pod.finish("app", 42);
+    pod.restart("app");
+    pod.wait_container("app");
+    let other = node.run(&PodSpec::job("other"));
+    finish_and_quit(&agent, &other);
+    assert!(pod.requests(SIDECAR).is_empty());
+    pod.finish("app", 1);
+    expect_quit(&agent, &pod);
+}
+
+#[test]
+fn a_policy_of_the_container_comes_before_the_pods() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let app = ContainerSpec::app("app").own_policy(RestartPolicy::Always);
+    let spec = PodSpec::new("policy")
+        .with(app)
+        .with(ContainerSpec::istio(Manner::Quit));
+    let pod = node.run(&spec);
+    pod.finish("app", 0);
+    pod.ended("app");
+    let other = node.run(&PodSpec::job("other"));
+    finish_and_quit(&agent, &other);
+    assert!(pod.requests(SIDECAR).is_empty());
 }
 
 #[test]

@@ -2,10 +2,12 @@
 //!
 //! It writes `app-start unix_ns=N` first and, as its very last act, `app-exit unix_ns=N code=C`, so that a test can
 //! measure from the end of the application itself. Without `--run-for` it ends at once, or with `--listen` on SIGTERM.
+//! With `--await-port` all that begins when something in the pod listens on every such port.
 #![expect(clippy::print_stdout, reason = "its output is what tests read")]
 
 use std::{
     env, fs,
+    io::ErrorKind,
     net::{TcpListener, TcpStream},
     process::ExitCode,
     sync::mpsc::{self, RecvTimeoutError},
@@ -17,15 +19,19 @@ use anyhow::{Context, Result, bail};
 use nix::sys::signal::{SigSet, Signal};
 
 const USAGE: &str = "usher-test-app [--run-for 1500ms] [--exit-code N] [--connect HOST:PORT] [--listen PORT] \
-                     [--fail-times N --state FILE] [--ignore-term]";
+                     [--await-port PORT]... [--fail-times N --state FILE] [--ignore-term]";
 
 /// What a shell reports for a process that SIGTERM ended.
 const TERMINATED: u8 = 143;
+/// The state of a listening socket in the kernel's tables.
+const LISTENS: &str = "0A";
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Default)]
 struct Behaviour {
     run_for: Option<Duration>,
     exit_code: Option<u8>,
+    await_ports: Vec<u16>,
     connect: Option<String>,
     listen: Option<u16>,
     fail_times: Option<u32>,
@@ -60,6 +66,7 @@ fn behaviour() -> Result<Behaviour> {
         match flag.as_str() {
             "--run-for" => behaviour.run_for = Some(duration(&value).with_context(bad)?),
             "--exit-code" => behaviour.exit_code = Some(value.parse().with_context(bad)?),
+            "--await-port" => behaviour.await_ports.push(value.parse().with_context(bad)?),
             "--connect" => behaviour.connect = Some(value),
             "--listen" => behaviour.listen = Some(value.parse().with_context(bad)?),
             "--fail-times" => behaviour.fail_times = Some(value.parse().with_context(bad)?),
@@ -93,6 +100,12 @@ fn run(behaviour: &Behaviour) -> Result<u8> {
         println!("app-listen port={port}");
         thread::spawn(move || listener.incoming().for_each(drop));
     }
+    for &port in &behaviour.await_ports {
+        while !somebody_listens(port)? {
+            thread::sleep(LOOK_AGAIN);
+        }
+        println!("app-awaited port={port} unix_ns={}", unix_ns());
+    }
     if let Some(address) = &behaviour.connect
         && !connect(address)
     {
@@ -113,6 +126,25 @@ fn run(behaviour: &Behaviour) -> Result<u8> {
         (Some(_), Some(_)) => Ok(0),
         (Some(_), None) => bail!("--fail-times needs --state"),
     }
+}
+
+/// Whether a socket of the pod's network listens on a port. No connection is made, which a proxy would pass on.
+fn somebody_listens(port: u16) -> Result<bool> {
+    let (port, mut found) = (format!(":{port:04X}"), false);
+    for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
+        // Without IPv6 there is only the first.
+        let text = fs::read_to_string(table).or_else(|error| match error.kind() {
+            ErrorKind::NotFound => Ok(String::new()),
+            _ => Err(error),
+        });
+        let text = text.with_context(|| format!("read {table}"))?;
+        found |= text.lines().any(|line| {
+            let mut fields = line.split_whitespace().skip(1);
+            fields.next().is_some_and(|local| local.ends_with(&port))
+                && fields.nth(1) == Some(LISTENS)
+        });
+    }
+    Ok(found)
 }
 
 /// Connects once, as an application that gives up at the first refusal does.

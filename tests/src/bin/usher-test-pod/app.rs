@@ -12,19 +12,33 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{SigSet, Signal};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use usher_tests::synthetic::clock::monotonic_ns;
 use usher_tests::synthetic::program;
 use usher_tests::synthetic::wire::End;
 
 use crate::{BROKEN, say};
 
-/// Lives until SIGTERM.
+/// Lives until SIGTERM, and reaps what has no other parent where the pod
+/// shares its pid namespace.
 pub(crate) fn pause() -> ExitCode {
-    let mut ending = SigSet::empty();
-    ending.add(Signal::SIGTERM);
-    ending.add(Signal::SIGINT);
-    let waited = ending.thread_block().and_then(|()| ending.wait());
-    ExitCode::from(u8::from(waited.is_err()))
+    let mut signals = SigSet::empty();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD] {
+        signals.add(signal);
+    }
+    if signals.thread_block().is_err() {
+        return ExitCode::from(BROKEN);
+    }
+    loop {
+        match signals.wait() {
+            Ok(Signal::SIGCHLD) => {
+                let reap = || waitpid(None, Some(WaitPidFlag::WNOHANG));
+                while reap().is_ok_and(|status| status != WaitStatus::StillAlive) {}
+            }
+            Ok(_) => return ExitCode::SUCCESS,
+            Err(_) => return ExitCode::from(BROKEN),
+        }
+    }
 }
 
 /// Lives until told to end, or for its time; stamps; ends.

@@ -13,11 +13,11 @@ use std::path::PathBuf;
 use std::process::{ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use usher_tests::synthetic::layout;
 use usher_tests::synthetic::wire::{Order, What};
 
 use crate::bundle;
@@ -158,14 +158,18 @@ impl Lives {
             };
             self.news.push((life.order.id.clone(), what));
             bundle::close(&life.order.bundle);
+            if let Some(monitor) = life.order.monitor {
+                drop(std::fs::remove_dir(monitor));
+            }
             self.removals.push((due, life.order.cgroup));
         }
         self.removals.retain_mut(|(due, path)| {
             if *due > now {
                 return true;
             }
-            let busy = std::fs::remove_dir(path)
-                .is_err_and(|error| error.raw_os_error() == Some(Errno::EBUSY as i32));
+            // With a directory of its own below it, it is the same to rmdir.
+            layout::remove_tree(path);
+            let busy = path.exists();
             *due = now + Duration::from_millis(1);
             busy
         });

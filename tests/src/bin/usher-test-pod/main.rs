@@ -8,15 +8,21 @@
 //! | `shim` | the parent of all containers of a pod |
 //! | `stage` | the short-lived first process in a container's cgroup |
 //! | `init` | the container's init process until its execve |
-//! | `run` | the container's program |
+//! | `run` | the container's program, or one that it started |
 //! | `child` | the app below a wrapper |
+//! | `users` | holds a pod's user namespace |
 //! | `mask` | no process of a pod: covers files, then executes a command |
+//! | `machine`, `machine-init` | no process of a pod: executes a command apart |
 
 mod app;
 mod bundle;
 mod lives;
 mod loopback;
+mod machine;
 mod mask;
+mod network;
+mod proxy;
+mod shell;
 mod shim;
 mod sidecar;
 mod stage;
@@ -40,15 +46,10 @@ fn main() -> ExitCode {
         "shim" => ended(shim::run(&order(json))),
         "stage" => ended(stage::stage(&order(json))),
         "init" => ended(stage::init(&order(json))),
-        "run" => {
-            say("running");
-            match order(json) {
-                Program::Pause => app::pause(),
-                Program::App(end) => app::app(end),
-                Program::Wrapper { port, app } => app::wrapper(port, app),
-                Program::Sidecar(sidecar) => sidecar::run(&sidecar),
-            }
-        }
+        "run" => execute(order(json)),
+        "users" => network::users(),
+        "machine" => ended(machine::run(&order(json), command)),
+        "machine-init" => ended(machine::init(command)),
         "child" => app::app(order(json)),
         "mask" => ended(mask::run(&order(json), command)),
         other => {
@@ -56,6 +57,32 @@ fn main() -> ExitCode {
             ExitCode::from(BROKEN)
         }
     }
+}
+
+/// A container's program, or a part of one. It says `running` when signals and
+/// orders reach it.
+fn execute(program: Program) -> ExitCode {
+    if matches!(
+        program,
+        Program::Pause | Program::App(_) | Program::Wrapper { .. }
+    ) {
+        say("running");
+    }
+    match program {
+        Program::Pause => app::pause(),
+        Program::App(end) => app::app(end),
+        Program::Wrapper { port, app } => app::wrapper(port, app),
+        Program::Sidecar(sidecar) => sidecar::run(sidecar),
+        Program::Shell(sidecar) => shell::run(sidecar),
+        Program::Proxy(child) => proxy::run(&child),
+    }
+}
+
+/// Gives this process a name that others see in `/proc/<pid>/comm`.
+fn name_process(name: &str) {
+    let name = std::ffi::CString::new(name).expect("names have no zero bytes");
+    // A name is never needed to live.
+    nix::sys::prctl::set_name(&name).ok();
 }
 
 /// Says a line to the shim: one write, so that lines never mix.

@@ -14,19 +14,20 @@ use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
-use usher_tests::synthetic::wire::{Command, Event, Sandbox, What};
+use usher_tests::synthetic::layout;
+use usher_tests::synthetic::wire::{Command, Event, Order, Sandbox, What};
 
+use crate::bundle;
 use crate::lives::{Life, Lives};
-use crate::{bundle, loopback};
+use crate::network::Network;
 
 /// Runs one pod until its standard input closes.
 pub(crate) fn run(sandbox: &Sandbox) -> Result<(), String> {
-    let outcome = prepare(sandbox).and_then(|signals| serve(sandbox, &signals));
+    let outcome = prepare(sandbox).and_then(|(signals, network)| serve(sandbox, &signals, network));
     if let Err(reason) = &outcome {
         report(sandbox, "", What::Failed(reason.clone()));
     }
@@ -34,7 +35,7 @@ pub(crate) fn run(sandbox: &Sandbox) -> Result<(), String> {
     outcome
 }
 
-fn prepare(sandbox: &Sandbox) -> Result<SignalFd, String> {
+fn prepare(sandbox: &Sandbox) -> Result<(SignalFd, Network), String> {
     nix::sys::prctl::set_child_subreaper(true).map_err(|error| format!("subreaper: {error}"))?;
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGCHLD);
@@ -47,12 +48,11 @@ fn prepare(sandbox: &Sandbox) -> Result<SignalFd, String> {
     make_directory(&sandbox.cgroup)?;
     bundle::isolate()?;
     std::thread::sleep(sandbox.network_delay);
-    unshare(CloneFlags::CLONE_NEWNET).map_err(|error| format!("unshare(CLONE_NEWNET): {error}"))?;
-    loopback::up()?;
-    Ok(signals)
+    let network = Network::open(sandbox)?;
+    Ok((signals, network))
 }
 
-fn serve(sandbox: &Sandbox, signals: &SignalFd) -> Result<(), String> {
+fn serve(sandbox: &Sandbox, signals: &SignalFd, mut network: Network) -> Result<(), String> {
     let mut lives = Lives::default();
     let mut input = std::io::stdin().lock();
     loop {
@@ -76,17 +76,22 @@ fn serve(sandbox: &Sandbox, signals: &SignalFd) -> Result<(), String> {
         for (id, what) in lives.news() {
             report(sandbox, &id, what);
         }
-        if commanded && !obey(&mut input, &mut lives, sandbox)? {
-            return Ok(());
+        if commanded {
+            let Some(commands) = read(&mut input)? else {
+                return Ok(());
+            };
+            for command in commands {
+                obey(command, &mut lives, sandbox, &mut network)?;
+            }
         }
     }
 }
 
-/// Reads what is there; false at the end of input.
-fn obey(input: &mut impl BufRead, lives: &mut Lives, sandbox: &Sandbox) -> Result<bool, String> {
+/// Reads what is there; None at the end of input.
+fn read(input: &mut impl BufRead) -> Result<Option<Vec<Command>>, String> {
     let block = input.fill_buf().map_err(|error| format!("read: {error}"))?;
     if block.is_empty() {
-        return Ok(false);
+        return Ok(None);
     }
     // Whole lines only; a line of which a part is there is read to its end.
     let mut length = block.len();
@@ -105,31 +110,48 @@ fn obey(input: &mut impl BufRead, lives: &mut Lives, sandbox: &Sandbox) -> Resul
             .read_until(b'\n', &mut text)
             .map_err(|error| format!("read: {error}"))?;
     }
-    for line in text
-        .split(|byte| *byte == b'\n')
-        .filter(|line| !line.is_empty())
-    {
-        let command = serde_json::from_slice(line).map_err(|error| format!("command: {error}"))?;
-        obey_one(command, lives, sandbox);
-    }
-    Ok(true)
+    let lines = text.split(|byte| *byte == b'\n');
+    let commands = lines.filter(|line| !line.is_empty());
+    commands
+        .map(|line| serde_json::from_slice(line).map_err(|error| format!("command: {error}")))
+        .collect::<Result<_, _>>()
+        .map(Some)
 }
 
-fn obey_one(command: Command, lives: &mut Lives, sandbox: &Sandbox) {
+fn obey(
+    command: Command,
+    lives: &mut Lives,
+    sandbox: &Sandbox,
+    network: &mut Network,
+) -> Result<(), String> {
     match command {
-        Command::Create(order) => {
+        Command::Create(mut order) => {
             let id = order.id.clone();
-            let life = bundle::open(&order.bundle, &order.root)
-                .and_then(|()| make_directory(&order.cgroup))
-                .and_then(|()| Life::begin(*order));
-            match life {
+            order.users = network.users();
+            match begin(*order) {
                 Ok(life) => lives.add(life),
                 Err(reason) => report(sandbox, &id, What::Failed(reason)),
             }
         }
         Command::Tell { id, line } => lives.tell(&id, &line),
         Command::Signal { id, number } => lives.signal(&id, number),
+        Command::RenewNetwork => *network = Network::open(sandbox)?,
     }
+    Ok(())
+}
+
+fn begin(order: Order) -> Result<Life, String> {
+    bundle::open(&order.bundle, &order.root)?;
+    let subgroup = order.subgroup.as_ref().map(|name| order.cgroup.join(name));
+    let directories = [
+        order.monitor.as_ref(),
+        Some(&order.cgroup),
+        subgroup.as_ref(),
+    ];
+    for directory in directories.into_iter().flatten() {
+        make_directory(directory)?;
+    }
+    Life::begin(order)
 }
 
 fn reap(lives: &mut Lives) {
@@ -175,11 +197,7 @@ fn end(sandbox: &Sandbox) {
             Err(_) => break,
         }
     }
-    let containers = std::fs::read_dir(&sandbox.cgroup).into_iter().flatten();
-    for container in containers.flatten() {
-        drop(std::fs::remove_dir(container.path()));
-    }
-    drop(std::fs::remove_dir(&sandbox.cgroup));
+    layout::remove_tree(&sandbox.cgroup);
 }
 
 fn kill_children() {

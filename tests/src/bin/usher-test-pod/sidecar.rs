@@ -1,140 +1,122 @@
-//! A sidecar: small HTTP/1.1 servers on loopback with good or bad manners.
+//! A sidecar: small HTTP/1.1 servers with good or bad manners.
 //!
 //! One thread per port and one per connection, so a connection that hangs
-//! keeps nobody else waiting. For each request it says `request <ns> <port>
-//! <method> <path>`, where the time is taken when the head is complete and the
-//! line is written after the reply, so that saying it costs the measured path
-//! nothing.
+//! keeps nobody else waiting. The main thread waits for the verdict: how the
+//! process ends. It is also the one whose network namespace `/proc/<pid>/ns`
+//! shows, so it is the one that visits another pod's.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+mod listener;
+mod request;
+
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
+use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{SigSet, Signal};
 use usher_tests::synthetic::clock::monotonic_ns;
-use usher_tests::synthetic::wire::{Manner, Sidecar};
+use usher_tests::synthetic::wire::{Listen, Listener, Reaction, Sidecar};
 
-use crate::{BROKEN, say};
+use crate::{BROKEN, name_process, proxy, say};
 
-/// A request head longer than this is not one.
-const HEAD_LIMIT: usize = 16 * 1024;
+/// What the main thread is to do.
+#[derive(Debug, Clone, Copy)]
+enum Verdict {
+    End(u8),
+    Visit,
+}
 
 /// Serves until something decides how it ends.
-pub(crate) fn run(sidecar: &Sidecar) -> ExitCode {
+pub(crate) fn run(sidecar: Sidecar) -> ExitCode {
+    if let Some(name) = &sidecar.process {
+        name_process(name);
+    }
     let mut signals = SigSet::empty();
-    signals.add(Signal::SIGTERM);
+    for (number, _) in &sidecar.signals {
+        signals.extend(Signal::try_from(*number));
+    }
     if signals.thread_block().is_err() {
         return ExitCode::from(BROKEN);
     }
+    // Its standard input is open for as long as this process lives.
+    let child = sidecar.child.as_ref().map(proxy::start).transpose();
+    if let Err(reason) = &child {
+        say(&format!("failed {reason}"));
+        return ExitCode::from(BROKEN);
+    }
+    say("running");
     let (verdict, verdicts) = channel();
-    let code_on_term = sidecar.code_on_term;
-    let on_signal = verdict.clone();
-    std::thread::spawn(move || wait_for_term(&signals, code_on_term, &on_signal));
-    if sidecar.listen_when_told {
-        let ports = sidecar.ports.clone();
-        std::thread::spawn(move || {
-            if told_to_listen() {
-                listen(&ports, &verdict);
-            }
-        });
-    } else {
-        listen(&sidecar.ports, &verdict);
-    }
-    first(&verdicts)
+    let (reactions, on_signal) = (sidecar.signals, verdict.clone());
+    std::thread::spawn(move || react(&signals, &reactions, &on_signal));
+    begin_to_listen(sidecar.listen, sidecar.listeners, verdict);
+    wait(&verdicts)
 }
 
-fn first(verdicts: &Receiver<u8>) -> ExitCode {
-    ExitCode::from(verdicts.recv().unwrap_or(BROKEN))
-}
-
-fn wait_for_term(signals: &SigSet, code: Option<u8>, verdict: &Sender<u8>) {
-    while signals.wait().is_ok() {
-        say(&format!("term {}", monotonic_ns()));
-        if let Some(code) = code {
-            verdict.send(code).ok();
+fn wait(verdicts: &Receiver<Verdict>) -> ExitCode {
+    while let Ok(verdict) = verdicts.recv() {
+        match verdict {
+            Verdict::End(code) => return ExitCode::from(code),
+            Verdict::Visit => visit(),
         }
     }
+    ExitCode::from(BROKEN)
 }
 
-fn told_to_listen() -> bool {
-    std::io::stdin()
-        .lines()
-        .map_while(Result::ok)
-        .any(|line| line == "listen")
-}
-
-fn listen(ports: &[(u16, Manner)], verdict: &Sender<u8>) {
-    for &(port, manner) in ports {
-        let listener = match TcpListener::bind(("127.0.0.1", port)) {
-            Ok(listener) => listener,
-            Err(error) => {
-                say(&format!("failed listen on port {port}: {error}"));
-                return;
-            }
+/// Says each signal and ends where it should; a second one does not wait for
+/// the first.
+fn react(signals: &SigSet, reactions: &[(i32, Reaction)], verdict: &Sender<Verdict>) {
+    while let Ok(signal) = signals.wait() {
+        let name = match signal {
+            Signal::SIGTERM => "term".to_owned(),
+            other => other.as_str().to_lowercase(),
         };
-        say(&format!("listening {port}"));
-        let verdict = verdict.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let verdict = verdict.clone();
-                std::thread::spawn(move || serve(stream, port, manner, &verdict));
+        say(&format!("{name} {}", monotonic_ns()));
+        let mut found = reactions.iter();
+        let found = found.find(|(number, _)| *number == signal as i32);
+        if let Some((_, Reaction::End { after, code })) = found {
+            end_after(*after, *code, verdict.clone());
+        }
+    }
+}
+
+fn end_after(time: Duration, code: u8, verdict: Sender<Verdict>) {
+    if time.is_zero() {
+        verdict.send(Verdict::End(code)).ok();
+        return;
+    }
+    std::thread::spawn(move || {
+        std::thread::sleep(time);
+        verdict.send(Verdict::End(code)).ok();
+    });
+}
+
+fn begin_to_listen(when: Listen, listeners: Vec<Listener>, verdict: Sender<Verdict>) {
+    if when == Listen::AtOnce {
+        listener::open(&listeners, &verdict);
+    }
+    std::thread::spawn(move || {
+        if let Listen::After(time) = when {
+            std::thread::sleep(time);
+            listener::open(&listeners, &verdict);
+        }
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            match line.as_str() {
+                "listen" if when == Listen::WhenTold => listener::open(&listeners, &verdict),
+                "visit" => verdict.send(Verdict::Visit).unwrap_or_default(),
+                _ => {}
             }
-        });
-    }
-}
-
-fn serve(mut stream: TcpStream, port: u16, manner: Manner, verdict: &Sender<u8>) {
-    let Some(line) = read_head(&mut stream) else {
-        return;
-    };
-    let now = monotonic_ns();
-    let sent = match manner {
-        Manner::Quit | Manner::IgnoreQuit => reply(&mut stream, 200),
-        Manner::Status(code) => reply(&mut stream, code),
-        Manner::Hang | Manner::CloseWithoutReply => Ok(()),
-        Manner::EndlessBody => {
-            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n")
         }
-    };
-    say(&format!("request {now} {port} {line}"));
-    if sent.is_err() {
-        return;
-    }
-    match manner {
-        Manner::Quit => verdict.send(0).unwrap_or_default(),
-        Manner::Hang => wait_for_close(&mut stream),
-        Manner::EndlessBody => {
-            let block = [b'x'; 16 * 1024];
-            while stream.write_all(&block).is_ok() {}
-        }
-        Manner::IgnoreQuit | Manner::Status(_) | Manner::CloseWithoutReply => {}
-    }
+    });
 }
 
-/// The request line, once the whole head is there.
-fn read_head(stream: &mut TcpStream) -> Option<String> {
-    let mut head = Vec::with_capacity(1024);
-    let mut block = [0; 1024];
-    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
-        let read = stream.read(&mut block).ok().filter(|read| *read > 0)?;
-        head.extend(block.get(..read)?);
-        if head.len() > HEAD_LIMIT {
-            return None;
-        }
+/// Enters the network namespace that its standard output is.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only this thread is meant to be there, and it has nothing else to do"
+)]
+fn visit() {
+    match setns(std::io::stdout(), CloneFlags::CLONE_NEWNET) {
+        Ok(()) => say("visiting"),
+        Err(error) => say(&format!("failed visit: {error}")),
     }
-    let line = head.split(|byte| *byte == b'\r').next()?;
-    Some(String::from_utf8_lossy(line).into_owned())
-}
-
-fn reply(stream: &mut TcpStream, code: u16) -> std::io::Result<()> {
-    let text = format!(
-        "HTTP/1.1 {code} Synthetic\r\nContent-Length: 2\r\nContent-Type: text/plain\r\n\r\nok"
-    );
-    stream.write_all(text.as_bytes())
-}
-
-fn wait_for_close(stream: &mut TcpStream) {
-    let mut block = [0; 256];
-    while stream.read(&mut block).is_ok_and(|read| read > 0) {}
 }

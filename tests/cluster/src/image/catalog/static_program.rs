@@ -1,0 +1,38 @@
+//! The images of Dapr's sidecar and of the Cloud SQL proxy: one static program each, as published.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::{CLOUD_SQL_PROXY, DAPR, NONROOT_UID, RECIPE, base, image, user, with_program};
+use crate::{
+    cache::{self, KeyBuilder},
+    programs::Helpers,
+};
+
+pub(super) fn images(helpers: &Helpers) -> Result<Vec<PathBuf>> {
+    let key = KeyBuilder::default()
+        .input("recipe", RECIPE)
+        .input("static_program", include_bytes!("static_program.rs"));
+    let key = with_program(key, "daprd", &helpers.daprd);
+    let key = with_program(key, "cloud-sql-proxy", &helpers.cloud_sql_proxy);
+    let dir = cache::entry("static-program-images", &key.finish(), |dir| {
+        // Dapr's image has no entrypoint: its injector names the program among the arguments.
+        write(DAPR, "/daprd", &helpers.daprd, false, dir)?;
+        let proxy = &helpers.cloud_sql_proxy;
+        write(CLOUD_SQL_PROXY, "/cloud-sql-proxy", proxy, true, dir)
+    })?;
+    Ok(["daprd.tar", "cloud-sql-proxy.tar"]
+        .map(|name| dir.join(name))
+        .to_vec())
+}
+
+fn write(name: &str, place: &str, program: &Path, is_entrypoint: bool, dir: &Path) -> Result<()> {
+    let layer = base().file(place, program, 0o755);
+    let mut image = image(name, vec![&layer], place, &user(NONROOT_UID));
+    if !is_entrypoint {
+        image.config.entrypoint.clear();
+    }
+    let file = place.trim_start_matches('/');
+    image.write(&dir.join(format!("{file}.tar")))
+}

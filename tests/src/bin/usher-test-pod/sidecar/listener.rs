@@ -1,0 +1,132 @@
+//! The ports of a sidecar.
+//!
+//! For each request it says `request <ns> <port> <method> <path>`, where the
+//! time is taken when the head is complete.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use nix::libc;
+use nix::sys::socket::{setsockopt, sockopt};
+use usher_tests::synthetic::clock::monotonic_ns;
+use usher_tests::synthetic::wire::{Answer, Effect, Listener, Place, Route};
+
+use super::request::Request;
+use super::{Verdict, end_after};
+use crate::say;
+
+/// Between two bytes of a trickle.
+const DROP: Duration = Duration::from_millis(50);
+
+/// Accepts on all of them.
+pub(super) fn open(listeners: &[Listener], verdict: &Sender<Verdict>) {
+    for listener in listeners {
+        let port = listener.port;
+        let socket = match bind(listener.place, port) {
+            Ok(socket) => socket,
+            Err(error) => {
+                say(&format!("failed listen on port {port}: {error}"));
+                return;
+            }
+        };
+        say(&format!("listening {port}"));
+        let (verdict, routes) = (verdict.clone(), Arc::new(listener.routes.clone()));
+        std::thread::spawn(move || {
+            for stream in socket.incoming().map_while(Result::ok) {
+                let (verdict, routes) = (verdict.clone(), Arc::clone(&routes));
+                std::thread::spawn(move || serve(stream, port, &routes, verdict));
+            }
+        });
+    }
+}
+
+fn bind(place: Place, port: u16) -> std::io::Result<TcpListener> {
+    match place {
+        Place::Loopback => TcpListener::bind((Ipv4Addr::LOCALHOST, port)),
+        Place::Loopback6 => TcpListener::bind((Ipv6Addr::LOCALHOST, port)),
+        // Takes both families, unless the machine has only one.
+        Place::Everywhere => TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))
+            .or_else(|_no_ipv6| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))),
+    }
+}
+
+fn serve(mut stream: TcpStream, port: u16, routes: &[Route], verdict: Sender<Verdict>) {
+    let Some(request) = Request::read(&mut stream) else {
+        return;
+    };
+    let now = monotonic_ns();
+    let lost = (Answer::Status(404), Effect::Stay);
+    let route = routes.iter().find(|route| request.fits(route));
+    let (answer, effect) = route.map_or(lost, |route| (route.answer.clone(), route.effect));
+    let say_it = || say(&format!("request {now} {port} {}", request.line));
+    let quits = matches!(effect, Effect::Quit { .. });
+    // After the reply, so that saying it costs the measured path nothing; but
+    // whoever is not to end by this may be ended for it in no time.
+    if !quits {
+        say_it();
+    }
+    let sent = send(&mut stream, &answer);
+    if quits {
+        say_it();
+    }
+    if sent.is_err() {
+        return;
+    }
+    match answer {
+        Answer::Endless => {
+            let block = [b'x'; 16 * 1024];
+            while stream.write_all(&block).is_ok() {}
+        }
+        Answer::Trickle => {
+            while stream.write_all(b"x").is_ok() {
+                std::thread::sleep(DROP);
+            }
+        }
+        Answer::Status(_) | Answer::Json(_) | Answer::Nothing => {}
+    }
+    match effect {
+        Effect::Stay => {}
+        Effect::Quit { after, code } => end_after(after, code, verdict),
+        Effect::Hang => wait_for_close(&mut stream),
+        Effect::Reset => reset(stream),
+    }
+}
+
+fn send(stream: &mut TcpStream, answer: &Answer) -> std::io::Result<()> {
+    let (code, kind, body) = match answer {
+        Answer::Nothing => return Ok(()),
+        Answer::Endless => {
+            return stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n");
+        }
+        Answer::Trickle => return stream.write_all(b"HTTP/1.1 200 OK\r\nX-Slow: "),
+        // It may not have a body.
+        Answer::Status(204) => return stream.write_all(b"HTTP/1.1 204 Synthetic\r\n\r\n"),
+        Answer::Status(code) => (*code, "text/plain", "ok"),
+        Answer::Json(body) => (200, "application/json", body.as_str()),
+    };
+    let length = body.len();
+    let text = format!(
+        "HTTP/1.1 {code} Synthetic\r\nContent-Length: {length}\r\nContent-Type: {kind}\r\n\r\n{body}"
+    );
+    stream.write_all(text.as_bytes())
+}
+
+/// Closes with RST instead of FIN: lingering for no time
+/// ([socket(7)](https://man7.org/linux/man-pages/man7/socket.7.html)).
+fn reset(stream: TcpStream) {
+    let at_once = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    // Without it the connection is closed, which is nearly the same.
+    setsockopt(&stream, sockopt::Linger, &at_once).ok();
+    drop(stream);
+}
+
+fn wait_for_close(stream: &mut TcpStream) {
+    let mut block = [0; 256];
+    while stream.read(&mut block).is_ok_and(|read| read > 0) {}
+}

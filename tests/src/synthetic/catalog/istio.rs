@@ -1,0 +1,147 @@
+//! Istio: pilot-agent, with Envoy as its child.
+//!
+//! Source: `pilot/cmd/pilot-agent/status/server.go` and `pkg/envoy/agent.go`
+//! (before 1.6 `pilot/pkg/proxy/agent.go`) of istio/istio at the tags named.
+//! Measured: 1.20.8, 1.24.6 and 1.31-dev with Envoy 1.40.
+//!
+//! Of all versions: the check of the peer comes before that of the method, so
+//! a stranger sees 403 and `GET` sees 405; every way ends with 0.
+
+use std::time::Duration;
+
+use super::{StandIn, drain, seconds, serving, silent};
+use crate::synthetic::spec::{ADMIN_PORT, ContainerSpec, ISTIO_PROXY, STATUS_PORT};
+use crate::synthetic::wire::{Answer, Effect, Listener, Place, Route, Sidecar};
+
+const QUIT: &str = "/quitquitquit";
+/// `terminationDrainDuration`, which SIGTERM waits for in every version after
+/// 1.0 (measured with 1.31-dev: 5014 to 5031 ms).
+const DRAIN: Duration = seconds(5);
+
+/// 1.2 (`server.go` 1.2.10): nothing to quit by on 15020, where unknown paths
+/// answer 400; Envoy's own endpoint ends Envoy and the agent stays for ever
+/// without it; SIGTERM drains for 5 s.
+pub fn v1_2() -> StandIn {
+    let status = vec![Route::any(Answer::Status(400), Effect::Stay)];
+    let listeners = vec![
+        Listener::new(STATUS_PORT, status).on(Place::Everywhere),
+        Listener::new(ADMIN_PORT, admin(Effect::Stay, "1.2.10")),
+    ];
+    proxy("1.2.10", serving(listeners, DRAIN))
+}
+
+/// 1.3 (`pilot/pkg/proxy/agent.go` 1.3.8): 15020 answers 200 and drains for
+/// 5 s; 15000 ends Envoy only.
+pub fn v1_3() -> StandIn {
+    let listeners = vec![
+        status(Answer::Status(200), DRAIN),
+        Listener::new(ADMIN_PORT, admin(Effect::Stay, "1.3.8")),
+    ];
+    proxy("1.3.8", serving(listeners, DRAIN))
+}
+
+/// 1.20. Measured: `POST 15020` ends it after 5013 to 5043 ms, `POST 15000`
+/// after 17 to 46 ms.
+pub fn v1_20() -> StandIn {
+    proxy("1.20.8", serving(draining("1.20.8"), DRAIN))
+}
+
+/// The same from a registry whose tags name no version, where only Envoy's
+/// `GET 15000/server_info` tells it (`node.metadata.ISTIO_VERSION`).
+pub fn v1_20_by_digest() -> StandIn {
+    let mut stand_in = v1_20();
+    stand_in.container.image = format!("registry.example/istio/proxyv2@sha256:{}", "1b".repeat(32));
+    stand_in
+}
+
+/// 1.20 in an IPv6-only pod: Envoy's admin interface is on ::1
+/// (`tools/packaging/common/envoy_bootstrap.json`).
+pub fn v1_20_ipv6() -> StandIn {
+    let mut listeners = draining("1.20.8");
+    listeners = listeners
+        .into_iter()
+        .map(|listener| listener.on(Place::Loopback6))
+        .collect();
+    proxy("1.20.8", serving(listeners, DRAIN))
+}
+
+/// 1.26 (istio/istio#55424): 15020 skips the drain. Measured with 1.31-dev:
+/// 9 to 26 ms.
+pub fn v1_26() -> StandIn {
+    let listeners = vec![
+        status(Answer::Status(200), Duration::ZERO),
+        Listener::new(ADMIN_PORT, admin(Effect::QUIT, "1.26.2")),
+    ];
+    proxy("1.26.2", serving(listeners, DRAIN))
+}
+
+/// The same when the reply is lost. Measured with 1.31-dev: 8 of 210 ended
+/// without a byte of reply.
+pub fn v1_26_without_a_reply() -> StandIn {
+    let listeners = vec![status(Answer::Nothing, Duration::ZERO)];
+    proxy("1.26.2", serving(listeners, DRAIN))
+}
+
+/// 1.26 with the status port switched off (annotation
+/// `status.sidecar.istio.io/port: "0"`, injection-template.yaml) and no admin
+/// port: only SIGTERM is left.
+pub fn v1_26_without_ports() -> StandIn {
+    proxy("1.26.2", silent(DRAIN)).annotation("status.sidecar.istio.io/port", "0")
+}
+
+/// Proxyless gRPC (`grpc-agent.yaml`, env `DISABLE_ENVOY`): the agent alone,
+/// so there is a status port and no admin port.
+pub fn proxyless() -> StandIn {
+    let listeners = vec![status(Answer::Status(200), Duration::ZERO)];
+    let mut stand_in = proxy("1.26.2", serving(listeners, DRAIN));
+    stand_in.container = stand_in.container.env("DISABLE_ENVOY", "true");
+    stand_in
+}
+
+fn draining(version: &str) -> Vec<Listener> {
+    vec![
+        status(Answer::Status(200), DRAIN),
+        Listener::new(ADMIN_PORT, admin(Effect::QUIT, version)),
+    ]
+}
+
+/// The status port, in the agent since 1.3: all interfaces, loopback peers.
+fn status(answer: Answer, drains: Duration) -> Listener {
+    let quit = Effect::Quit {
+        after: drain(drains),
+        code: 0,
+    };
+    let routes = vec![
+        Route::at("POST", QUIT, answer, quit).from_loopback(),
+        Route::path(QUIT, Answer::Status(405), Effect::Stay).from_loopback(),
+        Route::path(QUIT, Answer::Status(403), Effect::Stay),
+        Route::at("POST", "/drain", Answer::Status(200), Effect::Stay).from_loopback(),
+        Route::path("/healthz/ready", Answer::Status(200), Effect::Stay),
+    ];
+    Listener::new(STATUS_PORT, routes).on(Place::Everywhere)
+}
+
+/// Envoy's admin interface as pilot-agent configures it.
+fn admin(quit: Effect, version: &str) -> Vec<Route> {
+    let info = format!(r#"{{"node":{{"metadata":{{"ISTIO_VERSION":"{version}"}}}}}}"#);
+    let mut routes = super::envoy::admin(quit);
+    routes.push(Route::path(
+        "/server_info",
+        Answer::Json(info),
+        Effect::Stay,
+    ));
+    routes
+}
+
+fn proxy(version: &str, sidecar: Sidecar) -> StandIn {
+    let image = format!("registry.example/istio/proxyv2:{version}");
+    ContainerSpec::sidecar(ISTIO_PROXY, &image, sidecar)
+        .args(&[
+            "proxy",
+            "sidecar",
+            "--domain",
+            "$(POD_NAMESPACE).svc.cluster.local",
+        ])
+        .env("ISTIO_META_APP_CONTAINERS", "app")
+        .into()
+}

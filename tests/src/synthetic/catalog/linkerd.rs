@@ -1,0 +1,62 @@
+//! Linkerd's proxy.
+//!
+//! Source: linkerd2-proxy `linkerd/app/admin/src/server.rs` (peer check 403,
+//! then method check 405) and `linkerd/app/src/env.rs`; linkerd2 `values.yaml`
+//! at 2.15 to 2.20. Measured with 2.357.0: `POST /shutdown` by default 404,
+//! enabled 200, `GET` 405, from the host 403; with a grace period of 3 s it
+//! ends after 3004 to 3008 ms, by SIGTERM after 3002 to 3004 ms, always 0. The
+//! default grace period is 120 s.
+
+use std::time::Duration;
+
+use super::{StandIn, drain, seconds, serving};
+use crate::synthetic::spec::ContainerSpec;
+use crate::synthetic::wire::{Answer, Effect, Listener, Place, Route};
+
+const PORT: u16 = 4191;
+const SHUTDOWN: &str = "/shutdown";
+/// `LINKERD2_PROXY_SHUTDOWN_GRACE_PERIOD` as it was measured with.
+const GRACE: Duration = seconds(3);
+
+/// With the endpoint: always in 2.10 to 2.15, since then where
+/// `config.linkerd.io/proxy-admin-shutdown: enabled` is.
+pub fn enabled() -> StandIn {
+    let quit = Effect::Quit {
+        after: drain(GRACE),
+        code: 0,
+    };
+    let routes = vec![
+        Route::at("POST", SHUTDOWN, Answer::Status(200), quit).from_loopback(),
+        Route::path(SHUTDOWN, Answer::Status(405), Effect::Stay).from_loopback(),
+        Route::path(SHUTDOWN, Answer::Status(403), Effect::Stay),
+    ];
+    proxy(routes).annotation("config.linkerd.io/proxy-admin-shutdown", "enabled")
+}
+
+/// Without it, as by default from 2.16: 404.
+pub fn disabled() -> StandIn {
+    proxy(vec![Route::path(
+        SHUTDOWN,
+        Answer::Status(404),
+        Effect::Stay,
+    )])
+}
+
+/// With it, and a default inbound policy such as `cluster-unauthenticated`,
+/// which takes 127.0.0.1 for a stranger: 403 (linkerd/linkerd2#9812; there is
+/// no exception for loopback in `linkerd/app/admin/src/stack.rs`).
+pub fn closed_by_policy() -> StandIn {
+    let stranger = Route::any(Answer::Status(403), Effect::Stay);
+    proxy(vec![stranger]).annotation("config.linkerd.io/proxy-admin-shutdown", "enabled")
+}
+
+fn proxy(mut routes: Vec<Route>) -> StandIn {
+    routes.push(Route::path("/live", Answer::Status(200), Effect::Stay));
+    routes.push(Route::path("/ready", Answer::Status(200), Effect::Stay));
+    let listeners = vec![Listener::new(PORT, routes).on(Place::Everywhere)];
+    let image = "registry.example/linkerd/proxy:edge-25.8.1";
+    ContainerSpec::sidecar("linkerd-proxy", image, serving(listeners, GRACE))
+        .env("LINKERD2_PROXY_SHUTDOWN_GRACE_PERIOD", "3s")
+        .env("LINKERD2_PROXY_ADMIN_LISTEN_ADDR", "0.0.0.0:4191")
+        .into()
+}

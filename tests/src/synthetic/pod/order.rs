@@ -1,0 +1,96 @@
+//! The orders for a pod's containers.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use super::{PAUSE, Pod};
+use crate::synthetic::ledger::Attempt;
+use crate::synthetic::node::new_container_id;
+use crate::synthetic::spec::ContainerSpec;
+use crate::synthetic::wire::{self, Order, Pace, Pids, Program};
+
+impl Pod {
+    pub(super) fn create(&self, spec: &ContainerSpec) {
+        let order = self.order_for(spec);
+        self.place(&spec.name, order);
+    }
+
+    pub(super) fn pause(&self) {
+        let pids = if self.spec.shares.host_pids {
+            Pids::Host
+        } else {
+            Pids::Own
+        };
+        let order = self.order(Program::Pause, pids);
+        self.place(PAUSE, order);
+    }
+
+    pub(super) fn order_for(&self, spec: &ContainerSpec) -> Order {
+        let pids = match self.spec.shares {
+            shares if shares.host_pids => Pids::Host,
+            shares if shares.processes => Pids::Of(self.pid(PAUSE)),
+            _ => Pids::Own,
+        };
+        let env = spec.env.iter();
+        Order {
+            termination_log: Some(self.termination_log(&spec.name)),
+            env: env
+                .map(|variable| (variable.name.clone(), variable.value.clone()))
+                .collect(),
+            pace: spec.pace,
+            ..self.order(spec.program.clone(), pids)
+        }
+    }
+
+    fn order(&self, program: Program, pids: Pids) -> Order {
+        let id = new_container_id();
+        let subgroup = self.driver.subgroup(self.runtime);
+        Order {
+            cgroup: self.cgroup.join(self.driver.container(self.runtime, &id)),
+            subgroup: subgroup.map(str::to_owned),
+            root: self.scratch.join("root"),
+            bundle: self.scratch.join("bundles").join(&id),
+            termination_log: None,
+            pids,
+            pid: None,
+            users: None,
+            visits: None,
+            env: Vec::new(),
+            pace: Pace::default(),
+            program,
+            monitor: self
+                .driver
+                .monitor(self.runtime, &id)
+                .map(|name| self.cgroup.join(name)),
+            id,
+        }
+    }
+
+    pub(super) fn place(&self, name: &str, order: Order) {
+        let attempt = Attempt {
+            id: order.id.clone(),
+            ordered: SystemTime::now(),
+            pid: None,
+            running: false,
+            said: Vec::new(),
+            ended: None,
+        };
+        self.ledger.change(&self.uid, |record| {
+            let container = record.containers.entry(name.to_owned()).or_default();
+            container.attempts.push(attempt);
+        });
+        self.command(&wire::Command::Create(Box::new(order)));
+    }
+
+    /// The file that the kubelet makes for each attempt of a container.
+    fn termination_log(&self, container: &str) -> PathBuf {
+        let id = new_container_id();
+        let attempt = &id[8..16];
+        let directory = self.scratch.join("pods").join(&self.uid);
+        let directory = directory.join("containers").join(container);
+        std::fs::create_dir_all(&directory).expect("/tmp is writable");
+        let file = directory.join(attempt);
+        std::fs::write(&file, "").expect("/tmp is writable");
+        file
+    }
+}

@@ -1,0 +1,114 @@
+//! A Cloud SQL proxy that can end with code 143 only: whether that is right depends on what it would do to the pod.
+
+use serde_json::{Value, json};
+use usher_cluster::workload::{SQL_PORT, app_container, cloud_sql_proxy_container, job};
+
+use super::since_exit;
+use crate::{
+    lab::{self, Lab, Line},
+    workload::{container_ends, exit_code, is_untouched, job_becomes},
+};
+
+const PROXY: &str = "cloud-sql-proxy";
+/// What a shell, and this proxy, report for an end by SIGTERM.
+const TERMINATED: i64 = 143;
+
+/// A Job named `job` whose proxy has neither of the flags that let it end with 0.
+fn plain_job(namespace: &str, policy: &str, exit_code: &str) -> Value {
+    let port = SQL_PORT.to_string();
+    let app = app_container(
+        "app",
+        &[
+            "--await-port",
+            &port,
+            "--run-for",
+            "300ms",
+            "--exit-code",
+            exit_code,
+        ],
+    );
+    job(
+        "job",
+        namespace,
+        policy,
+        &[app, cloud_sql_proxy_container(&[])],
+    )
+}
+
+/// Nothing was done to the proxy, and that was said at once: the agent did not wait for a port that nobody opens.
+fn is_given_up(lab: &Lab, namespace: &str) -> Line {
+    let gave_up = lab.decided(namespace, "gave-up");
+    let since = since_exit(&gave_up);
+    assert!(since < 5000.0, "given up after {since} ms");
+    // A round of the kubelet later it still runs.
+    let pod = container_ends(lab, namespace, "app");
+    assert_eq!(*exit_code(&pod, "app"), 0);
+    assert!(is_untouched(&pod, PROXY), "{pod}");
+    assert_eq!(pod["status"]["phase"], "Running");
+    assert_eq!(lab.count(namespace, "quit-accepted"), 0);
+    assert_eq!(lab.count(namespace, "gave-up"), 1);
+    lab.cluster
+        .kubectl(&["-n", namespace, "delete", "job", "job"])
+        .unwrap();
+    gave_up
+}
+
+#[test]
+fn a_good_pod_is_not_spoiled() {
+    let Some(lab) = lab::shared() else {
+        return;
+    };
+    let namespace = lab.namespace("sql-never");
+    lab.cluster
+        .apply(&plain_job(&namespace, "Never", "0"))
+        .unwrap();
+    let gave_up = is_given_up(&lab, &namespace);
+    let reason = gave_up.text("reason");
+    for part in ["exit code 143", "--exit-zero-on-sigterm", "usher.dev/spoil"] {
+        assert!(reason.contains(part), "{reason}");
+    }
+}
+
+#[test]
+fn a_good_pod_is_spoiled_where_its_annotation_says_so() {
+    let Some(lab) = lab::shared() else {
+        return;
+    };
+    let namespace = lab.namespace("sql-spoil");
+    let mut job = plain_job(&namespace, "Never", "0");
+    job["spec"]["template"]["metadata"]["annotations"]["usher.dev/spoil"] = json!("true");
+    lab.cluster.apply(&job).unwrap();
+    let pod = job_becomes(&lab, &namespace, "Failed");
+    assert_eq!(pod["status"]["phase"], "Failed");
+    assert_eq!(*exit_code(&pod, PROXY), TERMINATED);
+    assert_eq!(*exit_code(&pod, "app"), 0);
+    lab.decided(&namespace, "sidecar-ended");
+}
+
+#[test]
+fn a_failed_pod_cannot_be_spoiled() {
+    let Some(lab) = lab::shared() else {
+        return;
+    };
+    let namespace = lab.namespace("sql-failed");
+    lab.cluster
+        .apply(&plain_job(&namespace, "Never", "3"))
+        .unwrap();
+    let pod = job_becomes(&lab, &namespace, "Failed");
+    assert_eq!(pod["status"]["phase"], "Failed");
+    assert_eq!(*exit_code(&pod, PROXY), TERMINATED);
+    assert_eq!(*exit_code(&pod, "app"), 3);
+    lab.decided(&namespace, "sidecar-ended");
+}
+
+#[test]
+fn on_failure_would_only_start_it_again() {
+    let Some(lab) = lab::shared() else {
+        return;
+    };
+    let namespace = lab.namespace("sql-on-failure");
+    lab.cluster
+        .apply(&plain_job(&namespace, "OnFailure", "0"))
+        .unwrap();
+    is_given_up(&lab, &namespace);
+}

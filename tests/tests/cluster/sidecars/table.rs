@@ -1,0 +1,66 @@
+//! What the sidecars took, for the person who runs the tests.
+
+use std::{
+    fmt,
+    io::{self, Write},
+    time::Duration,
+};
+
+const HEAD: &str = "\nReal sidecars on a real node, one Job after the other. Milliseconds from the app's end: request accepted and sidecar\n\
+                    ended are the agent's own record, from the moment when it saw the end; Job Complete is what a watch of the API saw,\n\
+                    from the app's last act, and is Kubernetes' own time but for what the two before add.\n\n";
+
+/// One Job that became Complete.
+pub(super) struct Row {
+    pub(super) sidecar: &'static str,
+    pub(super) policy: &'static str,
+    pub(super) step: &'static str,
+    pub(super) accepted_ms: f64,
+    pub(super) ended_ms: f64,
+    pub(super) complete: Duration,
+    pub(super) exit_code: i64,
+    pub(super) phase: String,
+}
+
+#[derive(Default)]
+pub(super) struct Table(Vec<Row>);
+
+impl Table {
+    pub(super) fn add(&mut self, row: Row) {
+        self.0.push(row);
+    }
+}
+
+/// Also when a later Job was not as it should be.
+impl Drop for Table {
+    fn drop(&mut self) {
+        // Past the test harness, which shows what the macros print of failed tests only. Nobody may be there to read.
+        io::stderr().write_all(self.to_string().as_bytes()).ok();
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(HEAD)?;
+        writeln!(
+            f,
+            "{:<37} {:<9} {:<24} {:>8} {:>6} {:>8} {:>4} pod",
+            "sidecar", "policy", "step", "accepted", "ended", "Complete", "exit"
+        )?;
+        for row in &self.0 {
+            writeln!(
+                f,
+                "{:<37} {:<9} {:<24} {:>8.1} {:>6.1} {:>8.0} {:>4} {}",
+                row.sidecar,
+                row.policy,
+                row.step,
+                row.accepted_ms,
+                row.ended_ms,
+                row.complete.as_secs_f64() * 1e3,
+                row.exit_code,
+                row.phase
+            )?;
+        }
+        writeln!(f)
+    }
+}

@@ -1,0 +1,159 @@
+//! What Namespaces, the ConfigMap and a sidecar itself say.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use usher_cluster::workload::{app_container, envoy_container, istio_proxy_container, job, pod};
+
+use crate::{
+    lab::{self, Lab, USHER, until},
+    workload::{container_ends, job_becomes, meshed_job, sidecar_is_untouched},
+};
+
+#[test]
+fn a_namespace_opts_out_by_label() {
+    let Some(lab) = lab::shared() else {
+        return;
+    };
+    let namespace = lab.namespace("opted-out");
+    let label = ["label", "namespace", &namespace, "usher.dev/quit=false"];
+    lab.cluster.kubectl(&label).unwrap();
+    lab.cluster
+        .apply(&meshed_job(&namespace, "Never", &["--run-for", "500ms"]))
+        .unwrap();
+    let reason = lab.decided(&namespace, "left-alone");
+    assert!(reason.text("reason").contains("usher.dev/quit"));
+    let pod = container_ends(&lab, &namespace, "app");
+    assert!(sidecar_is_untouched(&pod));
+    assert_eq!(lab.count(&namespace, "quit-accepted"), 0);
+}
+
+/// The entries of the agent's timeline about the pods of a namespace.
+fn timeline(lab: &Lab, namespace: &str) -> Vec<Value> {
+    let root = lab.cluster.node_root().unwrap();
+    let text = fs::read_to_string(root.join("run/usher/timeline.jsonl")).unwrap_or_default();
+    let prefix = format!("{namespace}/");
+    text.lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|entry| entry["pod"].as_str().unwrap().starts_with(&prefix))
+        .collect()
+}
+
+/// The real proxy tells its version where its tag does not.
+#[test]
+fn a_proxy_without_a_version_in_its_tag_is_asked() {
+    let Some(lab) = lab::shared() else {
+        return;
+    };
+    let namespace = lab.namespace("latest");
+    let mut proxy = istio_proxy_container();
+    let image = proxy["image"].as_str().unwrap().to_owned();
+    let repository = image.rsplit_once(':').unwrap().0;
+    let latest = format!("{repository}:latest");
+    let tag = [
+        "ctr", "-n", "k8s.io", "images", "tag", "--force", &image, &latest,
+    ];
+    lab.cluster.in_node(&tag).unwrap();
+    proxy["image"] = json!(latest);
+    let app = app_container("app", &["--run-for", "3000ms"]);
+    lab.cluster
+        .apply(&job("job", &namespace, "Never", &[app, proxy]))
+        .unwrap();
+    let told = until("the proxy to tell its version", || {
+        let entries = timeline(&lab, &namespace);
+        entries
+            .into_iter()
+            .find(|entry| entry["decision"] == "version-told")
+    });
+    let reason = told["reason"].as_str().unwrap();
+    assert!(reason.contains("version 1.31"), "{reason}");
+    job_becomes(&lab, &namespace, "Complete");
+}
+
+/// Has the kubelet look at the agent's ConfigMap now, and not within the next
+/// minute.
+fn nudge(lab: &Lab, number: u32) {
+    let annotation = format!("test/nudge={number}");
+    let args = [
+        "-n",
+        USHER,
+        "annotate",
+        "--overwrite",
+        "pods",
+        "--all",
+        &annotation,
+    ];
+    lab.cluster.kubectl(&args).unwrap();
+}
+
+/// Applies the ConfigMap, and waits until the agent has said this of it.
+fn configure(lab: &Lab, number: u32, text: &str, message: &str) -> lab::Line {
+    let count = |lab: &Lab| {
+        let lines = lab.log();
+        let said = lines.iter().filter(|line| line.text("message") == message);
+        (said.clone().count(), said.last().cloned())
+    };
+    let (before, _) = count(lab);
+    let object = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": { "name": "usher", "namespace": USHER },
+        "data": { "config.yaml": text },
+    });
+    lab.cluster.apply(&object).unwrap();
+    nudge(lab, number);
+    until(message, || {
+        let (after, line) = count(lab);
+        line.filter(|_| after > before)
+    })
+}
+
+#[test]
+fn the_config_map_is_taken_without_restart_and_a_broken_one_is_not() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    let recipe = "recipes:\n  - name: envoy\n    recognise: [{image: [envoyproxy/envoy]}]\n    quit: [{signal: SIGTERM}]\n";
+    configure(&lab, 1, recipe, "took the configuration");
+    let broken = recipe.replace("SIGTERM", "SIGKILL");
+    let line = configure(&lab, 2, &broken, "kept the old configuration");
+    let error = line.text("error");
+    let place = "/etc/usher/config.yaml:4:21: recipes[0].quit[0].signal: ";
+    assert!(error.starts_with(place), "{error}");
+    let namespace = lab.namespace("config-map");
+    let containers = [
+        app_container("app", &["--run-for", "500ms"]),
+        envoy_container("envoy"),
+    ];
+    lab.cluster
+        .apply(&pod("pod", &namespace, "Never", &containers))
+        .unwrap();
+    let accepted = lab.decided(&namespace, "quit-accepted");
+    assert!(accepted.text("reason").starts_with("SIGTERM"));
+    container_ends(&lab, &namespace, "envoy");
+    let args = ["-n", USHER, "delete", "configmap", "usher"];
+    lab.cluster.kubectl(&args).unwrap();
+    configure(&lab, 3, "", "took the configuration");
+    lab.cluster.kubectl(&args).unwrap();
+}
+
+/// The real Envoy under a name and image that no recipe knows would be an app;
+/// here the pod says what it is and how it ends.
+#[test]
+fn an_annotation_names_a_sidecar() {
+    let Some(lab) = lab::shared() else {
+        return;
+    };
+    let namespace = lab.namespace("named");
+    let containers = [
+        app_container("app", &["--run-for", "1000ms"]),
+        envoy_container("front"),
+    ];
+    let mut object = job("job", &namespace, "Never", &containers);
+    object["spec"]["template"]["metadata"]["annotations"] =
+        json!({ "usher.dev/sidecars": "front=POST :9901/quitquitquit" });
+    lab.cluster.apply(&object).unwrap();
+    job_becomes(&lab, &namespace, "Complete");
+    let accepted = lab.decided(&namespace, "quit-accepted");
+    assert!(accepted.text("reason").contains("(recipe annotation)"));
+}

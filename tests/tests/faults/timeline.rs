@@ -1,0 +1,84 @@
+//! What was decided about a pod is known to the next agent, too.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+
+use serde_json::Value;
+use usher_tests::synthetic::{Agent, ContainerSpec, Node, PodSpec};
+
+use crate::{enforcing, finish_and_quit};
+
+/// The journal's entries about a pod: decision and reason.
+fn entries(node: &Node, pod: &str) -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(node.run_dir().join("timeline.jsonl")).unwrap();
+    let lines = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let of_pod = lines.filter(|line| line["pod"] == pod || line["pod"] == line["uid"]);
+    let word = |line: &Value, key: &str| line[key].as_str().unwrap().to_owned();
+    of_pod
+        .map(|line| (word(&line, "decision"), word(&line, "reason")))
+        .collect()
+}
+
+#[test]
+fn tells_the_whole_story_and_survives_a_kill() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&PodSpec::job("story"));
+    // It ends when the agent knows it, and not before.
+    agent.wait_metric("usher_decisions_total", "decision=\"not-yet\"", |_| {
+        let told = entries(&node, &pod.name());
+        told.iter().any(|(_, reason)| reason.contains("app runs"))
+    });
+    finish_and_quit(&agent, &pod);
+    agent.kill();
+    let before = entries(&node, &pod.name());
+    let told: Vec<&str> = before.iter().map(|(told, _)| told.as_str()).collect();
+    assert!(told.starts_with(&["not-yet"]), "{told:?}");
+    let end = ["pod-finished", "quit-accepted", "sidecar-ended"];
+    assert!(told.ends_with(&end), "{told:?}");
+    let runs = before.iter().any(|(_, reason)| reason.contains("app runs"));
+    assert!(runs, "{before:?}");
+    let code = &before.last().unwrap().1;
+    assert!(code.contains("ended as asked, with exit code 0"), "{code}");
+    // As an agent leaves it that is killed while it writes.
+    let journal = node.run_dir().join("timeline.jsonl");
+    let mut torn = OpenOptions::new().append(true).open(&journal).unwrap();
+    torn.write_all(br#"{"at_ms":1,"uid":"0d7"#).unwrap();
+    let agent = Agent::start(&node);
+    let again = node.run(&PodSpec::job("again"));
+    finish_and_quit(&agent, &again);
+    let mut after = entries(&node, &pod.name());
+    after.retain(|entry| before.contains(entry));
+    assert_eq!(after[..before.len()], before);
+    assert!(!entries(&node, &again.name()).is_empty());
+}
+
+#[test]
+fn says_what_is_not_ours_and_why() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&PodSpec::new("alone").with(ContainerSpec::app("app")));
+    agent.wait_metric("usher_decisions_total", "decision=\"not-ours\"", |count| {
+        count == 1.0
+    });
+    let told = entries(&node, &pod.name());
+    let (decision, reason) = told.last().unwrap();
+    assert_eq!(decision, "not-ours");
+    assert!(
+        reason.contains("no recipe recognises a sidecar"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn a_run_directory_that_cannot_be_written_costs_the_timeline_only() {
+    let Some(node) = enforcing() else { return };
+    // A directory where the journal would be.
+    std::fs::create_dir(node.run_dir().join("timeline.jsonl")).unwrap();
+    let agent = Agent::start(&node);
+    let pod = node.run(&PodSpec::job("report"));
+    finish_and_quit(&agent, &pod);
+    assert!(agent.metric("usher_timeline_errors_total", "") >= 1.0);
+}

@@ -1,0 +1,68 @@
+//! Pods whose loopback is the node's: whoever listens there may be anybody.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
+
+use usher_tests::privilege;
+use usher_tests::synthetic::wire::{Manner, Program};
+use usher_tests::synthetic::{Agent, ContainerSpec, Node, PodSpec, machine};
+
+use crate::{enforced, finish_and_signal};
+
+/// Listeners of the node on every port that a recipe might ask.
+struct Loopback(Vec<TcpListener>);
+
+impl Loopback {
+    fn open() -> Self {
+        let addresses: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        let ports = [15_020, 15_000, 15_021];
+        let all = addresses
+            .into_iter()
+            .flat_map(|address| ports.map(|port| (address, port)));
+        let listeners: Vec<_> = all.map(|place| TcpListener::bind(place).unwrap()).collect();
+        for listener in &listeners {
+            listener.set_nonblocking(true).unwrap();
+        }
+        Self(listeners)
+    }
+
+    fn saw_nobody(&self) -> bool {
+        self.0.iter().all(|listener| listener.accept().is_err())
+    }
+}
+
+/// The sidecar itself has no ports: the node has them.
+fn job(name: &str) -> PodSpec {
+    let mut sidecar = ContainerSpec::istio(Manner::Quit);
+    if let Program::Sidecar(program) = &mut sidecar.program {
+        program.listeners.clear();
+    }
+    PodSpec::beside_app(name, sidecar)
+}
+
+fn gets_a_signal_only(spec: &PodSpec) {
+    let node = enforced(Node::new());
+    let loopback = Loopback::open();
+    let agent = Agent::start(&node);
+    let pod = node.run(spec);
+    finish_and_signal(&agent, &pod);
+    assert!(loopback.saw_nobody());
+}
+
+#[test]
+fn a_listener_of_the_node() {
+    if !privilege::granted() || !machine::entered("host_network::a_listener_of_the_node") {
+        return;
+    }
+    gets_a_signal_only(&job("host-network").host_network());
+}
+
+/// The pod's spec does not tell: the kernel does.
+#[test]
+fn untold() {
+    if !privilege::granted() || !machine::entered("host_network::untold") {
+        return;
+    }
+    let mut spec = job("untold");
+    spec.shares.host_network_untold = true;
+    gets_a_signal_only(&spec);
+}

@@ -1,0 +1,73 @@
+//! The real agent where pods are not as usual, and where something else is in
+//! the place of what was meant: the wrong thing is never asked or signalled.
+//!
+//! Needs root and a built agent (`cargo build -p usher-agent`). Tests that need
+//! the whole machine's loopback or pids run in a machine of their own.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod host_network;
+mod name;
+mod reuse;
+mod sandbox;
+mod shared_pids;
+mod users;
+mod visitor;
+
+use usher_tests::privilege;
+use usher_tests::synthetic::{Agent, Node, Pod, PodSpec};
+
+/// The sidecar's container.
+const SIDECAR: &str = "istio-proxy";
+
+/// A node whose Node object says `enforce`; None when tests are skipped here.
+fn enforcing() -> Option<Node> {
+    privilege::granted().then(|| enforced(Node::new()))
+}
+
+fn enforced(node: Node) -> Node {
+    node.annotate(&[("usher.dev/mode", "enforce")]);
+    node
+}
+
+/// Ends the app, and expects the sidecar to be asked once, by POST to the
+/// status port, and to end with 0.
+fn finish_and_quit(agent: &Agent, pod: &Pod) {
+    pod.finish("app", 0);
+    assert_eq!(pod.ended(SIDECAR).code(), 0);
+    agent.wait_for("sidecar-ended", &pod.name());
+    let requests = pod.requests(SIDECAR);
+    let lines: Vec<_> = requests
+        .iter()
+        .map(|request| (request.port, request.line.as_str()))
+        .collect();
+    assert_eq!(lines, [(15_020, "POST /quitquitquit HTTP/1.1")]);
+    assert_eq!(terms(pod), 0);
+}
+
+/// Ends the app, and expects the sidecar to get SIGTERM and not a request.
+fn finish_and_signal(agent: &Agent, pod: &Pod) {
+    pod.finish("app", 0);
+    assert_eq!(pod.ended(SIDECAR).code(), 0);
+    agent.wait_for("sidecar-ended", &pod.name());
+    assert_eq!(terms(pod), 1);
+    assert!(pod.requests(SIDECAR).is_empty());
+}
+
+/// The agent has dealt with all that happened before: a pod that came later is
+/// through.
+fn all_is_dealt_with(agent: &Agent, node: &Node) {
+    let other = node.run(&PodSpec::job("other"));
+    finish_and_quit(agent, &other);
+}
+
+/// Nobody has done anything to the sidecar.
+fn is_untouched(pod: &Pod) -> bool {
+    pod.requests(SIDECAR).is_empty() && terms(pod) == 0 && pod.end_so_far(SIDECAR).is_none()
+}
+
+/// How often the sidecar got SIGTERM.
+fn terms(pod: &Pod) -> usize {
+    let said = pod.said(SIDECAR);
+    said.iter().filter(|line| line.starts_with("term ")).count()
+}

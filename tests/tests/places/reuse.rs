@@ -1,0 +1,136 @@
+//! A pid that is somebody else's by the time that something is done to it.
+//!
+//! The kernel is told which number to give next
+//! (`/proc/sys/kernel/ns_last_pid`), in a machine of the test's own. The agent
+//! is stopped like a process that gets no CPU, so that it learns of the old
+//! process's end and of the new one only afterwards. Not forced here: a pid
+//! that changes hands between the agent's look at `cgroup.procs` and its
+//! `pidfd_open`; it looks at the process's cgroup again after that.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use usher_tests::privilege;
+use usher_tests::synthetic::wire::Manner;
+use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec, machine};
+
+use crate::{SIDECAR, all_is_dealt_with, enforced, finish_and_quit, is_untouched};
+
+/// As in `usher.dev/quit-delay: 1s`.
+const DELAY: Duration = Duration::from_secs(1);
+/// Times that another process may have been faster.
+const TRIES: usize = 20;
+
+/// Makes the sidecar of a pod have this pid.
+fn take(pod: &Pod, pid: i32) {
+    for _ in 0..TRIES {
+        pod.start_with_pid(SIDECAR, pid);
+        pod.wait_container(SIDECAR);
+        if pod.pid(SIDECAR) == pid {
+            return;
+        }
+        pod.signal(SIDECAR, Signal::SIGKILL);
+        pod.ended(SIDECAR);
+    }
+    panic!("pid {pid} went to somebody else {TRIES} times");
+}
+
+/// A pod whose app runs, and whose sidecar comes later.
+fn bystander(node: &Node) -> Pod {
+    let sidecar = ContainerSpec::istio(Manner::Quit).later();
+    node.run(&PodSpec::beside_app("bystander", sidecar))
+}
+
+fn apart(test: &str) -> Option<Node> {
+    let test = format!("reuse::{test}");
+    let inside = privilege::granted() && machine::entered(&test);
+    inside.then(|| enforced(Node::new()))
+}
+
+#[test]
+fn of_a_sidecar_that_is_about_to_be_asked() {
+    let Some(node) = apart("of_a_sidecar_that_is_about_to_be_asked") else {
+        return;
+    };
+    let agent = Agent::start(&node);
+    let pod = node.run(&PodSpec::job("gone"));
+    taken_over(&node, &agent, &pod);
+}
+
+/// The same where SIGTERM is the first thing to try.
+#[test]
+fn of_a_sidecar_that_is_about_to_be_signalled() {
+    let Some(node) = apart("of_a_sidecar_that_is_about_to_be_signalled") else {
+        return;
+    };
+    let agent = Agent::start(&node);
+    let spec = PodSpec::job("gone").annotation("usher.dev/sidecars", "istio-proxy=SIGTERM");
+    let pod = node.run(&spec);
+    taken_over(&node, &agent, &pod);
+}
+
+fn taken_over(node: &Node, agent: &Agent, pod: &Pod) {
+    let bystander = bystander(node);
+    all_is_dealt_with(agent, node);
+    let pid = pod.pid(SIDECAR);
+    agent.signal(Signal::SIGSTOP);
+    pod.finish("app", 0);
+    pod.ended("app");
+    pod.signal(SIDECAR, Signal::SIGKILL);
+    pod.ended(SIDECAR);
+    take(&bystander, pid);
+    agent.signal(Signal::SIGCONT);
+    agent.wait_for("pod-finished", &pod.name());
+    all_is_dealt_with(agent, node);
+    assert!(is_untouched(&bystander));
+    finish_and_quit(agent, &bystander);
+}
+
+/// The decision is made, and its time comes when the number is another's.
+#[test]
+fn of_a_sidecar_whose_quit_is_delayed() {
+    let Some(node) = apart("of_a_sidecar_whose_quit_is_delayed") else {
+        return;
+    };
+    let agent = Agent::start(&node);
+    let spec = PodSpec::job("gone")
+        .annotation("usher.dev/quit-delay", "1s")
+        .annotation("usher.dev/sidecars", "istio-proxy=SIGTERM");
+    let pod = node.run(&spec);
+    let bystander = bystander(&node);
+    all_is_dealt_with(&agent, &node);
+    let pid = pod.pid(SIDECAR);
+    pod.finish("app", 0);
+    agent.wait_for("pod-finished", &pod.name());
+    agent.signal(Signal::SIGSTOP);
+    pod.signal(SIDECAR, Signal::SIGKILL);
+    pod.ended(SIDECAR);
+    take(&bystander, pid);
+    // It is time itself that has to pass: the quit is due when the agent goes on.
+    std::thread::sleep(DELAY);
+    agent.signal(Signal::SIGCONT);
+    all_is_dealt_with(&agent, &node);
+    assert!(is_untouched(&bystander));
+    finish_and_quit(&agent, &bystander);
+}
+
+/// An app's end is its end, whoever has its number now.
+#[test]
+fn of_an_app_that_ended() {
+    let Some(node) = apart("of_an_app_that_ended") else {
+        return;
+    };
+    let agent = Agent::start(&node);
+    let pod = node.run(&PodSpec::job("done"));
+    let bystander = bystander(&node);
+    all_is_dealt_with(&agent, &node);
+    let pid = pod.pid("app");
+    agent.signal(Signal::SIGSTOP);
+    pod.finish("app", 0);
+    pod.ended("app");
+    take(&bystander, pid);
+    agent.signal(Signal::SIGCONT);
+    assert_eq!(pod.ended(SIDECAR).code(), 0);
+    agent.wait_for("sidecar-ended", &pod.name());
+    assert!(is_untouched(&bystander));
+}

@@ -1,0 +1,65 @@
+//! A process of one pod in the network namespace of another, as node agents
+//! and CNI plugins enter them.
+//!
+//! A request goes to a port of a namespace, and who listens there cannot be
+//! seen from the request. So what must hold is that the namespace is the
+//! sidecar's own: not one that it is in for a while.
+
+use usher_tests::synthetic::wire::Manner;
+use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
+
+use crate::{SIDECAR, enforcing, finish_and_quit, finish_and_signal, is_untouched};
+
+/// A pod that works, and one whose sidecar, which has no open port of its own,
+/// is in the network of the first.
+fn visited(node: &Node) -> (Pod, Pod) {
+    let host = node.run(&PodSpec::job("host"));
+    let sidecar = ContainerSpec::istio(Manner::Quit).refusing().later();
+    let guest = node.run(&PodSpec::beside_app("guest", sidecar));
+    guest.start_visitor(SIDECAR, &host);
+    guest.wait_container(SIDECAR);
+    (host, guest)
+}
+
+fn visit(guest: &Pod) {
+    guest.tell(SIDECAR, "visit");
+    guest.heard(SIDECAR, "visiting");
+}
+
+#[test]
+fn a_guest_is_not_asked_at_the_door_of_its_host() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let (host, guest) = visited(&node);
+    agent.wait_metric("usher_pods", "", |pods| pods > 1.5);
+    crate::all_is_dealt_with(&agent, &node);
+    visit(&guest);
+    finish_and_signal(&agent, &guest);
+    assert!(is_untouched(&host));
+    finish_and_quit(&agent, &host);
+}
+
+/// To an agent that starts later it looks as if the guest had always been
+/// there; the rest of its pod tells where it belongs.
+#[test]
+fn nor_by_an_agent_that_started_during_the_visit() {
+    let Some(node) = enforcing() else { return };
+    let (host, guest) = visited(&node);
+    visit(&guest);
+    let agent = Agent::start(&node);
+    crate::all_is_dealt_with(&agent, &node);
+    finish_and_signal(&agent, &guest);
+    assert!(is_untouched(&host));
+    finish_and_quit(&agent, &host);
+}
+
+#[test]
+fn a_host_is_asked_and_its_guest_is_not() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let (host, guest) = visited(&node);
+    visit(&guest);
+    finish_and_quit(&agent, &host);
+    assert!(is_untouched(&guest));
+    finish_and_signal(&agent, &guest);
+}

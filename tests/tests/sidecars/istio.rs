@@ -1,0 +1,35 @@
+//! Istio, by version and by what the pod says.
+
+use usher_tests::synthetic::Agent;
+use usher_tests::synthetic::catalog::istio;
+
+use crate::{asked, enforcing};
+
+const QUIT: &str = "POST /quitquitquit";
+
+quits! {
+    v1_2_has_no_endpoint: istio::v1_2(), [], Term, 0;
+    v1_3_would_survive_its_envoy: istio::v1_3(), [(15_020, QUIT)], Request, 0;
+    v1_20_would_drain_at_15020: istio::v1_20(), [(15_000, QUIT)], Request, 0;
+    v1_20_on_ipv6_only: istio::v1_20_ipv6(), [(15_000, QUIT)], Request, 0;
+    v1_26_ends_at_once: istio::v1_26(), [(15_020, QUIT)], Request, 0;
+    v1_26_whose_reply_is_lost: istio::v1_26_without_a_reply(), [(15_020, QUIT)], Request, 0;
+    v1_26_without_ports: istio::v1_26_without_ports(), [], Term, 0;
+    proxyless_grpc: istio::proxyless(), [(15_020, QUIT)], Request, 0;
+}
+
+/// Its version is asked for while the app runs, so that it is known by then.
+#[test]
+fn v1_20_whose_image_does_not_say_so() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&istio::v1_20_by_digest().job("digest"));
+    let question = pod.request("istio-proxy");
+    assert_eq!(question.port, 15_000);
+    assert_eq!(question.line, "GET /server_info HTTP/1.1");
+    let told = "decision=\"version-told\"";
+    agent.wait_metric("usher_decisions_total", told, |count| count > 0.5);
+    pod.finish("app", 0);
+    assert_eq!(pod.ended("istio-proxy").code(), 0);
+    assert_eq!(asked(&pod, "istio-proxy"), [(15_000, QUIT.to_owned())]);
+}

@@ -1,0 +1,90 @@
+//! The real agent beside a stand-in of every kind of sidecar: how it is asked,
+//! with which code it ends, and what becomes of sidecars with bad manners.
+//!
+//! What a kind does is in `usher_tests::synthetic::catalog`, with where that is
+//! known from. Needs root and a built agent (`cargo build -p usher-agent`).
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+/// Names tests of one kind each: a stand-in, the requests that it gets, what
+/// ends it and with which code.
+macro_rules! quits {
+    ($($name:ident: $stand_in:expr, $requests:expr, $by:ident, $code:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            crate::quits($stand_in, &$requests, crate::By::$by, $code);
+        }
+    )*};
+}
+
+mod cloud_sql;
+mod dapr;
+mod istio;
+mod logs;
+mod manner;
+mod mesh;
+mod stage;
+mod vault;
+
+use usher_tests::privilege;
+use usher_tests::synthetic::catalog::StandIn;
+use usher_tests::synthetic::{Agent, Node, Pod};
+
+/// What made a sidecar end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    Request,
+    Term,
+}
+
+/// A node whose Node object says `enforce`; None when tests are skipped here.
+fn enforcing() -> Option<Node> {
+    privilege::granted().then(|| {
+        let node = Node::new();
+        node.annotate(&[("usher.dev/mode", "enforce")]);
+        node
+    })
+}
+
+/// A Job's app succeeds; the sidecar gets these requests and no others, ends
+/// with this code, and by what it should.
+fn quits(stand_in: StandIn, requests: &[(u16, &str)], by: By, code: i32) {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let name = stand_in.container.name.clone();
+    let pod = node.run(&stand_in.job("job"));
+    pod.finish("app", 0);
+    assert_eq!(pod.ended(&name).code(), code);
+    let line = agent.wait_for("sidecar-ended", &pod.name());
+    assert_eq!(line["container"], name.as_str(), "{line}");
+    let expected = requests
+        .iter()
+        .map(|(port, line)| (*port, (*line).to_owned()));
+    assert_eq!(asked(&pod, &name), expected.collect::<Vec<_>>());
+    let signalled = terms(&pod, &name) > 0;
+    assert_eq!(signalled, by == By::Term, "{:?}", pod.said(&name));
+    assert!(
+        !agent.decisions(&pod.name()).contains(&"gave-up".to_owned()),
+        "{:?}",
+        agent.decisions(&pod.name())
+    );
+}
+
+/// Port, method and path of the requests to quit that a sidecar got.
+fn asked(pod: &Pod, container: &str) -> Vec<(u16, String)> {
+    let requests = pod.requests(container).into_iter();
+    let texts = requests.map(|request| {
+        let line = request.line.trim_end_matches(" HTTP/1.1").to_owned();
+        (request.port, line)
+    });
+    // A question about the version changes nothing.
+    texts
+        .filter(|(_, line)| line != "GET /server_info")
+        .collect()
+}
+
+/// How often a sidecar got SIGTERM.
+fn terms(pod: &Pod, container: &str) -> usize {
+    let said = pod.said(container);
+    said.iter().filter(|line| line.starts_with("term ")).count()
+}

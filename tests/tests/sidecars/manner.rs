@@ -1,0 +1,125 @@
+//! Sidecars with bad manners: the next rung in bounded time, and no other pod
+//! waits for it.
+
+use std::time::Duration;
+
+use usher_tests::synthetic::spec::STATUS_PORT;
+use usher_tests::synthetic::wire::{Listen, Manner};
+use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
+
+use crate::{asked, enforcing, terms};
+
+const SIDECAR: &str = "istio-proxy";
+/// All rungs of Istio's ladder, each with its time to end, on a busy machine.
+const BOUND: Duration = Duration::from_secs(30);
+/// A signal has as long as the kubelet would give by default; not here.
+const IMPATIENT: &str = "ladder: {settleSignal: 2s}";
+
+/// A pod with this sidecar and one with a good one; the agent knows both.
+fn pair(node: &Node, agent: &Agent, sidecar: ContainerSpec) -> (Pod, Pod) {
+    let bad = node.run(&PodSpec::beside_app("bad", sidecar));
+    let good = node.run(&PodSpec::job("good"));
+    quits(agent, &node.run(&PodSpec::job("first")));
+    (bad, good)
+}
+
+/// A good pod finishes and its sidecar is asked. Says when.
+fn quits(agent: &Agent, good: &Pod) -> u64 {
+    good.finish("app", 0);
+    assert_eq!(good.ended(SIDECAR).code(), 0);
+    agent.wait_for("sidecar-ended", &good.name());
+    good.request(SIDECAR).at_ns
+}
+
+/// Both ports are bad; a good pod finishes meanwhile and is asked before the
+/// next rung; SIGTERM is left.
+fn gets_sigterm(manner: Manner) {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let sidecar = ContainerSpec::istio(manner).admin(manner);
+    let (bad, good) = pair(&node, &agent, sidecar);
+    bad.finish("app", 0);
+    bad.request(SIDECAR);
+    let good_ns = quits(&agent, &good);
+    let term = bad.heard(SIDECAR, "term ");
+    assert_eq!(bad.ended(SIDECAR).code(), 0);
+    agent.wait_for("step-failed", &bad.name());
+    agent.wait_for("sidecar-ended", &bad.name());
+    let requests = bad.requests(SIDECAR);
+    let ports: Vec<u16> = requests.iter().map(|request| request.port).collect();
+    assert_eq!(ports, [15_020, 15_000]);
+    assert!(good_ns < requests[1].at_ns, "{good_ns} {requests:?}");
+    let term_ns: u64 = term.trim_start_matches("term ").parse().unwrap();
+    let exit_ns = bad.ended("app").exit_ns().unwrap();
+    let took = Duration::from_nanos(term_ns - exit_ns);
+    assert!(took < BOUND, "{took:?}");
+}
+
+#[test]
+fn answers_200_and_stays() {
+    gets_sigterm(Manner::IgnoreQuit);
+}
+
+#[test]
+fn resets() {
+    gets_sigterm(Manner::Reset);
+}
+
+#[test]
+fn streams_for_ever() {
+    gets_sigterm(Manner::EndlessBody);
+}
+
+#[test]
+fn trickles_for_ever() {
+    gets_sigterm(Manner::Trickle);
+}
+
+#[test]
+fn hangs() {
+    gets_sigterm(Manner::Hang);
+}
+
+#[test]
+fn never_quits() {
+    let Some(node) = enforcing() else { return };
+    node.configure(IMPATIENT);
+    let agent = Agent::start(&node);
+    let sidecar = ContainerSpec::istio(Manner::IgnoreQuit)
+        .admin(Manner::IgnoreQuit)
+        .deaf_to_term();
+    let (bad, good) = pair(&node, &agent, sidecar);
+    bad.finish("app", 0);
+    bad.request(SIDECAR);
+    let good_ns = quits(&agent, &good);
+    let line = agent.wait_for("gave-up", &bad.name());
+    assert_eq!(line["container"], SIDECAR);
+    let took = Duration::from_secs_f64(line["since_exit_ms"].as_f64().unwrap() / 1000.0);
+    assert!(took < BOUND, "{line}");
+    let requests = bad.requests(SIDECAR);
+    assert_eq!(requests.len(), 2);
+    assert!(good_ns < requests[1].at_ns, "{good_ns} {requests:?}");
+    assert_eq!(terms(&bad, SIDECAR), 1);
+    assert!(bad.end_so_far(SIDECAR).is_none());
+    quits(&agent, &node.run(&PodSpec::job("later")));
+}
+
+/// The app is over before the sidecar listens; it is asked when it does, and
+/// not by a signal.
+#[test]
+fn needs_three_seconds_before_it_listens() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let late = Listen::After(Duration::from_secs(3));
+    let sidecar = ContainerSpec::istio(Manner::Quit).listening(late);
+    let (bad, good) = pair(&node, &agent, sidecar);
+    bad.finish("app", 0);
+    agent.wait_for("pod-finished", &bad.name());
+    let good_ns = quits(&agent, &good);
+    assert_eq!(bad.ended(SIDECAR).code(), 0);
+    agent.wait_for("sidecar-ended", &bad.name());
+    let expected = [(STATUS_PORT, "POST /quitquitquit".to_owned())];
+    assert_eq!(asked(&bad, SIDECAR), expected);
+    assert!(good_ns < bad.request(SIDECAR).at_ns);
+    assert_eq!(terms(&bad, SIDECAR), 0);
+}
