@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use usher_cluster::progress::say;
 
 use crate::{
+    docs,
     step::Steps,
     workspace::{cargo, run as run_command},
 };
@@ -25,6 +26,7 @@ pub(crate) fn steps(steps: &mut Steps) {
         run_command(&mut cargo(["fmt", "--all", "--", "--check"]))
     });
     steps.run("rules of this repository", rules);
+    steps.run("generated documentation", docs::check);
     steps.run("policy for dependencies", policy::check);
     steps.run("clippy", || {
         run_command(&mut cargo([

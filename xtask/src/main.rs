@@ -3,6 +3,7 @@
 mod bench;
 mod cluster;
 mod demo;
+mod docs;
 mod image;
 mod lint;
 mod step;
@@ -31,6 +32,8 @@ enum Task {
     Test(test::Args),
     /// The same as in a pipeline: `test` where nothing may be skipped
     Ci(test::Args),
+    /// The parts of the documentation that the code knows best, written into its pages
+    Docs(docs::Args),
     /// Format, clippy, documentation, the policy for dependencies, the rules of this repository
     Lint,
     /// Measure, beside the alternative
@@ -53,6 +56,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Demo(args) => demo::run(&args),
         Task::Test(args) => test::run(&args, test::skips_are_errors()),
         Task::Ci(args) => test::run(&args, true),
+        Task::Docs(args) => done(docs::run(&args)),
         Task::Lint => done(lint::run()),
         Task::Bench(args) => done(bench::run(&args)),
         Task::Cluster(args) => done(cluster::run(args)),

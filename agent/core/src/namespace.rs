@@ -11,7 +11,7 @@ use crate::{time::Timestamp, tuning::NamespaceValues};
 /// Age at which an answer is asked for again, when a pod comes.
 const OLD: Duration = Duration::from_secs(30);
 /// Age at which it is asked for again in any case.
-const TOO_OLD: Duration = Duration::from_secs(300);
+const TOO_OLD: Duration = Duration::from_secs(240);
 /// First wait after a failure; doubles with each further one.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// Longest wait after a failure.
@@ -112,8 +112,8 @@ mod tests {
         assert!(namespaces.ask(at(30), "shop", true));
         let same = Some(NamespaceValues::default());
         assert!(!namespaces.answered(at(30), "shop", same));
-        assert!(!namespaces.ask(at(329), "shop", false));
-        assert!(namespaces.ask(at(330), "shop", false));
+        assert!(!namespaces.ask(at(269), "shop", false));
+        assert!(namespaces.ask(at(270), "shop", false));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Which containers are sidecars, and how each kind is asked to quit.
 //!
 //! A recipe is data, the built-in ones as well as those of a configuration
-//! file: [`format`] is how it is written, [`Recipe`] what was read,
-//! [`ladder`] what follows from it for one container. The effects that a
+//! file: `format` is how it is written, [`Recipe`] what was read,
+//! `ladder` what follows from it for one container. The effects that a
 //! recipe states (exit code, time) decide the order of its steps.
 //!
 //! Recognition is conservative: what no recipe recognises is an app container,
@@ -28,7 +28,7 @@ pub use describe::{Described, Stretch};
 pub(crate) use ladder::may_be_asked;
 pub use ladder::{Purpose, Rung};
 pub use pattern::Pattern;
-pub use setting::Setting;
+pub use setting::{Setting, Sources, Value};
 pub use subject::Subject;
 pub use version::{Version, Versions};
 
@@ -175,7 +175,7 @@ impl Recipe {
         self.drain.iter().chain(&self.quit)
     }
 
-    fn settings(&self) -> impl Iterator<Item = setting::Sources<'_>> {
+    fn settings(&self) -> impl Iterator<Item = Sources<'_>> {
         let asked = self.version.iter().map(|question| question.port.sources());
         let steps = self.steps().flat_map(|step| {
             let request = match &step.act {

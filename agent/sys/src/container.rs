@@ -6,14 +6,10 @@
 //! event to offer, so it is looked at every few milliseconds. After that
 //! nothing is looked at until the process ends.
 
-use std::{
-    fs,
-    future::Future,
-    io,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+mod error;
+mod member;
+
+use std::{future::Future, path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::time::{sleep, timeout};
 use usher_core::{
@@ -23,9 +19,10 @@ use usher_core::{
     process::{self, ExitStatus},
 };
 
+pub use self::{error::Error, member::named_process};
 use crate::{
-    netns::{self, Netns},
-    pidfd::{self, Pidfd},
+    netns::Netns,
+    pidfd::Pidfd,
     proc::{self, ProcRoot},
 };
 
@@ -43,8 +40,6 @@ const SETTLED: Duration = Duration::from_secs(1);
 const NAMING: Duration = Duration::from_secs(2);
 /// Waits between the looks for a name that is late.
 const LATE_MS: [u64; 10] = [5, 5, 10, 10, 20, 50, 100, 200, 500, 1000];
-/// The cgroup that crun makes below the container's.
-const CRUN_SUBGROUP: &str = "container";
 /// How long a parent may take to reap its child before the exit status is
 /// given up.
 const REAP: Duration = Duration::from_secs(5);
@@ -73,59 +68,6 @@ pub enum Sight {
     Exited,
     /// How it ended.
     Status(ExitStatus),
-}
-
-/// A container cannot be followed; its end is still seen by its cgroup's.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// Its cgroup does not tell its processes.
-    #[error("reading {path:?}")]
-    Procs {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// `/proc` does not tell what they are.
-    #[error("looking at the processes of container {id}")]
-    Proc {
-        /// The container.
-        id: usher_core::id::ContainerId,
-        /// Why.
-        source: proc::Error,
-    },
-    /// Its init process could not be opened.
-    #[error("opening the init process of container {id}")]
-    Pidfd {
-        /// The container.
-        id: usher_core::id::ContainerId,
-        /// Why.
-        source: pidfd::Error,
-    },
-    /// Its network namespace could not be opened.
-    #[error("looking at the network namespace of container {id}")]
-    Netns {
-        /// The container.
-        id: usher_core::id::ContainerId,
-        /// Why.
-        source: netns::Error,
-    },
-    /// No process came.
-    #[error("container {0} showed no process within {START:?}")]
-    NoProcess(usher_core::id::ContainerId),
-}
-
-impl Error {
-    /// What failed, for metrics.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Procs { .. } => "cgroup-procs",
-            Self::Proc { .. } => "proc",
-            Self::Pidfd { .. } => "pidfd",
-            Self::Netns { .. } => "netns",
-            Self::NoProcess(_) => "no-process",
-        }
-    }
 }
 
 /// One container to follow.
@@ -316,7 +258,7 @@ impl Container {
 
     /// The processes of the container; None when its cgroup is gone.
     fn processes(&self) -> Result<Option<Vec<Pid>>, Error> {
-        processes(&self.cgroup)
+        member::processes(&self.cgroup)
     }
 
     fn unreadable(&self, source: proc::Error) -> Error {
@@ -324,76 +266,6 @@ impl Container {
             id: self.key.id.clone(),
             source,
         }
-    }
-}
-
-/// Opens the oldest process of this name in a container; None where there is
-/// none. It is a process of this container for sure: what a pid stands for is
-/// looked at when the pidfd is open.
-///
-/// # Errors
-/// [`Error`] when the container's processes cannot be looked at.
-pub fn named_process(
-    proc: &ProcRoot,
-    key: &ContainerKey,
-    cgroup: &Path,
-    name: &str,
-) -> Result<Option<Pidfd>, Error> {
-    let unreadable = |source| Error::Proc {
-        id: key.id.clone(),
-        source,
-    };
-    let mut named = Vec::new();
-    for pid in processes(cgroup)?.unwrap_or_default() {
-        if proc.name(pid).map_err(unreadable)?.as_deref() != Some(name) {
-            continue;
-        }
-        let candidate = proc.candidate(pid).map_err(unreadable)?;
-        named.extend(candidate.map(|candidate| (candidate.start_ticks, pid)));
-    }
-    named.sort_by_key(|(start_ticks, pid)| (*start_ticks, pid.0));
-    for (_start_ticks, pid) in named {
-        let pidfd = match Pidfd::open(pid) {
-            Ok(pidfd) => pidfd,
-            Err(gone) if gone.is_gone() => continue,
-            Err(source) => {
-                let id = key.id.clone();
-                return Err(Error::Pidfd { id, source });
-            }
-        };
-        if proc.is_in(pid, key).map_err(unreadable)? {
-            return Ok(Some(pidfd));
-        }
-    }
-    Ok(None)
-}
-
-/// The processes of a container's cgroup; None when it is gone.
-///
-/// crun puts them one level lower where systemd drives, into `container`
-/// ([crun(1)](https://github.com/containers/crun/blob/main/crun.1.md),
-/// `run.oci.systemd.subgroup`).
-fn processes(cgroup: &Path) -> Result<Option<Vec<Pid>>, Error> {
-    match processes_of(cgroup)? {
-        Some(none) if none.is_empty() => {
-            let below = processes_of(&cgroup.join(CRUN_SUBGROUP))?;
-            Ok(Some(below.unwrap_or_default()))
-        }
-        found => Ok(found),
-    }
-}
-
-fn processes_of(cgroup: &Path) -> Result<Option<Vec<Pid>>, Error> {
-    let path = cgroup.join("cgroup.procs");
-    match fs::read_to_string(&path) {
-        Ok(text) => Ok(Some(
-            text.lines()
-                .filter_map(|line| line.parse().ok())
-                .map(Pid)
-                .collect(),
-        )),
-        Err(gone) if matches!(gone.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) => Ok(None),
-        Err(source) => Err(Error::Procs { path, source }),
     }
 }
 

@@ -90,8 +90,8 @@ fn nudge(lab: &Lab, number: u32) {
 fn configure(lab: &Lab, number: u32, text: &str, message: &str) -> lab::Line {
     let count = |lab: &Lab| {
         let lines = lab.log();
-        let said = lines.iter().filter(|line| line.text("message") == message);
-        (said.clone().count(), said.last().cloned())
+        let mut said = lines.iter().filter(|line| line.text("message") == message);
+        (said.clone().count(), said.next_back().cloned())
     };
     let (before, _) = count(lab);
     let object = json!({

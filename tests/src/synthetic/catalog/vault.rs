@@ -48,7 +48,7 @@ fn agent(program: Program) -> ContainerSpec {
     ContainerSpec::new("vault-agent", "hashicorp/vault:1.17.2", program)
         .command(&["/bin/sh", "-ec"])
         .args(&[
-            "echo ${VAULT_CONFIG?} | base64 -d > /home/vault/config.json && vault agent -config=/home/vault/config.json",
+            "echo ${VAULT_CONFIG?} | base64 -d > /vault/config.json && vault agent -config=/vault/config.json",
         ])
         .env("VAULT_LOG_LEVEL", "info")
 }

@@ -1,0 +1,119 @@
+//! Istio, by version and as its pod has it.
+
+use super::{Case, ladder};
+
+#[test]
+fn istio_by_version() {
+    let status = "POST :15020/quitquitquit";
+    let admin = "POST :15000/quitquitquit";
+    for (tag, steps) in [
+        ("1.2.10", "SIGTERM 5s".to_owned()),
+        ("1.3.0", format!("{status} 5s, SIGTERM 5s")),
+        ("1.4.0", format!("{admin}, {status} 5s, SIGTERM 5s")),
+        (
+            "1.25.5-distroless",
+            format!("{admin}, {status} 5s, SIGTERM 5s"),
+        ),
+        ("1.26.0", format!("{status}, {admin}, SIGTERM 5s")),
+        ("1.31-dev", format!("{status}, {admin}, SIGTERM 5s")),
+        ("latest", format!("{status}, {admin}, SIGTERM 5s")),
+    ] {
+        let image = format!("docker.io/istio/proxyv2:{tag}");
+        let case = Case {
+            name: "istio-proxy",
+            image: &image,
+            ..Case::default()
+        };
+        assert_eq!(ladder(case), format!("istio: {steps}"), "{tag}");
+    }
+}
+
+#[test]
+fn istio_as_its_pod_has_it() {
+    let case = Case {
+        name: "istio-proxy",
+        image: "r/proxyv2:1.26.1",
+        ..Case::default()
+    };
+    let at = |port: &str| {
+        format!("istio: POST :{port}/quitquitquit, POST :15000/quitquitquit, SIGTERM 5s")
+    };
+    let port = |value| [("status.sidecar.istio.io/port", value)];
+    assert_eq!(
+        ladder(Case {
+            annotations: &port("15999"),
+            ..case
+        }),
+        at("15999")
+    );
+    assert_eq!(
+        ladder(Case {
+            words: &["--statusPort", "15021"],
+            ..case
+        }),
+        at("15021")
+    );
+    assert_eq!(
+        ladder(Case {
+            words: &["--statusPort=15022"],
+            ..case
+        }),
+        at("15022")
+    );
+    assert_eq!(
+        ladder(Case {
+            words: &["--statusPort"],
+            ..case
+        }),
+        at("15020")
+    );
+    assert_eq!(
+        ladder(Case {
+            annotations: &port("many"),
+            ..case
+        }),
+        at("15020")
+    );
+    let off = "istio: POST :15000/quitquitquit, SIGTERM 5s";
+    assert_eq!(
+        ladder(Case {
+            annotations: &port("0"),
+            ..case
+        }),
+        off
+    );
+    let proxyless = "istio: POST :15020/quitquitquit, SIGTERM 5s";
+    assert_eq!(
+        ladder(Case {
+            env: &[("DISABLE_ENVOY", "true")],
+            ..case
+        }),
+        proxyless
+    );
+    assert_eq!(
+        ladder(Case {
+            host_network: true,
+            ..case
+        }),
+        "istio: SIGTERM 5s"
+    );
+    let drained = [("usher.dev/drain", "7s")];
+    let first = ladder(Case {
+        annotations: &drained,
+        ..case
+    });
+    assert!(
+        first.starts_with("istio: drain POST :15020/drain 7s, POST :15020"),
+        "{first}"
+    );
+    let older = Case {
+        image: "r/proxyv2:1.12.1",
+        annotations: &drained,
+        ..case
+    };
+    let first = ladder(older);
+    assert!(
+        first.starts_with("istio: drain POST :15000/drain_listeners?graceful 7s, POST :15000"),
+        "{first}"
+    );
+}

@@ -1,0 +1,59 @@
+//! Why a container cannot be followed.
+
+use std::{io, path::PathBuf};
+
+use super::START;
+use crate::{netns, pidfd, proc};
+
+/// A container cannot be followed; its end is still seen by its cgroup's.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Its cgroup does not tell its processes.
+    #[error("reading {path:?}")]
+    Procs {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// `/proc` does not tell what they are.
+    #[error("looking at the processes of container {id}")]
+    Proc {
+        /// The container.
+        id: usher_core::id::ContainerId,
+        /// Why.
+        source: proc::Error,
+    },
+    /// Its init process could not be opened.
+    #[error("opening the init process of container {id}")]
+    Pidfd {
+        /// The container.
+        id: usher_core::id::ContainerId,
+        /// Why.
+        source: pidfd::Error,
+    },
+    /// Its network namespace could not be opened.
+    #[error("looking at the network namespace of container {id}")]
+    Netns {
+        /// The container.
+        id: usher_core::id::ContainerId,
+        /// Why.
+        source: netns::Error,
+    },
+    /// No process came.
+    #[error("container {0} showed no process within {START:?}")]
+    NoProcess(usher_core::id::ContainerId),
+}
+
+impl Error {
+    /// What failed, for metrics.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Procs { .. } => "cgroup-procs",
+            Self::Proc { .. } => "proc",
+            Self::Pidfd { .. } => "pidfd",
+            Self::Netns { .. } => "netns",
+            Self::NoProcess(_) => "no-process",
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Examples in YAML, read as usher reads them.
+//!
+//! The fence says what an example is: `yaml title=config.yaml`. One that says nothing is an error, since nobody would
+//! notice when it grows wrong.
+
+use serde_json::Value;
+use usher_core::{
+    annotation::{self, Holder},
+    config::{Config, Defaults},
+    tuning::{NamespaceValues, Tuning, Values},
+};
+
+const FENCE: &str = "```";
+
+/// One example.
+#[derive(Debug, PartialEq)]
+struct Example {
+    /// The line of its fence.
+    line: usize,
+    title: String,
+    text: String,
+}
+
+/// What is wrong with the examples of a page.
+pub(super) fn wrong(path: &str, page: &str) -> Vec<String> {
+    let check = |example: &Example| {
+        let error = example.read().err()?;
+        Some(format!("{path}:{}: {error}", example.line))
+    };
+    examples(page).iter().filter_map(check).collect()
+}
+
+fn examples(page: &str) -> Vec<Example> {
+    let mut found = Vec::new();
+    let mut lines = (1..).zip(page.lines());
+    while let Some((line, text)) = lines.next() {
+        let Some(info) = text.trim_start().strip_prefix(FENCE) else {
+            continue;
+        };
+        let body: Vec<&str> = lines
+            .by_ref()
+            .map(|(_, text)| text)
+            .take_while(|text| text.trim_start() != FENCE)
+            .collect();
+        let (language, rest) = info.split_once(' ').unwrap_or((info, ""));
+        if ["yaml", "yml"].contains(&language) {
+            found.push(Example {
+                line,
+                title: rest.strip_prefix("title=").unwrap_or(rest).to_owned(),
+                text: body.join("\n") + "\n",
+            });
+        }
+    }
+    found
+}
+
+impl Example {
+    fn read(&self) -> Result<(), String> {
+        match self.title.as_str() {
+            "config.yaml" => config(&self.text),
+            "configmap.yaml" => config_map(&self.text),
+            "pod.yaml" | "job.yaml" => workload(&self.text),
+            other => Err(format!(
+                "the fence of an example says what it is: yaml title=config.yaml, configmap.yaml, pod.yaml or job.yaml, \
+                 not {other:?}"
+            )),
+        }
+    }
+}
+
+fn config(text: &str) -> Result<(), String> {
+    Config::parse("config.yaml", text).map_or_else(|error| Err(error.to_string()), |_| Ok(()))
+}
+
+fn object(text: &str) -> Result<Value, String> {
+    serde_saphyr::from_str(text).map_err(|error| error.to_string())
+}
+
+/// A ConfigMap as `deploy/usher.yaml` mounts it.
+fn config_map(text: &str) -> Result<(), String> {
+    let object = object(text)?;
+    for (place, wanted) in [
+        ("/kind", "ConfigMap"),
+        ("/metadata/name", "usher"),
+        ("/metadata/namespace", "usher-system"),
+    ] {
+        if object.pointer(place).and_then(Value::as_str) != Some(wanted) {
+            return Err(format!("{place} is not {wanted}"));
+        }
+    }
+    let file = object.pointer("/data/config.yaml").and_then(Value::as_str);
+    config(file.ok_or("it has no data config.yaml")?)
+}
+
+/// A pod, or what makes pods by a template: it says something to usher, and all of it can be used.
+fn workload(text: &str) -> Result<(), String> {
+    let object = object(text)?;
+    let places = [
+        "/spec/template/metadata/annotations",
+        "/metadata/annotations",
+    ];
+    let found = places.iter().find_map(|place| object.pointer(place));
+    let found = found.and_then(Value::as_object);
+    let found = found.ok_or("its pods have no annotations")?;
+    let mut values = Values::new();
+    for (key, value) in found
+        .iter()
+        .filter(|(key, _)| key.starts_with(annotation::PREFIX))
+    {
+        let of_pods =
+            |known: &annotation::Known| known.key == key && known.on.contains(&Holder::Pod);
+        if !annotation::KNOWN.iter().any(of_pods) {
+            return Err(format!("usher reads no annotation {key} of pods"));
+        }
+        let value = value
+            .as_str()
+            .ok_or(format!("the value of {key} is no text"))?;
+        values.insert(key.clone(), value.to_owned());
+    }
+    if values.is_empty() {
+        return Err("its pods say nothing to usher".to_owned());
+    }
+    let (_, bad) = Tuning::read(&Defaults::default(), &NamespaceValues::default(), &values);
+    bad.first().map_or(Ok(()), |bad| {
+        Err(format!(
+            "{} is {:?}, not {}",
+            bad.key, bad.value, bad.expected
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(title: &str, text: &str) -> String {
+        let page = format!("# A page\n\n```yaml{title}\n{text}```\n");
+        wrong("docs/a.md", &page).join("\n")
+    }
+
+    #[test]
+    fn examples_are_found_with_their_lines() {
+        let page = "```\nyaml: no\n```\n\n```yaml title=config.yaml\na: 1\n\nb: 2\n```\n```sh\n```yaml\n```\n";
+        let expected = Example {
+            line: 5,
+            title: "config.yaml".to_owned(),
+            text: "a: 1\n\nb: 2\n".to_owned(),
+        };
+        assert_eq!(examples(page), [expected]);
+    }
+
+    #[test]
+    fn configuration_is_read_as_usher_reads_it() {
+        assert_eq!(found(" title=config.yaml", "ladder: {kill: true}\n"), "");
+        let error = found(" title=config.yaml", "ladder: {hill: true}\n");
+        assert!(error.starts_with("docs/a.md:3: config.yaml:1:"), "{error}");
+        let map = "kind: ConfigMap\nmetadata: {name: usher, namespace: usher-system}\ndata:\n  config.yaml: |\n";
+        assert_eq!(
+            found(" title=configmap.yaml", &format!("{map}    ladder: {{}}\n")),
+            ""
+        );
+        let error = found(" title=configmap.yaml", &format!("{map}    x: 1\n"));
+        assert!(error.contains("unknown field"), "{error}");
+        let error = found(" title=configmap.yaml", "kind: Pod\n");
+        assert_eq!(error, "docs/a.md:3: /kind is not ConfigMap");
+    }
+
+    #[test]
+    fn annotations_are_known_and_good() {
+        let pod = |annotations: &str| format!("metadata: {{annotations: {{{annotations}}}}}\n");
+        let said = |annotations: &str| found(" title=pod.yaml", &pod(annotations));
+        assert_eq!(said("usher.dev/drain: 5s"), "");
+        assert!(said("usher.dev/drain: soon").contains("not a duration"));
+        assert!(said("usher.dev/dry: 5s").contains("no annotation usher.dev/dry"));
+        assert!(said("usher.dev/quit: false").contains("no text"));
+        assert!(said("other: x").contains("nothing to usher"));
+        let job = format!(
+            "spec: {{template: {{{}}}}}\n",
+            pod("usher.dev/quit: \"false\"").trim()
+        );
+        assert_eq!(found(" title=job.yaml", &job), "");
+    }
+
+    #[test]
+    fn example_that_says_nothing_of_itself_is_an_error() {
+        assert!(found("", "a: 1\n").starts_with("docs/a.md:3: the fence"));
+        assert!(found(" title=x.yaml", "a: 1\n").contains("\"x.yaml\""));
+    }
+}

@@ -1,0 +1,57 @@
+//! Pieces of Markdown.
+
+/// A text as code.
+pub(super) fn code(text: &str) -> String {
+    format!("`{text}`")
+}
+
+/// All of them as code, with a word before the last one: `a`, `b` or `c`.
+pub(super) fn codes<'text>(texts: impl IntoIterator<Item = &'text str>, word: &str) -> String {
+    let codes: Vec<String> = texts.into_iter().map(code).collect();
+    listed(&codes, word)
+}
+
+/// A list with a word before the last one: a, b or c.
+pub(super) fn listed(texts: &[String], word: &str) -> String {
+    match texts {
+        [] => String::new(),
+        [one] => one.clone(),
+        [rest @ .., last] => format!("{} {word} {last}", rest.join(", ")),
+    }
+}
+
+/// A table.
+pub(super) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
+    let row = |cells: [String; N]| {
+        // A bar ends a cell, in code as well.
+        let cells = cells.map(|cell| cell.replace('|', "\\|"));
+        let cells = cells.map(|cell| if cell.is_empty() { cell } else { cell + " " });
+        format!("| {}|\n", cells.join("| "))
+    };
+    let mut table = row(head.map(str::to_owned));
+    table.push_str(&row(["---"; N].map(str::to_owned)));
+    table.extend(rows.iter().cloned().map(row));
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists() {
+        assert_eq!(codes(["a"], "or"), "`a`");
+        assert_eq!(codes(["a", "b", "c"], "or"), "`a`, `b` or `c`");
+        assert_eq!(listed(&[], "or"), "");
+    }
+
+    #[test]
+    fn tables() {
+        let rows = [
+            ["1".to_owned(), String::new()],
+            ["`a|b`".to_owned(), "2".to_owned()],
+        ];
+        let expected = "| x | y |\n| --- | --- |\n| 1 | |\n| `a\\|b` | 2 |\n";
+        assert_eq!(table(["x", "y"], &rows), expected);
+    }
+}

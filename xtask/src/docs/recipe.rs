@@ -1,0 +1,151 @@
+//! What a recipe says, in words.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use usher_core::recipe::{
+    Act, Condition, Described, Pattern, Recipe, Recognition, Setting, Sources, Value,
+};
+
+use super::markdown::{code, codes, listed};
+
+/// A value that a pod can change, and where it does.
+#[derive(Debug, PartialEq)]
+pub(super) struct Tunable {
+    what: &'static str,
+    default: String,
+    places: Vec<String>,
+}
+
+/// The ways to recognise it, each in as few words as it takes.
+pub(super) fn recognition(recipe: &Recipe) -> Vec<String> {
+    recipe.recognise.iter().map(way).collect()
+}
+
+fn way(way: &Recognition) -> String {
+    let patterns = |patterns: &[Pattern]| codes(patterns.iter().map(Pattern::as_str), "or");
+    let mut parts = Vec::new();
+    if !way.names.is_empty() {
+        parts.push(format!("name {}", patterns(&way.names)));
+    }
+    if !way.images.is_empty() {
+        parts.push(format!("image {}", patterns(&way.images)));
+    }
+    if !way.args.is_empty() {
+        parts.push(format!("arguments {}", code(&way.args.join(" "))));
+    }
+    let when = condition(&way.when);
+    if !when.is_empty() {
+        parts.push(when);
+    }
+    parts.join(", ")
+}
+
+/// What a condition asks for besides the version.
+fn condition(condition: &Condition) -> String {
+    let Condition {
+        version: _,
+        flag,
+        env,
+        annotations,
+    } = condition;
+    let pairs = |what: &str, sign: &str, pairs: &BTreeMap<String, String>| {
+        let pair = |(key, value)| format!("{what} {}", code(&format!("{key}{sign}{value}")));
+        pairs.iter().map(pair).collect::<Vec<_>>()
+    };
+    let mut parts: Vec<String> = flag.iter().map(|flag| code(flag)).collect();
+    parts.extend(pairs("variable", "=", env));
+    parts.extend(pairs("annotation", ": ", annotations));
+    listed(&parts, "and")
+}
+
+/// Where a step exists, beside the version.
+pub(super) fn exists(step: &Described<'_>) -> String {
+    let any = |conditions: &[&Condition]| {
+        let texts: Vec<String> = conditions.iter().map(|one| condition(one)).collect();
+        listed(&texts, "or")
+    };
+    match (any(&step.when), any(&step.unless)) {
+        (when, unless) if when.is_empty() && unless.is_empty() => String::new(),
+        (when, unless) if unless.is_empty() => format!("with {when}"),
+        (when, unless) if when.is_empty() => format!("without {unless}"),
+        (when, unless) => format!("with {when}, without {unless}"),
+    }
+}
+
+/// How long a sidecar takes to end.
+pub(super) fn ends_in(takes: Duration) -> String {
+    if takes.is_zero() {
+        return "at once".to_owned();
+    }
+    time(takes)
+}
+
+fn time(takes: Duration) -> String {
+    if takes.subsec_nanos() == 0 {
+        format!("{} s", takes.as_secs())
+    } else {
+        format!("{} ms", takes.as_millis())
+    }
+}
+
+/// What pods can change, in the order in which the recipe has it.
+pub(super) fn tunables(recipe: &Recipe) -> Vec<Tunable> {
+    let mut all = Vec::new();
+    if let Some(question) = &recipe.version {
+        all.extend(tunable("port", &question.port, |port| {
+            code(&port.to_string())
+        }));
+    }
+    for step in recipe.drain.iter().chain(&recipe.quit) {
+        if let Act::Request { port, path, .. } = &step.act {
+            all.extend(tunable("port", port, |port| code(&port.to_string())));
+            all.extend(tunable("path", path, |path| code(path)));
+        }
+        all.extend(tunable("time", &step.takes, |takes| time(*takes)));
+    }
+    let mut once: Vec<Tunable> = Vec::new();
+    for tunable in all {
+        if !once.contains(&tunable) {
+            once.push(tunable);
+        }
+    }
+    once
+}
+
+fn tunable<T: Value>(
+    what: &'static str,
+    setting: &Setting<T>,
+    show: impl Fn(&T) -> String,
+) -> Option<Tunable> {
+    let Sources {
+        annotations,
+        args,
+        env,
+    } = setting.sources();
+    let named = |what: &'static str, names: &[String]| {
+        let named = |name: &String| format!("{what} {}", code(name));
+        names.iter().map(named).collect::<Vec<_>>()
+    };
+    let places = [
+        named("annotation", annotations),
+        named("argument", args),
+        named("variable", env),
+    ]
+    .concat();
+    (!places.is_empty()).then(|| Tunable {
+        what,
+        default: show(setting.default()),
+        places,
+    })
+}
+
+impl fmt::Display for Tunable {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            what,
+            default,
+            places,
+        } = self;
+        write!(formatter, "{what} {default}: {}", listed(places, "or"))
+    }
+}

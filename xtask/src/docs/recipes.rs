@@ -1,0 +1,171 @@
+//! The built-in recipes: all of them in one table, and each by itself.
+
+use usher_core::recipe::{Described, Recipe, Stretch, builtin};
+
+use super::{
+    markdown::{code, listed, table},
+    recipe::{ends_in, exists, recognition, tunables},
+};
+
+/// One row for each range of versions of each recipe.
+pub(super) fn overview() -> String {
+    let head = [
+        "sidecar",
+        "recognised by",
+        "version",
+        "made to quit by, in this order",
+        "exit code",
+        "ends in",
+    ];
+    let mut recipes = builtin().to_vec();
+    // As people look for them.
+    recipes.sort_by(|one, other| one.name.cmp(&other.name));
+    let rows: Vec<_> = recipes.iter().flat_map(rows).collect();
+    table(head, &rows)
+}
+
+fn rows(recipe: &Recipe) -> Vec<[String; 6]> {
+    let mut first = [
+        format!("[{}](#{})", recipe.name, recipe.name),
+        recognition(recipe).join("; "),
+    ];
+    let mut rows = Vec::new();
+    for Stretch { versions, steps } in recipe.quit_by_version() {
+        let [name, recognised] = std::mem::take(&mut first);
+        rows.push([
+            name,
+            recognised,
+            versions.to_string(),
+            joined(steps.iter().map(|step| {
+                let only = if step.when.is_empty() { "" } else { " (if)" };
+                format!("{}{only}", act(step))
+            })),
+            same(steps.iter().map(|step| step.step.code.to_string())),
+            same(steps.iter().map(|step| ends_in(*step.step.takes.default()))),
+        ]);
+    }
+    rows
+}
+
+fn act(step: &Described<'_>) -> String {
+    code(&step.step.act.by_default().to_string())
+}
+
+fn joined(texts: impl Iterator<Item = String>) -> String {
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+/// Each of them, or the one that they all are.
+fn same(texts: impl Iterator<Item = String>) -> String {
+    let mut texts: Vec<String> = texts.collect();
+    if texts.iter().all(|text| *text == texts[0]) {
+        texts.truncate(1);
+    }
+    texts.join(", ")
+}
+
+/// A section for each.
+pub(super) fn each() -> String {
+    let mut recipes = builtin().to_vec();
+    recipes.sort_by(|one, other| one.name.cmp(&other.name));
+    recipes.iter().map(section).collect()
+}
+
+fn section(recipe: &Recipe) -> String {
+    let ways = recognition(recipe).join("; or ");
+    let mut blocks = vec![
+        format!("### {}", recipe.name),
+        format!(
+            "{}. Stage: {}. Recognised by {ways}.",
+            recipe.title,
+            recipe.order.as_str()
+        ),
+        steps(recipe).trim_end().to_owned(),
+    ];
+    let mut facts = Vec::new();
+    if let Some(question) = &recipe.version {
+        facts.push(format!(
+            "Version, where the tag does not tell: {}, at {} of the answer.",
+            code(&format!(
+                "GET :{}{}",
+                question.port.default(),
+                question.path
+            )),
+            code(&question.pointer)
+        ));
+    }
+    facts.extend(drain(recipe));
+    let changes = tunables(recipe);
+    if !changes.is_empty() {
+        let changes: Vec<String> = changes.iter().map(|one| format!("\n  - {one}")).collect();
+        facts.push(format!("The pod may say otherwise:{}", changes.concat()));
+    }
+    facts.extend(advice(recipe));
+    if !facts.is_empty() {
+        blocks.push(format!("- {}", facts.join("\n- ")));
+    }
+    if !recipe.notes.is_empty() {
+        blocks.push(recipe.notes.clone());
+    }
+    if !recipe.sources.is_empty() {
+        let link = |(number, url): (usize, &String)| format!("[{number}]({url})");
+        let links: Vec<String> = (1..).zip(&recipe.sources).map(link).collect();
+        blocks.push(format!("Sources: {}", links.join(", ")));
+    }
+    blocks.join("\n\n") + "\n\n"
+}
+
+fn steps(recipe: &Recipe) -> String {
+    let mut rows = Vec::new();
+    for Stretch { versions, steps } in recipe.quit_by_version() {
+        let mut range = versions.to_string();
+        for (number, step) in (1..).zip(&steps) {
+            rows.push([
+                std::mem::take(&mut range),
+                format!("{number}. {}", act(step)),
+                exists(step),
+                step.step.code.to_string(),
+                ends_in(*step.step.takes.default()),
+            ]);
+        }
+    }
+    if rows.iter().all(|[_, _, only, ..]| only.is_empty()) {
+        let short = |[range, step, _, code, takes]: [String; 5]| [range, step, code, takes];
+        let rows: Vec<_> = rows.into_iter().map(short).collect();
+        return table(["version", "step", "exit code", "ends in"], &rows);
+    }
+    table(["version", "step", "only", "exit code", "ends in"], &rows)
+}
+
+/// What allows a clean end where a step gives none.
+fn advice(recipe: &Recipe) -> Vec<String> {
+    let steps = recipe.quit.iter().filter(|step| !step.advice.is_empty());
+    steps
+        .map(|step| format!("Instead of exit code {}: {}.", step.code, step.advice))
+        .collect()
+}
+
+fn drain(recipe: &Recipe) -> Option<String> {
+    let stretches = recipe.drain_by_version();
+    let range = |stretch: &Stretch<'_>| {
+        let steps: Vec<String> = stretch.steps.iter().map(act).collect();
+        let steps = if steps.is_empty() {
+            "none".to_owned()
+        } else {
+            listed(&steps, "or")
+        };
+        if stretch.versions.is_limited() {
+            format!("{}: {steps}", stretch.versions)
+        } else {
+            steps
+        }
+    };
+    let ranges: Vec<String> = stretches.iter().map(range).collect();
+    (!recipe.drain.is_empty()).then(|| {
+        format!(
+            "Drained, with {}: {}.",
+            code(usher_core::annotation::DRAIN),
+            ranges.join("; ")
+        )
+    })
+}
