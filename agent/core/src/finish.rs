@@ -6,7 +6,7 @@ use crate::{
     config::Ladder,
     decision::{Decision, GaveUp, Kind, LeftAlone, NotYet},
     event::ContainerKey,
-    lifecycle,
+    fetch, lifecycle,
     mode::Mode,
     plan::{Plan, Sidecar},
     pod::{self, Pod},
@@ -235,6 +235,9 @@ impl Finished<'_> {
         }
         let (id, since) = (id.clone(), run.since);
         let failed = lifecycle::has_failed(tracked, self.spec);
+        // What nobody will tell any more does not allow to spoil the pod.
+        let in_vain = fetch::patience(tracked.vain_answers).is_none();
+        let failed = failed.or(in_vain.then_some(false));
         let candidate = Candidate {
             name: &sidecar.name,
             run: &id,

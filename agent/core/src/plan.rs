@@ -7,6 +7,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
+    annotation,
     asked::Asked,
     config::Config,
     decision::NotOurs,
@@ -14,7 +15,7 @@ use crate::{
     policy::{RestartPolicy, RestartRule},
     recipe::{Order, Purpose, Recipe, Rung, Subject, may_be_asked},
     step::{Signal, Step},
-    tuning::{BadAnnotation, Named, NamespaceValues, Tuning},
+    tuning::{BadAnnotation, Named, NamespaceValues, Place, Tuning},
 };
 
 /// Recipe of sidecars that a pod's annotation names.
@@ -62,7 +63,15 @@ impl Plan {
         namespace: &NamespaceValues,
         asked: &Asked,
     ) -> Self {
-        let (tuning, bad) = Tuning::read(&config.defaults, namespace, &pod.annotations);
+        let (tuning, mut bad) = Tuning::read(&config.defaults, namespace, &pod.annotations);
+        let strangers = tuning.named.keys();
+        let strangers = strangers.filter(|name| pod.container(name).is_none());
+        bad.extend(strangers.map(|name| BadAnnotation {
+            place: Place::Pod,
+            key: annotation::SIDECARS,
+            value: name.clone(),
+            expected: "the name of a regular container of this pod",
+        }));
         let sidecars: Vec<Sidecar> = pod
             .containers
             .iter()

@@ -16,6 +16,7 @@ use crate::{
     pod::Pod,
     time::Timestamp,
     tracked::{RunState, Tracked},
+    tuning::Place,
 };
 
 impl Engine {
@@ -165,11 +166,15 @@ impl Engine {
 
 /// Says what cannot be used of a pod's annotations.
 fn complain(tracked: &mut Tracked, mode: Mode, spec: &Pod, plan: &Plan, actions: &mut Vec<Action>) {
-    if mode == Mode::Off || plan.sidecars.is_empty() {
+    if mode == Mode::Off {
         return;
     }
     let said = mem::replace(&mut tracked.complained, plan.bad.clone());
     for bad in plan.bad.iter().filter(|bad| !said.contains(bad)) {
+        // What a Namespace says wrong is said for the pods that it is about.
+        if bad.place != Place::Pod && plan.sidecars.is_empty() {
+            continue;
+        }
         let kind = Kind::BadAnnotation(bad.clone());
         actions.push(finish::report(tracked, Some(spec), None, kind, None));
     }

@@ -148,6 +148,17 @@ fn who_is_there() {
             &[FINISHED, QUIT],
         ),
         row(
+            "the annotation names a container that the pod does not have",
+            "Never app istio-proxy usher.dev/sidecars=ap",
+            "all",
+            &[
+                UNLISTED,
+                "not-yet: the API server has not told yet",
+                "bad-annotation: usher.dev/sidecars is \"ap\", not the name of a regular container",
+                RUNS,
+            ],
+        ),
+        row(
             "what cannot be read is said once",
             "Never app istio-proxy usher.dev/sidecars=app=SIGKILL",
             "all list list",

@@ -73,6 +73,12 @@ fn steps_that_spoil() {
             &["sql.0 SIGTERM"],
         ),
         row(
+            "nobody tells the code any more: it is not spoiled",
+            "Never app sql",
+            "all ; app! 5m",
+            &[SQL_LEFT, SPOILS],
+        ),
+        row(
             "another container that ends badly and comes back spoils nothing yet",
             "Never app logs:OnFailure sql",
             "all logs!1 ; app!0 1m",
