@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod hidden;
 mod host_network;
 mod name;
 mod reuse;
