@@ -10,6 +10,7 @@ mod deployment;
 mod jobs;
 mod lab;
 mod restarts;
+mod rules;
 mod sidecars;
 mod tuning;
 mod untouched;

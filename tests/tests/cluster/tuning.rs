@@ -137,6 +137,26 @@ fn the_config_map_is_taken_without_restart_and_a_broken_one_is_not() {
     lab.cluster.kubectl(&args).unwrap();
 }
 
+/// The real agent drains where it is asked to, and is asked to quit after that.
+#[test]
+fn a_mesh_drains_first_where_asked() {
+    let Some(lab) = lab::shared() else {
+        return;
+    };
+    let namespace = lab.namespace("drain");
+    let mut object = meshed_job(&namespace, "Never", &["--run-for", "1500ms"]);
+    let template = &mut object["spec"]["template"]["metadata"];
+    template["annotations"]["usher.dev/drain"] = json!("1s");
+    lab.cluster.apply(&object).unwrap();
+    job_becomes(&lab, &namespace, "Complete");
+    let at = |decision: &str| {
+        let line = lab.decided(&namespace, decision);
+        line.0["since_exit_ms"].as_f64().unwrap()
+    };
+    let (drains, quits) = (at("drain-accepted"), at("quit-accepted"));
+    assert!(quits - drains >= 1000.0, "{drains} ms, {quits} ms");
+}
+
 /// The real Envoy under a name and image that no recipe knows would be an app;
 /// here the pod says what it is and how it ends.
 #[test]

@@ -1,0 +1,99 @@
+//! Restart rules of containers, as the real kubelet takes them.
+
+use serde_json::{Value, json};
+use usher_cluster::workload::{add_shared_directory, app_container, istio_proxy_container, job};
+
+use crate::{
+    lab::{self, until},
+    workload::{container, exit_code, job_becomes, pod},
+};
+
+/// An app that ends with 42 the first time and with 0 the second, and what its
+/// rule does about 42.
+fn app(action: &str) -> Value {
+    let args = [
+        "--run-for",
+        "700ms",
+        "--exit-code",
+        "42",
+        "--fail-times",
+        "1",
+        "--state",
+        "/state/runs",
+    ];
+    let mut app = app_container("app", &args);
+    app["restartPolicy"] = json!("Never");
+    app["restartPolicyRules"] =
+        json!([{ "action": action, "exitCodes": { "operator": "In", "values": [42] } }]);
+    app
+}
+
+fn with_state(containers: &[Value], namespace: &str) -> Value {
+    let mut job = job("job", namespace, "Never", containers);
+    add_shared_directory(&mut job["spec"]["template"]["spec"], 0, "/state");
+    job
+}
+
+#[test]
+fn a_rule_brings_the_app_back_and_the_sidecar_stays() {
+    let Some(lab) = lab::shared() else {
+        return;
+    };
+    let namespace = lab.namespace("rule");
+    let containers = [app("Restart"), istio_proxy_container()];
+    lab.cluster
+        .apply(&with_state(&containers, &namespace))
+        .unwrap();
+    let pod = job_becomes(&lab, &namespace, "Complete");
+    assert_eq!(container(&pod, "app")["restartCount"], 1);
+    assert_eq!(container(&pod, "istio-proxy")["restartCount"], 0);
+    assert_eq!(lab.count(&namespace, "quit-accepted"), 1);
+}
+
+/// The second app has ended for good when the first one's rule starts the whole
+/// pod again, and has to end again.
+#[test]
+fn a_rule_brings_the_whole_pod_back() {
+    let Some(lab) = lab::shared() else {
+        return;
+    };
+    let namespace = lab.namespace("rule-all");
+    let containers = [
+        app("RestartAllContainers"),
+        app_container("second", &["--run-for", "100ms"]),
+        istio_proxy_container(),
+    ];
+    lab.cluster
+        .apply(&with_state(&containers, &namespace))
+        .unwrap();
+    let found = job_becomes(&lab, &namespace, "Complete");
+    for name in ["app", "second"] {
+        assert_eq!(container(&found, name)["restartCount"], 1, "{name}");
+        assert_eq!(*exit_code(&found, name), 0, "{name}");
+    }
+    assert_eq!(*exit_code(&found, "istio-proxy"), 0);
+    // The proxy's first run was ended by the kubelet, and not asked by anybody.
+    assert_eq!(lab.count(&namespace, "quit-accepted"), 1);
+    assert_eq!(lab.count(&namespace, "pod-finished"), 1);
+}
+
+/// The kubelet ends such a pod as a whole; usher does it no harm.
+#[test]
+fn a_deadline_ends_the_pod_as_ever() {
+    let Some(lab) = lab::shared() else {
+        return;
+    };
+    let namespace = lab.namespace("deadline");
+    let containers = [
+        app_container("app", &["--run-for", "600000ms"]),
+        istio_proxy_container(),
+    ];
+    let mut object = job("job", &namespace, "Never", &containers);
+    object["spec"]["template"]["spec"]["activeDeadlineSeconds"] = json!(4);
+    lab.cluster.apply(&object).unwrap();
+    let found = until("the deadline", || {
+        pod(&lab, &namespace).filter(|pod| pod["status"]["phase"] == "Failed")
+    });
+    assert_eq!(found["status"]["reason"], "DeadlineExceeded");
+    job_becomes(&lab, &namespace, "Failed");
+}
