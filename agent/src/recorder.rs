@@ -110,7 +110,8 @@ impl Recorder {
 
     /// Writes the journal anew from what is in memory.
     fn rewrite(&mut self) {
-        let text: String = self.timeline.entries().map(Entry::line).collect();
+        let entries = self.timeline.entries();
+        let text: String = entries.map(|entry| entry.line()).collect();
         let written = run_dir::save_text(&self.run_dir, TIMELINE, &text);
         let opened = written.map_err(|error| chain(&error)).and_then(|()| {
             let path = self.run_dir.join(TIMELINE);
@@ -154,6 +155,7 @@ fn log(kind: &Kind, entry: &Entry) {
         since_exit_ms,
         ..
     } = entry;
+    let decision: &str = decision;
     macro_rules! line {
         ($level:ident) => {
             tracing::$level!(

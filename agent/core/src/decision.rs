@@ -12,6 +12,23 @@ use crate::{
     tuning::BadAnnotation,
 };
 
+/// The names of all decisions: see [`Kind::as_str`].
+pub const NAMES: [&str; 13] = [
+    "not-ours",
+    "not-yet",
+    "unsupported",
+    "version-told",
+    "pod-finished",
+    "would-quit",
+    "drain-accepted",
+    "quit-accepted",
+    "step-failed",
+    "sidecar-ended",
+    "gave-up",
+    "left-alone",
+    "bad-annotation",
+];
+
 /// One decision about one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {

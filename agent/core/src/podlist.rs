@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use crate::{
     annotation,
     id::{ContainerId, PodUid},
+    image,
     pod::{Container, Ended, Pod, RunState, Status},
     policy::{RestartPolicy, RestartRule},
     recipe::Reads,
@@ -298,7 +299,10 @@ impl RawContainer {
         let env = env
             .filter(|variable| reads.env.contains(&variable.name))
             .filter_map(|variable| Some((variable.name, variable.value?)));
-        let image_id = status.as_ref().map(|status| status.image_id.clone());
+        // Only an image whose tag tells no version is told apart by it.
+        let untold = image::version(&self.image).is_none();
+        let image_id = status.as_ref().filter(|_| untold);
+        let image_id = image_id.map(|status| status.image_id.clone());
         Container {
             name: self.name,
             image: self.image,

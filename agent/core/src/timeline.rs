@@ -4,17 +4,20 @@
 //! Both are bounded: the newest decisions of a pod, the pods that were last
 //! heard of.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, VecDeque},
+};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Decision, id::PodUid};
+use crate::{Decision, decision, id::PodUid};
 
 /// Entries that are kept of one pod.
 const ENTRIES: usize = 32;
 /// Pods that are kept: those of a full node, and as many that are gone.
 const PODS: usize = 512;
-/// Entries that are kept in all: some 2 MB.
+/// Entries that are kept in all: some 1.5 MB.
 const TOTAL: usize = 8192;
 
 /// One decision, when it was made. Also one line of the journal, as JSON.
@@ -27,7 +30,7 @@ pub struct Entry {
     /// `namespace/name` of the pod, or its UID before the kubelet listed it.
     pub pod: String,
     /// The decision's name, as in the log.
-    pub decision: String,
+    pub decision: Cow<'static, str>,
     /// The container that it is about, if it is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
@@ -41,8 +44,24 @@ pub struct Entry {
 /// The newest decisions about the pods of a node.
 #[derive(Debug, Default)]
 pub struct Timeline {
-    pods: BTreeMap<PodUid, VecDeque<Entry>>,
+    pods: BTreeMap<PodUid, Pod>,
     total: usize,
+}
+
+/// What is kept of one pod: what its entries have in common stands here once.
+#[derive(Debug, Default)]
+struct Pod {
+    name: Box<str>,
+    notes: VecDeque<Note>,
+}
+
+#[derive(Debug)]
+struct Note {
+    at_ms: u64,
+    decision: Cow<'static, str>,
+    container: Option<Box<str>>,
+    reason: Box<str>,
+    since_exit_ms: Option<f64>,
 }
 
 /// A line of a journal that is none.
@@ -64,7 +83,7 @@ impl Entry {
             at_ms,
             uid: decision.pod.to_string(),
             pod: decision.pod_name.clone(),
-            decision: decision.kind.as_str().to_owned(),
+            decision: Cow::Borrowed(decision.kind.as_str()),
             container: decision.container.clone(),
             reason: decision.kind.reason(),
             since_exit_ms: since_exit.map(|since| (since.as_secs_f64() * 1e6).round() / 1e3),
@@ -86,8 +105,12 @@ impl Timeline {
     /// # Errors
     /// [`BadLine`]; the last line of an agent that was killed may be half.
     pub fn load(&mut self, line: &str) -> Result<(), BadLine> {
-        let entry: Entry = serde_json::from_str(line)?;
+        let mut entry: Entry = serde_json::from_str(line)?;
         let uid = PodUid::parse(&entry.uid)?;
+        let known = decision::NAMES.iter().find(|name| **name == entry.decision);
+        if let Some(name) = known {
+            entry.decision = Cow::Borrowed(name);
+        }
         self.keep(uid, entry);
         Ok(())
     }
@@ -98,13 +121,14 @@ impl Timeline {
     }
 
     /// What is kept of one pod, oldest first.
-    pub fn of(&self, uid: &PodUid) -> impl Iterator<Item = &Entry> {
-        self.pods.get(uid).into_iter().flatten()
+    pub fn of(&self, uid: &PodUid) -> impl Iterator<Item = Entry> {
+        let pod = self.pods.get_key_value(uid);
+        pod.into_iter().flat_map(|(uid, pod)| pod.entries(uid))
     }
 
     /// Everything that is kept, pod by pod.
-    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.pods.values().flatten()
+    pub fn entries(&self) -> impl Iterator<Item = Entry> {
+        self.pods.iter().flat_map(|(uid, pod)| pod.entries(uid))
     }
 
     fn keep(&mut self, uid: PodUid, entry: Entry) {
@@ -112,23 +136,47 @@ impl Timeline {
         if full || self.total >= TOTAL {
             self.drop_oldest();
         }
-        let entries = self.pods.entry(uid).or_default();
-        if entries.len() == ENTRIES {
-            entries.pop_front();
+        let pod = self.pods.entry(uid).or_default();
+        if pod.notes.len() == ENTRIES {
+            pod.notes.pop_front();
             self.total -= 1;
         }
-        entries.push_back(entry);
+        // The first ones have the UID for a name.
+        if *pod.name != *entry.pod {
+            pod.name = entry.pod.into();
+        }
+        pod.notes.push_back(Note {
+            at_ms: entry.at_ms,
+            decision: entry.decision,
+            container: entry.container.map(Into::into),
+            reason: entry.reason.into(),
+            since_exit_ms: entry.since_exit_ms,
+        });
         self.total += 1;
     }
 
     /// Drops the pod that was heard of least recently.
     fn drop_oldest(&mut self) {
-        let last = |entries: &VecDeque<Entry>| entries.back().map(|entry| entry.at_ms);
-        let oldest = self.pods.iter().min_by_key(|(_, entries)| last(entries));
-        if let Some(uid) = oldest.map(|(uid, _)| uid.clone()) {
+        let last = |pod: &Pod| pod.notes.back().map(|note| note.at_ms);
+        let oldest = self.pods.iter().min_by_key(|(_uid, pod)| last(pod));
+        if let Some(uid) = oldest.map(|(uid, _pod)| uid.clone()) {
             let dropped = self.pods.remove(&uid);
-            self.total -= dropped.map_or(0, |entries| entries.len());
+            self.total -= dropped.map_or(0, |pod| pod.notes.len());
         }
+    }
+}
+
+impl Pod {
+    fn entries(&self, uid: &PodUid) -> impl Iterator<Item = Entry> {
+        self.notes.iter().map(move |note| Entry {
+            at_ms: note.at_ms,
+            uid: uid.to_string(),
+            pod: self.name.to_string(),
+            decision: note.decision.clone(),
+            container: note.container.as_deref().map(str::to_owned),
+            reason: note.reason.to_string(),
+            since_exit_ms: note.since_exit_ms,
+        })
     }
 }
 
@@ -167,7 +215,7 @@ mod tests {
         for line in journal.lines() {
             read.load(line).unwrap();
         }
-        let all = |timeline: &Timeline| timeline.entries().cloned().collect::<Vec<_>>();
+        let all = |timeline: &Timeline| timeline.entries().collect::<Vec<_>>();
         assert_eq!(all(&read), all(&written));
         assert_eq!(read.of(&uid(1)).count(), 2);
         assert_eq!(read.of(&uid(1)).next().unwrap().since_exit_ms, Some(1.5));
