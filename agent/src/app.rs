@@ -35,7 +35,7 @@ use crate::{
     metrics::Metrics,
     namespaces::Namespaces,
     node::{Input, NodeLoop, Wishes},
-    recorder::Recorder,
+    recorder::{Record, Recorder},
     run_dir,
     telemetry::chain,
 };
@@ -44,6 +44,8 @@ use crate::{
 const HOST_INIT: Pid = Pid(1);
 /// Namespaces that may wait to be asked for.
 const NAMESPACES: usize = 64;
+/// Decisions that may wait to be written down; more wait where they were made.
+const RECORDS: usize = 1024;
 /// Inputs that may wait for the loop that decides.
 const INPUTS: usize = 64;
 
@@ -59,6 +61,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     };
     let root = cgroup::locate(&args.cgroup_root)?;
     let (inputs, receiver) = mpsc::channel(INPUTS);
+    let (records, recorded) = mpsc::channel(RECORDS);
     let (pods, wanted_pods) = mpsc::channel(1);
     let (namespaces, wanted_namespaces) = mpsc::channel(NAMESPACES);
     let run_dir = args.run_dir.clone();
@@ -73,7 +76,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     drop(entered);
     tracing::info!(cgroups = %root.display(), "watching pods");
 
-    let beside = Beside {
+    let services = Services {
         args,
         kubelet,
         reads: watch::Sender::new(loaded.config.reads()),
@@ -83,8 +86,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         inputs,
         metrics: Arc::clone(&metrics),
     };
+    let beside = Beside {
+        recorder,
+        records: recorded,
+        services,
+    };
     let wishes = Wishes { pods, namespaces };
-    let deciding = NodeLoop::new(discovery, host, recorder, metrics, loaded, wishes);
+    let deciding = NodeLoop::new(discovery, host, records, metrics, loaded, wishes);
     thread::scope(|scope| {
         let beside = thread::Builder::new()
             .name("beside".to_owned())
@@ -136,6 +144,13 @@ fn raise_file_limit() {
 
 /// What runs on the second thread.
 struct Beside<'args> {
+    recorder: Recorder,
+    records: mpsc::Receiver<Record>,
+    services: Services<'args>,
+}
+
+/// What talks to others.
+struct Services<'args> {
     args: &'args Args,
     kubelet: Kubelet,
     /// What the configuration in force looks at in pods.
@@ -150,9 +165,26 @@ struct Beside<'args> {
 impl Beside<'_> {
     fn run(self) -> anyhow::Result<()> {
         let runtime = runtime().context("starting the runtime beside")?;
-        runtime.block_on(self.serve())
+        let Self {
+            mut recorder,
+            mut records,
+            services,
+        } = self;
+        let served = runtime.block_on(async {
+            tokio::select! {
+                served = services.serve() => served,
+                () = recorder.run(&mut records) => Ok(()),
+            }
+        });
+        // With it go all ends of the inputs here, so the first thread ends;
+        // what it still decided is written down.
+        drop(runtime);
+        recorder.drain(&mut records);
+        served
     }
+}
 
+impl Services<'_> {
     async fn serve(self) -> anyhow::Result<()> {
         let readiness = Arc::new(Readiness::default());
         let listener = TcpListener::bind(self.args.http)

@@ -12,9 +12,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{
+    Semaphore,
+    mpsc::{self, error::TrySendError},
+    oneshot,
+};
 use usher_core::{
-    Action, Decision, Engine, Event,
+    Action, Engine, Event,
     config::Config,
     event::{ContainerKey, Outcome},
     mode::{Mode, Modes},
@@ -30,15 +34,13 @@ use crate::{
     config_file::Loaded,
     discovery::Discovery,
     metrics::Metrics,
-    recorder::Recorder,
+    recorder::Record,
     run_dir::Annotations,
     telemetry::chain,
 };
 
 /// Attempts at the same time: each is a socket and a few kB. More wait.
 const ATTEMPTS: usize = 256;
-/// Decisions that may wait to be written down.
-const REPORTS: usize = 1024;
 
 /// What comes from outside the node's kernel.
 #[derive(Debug)]
@@ -71,7 +73,7 @@ pub(crate) struct NodeLoop {
     discovery: Discovery,
     host: Arc<Host>,
     metrics: Arc<Metrics>,
-    recorder: Recorder,
+    records: mpsc::Sender<Record>,
     begin: Instant,
     wishes: Wishes,
     /// What the Node says.
@@ -81,8 +83,8 @@ pub(crate) struct NodeLoop {
     answered: mpsc::Sender<Event>,
     answers: mpsc::Receiver<Event>,
     permits: Arc<Semaphore>,
-    /// Decisions to write down when nothing else is to be done.
-    reports: VecDeque<Decision>,
+    /// Decisions to hand over when nothing else is to be done.
+    reports: VecDeque<Record>,
     /// Pods have come, gone or finished since they were counted.
     pods_changed: bool,
 }
@@ -91,7 +93,7 @@ impl NodeLoop {
     pub(crate) fn new(
         discovery: Discovery,
         host: Host,
-        recorder: Recorder,
+        records: mpsc::Sender<Record>,
         metrics: Arc<Metrics>,
         loaded: Loaded,
         wishes: Wishes,
@@ -102,7 +104,7 @@ impl NodeLoop {
             discovery,
             host: Arc::new(host),
             metrics,
-            recorder,
+            records,
             begin: Instant::now(),
             wishes,
             annotations: Annotations::default(),
@@ -127,6 +129,7 @@ impl NodeLoop {
         for event in first {
             self.step(event);
         }
+        let records = self.records.clone();
         loop {
             let wake = self
                 .engine
@@ -155,39 +158,43 @@ impl NodeLoop {
                 input = inputs.recv() => match input {
                     Some(input) => self.take(input)?,
                     None => {
-                        self.report(self.reports.len());
+                        for record in self.reports {
+                            // Nobody reads only when that thread has failed.
+                            drop(self.records.send(record).await);
+                        }
                         return Ok(());
                     }
                 },
                 () = timer => self.step(Event::Timer),
-                // Attempts that are under way go first: writing a line takes as
-                // long as a request.
+                // Attempts that are under way go first.
                 () = tokio::task::yield_now(), if self.has_news() => self.tell_news(),
+                // They are being written down more slowly than they come.
+                permit = records.reserve(), if !self.reports.is_empty() => {
+                    if let (Ok(permit), Some(record)) = (permit, self.reports.pop_front()) {
+                        permit.send(record);
+                    }
+                }
             }
-            self.report(self.reports.len().saturating_sub(REPORTS));
         }
     }
 
     fn has_news(&self) -> bool {
-        self.pods_changed || !self.reports.is_empty()
+        self.pods_changed || !self.reports.is_empty() && self.records.capacity() > 0
     }
 
-    /// Writes one decision down, or counts the pods.
+    /// Hands decisions over to be written down, and counts the pods.
     fn tell_news(&mut self) {
-        if !self.reports.is_empty() {
-            self.report(1);
-        } else if mem::take(&mut self.pods_changed) {
+        while let Some(record) = self.reports.pop_front() {
+            if let Err(TrySendError::Full(record)) = self.records.try_send(record) {
+                self.reports.push_front(record);
+                break;
+            }
+        }
+        if mem::take(&mut self.pods_changed) {
             let census = self.engine.census();
             let gauge = |count| i64::try_from(count).unwrap_or(i64::MAX);
             self.metrics.pods.set(gauge(census.pods));
             self.metrics.finished_pods.set(gauge(census.finished));
-        }
-    }
-
-    /// Writes the oldest decisions down.
-    fn report(&mut self, count: usize) {
-        for decision in self.reports.drain(..count) {
-            self.recorder.record(&decision);
         }
     }
 
@@ -257,7 +264,7 @@ impl NodeLoop {
             }
             Action::Report(decision) => {
                 self.pods_changed = true;
-                self.reports.push_back(decision);
+                self.reports.push_back(Record::now(decision));
             }
             Action::Prepare(key) => self.prepare(&key),
             Action::AskVersion { key, port, path } => self.ask_version(key, port, path),

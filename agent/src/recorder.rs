@@ -1,6 +1,9 @@
 //! Decisions, for people: a log line, metrics and an entry in the pod's
 //! timeline for each.
 //!
+//! It is done on the second thread: writing a line takes as long as a request,
+//! and 250 exits at once make 750 of them.
+//!
 //! The timeline is kept in memory and, line by line, in a journal in the run
 //! directory, which a restarted agent reads back. The journal is written anew
 //! when it has grown: what the timeline has dropped is dropped from it as well.
@@ -13,6 +16,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use tokio::sync::mpsc;
 use usher_core::{
     Decision,
     decision::Kind,
@@ -27,6 +31,22 @@ use crate::{
 
 /// The journal is written anew beyond this size.
 const JOURNAL_BYTES: u64 = 4 * 1024 * 1024;
+
+/// A decision, and when it was made.
+#[derive(Debug)]
+pub(crate) struct Record {
+    at_ms: u64,
+    decision: Decision,
+}
+
+impl Record {
+    pub(crate) fn now(decision: Decision) -> Self {
+        Self {
+            at_ms: now_ms(),
+            decision,
+        }
+    }
+}
 
 /// Records decisions.
 #[derive(Debug)]
@@ -61,8 +81,22 @@ impl Recorder {
         recorder
     }
 
-    /// Records a decision.
-    pub(crate) fn record(&mut self, decision: &Decision) {
+    /// Records decisions as long as some are made.
+    pub(crate) async fn run(&mut self, records: &mut mpsc::Receiver<Record>) {
+        while let Some(record) = records.recv().await {
+            self.record(&record);
+        }
+    }
+
+    /// The same for those that are left when nothing else runs any more.
+    pub(crate) fn drain(&mut self, records: &mut mpsc::Receiver<Record>) {
+        while let Some(record) = records.blocking_recv() {
+            self.record(&record);
+        }
+    }
+
+    fn record(&mut self, record: &Record) {
+        let Record { at_ms, decision } = record;
         let kind = &decision.kind;
         self.metrics.decision(kind.as_str());
         if let Some(since) = decision.since_exit {
@@ -76,7 +110,7 @@ impl Recorder {
                 _ => {}
             }
         }
-        let entry = Entry::new(now_ms(), decision);
+        let entry = Entry::new(*at_ms, decision);
         log(kind, &entry);
         self.append(&entry);
         self.timeline.record(&decision.pod, entry);
