@@ -81,6 +81,29 @@ impl ContainerId {
     }
 }
 
+/// Id that the container runtime gives a pod's sandbox when it calls a CNI plugin, in the characters that
+/// [the specification](https://www.cni.dev/docs/spec/#parameters) allows.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SandboxId(Arc<str>);
+
+impl SandboxId {
+    /// Takes the value of `CNI_CONTAINERID`.
+    pub fn parse(text: &str) -> Result<Self, InvalidId> {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        let begins = text.starts_with(|first: char| first.is_ascii_alphanumeric());
+        if begins && text.len() <= 128 && text.bytes().all(fits) {
+            Ok(Self(text.into()))
+        } else {
+            Err(InvalidId::new("sandbox id", text))
+        }
+    }
+
+    /// The text of the id.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 /// A network namespace: device and inode number of its nsfs file.
 ///
 /// Unlike a path or a pid it cannot mean another namespace while somebody
@@ -115,6 +138,7 @@ macro_rules! text_id {
 
 text_id!(PodUid);
 text_id!(ContainerId);
+text_id!(SandboxId);
 
 impl fmt::Display for NetnsId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -161,5 +185,15 @@ mod tests {
             assert!(ContainerId::parse(bad).is_err(), "{bad}");
         }
         assert!(ContainerId::parse_url(&id).is_err());
+    }
+
+    #[test]
+    fn sandbox_ids() {
+        for good in ["3f", "cnitool-77383ca0a0715733ca6f", "A_b.c"] {
+            assert_eq!(SandboxId::parse(good).unwrap().as_str(), good);
+        }
+        for bad in ["", "-a", ".", "a/b", "ä", &"a".repeat(129)] {
+            assert!(SandboxId::parse(bad).is_err(), "{bad}");
+        }
     }
 }

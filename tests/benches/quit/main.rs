@@ -8,10 +8,10 @@
 //!
 //! ```text
 //! cargo build --release -p usher-agent
-//! cargo bench -p usher-tests --bench quit -- [--quick] [--enforce]
+//! cargo bench -p usher-tests --bench quit -- [--quick] [--burst] [--enforce]
 //! ```
 //!
-//! `--enforce` exits with 1 when a budget is not kept. Needs root.
+//! `--burst` measures only all exits at once. `--enforce` exits with 1 when a budget is not kept. Needs root.
 
 #![expect(clippy::print_stdout, reason = "the table is what a benchmark is for")]
 
@@ -57,8 +57,10 @@ fn main() -> ExitCode {
         }
     };
     let mut table = Table::default();
-    for crowd in CROWDS {
-        one_at_a_time(&mut table, crowd, &effort);
+    if !flag("--burst") {
+        for crowd in CROWDS {
+            one_at_a_time(&mut table, crowd, &effort);
+        }
     }
     all_at_once(&mut table, &effort);
     table.print();

@@ -15,7 +15,7 @@ use anyhow::{Result, bail};
 
 pub use self::{
     debian::{cni_plugins, ensure_packages},
-    go::PilotAgent,
+    go::{PilotAgent, cni_reference},
     own::{OwnPrograms, build_static, cargo},
 };
 

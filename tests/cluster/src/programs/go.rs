@@ -95,6 +95,18 @@ pub(super) fn cloud_sql_proxy() -> Result<PathBuf> {
     tool("cloud-sql-proxy", package, &["-ldflags", "-s -w"], note)
 }
 
+/// What the CNI project itself tests with: the program that calls plugins as a runtime does, and the plugins of
+/// two networks. In one folder, which is a `CNI_PATH`.
+pub fn cni_reference() -> Result<PathBuf> {
+    let name = "cnitool";
+    let source = sources().join(name);
+    let args = ["-ldflags".to_owned(), "-s -w".to_owned()];
+    cache::entry(name, &key(&source, &args)?, |dir| {
+        say("Building cnitool and the reference plugins from source: a few seconds, once");
+        build_into(name, &source, &args, "tool", dir)
+    })
+}
+
 /// A program that is a module's own command and needs nothing beside it.
 fn tool(name: &str, package: &str, args: &[&str], note: &str) -> Result<PathBuf> {
     let source = sources().join(name);
@@ -167,14 +179,25 @@ fn go(source: &Path) -> Command {
 }
 
 fn build(name: &str, source: &Path, args: &[String], package: &str, dir: &Path) -> Result<()> {
+    build_into(name, source, args, package, &dir.join(name))
+}
+
+/// Into a file, or each program into a folder that is there.
+fn build_into(
+    name: &str,
+    source: &Path,
+    args: &[String],
+    packages: &str,
+    output: &Path,
+) -> Result<()> {
     let log = cache::root()?.join(format!("{name}.log"));
     let mut command = go(source);
     command
         .args(["build", "-trimpath"])
         .args(args)
         .arg("-o")
-        .arg(dir.join(name))
-        .arg(package);
+        .arg(output)
+        .arg(packages);
     run_logged(name, &mut command, &log)
 }
 

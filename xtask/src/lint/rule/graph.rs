@@ -18,7 +18,7 @@ struct Arrow {
     why: &'static str,
 }
 
-const ARROWS: [Arrow; 2] = [
+const ARROWS: [Arrow; 3] = [
     Arrow {
         package: "usher-core",
         without: &[
@@ -45,6 +45,24 @@ const ARROWS: [Arrow; 2] = [
         package: "usher-sys",
         without: &["k8s-openapi", "kube", "usher-agent"],
         why: "sys knows the kernel and not Kubernetes",
+    },
+    Arrow {
+        package: "usher-cni",
+        without: &[
+            "async-io",
+            "clap",
+            "futures",
+            "hyper",
+            "k8s-openapi",
+            "kube",
+            "procfs",
+            "smol",
+            "tokio",
+            "tracing-subscriber",
+            "usher-agent",
+            "usher-sys",
+        ],
+        why: "every pod waits for the plugin: it is small and blocks",
     },
 ];
 
@@ -168,6 +186,27 @@ mod tests {
         let found = broken(&graph, &ARROWS[1], "agent/sys/Cargo.toml", "kube = \"1\"\n");
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].line, found[0].rule), (1, "arrow"));
+    }
+
+    #[test]
+    fn plugin_is_small() {
+        let graph = made_of(&[
+            ("usher-cni", &["nix", "usher-core"]),
+            ("usher-core", &["serde"]),
+            ("nix", &["libc"]),
+        ]);
+        let manifest = "[dependencies]\nusher-core = \"1\"\nusher-sys = \"1\"\n";
+        assert_eq!(
+            broken(&graph, &ARROWS[2], "cni-plugin/Cargo.toml", manifest),
+            []
+        );
+        let graph = made_of(&[
+            ("usher-cni", &["usher-core", "usher-sys"]),
+            ("usher-sys", &["tokio"]),
+        ]);
+        let found = broken(&graph, &ARROWS[2], "cni-plugin/Cargo.toml", manifest);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].line, found[0].rule), (3, "arrow"));
     }
 
     #[test]

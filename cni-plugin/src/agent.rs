@@ -1,0 +1,139 @@
+//! One question to the agent on a Unix socket of type SOCK_SEQPACKET
+//! ([unix(7)](https://man7.org/linux/man-pages/man7/unix.7.html)), with a namespace by SCM_RIGHTS, and one answer.
+//!
+//! The kernel bounds every wait: SO_SNDTIMEO also covers a connect to a listener whose queue is full, which is
+//! what an agent looks like that was stopped.
+
+use std::{
+    io::IoSlice,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use nix::{
+    errno::Errno,
+    sys::{
+        socket::{
+            AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv,
+            sendmsg, setsockopt, socket, sockopt,
+        },
+        time::TimeVal,
+    },
+};
+use usher_core::cni::{InvalidMessage, LONGEST_MESSAGE, Reply};
+
+/// A timeout of zero is none for the kernel.
+const SHORTEST: Duration = Duration::from_micros(1);
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("{call} on {path}")]
+    Call {
+        call: &'static str,
+        path: PathBuf,
+        source: Errno,
+    },
+    #[error("{call} on {path} took longer than {timeout:?}")]
+    Timeout {
+        call: &'static str,
+        path: PathBuf,
+        timeout: Duration,
+    },
+    #[error("the agent closed {path} without an answer")]
+    Closed { path: PathBuf },
+    #[error("the agent's answer")]
+    Answer(#[from] InvalidMessage),
+}
+
+/// Sends `message` and waits for the answer, for `timeout` in all.
+pub(crate) fn ask(
+    path: &Path,
+    message: &[u8],
+    netns: &impl AsFd,
+    timeout: Duration,
+) -> Result<Reply, Error> {
+    let question = Question {
+        path,
+        timeout,
+        until: Instant::now() + timeout,
+    };
+    question.ask(message, netns)
+}
+
+struct Question<'a> {
+    path: &'a Path,
+    timeout: Duration,
+    until: Instant,
+}
+
+impl Question<'_> {
+    fn ask(&self, message: &[u8], netns: &impl AsFd) -> Result<Reply, Error> {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None);
+        let socket = socket.map_err(|errno| self.failed("socket", errno))?;
+        let address = UnixAddr::new(self.path).map_err(|errno| self.failed("address", errno))?;
+        self.patiently("connect", &socket, || connect(socket.as_raw_fd(), &address))?;
+        let parts = [IoSlice::new(message)];
+        let fds = [netns.as_fd().as_raw_fd()];
+        let rights = [ControlMessage::ScmRights(&fds)];
+        self.patiently("sendmsg", &socket, || {
+            let flags = MsgFlags::MSG_NOSIGNAL;
+            sendmsg::<UnixAddr>(socket.as_raw_fd(), &parts, &rights, flags, None)
+        })?;
+        let mut answer = [0; LONGEST_MESSAGE];
+        let length = self.patiently("recv", &socket, || {
+            // With MSG_TRUNC the length is that of the whole message, also when it does not fit.
+            recv(socket.as_raw_fd(), &mut answer, MsgFlags::MSG_TRUNC)
+        })?;
+        if length == 0 {
+            return Err(Error::Closed {
+                path: self.path.to_owned(),
+            });
+        }
+        let answer = answer
+            .get(..length)
+            .ok_or(InvalidMessage::TooLong { length })?;
+        Ok(Reply::decode(answer)?)
+    }
+
+    /// A call that may block, for what is left of the time.
+    fn patiently<T>(
+        &self,
+        name: &'static str,
+        socket: &OwnedFd,
+        mut call: impl FnMut() -> Result<T, Errno>,
+    ) -> Result<T, Error> {
+        loop {
+            let left = self.until.saturating_duration_since(Instant::now());
+            let is_late = || Error::Timeout {
+                call: name,
+                path: self.path.to_owned(),
+                timeout: self.timeout,
+            };
+            if left.is_zero() {
+                return Err(is_late());
+            }
+            let left = left.max(SHORTEST);
+            let bound = TimeVal::new(left.as_secs().cast_signed(), left.subsec_micros().into());
+            setsockopt(socket, sockopt::SendTimeout, &bound)
+                .and_then(|()| setsockopt(socket, sockopt::ReceiveTimeout, &bound))
+                .map_err(|errno| self.failed("setsockopt", errno))?;
+            match call() {
+                Ok(done) => return Ok(done),
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => return Err(is_late()),
+                Err(errno) => return Err(self.failed(name, errno)),
+            }
+        }
+    }
+
+    fn failed(&self, call: &'static str, source: Errno) -> Error {
+        Error::Call {
+            call,
+            path: self.path.to_owned(),
+            source,
+        }
+    }
+}

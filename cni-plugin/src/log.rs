@@ -1,0 +1,150 @@
+//! One line for what went wrong: on stderr, which runtimes show with luck, and in a file of bounded size.
+//!
+//! Nothing of this may fail a pod, so nothing of this returns an error.
+
+use std::{
+    error::Error,
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use nix::fcntl::OFlag;
+use usher_core::cni::Conf;
+
+/// A file that is longer is put aside as `<name>.1`, so that two of this length are the most there is.
+const LONGEST_FILE: u64 = 1024 * 1024;
+/// A line is cut here.
+const LONGEST_LINE: usize = 2048;
+
+/// Where lines go.
+#[derive(Debug)]
+pub(crate) struct Log<'a> {
+    file: Option<&'a Path>,
+}
+
+impl<'a> Log<'a> {
+    /// The log that a configuration names.
+    pub(crate) fn of(conf: &'a Conf<'_>) -> Self {
+        Self {
+            file: conf.log_file.as_deref(),
+        }
+    }
+
+    /// Writes a line to all places that take one.
+    pub(crate) fn write(&self, text: &str) {
+        let line = line(SystemTime::now(), text);
+        // Whoever reads stderr may have gone.
+        drop(io::stderr().write_all(line.as_bytes()));
+        if let Some(file) = self.file {
+            drop(append(file, &line));
+        }
+    }
+}
+
+/// An error with all its reasons.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut reason = error.source();
+    while let Some(error) = reason {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        reason = error.source();
+    }
+    text
+}
+
+/// One line, whatever is in the text.
+fn line(now: SystemTime, text: &str) -> String {
+    let plain = |character: char| {
+        if character.is_control() {
+            ' '
+        } else {
+            character
+        }
+    };
+    let text: String = text.chars().map(plain).take(LONGEST_LINE).collect();
+    let now = humantime::format_rfc3339_millis(now);
+    format!("{now} usher-cni[{}]: {text}\n", std::process::id())
+}
+
+/// Several plugins may be here at once: a line is one write at the end of the file, and a file that another one
+/// puts aside at the same moment costs lines and nothing more.
+fn append(path: &Path, line: &str) -> io::Result<()> {
+    let mut file = open(path)?;
+    if file.metadata()?.len() + line.len() as u64 > LONGEST_FILE {
+        fs::rename(path, aside(path))?;
+        file = open(path)?;
+    }
+    file.write_all(line.as_bytes())
+}
+
+/// Not through a link, and not into a pipe that nobody empties.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let mut options = OpenOptions::new();
+    let file = options
+        .append(true)
+        .create(true)
+        .mode(0o640)
+        .custom_flags(flags.bits())
+        .open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::ErrorKind::InvalidInput.into())
+}
+
+fn aside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".1");
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn line_is_one_line() {
+        let written = line(SystemTime::UNIX_EPOCH, "a\nb\u{1b}[31mc\r");
+        let expected = format!(
+            "1970-01-01T00:00:00.000Z usher-cni[{}]: a b [31mc \n",
+            std::process::id()
+        );
+        assert_eq!(written, expected);
+        assert!(line(SystemTime::UNIX_EPOCH, &"ä".repeat(100_000)).len() < 2 * LONGEST_LINE + 80);
+    }
+
+    #[test]
+    fn file_is_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.log");
+        let line = format!("{}\n", "x".repeat(99_999));
+        for _ in 0..35 {
+            append(&path, &line).unwrap();
+        }
+        let length = |path: &Path| fs::metadata(path).unwrap().len();
+        assert_eq!(length(&aside(&path)), 1_000_000);
+        assert_eq!(length(&path), 500_000);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn places_that_take_no_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let (target, link) = (dir.path().join("target"), dir.path().join("link"));
+        symlink(&target, &link).unwrap();
+        assert!(append(&link, "a\n").is_err());
+        assert!(!target.exists());
+        assert!(append(dir.path(), "a\n").is_err());
+        assert!(append(&dir.path().join("none/a.log"), "a\n").is_err());
+        let pipe = dir.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(append(&pipe, "a\n").is_err());
+    }
+}

@@ -1,0 +1,98 @@
+//! The pod's network namespace, as the runtime names it: opened here, so that the agent need not trust a path.
+
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::fs::{MetadataExt, OpenOptionsExt},
+    },
+    path::{Path, PathBuf},
+};
+
+use nix::{
+    fcntl::OFlag,
+    sys::statfs::{NSFS_MAGIC, fstatfs},
+};
+use usher_core::id::NetnsId;
+
+const OWN: &str = "/proc/thread-self/ns/net";
+
+/// An open namespace file.
+#[derive(Debug)]
+pub(crate) struct Netns(OwnedFd);
+
+/// Why there is none.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("opening {path}")]
+    Open { path: PathBuf, source: io::Error },
+    #[error("{path} is no namespace")]
+    NoNamespace { path: PathBuf },
+    #[error("{path} is the node's own namespace")]
+    Own { path: PathBuf },
+}
+
+impl Netns {
+    /// Opens it. A pipe or a device at that place does not block.
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        let failed = |source: io::Error| Error::Open {
+            path: path.to_owned(),
+            source,
+        };
+        let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+        let mut options = OpenOptions::new();
+        let file = options
+            .read(true)
+            .custom_flags(flags.bits())
+            .open(path)
+            .map_err(failed)?;
+        let system = fstatfs(&file).map_err(|errno| failed(errno.into()))?;
+        if system.filesystem_type() != NSFS_MAGIC {
+            return Err(Error::NoNamespace {
+                path: path.to_owned(),
+            });
+        }
+        let own = File::open(OWN).and_then(|own| id(&own)).map_err(failed)?;
+        if id(&file).map_err(failed)? == own {
+            return Err(Error::Own {
+                path: path.to_owned(),
+            });
+        }
+        Ok(Self(file.into()))
+    }
+}
+
+impl AsFd for Netns {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn id(file: &File) -> io::Result<NetnsId> {
+    let metadata = file.metadata()?;
+    Ok(NetnsId {
+        dev: metadata.dev(),
+        ino: metadata.ino(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_pods_namespace() {
+        let refused = |path: &str| Netns::open(Path::new(path)).unwrap_err();
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(matches!(refused("/nowhere"), Error::Open { .. }));
+        assert!(matches!(refused("/dev/null"), Error::NoNamespace { .. }));
+        assert!(matches!(
+            refused(pipe.to_str().unwrap()),
+            Error::NoNamespace { .. }
+        ));
+        assert!(matches!(refused(OWN), Error::Own { .. }));
+    }
+}

@@ -1,0 +1,10 @@
+//! The plugin as runtimes start it: a process with an environment and stdin, and an agent beside it or not.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod add;
+mod agent;
+mod call;
+mod chain;
+mod place;
+mod verb;
