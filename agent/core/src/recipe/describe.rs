@@ -5,7 +5,7 @@
 //! anything; the documentation is made of it.
 
 use super::{Act, Condition, Recipe, StepRecipe, Versions, ladder};
-use crate::step::{Request, Step};
+use crate::step::Step;
 
 /// The steps for a range of versions, the first one first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,23 +57,7 @@ impl Described<'_> {
 impl Act {
     /// The step in a pod that has changed nothing.
     pub fn by_default(&self) -> Step {
-        match self {
-            Self::Signal { signal, process } => Step::Signal {
-                signal: *signal,
-                process: process.clone(),
-            },
-            Self::Request {
-                method,
-                port,
-                path,
-                headers,
-            } => Step::Request(Request {
-                method: *method,
-                port: *port.default(),
-                path: path.default().clone(),
-                headers: headers.clone(),
-            }),
-        }
+        self.with(|port| *port.default(), |path| path.default().clone())
     }
 }
 

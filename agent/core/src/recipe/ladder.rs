@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Act, Condition, Recipe, StepRecipe, Subject};
+use super::{Act, Condition, Recipe, Setting, StepRecipe, Subject};
 use crate::{
     pod::Pod,
     step::{Request, Step},
@@ -86,27 +86,36 @@ impl Act {
     /// None where the pod has switched it off, or where it would reach
     /// somebody else.
     fn step(&self, subject: Subject<'_>) -> Option<Step> {
+        let step = self.with(|port| port.of(subject), |path| path.of(subject));
+        let may_be_taken = match &step {
+            Step::Request(request) => request.port != 0 && may_be_asked(subject.pod),
+            Step::Signal { .. } => true,
+        };
+        may_be_taken.then_some(step)
+    }
+
+    /// The step with its settings read like this.
+    pub(super) fn with(
+        &self,
+        read_port: impl FnOnce(&Setting<u16>) -> u16,
+        read_path: impl FnOnce(&Setting<String>) -> String,
+    ) -> Step {
         match self {
-            Self::Signal { signal, process } => Some(Step::Signal {
+            Self::Signal { signal, process } => Step::Signal {
                 signal: *signal,
                 process: process.clone(),
-            }),
+            },
             Self::Request {
                 method,
                 port,
                 path,
                 headers,
-            } => {
-                let port = port.of(subject);
-                (port != 0 && may_be_asked(subject.pod)).then(|| {
-                    Step::Request(Request {
-                        method: *method,
-                        port,
-                        path: path.of(subject),
-                        headers: headers.clone(),
-                    })
-                })
-            }
+            } => Step::Request(Request {
+                method: *method,
+                port: read_port(port),
+                path: read_path(path),
+                headers: headers.clone(),
+            }),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Envoy without an agent of its own, and meshes that are little more.
 //!
-//! Source of the admin interface: Envoy's `docs/root/operations/admin.rst`.
+//! Source of the admin interface: `operations/admin.rst` of Envoy's
+//! documentation.
 //! Measured with 1.40: `POST /quitquitquit` 200 and ended after 10 to 14 ms
 //! with 0, `GET` 405, `POST /drain_listeners?graceful` 200 and it runs on,
 //! SIGTERM 11 to 20 ms, 0, no drain at all. No check of the peer: it is guarded
