@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
-use crate::{decision::Decision, event::ContainerKey, step::Step};
+use crate::{
+    cni::Reply, decision::Decision, event::ContainerKey, hold::Probe, id::SandboxId,
+    ruleset::Wanted, step::Step,
+};
 
 /// Something to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +43,65 @@ pub enum Action {
         step: Step,
         /// How long it may take.
         timeout: Duration,
+    },
+    /// Tell the plugin that announced this sandbox; nobody may be waiting any
+    /// more.
+    Answer {
+        /// The sandbox.
+        sandbox: SandboxId,
+        /// What becomes of its pod.
+        reply: Reply,
+    },
+    /// Have connections wait in this sandbox, and answer with
+    /// [`crate::Event::Armed`].
+    Arm {
+        /// The sandbox.
+        sandbox: SandboxId,
+        /// At which ports, and for how long.
+        wanted: Wanted,
+    },
+    /// Find out when each of these is so in this sandbox, and answer each with
+    /// [`crate::Event::Ready`].
+    Watch {
+        /// The sandbox.
+        sandbox: SandboxId,
+        /// What.
+        probes: Vec<Probe>,
+    },
+    /// Let connections to some ports of this sandbox go. No answer is expected.
+    OpenSome {
+        /// The sandbox.
+        sandbox: SandboxId,
+        /// The ports.
+        ports: Vec<u16>,
+    },
+    /// Let all connections of this sandbox go, leave nothing behind in it, and
+    /// answer with [`crate::Event::Opened`]. Its namespace stays open.
+    OpenAll {
+        /// The sandbox.
+        sandbox: SandboxId,
+    },
+    /// Have connections to these ports of this sandbox wait for so long from
+    /// now on.
+    Renew {
+        /// The sandbox.
+        sandbox: SandboxId,
+        /// The ports.
+        ports: Vec<u16>,
+        /// How long.
+        timeout: Duration,
+    },
+    /// Forget this sandbox and close everything of it.
+    Forget {
+        /// The sandbox.
+        sandbox: SandboxId,
+    },
+    /// Open the network namespace of this container, look for what an earlier
+    /// agent left in it, and answer with [`crate::Event::Found`]; not where it
+    /// is the node's own.
+    Look {
+        /// The container.
+        key: ContainerKey,
     },
     /// Record a decision: log, metrics, timeline.
     Report(Decision),

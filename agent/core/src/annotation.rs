@@ -10,8 +10,23 @@ pub const MODE: &str = "usher.dev/mode";
 /// Namespace: `"false"` opts out.
 pub const QUIT: &str = "usher.dev/quit";
 
-/// On the Node: overrides [`MODE`] for the hold capability.
+/// On the Node: overrides [`MODE`] for the hold capability. On a pod or a
+/// Namespace: `"false"` opts out.
 pub const HOLD: &str = "usher.dev/hold";
+
+/// On a pod or a Namespace: how long connections wait at most.
+pub const HOLD_DEADLINE: &str = "usher.dev/hold-deadline";
+
+/// On a pod or a Namespace: what happens at the deadline.
+pub const ON_DEADLINE: &str = "usher.dev/on-deadline";
+
+/// On a pod or a Namespace: whether connections wait again while a sidecar that
+/// ended is started again.
+pub const HOLD_AGAIN: &str = "usher.dev/hold-again";
+
+/// On a pod: ports on loopback at which its sidecars listen, whatever recipes
+/// say.
+pub const HOLD_PORTS: &str = "usher.dev/hold-ports";
 
 /// On a pod: which of its containers are sidecars, or apps, whatever recipes
 /// say.
@@ -73,7 +88,7 @@ const NODE: &[Holder] = &[Holder::Node];
 const PODS: &[Holder] = &[Holder::Namespace, Holder::Pod];
 
 /// All annotations that usher reads.
-pub const KNOWN: [Known; 7] = [
+pub const KNOWN: [Known; 13] = [
     Known {
         key: MODE,
         on: NODE,
@@ -128,6 +143,48 @@ pub const KNOWN: [Known; 7] = [
         values: BOOLEANS,
         default: Some("false"),
         meaning: "Whether a sidecar may be ended with a code that makes a pod that succeeded a failed one",
+    },
+    Known {
+        key: HOLD,
+        on: NODE,
+        values: MODES,
+        default: None,
+        meaning: "The mode for holding connections alone; it counts before the mode",
+    },
+    Known {
+        key: HOLD,
+        on: PODS,
+        values: &["connect", "true", "false"],
+        default: Some("connect"),
+        meaning: "Whether connections wait until the sidecar is ready; `true` means `connect`",
+    },
+    Known {
+        key: HOLD_DEADLINE,
+        on: PODS,
+        values: &["10s", "30s", "2m"],
+        default: Some("30s"),
+        meaning: "How long connections wait at most, 1 second to 10 minutes",
+    },
+    Known {
+        key: ON_DEADLINE,
+        on: PODS,
+        values: &["open", "closed"],
+        default: Some("open"),
+        meaning: "Whether connections go at the deadline, or wait on and usher says so",
+    },
+    Known {
+        key: HOLD_AGAIN,
+        on: PODS,
+        values: BOOLEANS,
+        default: Some("false"),
+        meaning: "Whether connections wait again while a sidecar that ended is started again",
+    },
+    Known {
+        key: HOLD_PORTS,
+        on: &[Holder::Pod],
+        values: &["NAME=5432", "NAME=5432, NAME=3306"],
+        default: None,
+        meaning: "Ports on loopback at which its sidecars listen, whatever recipes say; connections to them wait until they do",
     },
 ];
 

@@ -19,6 +19,8 @@ const RECIPES: usize = 256;
 const LONGEST: usize = 1024 * 1024;
 /// Longest that a pod may be waited for by configuration.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(600);
+/// A hold shorter than this ends before any sidecar can be ready.
+pub(crate) const SHORTEST_HOLD: Duration = Duration::from_secs(1);
 
 /// A configuration that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +64,34 @@ pub struct Defaults {
     /// Whether a pod that succeeded may be made a failed one where nothing
     /// else ends its sidecar.
     pub spoil: bool,
+    /// Whether connections wait until a sidecar is ready.
+    pub hold: bool,
+    /// How long they wait at most.
+    pub hold_deadline: Duration,
+    /// What happens then.
+    pub on_deadline: OnDeadline,
+    /// Whether they wait again while a sidecar that ended is started again.
+    pub hold_again: bool,
+}
+
+/// What happens at the deadline of a hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnDeadline {
+    /// Connections go, as they would without usher.
+    Open,
+    /// They wait on, and usher says so.
+    Closed,
+}
+
+impl OnDeadline {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Closed => "closed",
+        }
+    }
 }
 
 /// Timings of the ladder.
@@ -97,6 +127,10 @@ impl Default for Defaults {
             quit_delay: Duration::ZERO,
             drain: Duration::ZERO,
             spoil: false,
+            hold: true,
+            hold_deadline: Duration::from_secs(30),
+            on_deadline: OnDeadline::Open,
+            hold_again: false,
         }
     }
 }
@@ -145,10 +179,15 @@ impl Config {
         for (key, wait) in [
             ("defaults.quitDelay", defaults.quit_delay),
             ("defaults.drain", defaults.drain),
+            ("defaults.holdDeadline", defaults.hold_deadline),
         ] {
             if wait > LONGEST_WAIT {
                 return Err(bad(key.to_owned(), format!("longer than {LONGEST_WAIT:?}")));
             }
+        }
+        if defaults.hold_deadline < SHORTEST_HOLD {
+            let what = format!("shorter than {SHORTEST_HOLD:?}");
+            return Err(bad("defaults.holdDeadline".to_owned(), what));
         }
         let ladder = raw.ladder.resolve();
         if ladder.attempt.is_zero() {
@@ -222,6 +261,10 @@ struct RawDefaults {
     quit_delay: Option<Written>,
     drain: Option<Written>,
     spoil: Option<bool>,
+    hold: Option<bool>,
+    hold_deadline: Option<Written>,
+    on_deadline: Option<OnDeadline>,
+    hold_again: Option<bool>,
 }
 
 #[derive(Deserialize, Default)]
@@ -246,6 +289,10 @@ impl RawDefaults {
             quit_delay: or(self.quit_delay, default.quit_delay),
             drain: or(self.drain, default.drain),
             spoil: self.spoil.unwrap_or(default.spoil),
+            hold: self.hold.unwrap_or(default.hold),
+            hold_deadline: or(self.hold_deadline, default.hold_deadline),
+            on_deadline: self.on_deadline.unwrap_or(default.on_deadline),
+            hold_again: self.hold_again.unwrap_or(default.hold_again),
         }
     }
 }

@@ -8,12 +8,17 @@ mod reason;
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    event::Outcome, id::PodUid, process::ExitStatus, recipe::Version, step::Step,
+    event::Outcome,
+    hold::{NotHeld, Opened, Tally},
+    id::PodUid,
+    process::ExitStatus,
+    recipe::Version,
+    step::Step,
     tuning::BadAnnotation,
 };
 
 /// The names of all decisions: see [`Kind::as_str`].
-pub const NAMES: [&str; 13] = [
+pub const NAMES: [&str; 20] = [
     "not-ours",
     "not-yet",
     "unsupported",
@@ -27,6 +32,13 @@ pub const NAMES: [&str; 13] = [
     "gave-up",
     "left-alone",
     "bad-annotation",
+    "not-held",
+    "hold-armed",
+    "hold-opened",
+    "hold-failed",
+    "hold-stays-shut",
+    "hold-found",
+    "would-hold",
 ];
 
 /// One decision about one pod.
@@ -124,6 +136,48 @@ pub enum Kind {
     },
     /// An annotation or label cannot be used; the default counts.
     BadAnnotation(BadAnnotation),
+    /// No connection waits in this pod.
+    NotHeld(NotHeld),
+    /// Connections wait until sidecars are ready.
+    HoldArmed {
+        /// The ports, by sidecar.
+        doors: Vec<(String, u16)>,
+        /// How long at most.
+        deadline: Duration,
+        /// DNS queries would have to wait as well and cannot.
+        without_dns: bool,
+    },
+    /// Connections do not wait any more.
+    HoldOpened {
+        /// Why.
+        why: Opened,
+        /// How long the doors were shut.
+        shut: Duration,
+        /// What had waited.
+        tally: Tally,
+    },
+    /// Connections should wait and cannot be made to.
+    HoldFailed {
+        /// What failed.
+        error: String,
+    },
+    /// The deadline has come, and connections wait on as the user chose.
+    HoldStaysShut {
+        /// The deadline.
+        deadline: Duration,
+    },
+    /// An earlier agent's hold was found.
+    HoldFound {
+        /// The ports that are shut.
+        ports: Vec<u16>,
+    },
+    /// Observe mode: this is what a hold would have been for.
+    WouldHold {
+        /// How long the doors would have been shut.
+        shut: Duration,
+        /// Connections that were refused.
+        tally: Tally,
+    },
 }
 
 /// Why there is nothing to do in a pod.
@@ -255,6 +309,13 @@ impl Kind {
             Self::GaveUp { .. } => "gave-up",
             Self::LeftAlone { .. } => "left-alone",
             Self::BadAnnotation(_) => "bad-annotation",
+            Self::NotHeld(_) => "not-held",
+            Self::HoldArmed { .. } => "hold-armed",
+            Self::HoldOpened { .. } => "hold-opened",
+            Self::HoldFailed { .. } => "hold-failed",
+            Self::HoldStaysShut { .. } => "hold-stays-shut",
+            Self::HoldFound { .. } => "hold-found",
+            Self::WouldHold { .. } => "would-hold",
         }
     }
 

@@ -1,6 +1,7 @@
 //! The engine: events in, actions out.
 
 mod answer;
+mod hold;
 mod review;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -9,10 +10,12 @@ use crate::{
     action::Action,
     agenda::Agenda,
     asked::Asked,
+    cni::Request,
     config::Config,
     event::{ContainerKey, Event},
     fetch::Fetch,
-    id::{ContainerId, PodUid},
+    hold::Features,
+    id::{ContainerId, PodUid, SandboxId},
     mode::Modes,
     namespace::Namespaces,
     pod::Pod,
@@ -36,6 +39,13 @@ pub struct Engine {
     asked: Asked,
     namespaces: Namespaces,
     pods: BTreeMap<PodUid, Tracked>,
+    /// What the kernel can do of what a hold needs.
+    features: Option<Features>,
+    /// Whose the sandboxes are.
+    sandboxes: BTreeMap<SandboxId, PodUid>,
+    /// Sandboxes of pods whose UID the runtime does not tell and the kubelet
+    /// has not listed yet.
+    unplaced: Vec<(Timestamp, Request)>,
 }
 
 /// How many pods are known, for metrics.
@@ -45,6 +55,8 @@ pub struct Census {
     pub pods: usize,
     /// Those of them that are finished.
     pub finished: usize,
+    /// Those of them whose connections wait.
+    pub held: usize,
 }
 
 impl Engine {
@@ -83,6 +95,7 @@ impl Engine {
             Event::Pods(pods) => {
                 self.fetch.answered(now);
                 self.listed(now, pods, &mut actions);
+                self.place(now, &mut actions);
                 self.review(now, &mut actions);
             }
             Event::PodsUnavailable => self.fetch.failed(now),
@@ -95,7 +108,7 @@ impl Engine {
                 self.review(now, &mut actions);
             }
             Event::Timer => {}
-            Event::PodGone(uid) => self.pod_gone(&uid),
+            Event::PodGone(uid) => self.pod_gone(&uid, &mut actions),
             Event::PodAppeared(uid) => {
                 let pod = self.pod(&uid);
                 pod.present = true;
@@ -108,12 +121,30 @@ impl Engine {
             Event::VersionAnswered { key, body } => {
                 self.version_answered(now, &key, body.as_deref(), &mut actions);
             }
+            Event::Kernel(features) => {
+                self.features = Some(features);
+                self.review(now, &mut actions);
+            }
+            Event::Sandbox(request) => self.announced(now, request, &mut actions),
+            Event::Armed { sandbox, result } => {
+                self.armed(now, &sandbox, result, &mut actions);
+            }
+            Event::Ready { sandbox, probe } => self.ready(now, &sandbox, &probe, &mut actions),
+            Event::Opened { sandbox, tally } => {
+                self.opened(now, &sandbox, tally, &mut actions);
+            }
+            Event::Found {
+                key,
+                sandbox,
+                remains,
+            } => self.found(now, &key, sandbox, remains, &mut actions),
             Event::ContainerAppeared(key) => {
                 self.kernel(now, &key, Tracked::appeared, &mut actions);
             }
             Event::ContainerStarted { key, name } => {
                 let started = |pod: &mut Tracked, id: &_| pod.started(id, now, name);
                 self.kernel(now, &key, started, &mut actions);
+                self.look(key, &mut actions);
             }
             Event::ContainerNamed { key, name } => {
                 self.kernel(now, &key, |pod, id| pod.named(id, name), &mut actions);
@@ -123,8 +154,10 @@ impl Engine {
             }
             Event::ContainerExited(key) => {
                 self.kernel(now, &key, |pod, id| pod.exited(id, now), &mut actions);
+                self.sandbox_ended(&key, &mut actions);
             }
             Event::ContainerGone(key) => {
+                self.sandbox_ended(&key, &mut actions);
                 self.kernel(now, &key, |pod, id| pod.gone(id, now), &mut actions);
             }
             Event::ContainerStatus { key, status } => {
@@ -159,6 +192,7 @@ impl Engine {
                 .values()
                 .filter(|pod| pod.present && pod.quit.said.finished)
                 .count(),
+            held: self.pods.values().filter(|pod| pod.hold.holds()).count(),
         }
     }
 
@@ -185,7 +219,8 @@ impl Engine {
         self.review_pod(now, &key.pod, actions);
     }
 
-    fn pod_gone(&mut self, uid: &PodUid) {
+    fn pod_gone(&mut self, uid: &PodUid, actions: &mut Vec<Action>) {
+        self.forget_sandbox(uid, actions);
         // The kubelet may list it for as long as the API has the object; with
         // its cgroup everything that could be done for it is gone.
         self.pods.remove(uid);
@@ -213,6 +248,7 @@ impl Engine {
             }
         }
         for uid in unlisted {
+            self.forget_sandbox(&uid, actions);
             self.pods.remove(&uid);
             self.agenda.set(&uid, None);
         }

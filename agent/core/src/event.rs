@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use crate::{
+    cni::Request,
     config::Config,
-    id::{ContainerId, PodUid},
+    hold::{Features, Probe, Remains, Tally},
+    id::{ContainerId, PodUid, SandboxId},
     mode::Modes,
     pod::Pod,
     process::ExitStatus,
@@ -85,6 +87,42 @@ pub enum Event {
         key: ContainerKey,
         /// The body of the answer.
         body: Option<String>,
+    },
+    /// What the node's kernel can do.
+    Kernel(Features),
+    /// The plugin announces a pod's network namespace, in which no process is
+    /// yet. The answer is [`crate::Action::Answer`].
+    Sandbox(Request),
+    /// Connections wait in this sandbox, or cannot be made to.
+    Armed {
+        /// The sandbox.
+        sandbox: SandboxId,
+        /// What came of it.
+        result: Result<(), String>,
+    },
+    /// A probe of [`crate::Action::Watch`] has come true.
+    Ready {
+        /// The sandbox.
+        sandbox: SandboxId,
+        /// The probe.
+        probe: Probe,
+    },
+    /// All connections of this sandbox go.
+    Opened {
+        /// The sandbox.
+        sandbox: SandboxId,
+        /// What had waited.
+        tally: Tally,
+    },
+    /// The network namespace of this container is open, as that of a sandbox
+    /// which is called by the container's id from now on.
+    Found {
+        /// The container.
+        key: ContainerKey,
+        /// The id.
+        sandbox: SandboxId,
+        /// What an earlier agent left in it.
+        remains: Option<Remains>,
     },
     /// The moment that [`crate::Engine::next_wake`] gave has come.
     Timer,

@@ -54,6 +54,8 @@ impl FromStr for Mode {
 pub struct Modes {
     /// Asking sidecars of finished pods to quit.
     pub quit: Mode,
+    /// Having connections wait until a sidecar is ready.
+    pub hold: Mode,
 }
 
 /// An annotation of the Node that could not be used, and what counts instead.
@@ -87,7 +89,8 @@ impl Modes {
         };
         let all = read(annotation::MODE, Mode::default());
         let quit = read(annotation::QUIT, all);
-        (Self { quit }, bad)
+        let hold = read(annotation::HOLD, all);
+        (Self { quit, hold }, bad)
     }
 }
 
@@ -102,6 +105,17 @@ mod tests {
             .collect();
         let (modes, bad) = Modes::from_annotations(&map);
         (modes.quit, bad.len())
+    }
+
+    #[test]
+    fn each_capability_has_its_own() {
+        let map = [
+            ("usher.dev/mode".to_owned(), "enforce".to_owned()),
+            ("usher.dev/hold".to_owned(), "off".to_owned()),
+        ];
+        let (modes, bad) = Modes::from_annotations(&map.into());
+        assert!(bad.is_empty());
+        assert_eq!((modes.quit, modes.hold), (Mode::Enforce, Mode::Off));
     }
 
     #[test]

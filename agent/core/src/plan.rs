@@ -11,9 +11,10 @@ use crate::{
     asked::Asked,
     config::Config,
     decision::NotOurs,
+    hold::{Door, NotHeld},
     pod::{Container, Pod},
     policy::{RestartPolicy, RestartRule},
-    recipe::{Order, Purpose, Recipe, Rung, Subject, may_be_asked},
+    recipe::{Identity, Order, Purpose, Recipe, Rung, Subject, local_doors, may_be_asked},
     step::{Signal, Step},
     tuning::{BadAnnotation, Named, NamespaceValues, Place, Tuning},
 };
@@ -25,10 +26,14 @@ const BY_ANNOTATION: &str = "annotation";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) sidecars: Vec<Sidecar>,
+    /// Doors of containers that are no sidecars, as the pod declares them.
+    pub(crate) declared: Vec<Door>,
     pub(crate) tuning: Tuning,
     pub(crate) bad: Vec<BadAnnotation>,
     /// Why there is nothing to do, where that is so.
     pub(crate) not_ours: Option<NotOurs>,
+    /// Why no connection waits in it, where that is so.
+    pub(crate) not_held: Option<NotHeld>,
 }
 
 /// One sidecar.
@@ -44,6 +49,10 @@ pub(crate) struct Sidecar {
     /// What becomes of it when it ends.
     pub(crate) policy: RestartPolicy,
     pub(crate) rules: Vec<RestartRule>,
+    /// Where connections to it wait until it is ready.
+    pub(crate) doors: Vec<Door>,
+    /// Who it is, where connections that it makes itself pass.
+    pub(crate) identity: Identity,
 }
 
 /// A question for a sidecar's version.
@@ -64,11 +73,14 @@ impl Plan {
         asked: &Asked,
     ) -> Self {
         let (tuning, mut bad) = Tuning::read(&config.defaults, namespace, &pod.annotations);
-        let strangers = tuning.named.keys();
-        let strangers = strangers.filter(|name| pod.container(name).is_none());
-        bad.extend(strangers.map(|name| BadAnnotation {
+        let sidecars = tuning.named.keys().map(|name| (annotation::SIDECARS, name));
+        let ports = tuning.hold_ports.keys();
+        let ports = ports.map(|name| (annotation::HOLD_PORTS, name));
+        let strangers = sidecars.chain(ports);
+        let strangers = strangers.filter(|(_key, name)| pod.container(name).is_none());
+        bad.extend(strangers.map(|(key, name)| BadAnnotation {
             place: Place::Pod,
-            key: annotation::SIDECARS,
+            key,
             value: name.clone(),
             expected: "the name of a regular container of this pod",
         }));
@@ -77,19 +89,61 @@ impl Plan {
             .iter()
             .filter_map(|container| sidecar(pod, container, config, &tuning, asked))
             .collect();
+        let sidecar = |name: &str| sidecars.iter().any(|sidecar| sidecar.name == name);
+        let declared = tuning.hold_ports.iter();
+        let declared = declared.filter(|(name, _ports)| !sidecar(name));
+        let declared = declared.flat_map(|(name, ports)| local_doors(name, ports));
+        let declared = declared.filter(|door| pod.container(&door.sidecar).is_some());
         let mut plan = Self {
+            declared: declared.collect(),
             sidecars,
             tuning,
             bad,
             not_ours: None,
+            not_held: None,
         };
         plan.not_ours = plan.why_not(pod, config);
+        plan.not_held = plan.why_not_held(pod, config);
         plan
+    }
+
+    /// Where connections wait in this pod; of two doors at one port the first.
+    pub(crate) fn doors(&self) -> Vec<&Door> {
+        let mut doors: Vec<&Door> = Vec::new();
+        let sidecars = self.sidecars.iter().flat_map(|sidecar| &sidecar.doors);
+        for door in sidecars.chain(&self.declared) {
+            if doors.iter().all(|known| known.port != door.port) {
+                doors.push(door);
+            }
+        }
+        doors
     }
 
     /// Whether a regular container is an app.
     pub(crate) fn is_app(&self, name: &str) -> bool {
         !self.sidecars.iter().any(|sidecar| sidecar.name == name)
+    }
+
+    fn why_not_held(&self, pod: &Pod, config: &Config) -> Option<NotHeld> {
+        if config.excluded_namespaces.contains(&pod.namespace) {
+            return Some(NotHeld::ExcludedNamespace);
+        }
+        if pod.host_network {
+            return Some(NotHeld::HostNetwork);
+        }
+        if self.doors().is_empty() {
+            let names = pod.native_sidecars.clone();
+            return Some(match (self.sidecars.is_empty(), names.is_empty()) {
+                (true, false) => NotHeld::NativeOnly { names },
+                (true, true) => NotHeld::NoSidecar,
+                (false, _) => NotHeld::NoDoor,
+            });
+        }
+        let mut apps = pod.containers.iter();
+        if !apps.any(|container| self.is_app(&container.name)) {
+            return Some(NotHeld::NoApp);
+        }
+        (!self.tuning.hold).then_some(NotHeld::OptedOut)
     }
 
     fn why_not(&self, pod: &Pod, config: &Config) -> Option<NotOurs> {
@@ -126,8 +180,11 @@ fn sidecar(
     tuning: &Tuning,
     asked: &Asked,
 ) -> Option<Sidecar> {
+    let declared = tuning.hold_ports.get(&container.name);
     let plain = |recipe: &str, order, ladder, question| Sidecar {
         name: container.name.clone(),
+        doors: declared.map_or_else(Vec::new, |ports| local_doors(&container.name, ports)),
+        identity: Identity::default(),
         recipe: recipe.into(),
         order,
         ladder,
@@ -145,7 +202,15 @@ fn sidecar(
             let mut recipes = config.recipes.iter();
             let recipe = recipes.find(|recipe| recipe.recognises(pod, container))?;
             let (ladder, question) = by_recipe(pod, container, recipe, tuning, asked);
-            plain(&recipe.name, recipe.order, ladder, question)
+            let sidecar = plain(&recipe.name, recipe.order, ladder, question);
+            let subject = subject(pod, container, asked);
+            let captured = recipe.hold.captured.as_ref();
+            let identity = captured.map(|captured| captured.identity(subject));
+            Sidecar {
+                doors: recipe.hold.doors(subject, tuning),
+                identity: identity.unwrap_or_default(),
+                ..sidecar
+            }
         }
     };
     if config.ladder.kill {
@@ -158,6 +223,17 @@ fn sidecar(
         });
     }
     Some(sidecar)
+}
+
+/// A container, with what is known of its version.
+fn subject<'pod>(pod: &'pod Pod, container: &'pod Container, asked: &Asked) -> Subject<'pod> {
+    let tag = crate::image::version(&container.image);
+    let image = container.image_id.as_ref().unwrap_or(&container.image);
+    Subject {
+        pod,
+        container,
+        version: tag.or_else(|| asked.version(image)),
+    }
 }
 
 /// The step that the pod names, and SIGTERM where that is a request.
@@ -188,11 +264,7 @@ fn by_recipe(
 ) -> (Vec<Rung>, Option<AskFor>) {
     let tag = crate::image::version(&container.image);
     let image = container.image_id.as_ref().unwrap_or(&container.image);
-    let subject = Subject {
-        pod,
-        container,
-        version: tag.or_else(|| asked.version(image)),
-    };
+    let subject = subject(pod, container, asked);
     let question = recipe
         .question(subject)
         .filter(|_| tag.is_none())

@@ -30,15 +30,18 @@ pub struct Pod {
     pub terminal: Option<String>,
     /// Policy of containers that have none of their own.
     pub restart_policy: RestartPolicy,
-    /// Regular containers, in the order of the spec. Init containers, native
-    /// sidecars among them, and ephemeral containers are left out: nothing is
-    /// decided by them.
+    /// Regular containers, in the order of the spec. Of init containers, native
+    /// sidecars among them, little more than names is kept; of ephemeral ones
+    /// nothing.
     pub containers: Vec<Container>,
     /// Names of its native sidecars, for people.
     pub native_sidecars: Vec<String>,
     /// Init containers and native sidecars with a rule that starts the whole
     /// pod again.
     pub init_restarters: Vec<Container>,
+    /// Names of its init containers that end before the regular ones start, in
+    /// that order.
+    pub init_containers: Vec<String>,
 }
 
 /// One regular container.
@@ -54,6 +57,10 @@ pub struct Container {
     pub words: Vec<String>,
     /// Its variables with literal values that a recipe looks at.
     pub env: BTreeMap<String, String>,
+    /// The user that it runs as by its own or the pod's security context.
+    pub user: Option<u32>,
+    /// The group, likewise.
+    pub group: Option<u32>,
     /// Own restart policy, if it has one
     /// ([KEP-5307](https://github.com/kubernetes/enhancements/issues/5307)).
     pub restart_policy: Option<RestartPolicy>,

@@ -118,6 +118,15 @@ struct Spec {
     containers: Vec<RawContainer>,
     #[serde(default)]
     init_containers: Option<Vec<RawContainer>>,
+    security_context: Option<RawSecurity>,
+}
+
+/// Ids as Kubernetes has them, which may be larger than any that exists.
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "camelCase")]
+struct RawSecurity {
+    run_as_user: Option<i64>,
+    run_as_group: Option<i64>,
 }
 
 #[derive(Deserialize, Clone, Copy)]
@@ -139,6 +148,7 @@ struct RawContainer {
     args: Option<Vec<String>>,
     #[serde(default)]
     env: Option<Vec<RawVariable>>,
+    security_context: Option<RawSecurity>,
     restart_policy: Option<Policy>,
     restart_policy_rules: Option<Vec<RawRule>>,
 }
@@ -248,6 +258,7 @@ impl RawPod {
             key.starts_with(annotation::PREFIX) || reads.annotations.contains(key)
         });
         let terminal = self.status.terminal();
+        let security = self.spec.security_context;
         let read = |raw: Vec<RawContainer>, statuses: Option<Vec<RawStatus>>| {
             let statuses = statuses.unwrap_or_default().into_iter();
             let mut statuses: BTreeMap<String, RawStatus> = statuses
@@ -256,7 +267,7 @@ impl RawPod {
             raw.into_iter()
                 .map(|container| {
                     let status = statuses.remove(&container.name);
-                    container.into_container(status, reads)
+                    container.into_container(status, security, reads)
                 })
                 .collect::<Vec<Container>>()
         };
@@ -268,10 +279,11 @@ impl RawPod {
         let containers = read(self.spec.containers, container_statuses);
         let init = self.spec.init_containers.unwrap_or_default();
         let init = read(init, init_container_statuses);
-        let native = init
-            .iter()
-            .filter(|init| init.restart_policy == Some(RestartPolicy::Always));
-        let native_sidecars = native.map(|init| init.name.clone()).collect();
+        let is_native = |init: &&Container| init.restart_policy == Some(RestartPolicy::Always);
+        let (native, before): (Vec<_>, Vec<_>) = init.iter().partition(is_native);
+        let name_of = |init: &Container| init.name.clone();
+        let native_sidecars = native.into_iter().map(name_of).collect();
+        let init_containers = before.into_iter().map(name_of).collect();
         let restarts = |init: &Container| init.restart_rules.iter().any(|rule| rule.whole_pod);
         Ok(Pod {
             uid,
@@ -283,6 +295,7 @@ impl RawPod {
             runtime_class: self.spec.runtime_class_name,
             terminal,
             native_sidecars,
+            init_containers,
             init_restarters: init.into_iter().filter(restarts).collect(),
             restart_policy: self.spec.restart_policy.map(Into::into).unwrap_or_default(),
             containers,
@@ -291,7 +304,18 @@ impl RawPod {
 }
 
 impl RawContainer {
-    fn into_container(self, status: Option<RawStatus>, reads: &Reads) -> Container {
+    fn into_container(
+        self,
+        status: Option<RawStatus>,
+        pod: Option<RawSecurity>,
+        reads: &Reads,
+    ) -> Container {
+        let id = |read: fn(RawSecurity) -> Option<i64>| {
+            let own = self.security_context.and_then(read);
+            u32::try_from(own.or_else(|| pod.and_then(read))?).ok()
+        };
+        let user = id(|security| security.run_as_user);
+        let group = id(|security| security.run_as_group);
         let rules = self.restart_policy_rules.unwrap_or_default();
         let mut words = self.command.unwrap_or_default();
         words.extend(self.args.unwrap_or_default());
@@ -309,6 +333,8 @@ impl RawContainer {
             image_id: image_id.filter(|id| !id.is_empty()),
             words,
             env: env.collect(),
+            user,
+            group,
             restart_policy: self.restart_policy.map(Into::into),
             restart_rules: rules
                 .into_iter()

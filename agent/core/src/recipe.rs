@@ -12,6 +12,7 @@ mod builtin;
 mod condition;
 mod describe;
 mod format;
+mod hold;
 mod ladder;
 mod pattern;
 mod setting;
@@ -25,6 +26,9 @@ use serde::Deserialize;
 pub use builtin::{Builtin, builtin};
 pub use condition::Condition;
 pub use describe::{Described, Stretch};
+pub use format::OneOrMore;
+pub use hold::{Captured, Dns, Get, HoldRecipe, ReadyRecipe};
+pub(crate) use hold::{Identity, local_doors};
 pub(crate) use ladder::may_be_asked;
 pub use ladder::{Purpose, Rung};
 pub use pattern::Pattern;
@@ -85,6 +89,8 @@ pub struct Recipe {
     pub drain: Vec<StepRecipe>,
     /// Ways to make it quit.
     pub quit: Vec<StepRecipe>,
+    /// Where connections to it wait until it is ready.
+    pub hold: HoldRecipe,
 }
 
 /// One way to recognise a kind; everything that is given must hold.
@@ -184,13 +190,15 @@ impl Recipe {
             };
             request.into_iter().chain([step.takes.sources()])
         });
-        asked.chain(steps)
+        let ports = self.hold.ports().map(Setting::sources);
+        asked.chain(steps).chain(ports)
     }
 
     fn conditions(&self) -> impl Iterator<Item = &Condition> {
         let recognise = self.recognise.iter().map(|way| &way.when);
         let steps = self.steps();
-        recognise.chain(steps.flat_map(|step| step.when.iter().chain(&step.unless)))
+        let steps = steps.flat_map(|step| step.when.iter().chain(&step.unless));
+        recognise.chain(steps).chain(self.hold.conditions())
     }
 }
 

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     decision::Kind,
+    hold::state::Hold,
     id::{ContainerId, PodUid},
     plan::Plan,
     pod::Pod,
@@ -34,6 +35,7 @@ pub(crate) struct Tracked {
     /// The kubelet is to be asked, or is being asked, for this pod's sake.
     pub(crate) awaits_kubelet: bool,
     pub(crate) quit: Quit,
+    pub(crate) hold: Hold,
     /// What was last said of it, other than what is done.
     pub(crate) stance: Option<Kind>,
     /// What could not be used of its annotations, and has been said.
@@ -96,6 +98,7 @@ impl Tracked {
             vain_answers: 0,
             awaits_kubelet: false,
             quit: Quit::default(),
+            hold: Hold::default(),
             stance: None,
             complained: Vec::new(),
             restart: None,
@@ -213,6 +216,19 @@ impl Tracked {
             .any(|(id, run)| !run.lives() && self.name_of(id, run).is_none())
     }
 
+    /// Runs, of those that began when `begun` had, that ended with 0, as far as
+    /// is known, before anybody could tell which container they were.
+    pub(crate) fn nameless_good_ends(&self, begun: u64) -> usize {
+        let runs = self.runs.iter().filter(|(_id, run)| run.order >= begun);
+        runs.filter(|(id, run)| run.ended_well() && self.name_of(id, run).is_none())
+            .count()
+    }
+
+    /// How many runs have begun.
+    pub(crate) const fn begun(&self) -> u64 {
+        self.started
+    }
+
     /// Name of a run: from its mounts, else from the status that lists it.
     fn name_of<'name>(&'name self, id: &ContainerId, run: &'name Run) -> Option<&'name str> {
         let listed = || {
@@ -290,6 +306,16 @@ impl Tracked {
 impl Run {
     pub(crate) fn lives(&self) -> bool {
         !matches!(self.state, RunState::Exited { .. })
+    }
+
+    /// Whether it ended, and not with another code than 0 as far as is known.
+    pub(crate) fn ended_well(&self) -> bool {
+        match self.state {
+            RunState::Exited { status, .. } => {
+                status.is_none_or(|status| status.kubernetes_code() == 0)
+            }
+            RunState::Starting | RunState::Running => false,
+        }
     }
 
     /// Whether no more will be told of how it ended.

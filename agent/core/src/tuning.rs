@@ -1,15 +1,17 @@
 //! What a pod, its Namespace or the configuration says about showing its
-//! sidecars out.
+//! sidecars out, and about holding its connections.
 //!
 //! The pod's annotation counts before the Namespace's, that before the
 //! Namespace's label of the same key, that before the configuration's default.
 //! A value that cannot be used is reported and counts as if it were absent.
 
+mod ports;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     annotation,
-    config::{Defaults, LONGEST_WAIT},
+    config::{Defaults, LONGEST_WAIT, OnDeadline, SHORTEST_HOLD},
     duration,
     step::{self, Method, Request, Signal, Step},
 };
@@ -30,6 +32,16 @@ pub struct Tuning {
     pub spoil: bool,
     /// What the pod says of its containers, by name.
     pub named: BTreeMap<String, Named>,
+    /// Whether its connections wait until a sidecar is ready.
+    pub hold: bool,
+    /// How long at most.
+    pub hold_deadline: Duration,
+    /// What happens then.
+    pub on_deadline: OnDeadline,
+    /// Whether they wait again while a sidecar is started again.
+    pub hold_again: bool,
+    /// Ports on loopback at which the pod says its sidecars listen, by name.
+    pub hold_ports: BTreeMap<String, Vec<u16>>,
 }
 
 /// What a pod's annotation says a container is.
@@ -90,6 +102,10 @@ pub struct NamespaceValues {
 
 const BOOLEAN: &str = "\"true\" or \"false\"";
 const WAIT: &str = "a duration of at most 10m, like 500ms, 5s or 1m30s";
+const HOLD: &str = "\"connect\", \"true\" or \"false\"";
+const DEADLINE: &str = "a duration of 1s to 10m, like 10s or 1m30s";
+const ON_DEADLINE: &str = "\"open\" or \"closed\"";
+const PORTS: &str = "a list like NAME=5432, NAME=3306 of at most 16 ports";
 const SIDECARS: &str = "a list like NAME, NAME=SIGTERM, NAME=POST :9091/quit, NAME=app";
 
 impl Tuning {
@@ -112,10 +128,18 @@ impl Tuning {
             |key, default| first(&everywhere, key, BOOLEAN, boolean, &mut bad).unwrap_or(default);
         let quit = bools(annotation::QUIT, defaults.quit);
         let spoil = bools(annotation::SPOIL, defaults.spoil);
+        let hold_again = bools(annotation::HOLD_AGAIN, defaults.hold_again);
         let mut waits =
             |key, default| first(&everywhere, key, WAIT, wait, &mut bad).unwrap_or(default);
         let quit_delay = waits(annotation::QUIT_DELAY, defaults.quit_delay);
         let drain = waits(annotation::DRAIN, defaults.drain);
+        let hold = first(&everywhere, annotation::HOLD, HOLD, hold, &mut bad);
+        let key = annotation::HOLD_DEADLINE;
+        let hold_deadline = first(&everywhere, key, DEADLINE, deadline, &mut bad);
+        let key = annotation::ON_DEADLINE;
+        let on_deadline = first(&everywhere, key, ON_DEADLINE, on_deadline, &mut bad);
+        let key = annotation::HOLD_PORTS;
+        let hold_ports = first(pod_only, key, PORTS, ports::read, &mut bad);
         let named = first(pod_only, annotation::SIDECARS, SIDECARS, named, &mut bad);
         let tuning = Self {
             quit,
@@ -123,6 +147,11 @@ impl Tuning {
             drain,
             spoil,
             named: named.unwrap_or_default(),
+            hold: hold.unwrap_or(defaults.hold),
+            hold_deadline: hold_deadline.unwrap_or(defaults.hold_deadline),
+            on_deadline: on_deadline.unwrap_or(defaults.on_deadline),
+            hold_again,
+            hold_ports: hold_ports.unwrap_or_default(),
         };
         (tuning, bad)
     }
@@ -160,6 +189,24 @@ fn boolean(text: &str) -> Option<bool> {
         "false" => Some(false),
         _ => None,
     }
+}
+
+fn hold(text: &str) -> Option<bool> {
+    match text {
+        "connect" => Some(true),
+        text => boolean(text),
+    }
+}
+
+fn deadline(text: &str) -> Option<Duration> {
+    let time = duration::parse_up_to(text, LONGEST_WAIT).ok()?;
+    (time >= SHORTEST_HOLD).then_some(time)
+}
+
+fn on_deadline(text: &str) -> Option<OnDeadline> {
+    [OnDeadline::Open, OnDeadline::Closed]
+        .into_iter()
+        .find(|known| known.as_str() == text)
 }
 
 /// Reads `NAME`, `NAME=SIGNAL`, `NAME=METHOD :PORT/PATH` and `NAME=app`,

@@ -5,6 +5,10 @@
 //! a ConfigMap changes
 //! ([AtomicWriter](https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/volume/util/atomic_writer.go)).
 
+mod places;
+
+pub use places::Places;
+
 use std::{
     io,
     path::{Path, PathBuf},
@@ -14,6 +18,14 @@ use nix::{errno::Errno, sys::inotify::AddWatchFlags};
 use tokio::io::unix::AsyncFd;
 
 use crate::inotify::Watches;
+
+/// What is a change.
+const FLAGS: AddWatchFlags = AddWatchFlags::IN_CREATE
+    .union(AddWatchFlags::IN_CLOSE_WRITE)
+    .union(AddWatchFlags::IN_MOVED_TO)
+    .union(AddWatchFlags::IN_MOVED_FROM)
+    .union(AddWatchFlags::IN_DELETE)
+    .union(AddWatchFlags::IN_ONLYDIR);
 
 /// The directory cannot be watched.
 #[derive(Debug, thiserror::Error)]
@@ -55,13 +67,7 @@ impl Directory {
             source,
         };
         let watches = Watches::open().map_err(failed)?;
-        let flags = AddWatchFlags::IN_CREATE
-            | AddWatchFlags::IN_CLOSE_WRITE
-            | AddWatchFlags::IN_MOVED_TO
-            | AddWatchFlags::IN_MOVED_FROM
-            | AddWatchFlags::IN_DELETE
-            | AddWatchFlags::IN_ONLYDIR;
-        let added = watches.get_ref().0.add_watch(path, flags);
+        let added = watches.get_ref().0.add_watch(path, FLAGS);
         added.map_err(|errno| failed(errno.into()))?;
         Ok(Self {
             path: path.to_owned(),

@@ -6,9 +6,17 @@
 pub mod cgroup;
 pub mod container;
 pub mod directory;
+pub mod exchange;
+pub mod inject;
 mod inotify;
+pub mod netlink;
 pub mod netns;
+pub mod nflog;
+pub mod nfqueue;
+pub mod nft;
 pub mod pidfd;
 pub mod priority;
 pub mod proc;
 mod readiness;
+pub mod seqpacket;
+pub mod sockdiag;

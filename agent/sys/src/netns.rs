@@ -14,24 +14,31 @@
 use std::{
     fs::File,
     io,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
     path::PathBuf,
     thread,
 };
 
 use nix::{
-    sched::{CloneFlags, setns},
+    errno::Errno,
+    sched::{CloneFlags, setns, unshare},
     sys::{
-        socket::{AddressFamily, SockFlag, SockType, socket},
+        socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket},
         stat::fstat,
     },
 };
 use usher_core::id::{NetnsId, Pid};
 
-use crate::proc::ProcRoot;
+use crate::{
+    netlink::{Protocol, Socket},
+    proc::ProcRoot,
+};
 
 /// Stack of the throw-away thread: it makes two system calls.
 const STACK: usize = 64 * 1024;
+
+/// Of every socket.
+const FLAGS: SockFlag = SockFlag::SOCK_CLOEXEC.union(SockFlag::SOCK_NONBLOCK);
 
 /// A namespace could not be opened or used.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +51,12 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// A descriptor that was given is not one of a network namespace.
+    #[error("looking at a descriptor that should be of a network namespace")]
+    Given(#[source] io::Error),
+    /// No new namespace could be made.
+    #[error("making a network namespace")]
+    Make(#[source] io::Error),
     /// The namespace could not be entered.
     #[error("entering {id}")]
     Enter {
@@ -87,14 +100,47 @@ impl Netns {
         let path = proc.path(pid, "ns/net");
         let open = || -> io::Result<Self> {
             let fd = OwnedFd::from(File::open(&path)?);
-            let stat = fstat(&fd)?;
-            let id = NetnsId {
-                dev: stat.st_dev,
-                ino: stat.st_ino,
-            };
+            let id = identity(&fd)?;
             Ok(Self { fd, id })
         };
         open().map_err(|source| Error::Open { path, source })
+    }
+
+    /// Takes a descriptor that somebody else has opened, after a look whether
+    /// it is one of a network namespace
+    /// ([ioctl_nsfs(2)](https://man7.org/linux/man-pages/man2/ioctl_nsfs.2.html)).
+    ///
+    /// # Errors
+    /// [`Error::Given`]: `EINVAL` for a namespace of another kind, `ENOTTY` for
+    /// what is no namespace.
+    pub fn from_fd(fd: OwnedFd) -> Result<Self, Error> {
+        if kind(&fd).map_err(Error::Given)? != libc::CLONE_NEWNET {
+            return Err(Error::Given(Errno::EINVAL.into()));
+        }
+        let id = identity(&fd).map_err(Error::Given)?;
+        Ok(Self { fd, id })
+    }
+
+    /// Makes an empty namespace, whose loopback is down. It is gone when it and
+    /// the sockets of it are closed.
+    ///
+    /// # Errors
+    /// [`Error::Make`]; `EPERM` without `CAP_SYS_ADMIN`.
+    pub fn scratch() -> Result<Self, Error> {
+        let make = || -> io::Result<OwnedFd> {
+            unshare(CloneFlags::CLONE_NEWNET)?;
+            Ok(File::open("/proc/thread-self/ns/net")?.into())
+        };
+        let made = thread::Builder::new()
+            .name("netns".to_owned())
+            .stack_size(STACK)
+            .spawn(make)
+            .and_then(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+        Self::from_fd(made.map_err(Error::Make)?)
     }
 
     /// Its identity.
@@ -108,13 +154,33 @@ impl Netns {
     /// # Errors
     /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
     pub fn tcp_socket(&self, family: AddressFamily) -> Result<OwnedFd, Error> {
-        let id = self.id;
-        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        self.inside(|| socket(family, SockType::Stream, flags, None))?
-            .map_err(|errno| Error::Socket {
-                id,
-                source: errno.into(),
-            })
+        self.socket(|| Ok(socket(family, SockType::Stream, FLAGS, None)?))
+    }
+
+    /// Opens a non-blocking socket that sends whole IP packets, header and all
+    /// ([raw(7)](https://man7.org/linux/man-pages/man7/raw.7.html)). Needs
+    /// `CAP_NET_RAW`.
+    ///
+    /// # Errors
+    /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
+    pub fn raw_socket(&self, family: AddressFamily) -> Result<OwnedFd, Error> {
+        self.socket(|| Ok(socket(family, SockType::Raw, FLAGS, SockProtocol::Raw)?))
+    }
+
+    /// Opens a netlink socket in the namespace: what it tells and does is about
+    /// this namespace only.
+    ///
+    /// # Errors
+    /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
+    pub fn netlink(&self, protocol: Protocol) -> Result<Socket, Error> {
+        self.socket(|| Socket::open(protocol))
+    }
+
+    fn socket<T: Send>(&self, open: impl FnOnce() -> io::Result<T> + Send) -> Result<T, Error> {
+        self.inside(open)?.map_err(|source| Error::Socket {
+            id: self.id,
+            source,
+        })
     }
 
     /// Runs `open` on a thread of its own inside the namespace.
@@ -138,5 +204,50 @@ impl Netns {
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
+    }
+}
+
+fn identity(fd: &OwnedFd) -> io::Result<NetnsId> {
+    let stat = fstat(fd)?;
+    Ok(NetnsId {
+        dev: stat.st_dev,
+        ino: stat.st_ino,
+    })
+}
+
+/// The kind of namespace that a descriptor is of: a flag of clone(2).
+#[expect(unsafe_code, reason = "an ioctl")]
+fn kind(fd: &OwnedFd) -> io::Result<i32> {
+    // SAFETY: the descriptor is open, and the request takes no argument.
+    let kind = unsafe { libc::ioctl(fd.as_raw_fd(), libc::NS_GET_NSTYPE) };
+    if kind < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(path: &str) -> Result<Netns, Error> {
+        Netns::from_fd(File::open(path).unwrap().into())
+    }
+
+    #[test]
+    fn only_a_network_namespace_is_taken() {
+        let own = given("/proc/self/ns/net").unwrap();
+        let same = given("/proc/thread-self/ns/net").unwrap();
+        assert_eq!(own.id(), same.id());
+        for (path, errno) in [
+            ("/proc/self/ns/mnt", Errno::EINVAL),
+            ("/proc/self/stat", Errno::ENOTTY),
+            ("/dev/null", Errno::ENOTTY),
+        ] {
+            let error = given(path).unwrap_err();
+            let is_expected = matches!(&error, Error::Given(source)
+                if source.raw_os_error() == Some(errno as i32));
+            assert!(is_expected, "{path}: {error:?}");
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Why something was decided, and what happens next, in words.
 
+mod hold;
+
 use crate::{
     annotation,
     decision::{GaveUp, Kind, LeftAlone, NotOurs, NotYet},
@@ -62,6 +64,29 @@ pub(super) fn of(kind: &Kind) -> String {
             bad.value,
             bad.expected
         ),
+        Kind::NotHeld(why) => hold::not_held(why),
+        Kind::HoldArmed {
+            doors,
+            deadline,
+            without_dns,
+        } => hold::armed(doors, *deadline, *without_dns),
+        Kind::HoldOpened { why, shut, tally } => hold::opened(*why, *shut, *tally),
+        Kind::HoldFailed { error } => {
+            format!("connections cannot be made to wait, they go and may be refused: {error}")
+        }
+        Kind::HoldStaysShut { deadline } => format!(
+            "the sidecar is not ready after {deadline:?}; connections wait on, as {} asks",
+            annotation::ON_DEADLINE
+        ),
+        Kind::HoldFound { ports } => format!(
+            "an earlier agent had connections wait at {}; they wait on as long as that is wanted",
+            ports
+                .iter()
+                .map(|port| format!(":{port}"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
+        Kind::WouldHold { shut, tally } => hold::would_hold(*shut, *tally),
     }
 }
 

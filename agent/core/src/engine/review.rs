@@ -30,7 +30,8 @@ impl Engine {
     /// Decides about one pod, and when to look at it again.
     pub(super) fn review_pod(&mut self, now: Timestamp, uid: &PodUid, actions: &mut Vec<Action>) {
         let wake = self.decide(now, uid, actions);
-        self.agenda.set(uid, wake);
+        let held = self.hold(now, uid, actions);
+        self.agenda.set(uid, wake.into_iter().chain(held).min());
     }
 
     fn decide(

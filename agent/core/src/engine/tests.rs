@@ -1,5 +1,6 @@
 //! The engine as a whole: scenes of one pod's life, told as events.
 
+mod hold;
 mod kubelet;
 mod property;
 mod scenes;

@@ -126,6 +126,8 @@ mod tests {
             env: BTreeMap::new(),
             restart_policy: None,
             restart_rules: Vec::new(),
+            user: None,
+            group: None,
             status: None,
         };
         Pod {
@@ -141,6 +143,7 @@ mod tests {
             containers: vec![container],
             native_sidecars: Vec::new(),
             init_restarters: Vec::new(),
+            init_containers: Vec::new(),
         }
     }
 

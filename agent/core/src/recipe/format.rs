@@ -19,11 +19,15 @@ use serde::{
     de::{MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
 };
 
-use super::{Act, Condition, Order, Pattern, Question, Recipe, Recognition, Setting, StepRecipe};
+use super::{
+    Act, Condition, HoldRecipe, Order, Pattern, Question, Recipe, Recognition, Setting, StepRecipe,
+};
 use crate::step::{Header, Method, Signal, is_path};
 
 /// Steps that a ladder may have.
 const STEPS: usize = 16;
+/// Ports that a recipe may hold or ask at.
+const PORTS: usize = 16;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -42,6 +46,8 @@ struct RawRecipe {
     #[serde(default)]
     drain: Vec<StepRecipe>,
     quit: Vec<StepRecipe>,
+    #[serde(default)]
+    hold: HoldRecipe,
 }
 
 #[derive(Deserialize)]
@@ -115,6 +121,9 @@ impl TryFrom<RawRecipe> for Recipe {
         if raw.quit.is_empty() || raw.quit.len() > STEPS || raw.drain.len() > STEPS {
             return Err(format!("recipe {name} must have 1 to {STEPS} steps"));
         }
+        if raw.hold.ports().count() > PORTS {
+            return Err(format!("recipe {name} holds at more than {PORTS} ports"));
+        }
         let version = raw.version.map(|question| Question {
             port: question.port,
             path: question.path,
@@ -141,6 +150,7 @@ impl TryFrom<RawRecipe> for Recipe {
             version,
             drain: raw.drain,
             quit: raw.quit,
+            hold: raw.hold,
         })
     }
 }
@@ -219,7 +229,8 @@ macro_rules! by_raw {
 by_raw!(RawRecipe => Recipe, RawRecognition => Recognition, RawStep => StepRecipe);
 
 /// A list, or its only element.
-struct OneOrMore<T>(Vec<T>);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OneOrMore<T>(pub Vec<T>);
 
 impl<T> Default for OneOrMore<T> {
     fn default() -> Self {

@@ -85,11 +85,27 @@ impl<T: Value> Setting<T> {
     /// The value for a container.
     pub(super) fn of(&self, subject: Subject<'_>) -> T {
         let annotations = self.annotations.iter().map(|key| subject.annotation(key));
-        let args = self.args.iter().map(|name| subject.flag(name));
+        let args = self.args.iter().flat_map(|name| subject.flags(name));
+        let args = args.map(Some);
         let env = self.env.iter().map(|name| subject.env(name));
         let texts = annotations.chain(args).chain(env).flatten();
         let mut values = texts.filter_map(T::read);
         values.next().unwrap_or_else(|| self.default.clone())
+    }
+
+    /// All values for a container: of the first source that has any.
+    pub(super) fn all_of(&self, subject: Subject<'_>) -> Vec<T> {
+        let annotations = self.annotations.iter();
+        let annotations = annotations.map(|key| Vec::from_iter(subject.annotation(key)));
+        let args = self.args.iter().map(|name| subject.flags(name));
+        let env = self
+            .env
+            .iter()
+            .map(|name| Vec::from_iter(subject.env(name)));
+        let all = annotations.chain(args).chain(env);
+        let mut all = all.map(|texts| texts.into_iter().filter_map(T::read).collect::<Vec<T>>());
+        let found = all.find(|values| !values.is_empty());
+        found.unwrap_or_else(|| vec![self.default.clone()])
     }
 
     /// Where it is looked for.

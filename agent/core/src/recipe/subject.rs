@@ -39,6 +39,22 @@ impl<'pod> Subject<'pod> {
         None
     }
 
+    /// All values of a flag, or with `?name` of a parameter in the words
+    /// themselves: `project:region:instance?port=5432`.
+    pub(super) fn flags(self, name: &str) -> Vec<&'pod str> {
+        let Some(name) = name.strip_prefix('?') else {
+            return self.flag(name).into_iter().collect();
+        };
+        let words = self.container.words.iter();
+        let parameters = words.filter_map(|word| word.split_once('?'));
+        parameters
+            .flat_map(|(_word, all)| all.split('&'))
+            .filter_map(|one| one.split_once('='))
+            .filter(|(key, _value)| *key == name)
+            .map(|(_key, value)| value)
+            .collect()
+    }
+
     /// Whether a flag that takes no value is set: `--x`, or `--x=true`.
     pub(super) fn is_set(self, name: &str) -> bool {
         let mut words = self.container.words.iter().rev();

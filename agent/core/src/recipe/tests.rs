@@ -34,6 +34,8 @@ fn ladder(case: Case<'_>) -> String {
         env: owned(case.env),
         restart_policy: None,
         restart_rules: Vec::new(),
+        user: None,
+        group: None,
         status: None,
     };
     let pod = Pod {
@@ -49,6 +51,7 @@ fn ladder(case: Case<'_>) -> String {
         containers: vec![container],
         native_sidecars: Vec::new(),
         init_restarters: Vec::new(),
+        init_containers: Vec::new(),
     };
     let config = Config::default();
     let namespace = NamespaceValues::default();

@@ -49,6 +49,8 @@ pub(super) fn container(name: &str) -> Container {
         env: BTreeMap::new(),
         restart_policy: None,
         restart_rules: Vec::new(),
+        user: None,
+        group: None,
         status: None,
     }
 }
@@ -66,6 +68,7 @@ pub(super) fn pod(restart_policy: RestartPolicy, apps: &[&str]) -> Pod {
         terminal: None,
         native_sidecars: Vec::new(),
         init_restarters: Vec::new(),
+        init_containers: Vec::new(),
         restart_policy,
         containers: names.map(container).collect(),
     }
@@ -100,6 +103,10 @@ pub(super) struct Stage {
     pub(super) namespace: Option<NamespaceValues>,
     /// Sidecars that were asked for their version.
     pub(super) questions: Vec<ContainerKey>,
+    /// What was done about connections, and said of them.
+    pub(super) hold: Vec<String>,
+    /// Whether connections are held.
+    pub(super) hold_mode: Mode,
 }
 
 impl Stage {
@@ -117,6 +124,8 @@ impl Stage {
             stances: Vec::new(),
             namespace: Some(NamespaceValues::default()),
             questions: Vec::new(),
+            hold: Vec::new(),
+            hold_mode: Mode::Off,
         };
         stage.mode(mode);
         stage.send(Event::Walked);
@@ -125,13 +134,18 @@ impl Stage {
     }
 
     pub(super) fn mode(&mut self, quit: Mode) {
-        self.send(Event::Modes(Modes { quit }));
+        let hold = self.hold_mode;
+        self.send(Event::Modes(Modes { quit, hold }));
     }
 
     pub(super) fn send(&mut self, event: Event) {
         let actions = self.engine.step(self.now, event);
         let mut namespaces = Vec::new();
         for action in actions {
+            if let Some(line) = super::hold::line(&action) {
+                self.hold.push(line);
+                continue;
+            }
             self.log.extend(line(&action));
             self.done.push(match action {
                 Action::FetchNamespace(name) => {
@@ -159,6 +173,14 @@ impl Stage {
                     self.asked = true;
                     continue;
                 }
+                Action::Answer { .. }
+                | Action::Arm { .. }
+                | Action::Watch { .. }
+                | Action::OpenSome { .. }
+                | Action::OpenAll { .. }
+                | Action::Renew { .. }
+                | Action::Forget { .. }
+                | Action::Look { .. } => unreachable!("about connections"),
                 Action::Attempt { key, step, .. } => {
                     let text = format!("{} {step}", text_of(&key));
                     self.attempts.push((key, step));

@@ -1,0 +1,109 @@
+//! Why connections wait, or do not, in words.
+
+use std::time::Duration;
+
+use crate::{
+    annotation,
+    hold::{NotHeld, Opened, Tally},
+};
+
+/// Times as people read them: whole milliseconds, below 10 ms with a decimal.
+fn time(time: Duration) -> String {
+    if time < Duration::from_millis(10) {
+        format!("{:.1} ms", time.as_secs_f64() * 1e3)
+    } else if time < Duration::from_secs(10) {
+        format!("{} ms", time.as_millis())
+    } else {
+        format!("{:.1} s", time.as_secs_f64())
+    }
+}
+
+pub(super) fn not_held(why: &NotHeld) -> String {
+    match why {
+        NotHeld::Off => "the Node's annotation switches holding off".to_owned(),
+        NotHeld::Kernel { lacks } => format!("the node's kernel cannot hold connections: {lacks}"),
+        NotHeld::ExcludedNamespace => "the configuration excludes its namespace".to_owned(),
+        NotHeld::HostNetwork => "its network namespace is the node's".to_owned(),
+        NotHeld::NativeOnly { names } => format!(
+            "its sidecars are native ones, which are ready before the apps start: {}",
+            names.join(", ")
+        ),
+        NotHeld::NoSidecar => format!(
+            "no recipe recognises a sidecar in it; annotation {} declares ports of one",
+            annotation::HOLD_PORTS
+        ),
+        NotHeld::NoDoor => format!(
+            "no recipe knows a port of its sidecars that apps connect to; annotation {} declares some",
+            annotation::HOLD_PORTS
+        ),
+        NotHeld::NoApp => "it has sidecars only, and no app that could connect".to_owned(),
+        NotHeld::OptedOut => format!(
+            "{} says \"false\" on the pod or its Namespace, or the configuration does",
+            annotation::HOLD
+        ),
+        NotHeld::Late => "its apps had started before usher did".to_owned(),
+        NotHeld::Ending => "it is being deleted, or its apps have ended".to_owned(),
+    }
+}
+
+pub(super) fn armed(doors: &[(String, u16)], deadline: Duration, without_dns: bool) -> String {
+    let doors = doors.iter().map(|(name, port)| format!("{name} :{port}"));
+    let doors: Vec<String> = doors.collect();
+    let dns = if without_dns {
+        "; DNS queries do not wait: the node's kernel has neither queue nor NFQUEUE"
+    } else {
+        ""
+    };
+    format!(
+        "connections wait for {}, for at most {deadline:?}{dns}",
+        doors.join(", ")
+    )
+}
+
+pub(super) fn opened(why: Opened, shut: Duration, tally: Tally) -> String {
+    let what = match why {
+        Opened::Ready => "the sidecar is ready",
+        Opened::Deadline => {
+            "the deadline has come and the sidecar is not ready: connections go and may be refused"
+        }
+        Opened::SidecarEnded => "the sidecar ended and is not started again",
+        Opened::Ending => "it is being deleted, or its apps have ended",
+        Opened::NotWanted => "mode, annotations or configuration do not want it any more",
+        Opened::InitContainer => "an init container runs, which the sidecar waits for",
+    };
+    let Tally {
+        connections,
+        longest,
+        lost,
+    } = tally;
+    let waited = match connections {
+        0 => "no connection had waited".to_owned(),
+        1 => format!("1 connection had waited, {}", time(longest)),
+        many => format!("{many} connections had waited, the first {}", time(longest)),
+    };
+    let lost = match lost {
+        0 => String::new(),
+        lost => format!("; {lost} more go on with their next retransmission"),
+    };
+    format!("{what}, {} after it was armed; {waited}{lost}", time(shut))
+}
+
+pub(super) fn would_hold(shut: Duration, tally: Tally) -> String {
+    let Tally {
+        connections,
+        longest,
+        ..
+    } = tally;
+    let refused = match connections {
+        0 => "no connection came".to_owned(),
+        1 => format!("1 connection was refused, {} before", time(longest)),
+        many => format!(
+            "{many} connections were refused, the first {} before",
+            time(longest)
+        ),
+    };
+    format!(
+        "observe mode: nothing is held; until the sidecar was ready, {} after its pod could be held, {refused}",
+        time(shut)
+    )
+}

@@ -1,0 +1,140 @@
+//! Holding a pod's connections until its sidecars are ready: what is held, and
+//! what was thought of it.
+//!
+//! A *door* is a port at which new connections wait. It opens when its sidecar
+//! is ready, at the deadline, or when nobody will ever be ready. How far a pod
+//! is stands in `state`; what follows from that, in `life` and `doors`.
+
+mod doors;
+pub(crate) mod known;
+pub(crate) mod life;
+pub(crate) mod state;
+
+use std::time::Duration;
+
+use crate::ruleset::Queue;
+
+/// A port at which connections wait until a sidecar is ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Door {
+    /// Name of the sidecar's container.
+    pub sidecar: String,
+    /// The port: what a mesh redirects to, or one that the sidecar listens at.
+    pub port: u16,
+    /// DNS queries come to it as well, by UDP.
+    pub dns: bool,
+    /// What opens it.
+    pub probe: Probe,
+}
+
+/// How to find out that a sidecar is ready.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Probe {
+    /// Somebody listens at this TCP port on loopback.
+    Listens {
+        /// The port.
+        port: u16,
+    },
+    /// A `GET` on loopback is answered with a status of 2xx.
+    Answers {
+        /// The TCP port.
+        port: u16,
+        /// Path and query.
+        path: String,
+    },
+}
+
+/// What the node's kernel can do of what a hold needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Features {
+    /// Why no connection can be held, where that is so.
+    pub hold: Result<(), String>,
+    /// How DNS queries can be held, if they can be.
+    pub dns: Option<Queue>,
+}
+
+/// What was held, when the doors of a pod were opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Connections that waited; in observe mode those that were refused.
+    pub connections: usize,
+    /// Since when the first of them waited.
+    pub longest: Duration,
+    /// Connections of which no copy was left to send on: they go on with their
+    /// own next retransmission.
+    pub lost: usize,
+}
+
+/// What an agent that was there before left in a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remains {
+    /// The doors that are shut, and for how long still.
+    pub ports: Vec<(u16, Duration)>,
+    /// It only counts.
+    pub count_only: bool,
+}
+
+/// Why no connection waits in a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotHeld {
+    /// The Node's annotation says so.
+    Off,
+    /// The node's kernel cannot.
+    Kernel {
+        /// What it lacks.
+        lacks: String,
+    },
+    /// The configuration excludes its namespace.
+    ExcludedNamespace,
+    /// Its network namespace is the node's.
+    HostNetwork,
+    /// Its sidecars are native ones, which are ready before the apps start.
+    NativeOnly {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// No recipe recognises any of its containers.
+    NoSidecar,
+    /// Nobody connects to the sidecars that it has.
+    NoDoor,
+    /// It has sidecars only.
+    NoApp,
+    /// The pod's annotation, its Namespace or the configuration says so.
+    OptedOut,
+    /// It is being deleted, or its apps have ended.
+    Ending,
+    /// Its apps had started before usher looked at it, and nothing was left in
+    /// it by an earlier agent.
+    Late,
+}
+
+/// Why the doors of a pod were opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opened {
+    /// Its sidecars are ready.
+    Ready,
+    /// The deadline has come.
+    Deadline,
+    /// A sidecar ended and will not be started again.
+    SidecarEnded,
+    /// It is being deleted, or its apps have ended.
+    Ending,
+    /// It is not to be held any more: mode, annotation or configuration changed.
+    NotWanted,
+    /// An init container runs, which its sidecars wait for.
+    InitContainer,
+}
+
+impl Opened {
+    /// The word for it in metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Deadline => "deadline",
+            Self::SidecarEnded => "sidecar-ended",
+            Self::Ending => "pod-ending",
+            Self::NotWanted => "not-wanted",
+            Self::InitContainer => "init-container",
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! What becomes of a pod's connections, from all that is known of it now.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use super::{
+    Features, NotHeld, Opened, Tally,
+    doors::next_look,
+    known::{Known, sidecar_ended},
+    state::{Sandbox, Shut, State},
+};
+use crate::{
+    action::Action,
+    cni::{Outcome, Reply},
+    config::OnDeadline,
+    decision::Kind,
+    finish::report,
+    mode::Mode,
+    plan::Sidecar,
+    ruleset::{self, Wanted},
+    time::Timestamp,
+    tracked::Tracked,
+};
+
+/// How long the kernel keeps doors shut beyond what it is told next, where the
+/// user wants them shut until the sidecar is ready: when the agent is dead they
+/// open by then.
+pub(super) const LEASE: Duration = Duration::from_secs(20);
+/// A pod, and what counts for its connections.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Holding<'engine> {
+    /// None until the kubelet and the API server have told.
+    pub(crate) known: Option<Known<'engine>>,
+    pub(crate) mode: Mode,
+    pub(crate) features: &'engine Features,
+    pub(crate) now: Timestamp,
+}
+
+enum Judgement {
+    Never(NotHeld),
+    Later,
+    Now,
+}
+
+impl Holding<'_> {
+    /// Goes on with the pod's newest sandbox; says when to come back.
+    pub(crate) fn deal(
+        self,
+        tracked: &mut Tracked,
+        actions: &mut Vec<Action>,
+    ) -> Option<Timestamp> {
+        let mut sandbox = tracked.hold.sandbox.take()?;
+        let wake = match &mut sandbox.state {
+            State::Pending => {
+                self.judge_pending(&mut sandbox, tracked, actions);
+                None
+            }
+            State::Shut(shut) => {
+                let id = &sandbox.id;
+                let begun = sandbox.begun;
+                let shut = &mut *shut;
+                match self.why_open(begun, shut, tracked, id, actions) {
+                    Some(why) => {
+                        let (sandbox_id, shut) = (id.clone(), shut.clone());
+                        sandbox.state = State::Opening { why, shut };
+                        actions.push(Action::OpenAll {
+                            sandbox: sandbox_id,
+                        });
+                        None
+                    }
+                    None => Some(next_look(shut)),
+                }
+            }
+            State::Over { runs } => {
+                let again = self.known.filter(|known| self.holds_again(*known));
+                if let Some(known) = again
+                    && sidecar_ended(known, runs, tracked)
+                {
+                    sandbox.state = State::Pending;
+                    self.judge_pending(&mut sandbox, tracked, actions);
+                }
+                None
+            }
+            State::Arming { .. } | State::Opening { .. } => None,
+        };
+        tracked.hold.sandbox = Some(sandbox);
+        wake
+    }
+
+    /// The doors have been shut, or could not be.
+    pub(crate) fn armed(
+        self,
+        tracked: &mut Tracked,
+        result: Result<(), String>,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(mut sandbox) = tracked.hold.sandbox.take() else {
+            return;
+        };
+        let spec = self.known.map(|known| known.spec);
+        if let State::Arming { count_only, ports } = &sandbox.state {
+            let (count_only, ports) = (*count_only, ports.clone());
+            match result {
+                Ok(()) => {
+                    let outcome = if count_only {
+                        Outcome::Open
+                    } else {
+                        Outcome::Held
+                    };
+                    let reason = count_only.then_some("observe mode: its connections are counted");
+                    answer(&mut sandbox, outcome, reason.unwrap_or_default(), actions);
+                    let deadline = self.known.map_or(LEASE, |known| known.deadline());
+                    if let Some(known) = self.known.filter(|_| !count_only) {
+                        let kind = self.armed_kind(known, &ports);
+                        actions.push(report(tracked, spec, None, kind, None));
+                    }
+                    sandbox.state =
+                        State::Shut(Shut::new(self.now, self.now + deadline, count_only, ports));
+                }
+                Err(error) => {
+                    answer(&mut sandbox, Outcome::Failed, &error, actions);
+                    let kind = Kind::HoldFailed { error };
+                    actions.push(report(tracked, spec, None, kind, None));
+                    sandbox.state = State::over();
+                    self.close(&sandbox, actions);
+                }
+            }
+        }
+        tracked.hold.sandbox = Some(sandbox);
+    }
+
+    /// What an opening that is over leaves.
+    pub(crate) fn opened(self, tracked: &mut Tracked, tally: Tally, actions: &mut Vec<Action>) {
+        let Some(mut sandbox) = tracked.hold.sandbox.take() else {
+            return;
+        };
+        if let State::Opening { why, shut } = &sandbox.state {
+            let why = *why;
+            let kind = shut.opened(self.now, why, tally);
+            let spec = self.known.map(|known| known.spec);
+            actions.push(report(tracked, spec, None, kind, None));
+            sandbox.state = match why {
+                Opened::InitContainer => State::Pending,
+                _ => State::over(),
+            };
+            if why != Opened::InitContainer {
+                self.close(&sandbox, actions);
+            }
+        }
+        tracked.hold.sandbox = Some(sandbox);
+    }
+
+    fn judge_pending(self, sandbox: &mut Sandbox, tracked: &Tracked, actions: &mut Vec<Action>) {
+        let Some(known) = self.known else {
+            return;
+        };
+        match self.judge(known, sandbox, tracked) {
+            Judgement::Later => {
+                let reason = "its connections wait when its init containers have ended";
+                answer(sandbox, Outcome::Open, reason, actions);
+            }
+            Judgement::Never(why) => {
+                let kind = Kind::NotHeld(why);
+                answer(sandbox, Outcome::Open, &kind.reason(), actions);
+                actions.push(report(tracked, Some(known.spec), None, kind, None));
+                sandbox.state = State::over();
+                self.close(sandbox, actions);
+            }
+            Judgement::Now => {
+                let wanted = self.wanted(known);
+                sandbox.state = State::Arming {
+                    count_only: wanted.count_only,
+                    ports: wanted.ports.iter().map(|door| door.port).collect(),
+                };
+                actions.push(Action::Arm {
+                    sandbox: sandbox.id.clone(),
+                    wanted,
+                });
+            }
+        }
+    }
+
+    fn judge(self, known: Known<'_>, sandbox: &Sandbox, tracked: &Tracked) -> Judgement {
+        if self.mode == Mode::Off {
+            return Judgement::Never(NotHeld::Off);
+        }
+        if let Some(why) = &known.plan.not_held {
+            return Judgement::Never(why.clone());
+        }
+        if let Err(lacks) = &self.features.hold {
+            let lacks = lacks.clone();
+            return Judgement::Never(NotHeld::Kernel { lacks });
+        }
+        if known.is_ending(tracked) {
+            return Judgement::Never(NotHeld::Ending);
+        }
+        if sandbox.found && known.app_has_begun(tracked) {
+            return Judgement::Never(NotHeld::Late);
+        }
+        if !known.inits_are_over(sandbox.begun, tracked) {
+            return Judgement::Later;
+        }
+        Judgement::Now
+    }
+
+    fn wanted(self, known: Known<'_>) -> Wanted {
+        let doors = known.plan.doors();
+        let count_only = self.mode != Mode::Enforce;
+        let lease = match known.plan.tuning.on_deadline {
+            OnDeadline::Open => Duration::ZERO,
+            OnDeadline::Closed => LEASE,
+        };
+        let timeout = known.deadline() + lease;
+        let ids = |read: fn(&Sidecar) -> &Vec<u32>| {
+            let sidecars = known.plan.sidecars.iter();
+            let ids: BTreeSet<u32> = sidecars.flat_map(read).copied().collect();
+            ids.into_iter().collect()
+        };
+        let dns = doors.iter().any(|door| door.dns);
+        Wanted {
+            ports: doors
+                .iter()
+                .map(|door| ruleset::Door {
+                    port: door.port,
+                    timeout,
+                })
+                .collect(),
+            dns: self.features.dns.filter(|_| dns),
+            exempt_uids: ids(|sidecar| &sidecar.identity.users),
+            exempt_gids: ids(|sidecar| &sidecar.identity.groups),
+            count_only,
+        }
+    }
+
+    fn armed_kind(self, known: Known<'_>, ports: &BTreeSet<u16>) -> Kind {
+        let doors = known.plan.doors();
+        let dns = doors.iter().any(|door| door.dns);
+        let doors = doors.iter().filter(|door| ports.contains(&door.port));
+        Kind::HoldArmed {
+            doors: doors
+                .map(|door| (door.sidecar.clone(), door.port))
+                .collect(),
+            deadline: known.deadline(),
+            without_dns: dns && self.features.dns.is_none(),
+        }
+    }
+
+    fn holds_again(self, known: Known<'_>) -> bool {
+        self.mode == Mode::Enforce && known.plan.tuning.hold_again
+    }
+
+    /// Closes what keeps the namespace open, unless it is needed again.
+    fn close(self, sandbox: &Sandbox, actions: &mut Vec<Action>) {
+        let again = self.known.is_some_and(|known| {
+            self.holds_again(known) && known.plan.not_held.is_none() && self.features.hold.is_ok()
+        });
+        if !again {
+            actions.push(Action::Forget {
+                sandbox: sandbox.id.clone(),
+            });
+        }
+    }
+}
+
+/// Tells the plugin, once.
+fn answer(sandbox: &mut Sandbox, outcome: Outcome, reason: &str, actions: &mut Vec<Action>) {
+    if sandbox.reply.is_some() {
+        return;
+    }
+    let reply = Reply {
+        outcome,
+        reason: (!reason.is_empty()).then(|| reason.to_owned()),
+    };
+    sandbox.reply = Some(reply.clone());
+    if !sandbox.found {
+        let sandbox = sandbox.id.clone();
+        actions.push(Action::Answer { sandbox, reply });
+    }
+}

@@ -1,0 +1,135 @@
+//! How far the hold of one pod is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Opened, Tally};
+use crate::{
+    cni::Reply,
+    decision::Kind,
+    id::{ContainerId, SandboxId},
+    time::Timestamp,
+};
+
+/// The hold of a pod.
+#[derive(Debug, Default)]
+pub(crate) struct Hold {
+    /// The pod's newest sandbox, as long as it lives.
+    pub(crate) sandbox: Option<Sandbox>,
+    /// Somebody has looked for what an earlier agent left.
+    pub(crate) looked: bool,
+}
+
+impl Hold {
+    /// Whether connections wait.
+    pub(crate) fn holds(&self) -> bool {
+        self.sandbox.as_ref().is_some_and(Sandbox::holds)
+    }
+}
+
+/// A sandbox whose network namespace is open.
+#[derive(Debug)]
+pub(crate) struct Sandbox {
+    pub(crate) id: SandboxId,
+    /// Runs of the pod that had begun when it came.
+    pub(crate) begun: u64,
+    /// What the plugin was told.
+    pub(crate) reply: Option<Reply>,
+    /// It was found, and not told by the plugin: its id is a container's.
+    pub(crate) found: bool,
+    pub(crate) state: State,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Whether to hold is not decided.
+    Pending,
+    /// The table is being made.
+    Arming {
+        count_only: bool,
+        ports: BTreeSet<u16>,
+    },
+    /// Connections wait.
+    Shut(Shut),
+    /// The last doors are being opened.
+    Opening { why: Opened, shut: Shut },
+    /// Nothing waits.
+    Over {
+        /// Runs of its sidecars that have been seen to live since.
+        runs: BTreeSet<ContainerId>,
+    },
+}
+
+impl State {
+    pub(crate) const fn over() -> Self {
+        Self::Over {
+            runs: BTreeSet::new(),
+        }
+    }
+}
+
+impl Shut {
+    pub(crate) const fn new(
+        now: Timestamp,
+        deadline: Timestamp,
+        count_only: bool,
+        ports: BTreeSet<u16>,
+    ) -> Self {
+        Self {
+            since: now,
+            deadline,
+            count_only,
+            ports,
+            watched: BTreeSet::new(),
+            listens: BTreeMap::new(),
+            renew: None,
+        }
+    }
+
+    /// How this came to its end.
+    pub(crate) fn opened(&self, now: Timestamp, why: Opened, tally: Tally) -> Kind {
+        let shut = now.since(self.since);
+        if self.count_only {
+            Kind::WouldHold { shut, tally }
+        } else {
+            Kind::HoldOpened { why, shut, tally }
+        }
+    }
+}
+
+/// Doors that are shut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Shut {
+    pub(crate) since: Timestamp,
+    pub(crate) deadline: Timestamp,
+    /// It only counts.
+    pub(crate) count_only: bool,
+    /// Ports whose doors are shut.
+    pub(crate) ports: BTreeSet<u16>,
+    /// Sidecars that are being watched.
+    pub(crate) watched: BTreeSet<String>,
+    /// When a sidecar's first port was listened at.
+    pub(crate) listens: BTreeMap<String, Timestamp>,
+    /// When the kernel has to be told again to keep the doors shut.
+    pub(crate) renew: Option<Timestamp>,
+}
+
+impl Sandbox {
+    pub(crate) fn new(id: SandboxId, begun: u64) -> Self {
+        Self {
+            id,
+            begun,
+            reply: None,
+            found: false,
+            state: State::Pending,
+        }
+    }
+
+    /// Whether connections wait in it.
+    pub(crate) fn holds(&self) -> bool {
+        match &self.state {
+            State::Shut(shut) | State::Opening { shut, .. } => !shut.count_only,
+            State::Arming { count_only, .. } => !count_only,
+            State::Pending | State::Over { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What is found beside what is wanted.
+
+use std::{fmt, time::Duration};
+
+use super::{Element, Entry, Key, Rule, Ruleset};
+
+/// Two times that differ by less are the same: the kernel keeps them in ticks,
+/// of 10 ms at most.
+const TICK: Duration = Duration::from_millis(10);
+
+/// What has to change in a table.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Diff {
+    /// What is wanted and was not found.
+    pub missing: Vec<Piece>,
+    /// What was found and is not wanted.
+    pub surplus: Vec<Piece>,
+}
+
+impl Diff {
+    /// Whether all is as it should be.
+    pub fn is_empty(&self) -> bool {
+        self.missing.is_empty() && self.surplus.is_empty()
+    }
+}
+
+/// A part of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// A set, whatever is in it.
+    Set(String, Key),
+    /// An element of the set of this name.
+    Element(String, Element),
+    /// A chain, whatever is in it.
+    Chain(String, Entry),
+    /// A rule of the chain of this name.
+    Rule(String, Rule),
+}
+
+impl fmt::Display for Piece {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Set(name, key) => write!(out, "set {name} of {key}"),
+            Self::Element(set, element) => write!(out, "{} in set {set}", element.value),
+            Self::Chain(name, entry) => write!(out, "chain {name}: {entry}"),
+            Self::Rule(chain, rule) => write!(out, "rule in chain {chain}: {rule}"),
+        }
+    }
+}
+
+/// Compares tables. The order of rules counts, that of sets, elements and
+/// chains does not. An element that has another time than wanted is both missing
+/// and surplus.
+pub fn diff(found: &Ruleset, wanted: &Ruleset) -> Diff {
+    Diff {
+        missing: beyond(wanted, found),
+        surplus: beyond(found, wanted),
+    }
+}
+
+/// The pieces of `one` that `other` has not.
+fn beyond(one: &Ruleset, other: &Ruleset) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    for set in &one.sets {
+        let same = |candidate: &&super::Set| candidate.name == set.name && candidate.key == set.key;
+        let elements = match other.sets.iter().find(same) {
+            Some(there) => there.elements.as_slice(),
+            None => {
+                pieces.push(Piece::Set(set.name.clone(), set.key));
+                &[]
+            }
+        };
+        let new = set
+            .elements
+            .iter()
+            .filter(|element| !elements.iter().any(|there| is_same(there, element)));
+        pieces.extend(new.map(|element| Piece::Element(set.name.clone(), *element)));
+    }
+    for chain in &one.chains {
+        let same = |candidate: &&super::Chain| {
+            candidate.name == chain.name && candidate.entry == chain.entry
+        };
+        let rules = match other.chains.iter().find(same) {
+            Some(there) => there.rules.as_slice(),
+            None => {
+                pieces.push(Piece::Chain(chain.name.clone(), chain.entry.clone()));
+                &[]
+            }
+        };
+        let new = between(&chain.rules, rules);
+        pieces.extend(
+            new.iter()
+                .map(|rule| Piece::Rule(chain.name.clone(), rule.clone())),
+        );
+    }
+    pieces
+}
+
+fn is_same(one: &Element, other: &Element) -> bool {
+    let timeouts = match (one.timeout, other.timeout) {
+        (Some(one), Some(other)) => one.abs_diff(other) <= TICK,
+        (one, other) => one == other,
+    };
+    one.value == other.value && timeouts
+}
+
+/// What is left of `one` without the rules at both ends that `other` has there
+/// as well. Where the order differs this is never empty for both.
+fn between<'a>(one: &'a [Rule], other: &[Rule]) -> &'a [Rule] {
+    let equal = |(one, other): &(&Rule, &Rule)| one == other;
+    let first = one.iter().zip(other).take_while(equal).count();
+    let (one, other) = (&one[first..], &other[first..]);
+    let last = one
+        .iter()
+        .rev()
+        .zip(other.iter().rev())
+        .take_while(equal)
+        .count();
+    &one[..one.len() - last]
+}

@@ -1,0 +1,142 @@
+//! From what is wanted to the rules.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{
+    COPY, COPY_PRIORITY, COPYING, Chain, Door, Element, Entry, Family, GATE, GATE_PRIORITY, GROUP,
+    HELD, Key, Match, Rule, Ruleset, Set, Then, Transport, Wanted,
+};
+
+impl Ruleset {
+    /// The table of a pod.
+    ///
+    /// Ports are in order, each once and for the longest of its times, so that
+    /// the same wishes give the same table however they are listed.
+    pub fn of(wanted: &Wanted) -> Self {
+        let doors = doors(&wanted.ports);
+        let longest = doors.values().max().copied();
+        let held = Set {
+            name: HELD.to_owned(),
+            key: Key::Service,
+            elements: doors
+                .into_iter()
+                .map(|(value, time)| Element {
+                    value,
+                    timeout: Some(time),
+                })
+                .collect(),
+        };
+        let copying = Set {
+            name: COPYING.to_owned(),
+            key: Key::Protocol,
+            elements: longest
+                .map(|time| Element {
+                    value: Transport::Tcp.number().into(),
+                    timeout: Some(time),
+                })
+                .into_iter()
+                .collect(),
+        };
+        if wanted.count_only {
+            return Self {
+                sets: vec![held],
+                chains: vec![gate(wanted)],
+            };
+        }
+        Self {
+            sets: vec![copying, held],
+            chains: vec![copy(wanted), gate(wanted)],
+        }
+    }
+}
+
+/// Each port once, with its longest time in whole milliseconds, as the kernel
+/// counts.
+fn doors(ports: &[Door]) -> BTreeMap<u16, Duration> {
+    let mut doors = BTreeMap::new();
+    for door in ports.iter().filter(|door| !door.timeout.is_zero()) {
+        let up = door.timeout + Duration::from_nanos(999_999);
+        let ms = u64::try_from(up.as_millis()).unwrap_or(u64::MAX);
+        let longest = doors.entry(door.port).or_default();
+        *longest = Duration::from_millis(ms).max(*longest);
+    }
+    doors
+}
+
+fn copy(wanted: &Wanted) -> Chain {
+    let mut rules = exemptions(wanted);
+    rules.push(Rule {
+        matches: vec![Match::ProtocolIn(COPYING.to_owned()), Match::Opens],
+        then: vec![Then::Copy(GROUP)],
+    });
+    Chain {
+        name: COPY.to_owned(),
+        entry: Entry::Output {
+            priority: COPY_PRIORITY,
+        },
+        rules,
+    }
+}
+
+fn gate(wanted: &Wanted) -> Chain {
+    let mut rules = exemptions(wanted);
+    let connections = if wanted.count_only {
+        vec![Then::Count, Then::Copy(GROUP)]
+    } else {
+        vec![Then::Count, Then::Drop]
+    };
+    for family in [Family::V4, Family::V6] {
+        let mut matches = at_the_door(family, Transport::Tcp);
+        matches.push(Match::Opens);
+        rules.push(Rule {
+            matches,
+            then: connections.clone(),
+        });
+    }
+    if let Some(queue) = wanted.dns {
+        let queries = if wanted.count_only {
+            connections
+        } else {
+            vec![Then::Queue(GROUP, queue)]
+        };
+        for family in [Family::V4, Family::V6] {
+            rules.push(Rule {
+                matches: at_the_door(family, Transport::Udp),
+                then: queries.clone(),
+            });
+        }
+    }
+    Chain {
+        name: GATE.to_owned(),
+        entry: Entry::Output {
+            priority: GATE_PRIORITY,
+        },
+        rules,
+    }
+}
+
+fn at_the_door(family: Family, transport: Transport) -> Vec<Match> {
+    vec![
+        Match::Loopback(family),
+        Match::PortIn(transport, HELD.to_owned()),
+    ]
+}
+
+/// "Accept" ends a chain and not the way of the packet, so both have these.
+fn exemptions(wanted: &Wanted) -> Vec<Rule> {
+    let sorted = |ids: &[u32]| {
+        let mut ids = ids.to_vec();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    };
+    let users = sorted(&wanted.exempt_uids).into_iter().map(Match::User);
+    let groups = sorted(&wanted.exempt_gids).into_iter().map(Match::Group);
+    users
+        .chain(groups)
+        .map(|socket| Rule {
+            matches: vec![socket],
+            then: vec![Then::Accept],
+        })
+        .collect()
+}

@@ -1,0 +1,74 @@
+//! Settings of nflog and nfqueue: one request, one verdict
+//! ([nfnetlink](https://github.com/torvalds/linux/blob/v6.18/net/netfilter/nfnetlink.c)).
+
+use std::{fmt, io, ops::ControlFlow};
+
+use super::{
+    Socket,
+    message::{self, Verdict},
+};
+
+/// The kernel did not take a setting.
+#[derive(Debug, thiserror::Error)]
+#[error("kernel refused{detail}")]
+pub struct Refused {
+    /// Why; `EPERM` without `CAP_NET_ADMIN`, `EBUSY` or `EEXIST` where another
+    /// socket has the group or queue.
+    pub source: io::Error,
+    detail: Detail,
+}
+
+/// The kernel's own words, where it has any.
+#[derive(Debug, Default)]
+struct Detail(Option<String>);
+
+impl fmt::Display for Detail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(text) => write!(f, " with {text:?}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A message of a netfilter subsystem about one group or queue.
+pub(crate) fn message(
+    subsystem: u8,
+    kind: u8,
+    resource: u16,
+    flags: u16,
+    fill: impl FnOnce(&mut Vec<u8>),
+) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let kind = u16::from_be_bytes([subsystem, kind]);
+    message::put(&mut bytes, kind, flags, SEQUENCE, |body| {
+        // `struct nfgenmsg`: any family, version 0.
+        body.extend_from_slice(&[0, 0]);
+        body.extend_from_slice(&resource.to_be_bytes());
+        fill(body);
+    });
+    bytes
+}
+
+/// There is one request at a time, and what comes unasked has the number 0.
+const SEQUENCE: u32 = 1;
+
+/// Sends a message made with [`message::ACK`] and waits for the verdict.
+pub(crate) fn configure(socket: &Socket, request: &[u8]) -> Result<(), Refused> {
+    let verdict = socket
+        .ask(request, |message| match message.verdict() {
+            Some(verdict) if message.sequence == SEQUENCE => ControlFlow::Break(verdict),
+            _ => ControlFlow::Continue(()),
+        })
+        .map_err(|source| Refused {
+            source,
+            detail: Detail::default(),
+        })?;
+    match verdict {
+        Verdict::Done => Ok(()),
+        Verdict::Refused { errno, detail } => Err(Refused {
+            source: errno.into(),
+            detail: Detail(detail),
+        }),
+    }
+}

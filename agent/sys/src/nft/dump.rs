@@ -1,0 +1,98 @@
+//! Asking for the table.
+
+use std::ops::ControlFlow;
+
+use nix::errno::Errno;
+use usher_core::ruleset::GATE;
+
+use super::{
+    Found, NftError, Operation,
+    batch::{forget, request},
+    number::{CHAIN_GET, ELEMENTS_GET, NAME, RULE_GET, SET_GET, TABLE_GET, rules as rules_of},
+};
+use crate::netlink::{
+    Socket,
+    attribute::put_text,
+    message::{self, Verdict},
+};
+
+/// How often a table is read that somebody changes all the time.
+const ATTEMPTS: usize = 5;
+
+/// Reads the table, again where it changed meanwhile.
+pub(super) fn table(socket: &Socket) -> Result<Found, NftError> {
+    for _ in 1..ATTEMPTS {
+        match whole(socket) {
+            Err(error) if error.source.raw_os_error() == Some(Errno::EINTR as i32) => {}
+            found => return found,
+        }
+    }
+    whole(socket)
+}
+
+fn whole(socket: &Socket) -> Result<Found, NftError> {
+    let mut found = Found::default();
+    // That there is one; the others answer with nothing where there is none.
+    found.ask(socket, "table", TABLE_GET, 0, |_| {})?;
+    found.ask(socket, "chain", CHAIN_GET, message::DUMP, |_| {})?;
+    found.ask(socket, "rule", RULE_GET, message::DUMP, |_| {})?;
+    found.ask(socket, "set", SET_GET, message::DUMP, |_| {})?;
+    let names: Vec<String> = found
+        .ruleset
+        .sets
+        .iter()
+        .map(|set| set.name.clone())
+        .collect();
+    for name in names {
+        found.ask(socket, "element", ELEMENTS_GET, message::DUMP, |out| {
+            put_text(out, NAME, &name);
+        })?;
+    }
+    found.sort();
+    Ok(found)
+}
+
+pub(super) fn rules(socket: &Socket) -> Result<Found, NftError> {
+    let mut found = Found::default();
+    found.ask(socket, "rule", RULE_GET, message::DUMP, |out| {
+        put_text(out, rules_of::CHAIN, GATE);
+    })?;
+    Ok(found)
+}
+
+impl Found {
+    fn ask(
+        &mut self,
+        socket: &Socket,
+        object: &'static str,
+        kind: u16,
+        flags: u16,
+        fill: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), NftError> {
+        let mut bytes = Vec::new();
+        let flags = if flags == 0 { message::ACK } else { flags };
+        request(&mut bytes, kind, flags, 1, fill);
+        let fail = |source, detail| NftError {
+            operation: Operation::Dump,
+            object,
+            detail,
+            source,
+        };
+        forget(socket).map_err(|source| fail(source, None))?;
+        let mut torn = false;
+        let verdict = socket.ask(&bytes, |message| match message.verdict() {
+            Some(verdict) => ControlFlow::Break(verdict),
+            None => {
+                torn |= message.flags & message::TORN != 0;
+                self.take(message);
+                ControlFlow::Continue(())
+            }
+        });
+        match verdict {
+            Ok(Verdict::Done) if torn => Err(fail(Errno::EINTR.into(), None)),
+            Ok(Verdict::Done) => Ok(()),
+            Ok(Verdict::Refused { errno, detail }) => Err(fail(errno.into(), detail)),
+            Err(source) => Err(fail(source, None)),
+        }
+    }
+}

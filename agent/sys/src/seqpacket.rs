@@ -1,0 +1,249 @@
+//! A Unix socket of type SOCK_SEQPACKET that takes messages with descriptors
+//! ([unix(7)](https://man7.org/linux/man-pages/man7/unix.7.html)).
+//!
+//! tokio has streams and datagrams only. Written for one question and one
+//! answer per connection.
+
+use std::{
+    fs, io,
+    io::{IoSlice, IoSliceMut},
+    os::{
+        fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+        unix::fs::PermissionsExt,
+    },
+    path::{Path, PathBuf},
+};
+
+use nix::{
+    cmsg_space,
+    errno::Errno,
+    sys::socket::{
+        AddressFamily, Backlog, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType,
+        UnixAddr, accept4, bind, getsockopt, listen, recvmsg, sendmsg, socket, sockopt,
+    },
+};
+use tokio::io::unix::AsyncFd;
+
+use crate::readiness::register;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 256;
+/// Owner only: whoever connects may have a pod's connections held.
+const MODE: u32 = 0o600;
+/// Descriptors that one message may bring; the kernel allows 253
+/// ([SCM_MAX_FD](https://github.com/torvalds/linux/blob/v6.12/include/net/scm.h)).
+const DESCRIPTORS: usize = 253;
+
+/// A socket that could not be made or used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It could not be bound.
+    #[error("listening on {path:?}")]
+    Bind {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// No connection could be accepted.
+    #[error("accepting a connection")]
+    Accept(#[source] io::Error),
+    /// A connection failed.
+    #[error("{call} on a connection")]
+    Connection {
+        /// The call.
+        call: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub struct Listener {
+    fd: AsyncFd<OwnedFd>,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Connection {
+    fd: AsyncFd<OwnedFd>,
+}
+
+impl Listener {
+    /// Listens at a path, in place of what may be there: a socket that an
+    /// earlier agent left, as a rule.
+    ///
+    /// # Errors
+    /// [`Error::Bind`].
+    pub fn bind(path: &Path) -> Result<Self, Error> {
+        let open = || -> io::Result<Self> {
+            let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+            let fd = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            bind(fd.as_raw_fd(), &UnixAddr::new(path)?)?;
+            // Before anybody can connect: that takes a listening socket.
+            fs::set_permissions(path, fs::Permissions::from_mode(MODE))?;
+            listen(&fd, Backlog::new(BACKLOG)?)?;
+            let fd = register(fd)?;
+            Ok(Self { fd })
+        };
+        open().map_err(|source| Error::Bind {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    /// Waits for a connection.
+    ///
+    /// # Errors
+    /// [`Error::Accept`]: no descriptor is left, as a rule.
+    pub async fn accept(&self) -> Result<Connection, Error> {
+        loop {
+            let mut ready = self.fd.readable().await.map_err(Error::Accept)?;
+            let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+            match accept4(self.fd.as_raw_fd(), flags) {
+                Ok(fd) => {
+                    let fd = register(own(fd)).map_err(Error::Accept)?;
+                    return Ok(Connection { fd });
+                }
+                Err(Errno::EAGAIN) => ready.clear_ready(),
+                Err(Errno::EINTR | Errno::ECONNABORTED) => {}
+                Err(errno) => return Err(Error::Accept(errno.into())),
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// User id of the process that connected.
+    ///
+    /// # Errors
+    /// [`Error::Connection`].
+    pub fn peer(&self) -> Result<u32, Error> {
+        let credentials = getsockopt(self.fd.get_ref(), sockopt::PeerCredentials);
+        let credentials = credentials.map_err(failed("getsockopt"))?;
+        Ok(credentials.uid())
+    }
+
+    /// Waits for a message of at most `buffer`'s length, and the descriptors that come
+    /// with it; None when the other side has closed.
+    ///
+    /// # Errors
+    /// [`Error::Connection`], with `EMSGSIZE` for a longer message.
+    pub async fn receive(&self, buffer: &mut [u8]) -> Result<Option<(usize, Vec<OwnedFd>)>, Error> {
+        loop {
+            let mut ready = self
+                .fd
+                .readable()
+                .await
+                .map_err(|source| Error::Connection {
+                    call: "recvmsg",
+                    source,
+                })?;
+            match receive_now(self.fd.as_raw_fd(), buffer) {
+                Err(Errno::EAGAIN) => ready.clear_ready(),
+                Err(Errno::EINTR) => {}
+                Err(errno) => return Err(failed("recvmsg")(errno)),
+                Ok((0, _descriptors)) => return Ok(None),
+                Ok(message) => return Ok(Some(message)),
+            }
+        }
+    }
+
+    /// Sends a message; there is always room for the first one.
+    ///
+    /// # Errors
+    /// [`Error::Connection`]: the other side has gone, as a rule.
+    pub fn send(&self, message: &[u8]) -> Result<(), Error> {
+        let parts = [IoSlice::new(message)];
+        let none: [ControlMessage<'_>; 0] = [];
+        let flags = MsgFlags::MSG_NOSIGNAL;
+        sendmsg::<UnixAddr>(self.fd.as_raw_fd(), &parts, &none, flags, None)
+            .map(drop)
+            .map_err(failed("sendmsg"))
+    }
+}
+
+fn receive_now(fd: RawFd, buffer: &mut [u8]) -> Result<(usize, Vec<OwnedFd>), Errno> {
+    let mut space = cmsg_space!([RawFd; DESCRIPTORS]);
+    let mut parts = [IoSliceMut::new(buffer)];
+    let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+    let message = recvmsg::<UnixAddr>(fd, &mut parts, Some(&mut space), flags)?;
+    let mut descriptors = Vec::new();
+    for control in message.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(all) = control {
+            descriptors.extend(all.into_iter().map(own));
+        }
+    }
+    if message.flags.contains(MsgFlags::MSG_TRUNC) {
+        return Err(Errno::EMSGSIZE);
+    }
+    Ok((message.bytes, descriptors))
+}
+
+/// Takes a descriptor that the kernel has just given to this process.
+#[expect(unsafe_code, reason = "nix gives these as numbers")]
+fn own(fd: RawFd) -> OwnedFd {
+    // SAFETY: accept4 and recvmsg return descriptors that are open and that
+    // nobody else knows.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+fn failed(call: &'static str) -> impl Fn(Errno) -> Error {
+    move |errno| Error::Connection {
+        call,
+        source: errno.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, os::fd::AsFd};
+
+    use nix::sys::socket::{connect, recv, send};
+
+    use super::*;
+
+    fn client(path: &Path) -> OwnedFd {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let fd = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).unwrap();
+        connect(fd.as_raw_fd(), &UnixAddr::new(path).unwrap()).unwrap();
+        fd
+    }
+
+    #[tokio::test]
+    async fn messages_and_descriptors() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        fs::write(&path, "what an earlier agent left").unwrap();
+        let listener = Listener::bind(&path).unwrap();
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            MODE
+        );
+        let client = client(&path);
+        let connection = listener.accept().await.unwrap();
+        assert_eq!(connection.peer().unwrap(), nix::unistd::getuid().as_raw());
+        let file = File::open("/proc/self/ns/net").unwrap();
+        let fds = [file.as_fd().as_raw_fd()];
+        let rights = [ControlMessage::ScmRights(&fds)];
+        let parts = [IoSlice::new(b"hello")];
+        let flags = MsgFlags::empty();
+        sendmsg::<UnixAddr>(client.as_raw_fd(), &parts, &rights, flags, None).unwrap();
+        let mut buffer = [0; 8];
+        let (length, fds) = connection.receive(&mut buffer).await.unwrap().unwrap();
+        assert_eq!((&buffer[..length], fds.len()), (&b"hello"[..], 1));
+        send(client.as_raw_fd(), b"longer than that", flags).unwrap();
+        assert!(connection.receive(&mut buffer).await.is_err());
+        connection.send(b"answer").unwrap();
+        let length = recv(client.as_raw_fd(), &mut buffer, flags).unwrap();
+        assert_eq!(&buffer[..length], b"answer");
+        drop(client);
+        assert!(connection.receive(&mut buffer).await.unwrap().is_none());
+        assert!(connection.send(b"answer").is_err());
+    }
+}

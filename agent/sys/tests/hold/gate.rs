@@ -1,0 +1,170 @@
+//! Connections and queries at the gate: who waits, who does not, and what lets them go.
+
+use std::{net::UdpSocket, time::Duration};
+
+use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
+use tokio::net::TcpListener;
+use usher_core::ruleset::{Door, Ruleset, Wanted};
+use usher_sys::{
+    netlink::{Protocol, Socket},
+    netns::Netns,
+    nfqueue::{QUEUE, Queue},
+    nft::{count_held, delete_elements, delete_table, dump, install, probe},
+};
+
+use crate::{
+    attempt::Attempt,
+    scratch::{ADDRESS, inside, lead_nowhere, skipped},
+};
+
+const PORT: u16 = 15001;
+/// Longer than any test.
+pub(crate) const LONG: Duration = Duration::from_secs(600);
+
+pub(crate) fn hold(netns: &Netns, port: u16, timeout: Duration, more: Wanted) -> Socket {
+    let socket = netns.netlink(Protocol::Netfilter).unwrap();
+    let wanted = Wanted {
+        ports: vec![Door { port, timeout }],
+        ..more
+    };
+    install(&socket, &Ruleset::of(&wanted)).unwrap();
+    socket
+}
+
+#[test]
+fn connections_wait_until_the_table_is_gone() {
+    inside(|netns| async move {
+        let socket = hold(&netns, PORT, LONG, Wanted::default());
+        // Nobody listens: who does not wait is refused.
+        let loopback = ["127.0.0.1", "127.1.2.3", "[::1]"];
+        let waiting = loopback.map(|host| Attempt::start(host, PORT));
+        for host in loopback {
+            Attempt::start(host, PORT + 1).refused().await;
+        }
+        assert!(waiting.iter().all(Attempt::is_waiting));
+        assert_eq!(count_held(&socket).unwrap(), 3);
+        let _servers = [
+            TcpListener::bind(("0.0.0.0", PORT)).await.unwrap(),
+            TcpListener::bind(("::1", PORT)).await.unwrap(),
+        ];
+        assert!(waiting.iter().all(Attempt::is_waiting));
+        assert!(delete_table(&socket).unwrap());
+        for attempt in waiting {
+            attempt.connected().await;
+        }
+    });
+}
+
+#[test]
+fn one_port_is_released_alone() {
+    inside(|netns| async move {
+        let other = Door {
+            port: PORT + 1,
+            timeout: LONG,
+        };
+        let socket = hold(&netns, PORT, LONG, Wanted::default());
+        usher_sys::nft::renew(&socket, &[other]).unwrap();
+        let waiting = Attempt::start("127.0.0.1", other.port);
+        delete_elements(&socket, &[PORT]).unwrap();
+        Attempt::start("127.0.0.1", PORT).refused().await;
+        assert!(waiting.is_waiting());
+    });
+}
+
+#[test]
+fn deadline_needs_nobody() {
+    inside(|netns| async move {
+        let soon = Duration::from_millis(500);
+        let socket = hold(&netns, PORT, soon, Wanted::default());
+        let waiting = Attempt::start("127.0.0.1", PORT);
+        assert_eq!(count_held(&socket).unwrap(), 1);
+        waiting.refused().await;
+        assert_eq!(dump(&socket).unwrap().unwrap().left, []);
+    });
+}
+
+#[test]
+fn same_port_of_another_address_is_not_held() {
+    inside(|netns| async move {
+        lead_nowhere();
+        let socket = hold(&netns, PORT, LONG, Wanted::default());
+        Attempt::start(ADDRESS, PORT).refused().await;
+        Attempt::start("[2001:db8::1]", PORT).refused().await;
+        assert_eq!(count_held(&socket).unwrap(), 0);
+    });
+}
+
+#[test]
+fn users_and_groups_of_the_proxy_pass() {
+    inside(|netns| async move {
+        let exempt = Wanted {
+            exempt_uids: vec![1337],
+            exempt_gids: vec![1338],
+            ..Wanted::default()
+        };
+        let _socket = hold(&netns, PORT, LONG, exempt);
+        // They are this thread's alone, and it ends with the test.
+        let become_ = |user: u32, group: u32| {
+            setfsuid(Uid::from_raw(user));
+            setfsgid(Gid::from_raw(group));
+        };
+        for host in ["127.0.0.1", "[::1]"] {
+            become_(1337, 1000);
+            Attempt::start(host, PORT).refused().await;
+            become_(1000, 1338);
+            Attempt::start(host, PORT).refused().await;
+            become_(1000, 1337);
+            assert!(Attempt::start(host, PORT).is_waiting());
+        }
+    });
+}
+
+#[test]
+fn observation_counts_and_holds_nothing() {
+    inside(|netns| async move {
+        let observe = Wanted {
+            count_only: true,
+            ..Wanted::default()
+        };
+        let socket = hold(&netns, PORT, LONG, observe);
+        for host in ["127.0.0.1", "[::1]"] {
+            Attempt::start(host, PORT).refused().await;
+        }
+        assert_eq!(count_held(&socket).unwrap(), 2);
+    });
+}
+
+#[test]
+fn queries_wait_where_somebody_serves_the_queue() {
+    inside(|netns| async move {
+        let Some(queue) = probe().unwrap().queue() else {
+            skipped("needs a kernel with NFT_QUEUE or NFT_COMPAT and the target NFQUEUE");
+            return;
+        };
+        let more = Wanted {
+            dns: Some(queue),
+            ..Wanted::default()
+        };
+        let _socket = hold(&netns, PORT, LONG, more);
+        let received = |server: &UdpSocket| server.recv(&mut [0; 8]).ok();
+        let [v4, v6] = ["127.0.0.1", "::1"].map(|host| {
+            let [client, server, other] = [0, PORT, PORT + 1].map(|port| {
+                let socket = UdpSocket::bind((host, port)).unwrap();
+                socket.set_nonblocking(true).unwrap();
+                socket
+            });
+            client.send_to(b"1", (host, PORT)).unwrap();
+            assert_eq!(received(&server), Some(1), "nobody serves the queue");
+            (host, client, server, other)
+        });
+        let holder = Queue::bind(&netns, QUEUE).unwrap();
+        for (host, client, server, other) in [v4, v6] {
+            client.send_to(b"22", (host, PORT)).unwrap();
+            client.send_to(b"333", (host, PORT + 1)).unwrap();
+            assert_eq!(received(&other), Some(3));
+            assert_eq!(received(&server), None);
+            holder.accept_all().unwrap();
+            assert_eq!(received(&server), Some(2));
+        }
+    });
+}

@@ -1,0 +1,109 @@
+//! Packets that wait in a queue.
+
+use std::{io::ErrorKind, net::UdpSocket, process::Command};
+
+use usher_sys::nfqueue::{Error, MOST_PACKETS, QUEUE, Queue};
+
+use crate::scratch::{inside, skipped};
+
+/// A resolver and its client, and a rule that sends what is between them to the queue.
+fn resolver() -> Option<(UdpSocket, UdpSocket)> {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    server.set_nonblocking(true).unwrap();
+    let address = server.local_addr().unwrap();
+    let client = client_of(&server);
+    let port = address.port().to_string();
+    let rule = ["-w", "-A", "OUTPUT", "-p", "udp", "--dport", &port, "-j"];
+    let queue = QUEUE.to_string();
+    let target = ["NFQUEUE", "--queue-num", &queue, "--queue-bypass"];
+    let iptables = Command::new("iptables").args(rule).args(target).output();
+    if !iptables.is_ok_and(|done| done.status.success()) {
+        skipped("needs the program iptables and its target NFQUEUE");
+        return None;
+    }
+    Some((server, client))
+}
+
+fn client_of(server: &UdpSocket) -> UdpSocket {
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.set_nonblocking(true).unwrap();
+    client.connect(server.local_addr().unwrap()).unwrap();
+    client
+}
+
+fn received(server: &UdpSocket) -> Option<u32> {
+    let mut number = [0; 4];
+    match server.recv(&mut number) {
+        Ok(4) => Some(u32::from_be_bytes(number)),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn packets_wait_and_are_let_go_in_order() {
+    inside(|netns| async move {
+        let Some((server, client)) = resolver() else {
+            return;
+        };
+        let send = |number: u32| client.send(&number.to_be_bytes());
+        let queue = Queue::bind(&netns, QUEUE).unwrap();
+        // An empty queue has nothing to let go, and that is no error.
+        queue.accept_all().unwrap();
+        for round in 0..3 {
+            let first = round * 100;
+            for number in first..first + 100 {
+                send(number).unwrap();
+            }
+            assert_eq!(received(&server), None);
+            queue.accept_all().unwrap();
+            let all: Vec<_> = std::iter::from_fn(|| received(&server)).collect();
+            assert_eq!(all, (first..first + 100).collect::<Vec<_>>());
+        }
+        // Without a queue the rule lets them pass.
+        drop(queue);
+        send(7).unwrap();
+        assert_eq!(received(&server), Some(7));
+    });
+}
+
+#[test]
+fn there_is_room_for_as_many_as_the_queue_takes() {
+    inside(|netns| async move {
+        let Some((server, client)) = resolver() else {
+            return;
+        };
+        let queue = Queue::bind(&netns, QUEUE).unwrap();
+        // What waits counts for the sender's own buffer, so there are many senders.
+        let clients = [(); 8].map(|()| client_of(&server));
+        for number in 0..MOST_PACKETS {
+            let client = &clients[number as usize % clients.len()];
+            client.send(&number.to_be_bytes()).unwrap();
+        }
+        // The next one is dropped.
+        client.send(&[0; 4]).unwrap();
+        assert_eq!(waiting(), MOST_PACKETS);
+        queue.accept_all().unwrap();
+        // The server's own buffer takes less than all.
+        assert_eq!(received(&server), Some(0));
+        client.send(&[0; 4]).unwrap();
+        assert_eq!(waiting(), 1);
+    });
+}
+
+/// How many packets are in the queue, as the kernel tells.
+fn waiting() -> u32 {
+    let text = std::fs::read_to_string("/proc/thread-self/net/netfilter/nfnetlink_queue").unwrap();
+    text.split_whitespace().nth(2).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_queue_has_one_holder() {
+    inside(|netns| async move {
+        let queue = Queue::bind(&netns, QUEUE).unwrap();
+        let error = Queue::bind(&netns, QUEUE).unwrap_err();
+        assert!(matches!(error, Error::Bind { .. }), "{error:?}");
+        drop(queue);
+        Queue::bind(&netns, QUEUE).unwrap();
+    });
+}

@@ -1,0 +1,258 @@
+//! Connections that wait at the gate and are let go by their copies: the app's own packets do not get through in these
+//! tests, neither the first nor a repeated one.
+
+use std::{io, net::SocketAddr, time::Instant};
+
+use nix::sys::socket::{setsockopt, sockopt};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpSocket, TcpStream},
+    task::JoinHandle,
+};
+use usher_core::{
+    ruleset::{Door, Wanted},
+    syn::{Copies, Held, Syn},
+    time::Timestamp,
+};
+use usher_sys::{
+    inject::Injector,
+    netlink::Socket,
+    netns::Netns,
+    nflog::{GROUP, Log, Packet},
+    nft::{delete_elements, delete_table, renew},
+    sockdiag::{Sockets, State},
+};
+
+use crate::{
+    gate::{LONG, hold},
+    scratch::{ELSEWHERE, ELSEWHERE_V6, inside, lead_nowhere, nft},
+};
+
+const MESH: u16 = 15001;
+const DATABASE: u16 = 5432;
+const MARK: u32 = 7;
+
+/// What captures connections to port 80 for the mesh, and drops what apps send to open a connection.
+const RULES: &str = "table inet test {
+    chain capture {
+        type nat hook output priority -100
+        tcp dport 80 redirect to :15001
+    }
+    chain own {
+        type filter hook output priority -80
+        meta mark 7 tcp flags & (fin|syn|rst|ack) == syn drop
+    }
+}";
+
+/// A pod whose connections to the mesh wait.
+struct Pod {
+    nft: Socket,
+    log: Log,
+    sockets: Sockets,
+    injector: Injector,
+    copies: Copies,
+    clock: Instant,
+    proxy: TcpListener,
+}
+
+impl Pod {
+    async fn hold(netns: &Netns) -> Self {
+        lead_nowhere();
+        nft(RULES);
+        let log = Log::bind(netns, GROUP).unwrap();
+        Self {
+            nft: hold(netns, MESH, LONG, Wanted::default()),
+            log,
+            sockets: Sockets::open(netns).unwrap(),
+            injector: Injector::open(netns).unwrap(),
+            copies: Copies::default(),
+            clock: Instant::now(),
+            proxy: listener(MESH),
+        }
+    }
+
+    /// Waits for the copies of so many connections.
+    async fn held(&mut self, connections: u64) {
+        while self.copies.connections() < connections {
+            let keep = keep(&mut self.copies, self.clock);
+            self.log.receive(keep).await.unwrap();
+        }
+        assert_eq!(self.copies.connections(), connections);
+    }
+
+    /// Lets all go that wait; how many that were.
+    fn release(&mut self) -> usize {
+        assert!(delete_table(&self.nft).unwrap());
+        let keep = keep(&mut self.copies, self.clock);
+        self.log.drain(keep).unwrap();
+        let all: Vec<_> = self.copies.take().collect();
+        let waiting = all.iter().filter(|held| self.inject_if_it_waits(held));
+        waiting.count()
+    }
+
+    fn inject_if_it_waits(&mut self, held: &Held) -> bool {
+        let state = self.sockets.state(held.syn.connection()).unwrap();
+        let waits = state == Some(State::SynSent);
+        waits && self.inject(held)
+    }
+
+    /// Whether the packet passed the gate.
+    fn inject(&self, held: &Held) -> bool {
+        let age = Timestamp::new(self.clock.elapsed()).since(held.arrived);
+        let packet = held.syn.prepared_for_injection(age);
+        let destination = held.syn.connection().destination;
+        self.injector.send(&packet, destination).unwrap()
+    }
+}
+
+fn keep(copies: &mut Copies, clock: Instant) -> impl FnMut(Packet<'_>) {
+    move |packet| {
+        let syn = Syn::parse(packet.payload).unwrap();
+        copies.keep(syn, Timestamp::new(clock.elapsed()));
+    }
+}
+
+fn listener(port: u16) -> TcpListener {
+    let socket = TcpSocket::new_v6().unwrap();
+    socket.bind(([0_u16; 8], port).into()).unwrap();
+    socket.listen(1024).unwrap()
+}
+
+/// A socket of the app, whose own packets do not open a connection.
+fn socket(there: SocketAddr) -> TcpSocket {
+    let socket = match there {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    };
+    let socket = socket.unwrap();
+    setsockopt(&socket, sockopt::Mark, &MARK).unwrap();
+    socket
+}
+
+fn connect(there: &str) -> JoinHandle<io::Result<TcpStream>> {
+    let there = there.parse().unwrap();
+    tokio::spawn(socket(there).connect(there))
+}
+
+/// The two ends of a connection carry data.
+async fn talk(app: &mut TcpStream, proxy: &mut TcpStream) {
+    app.write_all(b"ping").await.unwrap();
+    let mut heard = [0; 4];
+    proxy.read_exact(&mut heard).await.unwrap();
+    assert_eq!(&heard, b"ping");
+}
+
+#[test]
+fn all_connections_that_wait_are_let_go() {
+    inside(|netns| async move {
+        let mut pod = Pod::hold(&netns).await;
+        let there = [format!("{ELSEWHERE}:80"), format!("[{ELSEWHERE_V6}]:80")];
+        let apps: Vec<_> = there
+            .iter()
+            .cycle()
+            .take(20)
+            .map(|there| connect(there))
+            .collect();
+        pod.held(20).await;
+        assert!(!apps.iter().any(JoinHandle::is_finished));
+        assert_eq!(pod.release(), 20);
+        for app in apps {
+            let mut app = app.await.unwrap().unwrap();
+            let (mut proxy, from) = pod.proxy.accept().await.unwrap();
+            let port = |address: SocketAddr| address.port();
+            assert_eq!(app.peer_addr().map(port).unwrap(), 80);
+            // They may be accepted in another order.
+            if from.port() == app.local_addr().map(port).unwrap() {
+                talk(&mut app, &mut proxy).await;
+            }
+        }
+    });
+}
+
+#[test]
+fn sockets_that_share_a_port_are_two_connections() {
+    inside(|netns| async move {
+        let mut pod = Pod::hold(&netns).await;
+        let apps = [ELSEWHERE, "198.51.100.8"].map(|host| {
+            let there = format!("{host}:80").parse().unwrap();
+            let socket = socket(there);
+            socket.set_reuseaddr(true).unwrap();
+            socket.bind("0.0.0.0:40000".parse().unwrap()).unwrap();
+            tokio::spawn(socket.connect(there))
+        });
+        pod.held(2).await;
+        assert_eq!(pod.release(), 2);
+        for app in apps {
+            app.await.unwrap().unwrap();
+        }
+    });
+}
+
+#[test]
+fn app_that_has_gone_leaves_no_connection() {
+    inside(|netns| async move {
+        let mut pod = Pod::hold(&netns).await;
+        let gone = connect(&format!("{ELSEWHERE}:80"));
+        let waits = connect(&format!("{ELSEWHERE}:80"));
+        pod.held(2).await;
+        gone.abort();
+        gone.await.unwrap_err();
+        // Sent all the same, its packet harms nobody: the answer is refused.
+        assert!(delete_table(&pod.nft).unwrap());
+        assert!(pod.copies.iter().all(|held| pod.inject(held)));
+        let mut app = waits.await.unwrap().unwrap();
+        let (mut proxy, from) = pod.proxy.accept().await.unwrap();
+        assert_eq!(from.port(), app.local_addr().unwrap().port());
+        talk(&mut app, &mut proxy).await;
+    });
+}
+
+#[test]
+fn copy_that_comes_too_late_does_no_harm() {
+    inside(|netns| async move {
+        let mut pod = Pod::hold(&netns).await;
+        let app = connect(&format!("{ELSEWHERE}:80"));
+        pod.held(1).await;
+        let copies: Vec<_> = pod.copies.iter().cloned().collect();
+        assert_eq!(pod.release(), 1);
+        let mut app = app.await.unwrap().unwrap();
+        let (mut proxy, _) = pod.proxy.accept().await.unwrap();
+        for held in &copies {
+            assert!(!pod.inject_if_it_waits(held));
+            assert!(pod.inject(held));
+        }
+        talk(&mut app, &mut proxy).await;
+        // Whoever is accepted next is another one.
+        let port = pod.proxy.local_addr().unwrap().port();
+        let next = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        let (_, from) = pod.proxy.accept().await.unwrap();
+        assert_eq!(from.port(), next.local_addr().unwrap().port());
+    });
+}
+
+#[test]
+fn one_sidecar_is_ready_and_another_is_not() {
+    inside(|netns| async move {
+        let mut pod = Pod::hold(&netns).await;
+        let database = Door {
+            port: DATABASE,
+            timeout: LONG,
+        };
+        renew(&pod.nft, &[database]).unwrap();
+        let _server = listener(DATABASE);
+        let to_mesh = connect(&format!("{ELSEWHERE}:80"));
+        let to_database = connect(&format!("127.0.0.1:{DATABASE}"));
+        pod.held(2).await;
+        delete_elements(&pod.nft, &[MESH]).unwrap();
+        let passed = pod.copies.iter().filter(|held| pod.inject(held)).count();
+        assert_eq!(passed, 1);
+        to_mesh.await.unwrap().unwrap();
+        assert!(!to_database.is_finished());
+        // Both packets were copied once more, and are no other connections.
+        let mut again = 0;
+        pod.log.drain(|_| again += 1).unwrap();
+        assert_eq!(again, 2);
+        assert_eq!(pod.release(), 1);
+        to_database.await.unwrap().unwrap();
+    });
+}

@@ -1,0 +1,96 @@
+//! A network namespace for one test. It is gone when the test's thread has ended, whatever became of it.
+
+use std::{
+    fs::File,
+    io::Write,
+    panic::resume_unwind,
+    process::{Command, Stdio},
+    thread,
+};
+
+use nix::{
+    sched::{CloneFlags, unshare},
+    unistd::Uid,
+};
+use usher_sys::netns::Netns;
+
+/// The address of the namespace's own, on an interface that leads nowhere; all other addresses are behind it.
+pub(crate) const ADDRESS: &str = "192.0.2.1";
+
+/// An address that nobody has.
+pub(crate) const ELSEWHERE: &str = "198.51.100.7";
+/// The same for IPv6.
+pub(crate) const ELSEWHERE_V6: &str = "2001:db8:1::7";
+
+/// Runs a test on a thread in a new namespace, whose sockets are what it opens. Says so where that cannot be, and fails
+/// there with `CI=true`.
+pub(crate) fn inside<F: Future<Output = ()>>(test: impl FnOnce(Netns) -> F + Send) {
+    if !Uid::effective().is_root() {
+        skipped("needs root (network namespaces)");
+        return;
+    }
+    let body = || {
+        unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        run("ip", &["link", "set", "lo", "up"]);
+        let netns = File::open("/proc/thread-self/ns/net").unwrap();
+        let netns = Netns::from_fd(netns.into()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_all().build().unwrap();
+        runtime.block_on(test(netns));
+    };
+    let ended = thread::scope(|scope| scope.spawn(body).join());
+    ended.unwrap_or_else(|panic| resume_unwind(panic));
+}
+
+/// Has all addresses that are not of the namespace lead out of it, into nothing.
+pub(crate) fn lead_nowhere() {
+    let pair = [
+        "link", "add", "pod0", "type", "veth", "peer", "name", "nowhere",
+    ];
+    run("ip", &pair);
+    run("ip", &["link", "set", "nowhere", "up"]);
+    // Nobody would answer who has an address.
+    run("ip", &["link", "set", "pod0", "arp", "off", "up"]);
+    let own = format!("{ADDRESS}/24");
+    run("ip", &["addr", "add", &own, "dev", "pod0"]);
+    run("ip", &["route", "add", "default", "dev", "pod0"]);
+    let own = [
+        "-6",
+        "addr",
+        "add",
+        "2001:db8::1/64",
+        "dev",
+        "pod0",
+        "nodad",
+    ];
+    run("ip", &own);
+    run("ip", &["-6", "route", "add", "default", "dev", "pod0"]);
+}
+
+/// Runs a program in the namespace; it has to succeed.
+pub(crate) fn run(program: &str, arguments: &[&str]) {
+    let status = Command::new(program).args(arguments).status().unwrap();
+    assert!(status.success(), "{program} {arguments:?}: {status}");
+}
+
+/// Gives rules to the program nft; they have to be right.
+pub(crate) fn nft(rules: &str) {
+    let mut nft = Command::new("nft");
+    let mut nft = nft.args(["-f", "-"]).stdin(Stdio::piped()).spawn().unwrap();
+    nft.stdin
+        .take()
+        .unwrap()
+        .write_all(rules.as_bytes())
+        .unwrap();
+    assert!(nft.wait().unwrap().success(), "{rules}");
+}
+
+/// Says that a test was not run; with `CI=true` that is a failure.
+pub(crate) fn skipped(why: &str) {
+    let pipeline = std::env::var("CI").is_ok_and(|value| value == "true");
+    assert!(
+        !pipeline,
+        "cannot run here, and CI=true forbids to skip: {why}"
+    );
+    eprintln!("SKIPPED: {why}");
+}

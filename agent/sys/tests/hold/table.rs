@@ -1,0 +1,254 @@
+//! The table as it was meant, as the program nft shows it, and as it is read back.
+
+use std::{process::Command, time::Duration};
+
+use usher_core::ruleset::{Door, HELD, Queue, Ruleset, TABLE, Wanted, diff};
+use usher_sys::{
+    netlink::Protocol,
+    nft::{count_held, delete_elements, delete_table, dump, install, probe, renew},
+};
+
+use crate::scratch::{inside, nft, skipped};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn door(port: u16) -> Door {
+    Door {
+        port,
+        timeout: MINUTE,
+    }
+}
+
+/// Every kind of table.
+fn every() -> Vec<Wanted> {
+    let mut all = Vec::new();
+    for ports in [
+        vec![],
+        vec![door(3306)],
+        vec![door(15001), door(5432), door(15053)],
+    ] {
+        for ids in [vec![], vec![1337], vec![0, u32::MAX - 1]] {
+            for dns in [None, Some(Queue::Native), Some(Queue::Compat)] {
+                for count_only in [false, true] {
+                    all.push(Wanted {
+                        ports: ports.clone(),
+                        dns,
+                        exempt_uids: ids.clone(),
+                        exempt_gids: ids.clone(),
+                        count_only,
+                    });
+                }
+            }
+        }
+    }
+    all
+}
+
+fn has_nft() -> bool {
+    let is_there = Command::new("nft").arg("--version").output().is_ok();
+    if !is_there {
+        skipped("needs the program nft");
+    }
+    is_there
+}
+
+/// What the program nft shows, without the time that is left; None where there is no such program.
+fn listed() -> Option<String> {
+    if !has_nft() {
+        return None;
+    }
+    let mut list = Command::new("nft");
+    let listed = list
+        .args(["list", "table", "inet", TABLE])
+        .output()
+        .unwrap();
+    assert!(listed.status.success(), "{listed:?}");
+    let mut text = String::new();
+    let mut words = std::str::from_utf8(&listed.stdout).unwrap();
+    while let Some((before, after)) = words.split_once(" expires ") {
+        text.push_str(before);
+        let end = after.find([' ', ',']).unwrap();
+        words = &after[end..];
+    }
+    text.push_str(words);
+    // It breaks long lists of elements into lines.
+    Some(text.replace(",\n\t\t\t     ", ", "))
+}
+
+#[test]
+fn every_table_is_as_it_was_meant() {
+    inside(|netns| async move {
+        let features = probe().unwrap();
+        let socket = netns.netlink(Protocol::Netfilter).unwrap();
+        for wanted in every() {
+            let usable = wanted.count_only
+                || match wanted.dns {
+                    Some(Queue::Native) => features.native_queue.is_ok(),
+                    Some(Queue::Compat) => features.compat_queue.is_ok(),
+                    None => true,
+                };
+            let ruleset = Ruleset::of(&wanted);
+            if !usable {
+                install(&socket, &ruleset).unwrap_err();
+                continue;
+            }
+            // In place of the one before.
+            install(&socket, &ruleset).unwrap();
+            let found = dump(&socket).unwrap().unwrap();
+            let difference = diff(&found.ruleset, &ruleset);
+            assert!(difference.is_empty(), "{wanted:?}: {difference:?}");
+            let elements = ruleset.sets.iter().flat_map(|set| &set.elements);
+            assert_eq!(found.left.len(), elements.count());
+            assert!(found.left.iter().all(|left| left.time <= MINUTE));
+            assert_eq!(found.packets, 0);
+            let Some(listed) = listed() else {
+                continue;
+            };
+            assert_eq!(listed, ruleset.to_string(), "{wanted:?}");
+        }
+    });
+}
+
+#[test]
+fn kernel_has_what_a_hold_needs() {
+    inside(|_| async {
+        let features = probe().unwrap();
+        features.table.as_ref().unwrap();
+        features.log.as_ref().unwrap();
+        assert!(features.sock_diag.as_ref().unwrap());
+        let queue = features.queue().unwrap();
+        assert_eq!(queue == Queue::Native, features.native_queue.is_ok());
+    });
+}
+
+#[test]
+fn what_is_not_there_can_be_deleted() {
+    inside(|netns| async move {
+        let socket = netns.netlink(Protocol::Netfilter).unwrap();
+        assert_eq!(dump(&socket).unwrap(), None);
+        assert_eq!(count_held(&socket).unwrap(), 0);
+        assert!(!delete_table(&socket).unwrap());
+        delete_elements(&socket, &[15001]).unwrap();
+        let error = renew(&socket, &[door(15001)]).unwrap_err();
+        assert!(error.is_not_there(), "{error:?}");
+        assert_eq!(error.object, "element");
+
+        let wanted = Wanted {
+            ports: vec![door(15001), door(5432)],
+            ..Wanted::default()
+        };
+        install(&socket, &Ruleset::of(&wanted)).unwrap();
+        delete_elements(&socket, &[1, 15001, 15001]).unwrap();
+        let held = |found: &usher_sys::nft::Found| -> Vec<u16> {
+            let held = found.left.iter().filter(|left| left.set == HELD);
+            held.map(|left| left.value).collect()
+        };
+        assert_eq!(held(&dump(&socket).unwrap().unwrap()), [5432]);
+        assert!(delete_table(&socket).unwrap());
+        assert!(!delete_table(&socket).unwrap());
+        assert_eq!(dump(&socket).unwrap(), None);
+    });
+}
+
+#[test]
+fn times_are_renewed() {
+    inside(|netns| async move {
+        let socket = netns.netlink(Protocol::Netfilter).unwrap();
+        let wanted = Wanted {
+            ports: vec![door(15001)],
+            ..Wanted::default()
+        };
+        install(&socket, &Ruleset::of(&wanted)).unwrap();
+        // One that is there and one that is not.
+        let later = [15001, 5432].map(|port| Door {
+            port,
+            timeout: 10 * MINUTE,
+        });
+        renew(&socket, &later).unwrap();
+        let found = dump(&socket).unwrap().unwrap();
+        assert_eq!(found.left.len(), 3);
+        assert!(
+            found.left.iter().all(|left| left.time > 9 * MINUTE),
+            "{found:?}"
+        );
+        let renewed = Wanted {
+            ports: later.to_vec(),
+            ..Wanted::default()
+        };
+        let difference = diff(&found.ruleset, &Ruleset::of(&renewed));
+        assert!(difference.is_empty(), "{difference:?}");
+    });
+}
+
+/// What nft makes of the same text is the same to us.
+#[test]
+fn table_of_the_program_nft_is_read() {
+    if !has_nft() {
+        return;
+    }
+    inside(|netns| async move {
+        let socket = netns.netlink(Protocol::Netfilter).unwrap();
+        for wanted in every() {
+            if wanted.dns.is_some() && !wanted.count_only {
+                continue;
+            }
+            let ruleset = Ruleset::of(&wanted);
+            nft(&ruleset.to_string());
+            let found = dump(&socket).unwrap().unwrap();
+            let difference = diff(&found.ruleset, &ruleset);
+            assert!(difference.is_empty(), "{wanted:?}: {difference:?}");
+            assert!(delete_table(&socket).unwrap());
+        }
+    });
+}
+
+/// A table of the same name with other things in it is shown as such, and replaced.
+#[test]
+fn table_of_somebody_else_is_read_and_replaced() {
+    const FOREIGN: &str = "table inet usher {
+        map verdicts { type inet_service : verdict; elements = { 80 : drop } }
+        set addresses { type ipv4_addr; flags interval; elements = { 10.0.0.0/8, 192.0.2.1 } }
+        set held { type inet_proto . inet_service; elements = { tcp . 80 } }
+        set copying { type inet_proto; elements = { tcp } }
+        counter every { }
+        chain other { tcp dport != 80 meta skuid 5-7 drop
+            counter name every
+            tcp dport { 1, 2, 3 } log group 9643 snaplen 64
+            meta skuid 5 log group 9643 queue-threshold 2
+        }
+        chain plain { ip saddr @addresses counter return
+            tcp dport vmap @verdicts
+            meta l4proto . th dport @held log prefix \"x\" level warn
+            ct state new,established meta mark set 0x1 jump other
+        }
+        chain gate { type filter hook input priority 5; policy drop
+            jump plain
+        }
+        chain copy { type nat hook output priority -100
+            tcp dport 80 redirect to :90
+        }
+    }";
+    if !has_nft() {
+        return;
+    }
+    inside(|netns| async move {
+        let socket = netns.netlink(Protocol::Netfilter).unwrap();
+        nft(FOREIGN);
+        let found = dump(&socket).unwrap().unwrap();
+        assert_eq!(found.ruleset.chains.len(), 4);
+        let wanted = Ruleset::of(&Wanted {
+            ports: vec![door(15001)],
+            ..Wanted::default()
+        });
+        let difference = diff(&found.ruleset, &wanted);
+        assert_eq!(
+            difference.missing,
+            diff(&Ruleset::default(), &wanted).missing
+        );
+        // It can be told in words.
+        assert!(found.ruleset.to_string().contains("type nat hook 3"));
+        install(&socket, &wanted).unwrap();
+        let found = dump(&socket).unwrap().unwrap();
+        assert!(diff(&found.ruleset, &wanted).is_empty());
+    });
+}
