@@ -12,7 +12,7 @@ pub(crate) mod state;
 
 use std::time::Duration;
 
-use crate::ruleset::Queue;
+use crate::ruleset::{Queue, Ruleset, Then};
 
 /// A port at which connections wait until a sidecar is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +60,8 @@ pub struct Tally {
     pub connections: usize,
     /// Since when the first of them waited.
     pub longest: Duration,
+    /// How long before this was told the doors were opened.
+    pub ago: Duration,
     /// Connections of which no copy was left to send on: they go on with their
     /// own next retransmission.
     pub lost: usize,
@@ -72,6 +74,21 @@ pub struct Remains {
     pub ports: Vec<(u16, Duration)>,
     /// It only counts.
     pub count_only: bool,
+    /// DNS queries wait as well.
+    pub queries: bool,
+}
+
+impl Remains {
+    /// Reads a table that was found.
+    pub fn of(table: &Ruleset, ports: Vec<(u16, Duration)>) -> Self {
+        let rules = table.chains.iter().flat_map(|chain| &chain.rules);
+        let then: Vec<&Then> = rules.flat_map(|rule| &rule.then).collect();
+        Self {
+            ports,
+            count_only: !then.iter().any(|then| matches!(then, Then::Drop)),
+            queries: then.iter().any(|then| matches!(then, Then::Queue(..))),
+        }
+    }
 }
 
 /// Why no connection waits in a pod.

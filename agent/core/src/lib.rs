@@ -42,6 +42,7 @@ mod quit;
 pub mod recipe;
 pub mod ruleset;
 pub mod step;
+pub mod syn;
 pub mod time;
 pub mod timeline;
 mod tracked;

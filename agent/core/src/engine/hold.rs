@@ -6,6 +6,7 @@ use super::Engine;
 use crate::{
     action::Action,
     cni::{Outcome, Reply, Request},
+    config::LONGEST_WAIT,
     decision::Kind,
     event::ContainerKey,
     finish::report,
@@ -64,14 +65,8 @@ impl Engine {
         request: Request,
         actions: &mut Vec<Action>,
     ) {
-        if let Some(uid) = self.sandboxes.get(&request.sandbox) {
-            // A second interface of the same sandbox.
-            let known = self.pods.get(uid);
-            let known = known.and_then(|pod| pod.hold.sandbox.as_ref()?.reply.clone());
-            actions.extend(known.map(|reply| Action::Answer {
-                sandbox: request.sandbox,
-                reply,
-            }));
+        if let Some(uid) = self.owner(&request.sandbox) {
+            self.announced_again(&uid, request.sandbox, actions);
             return;
         }
         match self.pod_of(&request) {
@@ -84,6 +79,24 @@ impl Engine {
                     turn_away(oldest.sandbox, actions);
                 }
             }
+        }
+    }
+
+    /// A second interface of a sandbox.
+    fn announced_again(&self, uid: &PodUid, sandbox: SandboxId, actions: &mut Vec<Action>) {
+        let known = self.pods.get(uid);
+        let Some(known) = known.and_then(|pod| pod.hold.sandbox.as_ref()) else {
+            return;
+        };
+        let Some(reply) = known.reply.clone() else {
+            return;
+        };
+        actions.push(Action::Answer {
+            sandbox: sandbox.clone(),
+            reply,
+        });
+        if matches!(known.state, State::Over { .. }) {
+            actions.push(Action::Forget { sandbox });
         }
     }
 
@@ -216,7 +229,7 @@ impl Engine {
         if let Some(remains) = remains {
             let ports = remains.ports.iter().map(|(port, _left)| *port).collect();
             let left = remains.ports.iter().map(|(_port, left)| *left).max();
-            let deadline = now + left.unwrap_or_default();
+            let deadline = now + left.unwrap_or_default().min(LONGEST_WAIT);
             let kind = Kind::HoldFound {
                 ports: remains.ports.iter().map(|(port, _left)| *port).collect(),
             };

@@ -76,7 +76,7 @@ impl Holding<'_> {
         if known.is_ending(tracked) {
             return Some(Opened::Ending);
         }
-        if known.init_lives(begun, tracked) {
+        if known.init_lives(tracked) {
             return Some(Opened::InitContainer);
         }
         let doors = known.plan.doors();

@@ -46,11 +46,11 @@ impl Known<'_> {
     pub(super) fn inits_are_over(self, begun: u64, tracked: &Tracked) -> bool {
         let inits = &self.spec.init_containers;
         let mut regular = self.spec.containers.iter();
+        if self.init_lives(tracked) {
+            return false;
+        }
         if inits.is_empty() || regular.any(|one| has_begun(&one.name, begun, tracked)) {
             return true;
-        }
-        if self.init_lives(begun, tracked) {
-            return false;
         }
         let named = inits.iter().filter(|name| {
             let newest = tracked.newest(name);
@@ -61,11 +61,11 @@ impl Known<'_> {
         named.count() + nameless >= inits.len()
     }
 
-    pub(super) fn init_lives(self, begun: u64, tracked: &Tracked) -> bool {
+    pub(super) fn init_lives(self, tracked: &Tracked) -> bool {
         let mut inits = self.spec.init_containers.iter();
         inits.any(|name| {
             let newest = tracked.newest(name);
-            newest.is_some_and(|(_id, run)| run.order >= begun && run.lives())
+            newest.is_some_and(|(_id, run)| run.lives())
         })
     }
 

@@ -108,7 +108,7 @@ impl Holding<'_> {
                     };
                     let reason = count_only.then_some("observe mode: its connections are counted");
                     answer(&mut sandbox, outcome, reason.unwrap_or_default(), actions);
-                    let deadline = self.known.map_or(LEASE, |known| known.deadline());
+                    let deadline = self.known.map_or(LEASE, Known::deadline);
                     if let Some(known) = self.known.filter(|_| !count_only) {
                         let kind = self.armed_kind(known, &ports);
                         actions.push(report(tracked, spec, None, kind, None));
@@ -133,7 +133,14 @@ impl Holding<'_> {
         let Some(mut sandbox) = tracked.hold.sandbox.take() else {
             return;
         };
-        if let State::Opening { why, shut } = &sandbox.state {
+        if matches!(sandbox.state, State::Shut(_)) {
+            let error = "its gate was lost; connections go".to_owned();
+            let spec = self.known.map(|known| known.spec);
+            let kind = Kind::HoldFailed { error };
+            actions.push(report(tracked, spec, None, kind, None));
+            sandbox.state = State::over();
+            self.close(&sandbox, actions);
+        } else if let State::Opening { why, shut } = &sandbox.state {
             let why = *why;
             let kind = shut.opened(self.now, why, tally);
             let spec = self.known.map(|known| known.spec);

@@ -87,7 +87,7 @@ impl Shut {
 
     /// How this came to its end.
     pub(crate) fn opened(&self, now: Timestamp, why: Opened, tally: Tally) -> Kind {
-        let shut = now.since(self.since);
+        let shut = now.since(self.since).saturating_sub(tally.ago);
         if self.count_only {
             Kind::WouldHold { shut, tally }
         } else {

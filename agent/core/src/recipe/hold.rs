@@ -116,7 +116,7 @@ impl HoldRecipe {
     }
 
     /// Everything in it that pods may change.
-    pub(super) fn ports(&self) -> impl Iterator<Item = &Setting<u16>> {
+    pub fn ports(&self) -> impl Iterator<Item = &Setting<u16>> {
         let captured = self.captured.iter().flat_map(|captured| {
             let dns = captured.dns.iter().map(|dns| &dns.port);
             let ready = captured.ready.iter().map(|ready| &ready.get.port);

@@ -75,6 +75,7 @@ pub(super) fn opened(why: Opened, shut: Duration, tally: Tally) -> String {
         connections,
         longest,
         lost,
+        ago: _,
     } = tally;
     let waited = match connections {
         0 => "no connection had waited".to_owned(),

@@ -1,5 +1,7 @@
 //! Scenes of connections that wait.
 
+mod property;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use super::stage::{PROXY, Stage, container, key, pod, uid};
@@ -134,7 +136,7 @@ impl Stage {
             tally: Tally {
                 connections,
                 longest: Duration::from_millis(240),
-                lost: 0,
+                ..Tally::default()
             },
         });
     }
@@ -602,6 +604,7 @@ fn what_an_earlier_agent_left_is_adopted_or_cleaned_up() {
         Some(Remains {
             ports: vec![(15001, seconds(12))],
             count_only: false,
+            queries: false,
         })
     };
     let restarted = |mode| {

@@ -1,0 +1,307 @@
+//! What holds whatever happens to a pod's connections, and in which order.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use proptest::prelude::*;
+
+use super::super::stage::{PROXY, id, pod, uid};
+use crate::{
+    Action, Engine, Event,
+    cni::{PodName, Request},
+    event::ContainerKey,
+    hold::{Features, Probe, Tally},
+    id::SandboxId,
+    mode::{Mode, Modes},
+    pod::Pod,
+    policy::RestartPolicy,
+    process::ExitStatus,
+    time::Timestamp,
+    tuning::NamespaceValues,
+};
+
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Something happens.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Announce(u8),
+    List,
+    Start(usize),
+    Exit(usize, u8),
+    Ready,
+    /// The edge answers what it was asked.
+    Answer,
+    /// It answers that it could not.
+    Fail,
+    Mode(Mode),
+    Delete,
+    Wait(u16),
+    PodGone,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        3 => (0..3u8).prop_map(Step::Announce),
+        4 => Just(Step::List),
+        6 => (0..NAMES.len()).prop_map(Step::Start),
+        4 => (0..NAMES.len(), 0..2u8).prop_map(|(who, code)| Step::Exit(who, code)),
+        2 => Just(Step::Ready),
+        6 => Just(Step::Answer),
+        1 => Just(Step::Fail),
+        1 => prop_oneof![Just(Mode::Off), Just(Mode::Observe), Just(Mode::Enforce)].prop_map(Step::Mode),
+        1 => Just(Step::Delete),
+        3 => (1..20_000u16).prop_map(Step::Wait),
+        1 => Just(Step::PodGone),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+/// Two init containers, the app and the proxy.
+const NAMES: [&str; 4] = ["first", "second", "app", PROXY];
+
+/// What the edge has in hand of a sandbox.
+#[derive(Debug, Default)]
+struct Place {
+    answered: u32,
+    /// Since when connections wait.
+    shut: Option<Timestamp>,
+    arming: bool,
+    opening: bool,
+    forgotten: bool,
+}
+
+struct World {
+    engine: Engine,
+    now: Timestamp,
+    spec: Pod,
+    mode: Mode,
+    places: BTreeMap<SandboxId, Place>,
+    /// The living run of each container.
+    living: [Option<u32>; NAMES.len()],
+    runs: u32,
+    present: bool,
+}
+
+fn sandbox(number: u8) -> SandboxId {
+    SandboxId::parse(&format!("{number:0>2}").repeat(32)).unwrap()
+}
+
+impl World {
+    fn new() -> Self {
+        let mut spec = pod(RestartPolicy::OnFailure, &["app"]);
+        spec.init_containers = vec![NAMES[0].to_owned(), NAMES[1].to_owned()];
+        let mut world = Self {
+            engine: Engine::default(),
+            now: Timestamp::new(Duration::from_secs(1000)),
+            spec,
+            mode: Mode::Enforce,
+            places: BTreeMap::new(),
+            living: [None; NAMES.len()],
+            runs: 0,
+            present: true,
+        };
+        let modes = world.modes();
+        world.send(Event::Modes(modes));
+        world.send(Event::Kernel(Features {
+            hold: Ok(()),
+            dns: None,
+        }));
+        world.send(Event::Walked);
+        world.send(Event::PodAppeared(uid()));
+        world
+    }
+
+    fn modes(&self) -> Modes {
+        Modes {
+            quit: Mode::Off,
+            hold: self.mode,
+        }
+    }
+
+    fn send(&mut self, event: Event) {
+        let mut namespaces = Vec::new();
+        for action in self.engine.step(self.now, event) {
+            match action {
+                Action::FetchNamespace(name) => namespaces.push(name),
+                Action::Answer { sandbox, .. } => {
+                    self.places.entry(sandbox).or_default().answered += 1;
+                }
+                Action::Arm { sandbox, wanted } => {
+                    let place = self.places.entry(sandbox).or_default();
+                    assert!(!place.arming && !place.opening && place.shut.is_none());
+                    assert!(!place.forgotten && !wanted.ports.is_empty());
+                    place.arming = true;
+                }
+                Action::OpenAll { sandbox } => {
+                    let place = self.places.entry(sandbox).or_default();
+                    assert!(place.shut.is_some() && !place.opening, "nothing to open");
+                    place.opening = true;
+                }
+                Action::OpenSome { .. } => panic!("this pod has one door"),
+                Action::Forget { sandbox } => {
+                    let place = self.places.entry(sandbox).or_default();
+                    *place = Place {
+                        forgotten: true,
+                        answered: place.answered,
+                        ..Place::default()
+                    };
+                }
+                _ => {}
+            }
+        }
+        for name in namespaces {
+            let values = Some(NamespaceValues::default());
+            self.send(Event::Namespace { name, values });
+        }
+    }
+
+    fn key(run: u32) -> ContainerKey {
+        ContainerKey {
+            pod: uid(),
+            id: id(&format!("r{run}")),
+        }
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Announce(number) => {
+                let sandbox = sandbox(number);
+                let fresh = self
+                    .places
+                    .get(&sandbox)
+                    .is_none_or(|place| place.forgotten);
+                if !fresh || !self.present {
+                    return;
+                }
+                self.places.insert(sandbox.clone(), Place::default());
+                self.send(Event::Sandbox(Request {
+                    pod: PodName {
+                        namespace: "shop".to_owned(),
+                        name: "report".to_owned(),
+                        uid: Some(uid()),
+                    },
+                    sandbox,
+                    interface: "eth0".to_owned(),
+                }));
+            }
+            Step::List => self.send(Event::Pods(vec![self.spec.clone()])),
+            Step::Start(who) => {
+                if self.living[who].is_some() || !self.present {
+                    return;
+                }
+                self.runs += 1;
+                self.living[who] = Some(self.runs);
+                let key = Self::key(self.runs);
+                self.send(Event::ContainerAppeared(key.clone()));
+                let name = Some(NAMES[who].to_owned());
+                self.send(Event::ContainerStarted { key, name });
+            }
+            Step::Exit(who, code) => {
+                if let Some(run) = self.living[who].take() {
+                    let key = Self::key(run);
+                    self.send(Event::ContainerExited(key.clone()));
+                    let status = ExitStatus::Code(code);
+                    self.send(Event::ContainerStatus { key, status });
+                }
+            }
+            Step::Ready => {
+                let shut = self.places.iter().filter(|(_, place)| place.shut.is_some());
+                let sandboxes: Vec<SandboxId> = shut.map(|(id, _)| id.clone()).collect();
+                for sandbox in sandboxes {
+                    let probe = Probe::Answers {
+                        port: 15021,
+                        path: "/healthz/ready".to_owned(),
+                    };
+                    self.send(Event::Ready { sandbox, probe });
+                }
+            }
+            Step::Answer => self.answer(true),
+            Step::Fail => self.answer(false),
+            Step::Mode(mode) => {
+                self.mode = mode;
+                let modes = self.modes();
+                self.send(Event::Modes(modes));
+            }
+            Step::Delete => {
+                self.spec.deleting = true;
+                self.take(Step::List);
+            }
+            Step::Wait(ms) => self.wait(Duration::from_millis(ms.into())),
+            Step::PodGone => {
+                self.present = false;
+                self.send(Event::PodGone(uid()));
+            }
+        }
+    }
+
+    fn answer(&mut self, well: bool) {
+        let sandboxes: Vec<SandboxId> = self.places.keys().cloned().collect();
+        for sandbox in sandboxes {
+            let now = self.now;
+            let Some(place) = self.places.get_mut(&sandbox) else {
+                continue;
+            };
+            if std::mem::take(&mut place.arming) {
+                place.shut = well.then_some(now);
+                let result = if well { Ok(()) } else { Err("no".to_owned()) };
+                self.send(Event::Armed { sandbox, result });
+            } else if std::mem::take(&mut place.opening) {
+                place.shut = None;
+                let tally = Tally::default();
+                self.send(Event::Opened { sandbox, tally });
+            }
+        }
+    }
+
+    fn wait(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(wake) = self.engine.next_wake().filter(|wake| *wake <= end) {
+            self.now = wake.max(self.now);
+            self.send(Event::Timer);
+        }
+        self.now = end;
+    }
+
+    fn check(&self) {
+        let init_runs = self.living[0].is_some() || self.living[1].is_some();
+        for place in self.places.values() {
+            assert!(place.answered <= 1, "answered twice");
+            let Some(since) = place.shut.filter(|_| !place.opening) else {
+                continue;
+            };
+            assert!(!init_runs, "an init container waits for what waits for it");
+            assert!(
+                self.now.since(since) <= DEADLINE,
+                "held beyond the deadline"
+            );
+            assert!(self.mode != Mode::Off, "held although it is off");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+    #[test]
+    fn connections_wait_for_a_bounded_time_and_never_those_of_init_containers(steps in steps()) {
+        let mut world = World::new();
+        for step in steps {
+            world.take(step);
+            world.check();
+        }
+        // In the end nothing is left.
+        world.take(Step::List);
+        for _ in 0..4 {
+            world.answer(true);
+        }
+        world.wait(Duration::from_secs(40));
+        world.answer(true);
+        world.check();
+        for place in world.places.values() {
+            assert!(place.shut.is_none(), "held for ever");
+        }
+        world.take(Step::PodGone);
+        for place in world.places.values() {
+            assert!(place.forgotten, "a namespace stays open");
+        }
+    }
+}
