@@ -18,6 +18,7 @@ use tokio::{
     sync::{mpsc, watch},
 };
 use usher_core::{
+    Event,
     config::Config,
     id::{NetnsId, Pid},
     recipe::Reads,
@@ -25,12 +26,15 @@ use usher_core::{
 use usher_sys::{cgroup, netns::Netns, priority, proc::ProcRoot};
 
 use crate::{
+    announcements::{self, Announcement},
     api_server,
     args::{ApiServer, Args},
     attempt::Host,
     config_file::ConfigFile,
     discovery::Discovery,
     http::{self, Readiness, Service},
+    installer::{self, Installer},
+    kernel,
     kubelet::Kubelet,
     metrics::Metrics,
     namespaces::Namespaces,
@@ -69,6 +73,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let loaded = config.first();
     let recorder = Recorder::open(&args.run_dir, Arc::clone(&metrics));
 
+    let plugin = installer::Settings::of(&args.cni).context("where the CNI plugin goes")?;
+
     let runtime = runtime().context("starting the runtime that decides")?;
     let entered = runtime.enter();
     let (discovery, first) = Discovery::open(&root, proc, Arc::clone(&metrics))
@@ -76,8 +82,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     drop(entered);
     tracing::info!(cgroups = %root.display(), "watching pods");
 
+    let (wants_plugin, plugin_wanted) = watch::channel(false);
     let services = Services {
         args,
+        plugin,
+        plugin_wanted,
         kubelet,
         reads: watch::Sender::new(loaded.config.reads()),
         config,
@@ -91,8 +100,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         records: recorded,
         services,
     };
-    let wishes = Wishes { pods, namespaces };
-    let deciding = NodeLoop::new(discovery, host, records, metrics, loaded, wishes);
+    let wishes = Wishes {
+        pods,
+        namespaces,
+        plugin: wants_plugin,
+    };
+    let entered = runtime.enter();
+    let announcements = announcements(args, &metrics);
+    drop(entered);
+    let mut first = first;
+    first.insert(0, Event::Kernel(kernel::features(&metrics)));
+    let deciding = NodeLoop::new(
+        discovery,
+        host,
+        records,
+        metrics,
+        loaded,
+        wishes,
+        announcements,
+    );
     thread::scope(|scope| {
         let beside = thread::Builder::new()
             .name("beside".to_owned())
@@ -110,6 +136,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         decided.context("watching the cgroup tree")?;
         served.unwrap_or_else(|_panic| anyhow::bail!("the second thread panicked"))
     })
+}
+
+/// Listens for the CNI plugin. Where that is not possible pods start unheld.
+fn announcements(args: &Args, metrics: &Arc<Metrics>) -> mpsc::Receiver<Announcement> {
+    let path = args.run_dir.join(run_dir::CNI_SOCKET);
+    match announcements::listen(&path, Arc::clone(metrics)) {
+        Ok(announcements) => announcements,
+        Err(error) => {
+            tracing::warn!(error = %chain(&error), "cannot hear the CNI plugin; pods start unheld");
+            mpsc::channel(1).1
+        }
+    }
 }
 
 fn runtime() -> std::io::Result<Runtime> {
@@ -152,6 +190,10 @@ struct Beside<'args> {
 /// What talks to others.
 struct Services<'args> {
     args: &'args Args,
+    /// None where no CNI plugin is to be installed.
+    plugin: Option<installer::Settings>,
+    /// Whether the Node wants it.
+    plugin_wanted: watch::Receiver<bool>,
     kubelet: Kubelet,
     /// What the configuration in force looks at in pods.
     reads: watch::Sender<Reads>,
@@ -236,6 +278,15 @@ impl Services<'_> {
             // Nobody listens only when the agent is ending.
             drop(self.inputs.send(Input::Config(config)).await);
         });
+        let plugin = async {
+            let Some(settings) = self.plugin.clone() else {
+                return std::future::pending().await;
+            };
+            let wanted = self.plugin_wanted.clone();
+            Installer::new(settings, wanted, Arc::clone(&self.metrics))
+                .serve()
+                .await;
+        };
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         tokio::select! {
@@ -244,6 +295,7 @@ impl Services<'_> {
             () = fetch => Ok(()),
             () = namespaces => Ok(()),
             () = config => Ok(()),
+            () = plugin => Ok(()),
             _ = terminate.recv() => Ok(()),
             _ = interrupt.recv() => Ok(()),
         }

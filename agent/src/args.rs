@@ -1,6 +1,8 @@
 //! Flags and environment: settings of the process. What usher may do comes from
 //! the Node's annotations, not from here.
 
+pub(crate) mod cni;
+
 use std::{
     net::{Ipv6Addr, SocketAddr},
     path::PathBuf,
@@ -73,6 +75,10 @@ pub(crate) struct Args {
     /// What is logged: a level, or directives such as info,usher_agent=debug
     #[arg(long, env = "USHER_LOG", default_value = "info")]
     pub(crate) log: String,
+
+    // Last, since its heading is that of all that follow.
+    #[command(flatten)]
+    pub(crate) cni: cni::CniArgs,
 }
 
 /// Whether the API server is watched.

@@ -10,6 +10,7 @@ mod loopback;
 use std::{io, time::Duration};
 
 use nix::sys::signal;
+use tokio::net::TcpStream;
 use usher_core::{
     event::{ContainerKey, Outcome},
     id::NetnsId,
@@ -21,12 +22,17 @@ use usher_sys::{
     proc::ProcRoot,
 };
 
-pub(crate) use self::loopback::{Socket, prepare};
+pub(crate) use self::loopback::{Socket, connect_in, prepare};
 use self::loopback::{connect, nobody_listens, open, places};
 use crate::telemetry::chain;
 
 /// How long a question for a version may take.
 const QUESTION: Duration = Duration::from_secs(1);
+
+/// Sends a request over a connection and says what came of it.
+pub(crate) async fn ask(stream: TcpStream, request: &Request) -> Outcome {
+    exchange::outcome(stream, request, Vec::new()).await
+}
 
 /// What attempts need to know of the host.
 #[derive(Debug, Clone)]
@@ -112,11 +118,7 @@ impl Target<'_> {
     }
 
     /// Connects to the port on one of the loopback addresses.
-    async fn connect(
-        self,
-        mut prepared: Option<Socket>,
-        port: u16,
-    ) -> Result<tokio::net::TcpStream, Outcome> {
+    async fn connect(self, mut prepared: Option<Socket>, port: u16) -> Result<TcpStream, Outcome> {
         if !self.at_home {
             let why = "its pod's other containers are in another network namespace";
             return Err(Outcome::Failed(why.to_owned()));

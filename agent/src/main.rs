@@ -1,13 +1,17 @@
 //! `usher-agent`: watches the pods of its node and shows the sidecars of
 //! finished pods out. See ARCHITECTURE.md for the way of an event through it.
 
+mod announcements;
 mod api_server;
 mod app;
 mod args;
 mod attempt;
 mod config_file;
 mod discovery;
+mod hold;
 mod http;
+mod installer;
+mod kernel;
 mod kubelet;
 mod metrics;
 mod namespaces;
@@ -25,7 +29,12 @@ fn main() -> ExitCode {
     if let Err(error) = telemetry::init(args.log_format, &args.log) {
         return fail(&error);
     }
-    match app::run(&args) {
+    let ended = if args.cni.cni_uninstall {
+        installer::uninstall(&args.cni)
+    } else {
+        app::run(&args)
+    };
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(error = %telemetry::chain(error.as_ref()), "usher-agent stopped");

@@ -33,6 +33,11 @@ pub(crate) struct ResultLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct ReasonLabels {
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct KindLabels {
     kind: &'static str,
 }
@@ -53,6 +58,8 @@ pub(crate) struct Metrics {
     discovery_errors: Counters<KindLabels>,
     namespace_requests: Counters<ResultLabels>,
     config_reloads: Counters<ResultLabels>,
+    announcements: Counters<ResultLabels>,
+    holds: Counters<ReasonLabels>,
     modes: Family<ModeLabels, Gauge<i64, AtomicI64>>,
     pub(crate) quit_request: Histogram,
     pub(crate) sidecar_ended: Histogram,
@@ -63,6 +70,13 @@ pub(crate) struct Metrics {
     pub(crate) config_valid: Gauge,
     pub(crate) pods: Gauge,
     pub(crate) finished_pods: Gauge,
+    pub(crate) held_pods: Gauge,
+    pub(crate) held: Histogram,
+    pub(crate) held_connections: Counter,
+    pub(crate) refused_connections: Counter,
+    pub(crate) hold_supported: Gauge,
+    pub(crate) cni_installed: Gauge,
+    pub(crate) cni_reinstalled: Counter,
 }
 
 impl Metrics {
@@ -77,6 +91,8 @@ impl Metrics {
             discovery_errors: Family::default(),
             namespace_requests: Family::default(),
             config_reloads: Family::default(),
+            announcements: Family::default(),
+            holds: Family::default(),
             modes: Family::default(),
             quit_request: histogram(),
             sidecar_ended: histogram(),
@@ -87,6 +103,13 @@ impl Metrics {
             config_valid: Gauge::default(),
             pods: Gauge::default(),
             finished_pods: Gauge::default(),
+            held_pods: Gauge::default(),
+            held: histogram(),
+            held_connections: Counter::default(),
+            refused_connections: Counter::default(),
+            hold_supported: Gauge::default(),
+            cni_installed: Gauge::default(),
+            cni_reinstalled: Counter::default(),
         };
         metrics.register();
         metrics
@@ -158,6 +181,16 @@ impl Metrics {
             self.config_valid.clone(),
         );
         registry.register(
+            "cni_installed",
+            "1 while the CNI plugin and its entry in the network configuration are in place",
+            self.cni_installed.clone(),
+        );
+        registry.register(
+            "cni_reinstalled",
+            "Times that the CNI plugin's entry was put back after somebody had removed it",
+            self.cni_reinstalled.clone(),
+        );
+        registry.register(
             "timeline_errors",
             "Times that the timeline could not be kept in the run directory",
             self.timeline_errors.clone(),
@@ -167,6 +200,38 @@ impl Metrics {
             "finished_pods",
             "Pods whose app containers ended for good and that are still there",
             self.finished_pods.clone(),
+        );
+        registry.register(
+            "announcements",
+            "Sandboxes that the CNI plugin announced, by the answer",
+            self.announcements.clone(),
+        );
+        registry.register(
+            "held_pods",
+            "Pods whose connections wait for a sidecar",
+            self.held_pods.clone(),
+        );
+        registry.register("holds", "Holds that are over, by why", self.holds.clone());
+        registry.register_with_unit(
+            "hold",
+            "Time from the moment that connections of a pod were made to wait until they were let go",
+            Unit::Seconds,
+            self.held.clone(),
+        );
+        registry.register(
+            "held_connections",
+            "Connections that waited and were let go",
+            self.held_connections.clone(),
+        );
+        registry.register(
+            "refused_connections",
+            "Connections that were refused and would have waited; observe mode",
+            self.refused_connections.clone(),
+        );
+        registry.register(
+            "hold_supported",
+            "1 where the node's kernel can hold connections",
+            self.hold_supported.clone(),
         );
         registry.register(
             "mode",
@@ -209,6 +274,16 @@ impl Metrics {
         self.config_reloads
             .get_or_create(&ResultLabels { result })
             .inc();
+    }
+
+    pub(crate) fn announcement(&self, result: &'static str) {
+        self.announcements
+            .get_or_create(&ResultLabels { result })
+            .inc();
+    }
+
+    pub(crate) fn hold(&self, reason: &'static str) {
+        self.holds.get_or_create(&ReasonLabels { reason }).inc();
     }
 
     pub(crate) fn mode(&self, capability: &'static str, current: Mode) {

@@ -5,38 +5,28 @@
 //! attempts, so that a long list of pods or a slow API server never stands
 //! between an exit and its request.
 
-use std::{
-    collections::VecDeque,
-    mem,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+mod act;
+
+use std::{collections::VecDeque, mem, sync::Arc, time::Instant};
 
 use tokio::sync::{
     Semaphore,
     mpsc::{self, error::TrySendError},
-    oneshot,
+    oneshot, watch,
 };
 use usher_core::{
-    Action, Engine, Event,
+    Engine, Event,
     config::Config,
-    event::{ContainerKey, Outcome},
     mode::{Mode, Modes},
     pod::Pod,
-    step::Step,
     time::Timestamp,
     tuning::NamespaceValues,
 };
-use usher_sys::{cgroup, container::Init};
+use usher_sys::cgroup;
 
 use crate::{
-    attempt::{self, Host, Target},
-    config_file::Loaded,
-    discovery::Discovery,
-    metrics::Metrics,
-    recorder::Record,
-    run_dir::Annotations,
-    telemetry::chain,
+    announcements::Announcement, attempt::Host, config_file::Loaded, discovery::Discovery,
+    hold::Sandboxes, metrics::Metrics, recorder::Record, run_dir::Annotations, telemetry::chain,
 };
 
 /// Attempts at the same time: each is a socket and a few kB. More wait.
@@ -64,6 +54,8 @@ pub(crate) struct Wishes {
     pub(crate) pods: mpsc::Sender<()>,
     /// What this Namespace says.
     pub(crate) namespaces: mpsc::Sender<String>,
+    /// Whether the CNI plugin is to be installed.
+    pub(crate) plugin: watch::Sender<bool>,
 }
 
 /// The loop's state.
@@ -83,6 +75,8 @@ pub(crate) struct NodeLoop {
     answered: mpsc::Sender<Event>,
     answers: mpsc::Receiver<Event>,
     permits: Arc<Semaphore>,
+    sandboxes: Sandboxes,
+    announcements: mpsc::Receiver<Announcement>,
     /// Decisions to hand over when nothing else is to be done.
     reports: VecDeque<Record>,
     /// Pods have come, gone or finished since they were counted.
@@ -97,15 +91,19 @@ impl NodeLoop {
         metrics: Arc<Metrics>,
         loaded: Loaded,
         wishes: Wishes,
+        announcements: mpsc::Receiver<Announcement>,
     ) -> Self {
         let (answered, answers) = mpsc::channel(ATTEMPTS);
+        let begin = Instant::now();
         Self {
+            sandboxes: Sandboxes::new(begin, answered.clone()),
+            announcements,
             engine: Engine::new(loaded.config),
             discovery,
             host: Arc::new(host),
             metrics,
             records,
-            begin: Instant::now(),
+            begin,
             wishes,
             annotations: Annotations::default(),
             trusted: loaded.trusted,
@@ -155,6 +153,14 @@ impl NodeLoop {
                     }
                     self.step(answer);
                 },
+                Some(announcement) = self.announcements.recv() => {
+                    // The pod's cgroup came before.
+                    for event in self.discovery.now()? {
+                        self.step(event);
+                    }
+                    let event = self.sandboxes.announced(&self.host, announcement);
+                    self.follow_up(event);
+                }
                 input = inputs.recv() => match input {
                     Some(input) => self.take(input)?,
                     None => {
@@ -195,6 +201,7 @@ impl NodeLoop {
             let gauge = |count| i64::try_from(count).unwrap_or(i64::MAX);
             self.metrics.pods.set(gauge(census.pods));
             self.metrics.finished_pods.set(gauge(census.finished));
+            self.metrics.held_pods.set(gauge(census.held));
         }
     }
 
@@ -234,11 +241,17 @@ impl NodeLoop {
         for bad in bad {
             tracing::warn!(error = %chain(&bad), "Node has an annotation that is not one");
         }
-        if !self.trusted && modes.quit == Mode::Enforce {
-            modes.quit = Mode::Observe;
+        for mode in [&mut modes.quit, &mut modes.hold] {
+            if !self.trusted && *mode == Mode::Enforce {
+                *mode = Mode::Observe;
+            }
         }
-        tracing::info!(quit = %modes.quit, "took the Node's modes");
+        tracing::info!(quit = %modes.quit, hold = %modes.hold, "took the Node's modes");
         self.metrics.mode("quit", modes.quit);
+        self.metrics.mode("hold", modes.hold);
+        // Nothing of the node is changed for a mode that does nothing: there
+        // pods are looked at when their first process appears.
+        self.wishes.plugin.send_replace(modes.hold == Mode::Enforce);
         self.step(Event::Modes(modes));
     }
 
@@ -249,103 +262,5 @@ impl NodeLoop {
         for action in self.engine.step(now, event) {
             self.act(action);
         }
-    }
-
-    fn act(&mut self, action: Action) {
-        match action {
-            // Full only if the engine asked twice, which it does not.
-            Action::FetchPods => drop(self.wishes.pods.try_send(())),
-            Action::FetchNamespace(name) => {
-                // Full when very many Namespaces come at once: later again.
-                if let Err(full) = self.wishes.namespaces.try_send(name) {
-                    let name = full.into_inner();
-                    self.step(Event::Namespace { name, values: None });
-                }
-            }
-            Action::Report(decision) => {
-                self.pods_changed = true;
-                self.reports.push_back(Record::now(decision));
-            }
-            Action::Prepare(key) => self.prepare(&key),
-            Action::AskVersion { key, port, path } => self.ask_version(key, port, path),
-            Action::Attempt { key, step, timeout } => self.attempt(key, step, timeout),
-        }
-    }
-
-    fn prepare(&mut self, key: &ContainerKey) {
-        let Some(living) = self.discovery.living(key) else {
-            return;
-        };
-        let target = Target {
-            host: &self.host,
-            key,
-            init: &living.init,
-            // Looked at when the socket is used.
-            at_home: true,
-        };
-        match attempt::prepare(target) {
-            Ok(socket) => living.socket = Some(socket),
-            // The attempt will tell, if there is one.
-            Err(outcome) => {
-                tracing::debug!(uid = %key.pod, container_id = %key.id, ?outcome, "could not prepare");
-            }
-        }
-    }
-
-    /// Whether a container is in its pod's network namespace, as far as its
-    /// neighbours tell.
-    fn at_home(&self, key: &ContainerKey, init: Option<&Arc<Init>>) -> bool {
-        init.is_none_or(|init| self.discovery.is_in_pod_netns(key, init.netns))
-    }
-
-    fn attempt(&mut self, key: ContainerKey, step: Step, timeout: Duration) {
-        let living = self.discovery.living(&key);
-        let living = living.map(|living| (Arc::clone(&living.init), living.socket.take()));
-        let at_home = self.at_home(&key, living.as_ref().map(|(init, _socket)| init));
-        let host = Arc::clone(&self.host);
-        let permits = Arc::clone(&self.permits);
-        let answered = self.answered.clone();
-        tokio::spawn(async move {
-            let outcome = match living {
-                None => Outcome::Gone,
-                Some((init, socket)) => {
-                    // Never closed.
-                    let _permit = permits.acquire().await;
-                    let target = Target {
-                        host: &host,
-                        key: &key,
-                        init: &init,
-                        at_home,
-                    };
-                    target.attempt(socket, &step, timeout).await
-                }
-            };
-            tracing::debug!(uid = %key.pod, container_id = %key.id, %step, ?outcome, "tried");
-            // Nobody listens only when the agent is ending.
-            drop(answered.send(Event::Attempted { key, outcome }).await);
-        });
-    }
-
-    fn ask_version(&mut self, key: ContainerKey, port: u16, path: String) {
-        let living = self.discovery.living(&key);
-        let init = living.map(|living| Arc::clone(&living.init));
-        let at_home = self.at_home(&key, init.as_ref());
-        let host = Arc::clone(&self.host);
-        let answered = self.answered.clone();
-        tokio::spawn(async move {
-            let body = match init {
-                None => None,
-                Some(init) => {
-                    let target = Target {
-                        host: &host,
-                        key: &key,
-                        init: &init,
-                        at_home,
-                    };
-                    target.question(port, &path).await
-                }
-            };
-            drop(answered.send(Event::VersionAnswered { key, body }).await);
-        });
     }
 }

@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 use usher_core::{
     Decision,
     decision::Kind,
+    hold::Opened,
     timeline::{Entry, Timeline},
 };
 
@@ -110,10 +111,29 @@ impl Recorder {
                 _ => {}
             }
         }
+        self.count_hold(kind);
         let entry = Entry::new(*at_ms, decision);
         log(kind, &entry);
         self.append(&entry);
         self.timeline.record(&decision.pod, entry);
+    }
+
+    fn count_hold(&self, kind: &Kind) {
+        let count = |connections| u64::try_from(connections).unwrap_or(u64::MAX);
+        match kind {
+            Kind::HoldOpened { why, shut, tally } => {
+                self.metrics.hold(why.as_str());
+                self.metrics.held.observe(shut.as_secs_f64());
+                let connections = count(tally.connections);
+                self.metrics.held_connections.inc_by(connections);
+            }
+            Kind::HoldFailed { .. } => self.metrics.hold("failed"),
+            Kind::WouldHold { tally, .. } => {
+                let refused = count(tally.connections);
+                self.metrics.refused_connections.inc_by(refused);
+            }
+            _ => {}
+        }
     }
 
     fn read_back(&mut self, text: &str) {
@@ -204,10 +224,18 @@ fn log(kind: &Kind, entry: &Entry) {
         };
     }
     match kind {
-        Kind::NotOurs(_) | Kind::NotYet(_) | Kind::VersionTold { .. } => line!(debug),
+        Kind::NotOurs(_) | Kind::NotYet(_) | Kind::VersionTold { .. } | Kind::NotHeld(_) => {
+            line!(debug);
+        }
         Kind::GaveUp { .. }
         | Kind::StepFailed { .. }
         | Kind::Unsupported { .. }
+        | Kind::HoldFailed { .. }
+        | Kind::HoldStaysShut { .. }
+        | Kind::HoldOpened {
+            why: Opened::Deadline,
+            ..
+        }
         | Kind::BadAnnotation(_) => line!(warn),
         _ => line!(info),
     }

@@ -6,6 +6,7 @@
 //! | `namespaces.json` | the same of Namespaces, with their labels |
 //! | `config.yaml` | the last configuration that was good |
 //! | `timeline.jsonl` | what was decided about each pod |
+//! | `cni.sock` | where the CNI plugin announces pods |
 //!
 //! An agent that starts while the API server is away, or with a configuration
 //! that is broken, goes on as before.
@@ -25,6 +26,8 @@ pub(crate) const NODE_ANNOTATIONS: &str = "node-annotations.json";
 pub(crate) const NAMESPACES: &str = "namespaces.json";
 /// The last good configuration.
 pub(crate) const CONFIG: &str = "config.yaml";
+/// The socket of the CNI plugin.
+pub(crate) const CNI_SOCKET: &str = "cni.sock";
 /// The journal of decisions.
 pub(crate) const TIMELINE: &str = "timeline.jsonl";
 

@@ -1,4 +1,5 @@
-//! `cargo xtask image`: the agent as a static program in an image that has nothing else.
+//! `cargo xtask image`: the agent in an image that has nothing else but the CNI plugin, which it puts on the host. Both
+//! are static programs: the plugin runs with whatever libraries a host has, or none.
 
 use std::{fs, path::PathBuf};
 
@@ -9,37 +10,41 @@ use crate::workspace::{shown, target_dir};
 
 /// The image's name in `deploy/usher.yaml`.
 const AGENT: &str = "usher.test/usher-agent:dev";
+/// The packages, each with a program of its name that is in `/`; the first is the entrypoint.
+const PROGRAMS: [&str; 2] = ["usher-agent", "usher-cni"];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The image's name, with host and tag
     #[arg(long, default_value = AGENT)]
     tag: String,
-    /// The package to build; its program has the same name and becomes the entrypoint
-    #[arg(long, default_value = "usher-agent")]
-    package: String,
-    /// Where the archive goes [default: target/image/PACKAGE.tar]
+    /// Where the archive goes [default: target/image/usher-agent.tar]
     #[arg(long)]
     output: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    write(&args.tag, &args.package, args.output.clone()).map(drop)
+    write(&args.tag, args.output.clone()).map(drop)
 }
 
 /// Builds the image that `deploy/usher.yaml` names, and returns its archive.
 pub(crate) fn agent() -> Result<PathBuf> {
-    write(AGENT, "usher-agent", None)
+    write(AGENT, None)
 }
 
-fn write(tag: &str, package: &str, output: Option<PathBuf>) -> Result<PathBuf> {
+fn write(tag: &str, output: Option<PathBuf>) -> Result<PathBuf> {
     let target_dir = target_dir();
-    let folder = programs::build_static(package, &["--bin", package], &target_dir)?;
-    let archive = output.unwrap_or_else(|| target_dir.join(format!("image/{package}.tar")));
+    let build = |package: &str| {
+        let folder = programs::build_static(package, &["--bin", package], &target_dir)?;
+        Ok::<_, anyhow::Error>(folder.join(package))
+    };
+    let [agent, plugin] = PROGRAMS.map(build);
+    let (agent, plugin) = (agent?, plugin?);
+    let archive = output.unwrap_or_else(|| target_dir.join("image/usher-agent.tar"));
     if let Some(parent) = archive.parent() {
         fs::create_dir_all(parent).with_context(|| format!("create {}", parent.display()))?;
     }
-    image::write_from_scratch(tag, &[&folder.join(package)], &archive)?;
+    image::write_from_scratch(tag, &[&agent, &plugin], &archive)?;
     let size = fs::metadata(&archive)
         .with_context(|| format!("look at {}", archive.display()))?
         .len();

@@ -76,12 +76,17 @@ pub(super) fn open(target: Target<'_>, place: Place) -> Result<Socket, Outcome> 
 /// this asks before it waits: waiting is a turn of the event loop, which takes
 /// longer than the handshake.
 pub(super) async fn connect(socket: Socket, port: u16) -> io::Result<TcpStream> {
-    let address = SockaddrStorage::from(SocketAddr::new(socket.loopback, port));
-    match socket::connect(socket.fd.as_raw_fd(), &address) {
+    connect_in(socket.fd, socket.loopback, port).await
+}
+
+/// The same with a socket that is at hand.
+pub(crate) async fn connect_in(fd: OwnedFd, to: IpAddr, port: u16) -> io::Result<TcpStream> {
+    let address = SockaddrStorage::from(SocketAddr::new(to, port));
+    match socket::connect(fd.as_raw_fd(), &address) {
         Ok(()) | Err(Errno::EINPROGRESS) => {}
         Err(errno) => return Err(errno.into()),
     }
-    let stream = TcpStream::from_std(net::TcpStream::from(socket.fd))?;
+    let stream = TcpStream::from_std(net::TcpStream::from(fd))?;
     while stream.peer_addr().is_err() {
         if let Some(error) = stream.take_error()? {
             return Err(error);

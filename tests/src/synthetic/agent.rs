@@ -46,6 +46,31 @@ impl Agent {
         Self::start_masked(node, &[])
     }
 
+    /// The same with further flags.
+    pub fn start_with(node: &Node, flags: &[String]) -> Self {
+        let mut command = Command::new(binary());
+        command.args(flags);
+        Self::execute(node, command)
+    }
+
+    /// Runs the agent with these flags until it has done what they ask for, and
+    /// returns its exit code and its log.
+    ///
+    /// # Panics
+    ///
+    /// When it is not built.
+    pub fn run_once(flags: &[String]) -> (Option<i32>, String) {
+        let ran = Command::new(binary())
+            .args(["--node-name", node::NAME])
+            .args(flags)
+            .env_clear()
+            .stdin(Stdio::null())
+            .output()
+            .expect("the agent's binary runs");
+        let log = String::from_utf8_lossy(&ran.stdout).into_owned();
+        (ran.status.code(), log)
+    }
+
     /// The same, and where the agent reads the second path of a pair, it finds
     /// the first.
     pub fn start_masked(node: &Node, masks: &[(PathBuf, PathBuf)]) -> Self {

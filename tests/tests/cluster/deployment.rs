@@ -3,7 +3,7 @@
 use crate::lab;
 
 #[test]
-fn capabilities_are_four() {
+fn capabilities_are_six() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -14,10 +14,10 @@ fn capabilities_are_four() {
         let line = status.lines().find(|line| line.starts_with(field)).unwrap();
         u64::from_str_radix(line.split_whitespace().nth(1).unwrap(), 16).unwrap()
     };
-    // CAP_KILL, CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_SYS_NICE.
-    let four = 1 << 5 | 1 << 19 | 1 << 21 | 1 << 23;
-    assert_eq!(of("CapBnd:"), four);
-    assert_eq!(of("CapEff:"), four);
+    // CAP_KILL, CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_SYS_NICE.
+    let six = 1 << 5 | 1 << 12 | 1 << 13 | 1 << 19 | 1 << 21 | 1 << 23;
+    assert_eq!(of("CapBnd:"), six);
+    assert_eq!(of("CapEff:"), six);
     assert_eq!(of("Seccomp:"), 2, "a filter is in force");
 }
 

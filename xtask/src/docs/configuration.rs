@@ -60,6 +60,10 @@ fn all(config: &Config) -> Vec<Key> {
                 quit_delay,
                 drain,
                 spoil,
+                hold,
+                hold_deadline,
+                on_deadline,
+                hold_again,
             },
         ladder:
             Ladder {
@@ -116,6 +120,30 @@ fn all(config: &Config) -> Vec<Key> {
             BOOLEAN,
             spoil.to_string(),
             "As `usher.dev/spoil`",
+        ),
+        key(
+            "defaults.hold",
+            BOOLEAN,
+            hold.to_string(),
+            "As `usher.dev/hold` of pods and Namespaces, where they say nothing",
+        ),
+        key(
+            "defaults.holdDeadline",
+            "a duration of 1s to 10m",
+            duration(*hold_deadline),
+            "As `usher.dev/hold-deadline`",
+        ),
+        key(
+            "defaults.onDeadline",
+            "`open`, `closed`",
+            on_deadline.as_str().to_owned(),
+            "As `usher.dev/on-deadline`",
+        ),
+        key(
+            "defaults.holdAgain",
+            BOOLEAN,
+            hold_again.to_string(),
+            "As `usher.dev/hold-again`",
         ),
         key(
             "ladder.attempt",
@@ -178,6 +206,7 @@ mod tests {
                 "a list" => "[a]",
                 "`true`, `false`" if key.default == "true" => "false",
                 "`true`, `false`" => "true",
+                "`open`, `closed`" => "closed",
                 _ => "123s",
             };
             let text = with(key.key, other);

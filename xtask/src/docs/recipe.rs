@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use usher_core::recipe::{
-    Act, Condition, Described, Pattern, Recipe, Recognition, Setting, Sources, Value,
+    Act, Condition, Described, HoldRecipe, Pattern, ReadyRecipe, Recipe, Recognition, Setting,
+    Sources, Value,
 };
 
 use super::markdown::{code, codes, listed};
@@ -88,6 +89,54 @@ fn time(takes: Duration) -> String {
     }
 }
 
+/// Where connections wait until it is ready.
+pub(super) fn hold(recipe: &Recipe) -> Option<String> {
+    let HoldRecipe {
+        captured,
+        local,
+        when,
+    } = &recipe.hold;
+    let port = |port: &Setting<u16>| code(&format!(":{}", port.default()));
+    let mut parts = Vec::new();
+    if let Some(captured) = captured {
+        let asks = |ready: &ReadyRecipe| {
+            let get = format!(
+                "GET :{}{}",
+                ready.get.port.default(),
+                ready.get.path.default()
+            );
+            code(&get)
+        };
+        let ready: Vec<String> = captured.ready.iter().map(asks).collect();
+        let until = match listed(&ready, "or") {
+            none if none.is_empty() => "it listens there".to_owned(),
+            some => format!("{some} is answered with 2xx"),
+        };
+        let dns = captured.dns.as_ref().map(|dns| port(&dns.port));
+        let dns = dns.map_or_else(String::new, |dns| format!(" (DNS: {dns})"));
+        let redirected = port(&captured.port);
+        parts.push(format!(
+            "what is redirected to {redirected}{dns}, until {until}"
+        ));
+    }
+    if !local.is_empty() {
+        let ports: Vec<String> = local.iter().map(port).collect();
+        let ports = listed(&ports, "and");
+        parts.push(format!(
+            "connections to {ports} on loopback, until it listens there"
+        ));
+    }
+    if parts.is_empty() {
+        return None;
+    }
+    let when: Vec<String> = when.0.iter().map(condition).collect();
+    let only = match listed(&when, "or") {
+        none if none.is_empty() => none,
+        some => format!(" Only with {some}."),
+    };
+    Some(format!("Held: {}.{only}", parts.join("; ")))
+}
+
 /// What pods can change, in the order in which the recipe has it.
 pub(super) fn tunables(recipe: &Recipe) -> Vec<Tunable> {
     let mut all = Vec::new();
@@ -102,6 +151,9 @@ pub(super) fn tunables(recipe: &Recipe) -> Vec<Tunable> {
             all.extend(tunable("path", path, |path| code(path)));
         }
         all.extend(tunable("time", &step.takes, |takes| time(*takes)));
+    }
+    for port in recipe.hold.ports() {
+        all.extend(tunable("port", port, |port| code(&port.to_string())));
     }
     let mut once: Vec<Tunable> = Vec::new();
     for tunable in all {

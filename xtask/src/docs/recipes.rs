@@ -4,7 +4,7 @@ use usher_core::recipe::{Described, Recipe, Stretch, builtin};
 
 use super::{
     markdown::{code, listed, table},
-    recipe::{ends_in, exists, recognition, tunables},
+    recipe::{ends_in, exists, hold, recognition, tunables},
 };
 
 /// One row for each range of versions of each recipe.
@@ -95,6 +95,7 @@ fn section(recipe: &Recipe) -> String {
         ));
     }
     facts.extend(drain(recipe));
+    facts.extend(hold(recipe));
     let changes = tunables(recipe);
     if !changes.is_empty() {
         let changes: Vec<String> = changes.iter().map(|one| format!("\n  - {one}")).collect();

@@ -1,0 +1,316 @@
+//! The gate of one sandbox: its table, the copies of what waits at it, and how
+//! what waits is let go.
+//!
+//! Order matters. Armed: the reader of copies before the table, the table
+//! before the app. Opened: the table is deleted, then the copies that have come
+//! are read, then each connection that still waits is sent its copy again. What
+//! comes later, of connections that were on their way, follows as long as the
+//! reader stays, [`LINGER`].
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::mpsc;
+use usher_core::{
+    Event,
+    hold::{Remains, Tally},
+    id::SandboxId,
+    ruleset::{self, Door, Ruleset, Wanted},
+    syn::{Connection, Copies, Syn},
+    time::Timestamp,
+};
+use usher_sys::{
+    inject::{self, Injector},
+    netlink::Protocol,
+    netlink::Socket,
+    netns::{self, Netns},
+    nflog::{self, Log},
+    nfqueue::{self, Queue},
+    nft::{self, NftError},
+    sockdiag::{self, Sockets, State},
+};
+
+use crate::telemetry::chain;
+
+/// How long copies are read after the doors are open.
+const LINGER: Duration = Duration::from_millis(20);
+
+/// Copies in one look that are more than an app sends that waits.
+const FLOOD: usize = 512;
+/// Wait after that many. What comes meanwhile and finds no room is lost, and
+/// goes on with its next retransmission.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Why a gate cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error(transparent)]
+    Netns(#[from] netns::Error),
+    #[error(transparent)]
+    Table(#[from] NftError),
+    #[error(transparent)]
+    Log(#[from] nflog::Error),
+    #[error(transparent)]
+    Queue(#[from] nfqueue::Error),
+    #[error(transparent)]
+    Injector(#[from] inject::Error),
+    #[error(transparent)]
+    Sockets(#[from] sockdiag::Error),
+}
+
+/// What a gate is told.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Let connections to these ports go.
+    OpenSome(Vec<u16>),
+    /// Let everything go and end.
+    OpenAll,
+    /// Have connections to these ports wait for so long from now on.
+    Renew(Vec<u16>, Duration),
+}
+
+/// A gate.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    begin: Instant,
+    table: Socket,
+    log: Log,
+    queue: Option<Queue>,
+    injector: Injector,
+    sockets: Sockets,
+    copies: Copies,
+    count_only: bool,
+    /// Connections that were let go.
+    released: BTreeSet<Connection>,
+    /// When the first connection came.
+    first: Option<Timestamp>,
+    /// Connections seen, where they are only counted.
+    counted: usize,
+}
+
+impl Gate {
+    /// Makes the table, and what it needs to be opened again.
+    ///
+    /// # Errors
+    /// Any [`Error`]; then there is no table.
+    pub(super) fn arm(netns: &Netns, wanted: &Wanted, begin: Instant) -> Result<Self, Error> {
+        let mut gate = Self::open(netns, begin)?;
+        gate.count_only = wanted.count_only;
+        if wanted.dns.is_some() {
+            gate.queue = Some(Queue::bind(netns, ruleset::GROUP)?);
+        }
+        nft::install(&gate.table, &Ruleset::of(wanted))?;
+        Ok(gate)
+    }
+
+    /// Takes over the table that an earlier agent made, if there is one.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub(super) fn adopt(netns: &Netns, begin: Instant) -> Result<Option<(Self, Remains)>, Error> {
+        let table = netns.netlink(Protocol::Netfilter)?;
+        let Some(found) = nft::dump(&table)? else {
+            return Ok(None);
+        };
+        let mut gate = Self::open(netns, begin)?;
+        let doors = found.left.iter().filter(|left| left.set == ruleset::HELD);
+        let ports = doors.map(|left| (left.value, left.time)).collect();
+        let remains = Remains::of(&found.ruleset, ports);
+        gate.count_only = remains.count_only;
+        if remains.queries {
+            gate.queue = Some(Queue::bind(netns, ruleset::GROUP)?);
+        }
+        Ok(Some((gate, remains)))
+    }
+
+    fn open(netns: &Netns, begin: Instant) -> Result<Self, Error> {
+        Ok(Self {
+            begin,
+            table: netns.netlink(Protocol::Netfilter)?,
+            log: Log::bind(netns, ruleset::GROUP)?,
+            queue: None,
+            injector: Injector::open(netns)?,
+            sockets: Sockets::open(netns)?,
+            copies: Copies::default(),
+            count_only: false,
+            released: BTreeSet::new(),
+            first: None,
+            counted: 0,
+        })
+    }
+
+    /// Stands there until it is opened or forgotten.
+    pub(super) async fn run(
+        mut self,
+        sandbox: SandboxId,
+        mut commands: mpsc::Receiver<Command>,
+        events: mpsc::Sender<Event>,
+    ) {
+        loop {
+            let begin = self.begin;
+            let mut arrived = Vec::new();
+            tokio::select! {
+                biased;
+                command = commands.recv() => match command {
+                    Some(Command::OpenSome(ports)) => self.open_some(&ports),
+                    Some(Command::Renew(ports, timeout)) => self.renew(&ports, timeout),
+                    Some(Command::OpenAll) => break,
+                    // Forgotten: the namespace is going, or has gone.
+                    None => {
+                        self.delete();
+                        return;
+                    }
+                },
+                read = self.log.receive(|packet| arrived.extend(Syn::parse(packet.payload).ok())) => {
+                    if let Err(error) = read {
+                        // Without copies connections go on with their next
+                        // retransmission.
+                        tracing::warn!(%sandbox, error = %chain(&error), "lost the copies of waiting connections");
+                        break;
+                    }
+                }
+            }
+            let now = Timestamp::new(begin.elapsed());
+            let flooded = arrived.len() >= FLOOD;
+            for syn in arrived {
+                self.came(syn, now);
+            }
+            if flooded {
+                // Other pods come first.
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+        let tally = self.open_all().await;
+        // Closed before anybody hears of it, who may want to arm again.
+        drop(self);
+        // Nobody listens only when the agent is ending.
+        drop(events.send(Event::Opened { sandbox, tally }).await);
+    }
+
+    fn came(&mut self, syn: Syn, now: Timestamp) {
+        self.first.get_or_insert(now);
+        if self.count_only {
+            self.counted += 1;
+        } else {
+            self.copies.keep(syn, now);
+        }
+    }
+
+    /// Reads what has come without waiting.
+    fn read(&mut self) {
+        let now = Timestamp::new(self.begin.elapsed());
+        let mut arrived = Vec::new();
+        let read = self
+            .log
+            .drain(|packet| arrived.extend(Syn::parse(packet.payload).ok()));
+        if let Err(error) = read {
+            tracing::debug!(error = %chain(&error), "could not read the copies of waiting connections");
+        }
+        for syn in arrived {
+            self.came(syn, now);
+        }
+    }
+
+    fn open_some(&mut self, ports: &[u16]) {
+        if let Err(error) = nft::delete_elements(&self.table, ports) {
+            tracing::warn!(error = %chain(&error), ?ports, "could not open doors; they open at the deadline");
+        }
+        self.let_go();
+    }
+
+    fn renew(&mut self, ports: &[u16], timeout: Duration) {
+        let doors: Vec<Door> = ports
+            .iter()
+            .map(|port| Door {
+                port: *port,
+                timeout,
+            })
+            .collect();
+        if let Err(error) = nft::renew(&self.table, &doors) {
+            tracing::warn!(error = %chain(&error), ?ports, "could not keep doors shut");
+        }
+    }
+
+    fn delete(&self) {
+        if let Err(error) = nft::delete_table(&self.table) {
+            tracing::warn!(error = %chain(&error), "could not delete the table; its doors open at the deadline");
+        }
+    }
+
+    /// Sends the copies of connections that still wait. One that waits at
+    /// another door is copied, and waits, again.
+    fn let_go(&mut self) {
+        self.read();
+        if let Some(queue) = &self.queue
+            && let Err(error) = queue.accept_all()
+        {
+            tracing::warn!(error = %chain(&error), "could not let DNS queries go; they are asked again");
+        }
+        let now = Timestamp::new(self.begin.elapsed());
+        for held in self.copies.take() {
+            let connection = held.syn.connection();
+            match self.sockets.state(connection) {
+                Ok(Some(State::SynSent)) => {}
+                Ok(_) => continue,
+                Err(error) => {
+                    tracing::debug!(error = %chain(&error), "sent a copy without knowing whether its connection waits");
+                }
+            }
+            let packet = held.syn.prepared_for_injection(now.since(held.arrived));
+            match self.injector.send(&packet, connection.destination) {
+                Ok(true) => {
+                    self.released.insert(connection);
+                }
+                // It waits at another door.
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::debug!(error = %chain(&error), "could not send a copy; its connection goes on by itself");
+                }
+            }
+        }
+    }
+
+    async fn open_all(&mut self) -> Tally {
+        self.delete();
+        self.let_go();
+        let opened = Timestamp::new(self.begin.elapsed());
+        self.linger().await;
+        let now = Timestamp::new(self.begin.elapsed());
+        let connections = if self.count_only {
+            self.counted
+        } else {
+            self.released.len()
+        };
+        let waited = self.first.filter(|_| connections > 0);
+        Tally {
+            connections,
+            longest: waited.map_or(Duration::ZERO, |first| opened.since(first)),
+            ago: now.since(opened),
+            lost: usize::try_from(self.copies.dropped()).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// Lets go what was on its way when the doors were opened.
+    async fn linger(&mut self) {
+        let end = tokio::time::sleep(LINGER);
+        tokio::pin!(end);
+        loop {
+            let mut arrived = Vec::new();
+            let read = self
+                .log
+                .receive(|packet| arrived.extend(Syn::parse(packet.payload).ok()));
+            tokio::select! {
+                biased;
+                () = &mut end => return,
+                read = read => if read.is_err() { return },
+            }
+            let now = Timestamp::new(self.begin.elapsed());
+            for syn in arrived {
+                self.came(syn, now);
+            }
+            self.let_go();
+        }
+    }
+}

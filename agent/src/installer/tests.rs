@@ -1,0 +1,5 @@
+mod crash;
+mod host;
+mod life;
+mod obstacle;
+mod race;

@@ -1,0 +1,116 @@
+//! The directories of a host, and an agent that installs there.
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use usher_tests::synthetic::{Agent, Node, ledger::PATIENCE, program};
+
+/// Files tell no one when they change, so they are looked at this often.
+const LOOK: Duration = Duration::from_millis(5);
+pub(crate) const PLUGIN: &str = "usher-cni";
+
+/// A host. Its directories go with the node.
+pub(crate) struct Host<'node> {
+    node: &'node Node,
+    pub(crate) networks: PathBuf,
+    pub(crate) plugins: PathBuf,
+    plugin_log: PathBuf,
+}
+
+impl<'node> Host<'node> {
+    /// With no network and no plugin.
+    pub(crate) fn new(node: &'node Node) -> Self {
+        let top = node.run_dir().with_file_name("host");
+        let (networks, plugins) = (top.join("net.d"), top.join("bin"));
+        for directory in [&networks, &plugins] {
+            fs::create_dir_all(directory).unwrap();
+        }
+        let plugin_log = top.join("plugin.log");
+        Self {
+            node,
+            networks,
+            plugins,
+            plugin_log,
+        }
+    }
+
+    fn flags(&self) -> Vec<String> {
+        let binary = program::beside_this(PLUGIN)
+            .unwrap_or_else(|| panic!("{PLUGIN} is not built; run: cargo build -p {PLUGIN}"));
+        let flag = |name: &str, path: &Path| format!("--{name}={}", path.display());
+        vec![
+            flag("cni-conf-dir", &self.networks),
+            flag("cni-bin-dir", &self.plugins),
+            flag("cni-binary", &binary),
+            flag("cni-log", &self.plugin_log),
+            flag("cni-socket", &self.plugin_log.with_file_name("nobody.sock")),
+        ]
+    }
+
+    /// Starts an agent that installs here.
+    pub(crate) fn start(&self) -> Agent {
+        Agent::start_with(self.node, &self.flags())
+    }
+
+    /// Takes the plugin off the host.
+    pub(crate) fn uninstall(&self, linger: &str) {
+        let mut flags = self.flags();
+        flags.extend([
+            "--cni-uninstall".to_owned(),
+            format!("--cni-linger={linger}"),
+        ]);
+        let (code, log) = Agent::run_once(&flags);
+        assert_eq!(code, Some(0), "{log}");
+    }
+
+    /// Writes a configuration as a good writer does.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        let new = self.networks.join("other.tmp");
+        fs::write(&new, text).unwrap();
+        fs::rename(new, self.networks.join(name)).unwrap();
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.networks.join(name)).unwrap_or_default()
+    }
+
+    /// Where a file is on the disk, which changes when it is replaced.
+    pub(crate) fn inode(&self, name: &str) -> u64 {
+        fs::metadata(self.networks.join(name)).unwrap().ino()
+    }
+
+    /// Waits until a file has the entry.
+    pub(crate) fn wait_installed(&self, agent: &Agent, name: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.text(name).contains(PLUGIN) {
+            assert!(
+                Instant::now() < deadline,
+                "no entry in {name}: {:?}; the agent's log: {:#?}",
+                self.text(name),
+                agent.log().lines()
+            );
+            pause(LOOK);
+        }
+        agent.wait_metric("usher_cni_installed", "", |installed| installed == 1.0);
+    }
+
+    /// Calls of the plugin that reached no agent, which it writes down.
+    pub(crate) fn calls_without_agent(&self) -> usize {
+        let log = fs::read_to_string(&self.plugin_log).unwrap_or_default();
+        log.lines().count()
+    }
+}
+
+/// Waits for a while, as somebody who does something regularly does.
+pub(crate) fn pause(length: Duration) {
+    let (_keeps_it_open, never) = mpsc::channel::<()>();
+    // It ends by its timeout only.
+    never.recv_timeout(length).unwrap_err();
+    thread::yield_now();
+}
