@@ -2,13 +2,15 @@
 //! what waits is let go.
 //!
 //! Order matters. Armed: the reader of copies before the table, the table
-//! before the app. Opened: the table is deleted, then the copies that have come
-//! are read, then each connection that still waits is sent its copy again. What
-//! comes later, of connections that were on their way, follows as long as the
-//! reader stays, [`LINGER`].
+//! before the app. Opened: the doors' elements go, which takes the kernel a tenth
+//! of the time that the whole table takes; the copies that have come are read;
+//! each connection that still waits is sent its copy again; then the table goes.
+//! What comes later, of connections that were on their way, follows as long as
+//! the reader stays, [`LINGER`].
 
 use std::{
     collections::BTreeSet,
+    mem,
     time::{Duration, Instant},
 };
 
@@ -81,6 +83,8 @@ pub(crate) struct Gate {
     injector: Injector,
     sockets: Sockets,
     copies: Copies,
+    /// Ports whose doors were shut.
+    ports: Vec<u16>,
     count_only: bool,
     /// Connections that were let go.
     released: BTreeSet<Connection>,
@@ -98,6 +102,7 @@ impl Gate {
     pub(super) fn arm(netns: &Netns, wanted: &Wanted, begin: Instant) -> Result<Self, Error> {
         let mut gate = Self::open(netns, begin)?;
         gate.count_only = wanted.count_only;
+        gate.ports = wanted.ports.iter().map(|door| door.port).collect();
         if wanted.dns.is_some() {
             gate.queue = Some(Queue::bind(netns, ruleset::GROUP)?);
         }
@@ -119,6 +124,7 @@ impl Gate {
         let ports = doors.map(|left| (left.value, left.time)).collect();
         let remains = Remains::of(&found.ruleset, ports);
         gate.count_only = remains.count_only;
+        gate.ports = remains.ports.iter().map(|(port, _left)| *port).collect();
         if remains.queries {
             gate.queue = Some(Queue::bind(netns, ruleset::GROUP)?);
         }
@@ -134,6 +140,7 @@ impl Gate {
             injector: Injector::open(netns)?,
             sockets: Sockets::open(netns)?,
             copies: Copies::default(),
+            ports: Vec::new(),
             count_only: false,
             released: BTreeSet::new(),
             first: None,
@@ -273,9 +280,10 @@ impl Gate {
     }
 
     async fn open_all(&mut self) -> Tally {
-        self.delete();
-        self.let_go();
+        let ports = mem::take(&mut self.ports);
+        self.open_some(&ports);
         let opened = Timestamp::new(self.begin.elapsed());
+        self.delete();
         self.linger().await;
         let now = Timestamp::new(self.begin.elapsed());
         let connections = if self.count_only {

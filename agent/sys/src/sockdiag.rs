@@ -158,11 +158,11 @@ impl Sockets {
         };
         let answer = self.ask(message::DUMP, 0, connection, 0);
         match answer.map_err(Error::Support)? {
+            Answer::Verdict(Verdict::Done) | Answer::State(_) => Ok(true),
             Answer::Verdict(Verdict::Refused { errno, .. }) => match errno {
                 Errno::ENOENT => Ok(false),
                 _ => Err(Error::Support(errno.into())),
             },
-            Answer::Verdict(Verdict::Done) | Answer::State(_) => Ok(true),
         }
     }
 

@@ -25,7 +25,7 @@ use usher_sys::{
 
 use crate::{
     gate::{LONG, hold},
-    scratch::{ELSEWHERE, ELSEWHERE_V6, inside, lead_nowhere, nft},
+    scratch::{ELSEWHERE, ELSEWHERE_V6, inside, lead_nowhere, nft, soon},
 };
 
 const MESH: u16 = 15001;
@@ -90,10 +90,13 @@ impl Pod {
         waiting.count()
     }
 
-    fn inject_if_it_waits(&mut self, held: &Held) -> bool {
+    fn waits(&mut self, held: &Held) -> bool {
         let state = self.sockets.state(held.syn.connection()).unwrap();
-        let waits = state == Some(State::SynSent);
-        waits && self.inject(held)
+        state == Some(State::SynSent)
+    }
+
+    fn inject_if_it_waits(&mut self, held: &Held) -> bool {
+        self.waits(held) && self.inject(held)
     }
 
     /// Whether the packet passed the gate.
@@ -197,6 +200,8 @@ fn app_that_has_gone_leaves_no_connection() {
         pod.held(2).await;
         gone.abort();
         gone.await.unwrap_err();
+        let copies: Vec<_> = pod.copies.iter().cloned().collect();
+        soon(|| copies.iter().filter(|held| pod.waits(held)).count() == 1).await;
         // Sent all the same, its packet harms nobody: the answer is refused.
         assert!(delete_table(&pod.nft).unwrap());
         assert!(pod.copies.iter().all(|held| pod.inject(held)));

@@ -6,6 +6,7 @@ use std::{
     panic::resume_unwind,
     process::{Command, Stdio},
     thread,
+    time::Duration,
 };
 
 use nix::{
@@ -67,6 +68,21 @@ pub(crate) fn lead_nowhere() {
     run("ip", &["-6", "route", "add", "default", "dev", "pod0"]);
 }
 
+/// Waits for what follows when a descriptor was closed. That may take a moment: a program that another test starts has a
+/// copy of all descriptors until its own code runs.
+///
+/// # Panics
+/// When it has not come after a long time.
+pub(crate) async fn soon(mut is_so: impl FnMut() -> bool) {
+    let wait = async {
+        while !is_so() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let long = Duration::from_secs(30);
+    tokio::time::timeout(long, wait).await.unwrap();
+}
+
 /// Runs a program in the namespace; it has to succeed.
 pub(crate) fn run(program: &str, arguments: &[&str]) {
     let status = Command::new(program).args(arguments).status().unwrap();
@@ -86,6 +102,10 @@ pub(crate) fn nft(rules: &str) {
 }
 
 /// Says that a test was not run; with `CI=true` that is a failure.
+#[expect(
+    clippy::print_stderr,
+    reason = "libtest has no skipped state; this line is how a person learns of it"
+)]
 pub(crate) fn skipped(why: &str) {
     let pipeline = std::env::var("CI").is_ok_and(|value| value == "true");
     assert!(
