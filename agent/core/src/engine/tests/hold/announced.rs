@@ -1,0 +1,199 @@
+//! From a sandbox that is announced to connections that wait, or do not.
+
+use super::*;
+
+#[test]
+fn from_add_to_ready() {
+    let mut stage = held(Mode::Enforce, istio());
+    stage.announce();
+    assert_eq!(stage.said(), [ARM]);
+    stage.armed();
+    assert_eq!(stage.said(), ["answer Held", ARMED]);
+    stage.start("app", "a");
+    assert_eq!(stage.said(), [""; 0]);
+    stage.start(PROXY, "i");
+    assert_eq!(stage.said(), [WATCH]);
+    stage.pass(Duration::from_millis(300));
+    stage.probed(ready());
+    assert_eq!(stage.said(), ["open all"]);
+    stage.opened(1);
+    let opened = "hold-opened: the sidecar is ready, 300 ms after it was armed; 1 connection had waited, 240 ms";
+    assert_eq!(stage.said(), [opened, "forget"]);
+    // It stays so, whatever restarts.
+    stage.exit("i", 1);
+    stage.start(PROXY, "j");
+    stage.pass(seconds(60));
+    assert_eq!(stage.said(), [""; 0]);
+}
+
+#[test]
+fn sandbox_of_a_pod_that_is_not_listed_yet_waits_for_the_list() {
+    let mut stage = bare(Mode::Enforce, istio());
+    stage.send(Event::PodAppeared(uid()));
+    stage.announce();
+    assert_eq!(stage.said(), [""; 0]);
+    stage.list();
+    assert_eq!(stage.said(), [ARM]);
+}
+
+#[test]
+fn sandbox_without_a_uid_is_placed_by_name() {
+    let mut stage = bare(Mode::Enforce, istio());
+    stage.send(Event::PodAppeared(uid()));
+    stage.announce_as(None);
+    assert_eq!(stage.said(), [""; 0]);
+    stage.list();
+    assert_eq!(stage.said(), [ARM]);
+    let mut stage = bare(Mode::Enforce, istio());
+    stage.spec.name = "another".to_owned();
+    stage.announce_as(None);
+    stage.list();
+    stage.pass(seconds(6));
+    stage.list();
+    let answer = "answer Open: the kubelet lists no such pod";
+    assert_eq!(stage.said(), [answer, "forget"]);
+}
+
+#[test]
+fn init_containers_are_not_held() {
+    let mut spec = istio();
+    spec.init_containers = vec!["migrate".to_owned(), "istio-init".to_owned()];
+    let mut stage = held(Mode::Enforce, spec);
+    stage.announce();
+    let later = "answer Open: its connections wait when its init containers have ended";
+    assert_eq!(stage.said(), [later]);
+    stage.start("migrate", "m");
+    stage.exit("m", 1);
+    stage.start("migrate", "n");
+    stage.exit("n", 0);
+    assert_eq!(stage.said(), [""; 0]);
+    stage.start("istio-init", "k");
+    stage.exit("k", 0);
+    assert_eq!(stage.said(), [ARM]);
+    stage.armed();
+    assert_eq!(stage.said(), [ARMED]);
+    // The kubelet runs them again where the sandbox stays: never seen, and no
+    // deadlock if so.
+    stage.start("istio-init", "l");
+    assert_eq!(stage.said(), ["open all"]);
+    stage.opened(0);
+    stage.said();
+    stage.exit("l", 0);
+    assert_eq!(stage.said(), [ARM]);
+}
+
+#[test]
+fn init_container_that_nobody_could_name_has_ended() {
+    let mut spec = istio();
+    spec.init_containers = vec!["istio-init".to_owned()];
+    let mut stage = held(Mode::Enforce, spec);
+    stage.announce();
+    stage.said();
+    stage.appear("k");
+    stage.exit("k", 0);
+    assert_eq!(stage.said(), [ARM]);
+}
+
+#[test]
+fn first_regular_container_says_that_init_containers_are_over() {
+    let mut spec = istio();
+    spec.init_containers = vec!["a".to_owned(), "b".to_owned()];
+    let mut stage = held(Mode::Enforce, spec);
+    stage.announce();
+    stage.said();
+    stage.start("app", "a");
+    assert_eq!(stage.said(), [ARM]);
+}
+
+#[test]
+fn what_is_never_held() {
+    type Change = fn(&mut Pod);
+    let cases: [(&str, Change); 7] = [
+        ("is the node's", |pod| pod.host_network = true),
+        ("no recipe recognises", |pod| {
+            pod.containers.pop();
+        }),
+        ("native ones", |pod| {
+            pod.containers.pop();
+            pod.native_sidecars = vec![PROXY.to_owned()];
+        }),
+        ("sidecars only", |pod| {
+            pod.containers.remove(0);
+        }),
+        ("says \"false\"", |pod| {
+            let opt_out = [("usher.dev/hold".to_owned(), "false".to_owned())];
+            pod.annotations = opt_out.into();
+        }),
+        ("no recipe knows a port", |pod| {
+            pod.containers[1].name = "fluent-bit".to_owned();
+            pod.containers[1].image = "fluent/fluent-bit:3".to_owned();
+        }),
+        ("is being deleted", |pod| pod.deleting = true),
+    ];
+    for (reason, change) in cases {
+        let mut spec = istio();
+        change(&mut spec);
+        let mut stage = held(Mode::Enforce, spec);
+        stage.announce();
+        let said = stage.said();
+        assert!(
+            said[0].starts_with("answer Open: ") && said[0].contains(reason),
+            "{said:?}"
+        );
+        assert!(
+            said[1].starts_with("not-held: ") && said[2] == "forget",
+            "{said:?}"
+        );
+    }
+    let mut stage = held(Mode::Off, istio());
+    stage.announce();
+    assert!(stage.said()[0].contains("switches holding off"));
+    let mut stage = held(Mode::Enforce, istio());
+    let hold = Err("no nf_tables".to_owned());
+    stage.send(Event::Kernel(Features { hold, dns: None }));
+    stage.announce();
+    assert!(stage.said()[0].contains("cannot hold connections: no nf_tables"));
+}
+
+#[test]
+fn what_cannot_be_armed_says_so() {
+    let mut stage = held(Mode::Enforce, istio());
+    stage.announce();
+    stage.said();
+    stage.send(Event::Armed {
+        sandbox: sandbox(),
+        result: Err("EPERM".to_owned()),
+    });
+    let failed =
+        "hold-failed: connections cannot be made to wait, they go and may be refused: EPERM";
+    assert_eq!(stage.said(), ["answer Failed: EPERM", failed, "forget"]);
+}
+
+#[test]
+fn sandbox_that_is_gone_is_forgotten_and_a_new_one_is_held() {
+    let mut stage = held(Mode::Enforce, istio());
+    stage.shut();
+    let own = crate::event::ContainerKey {
+        pod: uid(),
+        id: crate::id::ContainerId::parse(sandbox().as_str()).unwrap(),
+    };
+    stage.send(Event::ContainerAppeared(own.clone()));
+    stage.send(Event::ContainerStarted {
+        key: own.clone(),
+        name: None,
+    });
+    stage.send(Event::ContainerExited(own));
+    let said = stage.said();
+    assert!(
+        said[0].starts_with("hold-opened") && said[1] == "forget",
+        "{said:?}"
+    );
+    // Late answers are about nothing any more.
+    stage.probed(ready());
+    stage.opened(0);
+    assert_eq!(stage.said(), [""; 0]);
+    stage.announce();
+    assert_eq!(stage.said(), [ARM]);
+    stage.send(Event::PodGone(uid()));
+    assert_eq!(stage.said(), ["forget"]);
+}

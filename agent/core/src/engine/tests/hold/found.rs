@@ -1,0 +1,67 @@
+//! What an earlier agent left, and pods that nobody announced.
+
+use super::*;
+
+fn find(stage: &mut Stage, remains: Option<Remains>) {
+    let key = key("a");
+    let sandbox = SandboxId::parse(key.id.as_str()).unwrap();
+    stage.send(Event::Found {
+        key,
+        sandbox,
+        remains,
+    });
+}
+
+#[test]
+fn what_an_earlier_agent_left_is_adopted_or_cleaned_up() {
+    let remains = || {
+        Some(Remains {
+            ports: vec![(15001, seconds(12))],
+            count_only: false,
+            queries: false,
+        })
+    };
+    let restarted = |mode| {
+        let mut stage = bare(mode, istio());
+        stage.send(Event::PodAppeared(uid()));
+        stage.start("app", "a");
+        assert_eq!(stage.said(), ["look"]);
+        stage.start(PROXY, "i");
+        assert_eq!(stage.said(), [""; 0]);
+        stage
+    };
+    let found = "hold-found: an earlier agent had connections wait at :15001; they wait on as long as that is wanted";
+    let mut stage = restarted(Mode::Enforce);
+    find(&mut stage, remains());
+    assert_eq!(stage.said(), [found]);
+    stage.list();
+    assert_eq!(stage.said(), [WATCH]);
+    stage.pass(seconds(13));
+    assert_eq!(stage.said(), ["open all"]);
+    // Not wanted any more.
+    let mut stage = restarted(Mode::Off);
+    stage.list();
+    find(&mut stage, remains());
+    assert_eq!(stage.said(), [found, "open all"]);
+    // Nothing was left, and the app runs.
+    let mut stage = restarted(Mode::Enforce);
+    stage.list();
+    find(&mut stage, None);
+    assert_eq!(
+        stage.said(),
+        ["not-held: its apps had started before usher did", "forget"]
+    );
+}
+
+#[test]
+fn pod_whose_init_containers_outlived_the_agent_is_held() {
+    let mut spec = istio();
+    spec.init_containers = vec!["istio-init".to_owned()];
+    let mut stage = held(Mode::Enforce, spec);
+    stage.start("istio-init", "k");
+    assert_eq!(stage.said(), ["look"]);
+    find(&mut stage, None);
+    assert_eq!(stage.said(), [""; 0]);
+    stage.exit("k", 0);
+    assert_eq!(stage.said(), [ARM]);
+}

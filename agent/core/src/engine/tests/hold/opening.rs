@@ -1,0 +1,238 @@
+//! When doors open, and when they stay shut.
+
+use super::*;
+
+#[test]
+fn at_the_deadline_doors_open() {
+    let mut stage = held(Mode::Enforce, istio());
+    stage.shut();
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.said();
+    stage.pass(seconds(29));
+    assert_eq!(stage.said(), [""; 0]);
+    stage.pass(seconds(2));
+    assert_eq!(stage.said(), ["open all"]);
+    stage.opened(2);
+    let said = stage.said();
+    assert!(
+        said[0].starts_with("hold-opened: the deadline has come"),
+        "{said:?}"
+    );
+    assert!(
+        said[0].ends_with("2 connections had waited, the first 240 ms"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn doors_that_are_to_stay_shut_stay_shut_by_lease() {
+    let mut spec = istio();
+    let annotations = [
+        ("usher.dev/on-deadline".to_owned(), "closed".to_owned()),
+        ("usher.dev/hold-deadline".to_owned(), "5s".to_owned()),
+    ];
+    spec.annotations = annotations.into();
+    let mut stage = held(Mode::Enforce, spec);
+    stage.announce();
+    assert_eq!(stage.said(), ["arm 15001 25s, users [1337]"]);
+    stage.armed();
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.said();
+    stage.pass(seconds(16));
+    let stays = "hold-stays-shut: the sidecar is not ready after 5s; connections wait on, as usher.dev/on-deadline asks";
+    let renew = "renew 15001 20s";
+    assert_eq!(stage.said(), [stays, renew, renew]);
+    stage.probed(ready());
+    assert_eq!(stage.said(), ["open all"]);
+}
+
+#[test]
+fn what_opens_the_doors_before_the_sidecar_is_ready() {
+    type Change = fn(&mut Stage);
+    let cases: [(&str, Change); 6] = [
+        ("being deleted", |stage| {
+            stage.spec.deleting = true;
+            stage.list();
+        }),
+        ("do not want it", |stage| {
+            let opt_out = [("usher.dev/hold".to_owned(), "false".to_owned())];
+            stage.spec.annotations = opt_out.into();
+            stage.list();
+        }),
+        ("do not want it", |stage| {
+            stage.hold_mode = Mode::Observe;
+            stage.mode(Mode::Off);
+        }),
+        ("its apps have ended", |stage| stage.exit("a", 1)),
+        ("the sidecar ended", |stage| stage.exit("i", 0)),
+        ("its apps have ended", |stage| {
+            stage.spec.terminal = Some("Evicted".to_owned());
+            stage.list();
+        }),
+    ];
+    for (reason, change) in cases {
+        let mut stage = held(Mode::Enforce, istio());
+        stage.shut();
+        stage.start("app", "a");
+        stage.start(PROXY, "i");
+        stage.said();
+        change(&mut stage);
+        assert_eq!(stage.said(), ["open all"], "{reason}");
+        stage.opened(0);
+        let said = stage.said();
+        assert!(said[0].contains(reason) && said[1] == "forget", "{said:?}");
+    }
+}
+
+#[test]
+fn sidecar_that_is_started_again_keeps_the_doors_shut() {
+    let mut stage = held(Mode::Enforce, pod(RestartPolicy::OnFailure, &["app"]));
+    stage.shut();
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.said();
+    stage.exit("i", 1);
+    stage.start(PROXY, "j");
+    stage.pass(seconds(5));
+    assert_eq!(stage.said(), [""; 0]);
+    stage.probed(ready());
+    assert_eq!(stage.said(), ["open all"]);
+}
+
+#[test]
+fn ports_on_loopback_open_one_by_one() {
+    let mut spec = istio();
+    spec.containers[1] = container("cloud-sql-proxy");
+    spec.containers[1].image = "gcr.io/cloud-sql-connectors/cloud-sql-proxy:2.27.0".to_owned();
+    let mut stage = held(Mode::Enforce, spec);
+    stage.announce();
+    assert_eq!(stage.said(), ["arm 5432 30s, 3306 30s, 1433 30s, users []"]);
+    stage.armed();
+    stage.start("app", "a");
+    stage.said();
+    stage.start("cloud-sql-proxy", "c");
+    assert!(stage.said()[0].starts_with("watch [Listens { port: 1433 }, "));
+    stage.probed(Probe::Listens { port: 5432 });
+    assert_eq!(stage.said(), ["open 5432"]);
+    // The others are of engines that it does not serve.
+    stage.pass(Duration::from_millis(999));
+    assert_eq!(stage.said(), [""; 0]);
+    stage.pass(Duration::from_millis(2));
+    assert_eq!(stage.said(), ["open all"]);
+    let two = ["proj:eu:a?port=5433", "proj:eu:b?port=5434&x=1"];
+    stage.spec.containers[1].words = two.map(str::to_owned).to_vec();
+    let mut stage = held(Mode::Enforce, stage.spec);
+    stage.announce();
+    assert_eq!(
+        stage.said()[0],
+        "arm 5433 30s, 5434 30s, 3306 30s, 1433 30s, users []"
+    );
+}
+
+#[test]
+fn two_sidecars_open_apart() {
+    let mut spec = istio();
+    spec.containers.push(container("daprd"));
+    spec.containers[2].image = "ghcr.io/dapr/daprd:1.14.0".to_owned();
+    let mut stage = held(Mode::Enforce, spec);
+    stage.announce();
+    assert_eq!(
+        stage.said(),
+        ["arm 15001 30s, 3500 30s, 50001 30s, users [1337]"]
+    );
+    stage.armed();
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.start("daprd", "d");
+    stage.said();
+    stage.probed(ready());
+    assert_eq!(stage.said(), ["open 15001"]);
+    stage.probed(Probe::Listens { port: 3500 });
+    assert_eq!(stage.said(), ["open 3500"]);
+    stage.probed(Probe::Listens { port: 50001 });
+    assert_eq!(stage.said(), ["open all"]);
+}
+
+#[test]
+fn restarted_proxy_is_waited_for_where_that_is_asked_for() {
+    let mut spec = pod(RestartPolicy::Always, &["app"]);
+    let again = [("usher.dev/hold-again".to_owned(), "true".to_owned())];
+    spec.annotations = again.into();
+    let mut stage = held(Mode::Enforce, spec);
+    stage.shut();
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.probed(ready());
+    stage.opened(0);
+    // The namespace stays open for the next time.
+    assert!(!stage.said().contains(&"forget".to_owned()));
+    stage.exit("i", 1);
+    assert_eq!(stage.said(), [ARM]);
+    stage.armed();
+    stage.said();
+    stage.start(PROXY, "j");
+    assert_eq!(stage.said(), [WATCH]);
+    stage.probed(ready());
+    assert_eq!(stage.said(), ["open all"]);
+}
+
+#[test]
+fn observe_mode_counts() {
+    let mut stage = held(Mode::Observe, istio());
+    stage.announce();
+    assert_eq!(stage.said(), [format!("{ARM}, count")]);
+    stage.armed();
+    assert_eq!(
+        stage.said(),
+        ["answer Open: observe mode: its connections are counted"]
+    );
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    assert_eq!(stage.said(), [WATCH]);
+    stage.pass(Duration::from_millis(200));
+    stage.probed(ready());
+    stage.opened(3);
+    let said = stage.said();
+    assert_eq!(said[0], "open all");
+    assert!(
+        said[1].starts_with("would-hold: observe mode: nothing is held"),
+        "{said:?}"
+    );
+    assert!(
+        said[1].contains("3 connections were refused, the first 240 ms before"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn declared_ports_count_for_any_container() {
+    let mut spec = istio();
+    spec.containers[1] = container("cache");
+    let declared = "cache=6379".to_owned();
+    spec.annotations = [("usher.dev/hold-ports".to_owned(), declared)].into();
+    let mut stage = held(Mode::Enforce, spec);
+    stage.announce();
+    assert_eq!(stage.said(), ["arm 6379 30s, users []"]);
+}
+
+#[test]
+fn captured_queries_wait_as_well() {
+    let mut spec = istio();
+    let dns = [("ISTIO_META_DNS_CAPTURE".to_owned(), "true".to_owned())];
+    spec.containers[1].env = BTreeMap::from(dns);
+    let mut stage = held(Mode::Enforce, spec);
+    stage.announce();
+    let arm = "arm 15001 30s, 15053 30s, users [1337], dns Compat";
+    assert_eq!(stage.said(), [arm]);
+    stage.send(Event::Kernel(Features {
+        hold: Ok(()),
+        dns: None,
+    }));
+    stage.armed();
+    assert!(
+        stage.said()[1]
+            .ends_with("DNS queries do not wait: the node's kernel has neither queue nor NFQUEUE")
+    );
+}
