@@ -5,7 +5,7 @@ use std::{os::unix::process::CommandExt, path::PathBuf, process::Command};
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
-use usher_cluster::{Cluster, Config, Layout, programs::Sidecars};
+use usher_cluster::{Cluster, Config, Layout, Network, programs::Sidecars};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -23,10 +23,14 @@ pub(crate) struct Args {
 enum Action {
     /// Make the cluster, or what is missing of it
     Up {
-        /// Which sidecars it has images of, all of which are built from source once: none, mesh (Istio's proxy and
-        /// Envoy, a minute), all (Dapr's and the Cloud SQL proxy as well, five minutes)
+        /// Which sidecars it has, all of which are built from source once: none, mesh (images of Istio's proxy and
+        /// Envoy, a minute), istio (Istio itself, installed, five minutes more), all (images of Dapr's and the Cloud SQL
+        /// proxy as well, four minutes more)
         #[arg(long, default_value = "mesh")]
         sidecars: Sidecars,
+        /// Which CNI plugin makes pods' interfaces: bridge or ptp
+        #[arg(long, default_value_t)]
+        network: Network,
     },
     /// End the cluster and remove every trace of it
     Down,
@@ -49,8 +53,9 @@ enum Action {
 pub(crate) fn run(args: Args) -> Result<()> {
     let mut config = Config::from_env(&args.name)?;
     config.cgroups = args.cgroups.or(config.cgroups);
-    if let Action::Up { sidecars } = args.action {
+    if let Action::Up { sidecars, network } = args.action {
         config.sidecars = sidecars;
+        config.network = network;
     }
     let cluster = Cluster::with(config)?;
     match args.action {

@@ -23,10 +23,11 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value};
 
-pub use self::component::Component;
 use self::state::{Facts, State};
+pub use self::{component::Component, settings::Network};
 use crate::{
     image::catalog,
+    mesh,
     node::{Node, address::Link, cgroup::Layout, process::wait_until},
     programs::{self, Programs, Sidecars},
     progress::{Progress, output},
@@ -44,8 +45,9 @@ pub struct Config {
     pub state_dir: Option<PathBuf>,
     /// None: what the machine has.
     pub cgroups: Option<Layout>,
-    /// Which sidecars' images are wanted.
+    /// Which sidecars are wanted.
     pub sidecars: Sidecars,
+    pub network: Network,
     /// Fields of the kubelet's configuration that replace ours, read when the kubelet starts.
     pub kubelet: Map<String, Value>,
 }
@@ -65,6 +67,7 @@ impl Config {
             state_dir,
             cgroups,
             sidecars: Sidecars::default(),
+            network: Network::default(),
             kubelet: Map::new(),
         })
     }
@@ -139,7 +142,11 @@ impl Cluster {
             ));
         }
         self.write_settings(&programs, &facts)?;
-        self.start_everything(&facts, &archives, &progress)
+        self.start_everything(&facts, &archives, &progress)?;
+        match &programs.istio {
+            Some(istio) => mesh::install(self, &istio.manifest, &progress),
+            None => Ok(()),
+        }
     }
 
     /// Ends the cluster and removes every trace of it, whatever state it is in.

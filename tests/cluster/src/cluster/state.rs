@@ -126,15 +126,22 @@ impl State {
         Ok(())
     }
 
-    /// Puts `kubernetes` and `kubectl` where the node's search path begins.
-    pub(super) fn link_kubernetes(&self, program: &Path) -> Result<()> {
-        let (link, fresh) = (self.kubernetes(), self.dir.join("bin/kubernetes.new"));
+    /// Puts a program where the node's search path begins.
+    pub(super) fn link(&self, name: &str, program: &Path) -> Result<()> {
+        let link = self.dir.join("bin").join(name);
+        let fresh = link.with_extension("new");
         if fresh.symlink_metadata().is_ok() {
             fs::remove_file(&fresh).with_context(|| format!("remove {}", fresh.display()))?;
         }
         std::os::unix::fs::symlink(program, &fresh)
             .with_context(|| format!("link {}", fresh.display()))?;
-        fs::rename(&fresh, &link).with_context(|| format!("rename to {}", link.display()))?;
+        fs::rename(&fresh, &link).with_context(|| format!("rename to {}", link.display()))
+    }
+
+    /// Puts `kubernetes` and `kubectl` there.
+    pub(super) fn link_kubernetes(&self, program: &Path) -> Result<()> {
+        self.link("kubernetes", program)?;
+        let link = self.kubernetes();
         let kubectl = self.kubectl();
         replace(
             &kubectl,

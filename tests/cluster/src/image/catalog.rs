@@ -2,6 +2,7 @@
 //!
 //! Names end as those of the published images do, since that is what sidecars are recognised by.
 
+mod iptables;
 mod mesh;
 mod static_program;
 
@@ -19,6 +20,7 @@ pub const PAUSE: &str = "usher.test/pause:1";
 pub const APP: &str = "usher.test/app:1";
 /// The real agent and the real Envoy, laid out as in Istio's own image.
 pub const ISTIO_PROXY: &str = "usher.test/istio/proxyv2:1.31.0-distroless";
+pub const ISTIO_PILOT: &str = "usher.test/istio/pilot:1.31.0-distroless";
 pub const ENVOY: &str = "usher.test/envoyproxy/envoy:v1.40.0";
 pub const DAPR: &str = "usher.test/dapr/daprd:1.14.0";
 pub const CLOUD_SQL_PROXY: &str = "usher.test/cloud-sql-connectors/cloud-sql-proxy:2.27.0";
@@ -38,6 +40,9 @@ pub fn archives(programs: &Programs) -> Result<Vec<PathBuf>> {
     let mut archives = small_images(&programs.own)?;
     if let Some(mesh) = &programs.mesh {
         archives.extend(mesh::images(mesh)?);
+    }
+    if let Some(istio) = &programs.istio {
+        archives.push(static_program::pilot(istio)?);
     }
     if let Some(helpers) = &programs.helpers {
         archives.extend(static_program::images(helpers)?);

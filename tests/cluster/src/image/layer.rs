@@ -18,6 +18,7 @@ enum Content {
     Directory,
     Bytes(Vec<u8>),
     File(PathBuf),
+    Link(PathBuf),
 }
 
 #[derive(Debug, Clone)]
@@ -44,6 +45,12 @@ impl Layer {
     #[must_use]
     pub fn bytes(self, path: impl Into<PathBuf>, content: impl Into<Vec<u8>>, mode: u32) -> Self {
         self.with(path.into(), Content::Bytes(content.into()), mode)
+    }
+
+    /// A symbolic link, relative to its folder or absolute.
+    #[must_use]
+    pub fn link(self, path: impl Into<PathBuf>, target: impl Into<PathBuf>) -> Self {
+        self.with(path.into(), Content::Link(target.into()), 0o777)
     }
 
     #[must_use]
@@ -121,6 +128,11 @@ fn append(out: &mut Builder<impl Write>, path: &Path, entry: &Entry) -> Result<(
             header.set_entry_type(EntryType::Directory);
             header.set_size(0);
             out.append_data(&mut header, name, io::empty())?;
+        }
+        Content::Link(target) => {
+            header.set_entry_type(EntryType::Symlink);
+            header.set_size(0);
+            out.append_link(&mut header, name, target)?;
         }
         Content::Bytes(bytes) => {
             header.set_size(bytes.len() as u64);

@@ -1,11 +1,12 @@
 //! What the node takes from the operating system: the container runtime, the CNI plugins and a few tools.
 
 use std::{
+    env,
     path::{Path, PathBuf},
     process::Command,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::find;
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
 };
 
 /// Each program and the Debian package that has it.
-const PROGRAMS: [(&str, &str); 11] = [
+const PROGRAMS: [(&str, &str); 13] = [
     ("containerd", "containerd"),
     ("containerd-shim-runc-v2", "containerd"),
     ("ctr", "containerd"),
@@ -26,12 +27,14 @@ const PROGRAMS: [(&str, &str); 11] = [
     ("setsid", "util-linux"),
     ("umount", "mount"),
     ("unshare", "util-linux"),
+    ("xtables-legacy-multi", "iptables"),
+    ("xtables-nft-multi", "iptables"),
 ];
 
 const CNI_PACKAGE: &str = "containernetworking-plugins";
 const CNI_FOLDERS: [&str; 3] = ["/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"];
 /// The plugins of the node's network.
-pub(super) const CNI_PLUGINS: [&str; 4] = ["bridge", "host-local", "loopback", "portmap"];
+pub(super) const CNI_PLUGINS: [&str; 5] = ["bridge", "host-local", "loopback", "portmap", "ptp"];
 
 /// Installs the packages whose programs are missing, or says which they are.
 pub fn ensure_packages() -> Result<()> {
@@ -94,4 +97,29 @@ fn cni_folder() -> Option<&'static Path> {
 pub fn cni_plugins() -> Result<Vec<PathBuf>> {
     let folder = cni_folder().with_context(|| format!("no CNI plugins: install {CNI_PACKAGE}"))?;
     Ok(CNI_PLUGINS.map(|plugin| folder.join(plugin)).to_vec())
+}
+
+/// What sets up a pod's capture rules: both kinds of iptables, and nft.
+#[derive(Debug, Clone)]
+pub struct Iptables {
+    pub programs: Vec<PathBuf>,
+    /// Loaded by iptables at run time, from this folder and no other.
+    pub extensions: PathBuf,
+}
+
+pub(super) fn iptables() -> Result<Iptables> {
+    let programs = ["xtables-nft-multi", "xtables-legacy-multi", "nft"]
+        .iter()
+        .map(|name| find(name).with_context(|| format!("no {name}: install iptables and nftables")))
+        .collect::<Result<_>>()?;
+    let extensions = PathBuf::from(format!("/usr/lib/{}-linux-gnu/xtables", env::consts::ARCH));
+    ensure!(
+        extensions.is_dir(),
+        "no iptables extensions in {}",
+        extensions.display()
+    );
+    Ok(Iptables {
+        programs,
+        extensions,
+    })
 }

@@ -22,17 +22,6 @@ const VERSIONED: [&str; 2] = [
     "k8s.io/component-base/version",
     "k8s.io/client-go/pkg/version",
 ];
-const ISTIO_VERSION: &str = "1.31-dev";
-/// The bootstrap template's place in Istio's module.
-const BOOTSTRAP: &str = "tools/packaging/common/envoy_bootstrap.json";
-const BOOTSTRAP_FILE: &str = "envoy_bootstrap_tmpl.json";
-
-/// Istio's agent, and the template from which it writes Envoy's configuration.
-#[derive(Debug, Clone)]
-pub struct PilotAgent {
-    pub program: PathBuf,
-    pub bootstrap_template: PathBuf,
-}
 
 pub(super) fn kubernetes() -> Result<PathBuf> {
     let source = sources().join("kubernetes");
@@ -48,38 +37,6 @@ pub(super) fn kubernetes() -> Result<PathBuf> {
         build("kubernetes", &source, &args, ".", dir)
     })?;
     Ok(entry.join("kubernetes"))
-}
-
-pub(super) fn pilot_agent() -> Result<PilotAgent> {
-    let source = sources().join("pilot-agent");
-    let stamp = format!("-s -w -X istio.io/istio/pkg/version.buildVersion={ISTIO_VERSION}");
-    let args = [
-        "-tags".to_owned(),
-        "agent,disable_pgv".to_owned(),
-        "-ldflags".to_owned(),
-        stamp,
-    ];
-    let entry = cache::entry("pilot-agent", &key(&source, &args)?, |dir| {
-        say(&format!(
-            "Building Istio's pilot-agent {ISTIO_VERSION} from source: about 1 minute on two cores, once"
-        ));
-        build(
-            "pilot-agent",
-            &source,
-            &args,
-            "istio.io/istio/pilot/cmd/pilot-agent",
-            dir,
-        )?;
-        let module = output(go(&source).args(["list", "-m", "-f", "{{.Dir}}", "istio.io/istio"]))?;
-        let template = Path::new(module.trim()).join(BOOTSTRAP);
-        fs::copy(&template, dir.join(BOOTSTRAP_FILE))
-            .with_context(|| format!("copy {}", template.display()))?;
-        Ok(())
-    })?;
-    Ok(PilotAgent {
-        program: entry.join("pilot-agent"),
-        bootstrap_template: entry.join(BOOTSTRAP_FILE),
-    })
 }
 
 /// Dapr's sidecar with its stable components, which stamps no version. Without any set of components it panics.
@@ -144,7 +101,7 @@ fn kubernetes_linker_flags(version: &str) -> String {
 }
 
 /// Hashes the module files, the sources, the flags and the compiler's version.
-fn key(source: &Path, args: &[String]) -> Result<Key> {
+pub(super) fn key(source: &Path, args: &[String]) -> Result<Key> {
     let go_version = output(Command::new("go").arg("version"))
         .context("no usable Go: install Go 1.26 or later")?;
     let mut files: Vec<PathBuf> = Vec::new();
@@ -169,7 +126,7 @@ fn key(source: &Path, args: &[String]) -> Result<Key> {
         .finish())
 }
 
-fn go(source: &Path) -> Command {
+pub(super) fn go(source: &Path) -> Command {
     let mut go = Command::new("go");
     go.current_dir(source)
         .env("CGO_ENABLED", "0")
@@ -178,7 +135,13 @@ fn go(source: &Path) -> Command {
     go
 }
 
-fn build(name: &str, source: &Path, args: &[String], package: &str, dir: &Path) -> Result<()> {
+pub(super) fn build(
+    name: &str,
+    source: &Path,
+    args: &[String],
+    package: &str,
+    dir: &Path,
+) -> Result<()> {
     build_into(name, source, args, package, &dir.join(name))
 }
 

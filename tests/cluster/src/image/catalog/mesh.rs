@@ -8,7 +8,9 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::{ENVOY, ENVOY_UID, ISTIO_PROXY, ISTIO_UID, RECIPE, base, image, user, with_program};
+use super::{
+    ENVOY, ENVOY_UID, ISTIO_PROXY, ISTIO_UID, RECIPE, base, image, iptables, user, with_program,
+};
 use crate::{
     cache::{self, KeyBuilder},
     image::Layer,
@@ -28,8 +30,9 @@ pub(super) fn images(mesh: &Mesh) -> Result<Vec<PathBuf>> {
         .input("recipe", RECIPE)
         .input("mesh", include_bytes!("mesh.rs"));
     let key = with_program(key, "envoy", &mesh.envoy);
-    let mut key = with_program(key, "pilot-agent", &mesh.pilot_agent.program);
-    for library in &libraries {
+    let mut key = with_program(key, "pilot-agent", &mesh.pilot_agent.program)
+        .input("iptables", include_bytes!("iptables.rs"));
+    for library in libraries.iter().chain(&mesh.iptables.programs) {
         key = key.file(library)?;
     }
     let dir = cache::entry("mesh-images", &key.finish(), |dir| {
@@ -47,10 +50,11 @@ pub(super) fn images(mesh: &Mesh) -> Result<Vec<PathBuf>> {
         plain.config.cmd = vec!["-c".into(), "/etc/envoy/envoy.yaml".into()];
         plain.write(&dir.join("envoy.tar"))?;
 
+        let iptables = iptables::layer(&mesh.iptables)?;
         let agent = istio_layer(&mesh.pilot_agent)?;
         let mut proxy = image(
             ISTIO_PROXY,
-            vec![&envoy, &agent],
+            vec![&envoy, &iptables, &agent],
             "/usr/local/bin/pilot-agent",
             &user(ISTIO_UID),
         );
@@ -101,7 +105,7 @@ fn throw_away_root() -> Result<String> {
 }
 
 /// The shared libraries and the loader of a program, by `ldd`.
-fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
+pub(super) fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
     let listed = output(Command::new("ldd").arg(program))?;
     let mut libraries: Vec<PathBuf> = listed_libraries(&listed).map(PathBuf::from).collect();
     libraries.sort();

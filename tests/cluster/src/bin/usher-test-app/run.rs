@@ -1,94 +1,32 @@
-//! The application of test pods: what it does, how long and how it ends is said by its arguments.
-//!
-//! It writes `app-start unix_ns=N` first and, as its very last act, `app-exit unix_ns=N code=C`, so that a test can
-//! measure from the end of the application itself. Without `--run-for` it ends at once, or with `--listen` on SIGTERM.
-//! With `--await-port` all that begins when something in the pod listens on every such port.
-#![expect(clippy::print_stdout, reason = "its output is what tests read")]
+//! What the application does, step by step.
 
 use std::{
-    env, fs,
+    fs,
     io::ErrorKind,
     net::{TcpListener, TcpStream},
-    process::ExitCode,
     sync::mpsc::{self, RecvTimeoutError},
     thread,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{SigSet, Signal};
 
-const USAGE: &str = "usher-test-app [--run-for 1500ms] [--exit-code N] [--connect HOST:PORT] [--listen PORT] \
-                     [--await-port PORT]... [--fail-times N --state FILE] [--ignore-term]";
+use crate::{
+    Behaviour,
+    http::{self, Answer},
+    unix_ns,
+};
 
 /// What a shell reports for a process that SIGTERM ended.
 const TERMINATED: u8 = 143;
+/// There was a connection, and no good answer.
+const BROKEN: u8 = 2;
 /// The state of a listening socket in the kernel's tables.
 const LISTENS: &str = "0A";
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-#[derive(Debug, Default)]
-struct Behaviour {
-    run_for: Option<Duration>,
-    exit_code: Option<u8>,
-    await_ports: Vec<u16>,
-    connect: Option<String>,
-    listen: Option<u16>,
-    fail_times: Option<u32>,
-    state: Option<String>,
-    ignore_term: bool,
-}
-
-fn main() -> ExitCode {
-    println!("app-start unix_ns={}", unix_ns());
-    let code = behaviour()
-        .and_then(|behaviour| run(&behaviour))
-        .unwrap_or_else(|error| {
-            println!("app-error {error:#}");
-            1
-        });
-    println!("app-exit unix_ns={} code={code}", unix_ns());
-    ExitCode::from(code)
-}
-
-fn behaviour() -> Result<Behaviour> {
-    let mut behaviour = Behaviour::default();
-    let mut args = env::args().skip(1);
-    while let Some(flag) = args.next() {
-        if flag == "--ignore-term" {
-            behaviour.ignore_term = true;
-            continue;
-        }
-        let value = args
-            .next()
-            .with_context(|| format!("{flag} needs a value; usage: {USAGE}"))?;
-        let bad = || format!("bad value {value} of {flag}");
-        match flag.as_str() {
-            "--run-for" => behaviour.run_for = Some(duration(&value).with_context(bad)?),
-            "--exit-code" => behaviour.exit_code = Some(value.parse().with_context(bad)?),
-            "--await-port" => behaviour.await_ports.push(value.parse().with_context(bad)?),
-            "--connect" => behaviour.connect = Some(value),
-            "--listen" => behaviour.listen = Some(value.parse().with_context(bad)?),
-            "--fail-times" => behaviour.fail_times = Some(value.parse().with_context(bad)?),
-            "--state" => behaviour.state = Some(value),
-            _ => bail!("unknown argument {flag}; usage: {USAGE}"),
-        }
-    }
-    Ok(behaviour)
-}
-
-/// `250ms`, `2s`, or a bare number of milliseconds.
-fn duration(text: &str) -> Result<Duration> {
-    if let Some(ms) = text.strip_suffix("ms") {
-        return Ok(Duration::from_millis(ms.parse()?));
-    }
-    if let Some(s) = text.strip_suffix('s') {
-        return Ok(Duration::from_secs(s.parse()?));
-    }
-    Ok(Duration::from_millis(text.parse()?))
-}
-
-fn run(behaviour: &Behaviour) -> Result<u8> {
+pub(crate) fn run(behaviour: &Behaviour, started: Instant) -> Result<u8> {
     // Blocked before any thread exists, so that every thread inherits it.
     let mut term = SigSet::empty();
     term.add(Signal::SIGTERM);
@@ -99,6 +37,11 @@ fn run(behaviour: &Behaviour) -> Result<u8> {
             TcpListener::bind(("0.0.0.0", port)).with_context(|| format!("listen on {port}"))?;
         println!("app-listen port={port}");
         thread::spawn(move || listener.incoming().for_each(drop));
+    }
+    if let Some(port) = behaviour.serve {
+        let listener =
+            TcpListener::bind(("0.0.0.0", port)).with_context(|| format!("listen on {port}"))?;
+        thread::spawn(move || http::serve(&listener));
     }
     for &port in &behaviour.await_ports {
         while !somebody_listens(port)? {
@@ -111,9 +54,15 @@ fn run(behaviour: &Behaviour) -> Result<u8> {
     {
         return Ok(1);
     }
-    let lasting = behaviour
-        .run_for
-        .or(behaviour.listen.is_none().then_some(Duration::ZERO));
+    if let Some(url) = &behaviour.get {
+        match http::get(url, behaviour.retry_for, started)? {
+            Answer::Status(200) => {}
+            Answer::Refused(_) => return Ok(1),
+            Answer::Status(_) | Answer::Broken(_) => return Ok(BROKEN),
+        }
+    }
+    let serves = behaviour.listen.is_some() || behaviour.serve.is_some();
+    let lasting = behaviour.run_for.or((!serves).then_some(Duration::ZERO));
     if lasting != Some(Duration::ZERO) && terminated_within(term, behaviour.ignore_term, lasting) {
         return Ok(TERMINATED);
     }
@@ -185,10 +134,4 @@ fn count_run(state: &str) -> Result<u32> {
     Ok(u32::try_from(before.len())
         .unwrap_or(u32::MAX)
         .saturating_add(1))
-}
-
-fn unix_ns() -> u128 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_nanos())
 }

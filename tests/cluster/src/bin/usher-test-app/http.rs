@@ -1,0 +1,115 @@
+//! One HTTP request, as an application that gives up at the first refusal makes it, and the server for it.
+
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::{TcpListener, TcpStream},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+
+use crate::unix_ns;
+
+/// Between two tries, where there may be more than one.
+const STEP: Duration = Duration::from_millis(2);
+/// How long an answer may take once there is a connection.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+const REPLY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n";
+
+/// What became of a request.
+pub(crate) enum Answer {
+    Status(u16),
+    /// No connection: why.
+    Refused(String),
+    /// A connection and no answer: why.
+    Broken(String),
+}
+
+/// Asks for `HOST:PORT/PATH` once, or again and again until the answer is 200, and writes down what happened:
+/// `app-get unix_ns=N since_start_us=N us=N tries=N refused=N status=N`, or `error=...` at its end. The times are
+/// those of the last answer; `us` counts from the first try.
+pub(crate) fn get(url: &str, retry_for: Option<Duration>, started: Instant) -> Result<Answer> {
+    let (authority, path) = url.split_once('/').unwrap_or((url, ""));
+    let before = Instant::now();
+    let (mut tries, mut refused) = (0, 0);
+    let answer = loop {
+        let left = retry_for.map(|limit| limit.saturating_sub(before.elapsed()));
+        let answer = once(authority, path, left)?;
+        tries += 1;
+        refused += u32::from(matches!(answer, Answer::Refused(_)));
+        let over = retry_for.is_none_or(|limit| before.elapsed() >= limit);
+        if over || matches!(answer, Answer::Status(200)) {
+            break answer;
+        }
+        thread::sleep(STEP);
+    };
+    let (us, since_start) = (before.elapsed().as_micros(), started.elapsed().as_micros());
+    let outcome = match &answer {
+        Answer::Status(status) => format!("status={status}"),
+        Answer::Refused(error) | Answer::Broken(error) => format!("error={error}"),
+    };
+    println!(
+        "app-get unix_ns={} since_start_us={since_start} us={us} tries={tries} refused={refused} {outcome}",
+        unix_ns()
+    );
+    Ok(answer)
+}
+
+/// Without a limit a connection is waited for as long as the kernel does.
+fn once(authority: &str, path: &str, limit: Option<Duration>) -> Result<Answer> {
+    let connected = match limit {
+        None => TcpStream::connect(authority),
+        // Where loopback is down nothing refuses.
+        Some(limit) => authority
+            .parse()
+            .map_err(std::io::Error::other)
+            .and_then(|address| TcpStream::connect_timeout(&address, limit.max(STEP))),
+    };
+    let mut stream = match connected {
+        Ok(stream) => stream,
+        Err(error) => return Ok(Answer::Refused(error.to_string())),
+    };
+    stream
+        .set_read_timeout(Some(ANSWER_LIMIT))
+        .context("bound the wait for an answer")?;
+    let request = format!("GET /{path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n");
+    // "HTTP/1.1 200": what follows does not matter.
+    let mut head = [0; 12];
+    let asked = stream
+        .write_all(request.as_bytes())
+        .and_then(|()| stream.read_exact(&mut head));
+    Ok(match asked {
+        Ok(()) => status(&head).map_or_else(|| Answer::Broken("not HTTP".into()), Answer::Status),
+        Err(error) => Answer::Broken(error.to_string()),
+    })
+}
+
+fn status(head: &[u8]) -> Option<u16> {
+    std::str::from_utf8(head.get(9..12)?).ok()?.parse().ok()
+}
+
+/// Answers every request with 200, one thread for each connection.
+pub(crate) fn serve(listener: &TcpListener) {
+    for stream in listener.incoming().flatten() {
+        thread::spawn(move || {
+            if let Err(error) = answer(stream)
+                && error.kind() != ErrorKind::UnexpectedEof
+            {
+                println!("app-serve error={error}");
+            }
+        });
+    }
+}
+
+fn answer(mut stream: TcpStream) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(ANSWER_LIMIT))?;
+    let (mut request, mut part) = (Vec::new(), [0; 1024]);
+    while !request.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut part)? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            length => request.extend(&part[..length]),
+        }
+    }
+    stream.write_all(REPLY)
+}

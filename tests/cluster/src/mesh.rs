@@ -1,0 +1,121 @@
+//! A real Istio in the cluster: its own control plane, injection by its own webhook, and a server to talk to.
+//!
+//! Installed by [`crate::Cluster::up`] where [`crate::programs::Sidecars`] says so, from Istio's own charts. What differs
+//! from a default install is in `programs/istio/manifest/operator.yaml`, with reasons. [`run_job`] starts a Job in the
+//! mesh and follows it; [`ControlPlane`] delays the readiness of its proxy.
+
+mod app;
+mod control_plane;
+mod follow;
+mod run;
+mod variant;
+
+use std::{path::Path, time::Duration};
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+pub use self::{
+    app::AppRun,
+    control_plane::{ControlPlane, Paused},
+    run::{Outcome, run_job},
+    variant::{InitCase, Proxy, Variant},
+};
+use crate::{Cluster, image::catalog::APP, node::process::wait_until, progress::Progress};
+
+/// Where pods get a proxy.
+pub const NAMESPACE: &str = "mesh";
+/// The server outside the mesh, reached through it: it answers every request with 200.
+pub const PEER: &str = "10.96.0.80:80";
+
+const SYSTEM: &str = "istio-system";
+const PEER_ADDRESS: &str = "10.96.0.80";
+const PEER_PORT: u16 = 8000;
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Installs Istio and what tests need around it, or what is missing of it; returns when pods can be injected and be
+/// answered by the peer. `manifest` is a List of objects.
+pub(crate) fn install(cluster: &Cluster, manifest: &Path, progress: &Progress) -> Result<()> {
+    cluster.apply(&namespace(SYSTEM, &json!({})))?;
+    let manifest = manifest.display().to_string();
+    let create = [
+        "apply",
+        "--server-side",
+        "--force-conflicts",
+        "-f",
+        &manifest,
+    ];
+    cluster.kubectl(&create)?;
+    progress.step("Istio's objects are there");
+    // In the mesh, but not of it: it must be there before anything can be injected.
+    cluster.apply(&namespace(
+        NAMESPACE,
+        &json!({ "istio-injection": "enabled" }),
+    ))?;
+    for object in peer() {
+        cluster.apply(&object)?;
+    }
+    rollout(cluster, SYSTEM, "istiod")?;
+    wait_until(LIMIT, "the webhook's certificate", || {
+        let bundle = "jsonpath={.webhooks[*].clientConfig.caBundle}";
+        let hook = [
+            "get",
+            "mutatingwebhookconfiguration",
+            "istio-sidecar-injector",
+            "-o",
+            bundle,
+        ];
+        Ok(!cluster.kubectl(&hook)?.trim().is_empty())
+    })?;
+    progress.step("istiod is ready and injects");
+    rollout(cluster, NAMESPACE, "peer")?;
+    progress.step("the peer of the mesh's tests serves");
+    Ok(())
+}
+
+fn rollout(cluster: &Cluster, namespace: &str, deployment: &str) -> Result<()> {
+    let name = format!("deployment/{deployment}");
+    let limit = format!("--timeout={}s", LIMIT.as_secs());
+    let wait = ["-n", namespace, "rollout", "status", &name, &limit];
+    cluster.kubectl(&wait).map(drop)
+}
+
+fn namespace(name: &str, labels: &Value) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name, "labels": labels } })
+}
+
+fn peer() -> [Value; 2] {
+    let labels = json!({ "app": "peer", "sidecar.istio.io/inject": "false" });
+    let metadata = json!({ "name": "peer", "namespace": NAMESPACE });
+    let service = json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata,
+        "spec": {
+            "clusterIP": PEER_ADDRESS,
+            "selector": { "app": "peer" },
+            "ports": [{ "name": "http", "port": 80, "targetPort": PEER_PORT }],
+        },
+    });
+    let deployment = json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata,
+        "spec": {
+            "selector": { "matchLabels": { "app": "peer" } },
+            "template": {
+                "metadata": { "labels": labels },
+                "spec": {
+                    "terminationGracePeriodSeconds": 1,
+                    "containers": [{
+                        "name": "peer",
+                        "image": APP,
+                        "imagePullPolicy": "Never",
+                        "args": ["--serve", PEER_PORT.to_string()],
+                    }],
+                },
+            },
+        },
+    });
+    [service, deployment]
+}

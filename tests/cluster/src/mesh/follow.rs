@@ -1,0 +1,130 @@
+//! What the API server and the node say of pods in the mesh, with the time at which it was heard.
+
+use std::{
+    collections::HashSet,
+    ffi::OsString,
+    fs,
+    io::BufReader,
+    path::PathBuf,
+    process::{Child, Stdio},
+    sync::mpsc::{self, Receiver},
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+use anyhow::{Context, Result};
+use serde_json::{Deserializer, Value};
+
+use super::NAMESPACE;
+use crate::Cluster;
+
+/// Where containerd has the configuration of every container that it runs.
+const BUNDLES: &str = "run/containerd/io.containerd.runtime.v2.task/k8s.io";
+
+/// A watch on the pods of the mesh, by kubectl. It ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Watch {
+    kubectl: Child,
+    seen: Receiver<(SystemTime, Value)>,
+}
+
+impl Watch {
+    /// Returns when nothing that happens from now on can be missed: the peer's pod is always listed first.
+    pub(super) fn start(cluster: &Cluster) -> Result<Self> {
+        let mut kubectl = cluster
+            .kubectl_command()
+            .args(["-n", NAMESPACE, "get", "pods", "--watch", "-o", "json"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("start kubectl get --watch")?;
+        let stdout = kubectl.stdout.take().context("kubectl has no stdout")?;
+        let (sender, seen) = mpsc::channel();
+        thread::spawn(move || {
+            let pods = Deserializer::from_reader(BufReader::new(stdout)).into_iter();
+            for pod in pods.map_while(Result::ok) {
+                if sender.send((SystemTime::now(), pod)).is_err() {
+                    break;
+                }
+            }
+        });
+        let watch = Self { kubectl, seen };
+        watch.until(Duration::from_secs(30), "a pod in the mesh", |_| true)?;
+        Ok(watch)
+    }
+
+    /// The next state of a pod that fits, and when it was heard.
+    pub(super) fn until(
+        &self,
+        limit: Duration,
+        what: &str,
+        fits: impl Fn(&Value) -> bool,
+    ) -> Result<(SystemTime, Value)> {
+        let end = Instant::now() + limit;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let heard = self
+                .seen
+                .recv_timeout(left)
+                .with_context(|| format!("waited {} s for {what}", limit.as_secs()))?;
+            if fits(&heard.1) {
+                return Ok(heard);
+            }
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // Either fails only where it has ended already.
+        self.kubectl.kill().ok();
+        self.kubectl.wait().ok();
+    }
+}
+
+/// Looks for the network namespace of a pod, in every sandbox once.
+#[derive(Debug, Default)]
+pub(super) struct Sandboxes {
+    seen: HashSet<OsString>,
+}
+
+impl Sandboxes {
+    /// The namespace as a path inside the node, once containerd has made the pod's sandbox.
+    pub(super) fn network(&mut self, cluster: &Cluster, pod: &str) -> Option<String> {
+        let bundles = fs::read_dir(cluster.node_root()?.join(BUNDLES)).ok()?;
+        bundles.flatten().find_map(|bundle| {
+            if self.seen.contains(&bundle.file_name()) {
+                return None;
+            }
+            // It is not there at once.
+            let config = fs::read(bundle.path().join("config.json")).ok()?;
+            let config: Value = serde_json::from_slice(&config).ok()?;
+            self.seen.insert(bundle.file_name());
+            let annotations = &config["annotations"];
+            let ours = annotations["io.kubernetes.cri.container-type"] == "sandbox"
+                && annotations["io.kubernetes.cri.sandbox-name"] == pod;
+            let namespaces = config["linux"]["namespaces"].as_array()?;
+            let network = namespaces.iter().find(|one| one["type"] == "network")?;
+            ours.then(|| network["path"].as_str().map(str::to_owned))?
+        })
+    }
+}
+
+/// What every run of a container of a pod has written, in order.
+pub(super) fn logs(cluster: &Cluster, pod: &Value, container: &str) -> Result<Vec<String>> {
+    let of = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
+    let root = cluster.node_root().context("the node is down")?;
+    let folder = format!("{NAMESPACE}_{}_{}", of("name"), of("uid"));
+    let folder = root.join("var/log/pods").join(folder).join(container);
+    let Ok(files) = fs::read_dir(&folder) else {
+        return Ok(Vec::new()); // it has not started
+    };
+    let mut files: Vec<PathBuf> = files.flatten().map(|file| file.path()).collect();
+    files.sort();
+    let read = |file: &PathBuf| {
+        let text = fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+        // Time, stream and a tag stand before what was written.
+        let lines = text.lines().filter_map(|line| line.splitn(4, ' ').nth(3));
+        Ok(lines.collect::<Vec<_>>().join("\n"))
+    };
+    files.iter().map(read).collect()
+}

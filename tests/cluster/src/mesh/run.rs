@@ -1,0 +1,199 @@
+//! One Job in the mesh, from its creation to the end of its app.
+//!
+//! Times are of the machine's clock, which the app reads as well. Kubernetes does not say when it bound a pod by less than a
+//! second, so that is when a watch heard of it; the proxy's readiness is its first answer of 200 on port 15021, asked
+//! every 2 ms in the pod's network namespace.
+
+use std::{
+    process,
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::{
+    AppRun, ControlPlane, NAMESPACE, Proxy, Variant,
+    app::{run, runs},
+    follow::{Sandboxes, Watch, logs},
+};
+use crate::{Cluster, node::process::wait_until};
+
+/// Longer than anything takes on a machine that does other things as well.
+const LIMIT: Duration = Duration::from_secs(90);
+/// How long the proxy is asked before it is looked whether that still makes sense.
+const SLICE: Duration = Duration::from_secs(3);
+const READY: &str = "127.0.0.1:15021/healthz/ready";
+
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// What became of a Job.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The pod as it last was.
+    pub pod: Value,
+    /// When the pod had its node.
+    pub bound_at: SystemTime,
+    /// When istiod went on, where it had been stopped.
+    pub continued_at: Option<SystemTime>,
+    /// None without a proxy, and where it ended before it was ready.
+    pub proxy_ready_at: Option<SystemTime>,
+    /// The user's init container, where there is one.
+    pub init: Vec<AppRun>,
+    /// More than one where the app failed under `OnFailure`, none where the init container failed.
+    pub app: Vec<AppRun>,
+}
+
+impl Outcome {
+    /// Whether the first run of the app was refused.
+    #[must_use]
+    pub fn refused(&self) -> bool {
+        self.app.first().is_some_and(|run| run.refused > 0)
+    }
+
+    /// Exit code of the app's last run.
+    #[must_use]
+    pub fn app_exit_code(&self) -> Option<u8> {
+        self.app.last().map(|run| run.exit_code)
+    }
+
+    /// From the binding to the app's first good answer.
+    #[must_use]
+    pub fn first_good_answer(&self) -> Option<Duration> {
+        let good = self.app.iter().find(|run| run.answer == Ok(200))?;
+        good.answered_at?.duration_since(self.bound_at).ok()
+    }
+}
+
+/// Runs a Job until its app has ended for good and its proxy was ready, and removes it. Jobs may run side by side,
+/// unless istiod is to be stopped for one of them.
+pub fn run_job(cluster: &Cluster, variant: &Variant) -> Result<Outcome> {
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("job-{}-{number}", process::id());
+    let watch = Watch::start(cluster)?;
+    let istiod = variant
+        .delay
+        .map(|_| ControlPlane::find(cluster))
+        .transpose()?;
+    cluster.apply(&variant.job(&name))?;
+    let job = Job {
+        cluster,
+        name: &name,
+    };
+    job.follow(variant, &watch, istiod.as_ref())
+        .with_context(|| format!("Job {name} ({:?})", variant.proxy))
+}
+
+/// A Job that is there. It is removed when this is dropped.
+struct Job<'job> {
+    cluster: &'job Cluster,
+    name: &'job str,
+}
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        let delete = ["-n", NAMESPACE, "delete", "job", self.name];
+        let how = ["--cascade=foreground", "--timeout=60s"];
+        // The cluster may be gone.
+        self.cluster.kubectl(&[&delete[..], &how].concat()).ok();
+    }
+}
+
+impl Job<'_> {
+    fn follow(
+        &self,
+        variant: &Variant,
+        watch: &Watch,
+        istiod: Option<&ControlPlane<'_>>,
+    ) -> Result<Outcome> {
+        let ours = |pod: &Value| pod["metadata"]["labels"]["app"] == self.name;
+        let bound = |pod: &Value| ours(pod) && pod["spec"]["nodeName"].is_string();
+        let mut heard = watch.until(LIMIT, "the pod to exist", ours)?;
+        let paused = istiod.map(ControlPlane::pause).transpose()?;
+        if !bound(&heard.1) {
+            heard = watch.until(LIMIT, "the pod to be bound", bound)?;
+        }
+        let (bound_at, pod) = heard;
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+        let never = AtomicBool::new(variant.proxy == Proxy::None);
+        thread::scope(|scope| {
+            let ready = scope.spawn(|| self.ready_at(name, &never));
+            let continued = paused.map(|paused| {
+                // It is what was asked for, not a wait for something.
+                thread::sleep(variant.delay.unwrap_or_default());
+                let now = SystemTime::now();
+                paused.resume().map(|()| now)
+            });
+            let app = self.app_runs(variant, &pod);
+            let ran = app.as_ref().is_ok_and(|app| !app.is_empty());
+            let waited = wait_until(LIMIT, "the proxy to be ready or to end", || {
+                Ok(!ran || ready.is_finished() || self.has_ended(name)?)
+            });
+            never.store(true, Ordering::Relaxed);
+            let proxy_ready_at = ready
+                .join()
+                .unwrap_or_else(|_| bail!("the thread that asks the proxy panicked"))?;
+            waited?;
+            let get = ["-n", NAMESPACE, "get", "pod", name];
+            Ok(Outcome {
+                init: runs(&logs(self.cluster, &pod, "user-init")?),
+                pod: self.cluster.kubectl_json(&get).unwrap_or(pod.clone()),
+                bound_at,
+                continued_at: continued.transpose()?,
+                proxy_ready_at,
+                app: app?,
+            })
+        })
+    }
+
+    /// Asks the proxy until it says that it is ready, or never will.
+    fn ready_at(&self, pod: &str, never: &AtomicBool) -> Result<Option<SystemTime>> {
+        let (mut sandboxes, mut network) = (Sandboxes::default(), None);
+        wait_until(LIMIT, "the pod's network", || {
+            network = sandboxes.network(self.cluster, pod);
+            Ok(network.is_some() || never.load(Ordering::Relaxed))
+        })?;
+        let network = network.unwrap_or_default();
+        let namespace = format!("--net={network}");
+        let slice = format!("{}s", SLICE.as_secs());
+        let ask = [
+            "nsenter",
+            &namespace,
+            "usher-test-app",
+            "--get",
+            READY,
+            "--retry-for",
+            &slice,
+        ];
+        while !never.load(Ordering::Relaxed) {
+            // It exits with 1 when it was refused to the end of the slice.
+            let said = self.cluster.in_node(&ask).unwrap_or_default();
+            if let Some(run) = run(&said).filter(|run| run.answer == Ok(200)) {
+                return Ok(run.answered_at);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether every container of the pod has ended for good.
+    fn has_ended(&self, pod: &str) -> Result<bool> {
+        let phase = "jsonpath={.status.phase}";
+        let get = ["-n", NAMESPACE, "get", "pod", pod, "-o", phase];
+        let phase = self.cluster.kubectl(&get)?;
+        Ok(["Failed", "Succeeded"].contains(&phase.as_str()))
+    }
+
+    /// Waits for the last run of the app; there is none where the user's init container failed.
+    fn app_runs(&self, variant: &Variant, pod: &Value) -> Result<Vec<AppRun>> {
+        let mut found = Vec::new();
+        let last = |run: &AppRun| run.exit_code == 0 || variant.restart_policy == "Never";
+        wait_until(LIMIT, "the end of the app", || {
+            let init = runs(&logs(self.cluster, pod, "user-init")?);
+            found = runs(&logs(self.cluster, pod, "app")?);
+            Ok(found.last().is_some_and(last) || init.iter().any(|run| run.exit_code != 0))
+        })?;
+        Ok(found)
+    }
+}

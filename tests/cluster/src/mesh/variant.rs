@@ -1,0 +1,185 @@
+//! The Jobs of the mesh: one app that asks the peer once, at its first instruction, and everything that may differ.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::{NAMESPACE, PEER};
+use crate::{
+    image::catalog::ISTIO_PROXY,
+    workload::{app_container, job},
+};
+
+/// The port of the peer, in what the rules and annotations exclude.
+const EXCLUDED: &str = "80";
+
+/// Where the proxy is, and whether the app waits for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proxy {
+    /// The pod is not injected.
+    None,
+    /// After the app, as Istio's injector has it where native sidecars are off.
+    Last,
+    /// Before the app, which does not wait for it.
+    First,
+    /// Before the app, which starts when the proxy's `postStart` hook has seen it ready:
+    /// `holdApplicationUntilProxyStarts`.
+    Awaited,
+    /// An init container with `restartPolicy: Always`.
+    Native,
+}
+
+/// How an init container of the user, which asks the peer once, comes to the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InitCase {
+    /// In no special way.
+    Plain,
+    /// The peer's port is excluded from capture for the whole pod.
+    ExcludedPort,
+    /// It runs as the proxy's user, whose connections are not captured.
+    ProxyUser,
+}
+
+/// One kind of Job.
+#[derive(Debug, Clone)]
+pub struct Variant {
+    pub proxy: Proxy,
+    /// `Never` or `OnFailure`.
+    pub restart_policy: &'static str,
+    pub init: Option<InitCase>,
+    /// The capture rules are there before the user's init container, as they are with Istio's CNI plugin. Otherwise
+    /// they come after it: the injector puts its own init container last, even one that is named first in the pod.
+    pub rules_first: bool,
+    /// How long istiod is stopped, from the moment at which the pod exists. None: not at all.
+    pub delay: Option<Duration>,
+    /// More annotations of the pod.
+    pub annotations: Vec<(&'static str, &'static str)>,
+    /// Arguments of the app after `--get PEER`.
+    pub args: Vec<&'static str>,
+}
+
+impl Variant {
+    /// With `restartPolicy: Never`, and nothing else that is special.
+    #[must_use]
+    pub fn new(proxy: Proxy) -> Self {
+        Self {
+            proxy,
+            restart_policy: "Never",
+            init: None,
+            rules_first: false,
+            delay: None,
+            annotations: Vec::new(),
+            args: Vec::new(),
+        }
+    }
+
+    /// The Job, whose app container is named `app`.
+    #[must_use]
+    pub fn job(&self, name: &str) -> Value {
+        let mut args = vec!["--get", PEER];
+        args.extend(&self.args);
+        let mut containers = vec![app_container("app", &args)];
+        if self.proxy == Proxy::First {
+            containers.push(impatient_proxy());
+        }
+        let mut job = job(name, NAMESPACE, self.restart_policy, &containers);
+        if self.restart_policy == "OnFailure" {
+            job["spec"]["backoffLimit"] = json!(6);
+        }
+        let template = &mut job["spec"]["template"];
+        template["metadata"]["labels"]["sidecar.istio.io/inject"] =
+            json!((self.proxy != Proxy::None).to_string());
+        template["metadata"]["annotations"] = self.annotations();
+        if let Some(case) = self.init {
+            let mut init = vec![init_container(case)];
+            if self.rules_first {
+                init.insert(0, rules_container(case));
+            }
+            template["spec"]["initContainers"] = init.into();
+        }
+        job
+    }
+
+    fn annotations(&self) -> Value {
+        let mut annotations = Map::new();
+        let native = (self.proxy == Proxy::Native).to_string();
+        annotations.insert("sidecar.istio.io/nativeSidecar".into(), native.into());
+        if matches!(self.proxy, Proxy::First | Proxy::Awaited) {
+            let config = json!({ "holdApplicationUntilProxyStarts": true }).to_string();
+            annotations.insert("proxy.istio.io/config".into(), config.into());
+        }
+        if self.init == Some(InitCase::ExcludedPort) {
+            let ports = "traffic.sidecar.istio.io/excludeOutboundPorts";
+            annotations.insert(ports.into(), EXCLUDED.into());
+        }
+        for (name, value) in &self.annotations {
+            annotations.insert((*name).to_owned(), (*value).into());
+        }
+        annotations.into()
+    }
+}
+
+/// What the injector completes to its proxy, with a hook that waits for nothing instead of its own.
+fn impatient_proxy() -> Value {
+    json!({
+        "name": "istio-proxy",
+        "image": "auto",
+        "imagePullPolicy": "Never",
+        "lifecycle": { "postStart": { "exec": { "command": ["pilot-agent", "version"] } } },
+    })
+}
+
+/// Does what Istio's init container does; that one finds it done.
+fn rules_container(case: InitCase) -> Value {
+    let excluded = match case {
+        InitCase::ExcludedPort => EXCLUDED,
+        InitCase::Plain | InitCase::ProxyUser => "",
+    };
+    json!({
+        "name": "rules",
+        "image": ISTIO_PROXY,
+        "imagePullPolicy": "Never",
+        "args": [
+            "istio-iptables", "-p", "15001", "-z", "15006", "-u", "1337", "-m", "REDIRECT", "-i", "*", "-x", "", "-b", "*",
+            "-d", "15090,15021,15020", "-o", excluded,
+        ],
+        "securityContext": {
+            "capabilities": { "add": ["NET_ADMIN", "NET_RAW"] },
+            "runAsUser": 0,
+            "runAsGroup": 0,
+        },
+    })
+}
+
+fn init_container(case: InitCase) -> Value {
+    let mut container = app_container("user-init", &["--get", PEER]);
+    if case == InitCase::ProxyUser {
+        container["securityContext"] = json!({ "runAsUser": 1337, "runAsGroup": 1337 });
+    }
+    container
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_to_be_injected_asks_for_it() {
+        for (proxy, label) in [(Proxy::None, "false"), (Proxy::Last, "true")] {
+            let job = Variant::new(proxy).job("job");
+            let labels = &job["spec"]["template"]["metadata"]["labels"];
+            assert_eq!(labels["sidecar.istio.io/inject"], label);
+            assert_eq!(labels["app"], "job");
+        }
+    }
+
+    #[test]
+    fn proxy_that_is_awaited_says_so_in_its_configuration() {
+        let annotations = Variant::new(Proxy::Awaited).annotations();
+        assert_eq!(
+            annotations["proxy.istio.io/config"],
+            "{\"holdApplicationUntilProxyStarts\":true}"
+        );
+        assert_eq!(annotations["sidecar.istio.io/nativeSidecar"], "false");
+    }
+}

@@ -1,0 +1,118 @@
+//! Apps in a real Istio as they fare without usher: what the hold is for.
+
+use std::{thread, time::Duration};
+
+use usher_cluster::{
+    Cluster,
+    mesh::{InitCase, Outcome, Proxy, Variant, run_job},
+};
+
+use crate::lab;
+
+/// Jobs at once.
+const JOBS: usize = 5;
+
+fn run(cluster: &Cluster, variant: &Variant) -> Outcome {
+    run_job(cluster, variant).unwrap()
+}
+
+/// Side by side.
+fn run_all(cluster: &Cluster, variants: &[Variant]) -> Vec<Outcome> {
+    thread::scope(|scope| {
+        let start = |variant| scope.spawn(move || run(cluster, variant));
+        let jobs: Vec<_> = variants.iter().map(start).collect();
+        jobs.into_iter().map(|job| job.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn app_is_refused_when_nobody_holds() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    lab.remove_agent();
+    without_delay(&lab.cluster);
+    with_istiod_away(&lab.cluster);
+}
+
+#[expect(clippy::print_stderr, reason = "the count is what one wants to know")]
+fn without_delay(cluster: &Cluster) {
+    let outcomes = run_all(cluster, &vec![Variant::new(Proxy::Last); JOBS]);
+    let refused = outcomes.iter().filter(|one| one.refused()).count();
+    eprintln!("refused: {refused} of {JOBS}");
+    assert!(refused >= 1, "{outcomes:#?}");
+    for outcome in outcomes.iter().filter(|one| one.refused()) {
+        assert_eq!(outcome.app_exit_code(), Some(1));
+        assert!(outcome.proxy_ready_at > outcome.app[0].answered_at);
+    }
+}
+
+fn with_istiod_away(cluster: &Cluster) {
+    let variant = Variant {
+        delay: Some(Duration::from_secs(3)),
+        restart_policy: "OnFailure",
+        ..Variant::new(Proxy::Last)
+    };
+    let outcome = run(cluster, &variant);
+    assert!(outcome.refused(), "{outcome:#?}");
+    assert!(
+        outcome.proxy_ready_at > outcome.continued_at,
+        "{outcome:#?}"
+    );
+    assert_eq!(
+        outcome.app_exit_code(),
+        Some(0),
+        "the kubelet runs it again"
+    );
+}
+
+#[test]
+fn app_is_served_where_istio_itself_waits() {
+    let Some(lab) = lab::shared() else {
+        return;
+    };
+    let variants = [Proxy::None, Proxy::Awaited, Proxy::Native].map(Variant::new);
+    for outcome in run_all(&lab.cluster, &variants) {
+        assert!(!outcome.refused(), "{outcome:#?}");
+        assert_eq!(outcome.app_exit_code(), Some(0), "{outcome:#?}");
+    }
+}
+
+/// Istio's injector puts its own init container after the user's.
+#[test]
+fn init_container_has_the_network_before_the_rules_are_there() {
+    let Some(lab) = lab::shared() else {
+        return;
+    };
+    let variant = Variant {
+        init: Some(InitCase::Plain),
+        ..Variant::new(Proxy::Last)
+    };
+    let outcome = run(&lab.cluster, &variant);
+    assert_eq!(outcome.init.len(), 1, "{outcome:#?}");
+    assert_eq!(outcome.init[0].answer, Ok(200));
+}
+
+/// Nothing can help it: the proxy starts after it. What users do is to leave
+/// their init container's traffic out of the capture.
+#[test]
+fn init_container_after_the_rules_is_refused_unless_it_is_exempt() {
+    let Some(lab) = lab::shared() else {
+        return;
+    };
+    let cases = [
+        (InitCase::Plain, 1),
+        (InitCase::ExcludedPort, 0),
+        (InitCase::ProxyUser, 0),
+    ];
+    let variants = cases.map(|(case, _)| Variant {
+        init: Some(case),
+        rules_first: true,
+        ..Variant::new(Proxy::Last)
+    });
+    let outcomes = run_all(&lab.cluster, &variants);
+    for (outcome, (case, code)) in outcomes.iter().zip(cases) {
+        assert_eq!(outcome.init.len(), 1, "{outcome:#?}");
+        assert_eq!(outcome.init[0].exit_code, code, "{case:?}: {outcome:#?}");
+    }
+}
