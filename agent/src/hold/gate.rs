@@ -88,7 +88,7 @@ pub(crate) struct Gate {
     count_only: bool,
     /// Connections that were let go.
     released: BTreeSet<Connection>,
-    /// When the first connection came.
+    /// Since when the first of them waited, or was counted.
     first: Option<Timestamp>,
     /// Connections seen, where they are only counted.
     counted: usize,
@@ -197,8 +197,8 @@ impl Gate {
     }
 
     fn came(&mut self, syn: Syn, now: Timestamp) {
-        self.first.get_or_insert(now);
         if self.count_only {
+            self.first.get_or_insert(now);
             self.counted += 1;
         } else {
             self.copies.keep(syn, now);
@@ -268,6 +268,8 @@ impl Gate {
             let packet = held.syn.prepared_for_injection(now.since(held.arrived));
             match self.injector.send(&packet, connection.destination) {
                 Ok(true) => {
+                    let first = self.first.get_or_insert(held.since);
+                    *first = held.since.min(*first);
                     self.released.insert(connection);
                 }
                 // It waits at another door.

@@ -26,8 +26,9 @@ use tokio::io::unix::AsyncFd;
 
 use crate::readiness::register;
 
-/// Connections that may wait to be accepted.
-const BACKLOG: i32 = 256;
+/// Connections that may wait to be accepted: the most that nix takes for a C
+/// library whose `SOMAXCONN` is of old.
+const BACKLOG: i32 = 128;
 /// Owner only: whoever connects may have a pod's connections held.
 const MODE: u32 = 0o600;
 /// Descriptors that one message may bring; the kernel allows 253

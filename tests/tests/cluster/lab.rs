@@ -210,6 +210,19 @@ impl Lab {
             let last = lines.iter().rfind(|line| line.0.get("quit").is_some())?;
             (last.text("quit") == mode).then_some(())
         });
+        until("the CNI plugin as the mode wants it", || {
+            (self.announces() == (mode == "enforce")).then_some(())
+        });
+    }
+
+    /// Whether the node's network configuration has the plugin.
+    fn announces(&self) -> bool {
+        let root = self.cluster.node_root().expect("the node is up");
+        let files = fs::read_dir(root.join("etc/cni/net.d")).unwrap();
+        let mut texts = files
+            .flatten()
+            .filter_map(|file| fs::read_to_string(file.path()).ok());
+        texts.any(|text| text.contains("\"usher-cni\""))
     }
 
     /// A namespace for one test.
@@ -254,11 +267,23 @@ impl Lab {
             .collect()
     }
 
-    /// The decisions about the pods of a namespace.
+    /// The decisions about the sidecars of a namespace's pods.
     pub(crate) fn decisions(&self, namespace: &str) -> Vec<Line> {
+        self.decided_about(namespace, false)
+    }
+
+    /// The decisions about the connections of a namespace's pods.
+    pub(crate) fn holds(&self, namespace: &str) -> Vec<Line> {
+        self.decided_about(namespace, true)
+    }
+
+    fn decided_about(&self, namespace: &str, connections: bool) -> Vec<Line> {
         let prefix = format!("{namespace}/");
         let mut lines = self.log();
-        lines.retain(|line| line.text("pod").starts_with(&prefix));
+        lines.retain(|line| {
+            let about_connections = line.text("decision").contains("hold");
+            line.text("pod").starts_with(&prefix) && about_connections == connections
+        });
         lines
     }
 

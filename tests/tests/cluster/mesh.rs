@@ -1,5 +1,7 @@
 //! Apps in a real Istio as they fare without usher: what the hold is for.
 
+mod held;
+
 use std::{thread, time::Duration};
 
 use usher_cluster::{

@@ -18,6 +18,8 @@ pub struct Held {
     pub syn: Syn,
     /// When it came, or later: [`Syn::prepared_for_injection`] must not be given too long an age.
     pub arrived: Timestamp,
+    /// When the first copy of the same connection came.
+    pub since: Timestamp,
 }
 
 /// The newest copy of each connection, [`MOST_COPIES`] at most.
@@ -47,10 +49,17 @@ impl Copies {
             }
         };
         // With another sequence number it is another connection between the same ends.
-        if older.is_none_or(|older| older.syn.sequence() != syn.sequence()) {
+        let same = older.filter(|older| older.syn.sequence() == syn.sequence());
+        if same.is_none() {
             self.connections += 1;
         }
-        self.held.insert(number, Held { syn, arrived });
+        let since = same.map_or(arrived, |older| older.since);
+        let held = Held {
+            syn,
+            arrived,
+            since,
+        };
+        self.held.insert(number, held);
         if self.held.len() > MOST_COPIES
             && let Some((_, oldest)) = self.held.pop_first()
         {

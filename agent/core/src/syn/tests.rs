@@ -215,10 +215,10 @@ fn newest_copy_of_each_connection_is_kept() {
     assert_eq!((copies.len(), copies.connections()), (2, 3));
     assert_eq!(copies.iter().count(), 2);
     let taken: Vec<_> = copies.take().collect();
-    let of = |held: &Held| (held.syn.sequence(), held.arrived);
+    let of = |held: &Held| (held.syn.sequence(), held.arrived, held.since);
     assert_eq!(
         taken.iter().map(of).collect::<Vec<_>>(),
-        [(10, at(2)), (21, at(3))]
+        [(10, at(2), at(0)), (21, at(3), at(3))]
     );
     assert!(copies.is_empty());
     assert_eq!((copies.connections(), copies.dropped()), (3, 0));

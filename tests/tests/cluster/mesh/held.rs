@@ -1,0 +1,157 @@
+//! The same apps with usher: the first connection succeeds, whatever starts first.
+
+use std::{thread, time::Duration};
+
+use usher_cluster::mesh::{InitCase, NAMESPACE, Outcome, Proxy, Variant};
+
+use super::run;
+use crate::lab::{self, Lab, until};
+
+/// Jobs of the series, and how many run side by side.
+const SERIES: usize = 20;
+const BESIDE: usize = 4;
+
+/// The app ran once, its first try was answered, nothing was restarted.
+fn served(outcome: &Outcome) {
+    assert!(!outcome.refused(), "{outcome:#?}");
+    assert_eq!(outcome.app.len(), 1, "{outcome:#?}");
+    assert_eq!(outcome.app[0].answer, Ok(200), "{outcome:#?}");
+    assert_eq!(outcome.app_exit_code(), Some(0), "{outcome:#?}");
+}
+
+fn name(outcome: &Outcome) -> String {
+    let name = outcome.pod["metadata"]["name"].as_str().unwrap();
+    format!("{NAMESPACE}/{name}")
+}
+
+/// What was decided about the connections of a pod.
+fn decided(lab: &Lab, outcome: &Outcome, decision: &str) -> String {
+    let pod = name(outcome);
+    until(decision, || {
+        let lines = lab.holds(NAMESPACE);
+        let mut lines = lines.iter().filter(|line| line.text("pod") == pod);
+        let found = lines.find(|line| line.text("decision") == decision)?;
+        Some(found.text("reason").to_owned())
+    })
+}
+
+#[test]
+fn first_connection_succeeds_twenty_times_of_twenty() {
+    let Some(lab) = lab::shared() else {
+        return;
+    };
+    let cluster = &lab.cluster;
+    let outcomes: Vec<Outcome> = thread::scope(|scope| {
+        let series = |first: usize| {
+            let numbers = (first..SERIES).step_by(BESIDE);
+            let policy = |number: usize| ["Never", "OnFailure"][number / BESIDE % 2];
+            let variant = |number| Variant {
+                restart_policy: policy(number),
+                ..Variant::new(Proxy::Last)
+            };
+            numbers
+                .map(|number| run(cluster, &variant(number)))
+                .collect()
+        };
+        let all: Vec<_> = (0..BESIDE)
+            .map(|first| scope.spawn(move || series(first)))
+            .collect();
+        all.into_iter()
+            .flat_map(|one| -> Vec<Outcome> { one.join().unwrap() })
+            .collect()
+    });
+    assert_eq!(outcomes.len(), SERIES);
+    for outcome in &outcomes {
+        served(outcome);
+        // None where it was asked to quit before anybody else saw it ready.
+        let ready = outcome.proxy_ready_at;
+        let is_late = ready.is_none_or(|at| at > outcome.app[0].main_at);
+        assert!(is_late, "{outcome:#?}");
+    }
+    let reason = decided(&lab, &outcomes[0], "hold-opened");
+    assert!(
+        reason.contains("the sidecar is ready") && reason.contains("1 connection had waited"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn connection_takes_as_long_as_the_proxy_needs() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    let delays = [
+        (Proxy::Last, 2, "Never"),
+        (Proxy::First, 2, "OnFailure"),
+        (Proxy::Last, 5, "OnFailure"),
+    ];
+    for (proxy, seconds, restart_policy) in delays {
+        let variant = Variant {
+            delay: Some(Duration::from_secs(seconds)),
+            restart_policy,
+            ..Variant::new(proxy)
+        };
+        let outcome = run(&lab.cluster, &variant);
+        served(&outcome);
+        assert!(
+            outcome.app[0].answered_at > outcome.continued_at,
+            "{outcome:#?}"
+        );
+    }
+}
+
+#[test]
+fn deadline_ends_the_wait() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    let variant = Variant {
+        delay: Some(Duration::from_secs(8)),
+        annotations: vec![("usher.dev/hold-deadline", "2s")],
+        ..Variant::new(Proxy::Last)
+    };
+    let outcome = run(&lab.cluster, &variant);
+    assert!(outcome.refused(), "{outcome:#?}");
+    let reason = decided(&lab, &outcome, "hold-opened");
+    assert!(reason.contains("the deadline has come"), "{reason}");
+}
+
+#[test]
+fn init_containers_are_not_held() {
+    let Some(lab) = lab::shared() else {
+        return;
+    };
+    let cluster = &lab.cluster;
+    let cases = [
+        (InitCase::Plain, false),
+        (InitCase::ExcludedPort, true),
+        (InitCase::ProxyUser, true),
+    ];
+    thread::scope(|scope| {
+        for (init, rules_first) in cases {
+            scope.spawn(move || {
+                let variant = Variant {
+                    init: Some(init),
+                    rules_first,
+                    ..Variant::new(Proxy::Last)
+                };
+                let outcome = run(cluster, &variant);
+                assert_eq!(outcome.init.len(), 1, "{outcome:#?}");
+                assert_eq!(outcome.init[0].answer, Ok(200), "{outcome:#?}");
+                served(&outcome);
+            });
+        }
+    });
+}
+
+#[test]
+fn observe_mode_counts_what_is_refused() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    lab.mode("observe");
+    let outcome = run(&lab.cluster, &Variant::new(Proxy::Last));
+    assert!(outcome.refused(), "{outcome:#?}");
+    let reason = decided(&lab, &outcome, "would-hold");
+    assert!(reason.contains("1 connection was refused"), "{reason}");
+}
