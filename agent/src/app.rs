@@ -239,7 +239,8 @@ impl Services<'_> {
             inputs: self.inputs.clone(),
         };
         let known = self.last_known_annotations();
-        self.inputs.send(Input::Node(known)).await?;
+        let known = known.map_or(Input::NodeUnknown, Input::Node);
+        self.inputs.send(known).await?;
         let client = match self.args.api_server {
             ApiServer::Off => None,
             ApiServer::InCluster => Some(Client::try_default().await?),
@@ -282,7 +283,11 @@ impl Services<'_> {
             let Some(settings) = self.plugin.clone() else {
                 return std::future::pending().await;
             };
-            let wanted = self.plugin_wanted.clone();
+            let mut wanted = self.plugin_wanted.clone();
+            // What is there stays as it is until somebody says what the Node wants.
+            if wanted.changed().await.is_err() {
+                return std::future::pending().await;
+            }
             Installer::new(settings, wanted, Arc::clone(&self.metrics))
                 .serve()
                 .await;
@@ -301,15 +306,15 @@ impl Services<'_> {
         }
     }
 
-    fn last_known_annotations(&self) -> run_dir::Annotations {
+    fn last_known_annotations(&self) -> Option<run_dir::Annotations> {
         match run_dir::load(&self.args.run_dir, run_dir::NODE_ANNOTATIONS) {
-            Ok(known) => known.unwrap_or_default(),
+            Ok(known) => known,
             Err(error) => {
                 tracing::warn!(
                     error = %chain(&error),
                     "could not read the Node's last known annotations; observing until the API server tells"
                 );
-                run_dir::Annotations::default()
+                None
             }
         }
     }

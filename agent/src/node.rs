@@ -37,6 +37,8 @@ const ATTEMPTS: usize = 256;
 pub(crate) enum Input {
     /// The Node's annotations.
     Node(Annotations),
+    /// They are not known from before; the API server may tell.
+    NodeUnknown,
     /// This configuration counts.
     Config(Arc<Config>),
     /// What a Namespace says; None when it could not be had.
@@ -70,6 +72,8 @@ pub(crate) struct NodeLoop {
     wishes: Wishes,
     /// What the Node says.
     annotations: Annotations,
+    /// Somebody has told what it says.
+    node_is_known: bool,
     /// Whether the configuration is one that somebody wrote.
     trusted: bool,
     answered: mpsc::Sender<Event>,
@@ -106,6 +110,7 @@ impl NodeLoop {
             begin,
             wishes,
             annotations: Annotations::default(),
+            node_is_known: false,
             trusted: loaded.trusted,
             answered,
             answers,
@@ -209,8 +214,10 @@ impl NodeLoop {
         match input {
             Input::Node(annotations) => {
                 self.annotations = annotations;
+                self.node_is_known = true;
                 self.take_modes();
             }
+            Input::NodeUnknown => self.take_modes(),
             Input::Config(config) => {
                 self.step(Event::Configured(config));
                 if !mem::replace(&mut self.trusted, true) {
@@ -251,7 +258,9 @@ impl NodeLoop {
         self.metrics.mode("hold", modes.hold);
         // Nothing of the node is changed for a mode that does nothing: there
         // pods are looked at when their first process appears.
-        self.wishes.plugin.send_replace(modes.hold == Mode::Enforce);
+        if self.node_is_known {
+            self.wishes.plugin.send_replace(modes.hold == Mode::Enforce);
+        }
         self.step(Event::Modes(modes));
     }
 

@@ -4,6 +4,8 @@
 //! environment it panics instead: a pipeline that silently tests nothing is
 //! worse than a red one.
 
+use std::path::Path;
+
 use crate::synthetic::layout;
 
 /// True when synthetic pods can be made here.
@@ -12,7 +14,16 @@ use crate::synthetic::layout;
 ///
 /// When they cannot and `CI=true` is set.
 pub fn granted() -> bool {
-    let Some(reason) = missing() else {
+    granted_with(&[])
+}
+
+/// The same where these programs are there, too.
+///
+/// # Panics
+///
+/// When they are not and `CI=true` is set.
+pub fn granted_with(programs: &[&str]) -> bool {
+    let Some(reason) = missing().or_else(|| absent(programs)) else {
         return true;
     };
     let pipeline = std::env::var("CI").is_ok_and(|value| value == "true");
@@ -32,6 +43,13 @@ fn missing() -> Option<String> {
         return Some("no cgroup2 file system is mounted".to_owned());
     }
     None
+}
+
+fn absent(programs: &[&str]) -> Option<String> {
+    let places = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(Path::new);
+    let is_absent = |program: &&&str| !places.iter().any(|place| place.join(program).exists());
+    let program = programs.iter().find(is_absent)?;
+    Some(format!("needs the program {program}"))
 }
 
 #[expect(

@@ -47,5 +47,5 @@ pub mod wire;
 pub use agent::Agent;
 pub use kubelet::{Behaviour, Kubelet};
 pub use node::Node;
-pub use pod::{Pod, Request};
+pub use pod::{Pod, Request, Visit};
 pub use spec::{ContainerSpec, Origin, PodSpec, RestartPolicy, RestartRule};

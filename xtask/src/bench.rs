@@ -22,17 +22,31 @@ enum What {
         #[arg(long)]
         enforce: bool,
     },
+    /// From a sidecar being ready to its app's first connection, with the agent and with what is done without it
+    Hold {
+        /// Measure less
+        #[arg(long)]
+        quick: bool,
+        /// Exit with 1 when a budget is not kept
+        #[arg(long)]
+        enforce: bool,
+    },
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let What::Quit { quick, enforce } = args.what;
+    let (name, quick, enforce) = match args.what {
+        What::Quit { quick, enforce } => ("quit", quick, enforce),
+        What::Hold { quick, enforce } => ("hold", quick, enforce),
+    };
     run_command(&mut cargo([
         "build",
         "--release",
         "--package",
         "usher-agent",
+        "--package",
+        "usher-cni",
     ]))?;
-    let mut bench = cargo(["bench", "--package", "usher-tests", "--bench", "quit", "--"]);
+    let mut bench = cargo(["bench", "--package", "usher-tests", "--bench", name, "--"]);
     bench.args(quick.then_some("--quick"));
     bench.args(enforce.then_some("--enforce"));
     run_command(&mut bench)

@@ -2,12 +2,19 @@
 //! there are to wait for the proxy.
 //!
 //! Jobs run one after the other, the kinds in turn, so that a drift of the
-//! machine reaches all of them. Needs a cluster with Istio:
+//! machine reaches all of them. Needs a cluster with Istio, and usher on it:
 //!
 //! ```text
 //! cargo xtask cluster --name NAME up --sidecars istio
+//! cargo xtask image
+//! cargo xtask cluster --name NAME import target/image/usher-agent.tar
+//! cargo xtask cluster --name NAME kubectl -- apply -f deploy/usher.yaml
+//! cargo xtask cluster --name NAME kubectl -- annotate node --all usher.dev/mode=enforce
 //! USHER_TEST_CLUSTER=NAME cargo bench -p usher-tests --bench mesh -- [ROUNDS]
 //! ```
+//!
+//! All pods opt out but those that usher is measured with; none of their
+//! sidecars is shown out.
 
 #![expect(
     clippy::print_stdout,
@@ -59,7 +66,17 @@ fn rows() -> Vec<Row> {
         delay: Some(Duration::from_secs(4)),
         ..retrying.clone()
     };
-    [
+    let with_usher = [
+        ("default order, usher", Variant::new(Proxy::Last)),
+        (
+            "the same, istiod away for 4 s",
+            Variant {
+                delay: delayed.delay,
+                ..Variant::new(Proxy::Last)
+            },
+        ),
+    ];
+    let without = [
         ("no sidecar", Variant::new(Proxy::None)),
         ("default order", Variant::new(Proxy::Last)),
         ("default order, app retries every 2 ms", retrying),
@@ -70,7 +87,20 @@ fn rows() -> Vec<Row> {
             Variant::new(Proxy::Awaited),
         ),
         ("native sidecar", Variant::new(Proxy::Native)),
-    ]
-    .map(|(name, variant)| Row::new(name, variant))
-    .into()
+    ];
+    let row = |(name, variant): (_, Variant), hold| {
+        let annotations = vec![("usher.dev/hold", hold), ("usher.dev/quit", "false")];
+        Row::new(
+            name,
+            Variant {
+                annotations,
+                ..variant
+            },
+        )
+    };
+    let without = without.map(|one| row(one, "false"));
+    without
+        .into_iter()
+        .chain(with_usher.map(|one| row(one, "true")))
+        .collect()
 }

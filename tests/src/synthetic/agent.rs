@@ -9,7 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use nix::sys::ptrace;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 use serde_json::Value;
 
@@ -194,6 +196,24 @@ impl Agent {
         let pid = i32::try_from(self.pid()).expect("pids are small");
         // Not waited for, so the pid is still its own.
         kill(Pid::from_raw(pid), signal).expect("the agent is our child");
+    }
+
+    /// Stops its main thread, and nothing else of it, while this runs: a wedged
+    /// agent. As a debugger does it, by `PTRACE_SEIZE` and `PTRACE_INTERRUPT`
+    /// ([ptrace(2)](https://man7.org/linux/man-pages/man2/ptrace.2.html)), which
+    /// are about one thread each.
+    ///
+    /// # Panics
+    ///
+    /// When nobody may trace here.
+    pub fn wedged<T>(&self, meanwhile: impl FnOnce() -> T) -> T {
+        let main = Pid::from_raw(i32::try_from(self.pid()).expect("pids are small"));
+        ptrace::seize(main, ptrace::Options::empty()).expect("the agent is our child");
+        ptrace::interrupt(main).expect("it is traced");
+        waitpid(main, Some(WaitPidFlag::__WALL)).expect("it stops");
+        let outcome = meanwhile();
+        ptrace::detach(main, None).expect("it is traced");
+        outcome
     }
 
     /// Kills it, as `kill -9` does, and returns its whole log.

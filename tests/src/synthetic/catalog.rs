@@ -19,6 +19,7 @@ pub mod istio;
 pub mod kuma;
 pub mod linkerd;
 pub mod logs;
+pub mod mesh;
 pub mod vault;
 
 use std::time::Duration;

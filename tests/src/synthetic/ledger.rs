@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::synthetic::spec::PodSpec;
-use crate::synthetic::wire::{Event, What};
+use crate::synthetic::wire::{Added, Event, What};
 
 /// How long a test waits before it gives up: far more than a loaded machine
 /// needs.
@@ -80,6 +80,8 @@ pub struct PodRecord {
     pub scheme: &'static str,
     /// The API server set a deletion timestamp.
     pub deleting: bool,
+    /// Calls of the CNI plugin.
+    pub added: Vec<Added>,
     /// Steps that failed.
     pub failures: Vec<String>,
     /// What `containers` was at each change, oldest first.
@@ -102,7 +104,8 @@ impl Ledger {
 
     /// Enters a pod.
     pub fn enter(&self, uid: &str, spec: &PodSpec, manifest: Arc<str>, scheme: &'static str) {
-        let names = spec.containers.iter().map(|container| &container.name);
+        let containers = spec.init_containers.iter().chain(&spec.containers);
+        let names = containers.map(|container| &container.name);
         let containers = names
             .map(|name| (name.clone(), ContainerRecord::default()))
             .collect();
@@ -112,6 +115,7 @@ impl Ledger {
             manifest,
             scheme,
             deleting: false,
+            added: Vec::new(),
             failures: Vec::new(),
             history: Vec::new(),
         };
@@ -183,6 +187,7 @@ fn happened(record: &mut PodRecord, event: &Event) {
         .flat_map(|container| &mut container.attempts);
     let mut of_event = attempts.filter(|attempt| attempt.id == event.id);
     match (&event.what, of_event.next()) {
+        (What::Added(added), _) => record.added.push(added.clone()),
         (What::Failed(reason), _) => record.failures.push(reason.clone()),
         (What::Created { pid }, Some(attempt)) => attempt.pid = Some(*pid),
         (What::Running, Some(attempt)) => attempt.running = true,

@@ -111,6 +111,11 @@ impl Node {
         }
     }
 
+    /// Where the CNI plugin writes why a pod starts unheld.
+    pub fn plugin_log(&self) -> PathBuf {
+        self.scratch.join("cni.log")
+    }
+
     /// For `--kubelet-token`.
     pub fn token_file(&self) -> PathBuf {
         self.scratch.join("token")

@@ -1,10 +1,12 @@
 //! A pod, and what a test can do with it and learn from it.
 
+mod network;
 mod order;
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -16,6 +18,8 @@ use crate::synthetic::node::{Node, new_container_id};
 use crate::synthetic::spec::{ContainerSpec, PodSpec};
 use crate::synthetic::wire::{self, Order, Sandbox};
 use crate::synthetic::{process, program};
+
+pub use network::Visit;
 
 /// The sandbox, which is no container of the spec.
 const PAUSE: &str = "";
@@ -43,6 +47,8 @@ pub struct Pod {
     ledger: Arc<Ledger>,
     shim: Child,
     orders: Option<Mutex<ChildStdin>>,
+    /// Its init containers are over.
+    initialized: AtomicBool,
 }
 
 impl Pod {
@@ -54,6 +60,9 @@ impl Pod {
             network_delay: spec.network_delay,
             host_network: spec.shares.host_network || spec.shares.host_network_untold,
             own_users: spec.shares.own_users,
+            routed: spec.routed,
+            filter: network::filter(spec),
+            announcement: network::announcement(node, spec),
         };
         let json = serde_json::to_string(&sandbox).expect("plain data");
         let mut shim = Command::new(program::path())
@@ -74,10 +83,11 @@ impl Pod {
             ledger: Arc::clone(node.ledger()),
             shim,
             orders: Some(Mutex::new(orders)),
+            initialized: AtomicBool::new(false),
         };
         pod.pause();
-        for container in spec.containers.iter().filter(|spec| spec.at_once) {
-            pod.create(container);
+        if spec.init_containers.is_empty() {
+            pod.initialize();
         }
         pod
     }
@@ -99,6 +109,7 @@ impl Pod {
 
     /// Waits until every container that was created with the pod runs.
     pub fn wait_running(&self) {
+        self.initialize();
         for container in self.spec.containers.iter().filter(|spec| spec.at_once) {
             self.wait_container(&container.name);
         }
@@ -285,7 +296,11 @@ impl Pod {
     }
 
     fn container(&self, name: &str) -> &ContainerSpec {
-        let mut containers = self.spec.containers.iter();
+        let mut containers = self
+            .spec
+            .init_containers
+            .iter()
+            .chain(&self.spec.containers);
         let found = containers.find(|container| container.name == name);
         found.unwrap_or_else(|| panic!("the pod has no container {name}"))
     }

@@ -7,10 +7,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::synthetic::layout::Qos;
-use crate::synthetic::wire::Manner;
+use crate::synthetic::wire::{Capture, Manner};
 
 pub use container::{ADMIN_PORT, ContainerSpec, ISTIO_PROXY, STATUS_PORT, Variable};
 pub use restart::{RestartPolicy, RestartRule};
+
+/// How long the CNI plugin waits by default.
+const PLUGIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A pod to be.
 #[derive(Debug, Clone)]
@@ -35,8 +38,18 @@ pub struct PodSpec {
     pub runtime_class: Option<String>,
     /// Time between the pod's cgroup directory and its network namespace.
     pub network_delay: Duration,
+    /// Run one after the other before the others.
+    pub init_containers: Vec<ContainerSpec>,
     /// In order of creation.
     pub containers: Vec<ContainerSpec>,
+    /// The CNI plugin tells the agent of it, and waits for so long.
+    pub announced: Option<Duration>,
+    /// It has an interface with a default route; nobody is at its other end.
+    pub routed: bool,
+    /// Rules of a mesh that are there from the beginning.
+    pub capture: Option<Capture>,
+    /// Others, as a script of the `nft` program.
+    pub filter: String,
 }
 
 /// Who made a pod, which decides its owner and the form of its UID.
@@ -82,7 +95,12 @@ impl PodSpec {
             shares: Shares::default(),
             runtime_class: None,
             network_delay: Duration::ZERO,
+            init_containers: Vec::new(),
             containers: Vec::new(),
+            announced: None,
+            routed: false,
+            capture: None,
+            filter: String::new(),
         }
     }
 
@@ -109,6 +127,37 @@ impl PodSpec {
     #[must_use]
     pub fn with(mut self, container: ContainerSpec) -> Self {
         self.containers.push(container);
+        self
+    }
+
+    /// One more init container. Without [`Self::announced`] the kubelet shows
+    /// none of them.
+    #[must_use]
+    pub fn init(mut self, container: ContainerSpec) -> Self {
+        self.init_containers.push(container);
+        self
+    }
+
+    /// The CNI plugin tells the agent of it.
+    #[must_use]
+    pub const fn announced(mut self) -> Self {
+        self.announced = Some(PLUGIN_TIMEOUT);
+        self.routed = true;
+        self
+    }
+
+    /// A mesh captures its connections from the beginning.
+    #[must_use]
+    pub fn captured(mut self, capture: Capture) -> Self {
+        self.capture = Some(capture);
+        self.routed = true;
+        self
+    }
+
+    /// Further rules from the beginning, as a script of the `nft` program.
+    #[must_use]
+    pub fn filtered(mut self, script: &str) -> Self {
+        script.clone_into(&mut self.filter);
         self
     }
 

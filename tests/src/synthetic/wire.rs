@@ -5,6 +5,7 @@
 //! line is below `PIPE_BUF` and written at once, so lines never mix
 //! ([pipe(7)](https://man7.org/linux/man-pages/man7/pipe.7.html)).
 
+mod network;
 mod sidecar;
 
 use std::path::PathBuf;
@@ -12,8 +13,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use network::{Added, Announcement, Capture, Client, Wait};
 pub use sidecar::{
-    Answer, Child, Effect, Listen, Listener, Manner, Place, Reaction, Route, Sidecar,
+    Answer, Child, Effect, Listen, Listener, Manner, Place, Reaction, Route, Sidecar, Speech,
 };
 
 /// Orders to the shim of one pod.
@@ -28,6 +30,8 @@ pub enum Command {
     /// Give the containers that are made from now on a new network namespace.
     /// The old one is gone when the old containers are.
     RenewNetwork,
+    /// Run a script of the `nft` program in the network namespace.
+    Filter(String),
 }
 
 /// What a shim is started with.
@@ -43,6 +47,13 @@ pub struct Sandbox {
     pub host_network: bool,
     /// A user namespace of its own, to which the network namespace belongs.
     pub own_users: bool,
+    /// It has an interface and a default route.
+    pub routed: bool,
+    /// Rules that are there before the first container, as a script of the
+    /// `nft` program; empty for none.
+    pub filter: String,
+    /// Told before the first container.
+    pub announcement: Option<Announcement>,
 }
 
 /// One container to make.
@@ -72,6 +83,8 @@ pub struct Order {
     pub users: Option<i32>,
     /// The process whose network namespace it enters when told to `visit`.
     pub visits: Option<i32>,
+    /// Its user and group; None is root.
+    pub user: Option<u32>,
     /// Variables of its environment.
     pub env: Vec<(String, String)>,
     /// Delays between the steps.
@@ -120,6 +133,10 @@ pub enum Program {
     Pause,
     /// Ends when told, or by itself.
     App(End),
+    /// Connects.
+    Client(Client),
+    /// Makes a mesh's rules, as an init container does, and ends.
+    Capture(Capture),
     /// The in-container baseline: runs the app as its child, asks the sidecar
     /// on this port to quit when the app has ended, and ends with its code.
     Wrapper { port: u16, app: End },
@@ -164,6 +181,8 @@ pub enum What {
     Said(String),
     /// The init process ended and was reaped.
     Ended { wait_status: i32, output: String },
+    /// The CNI plugin was called.
+    Added(Added),
     /// A step failed.
     Failed(String),
 }

@@ -138,7 +138,8 @@ impl Drop for Namespace {
     #[expect(clippy::print_stderr, reason = "for who reads why a test failed")]
     fn drop(&mut self) {
         if thread::panicking() {
-            for line in self.lab.decisions(&self.name) {
+            let lines = self.lab.decisions(&self.name);
+            for line in lines.into_iter().chain(self.lab.holds(&self.name)) {
                 eprintln!("{}", line.0);
             }
         }
@@ -216,7 +217,7 @@ impl Lab {
     }
 
     /// Whether the node's network configuration has the plugin.
-    fn announces(&self) -> bool {
+    pub(crate) fn announces(&self) -> bool {
         let root = self.cluster.node_root().expect("the node is up");
         let files = fs::read_dir(root.join("etc/cni/net.d")).unwrap();
         let mut texts = files

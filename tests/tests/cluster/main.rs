@@ -10,6 +10,7 @@ mod deployment;
 mod jobs;
 mod lab;
 mod mesh;
+mod network;
 mod restarts;
 mod rules;
 mod sidecars;

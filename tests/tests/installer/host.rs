@@ -53,8 +53,14 @@ impl<'node> Host<'node> {
         ]
     }
 
-    /// Starts an agent that installs here.
+    /// Starts an agent that installs here: the Node wants connections held.
     pub(crate) fn start(&self) -> Agent {
+        self.start_in("enforce")
+    }
+
+    /// Starts one whose Node has this mode for connections.
+    pub(crate) fn start_in(&self, mode: &str) -> Agent {
+        self.node.annotate(&[("usher.dev/hold", mode)]);
         Agent::start_with(self.node, &self.flags())
     }
 

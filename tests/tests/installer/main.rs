@@ -7,5 +7,6 @@
 
 mod chain;
 mod host;
+mod mode;
 mod reader;
 mod rewritten;

@@ -41,7 +41,8 @@ enum By {
 fn enforcing() -> Option<Node> {
     privilege::granted().then(|| {
         let node = Node::new();
-        node.annotate(&[("usher.dev/mode", "enforce")]);
+        // Requests are counted, and a hold asks whether the sidecar is ready.
+        node.annotate(&[("usher.dev/mode", "enforce"), ("usher.dev/hold", "off")]);
         node
     })
 }

@@ -14,14 +14,17 @@
 //! | `mask` | no process of a pod: covers files, then executes a command |
 //! | `machine`, `machine-init` | no process of a pod: executes a command apart |
 
+mod announce;
 mod app;
 mod bundle;
+mod client;
 mod lives;
 mod loopback;
 mod machine;
 mod mask;
 mod network;
 mod proxy;
+mod route;
 mod shell;
 mod shim;
 mod sidecar;
@@ -64,13 +67,15 @@ fn main() -> ExitCode {
 fn execute(program: Program) -> ExitCode {
     if matches!(
         program,
-        Program::Pause | Program::App(_) | Program::Wrapper { .. }
+        Program::Pause | Program::App(_) | Program::Capture(_) | Program::Wrapper { .. }
     ) {
         say("running");
     }
     match program {
         Program::Pause => app::pause(),
         Program::App(end) => app::app(end),
+        Program::Client(client) => client::run(&client),
+        Program::Capture(rules) => route::capture(&rules),
         Program::Wrapper { port, app } => app::wrapper(port, app),
         Program::Sidecar(sidecar) => sidecar::run(sidecar),
         Program::Shell(sidecar) => shell::run(sidecar),

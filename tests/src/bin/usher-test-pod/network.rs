@@ -14,7 +14,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use nix::sched::{CloneFlags, setns, unshare};
 use usher_tests::synthetic::wire::Sandbox;
 
-use crate::{BROKEN, loopback};
+use crate::{BROKEN, loopback, route};
 
 /// The 65536 ids of a pod begin here on the node.
 const FIRST_ID: u32 = 1_000_000;
@@ -40,6 +40,12 @@ impl Network {
                 .map_err(|error| format!("unshare(CLONE_NEWNET): {error}"))?;
         }
         loopback::up()?;
+        if sandbox.routed {
+            route::open()?;
+        }
+        if !sandbox.filter.is_empty() {
+            route::filter(&sandbox.filter)?;
+        }
         Ok(network)
     }
 

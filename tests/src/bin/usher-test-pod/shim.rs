@@ -19,15 +19,16 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 use usher_tests::synthetic::layout;
-use usher_tests::synthetic::wire::{Command, Event, Order, Sandbox, What};
+use usher_tests::synthetic::wire::{Command, Event, Order, Program, Sandbox, What};
 
-use crate::bundle;
+use crate::announce::Outside;
 use crate::lives::{Life, Lives};
 use crate::network::Network;
+use crate::{bundle, route};
 
 /// Runs one pod until its standard input closes.
 pub(crate) fn run(sandbox: &Sandbox) -> Result<(), String> {
-    let outcome = prepare(sandbox).and_then(|(signals, network)| serve(sandbox, &signals, network));
+    let outcome = prepare(sandbox).and_then(|(signals, ground)| serve(sandbox, &signals, ground));
     if let Err(reason) = &outcome {
         report(sandbox, "", What::Failed(reason.clone()));
     }
@@ -35,7 +36,13 @@ pub(crate) fn run(sandbox: &Sandbox) -> Result<(), String> {
     outcome
 }
 
-fn prepare(sandbox: &Sandbox) -> Result<(SignalFd, Network), String> {
+/// What a pod's containers stand on.
+struct Ground {
+    outside: Outside,
+    network: Network,
+}
+
+fn prepare(sandbox: &Sandbox) -> Result<(SignalFd, Ground), String> {
     nix::sys::prctl::set_child_subreaper(true).map_err(|error| format!("subreaper: {error}"))?;
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGCHLD);
@@ -48,11 +55,12 @@ fn prepare(sandbox: &Sandbox) -> Result<(SignalFd, Network), String> {
     make_directory(&sandbox.cgroup)?;
     bundle::isolate()?;
     std::thread::sleep(sandbox.network_delay);
+    let outside = Outside::open()?;
     let network = Network::open(sandbox)?;
-    Ok((signals, network))
+    Ok((signals, Ground { outside, network }))
 }
 
-fn serve(sandbox: &Sandbox, signals: &SignalFd, mut network: Network) -> Result<(), String> {
+fn serve(sandbox: &Sandbox, signals: &SignalFd, mut ground: Ground) -> Result<(), String> {
     let mut lives = Lives::default();
     let mut input = std::io::stdin().lock();
     loop {
@@ -81,7 +89,7 @@ fn serve(sandbox: &Sandbox, signals: &SignalFd, mut network: Network) -> Result<
                 return Ok(());
             };
             for command in commands {
-                obey(command, &mut lives, sandbox, &mut network)?;
+                obey(command, &mut lives, sandbox, &mut ground)?;
             }
         }
     }
@@ -122,12 +130,15 @@ fn obey(
     command: Command,
     lives: &mut Lives,
     sandbox: &Sandbox,
-    network: &mut Network,
+    ground: &mut Ground,
 ) -> Result<(), String> {
     match command {
         Command::Create(mut order) => {
             let id = order.id.clone();
-            order.users = network.users();
+            order.users = ground.network.users();
+            if matches!(order.program, Program::Pause) {
+                announce(sandbox, &order, &ground.outside);
+            }
             match begin(*order) {
                 Ok(life) => lives.add(life),
                 Err(reason) => report(sandbox, &id, What::Failed(reason)),
@@ -135,9 +146,25 @@ fn obey(
         }
         Command::Tell { id, line } => lives.tell(&id, &line),
         Command::Signal { id, number } => lives.signal(&id, number),
-        Command::RenewNetwork => *network = Network::open(sandbox)?,
+        Command::RenewNetwork => ground.network = Network::open(sandbox)?,
+        Command::Filter(script) => {
+            if let Err(reason) = route::filter(&script) {
+                report(sandbox, "", What::Failed(reason));
+            }
+        }
     }
     Ok(())
+}
+
+/// Between the network namespace and the first process in it.
+fn announce(sandbox: &Sandbox, order: &Order, outside: &Outside) {
+    if let Some(announcement) = &sandbox.announcement {
+        let what = match outside.announce(announcement, &sandbox.uid, &order.id) {
+            Ok(added) => What::Added(added),
+            Err(reason) => What::Failed(reason),
+        };
+        report(sandbox, &order.id, what);
+    }
 }
 
 fn begin(order: Order) -> Result<Life, String> {

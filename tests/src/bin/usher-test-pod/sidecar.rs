@@ -6,6 +6,7 @@
 //! shows, so it is the one that visits another pod's.
 
 mod listener;
+mod original;
 mod request;
 
 use std::process::ExitCode;

@@ -73,6 +73,9 @@ pub(crate) fn init(order: &Order) -> Result<(), String> {
     if let Some(users) = &users {
         become_root_of(users)?;
     }
+    if let Some(user) = order.user {
+        become_user(user)?;
+    }
     let error = program.exec();
     Err(format!("exec {}: {error}", program::IN_CONTAINER))
 }
@@ -80,11 +83,15 @@ pub(crate) fn init(order: &Order) -> Result<(), String> {
 /// Last of all, since in there this process may do nothing on the node.
 fn become_root_of(users: &File) -> Result<(), String> {
     join(users, CloneFlags::CLONE_NEWUSER)?;
-    let (user, group) = (Uid::from_raw(0), Gid::from_raw(0));
+    become_user(0)
+}
+
+fn become_user(id: u32) -> Result<(), String> {
+    let (user, group) = (Uid::from_raw(id), Gid::from_raw(id));
     setgroups(&[])
         .and_then(|()| setresgid(group, group, group))
         .and_then(|()| setresuid(user, user, user))
-        .map_err(|error| format!("root of the user namespace: {error}"))
+        .map_err(|error| format!("user {id}: {error}"))
 }
 
 fn open(pid: i32, namespace: &str) -> Result<File, String> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::{SIGINT, SIGTERM, StandIn, silent};
 use crate::synthetic::spec::ContainerSpec;
-use crate::synthetic::wire::{Answer, Effect, Listener, Reaction, Route, Sidecar};
+use crate::synthetic::wire::{Answer, Effect, Listen, Listener, Reaction, Route, Sidecar};
 
 const IMAGE: &str = "registry.example/cloud-sql-connectors/cloud-sql-proxy:2.25.3";
 const INSTANCE: &str = "project:region:db?port=5432";
@@ -52,6 +52,16 @@ pub fn operator() -> StandIn {
         .env("CSQL_PROXY_QUITQUITQUIT", "true")
         .env("CSQL_PROXY_ADMIN_PORT", "9091")
         .into()
+}
+
+/// v2 at its port, which speaks no HTTP, since then.
+pub fn serving(listen: Listen) -> ContainerSpec {
+    container(
+        "cloud-sql-proxy",
+        proxy(vec![Listener::original(5432)], 143),
+    )
+    .args(&[INSTANCE])
+    .listening(listen)
 }
 
 /// v1: no endpoint; SIGTERM ends it with 0 when nothing is connected.

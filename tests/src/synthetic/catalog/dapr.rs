@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::{StandIn, serving};
 use crate::synthetic::spec::ContainerSpec;
-use crate::synthetic::wire::{Answer, Effect, Listener, Route};
+use crate::synthetic::wire::{Answer, Effect, Listen, Listener, Route};
 
 const PORT: u16 = 3500;
 const SHUTDOWN: &str = "/v1.0/shutdown";
@@ -36,6 +36,12 @@ pub fn with_a_token() -> StandIn {
 /// With an API allow list that does not have it: 404, and SIGTERM is left.
 pub fn hidden() -> StandIn {
     daprd(Vec::new()).into()
+}
+
+/// One that listens since then, on both of its ports.
+pub fn starting(listen: Listen) -> ContainerSpec {
+    let grpc = Listener::original(50001);
+    daprd(Vec::new()).listener(grpc).listening(listen)
 }
 
 fn daprd(mut routes: Vec<Route>) -> ContainerSpec {

@@ -26,7 +26,10 @@ pub(super) fn pod_spec(node: &str, spec: &PodSpec) -> Value {
         "enableServiceLinks": true,
         "preemptionPolicy": "PreemptLowerPriority",
     });
-    if is_istio(spec) {
+    if !spec.init_containers.is_empty() {
+        let inits: Vec<Value> = spec.init_containers.iter().map(container_spec).collect();
+        pod["initContainers"] = json!(inits);
+    } else if is_istio(spec) && spec.announced.is_none() {
         pod["initContainers"] = json!([{
             "name": "istio-init", "image": "registry.example/istio/proxyv2:1.26.2",
             "args": ["istio-iptables", "-p", "15001", "-z", "15006", "-u", "1337", "-m", "REDIRECT"],
@@ -92,6 +95,9 @@ fn container_spec(container: &ContainerSpec) -> Value {
         if !words.is_empty() {
             spec[key] = json!(words);
         }
+    }
+    if let Some(user) = container.user {
+        spec["securityContext"] = json!({"runAsUser": user, "runAsGroup": user});
     }
     if let Some(policy) = container.restart_policy {
         spec["restartPolicy"] = json!(policy.name());

@@ -22,15 +22,17 @@ pub(super) fn status(
         return json!({"phase": "Pending", "qosClass": qos});
     };
     let none = ContainerRecord::default();
-    let statuses: Vec<Value> = record
-        .spec
-        .containers
-        .iter()
-        .map(|spec| {
+    let statuses = |specs: &[ContainerSpec]| -> Vec<Value> {
+        let status = |spec: &ContainerSpec| {
             let lives = containers.get(&spec.name).unwrap_or(&none);
             container_status(spec, lives, record.scheme)
-        })
-        .collect();
+        };
+        specs.iter().map(status).collect()
+    };
+    let (inits, statuses) = (
+        statuses(&record.spec.init_containers),
+        statuses(&record.spec.containers),
+    );
     let started = containers
         .values()
         .any(|record| !record.attempts.is_empty());
@@ -44,6 +46,7 @@ pub(super) fn status(
         "podIP": "198.51.100.7",
         "podIPs": [{"ip": "198.51.100.7"}],
         "startTime": CREATED,
+        "initContainerStatuses": inits,
         "containerStatuses": statuses,
         "qosClass": qos,
     })

@@ -1,15 +1,43 @@
-//! The orders for a pod's containers.
+//! The orders for a pod's containers, in the kubelet's order.
 
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
 
 use super::{PAUSE, Pod};
 use crate::synthetic::ledger::Attempt;
 use crate::synthetic::node::new_container_id;
-use crate::synthetic::spec::ContainerSpec;
+use crate::synthetic::spec::{ContainerSpec, RestartPolicy};
 use crate::synthetic::wire::{self, Order, Pace, Pids, Program};
 
+/// The kubelet learns of the end of an init container by its next look at all
+/// containers, one a second.
+const RELIST: Duration = Duration::from_millis(100);
+
 impl Pod {
+    /// Runs the init containers that are left, one after the other, as the
+    /// kubelet does: one that fails is started again unless the policy is
+    /// Never. Then creates the others.
+    pub fn initialize(&self) {
+        if self.initialized.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        for container in &self.spec.init_containers {
+            self.create(container);
+            while self.ended(&container.name).code() != 0 {
+                if self.spec.restart_policy == RestartPolicy::Never {
+                    return;
+                }
+                std::thread::sleep(RELIST);
+                self.create(container);
+            }
+            std::thread::sleep(RELIST);
+        }
+        for container in self.spec.containers.iter().filter(|spec| spec.at_once) {
+            self.create(container);
+        }
+    }
+
     pub(super) fn create(&self, spec: &ContainerSpec) {
         let order = self.order_for(spec);
         self.place(&spec.name, order);
@@ -37,6 +65,7 @@ impl Pod {
             env: env
                 .map(|variable| (variable.name.clone(), variable.value.clone()))
                 .collect(),
+            user: spec.user,
             pace: spec.pace,
             ..self.order(spec.program.clone(), pids)
         }
@@ -53,6 +82,7 @@ impl Pod {
             termination_log: None,
             pids,
             pid: None,
+            user: None,
             users: None,
             visits: None,
             env: Vec::new(),

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::synthetic::spec::{RestartPolicy, RestartRule};
-use crate::synthetic::wire::{End, Listen, Listener, Manner, Pace, Program, Reaction, Sidecar};
+use crate::synthetic::wire::{
+    Capture, Client, End, Listen, Listener, Manner, Pace, Program, Reaction, Sidecar,
+};
 
 /// Name of Istio's sidecar container.
 pub const ISTIO_PROXY: &str = "istio-proxy";
@@ -32,6 +34,8 @@ pub struct ContainerSpec {
     pub restart_policy: Option<RestartPolicy>,
     /// Its own rules, which come before any policy.
     pub restart_rules: Vec<RestartRule>,
+    /// Its user and group; None is root.
+    pub user: Option<u32>,
     /// What its process does.
     pub program: Program,
     /// False: created by [`Pod::start`](crate::synthetic::Pod::start) only.
@@ -62,6 +66,7 @@ impl ContainerSpec {
             env: Vec::new(),
             restart_policy: None,
             restart_rules: Vec::new(),
+            user: None,
             program,
             at_once: true,
             pace: Pace::default(),
@@ -82,6 +87,16 @@ impl ContainerSpec {
     pub fn brief_app(name: &str, life: Duration, code: u8) -> Self {
         let end = End::After { life, code };
         Self::new(name, APP_IMAGE, Program::App(end))
+    }
+
+    /// An app that connects as soon as it runs.
+    pub fn client(name: &str, client: Client) -> Self {
+        Self::new(name, APP_IMAGE, Program::Client(client))
+    }
+
+    /// An init container that makes a mesh's rules.
+    pub fn capture(capture: Capture) -> Self {
+        Self::new("istio-init", ISTIO_IMAGE, Program::Capture(capture))
     }
 
     /// An app below a wrapper that asks the sidecar itself.
@@ -175,6 +190,13 @@ impl ContainerSpec {
     #[must_use]
     pub fn secret_env(self, name: &str, value: &str) -> Self {
         self.variable(name, value, true)
+    }
+
+    /// As this user and group.
+    #[must_use]
+    pub const fn user(mut self, id: u32) -> Self {
+        self.user = Some(id);
+        self
     }
 
     /// With a restart policy of its own.

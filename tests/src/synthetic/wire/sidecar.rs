@@ -39,8 +39,22 @@ pub struct Listener {
     pub port: u16,
     /// The addresses.
     pub place: Place,
+    /// What is spoken there.
+    pub speech: Speech,
     /// The first that fits a request counts; without one it is 404.
     pub routes: Vec<Route>,
+}
+
+/// What a port speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Speech {
+    /// HTTP/1.1, by the routes.
+    Http,
+    /// TCP: to each line the address that the connection was made to, before
+    /// any redirection.
+    Original,
+    /// UDP: each datagram comes back.
+    Datagram,
 }
 
 /// Addresses to listen on.
@@ -220,7 +234,28 @@ impl Listener {
         Self {
             port,
             place: Place::Loopback,
+            speech: Speech::Http,
             routes,
+        }
+    }
+
+    /// On all addresses, what a mesh's proxy does with what is redirected to it.
+    pub const fn original(port: u16) -> Self {
+        Self {
+            port,
+            place: Place::Everywhere,
+            speech: Speech::Original,
+            routes: Vec::new(),
+        }
+    }
+
+    /// On 127.0.0.1, each datagram comes back.
+    pub const fn datagram(port: u16) -> Self {
+        Self {
+            port,
+            place: Place::Loopback,
+            speech: Speech::Datagram,
+            routes: Vec::new(),
         }
     }
 

@@ -155,3 +155,41 @@ fn observe_mode_counts_what_is_refused() {
     let reason = decided(&lab, &outcome, "would-hold");
     assert!(reason.contains("1 connection was refused"), "{reason}");
 }
+
+/// The kernel holds on without the agent, and the next one goes on with it.
+#[test]
+fn agent_that_is_killed_meanwhile_costs_no_connection() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    let armed = |lab: &Lab| {
+        let lines = lab.holds(NAMESPACE);
+        let armed = lines
+            .iter()
+            .filter(|line| line.text("decision") == "hold-armed");
+        armed.count()
+    };
+    let before = armed(&lab);
+    let outcome = thread::scope(|scope| {
+        let job = scope.spawn(|| {
+            let variant = Variant {
+                delay: Some(Duration::from_secs(4)),
+                ..Variant::new(Proxy::Last)
+            };
+            run(&lab.cluster, &variant)
+        });
+        until("a hold", || (armed(&lab) > before).then_some(()));
+        for pid in lab.agent_pids() {
+            lab.cluster.in_node(&["kill", "-KILL", &pid]).unwrap();
+        }
+        job.join().unwrap()
+    });
+    served(&outcome);
+    let uid = &outcome.pod["metadata"]["uid"];
+    let log = lab.log();
+    let mut lines = log.iter().filter(|line| line.0["uid"] == *uid);
+    assert!(
+        lines.any(|line| line.text("decision") == "hold-found"),
+        "nobody took it over"
+    );
+}

@@ -12,10 +12,10 @@ use std::time::Duration;
 use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt};
 use usher_tests::synthetic::clock::monotonic_ns;
-use usher_tests::synthetic::wire::{Answer, Effect, Listener, Place, Route};
+use usher_tests::synthetic::wire::{Answer, Effect, Listener, Place, Route, Speech};
 
 use super::request::Request;
-use super::{Verdict, end_after};
+use super::{Verdict, end_after, original};
 use crate::say;
 
 /// Between two bytes of a trickle.
@@ -25,14 +25,20 @@ const DROP: Duration = Duration::from_millis(50);
 pub(super) fn open(listeners: &[Listener], verdict: &Sender<Verdict>) {
     for listener in listeners {
         let port = listener.port;
-        let socket = match bind(listener.place, port) {
+        let opened = match listener.speech {
+            Speech::Http => bind(listener.place, port).map(Some),
+            Speech::Original => bind(listener.place, port).and_then(original::serve),
+            Speech::Datagram => original::come_back(port),
+        };
+        let socket = match opened {
             Ok(socket) => socket,
             Err(error) => {
                 say(&format!("failed listen on port {port}: {error}"));
                 return;
             }
         };
-        say(&format!("listening {port}"));
+        say(&format!("listening {port} {}", monotonic_ns()));
+        let Some(socket) = socket else { continue };
         let (verdict, routes) = (verdict.clone(), Arc::new(listener.routes.clone()));
         std::thread::spawn(move || {
             for stream in socket.incoming().map_while(Result::ok) {

@@ -1,0 +1,73 @@
+//! The ways to get an app through its sidecar's start.
+
+use usher_tests::synthetic::catalog::mesh;
+use usher_tests::synthetic::wire::{Capture, Client, Listen, Wait};
+use usher_tests::synthetic::{ContainerSpec, PodSpec};
+
+/// Somewhere else; nobody is there.
+pub(crate) const FAR: &str = "10.7.7.7:8080";
+/// Drops what is redirected to the proxy, as a hold without copies would.
+const DROP: &str = "table inet plain {
+ chain gate {
+  type filter hook output priority -90; policy accept;
+  tcp dport 15001 drop
+ }
+}
+";
+
+/// One way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arm {
+    /// The agent holds the app's connections.
+    Usher,
+    /// The app's command is wrapped by `pilot-agent wait`.
+    PilotAgent,
+    /// By a loop that sleeps for a second.
+    EverySecond,
+    /// Packets are dropped until the sidecar is ready.
+    Retransmission,
+}
+
+impl Arm {
+    pub(crate) const ALL: [Self; 4] = [
+        Self::Usher,
+        Self::PilotAgent,
+        Self::EverySecond,
+        Self::Retransmission,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Usher => "usher",
+            Self::PilotAgent => "pilot-agent wait (500 ms)",
+            Self::EverySecond => "loop of 1 s",
+            Self::Retransmission => "retransmission alone",
+        }
+    }
+
+    /// A pod whose sidecar is ready when told.
+    pub(crate) fn pod(self, name: &str, client: Client) -> PodSpec {
+        let client = match self {
+            Self::Usher | Self::Retransmission => client,
+            Self::PilotAgent => client.after(Wait::PILOT_AGENT),
+            Self::EverySecond => client.after(Wait::EVERY_SECOND),
+        };
+        let spec = PodSpec::new(name)
+            .with(ContainerSpec::client("app", client))
+            .with(mesh::proxy(Listen::WhenTold))
+            .captured(Capture::default());
+        match self {
+            Self::Usher => spec.announced(),
+            Self::PilotAgent | Self::EverySecond => spec,
+            Self::Retransmission => spec.filtered(DROP),
+        }
+    }
+
+    /// What has to be done in the pod when its sidecar is ready.
+    pub(crate) const fn release(self) -> Option<&'static str> {
+        match self {
+            Self::Retransmission => Some("delete table inet plain\n"),
+            Self::Usher | Self::PilotAgent | Self::EverySecond => None,
+        }
+    }
+}

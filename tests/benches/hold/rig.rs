@@ -1,0 +1,129 @@
+//! A node with the agent, and batches of pods on it.
+
+use std::time::{Duration, Instant};
+
+use usher_tests::synthetic::catalog::mesh::READY_PORT;
+use usher_tests::synthetic::wire::{Capture, Client};
+use usher_tests::synthetic::{Agent, Node, Pod, PodSpec};
+
+use crate::arm::{Arm, FAR};
+use crate::sample::Sample;
+
+const SIDECAR: &str = "istio-proxy";
+/// The sidecars of a batch are ready one after the other in this time.
+const SPREAD: Duration = Duration::from_secs(1);
+/// Pods that are created at the same time.
+const STARTS: usize = 10;
+
+/// What was measured of a batch.
+#[derive(Default)]
+pub(crate) struct Times {
+    /// From the sidecar being ready to a connection being made.
+    pub(crate) connected: Sample,
+    /// From the sidecar having the probe's request to it.
+    pub(crate) released: Sample,
+}
+
+/// The node. All of its pods are held.
+pub(crate) struct Rig {
+    agent: Agent,
+    node: Node,
+    made: usize,
+}
+
+impl Rig {
+    pub(crate) fn new() -> Self {
+        let node = Node::new();
+        node.annotate(&[("usher.dev/hold", "enforce")]);
+        Self {
+            agent: Agent::start(&node),
+            node,
+            made: 0,
+        }
+    }
+
+    /// Pods of one kind, whose sidecars are ready one after the other.
+    pub(crate) fn batch(
+        &mut self,
+        arm: Arm,
+        connections: usize,
+        pods: usize,
+        hold: Duration,
+    ) -> Times {
+        let client = Client::to(FAR).times(connections);
+        let pods = self.pods(arm, &client, pods);
+        let begin = Instant::now();
+        let step = SPREAD / u32::try_from(pods.len()).expect("a small number");
+        let mut due = begin + hold;
+        for pod in &pods {
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            be_ready(pod, arm);
+            due += step;
+        }
+        times(pods, connections)
+    }
+
+    /// Pods whose sidecars are ready at the same time.
+    pub(crate) fn crowd(&mut self, pods: usize, hold: Duration) -> Times {
+        let pods = self.pods(Arm::Usher, &Client::to(FAR), pods);
+        std::thread::sleep(hold);
+        for pod in &pods {
+            pod.tell(SIDECAR, "listen");
+        }
+        times(pods, 1)
+    }
+
+    /// Pods that run, and whose connections wait.
+    pub(crate) fn pods(&mut self, arm: Arm, client: &Client, count: usize) -> Vec<Pod> {
+        let first = self.made;
+        self.made += count;
+        let specs: Vec<PodSpec> = (first..self.made)
+            .map(|n| arm.pod(&format!("pod-{n}"), client.clone()))
+            .collect();
+        let pods: Vec<Pod> = specs
+            .chunks(STARTS)
+            .flat_map(|specs| self.node.run_all(specs))
+            .collect();
+        if arm == Arm::Usher {
+            for pod in &pods {
+                self.agent.wait_for("hold-armed", &pod.name());
+            }
+        }
+        pods
+    }
+}
+
+/// Has a sidecar listen, and does what its arm needs then.
+pub(crate) fn be_ready(pod: &Pod, arm: Arm) {
+    pod.tell(SIDECAR, "listen");
+    if let Some(script) = arm.release() {
+        pod.heard(SIDECAR, &format!("listening {READY_PORT} "));
+        pod.filter(script);
+    }
+}
+
+fn times(mut pods: Vec<Pod>, connections: usize) -> Times {
+    let mut times = Times::default();
+    for pod in &pods {
+        let visit = pod.visit("app");
+        let well = visit.failed.is_empty() && visit.connected_ns.len() == connections;
+        assert!(well, "a connection failed: {visit:?}");
+        let line = pod.heard(SIDECAR, &format!("listening {READY_PORT} "));
+        let ready_ns = line.rsplit(' ').next().and_then(|ns| ns.parse().ok());
+        let ready_ns: u64 = ready_ns.expect("the sidecar stamps it");
+        let asked = pod.requests(SIDECAR);
+        let asked = asked.iter().rfind(|request| request.port == READY_PORT);
+        for connected_ns in visit.connected_ns {
+            let since = |ns: u64| Duration::from_nanos(connected_ns.saturating_sub(ns));
+            times.connected.add(since(ready_ns));
+            if let Some(asked) = asked {
+                times.released.add(since(asked.at_ns));
+            }
+        }
+        debug_assert!(visit.reached == [FAR], "through port {}", Capture::PORT);
+    }
+    for pod in &mut pods {
+        pod.begin_removal();
+    }
+    times
+}

@@ -1,0 +1,52 @@
+//! From an app's first instruction to the answer to its first request, where
+//! the app has some start of its own: held, it starts while the sidecar does;
+//! with a wrapper around its command it starts after it.
+
+use std::time::{Duration, Instant};
+
+use usher_tests::synthetic::wire::Client;
+
+use crate::Effort;
+use crate::arm::{Arm, FAR};
+use crate::rig::{Rig, be_ready};
+use crate::sample::Sample;
+use crate::table::{Limit, Table};
+
+/// The sidecar is ready so long after its pod runs, or up to a second more.
+const SIDECAR: Duration = Duration::from_secs(1);
+/// The app's own start.
+const APP: Duration = Duration::from_millis(500);
+
+pub(crate) fn measure(table: &mut Table, rig: &mut Rig, effort: &Effort) {
+    table.section(
+        "app's first instruction -> first answer; sidecar ready after 1 to 2 s, app after 0.5 s",
+    );
+    let held = first_answer(rig, Arm::Usher, effort);
+    let serial = first_answer(rig, Arm::PilotAgent, effort);
+    table.times("held by usher", &held);
+    table.times("pilot-agent wait, then the app", &serial);
+    let ratio = held.quantile_ms(0.50) / serial.quantile_ms(0.50);
+    table.limit("p50, held / serial", ratio, Limit::None);
+}
+
+fn first_answer(rig: &mut Rig, arm: Arm, effort: &Effort) -> Sample {
+    let client = Client::to(FAR).starting_for(APP);
+    let pods = rig.pods(arm, &client, effort.pods);
+    let step = Duration::from_secs(1) / u32::try_from(pods.len()).expect("a small number");
+    let mut due = Instant::now() + SIDECAR;
+    for pod in &pods {
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        be_ready(pod, arm);
+        due += step;
+    }
+    let mut sample = Sample::default();
+    for pod in &pods {
+        let visit = pod.visit("app");
+        assert_eq!(visit.failed, [], "a connection failed");
+        for answered_ns in visit.answered_ns {
+            let took = answered_ns.saturating_sub(visit.main_ns);
+            sample.add(Duration::from_nanos(took));
+        }
+    }
+    sample
+}

@@ -1,0 +1,124 @@
+//! A pod's network: how the agent was told of it, its rules, its connections.
+
+use std::path::PathBuf;
+
+use super::Pod;
+use crate::synthetic::node::Node;
+use crate::synthetic::program;
+use crate::synthetic::spec::PodSpec;
+use crate::synthetic::wire::{Added, Announcement, Capture, Command};
+
+/// Name of the plugin, and of a variable that names another binary.
+const PLUGIN: &str = "usher-cni";
+const BINARY: &str = "USHER_CNI_BIN";
+
+/// What a [`Client`](crate::synthetic::wire::Client) came to. Times are in
+/// nanoseconds of `CLOCK_MONOTONIC`.
+#[derive(Debug, Clone, Default)]
+pub struct Visit {
+    /// When its `main` began.
+    pub main_ns: u64,
+    /// When each connection was made.
+    pub connected_ns: Vec<u64>,
+    /// When each had its answer.
+    pub answered_ns: Vec<u64>,
+    /// The error of each that was not, and when.
+    pub failed: Vec<(i32, u64)>,
+    /// Where the other side says that they were meant to go, without repetition.
+    pub reached: Vec<String>,
+    /// How the client ended; a code of 0 when all went well.
+    pub code: i32,
+}
+
+impl Pod {
+    /// Waits until the CNI plugin has been called this many times, and returns
+    /// the last call.
+    pub fn added(&self, times: usize) -> Added {
+        let what = format!("call {times} of the CNI plugin for {}", self.name());
+        self.ledger.wait(&self.uid, &what, |record| {
+            record.added.get(times.checked_sub(1)?).cloned()
+        })
+    }
+
+    /// Runs a script of the `nft` program in its network namespace. Does not
+    /// wait.
+    pub fn filter(&self, script: &str) {
+        self.command(&Command::Filter(script.to_owned()));
+    }
+
+    /// Waits for the end of a client.
+    pub fn visit(&self, container: &str) -> Visit {
+        let ended = self.ended(container);
+        visit_of(&self.said(container), ended.code())
+    }
+
+    /// Waits until a client that stays has made, or not made, so many
+    /// connections.
+    pub fn visit_so_far(&self, container: &str, connections: usize) -> Visit {
+        self.wait_attempt(container, "the connections of a client", |attempt| {
+            let visit = visit_of(&attempt.said, 0);
+            let over = visit.connected_ns.len() + visit.failed.len();
+            (over >= connections).then_some(visit)
+        })
+    }
+
+    /// A path of its network namespace, while it lives.
+    pub fn network_path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/ns/net", self.shim.id()))
+    }
+}
+
+fn visit_of(said: &[String], code: i32) -> Visit {
+    let mut visit = Visit {
+        code,
+        ..Visit::default()
+    };
+    for line in said {
+        let mut words = line.split(' ');
+        let kind = words.next().unwrap_or_default();
+        let mut numbers = words.clone().filter_map(|word| word.parse().ok());
+        match kind {
+            "main" => visit.main_ns = numbers.next().unwrap_or_default(),
+            "answered" => visit.answered_ns.extend(numbers),
+            "connected" => visit.connected_ns.extend(numbers),
+            "failed-to-connect" => {
+                let errno = words.next().and_then(|word| word.parse().ok());
+                let at = words.filter_map(|word| word.parse().ok());
+                visit
+                    .failed
+                    .extend(at.map(|at| (errno.unwrap_or_default(), at)));
+            }
+            "reached" => visit.reached.extend(words.map(str::to_owned)),
+            _ => {}
+        }
+    }
+    visit
+}
+
+/// The rules that a pod has from the beginning.
+pub(super) fn filter(spec: &PodSpec) -> String {
+    let captured = spec.capture.as_ref().map(Capture::script);
+    captured.unwrap_or_default() + &spec.filter
+}
+
+/// What the plugin is told of this pod.
+pub(super) fn announcement(node: &Node, spec: &PodSpec) -> Option<Announcement> {
+    let timeout = spec.announced?;
+    Some(Announcement {
+        plugin: plugin(),
+        namespace: spec.namespace.clone(),
+        name: spec.name.clone(),
+        socket: node.run_dir().join("cni.sock"),
+        log: node.plugin_log(),
+        timeout,
+    })
+}
+
+fn plugin() -> PathBuf {
+    if let Some(path) = std::env::var_os(BINARY) {
+        return path.into();
+    }
+    program::beside_this(PLUGIN).unwrap_or_else(|| {
+        panic!("{PLUGIN} is not built; run: cargo build -p {PLUGIN}, or set {BINARY}")
+    })
+}

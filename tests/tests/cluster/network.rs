@@ -1,0 +1,106 @@
+//! The node's network configuration, on the real containerd: usher's entry
+//! comes and stays, whoever else writes, and pods start all the time.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+    thread,
+    time::Duration,
+};
+
+use serde_json::Value;
+use usher_cluster::{
+    Cluster,
+    mesh::{Proxy, Variant, run_job},
+};
+
+use crate::lab::{self, Lab, until};
+
+/// Rewrites, and the time between them.
+const REWRITES: u32 = 100;
+const BETWEEN: Duration = Duration::from_millis(100);
+
+/// The configuration that containerd takes: the only one of this node.
+fn primary(cluster: &Cluster) -> PathBuf {
+    let dir = cluster.node_root().unwrap().join("etc/cni/net.d");
+    let files = fs::read_dir(&dir).unwrap().flatten();
+    let mut lists = files
+        .map(|file| file.path())
+        .filter(|path| path.extension().is_some_and(|is| is == "conflist"));
+    lists.next().expect("the node has a network")
+}
+
+/// The list as it is without usher.
+fn without_usher(path: &Path) -> String {
+    let mut list: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let plugins = list["plugins"].as_array_mut().unwrap();
+    plugins.retain(|plugin| plugin["type"] != "usher-cni");
+    list.to_string()
+}
+
+/// As other installers do: whole, by rename in the same directory.
+fn replace(path: &Path, text: &str) {
+    let new = path.with_extension("conflist.tmp");
+    fs::write(&new, text).unwrap();
+    fs::rename(&new, path).unwrap();
+}
+
+fn announced(lab: &Lab) {
+    until("usher's entry", || lab.announces().then_some(()));
+}
+
+/// An app in a mesh is held, and so served.
+fn serves(lab: &Lab) {
+    let outcome = run_job(&lab.cluster, &Variant::new(Proxy::Last)).unwrap();
+    assert!(!outcome.refused(), "{outcome:#?}");
+    assert_eq!(outcome.app_exit_code(), Some(0), "{outcome:#?}");
+}
+
+#[test]
+fn network_that_comes_after_usher_gets_the_entry() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    let path = primary(&lab.cluster);
+    let text = without_usher(&path);
+    fs::remove_file(&path).unwrap();
+    lab.remove_agent();
+    lab.deploy();
+    assert!(!lab.announces());
+    replace(&path, &text);
+    announced(&lab);
+    serves(&lab);
+}
+
+#[test]
+fn network_that_others_write_is_always_whole_and_pods_start() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    let path = primary(&lab.cluster);
+    let text = without_usher(&path);
+    let (rewriting, read) = (AtomicBool::new(true), AtomicU32::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while rewriting.load(Ordering::Relaxed) {
+                // As a runtime reads it: the file may be another one by then,
+                // and is never half of one.
+                let found = fs::read_to_string(&path).unwrap();
+                let list: Value = serde_json::from_str(&found).unwrap();
+                assert!(!list["plugins"].as_array().unwrap().is_empty());
+                read.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let job = scope.spawn(|| serves(&lab));
+        for _ in 0..REWRITES {
+            replace(&path, &text);
+            thread::sleep(BETWEEN);
+        }
+        rewriting.store(false, Ordering::Relaxed);
+        job.join().unwrap();
+    });
+    assert!(read.into_inner() > REWRITES);
+    announced(&lab);
+    serves(&lab);
+}

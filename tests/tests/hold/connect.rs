@@ -1,0 +1,157 @@
+//! Connections that a mesh captures.
+
+use usher_tests::synthetic::catalog::mesh;
+use usher_tests::synthetic::wire::{Capture, Client, Listen, Listener, Place, Sidecar};
+use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec, RestartPolicy};
+
+use crate::{
+    FAR, FAR6, LATE, SIDECAR, armed, client, connected, has_table, holding, late, listens_ns,
+    opened, pod, ready, refused, told,
+};
+
+#[test]
+fn first_connection_waits_and_succeeds() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&late("first"));
+    let added = pod.added(1);
+    assert_eq!(added.code, Some(0));
+    assert!(added.output.contains("\"e0\""), "{added:?}");
+    let visit = pod.visit("app");
+    connected(&visit, 1);
+    // Through the proxy, which had not listened before.
+    assert_eq!(visit.reached, [FAR]);
+    assert!(visit.connected_ns[0] >= listens_ns(&pod, SIDECAR, 15001));
+    let why = opened(&agent, &pod);
+    assert!(why.contains("the sidecar is ready"), "{why}");
+    assert!(why.contains("1 connection had waited"), "{why}");
+    assert!(!has_table(&pod));
+}
+
+#[test]
+fn without_an_agent_it_is_refused_and_the_pod_starts() {
+    let Some(node) = holding() else { return };
+    let pod = node.run(&late("unheld"));
+    refused(&pod.visit("app"));
+    assert_eq!(pod.added(1).code, Some(0));
+    let log = std::fs::read_to_string(node.plugin_log()).unwrap();
+    assert!(log.contains("default/unheld"), "{log}");
+}
+
+#[test]
+fn both_families_and_twenty_at_once() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let clients = [
+        ("six", Client::to(FAR6)),
+        ("twenty", Client::to(FAR).times(20)),
+        ("twenty-six", Client::to(FAR6).times(20)),
+    ];
+    let specs = clients.clone().map(|(name, client)| {
+        pod(
+            name,
+            ContainerSpec::client("app", client),
+            mesh::proxy(LATE),
+        )
+    });
+    let pods = node.run_all(&specs);
+    for (pod, (_name, client)) in pods.iter().zip(clients) {
+        let visit = pod.visit("app");
+        connected(&visit, client.connections);
+        assert_eq!(visit.reached, [client.to.to_string()]);
+        let why = opened(&agent, pod);
+        let waited = format!("{} connection", client.connections);
+        assert!(why.contains(&waited), "{why}");
+    }
+}
+
+#[test]
+fn wherever_the_proxy_stands_and_whatever_the_policy() {
+    let Some(node) = holding() else { return };
+    let _agent = Agent::start(&node);
+    let first = PodSpec::new("proxy-first")
+        .with(mesh::proxy(LATE))
+        .with(client(FAR))
+        .captured(Capture::default())
+        .announced();
+    let specs = [
+        first,
+        late("always").policy(RestartPolicy::Always),
+        late("on-failure").policy(RestartPolicy::OnFailure),
+        late("shared-pids").sharing_processes(),
+        late("own-users").own_users(),
+    ];
+    for pod in node.run_all(&specs) {
+        connected(&pod.visit("app"), 1);
+    }
+}
+
+/// What the mesh does not capture goes at once, also to a port of the same
+/// number on another host.
+#[test]
+fn what_is_not_captured_does_not_wait() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let server = Sidecar {
+        listeners: vec![Listener::original(9999).on(Place::Everywhere)],
+        ..Sidecar::default()
+    };
+    let server = ContainerSpec::sidecar("server", "registry.example/team/server:1", server);
+    let near = Client::to("10.7.0.2:9999");
+    let same = Client::to("10.7.0.2:15001");
+    let rules = Capture {
+        excluded: vec![9999, 15001],
+        ..Capture::default()
+    };
+    let spec = told("excluded")
+        .with(server)
+        .with(ContainerSpec::client("near", near).later())
+        .with(ContainerSpec::client("same-port", same).later())
+        .captured(rules);
+    let pod = node.run(&spec);
+    armed(&agent, &pod);
+    pod.start("near");
+    connected(&pod.visit("near"), 1);
+    pod.start("same-port");
+    refused(&pod.visit("same-port"));
+    assert!(pod.end_so_far("app").is_none(), "it waits");
+    ready(&pod);
+    connected(&pod.visit("app"), 1);
+}
+
+/// The proxy's own connections pass, also to itself.
+#[test]
+fn proxy_itself_does_not_wait() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let own = ContainerSpec::client("of-the-proxy", Client::to("127.0.0.1:15000"));
+    let spec = told("own").with(own.user(Capture::PROXY).later());
+    let pod = node.run(&spec);
+    armed(&agent, &pod);
+    pod.start("of-the-proxy");
+    refused(&pod.visit("of-the-proxy"));
+    ready(&pod);
+    connected(&pod.visit("app"), 1);
+}
+
+#[test]
+fn captured_query_waits() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let query = Client::to("10.7.7.7:53").datagram();
+    let rules = Capture {
+        dns: true,
+        ..Capture::default()
+    };
+    let app = ContainerSpec::client("app", query);
+    let spec = pod("resolves", app, mesh::resolver(Listen::WhenTold)).captured(rules);
+    let pod = node.run(&spec);
+    armed(&agent, &pod);
+    // Refused within a millisecond if it went.
+    pod.wait_container("app");
+    assert!(pod.end_so_far("app").is_none());
+    ready(&pod);
+    let visit = pod.visit("app");
+    connected(&visit, 1);
+    assert!(visit.connected_ns[0] >= listens_ns(&pod, SIDECAR, 15053));
+}

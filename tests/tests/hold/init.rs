@@ -1,0 +1,64 @@
+//! Init containers: never held, since sidecars start after them.
+
+use usher_tests::synthetic::catalog::mesh;
+use usher_tests::synthetic::wire::{Capture, Client};
+use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec, RestartPolicy};
+
+use crate::{FAR, LATE, client, connected, holding, refused};
+
+fn with_inits(name: &str, inits: &[ContainerSpec]) -> PodSpec {
+    let spec = PodSpec::new(name)
+        .with(client(FAR))
+        .with(mesh::proxy(LATE))
+        .announced();
+    let inits = inits.iter().cloned();
+    inits.fold(spec, PodSpec::init)
+}
+
+#[test]
+fn hold_begins_when_the_last_one_has_ended() {
+    let Some(node) = holding() else { return };
+    let _agent = Agent::start(&node);
+    let rules = || ContainerSpec::capture(Capture::default());
+    // Captured, and nobody is there yet: refused at once, where a hold would
+    // have it wait for a sidecar that waits for it.
+    let migrates = || ContainerSpec::client("migrate", Client::to(FAR).shrugging());
+    let specs = [
+        with_inits("rules", &[rules()]),
+        with_inits("rules-then-work", &[rules(), migrates()]),
+        with_inits("on-failure", &[rules(), migrates()]).policy(RestartPolicy::OnFailure),
+    ];
+    for pod in node.run_all(&specs) {
+        assert_eq!(pod.added(1).code, Some(0));
+        connected(&pod.visit("app"), 1);
+        if !pod.name().ends_with("/rules") {
+            let mut visit = pod.visit("migrate");
+            assert_eq!(std::mem::take(&mut visit.code), 0);
+            refused(&visit);
+        }
+    }
+}
+
+#[test]
+fn one_that_fails_at_first_is_run_again() {
+    let Some(node) = holding() else { return };
+    let _agent = Agent::start(&node);
+    // Refused while there is neither a rule nor a listener; then told.
+    let flaky = ContainerSpec::app("flaky");
+    let spec = with_inits(
+        "flaky",
+        &[flaky, ContainerSpec::capture(Capture::default())],
+    )
+    .policy(RestartPolicy::OnFailure);
+    let pod = node.create(&spec);
+    std::thread::scope(|scope| {
+        scope.spawn(|| pod.wait_running());
+        pod.wait_container("flaky");
+        let first = pod.id("flaky");
+        pod.finish("flaky", 1);
+        crate::eventually("a second run", || pod.id("flaky") != first);
+        pod.wait_container("flaky");
+        pod.finish("flaky", 0);
+    });
+    connected(&pod.visit("app"), 1);
+}

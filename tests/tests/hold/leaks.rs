@@ -1,0 +1,61 @@
+//! Pods that come, wait and go leave nothing in the agent.
+
+use usher_tests::synthetic::{Agent, Node, Pod, PodSpec, process};
+
+use crate::{connected, eventually, holding, late, ready, told};
+
+const PODS: usize = 500;
+/// Pods that live at the same time.
+const CROWD: usize = 25;
+
+fn crowd(node: &Node, first: usize) -> Vec<Pod> {
+    let specs: Vec<PodSpec> = (first..first + CROWD)
+        .map(|n| told(&format!("brief-{n}")))
+        .collect();
+    node.run_all(&specs)
+}
+
+fn threads(agent: &Agent) -> usize {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", agent.pid()));
+    tasks.unwrap().count()
+}
+
+#[test]
+fn five_hundred_pods_come_and_go() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    // The first pod makes what the agent makes once.
+    connected(&node.run(&late("first")).visit("app"), 1);
+    let gone = || agent.wait_metric("usher_pods", "", |pods| pods < 0.5);
+    gone();
+    let descriptors = agent.open_descriptors();
+    let before = threads(&agent);
+    for first in (0..PODS).step_by(CROWD) {
+        let mut pods = crowd(&node, first);
+        // Some are let go before they are removed, some wait at that moment.
+        for pod in pods.iter().step_by(2) {
+            ready(pod);
+        }
+        for pod in pods.iter().step_by(4) {
+            connected(&pod.visit("app"), 1);
+        }
+        for pod in &mut pods {
+            pod.begin_removal();
+        }
+    }
+    gone();
+    let expired = |line: &serde_json::Value| {
+        let reason = line["reason"].as_str();
+        line["decision"] == "hold-opened" && reason.is_some_and(|text| text.contains("deadline"))
+    };
+    assert_eq!(agent.log().count(expired), 0, "waited for the deadline");
+    // Also sockets keep a network namespace alive.
+    eventually("the descriptors that there were", || {
+        agent.open_descriptors() <= descriptors
+    });
+    eventually("the threads that there were", || threads(&agent) <= before);
+    eventually("no network held", || {
+        process::held_networks(agent.pid()).is_empty()
+    });
+    connected(&node.run(&late("last")).visit("app"), 1);
+}

@@ -1,0 +1,64 @@
+//! Sidecars that apps connect to by themselves, on loopback.
+
+use usher_tests::synthetic::catalog::{cloud_sql, dapr, mesh};
+use usher_tests::synthetic::wire::{Capture, Client, Listen, Listener, Sidecar};
+use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec};
+
+use crate::{FAR, LATE, armed, client, connected, holding, opened, ready};
+
+const DATABASE: &str = "127.0.0.1:5432";
+/// Dapr's gRPC port.
+const STATE: &str = "127.0.0.1:50001";
+
+fn beside(name: &str, app: ContainerSpec, sidecar: ContainerSpec) -> PodSpec {
+    PodSpec::new(name).with(app).with(sidecar).announced()
+}
+
+#[test]
+fn database_proxy_dapr_and_a_declared_port() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let cache = Sidecar {
+        listeners: vec![Listener::original(6379)],
+        listen: LATE,
+        ..Sidecar::default()
+    };
+    let cache = ContainerSpec::sidecar("cache", "registry.example/team/cache:1", cache);
+    let declared = beside("declared", client("127.0.0.1:6379"), cache)
+        .annotation("usher.dev/hold-ports", "cache=6379");
+    let six = ContainerSpec::client("app", Client::to("[::1]:5432"));
+    let specs = [
+        beside("database", client(DATABASE), cloud_sql::serving(LATE)),
+        beside("database-six", six, cloud_sql::serving(LATE)),
+        beside("state", client(STATE), dapr::starting(LATE)),
+        declared,
+    ];
+    for pod in node.run_all(&specs) {
+        connected(&pod.visit("app"), 1);
+        // Ready, or ended before it was clear that no other port comes.
+        let why = opened(&agent, &pod);
+        assert!(why.contains("1 connection had waited"), "{why}");
+    }
+}
+
+/// Each door opens by itself.
+#[test]
+fn two_sidecars_open_apart() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let spec = PodSpec::new("two")
+        .with(client(FAR))
+        .with(ContainerSpec::client("stateful", Client::to(STATE)))
+        .with(mesh::proxy(Listen::WhenTold))
+        .with(dapr::starting(Listen::WhenTold))
+        .captured(Capture::default())
+        .announced();
+    let pod = node.run(&spec);
+    armed(&agent, &pod);
+    pod.tell("daprd", "listen");
+    connected(&pod.visit("stateful"), 1);
+    assert!(pod.end_so_far("app").is_none(), "the mesh is not ready");
+    ready(&pod);
+    connected(&pod.visit("app"), 1);
+    opened(&agent, &pod);
+}

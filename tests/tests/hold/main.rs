@@ -1,0 +1,137 @@
+//! The real agent, the real plugin and real connections: what an app's first
+//! connection comes to, whatever starts first.
+//!
+//! Needs root, built binaries (`cargo build -p usher-agent -p usher-cni`) and
+//! the programs `ip`, `nft` and `nsenter`. An app here connects once, at its
+//! first instruction, and ends with 1 when that fails.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod connect;
+mod deadline;
+mod faults;
+mod init;
+mod leaks;
+mod life;
+mod local;
+mod mode;
+mod owner;
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use usher_tests::privilege;
+use usher_tests::synthetic::catalog::mesh;
+use usher_tests::synthetic::wire::{Capture, Client, Listen};
+use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec, Visit};
+
+const SIDECAR: &str = "istio-proxy";
+/// Somewhere else; nobody is there.
+const FAR: &str = "10.7.7.7:8080";
+const FAR6: &str = "[fd07::7]:8080";
+/// A sidecar that is ready so long after it started is late for every app.
+const LATE: Listen = Listen::After(Duration::from_millis(300));
+const REFUSED: i32 = nix::libc::ECONNREFUSED;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A node on which connections are held; None when tests are skipped here.
+fn holding() -> Option<Node> {
+    node("enforce")
+}
+
+fn node(mode: &str) -> Option<Node> {
+    privilege::granted_with(&["ip", "nft", "nsenter"]).then(|| {
+        let node = Node::new();
+        node.annotate(&[("usher.dev/hold", mode)]);
+        node
+    })
+}
+
+fn client(to: &str) -> ContainerSpec {
+    ContainerSpec::client("app", Client::to(to))
+}
+
+/// A pod that a mesh captures, with an app that connects.
+fn pod(name: &str, app: ContainerSpec, proxy: ContainerSpec) -> PodSpec {
+    PodSpec::new(name)
+        .with(app)
+        .with(proxy)
+        .captured(Capture::default())
+        .announced()
+}
+
+/// The same, with one connection and a sidecar that is late.
+fn late(name: &str) -> PodSpec {
+    pod(name, client(FAR), mesh::proxy(LATE))
+}
+
+/// One that is ready when told.
+fn told(name: &str) -> PodSpec {
+    pod(name, client(FAR), mesh::proxy(Listen::WhenTold))
+}
+
+/// All went well, at the first try.
+fn connected(visit: &Visit, connections: usize) {
+    assert_eq!(visit.failed, [], "{visit:?}");
+    assert_eq!(visit.connected_ns.len(), connections, "{visit:?}");
+    assert_eq!(visit.code, 0, "{visit:?}");
+}
+
+/// It was refused: nobody listened.
+fn refused(visit: &Visit) {
+    assert_eq!(visit.connected_ns.len(), 0, "{visit:?}");
+    assert_eq!(visit.failed.len(), 1, "{visit:?}");
+    assert_eq!(visit.failed[0].0, REFUSED, "{visit:?}");
+}
+
+/// When a sidecar began to listen at a port.
+fn listens_ns(pod: &Pod, container: &str, port: u16) -> u64 {
+    let line = pod.heard(container, &format!("listening {port} "));
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+/// The pod's connections wait.
+fn armed(agent: &Agent, pod: &Pod) {
+    agent.wait_for("hold-armed", &pod.name());
+}
+
+/// Its sidecar is ready from now on.
+fn ready(pod: &Pod) {
+    pod.tell(SIDECAR, "listen");
+}
+
+/// Why its doors were opened.
+fn opened(agent: &Agent, pod: &Pod) -> String {
+    reason(agent, "hold-opened", pod)
+}
+
+fn reason(agent: &Agent, decision: &str, pod: &Pod) -> String {
+    let line = agent.wait_for(decision, &pod.name());
+    line["reason"].as_str().unwrap().to_owned()
+}
+
+/// What the `nft` program says in a pod's network namespace.
+fn nft(pod: &Pod, words: &[&str]) -> String {
+    let output = Command::new("nsenter")
+        .arg(format!("--net={}", pod.network_path().display()))
+        .arg("nft")
+        .args(words)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Whether usher has a table in the pod.
+fn has_table(pod: &Pod) -> bool {
+    nft(pod, &["list", "tables"]).contains("table inet usher")
+}
+
+/// Waits until this is so.
+fn eventually(what: &str, so: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !so() {
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,89 @@
+//! Where nothing is held, and where holding is switched off.
+
+use usher_tests::synthetic::Agent;
+
+use crate::{armed, has_table, holding, node, opened, reason, refused, told};
+
+/// It is logged at debug level only.
+fn not_held(agent: &Agent) {
+    agent.wait_metric("usher_decisions_total", "not-held", |count| count > 0.5);
+}
+
+#[test]
+fn observe_mode_counts_refused_connections() {
+    let Some(node) = node("observe") else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&told("observed"));
+    refused(&pod.visit("app"));
+    let why = reason(&agent, "would-hold", &pod);
+    assert!(why.contains("1 connection"), "{why}");
+    assert!(!has_table(&pod));
+    assert!(
+        !agent
+            .decisions(&pod.name())
+            .contains(&"hold-armed".to_owned())
+    );
+}
+
+#[test]
+fn pod_and_node_opt_out() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&told("out").annotation("usher.dev/hold", "false"));
+    refused(&pod.visit("app"));
+    assert_eq!(pod.added(1).code, Some(0));
+    not_held(&agent);
+    assert!(!has_table(&pod));
+}
+
+#[test]
+fn excluded_namespace() {
+    let Some(node) = holding() else { return };
+    node.configure("excludedNamespaces: [aside]\n");
+    let agent = Agent::start(&node);
+    let mut spec = told("excluded");
+    spec.namespace = "aside".to_owned();
+    let pod = node.run(&spec);
+    refused(&pod.visit("app"));
+    not_held(&agent);
+}
+
+#[test]
+fn off_from_the_beginning() {
+    let Some(node) = node("off") else { return };
+    let _agent = Agent::start(&node);
+    let pod = node.run(&told("off"));
+    refused(&pod.visit("app"));
+    assert!(!has_table(&pod));
+}
+
+/// A ConfigMap reaches the agent while it holds.
+#[test]
+fn configuration_that_excludes_it_while_it_waits() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&told("configured"));
+    armed(&agent, &pod);
+    node.configure("excludedNamespaces: [default]\n");
+    refused(&pod.visit("app"));
+    let why = opened(&agent, &pod);
+    assert!(why.contains("do not want it"), "{why}");
+    assert!(!has_table(&pod));
+}
+
+/// By the Node's annotation, which is read at the start where there is no API
+/// server.
+#[test]
+fn switched_off_while_it_waits() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&told("switched"));
+    armed(&agent, &pod);
+    agent.kill();
+    node.annotate(&[("usher.dev/hold", "off")]);
+    let agent = Agent::start(&node);
+    refused(&pod.visit("app"));
+    let why = opened(&agent, &pod);
+    assert!(why.contains("do not want it"), "{why}");
+    assert!(!has_table(&pod));
+}

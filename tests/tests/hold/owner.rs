@@ -1,0 +1,67 @@
+//! What a pod's own processes may do to the rules in it, where they are root.
+
+use std::fmt::Write;
+
+use usher_tests::synthetic::Agent;
+
+use crate::{armed, connected, eventually, has_table, holding, late, ready, refused, told};
+
+/// Ports of a table that imitates ours.
+const PORTS: u16 = 10_000;
+
+fn imitation() -> String {
+    let mut script = String::from(
+        "table inet usher {\n set held { type inet_service; flags timeout; }\n set copying { type inet_proto; flags timeout; }\n}\n",
+    );
+    for port in 1..=PORTS {
+        writeln!(
+            script,
+            "add element inet usher held {{ {port} timeout 60s }}"
+        )
+        .unwrap();
+    }
+    script
+}
+
+#[test]
+fn table_deleted_by_the_pod_is_a_hold_less() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&told("deletes"));
+    armed(&agent, &pod);
+    pod.filter("delete table inet usher\n");
+    // Its own retransmission finds nobody.
+    refused(&pod.visit("app"));
+    connected(&node.run(&late("other")).visit("app"), 1);
+}
+
+#[test]
+fn table_deleted_by_the_pod_before_the_sidecar_is_ready() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&told("both"));
+    armed(&agent, &pod);
+    pod.filter("delete table inet usher\n");
+    eventually("no table", || !has_table(&pod));
+    ready(&pod);
+    pod.ended("app");
+    connected(&node.run(&late("other")).visit("app"), 1);
+}
+
+/// Found by an agent that starts: it looks at it, for a bounded time.
+#[test]
+fn table_that_imitates_ours() {
+    let Some(node) = holding() else { return };
+    let pod = node.run(&told("imitates"));
+    refused(&pod.visit("app"));
+    pod.filter(&imitation());
+    eventually("the imitation", || has_table(&pod));
+    let agent = Agent::start(&node);
+    connected(&node.run(&late("other")).visit("app"), 1);
+    ready(&pod);
+    assert!(
+        agent.usage().resident_kib < 64 * 1024,
+        "{:?}",
+        agent.usage()
+    );
+}

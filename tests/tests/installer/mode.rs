@@ -1,0 +1,31 @@
+//! The entry follows the Node's mode, and a restart of the agent leaves it as it is.
+
+use usher_tests::{privilege, synthetic::Node};
+
+use crate::host::{Host, PLUGIN};
+
+const FILE: &str = "10-net.conflist";
+const LIST: &str = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"plugins\":[{\"type\":\"bridge\"}]}";
+
+#[test]
+fn entry_is_there_while_the_node_wants_it() {
+    if !privilege::granted() {
+        return;
+    }
+    let node = Node::new();
+    let host = Host::new(&node);
+    host.write(FILE, LIST);
+    let agent = host.start();
+    host.wait_installed(&agent, FILE);
+    drop(agent);
+    let inode = host.inode(FILE);
+    let agent = host.start();
+    host.wait_installed(&agent, FILE);
+    drop(agent);
+    assert_eq!(host.inode(FILE), inode, "a restart replaced the file");
+    let agent = host.start_in("observe");
+    agent.log().wait("the end of the entry", |_line| {
+        (!host.text(FILE).contains(PLUGIN)).then_some(())
+    });
+    assert_eq!(host.text(FILE), LIST);
+}
