@@ -120,7 +120,8 @@ impl Sandboxes {
                 let (commands, receiver) = mpsc::channel(COMMANDS);
                 sandbox.gate = Some(commands);
                 sandbox.watches.clear();
-                tokio::spawn(gate.run(id.clone(), receiver, self.events.clone()));
+                let netns = Arc::clone(&sandbox.netns);
+                tokio::spawn(gate.run(id.clone(), netns, receiver, self.events.clone()));
                 Ok(())
             }
             Err(error) => Err(chain(&error)),
@@ -210,7 +211,8 @@ impl Sandboxes {
             Some((gate, remains)) => {
                 let (commands, receiver) = mpsc::channel(COMMANDS);
                 sandbox.gate = Some(commands);
-                tokio::spawn(gate.run(id.clone(), receiver, self.events.clone()));
+                let netns = Arc::clone(&sandbox.netns);
+                tokio::spawn(gate.run(id.clone(), netns, receiver, self.events.clone()));
                 Some(remains)
             }
             None => None,

@@ -32,12 +32,18 @@ pub(crate) fn agent() -> Result<PathBuf> {
     write(AGENT, None)
 }
 
+/// Builds the CNI plugin as it is in the image.
+pub(crate) fn plugin() -> Result<PathBuf> {
+    build(PROGRAMS[1])
+}
+
+fn build(package: &str) -> Result<PathBuf> {
+    let folder = programs::build_static(package, &["--bin", package], &target_dir())?;
+    Ok(folder.join(package))
+}
+
 fn write(tag: &str, output: Option<PathBuf>) -> Result<PathBuf> {
     let target_dir = target_dir();
-    let build = |package: &str| {
-        let folder = programs::build_static(package, &["--bin", package], &target_dir)?;
-        Ok::<_, anyhow::Error>(folder.join(package))
-    };
     let [agent, plugin] = PROGRAMS.map(build);
     let (agent, plugin) = (agent?, plugin?);
     let archive = output.unwrap_or_else(|| target_dir.join("image/usher-agent.tar"));

@@ -11,6 +11,7 @@
 use std::{
     collections::BTreeSet,
     mem,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -20,7 +21,7 @@ use usher_core::{
     hold::{Remains, Tally},
     id::SandboxId,
     ruleset::{self, Door, Ruleset, Wanted},
-    syn::{Connection, Copies, Syn},
+    syn::{Connection, Copies, Held, Syn},
     time::Timestamp,
 };
 use usher_sys::{
@@ -73,6 +74,43 @@ pub(crate) enum Command {
     Renew(Vec<u16>, Duration),
 }
 
+/// Sends copies of connections that still wait.
+#[derive(Debug)]
+struct Sender {
+    injector: Injector,
+    sockets: Sockets,
+}
+
+impl Sender {
+    fn open(netns: &Netns) -> Result<Self, Error> {
+        Ok(Self {
+            injector: Injector::open(netns)?,
+            sockets: Sockets::open(netns)?,
+        })
+    }
+
+    /// Sends a copy; whether it went out.
+    fn send(&mut self, held: &Held, now: Timestamp) -> bool {
+        let connection = held.syn.connection();
+        match self.sockets.state(connection) {
+            Ok(Some(State::SynSent)) => {}
+            Ok(_) => return false,
+            Err(error) => {
+                tracing::debug!(error = %chain(&error), "sent a copy without knowing whether its connection waits");
+            }
+        }
+        let packet = held.syn.prepared_for_injection(now.since(held.arrived));
+        match self.injector.send(&packet, connection.destination) {
+            // If not it waits at another door.
+            Ok(sent) => sent,
+            Err(error) => {
+                tracing::debug!(error = %chain(&error), "could not send a copy; its connection goes on by itself");
+                false
+            }
+        }
+    }
+}
+
 /// A gate.
 #[derive(Debug)]
 pub(crate) struct Gate {
@@ -80,8 +118,8 @@ pub(crate) struct Gate {
     table: Socket,
     log: Log,
     queue: Option<Queue>,
-    injector: Injector,
-    sockets: Sockets,
+    /// Opened when the pod's start goes on: nothing of it is needed before.
+    sender: Option<Sender>,
     copies: Copies,
     /// Ports whose doors were shut.
     ports: Vec<u16>,
@@ -137,8 +175,7 @@ impl Gate {
             table: netns.netlink(Protocol::Netfilter)?,
             log: Log::bind(netns, ruleset::GROUP)?,
             queue: None,
-            injector: Injector::open(netns)?,
-            sockets: Sockets::open(netns)?,
+            sender: None,
             copies: Copies::default(),
             ports: Vec::new(),
             count_only: false,
@@ -152,9 +189,17 @@ impl Gate {
     pub(super) async fn run(
         mut self,
         sandbox: SandboxId,
+        netns: Arc<Netns>,
         mut commands: mpsc::Receiver<Command>,
         events: mpsc::Sender<Event>,
     ) {
+        match Sender::open(&netns) {
+            Ok(sender) => self.sender = Some(sender),
+            Err(error) => {
+                tracing::warn!(%sandbox, error = %chain(&error), "connections will be let go with their next retransmissions");
+            }
+        }
+        drop(netns);
         loop {
             let begin = self.begin;
             let mut arrived = Vec::new();
@@ -256,27 +301,14 @@ impl Gate {
             tracing::warn!(error = %chain(&error), "could not let DNS queries go; they are asked again");
         }
         let now = Timestamp::new(self.begin.elapsed());
+        let Some(sender) = &mut self.sender else {
+            return;
+        };
         for held in self.copies.take() {
-            let connection = held.syn.connection();
-            match self.sockets.state(connection) {
-                Ok(Some(State::SynSent)) => {}
-                Ok(_) => continue,
-                Err(error) => {
-                    tracing::debug!(error = %chain(&error), "sent a copy without knowing whether its connection waits");
-                }
-            }
-            let packet = held.syn.prepared_for_injection(now.since(held.arrived));
-            match self.injector.send(&packet, connection.destination) {
-                Ok(true) => {
-                    let first = self.first.get_or_insert(held.since);
-                    *first = held.since.min(*first);
-                    self.released.insert(connection);
-                }
-                // It waits at another door.
-                Ok(false) => {}
-                Err(error) => {
-                    tracing::debug!(error = %chain(&error), "could not send a copy; its connection goes on by itself");
-                }
+            if sender.send(&held, now) {
+                let first = self.first.get_or_insert(held.since);
+                *first = held.since.min(*first);
+                self.released.insert(held.syn.connection());
             }
         }
     }
