@@ -127,11 +127,19 @@ impl Engine {
             }
             Event::Sandbox(request) => self.announced(now, request, &mut actions),
             Event::Armed { sandbox, result } => {
-                self.armed(now, &sandbox, result, &mut actions);
+                self.told(now, &sandbox, &mut actions, |holding, tracked, actions| {
+                    holding.armed(tracked, result, actions);
+                });
             }
-            Event::Ready { sandbox, probe } => self.ready(now, &sandbox, &probe, &mut actions),
+            Event::Ready { sandbox, probe } => {
+                self.told(now, &sandbox, &mut actions, |holding, tracked, actions| {
+                    holding.ready(tracked, &probe, actions);
+                });
+            }
             Event::Opened { sandbox, tally } => {
-                self.opened(now, &sandbox, tally, &mut actions);
+                self.told(now, &sandbox, &mut actions, |holding, tracked, actions| {
+                    holding.opened(tracked, tally, actions);
+                });
             }
             Event::Found {
                 key,

@@ -11,13 +11,14 @@ use crate::{
     event::ContainerKey,
     finish::report,
     hold::{
-        Opened, Probe, Remains, Tally,
+        Opened, Remains, Tally,
         known::Known,
         life::Holding,
         state::{Sandbox, Shut, State},
     },
     id::{PodUid, SandboxId},
     time::Timestamp,
+    tracked::Tracked,
 };
 
 /// How long a sandbox whose pod nobody knows is kept: the plugin does not wait
@@ -42,7 +43,7 @@ impl Engine {
         &mut self,
         now: Timestamp,
         uid: &PodUid,
-        go_on: impl FnOnce(Holding<'_>, &mut crate::tracked::Tracked) -> T,
+        go_on: impl FnOnce(Holding<'_>, &mut Tracked) -> T,
     ) -> Option<T> {
         let features = self.features.as_ref().filter(|_| self.walked)?;
         let tracked = self.pods.get_mut(uid)?;
@@ -146,51 +147,18 @@ impl Engine {
         }
     }
 
-    pub(super) fn armed(
+    /// Takes what the edge tells of a sandbox; one that is forgotten is nobody's.
+    pub(super) fn told(
         &mut self,
         now: Timestamp,
         sandbox: &SandboxId,
-        result: Result<(), String>,
         actions: &mut Vec<Action>,
+        take: impl FnOnce(Holding<'_>, &mut Tracked, &mut Vec<Action>),
     ) {
         if let Some(uid) = self.owner(sandbox) {
-            let armed = |holding: Holding<'_>, tracked: &mut _| {
-                holding.armed(tracked, result, actions);
-            };
-            self.with_holding(now, &uid, armed);
-            self.review_pod(now, &uid, actions);
-        }
-    }
-
-    /// A probe has come true: the doors that it opens are opened.
-    pub(super) fn ready(
-        &mut self,
-        now: Timestamp,
-        sandbox: &SandboxId,
-        probe: &Probe,
-        actions: &mut Vec<Action>,
-    ) {
-        if let Some(uid) = self.owner(sandbox) {
-            let ready = |holding: Holding<'_>, tracked: &mut _| {
-                holding.ready(tracked, probe, actions);
-            };
-            self.with_holding(now, &uid, ready);
-            self.review_pod(now, &uid, actions);
-        }
-    }
-
-    pub(super) fn opened(
-        &mut self,
-        now: Timestamp,
-        sandbox: &SandboxId,
-        tally: Tally,
-        actions: &mut Vec<Action>,
-    ) {
-        if let Some(uid) = self.owner(sandbox) {
-            let opened = |holding: Holding<'_>, tracked: &mut _| {
-                holding.opened(tracked, tally, actions);
-            };
-            self.with_holding(now, &uid, opened);
+            self.with_holding(now, &uid, |holding, tracked| {
+                take(holding, tracked, actions)
+            });
             self.review_pod(now, &uid, actions);
         }
     }
