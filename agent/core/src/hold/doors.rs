@@ -38,9 +38,7 @@ impl Holding<'_> {
             if shut.ports.remove(&door.port) {
                 ports.push(door.port);
             }
-            if matches!(probe, Probe::Listens { .. }) {
-                shut.listens.entry(door.sidecar.clone()).or_insert(self.now);
-            }
+            shut.listens.entry(door.sidecar.clone()).or_insert(self.now);
         }
         let id = sandbox.id.clone();
         if shut.ports.is_empty() {

@@ -197,3 +197,39 @@ fn sandbox_that_is_gone_is_forgotten_and_a_new_one_is_held() {
     stage.send(Event::PodGone(uid()));
     assert_eq!(stage.said(), ["forget"]);
 }
+
+#[test]
+fn init_container_that_failed_has_not_ended() {
+    let mut spec = istio();
+    spec.init_containers = vec!["migrate".to_owned()];
+    let mut stage = held(Mode::Enforce, spec);
+    stage.announce();
+    stage.said();
+    stage.start("migrate", "m");
+    // The code comes before the end does, where the kernel tells both at once.
+    stage.send(Event::ContainerStatus {
+        key: key("m"),
+        status: crate::process::ExitStatus::Code(1),
+    });
+    stage.send(Event::ContainerExited(key("m")));
+    assert_eq!(stage.said(), [""; 0]);
+    stage.start("migrate", "n");
+    stage.exit("n", 0);
+    assert_eq!(stage.said(), [ARM]);
+}
+
+#[test]
+fn init_containers_of_the_sandbox_before_do_not_count() {
+    let mut spec = istio();
+    spec.init_containers = vec!["migrate".to_owned()];
+    let mut stage = held(Mode::Enforce, spec);
+    stage.start("migrate", "m");
+    stage.exit("m", 0);
+    stage.said();
+    stage.announce();
+    let later = "answer Open: its connections wait when its init containers have ended";
+    assert_eq!(stage.said(), [later]);
+    stage.start("migrate", "n");
+    stage.exit("n", 0);
+    assert_eq!(stage.said(), [ARM]);
+}

@@ -236,3 +236,54 @@ fn captured_queries_wait_as_well() {
             .ends_with("DNS queries do not wait: the node's kernel has neither queue nor NFQUEUE")
     );
 }
+
+#[test]
+fn what_only_counts_ends_when_it_is_to_hold_and_at_its_deadline() {
+    let mut stage = held(Mode::Observe, istio());
+    stage.shut();
+    stage.hold_mode = Mode::Enforce;
+    stage.mode(Mode::Off);
+    assert_eq!(stage.said(), ["open all"]);
+    let mut spec = istio();
+    let closed = [("usher.dev/on-deadline".to_owned(), "closed".to_owned())];
+    spec.annotations = closed.into();
+    let mut stage = held(Mode::Observe, spec);
+    stage.shut();
+    stage.pass(seconds(31));
+    assert_eq!(stage.said(), ["open all"]);
+}
+
+#[test]
+fn restarted_proxy_is_not_waited_for_in_observe_mode() {
+    let mut spec = pod(RestartPolicy::Always, &["app"]);
+    let again = [("usher.dev/hold-again".to_owned(), "true".to_owned())];
+    spec.annotations = again.into();
+    let mut stage = held(Mode::Observe, spec);
+    stage.shut();
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.probed(ready());
+    stage.opened(0);
+    assert!(stage.said().contains(&"forget".to_owned()));
+    stage.exit("i", 1);
+    assert_eq!(stage.said(), [""; 0]);
+}
+
+#[test]
+fn proxy_that_was_dead_at_the_deadline_is_not_waited_for_again_at_once() {
+    let mut spec = pod(RestartPolicy::Always, &["app"]);
+    let again = [("usher.dev/hold-again".to_owned(), "true".to_owned())];
+    spec.annotations = again.into();
+    let mut stage = held(Mode::Enforce, spec);
+    stage.shut();
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.exit("i", 1);
+    stage.said();
+    stage.pass(seconds(31));
+    assert_eq!(stage.said(), ["open all"]);
+    stage.opened(1);
+    stage.said();
+    stage.pass(seconds(31));
+    assert_eq!(stage.said(), [""; 0]);
+}
