@@ -3,7 +3,8 @@
 //! The core decides (`usher_core::Action`); here a sandbox gets its table and
 //! the sockets that belong to it (`gate`), and is asked whether its sidecars
 //! are ready (`probe`). Every descriptor of a sandbox keeps its namespace
-//! alive: all of them are closed when the core forgets it.
+//! alive: all of them are closed when the core forgets it. An agent that ends
+//! leaves the tables to the next one, and to their deadlines.
 
 mod gate;
 mod probe;
@@ -21,6 +22,7 @@ use usher_core::{
 };
 use usher_sys::{container::Init, netns::Netns};
 
+pub(crate) use self::gate::Command as GateCommand;
 use self::{
     gate::{Command, Gate},
     probe::Watch,
@@ -221,5 +223,3 @@ impl Sandboxes {
         Ok(Some(remains))
     }
 }
-
-pub(crate) use self::gate::Command as GateCommand;

@@ -233,3 +233,22 @@ fn init_containers_of_the_sandbox_before_do_not_count() {
     stage.exit("n", 0);
     assert_eq!(stage.said(), [ARM]);
 }
+
+#[test]
+fn name_is_that_of_the_one_pod_that_may_start() {
+    let mut stage = bare(Mode::Enforce, istio());
+    stage.send(Event::PodAppeared(uid()));
+    let mut other = istio();
+    other.uid = crate::id::PodUid::parse(&"7".repeat(32)).unwrap();
+    other.deleting = true;
+    // The one before it, of a StatefulSet for one, goes still.
+    stage.answer_with(vec![istio(), other.clone()]);
+    stage.announce_as(None);
+    assert_eq!(stage.said(), [ARM]);
+    let mut stage = bare(Mode::Enforce, istio());
+    stage.send(Event::PodAppeared(uid()));
+    other.deleting = false;
+    stage.answer_with(vec![istio(), other]);
+    stage.announce_as(None);
+    assert_eq!(stage.said(), [""; 0]);
+}

@@ -287,3 +287,22 @@ fn proxy_that_was_dead_at_the_deadline_is_not_waited_for_again_at_once() {
     stage.pass(seconds(31));
     assert_eq!(stage.said(), [""; 0]);
 }
+
+#[test]
+fn what_counts_is_when_the_doors_opened_not_when_it_was_told() {
+    let mut stage = held(Mode::Enforce, istio());
+    stage.shut();
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.pass(Duration::from_millis(120));
+    stage.probed(ready());
+    stage.said();
+    stage.send(Event::Opened {
+        sandbox: sandbox(),
+        tally: Tally {
+            ago: Duration::from_millis(20),
+            ..Tally::default()
+        },
+    });
+    assert!(stage.said()[0].contains("100 ms after it was armed"));
+}
