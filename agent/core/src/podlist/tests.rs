@@ -134,3 +134,22 @@ fn empty_and_broken_answers() {
         assert!(parse(broken.as_bytes(), &reads()).is_err(), "{broken}");
     }
 }
+
+#[test]
+fn users_and_groups_of_containers_come_before_those_of_the_pod() {
+    let pod = one(&format!(
+        r#"{{
+          "metadata": {{"namespace":"shop","name":"report-x","uid":"{UID}"}},
+          "spec": {{"securityContext":{{"runAsUser":1000,"runAsGroup":2000,"fsGroup":1}},
+            "containers":[{{"name":"app"}},
+              {{"name":"istio-proxy","securityContext":{{"runAsUser":1337,"privileged":false}}}},
+              {{"name":"odd","securityContext":{{"runAsUser":-1}}}}]}}}}"#
+    ));
+    let ids = pod.containers.iter().map(|one| (one.user, one.group));
+    let expected = [
+        (Some(1000), Some(2000)),
+        (Some(1337), Some(2000)),
+        (None, Some(2000)),
+    ];
+    assert_eq!(ids.collect::<Vec<_>>(), expected);
+}

@@ -4,6 +4,7 @@ mod announced;
 mod found;
 mod opening;
 mod property;
+mod recipe;
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn find(stage: &mut Stage, remains: Option<Remains>) {
-    let key = key("a");
+fn find(stage: &mut Stage, run: &str, remains: Option<Remains>) {
+    let key = key(run);
     let sandbox = SandboxId::parse(key.id.as_str()).unwrap();
     stage.send(Event::Found {
         key,
@@ -32,7 +32,7 @@ fn what_an_earlier_agent_left_is_adopted_or_cleaned_up() {
     };
     let found = "hold-found: an earlier agent had connections wait at :15001; they wait on as long as that is wanted";
     let mut stage = restarted(Mode::Enforce);
-    find(&mut stage, remains());
+    find(&mut stage, "a", remains());
     assert_eq!(stage.said(), [found]);
     stage.list();
     assert_eq!(stage.said(), [WATCH]);
@@ -41,12 +41,12 @@ fn what_an_earlier_agent_left_is_adopted_or_cleaned_up() {
     // Not wanted any more.
     let mut stage = restarted(Mode::Off);
     stage.list();
-    find(&mut stage, remains());
+    find(&mut stage, "a", remains());
     assert_eq!(stage.said(), [found, "open all"]);
     // Nothing was left, and the app runs.
     let mut stage = restarted(Mode::Enforce);
     stage.list();
-    find(&mut stage, None);
+    find(&mut stage, "a", None);
     assert_eq!(
         stage.said(),
         ["not-held: its apps had started before usher did", "forget"]
@@ -60,7 +60,7 @@ fn pod_whose_init_containers_outlived_the_agent_is_held() {
     let mut stage = held(Mode::Enforce, spec);
     stage.start("istio-init", "k");
     assert_eq!(stage.said(), ["look"]);
-    find(&mut stage, None);
+    find(&mut stage, "k", None);
     assert_eq!(stage.said(), [""; 0]);
     stage.exit("k", 0);
     assert_eq!(stage.said(), [ARM]);

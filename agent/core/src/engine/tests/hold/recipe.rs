@@ -1,0 +1,61 @@
+//! What recipes and pods say of doors, and who the proxy is.
+
+use super::*;
+
+/// What is armed for a pod, or why nothing is.
+fn armed(spec: Pod) -> String {
+    let mut stage = held(Mode::Enforce, spec);
+    stage.announce();
+    stage.said().remove(0)
+}
+
+#[test]
+fn who_the_proxy_is() {
+    let users = |user| {
+        let mut spec = istio();
+        spec.containers[1].user = user;
+        armed(spec)
+    };
+    assert_eq!(users(None), ARM);
+    assert_eq!(users(Some(2000)), "arm 15001 30s, users [1337, 2000]");
+    // Root is nobody's mark: apps run as root as well.
+    assert_eq!(users(Some(0)), ARM);
+}
+
+#[test]
+fn how_it_says_that_it_is_ready_depends_on_its_version() {
+    let probe = |image: &str| {
+        let mut spec = istio();
+        spec.containers[1].image = image.to_owned();
+        let mut stage = held(Mode::Enforce, spec);
+        stage.shut();
+        stage.start(PROXY, "i");
+        stage.said().remove(0)
+    };
+    assert_eq!(probe("istio/proxyv2:1.6.0"), WATCH);
+    let before = "watch [Answers { port: 15020, path: \"/healthz/ready\" }]";
+    assert_eq!(probe("istio/proxyv2:1.5.9"), before);
+}
+
+#[test]
+fn some_listen_only_where_they_are_told_to() {
+    let vault = |cache: Option<&str>| {
+        let mut spec = istio();
+        spec.containers[1] = container("vault-agent");
+        spec.containers[1].image = "hashicorp/vault:1.17".to_owned();
+        let key = "vault.hashicorp.com/agent-cache-enable";
+        let said = cache.map(|value| (key.to_owned(), value.to_owned()));
+        spec.annotations = said.into_iter().collect();
+        armed(spec)
+    };
+    assert_eq!(vault(Some("true")), "arm 8200 30s, users []");
+    assert!(vault(None).starts_with("answer Open: no recipe knows a port"));
+}
+
+#[test]
+fn of_two_doors_at_one_port_the_first_counts() {
+    let mut spec = istio();
+    let declared = [("usher.dev/hold-ports".to_owned(), "app=15001".to_owned())];
+    spec.annotations = declared.into();
+    assert_eq!(armed(spec), ARM);
+}
