@@ -105,7 +105,16 @@ pub(super) fn hold(recipe: &Recipe) -> Option<String> {
                 ready.get.port.default(),
                 ready.get.path.default()
             );
-            code(&get)
+            let version = |word: &str, conditions: &[Condition]| {
+                let versions = conditions.iter().map(|one| one.version);
+                let mut limited = versions.filter(|versions| versions.is_limited());
+                limited
+                    .next()
+                    .map(|versions| format!(" ({word}{versions})"))
+            };
+            let when = version("", &ready.when.0);
+            let only = when.or_else(|| version("not ", &ready.unless.0));
+            format!("{}{}", code(&get), only.unwrap_or_default())
         };
         let ready: Vec<String> = captured.ready.iter().map(asks).collect();
         let until = match listed(&ready, "or") {

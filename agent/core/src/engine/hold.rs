@@ -7,7 +7,6 @@ use crate::{
     action::Action,
     cni::{Outcome, Reply, Request},
     config::LONGEST_WAIT,
-    decision::Kind,
     event::ContainerKey,
     finish::report,
     hold::{
@@ -198,11 +197,7 @@ impl Engine {
             let ports = remains.ports.iter().map(|(port, _left)| *port).collect();
             let left = remains.ports.iter().map(|(_port, left)| *left).max();
             let deadline = now + left.unwrap_or_default().min(LONGEST_WAIT);
-            let kind = Kind::HoldFound {
-                ports: remains.ports.iter().map(|(port, _left)| *port).collect(),
-            };
-            let spec = tracked.spec.clone();
-            actions.push(report(tracked, spec.as_deref(), None, kind, None));
+            found.unsaid = Some(remains.ports.iter().map(|(port, _left)| *port).collect());
             found.state = State::Shut(Shut::new(now, deadline, remains.count_only, ports));
         }
         tracked.hold.sandbox = Some(found);

@@ -49,6 +49,13 @@ impl Holding<'_> {
         actions: &mut Vec<Action>,
     ) -> Option<Timestamp> {
         let mut sandbox = tracked.hold.sandbox.take()?;
+        // When the pod has a name.
+        if let Some(known) = self.known
+            && let Some(ports) = sandbox.unsaid.take()
+        {
+            let kind = Kind::HoldFound { ports };
+            actions.push(report(tracked, Some(known.spec), None, kind, None));
+        }
         let wake = match &mut sandbox.state {
             State::Pending => {
                 self.judge_pending(&mut sandbox, tracked, actions);

@@ -36,6 +36,8 @@ pub(crate) struct Sandbox {
     pub(crate) reply: Option<Reply>,
     /// It was found, and not told by the plugin: its id is a container's.
     pub(crate) found: bool,
+    /// Ports that an earlier agent had shut, until that has been said.
+    pub(crate) unsaid: Option<Vec<u16>>,
     pub(crate) state: State,
 }
 
@@ -120,6 +122,7 @@ impl Sandbox {
             begun,
             reply: None,
             found: false,
+            unsaid: None,
             state: State::Pending,
         }
     }

@@ -185,11 +185,6 @@ fn agent_that_is_killed_meanwhile_costs_no_connection() {
         job.join().unwrap()
     });
     served(&outcome);
-    let uid = &outcome.pod["metadata"]["uid"];
-    let log = lab.log();
-    let mut lines = log.iter().filter(|line| line.0["uid"] == *uid);
-    assert!(
-        lines.any(|line| line.text("decision") == "hold-found"),
-        "nobody took it over"
-    );
+    let reason = decided(&lab, &outcome, "hold-found");
+    assert!(reason.contains(":15001"), "{reason}");
 }
