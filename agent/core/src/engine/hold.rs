@@ -156,7 +156,7 @@ impl Engine {
     ) {
         if let Some(uid) = self.owner(sandbox) {
             self.with_holding(now, &uid, |holding, tracked| {
-                take(holding, tracked, actions)
+                take(holding, tracked, actions);
             });
             self.review_pod(now, &uid, actions);
         }

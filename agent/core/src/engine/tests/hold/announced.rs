@@ -252,3 +252,18 @@ fn name_is_that_of_the_one_pod_that_may_start() {
     stage.announce_as(None);
     assert_eq!(stage.said(), [""; 0]);
 }
+
+#[test]
+fn second_interface_gets_the_same_answer_and_keeps_nothing_open() {
+    let mut stage = held(Mode::Enforce, istio());
+    stage.shut();
+    stage.announce();
+    assert_eq!(stage.said(), ["answer Held"]);
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.probed(ready());
+    stage.opened(0);
+    stage.said();
+    stage.announce();
+    assert_eq!(stage.said(), ["answer Held", "forget"]);
+}

@@ -66,3 +66,34 @@ fn pod_whose_init_containers_outlived_the_agent_is_held() {
     stage.exit("k", 0);
     assert_eq!(stage.said(), [ARM]);
 }
+
+#[test]
+fn what_a_pod_says_it_is_held_for_is_bounded() {
+    let mut stage = bare(Mode::Enforce, istio());
+    stage.send(Event::PodAppeared(uid()));
+    stage.start("app", "a");
+    let ports = vec![(15001, seconds(86_400))];
+    let remains = Remains {
+        ports,
+        count_only: false,
+        queries: false,
+    };
+    find(&mut stage, "a", Some(remains));
+    stage.list();
+    stage.said();
+    stage.pass(seconds(601));
+    assert_eq!(stage.said(), ["open all"]);
+}
+
+#[test]
+fn sandbox_that_was_announced_counts_before_one_that_is_found() {
+    let mut stage = held(Mode::Enforce, istio());
+    stage.start("app", "a");
+    stage.said();
+    stage.announce();
+    assert_eq!(stage.said(), [ARM]);
+    find(&mut stage, "a", None);
+    assert_eq!(stage.said(), ["forget"]);
+    stage.armed();
+    assert_eq!(stage.said()[0], "answer Held");
+}

@@ -283,9 +283,11 @@ fn proxy_that_was_dead_at_the_deadline_is_not_waited_for_again_at_once() {
     stage.pass(seconds(31));
     assert_eq!(stage.said(), ["open all"]);
     stage.opened(1);
-    stage.said();
-    stage.pass(seconds(31));
+    assert!(!stage.said().contains(&ARM.to_owned()));
+    stage.start(PROXY, "j");
     assert_eq!(stage.said(), [""; 0]);
+    stage.exit("j", 1);
+    assert_eq!(stage.said(), [ARM]);
 }
 
 #[test]
