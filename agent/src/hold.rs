@@ -61,6 +61,15 @@ impl Sandbox {
             watches: Vec::new(),
         }
     }
+
+    /// Has a gate stand in it.
+    fn post(&mut self, gate: Gate, id: &SandboxId, events: &mpsc::Sender<Event>) {
+        let (commands, receiver) = mpsc::channel(COMMANDS);
+        self.gate = Some(commands);
+        self.watches.clear();
+        let netns = Arc::clone(&self.netns);
+        tokio::spawn(gate.run(id.clone(), netns, receiver, events.clone()));
+    }
 }
 
 impl Sandboxes {
@@ -119,11 +128,7 @@ impl Sandboxes {
         let armed = Gate::arm(&sandbox.netns, wanted, self.begin);
         let result = match armed {
             Ok(gate) => {
-                let (commands, receiver) = mpsc::channel(COMMANDS);
-                sandbox.gate = Some(commands);
-                sandbox.watches.clear();
-                let netns = Arc::clone(&sandbox.netns);
-                tokio::spawn(gate.run(id.clone(), netns, receiver, self.events.clone()));
+                sandbox.post(gate, &id, &self.events);
                 Ok(())
             }
             Err(error) => Err(chain(&error)),
@@ -184,8 +189,10 @@ impl Sandboxes {
                 sandbox: id,
                 remains,
             }),
+            // It has ended meanwhile.
+            Err(_) if !init.pidfd.is_alive() => None,
             Err(error) => {
-                tracing::debug!(uid = %key.pod, error = %chain(&error), "could not look into a pod's network namespace");
+                tracing::warn!(uid = %key.pod, error = %chain(&error), "could not look into a pod's network namespace; what an earlier agent holds there opens at its deadline");
                 None
             }
         }
@@ -209,16 +216,11 @@ impl Sandboxes {
             return Ok(None);
         }
         let mut sandbox = Sandbox::new(netns);
-        let remains = match Gate::adopt(&sandbox.netns, self.begin)? {
-            Some((gate, remains)) => {
-                let (commands, receiver) = mpsc::channel(COMMANDS);
-                sandbox.gate = Some(commands);
-                let netns = Arc::clone(&sandbox.netns);
-                tokio::spawn(gate.run(id.clone(), netns, receiver, self.events.clone()));
-                Some(remains)
-            }
-            None => None,
-        };
+        let adopted = Gate::adopt(&sandbox.netns, self.begin)?;
+        let remains = adopted.map(|(gate, remains)| {
+            sandbox.post(gate, id, &self.events);
+            remains
+        });
         self.open.insert(id.clone(), sandbox);
         Ok(Some(remains))
     }

@@ -74,6 +74,8 @@ pub(crate) struct NodeLoop {
     annotations: Annotations,
     /// Somebody has told what it says.
     node_is_known: bool,
+    /// Whether the kernel can hold connections.
+    can_hold: bool,
     /// Whether the configuration is one that somebody wrote.
     trusted: bool,
     answered: mpsc::Sender<Event>,
@@ -111,6 +113,7 @@ impl NodeLoop {
             wishes,
             annotations: Annotations::default(),
             node_is_known: false,
+            can_hold: false,
             trusted: loaded.trusted,
             answered,
             answers,
@@ -259,13 +262,17 @@ impl NodeLoop {
         // Nothing of the node is changed for a mode that does nothing: there
         // pods are looked at when their first process appears.
         if self.node_is_known {
-            self.wishes.plugin.send_replace(modes.hold == Mode::Enforce);
+            let wanted = self.can_hold && modes.hold == Mode::Enforce;
+            self.wishes.plugin.send_replace(wanted);
         }
         self.step(Event::Modes(modes));
     }
 
     fn step(&mut self, event: Event) {
         tracing::trace!(?event, "happened");
+        if let Event::Kernel(features) = &event {
+            self.can_hold = features.hold.is_ok();
+        }
         self.pods_changed |= matches!(event, Event::PodAppeared(_) | Event::PodGone(_));
         let now = Timestamp::new(self.begin.elapsed());
         for action in self.engine.step(now, event) {

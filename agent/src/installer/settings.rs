@@ -3,12 +3,11 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use serde_json::json;
+pub(super) use usher_core::cni::PLUGIN;
 use usher_core::conflist::{self, Entry};
 
 use crate::args::cni::CniArgs;
 
-/// The plugin's type, which is the name of its binary as well.
-pub(super) const PLUGIN: &str = "usher-cni";
 /// How the names of the agent's own pods begin.
 const OWN_PREFIX: &str = "usher-";
 

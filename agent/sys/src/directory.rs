@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nix::{errno::Errno, sys::inotify::AddWatchFlags};
+use nix::sys::inotify::AddWatchFlags;
 use tokio::io::unix::AsyncFd;
 
 use crate::inotify::Watches;
@@ -80,27 +80,11 @@ impl Directory {
     /// # Errors
     /// [`Error::Read`], which is for good.
     pub async fn changed(&mut self) -> Result<(), Error> {
-        let failed = |source| Error::Read {
+        let events = Watches::next(&self.watches).await;
+        events.map(drop).map_err(|source| Error::Read {
             path: self.path.clone(),
             source,
-        };
-        loop {
-            let mut guard = self.watches.readable().await.map_err(failed)?;
-            guard.clear_ready();
-            drop(guard);
-            let mut changed = false;
-            loop {
-                match self.watches.get_ref().0.read_events() {
-                    Ok(events) => changed |= !events.is_empty(),
-                    Err(Errno::EAGAIN) => break,
-                    Err(Errno::EINTR) => {}
-                    Err(errno) => return Err(failed(errno.into())),
-                }
-            }
-            if changed {
-                return Ok(());
-            }
-        }
+        })
     }
 }
 

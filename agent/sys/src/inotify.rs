@@ -6,7 +6,10 @@ use std::{
     os::fd::{AsFd, AsRawFd, RawFd},
 };
 
-use nix::sys::inotify::{InitFlags, Inotify};
+use nix::{
+    errno::Errno,
+    sys::inotify::{InitFlags, Inotify, InotifyEvent},
+};
 use tokio::io::unix::AsyncFd;
 
 use crate::readiness::{self, KeepsItsDescriptor};
@@ -20,6 +23,28 @@ impl Watches {
     pub(crate) fn open() -> io::Result<AsyncFd<Self>> {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
         readiness::register(Self(inotify))
+    }
+
+    /// Waits for events, and gives all that there are.
+    ///
+    /// # Errors
+    /// What reading says, which is for good.
+    pub(crate) async fn next(watches: &AsyncFd<Self>) -> io::Result<Vec<InotifyEvent>> {
+        loop {
+            watches.readable().await?.clear_ready();
+            let mut events = Vec::new();
+            loop {
+                match watches.get_ref().0.read_events() {
+                    Ok(more) => events.extend(more),
+                    Err(Errno::EAGAIN) => break,
+                    Err(Errno::EINTR) => {}
+                    Err(errno) => return Err(errno.into()),
+                }
+            }
+            if !events.is_empty() {
+                return Ok(events);
+            }
+        }
     }
 }
 

@@ -123,18 +123,16 @@ impl Holding<'_> {
         actions: &mut Vec<Action>,
     ) {
         let mut probes = BTreeSet::new();
-        let mut seen = BTreeSet::new();
         for door in known.plan.doors() {
             let newest = tracked.newest(&door.sidecar);
             let runs = newest
                 .is_some_and(|(_id, run)| run.state == RunState::Running && run.order >= begun);
-            if runs && shut.ports.contains(&door.port) && !shut.watched.contains(&door.sidecar) {
-                seen.insert(door.sidecar.clone());
+            if runs && shut.ports.contains(&door.port) && !shut.watched.contains(&door.probe) {
                 probes.insert(door.probe.clone());
             }
         }
-        shut.watched.extend(seen);
         if !probes.is_empty() {
+            shut.watched.extend(probes.iter().cloned());
             actions.push(Action::Watch {
                 sandbox: id.clone(),
                 probes: probes.into_iter().collect(),
@@ -174,9 +172,10 @@ impl Holding<'_> {
     }
 }
 
-/// When to look at shut doors again.
-pub(super) fn next_look(shut: &Shut) -> Timestamp {
+/// When to look at shut doors again that have been looked at now.
+pub(super) fn next_look(shut: &Shut, now: Timestamp) -> Timestamp {
     let listens = shut.listens.values().map(|at| *at + LISTENS_AT_ALL);
+    let listens = listens.filter(|at| *at > now);
     let deadline = shut.renew.unwrap_or(shut.deadline);
     listens.chain([deadline]).min().unwrap_or(deadline)
 }

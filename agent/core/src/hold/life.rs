@@ -25,6 +25,7 @@ use crate::{
 /// user wants them shut until the sidecar is ready: when the agent is dead they
 /// open by then.
 pub(super) const LEASE: Duration = Duration::from_secs(20);
+
 /// A pod, and what counts for its connections.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Holding<'engine> {
@@ -74,7 +75,7 @@ impl Holding<'_> {
                         });
                         None
                     }
-                    None => Some(next_look(shut)),
+                    None => Some(next_look(shut, self.now)),
                 }
             }
             State::Over { runs } => {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Opened, Tally};
+use super::{Opened, Probe, Tally};
 use crate::{
     cni::Reply,
     decision::Kind,
@@ -107,8 +107,8 @@ pub(crate) struct Shut {
     pub(crate) count_only: bool,
     /// Ports whose doors are shut.
     pub(crate) ports: BTreeSet<u16>,
-    /// Sidecars that are being watched.
-    pub(crate) watched: BTreeSet<String>,
+    /// What is being watched for.
+    pub(crate) watched: BTreeSet<Probe>,
     /// When a sidecar's first port was listened at.
     pub(crate) listens: BTreeMap<String, Timestamp>,
     /// When the kernel has to be told again to keep the doors shut.

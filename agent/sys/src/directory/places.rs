@@ -7,7 +7,6 @@
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
-    io,
     path::{Path, PathBuf},
 };
 
@@ -91,24 +90,13 @@ impl Places {
     /// # Errors
     /// [`Error::Read`], which is for good.
     pub async fn changed(&mut self) -> Result<(), Error> {
-        let failed = |source| Error::Read {
-            path: PathBuf::new(),
-            source,
-        };
         loop {
-            let mut guard = self.watches.readable().await.map_err(failed)?;
-            guard.clear_ready();
-            drop(guard);
-            let mut changed = false;
-            loop {
-                match self.watches.get_ref().0.read_events() {
-                    Ok(events) => changed |= events.iter().any(|event| self.concerns(event)),
-                    Err(Errno::EAGAIN) => break,
-                    Err(Errno::EINTR) => {}
-                    Err(errno) => return Err(failed(io::Error::from(errno))),
-                }
-            }
-            if changed {
+            let events = Watches::next(&self.watches).await;
+            let events = events.map_err(|source| Error::Read {
+                path: PathBuf::new(),
+                source,
+            })?;
+            if events.iter().any(|event| self.concerns(event)) {
                 return Ok(());
             }
         }

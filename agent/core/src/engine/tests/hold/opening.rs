@@ -2,6 +2,22 @@
 
 use super::*;
 
+/// A pod whose proxy is waited for whenever it is started again.
+fn held_again() -> Pod {
+    let mut spec = pod(RestartPolicy::Always, &["app"]);
+    let again = [("usher.dev/hold-again".to_owned(), "true".to_owned())];
+    spec.annotations = again.into();
+    spec
+}
+
+/// Istio's proxy and Dapr's.
+fn two_sidecars() -> Pod {
+    let mut spec = istio();
+    spec.containers.push(container("daprd"));
+    spec.containers[2].image = "ghcr.io/dapr/daprd:1.14.0".to_owned();
+    spec
+}
+
 #[test]
 fn at_the_deadline_doors_open() {
     let mut stage = held(Mode::Enforce, istio());
@@ -133,10 +149,7 @@ fn ports_on_loopback_open_one_by_one() {
 
 #[test]
 fn two_sidecars_open_apart() {
-    let mut spec = istio();
-    spec.containers.push(container("daprd"));
-    spec.containers[2].image = "ghcr.io/dapr/daprd:1.14.0".to_owned();
-    let mut stage = held(Mode::Enforce, spec);
+    let mut stage = held(Mode::Enforce, two_sidecars());
     stage.announce();
     assert_eq!(
         stage.said(),
@@ -157,10 +170,7 @@ fn two_sidecars_open_apart() {
 
 #[test]
 fn restarted_proxy_is_waited_for_where_that_is_asked_for() {
-    let mut spec = pod(RestartPolicy::Always, &["app"]);
-    let again = [("usher.dev/hold-again".to_owned(), "true".to_owned())];
-    spec.annotations = again.into();
-    let mut stage = held(Mode::Enforce, spec);
+    let mut stage = held(Mode::Enforce, held_again());
     stage.shut();
     stage.start("app", "a");
     stage.start(PROXY, "i");
@@ -255,10 +265,7 @@ fn what_only_counts_ends_when_it_is_to_hold_and_at_its_deadline() {
 
 #[test]
 fn restarted_proxy_is_not_waited_for_in_observe_mode() {
-    let mut spec = pod(RestartPolicy::Always, &["app"]);
-    let again = [("usher.dev/hold-again".to_owned(), "true".to_owned())];
-    spec.annotations = again.into();
-    let mut stage = held(Mode::Observe, spec);
+    let mut stage = held(Mode::Observe, held_again());
     stage.shut();
     stage.start("app", "a");
     stage.start(PROXY, "i");
@@ -271,10 +278,7 @@ fn restarted_proxy_is_not_waited_for_in_observe_mode() {
 
 #[test]
 fn proxy_that_was_dead_at_the_deadline_is_not_waited_for_again_at_once() {
-    let mut spec = pod(RestartPolicy::Always, &["app"]);
-    let again = [("usher.dev/hold-again".to_owned(), "true".to_owned())];
-    spec.annotations = again.into();
-    let mut stage = held(Mode::Enforce, spec);
+    let mut stage = held(Mode::Enforce, held_again());
     stage.shut();
     stage.start("app", "a");
     stage.start(PROXY, "i");
@@ -307,4 +311,53 @@ fn what_counts_is_when_the_doors_opened_not_when_it_was_told() {
         },
     });
     assert!(stage.said()[0].contains("100 ms after it was armed"));
+}
+
+#[test]
+fn deadline_of_one_sidecar_comes_also_when_another_is_ready() {
+    let mut stage = held(Mode::Enforce, two_sidecars());
+    stage.shut();
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.start("daprd", "d");
+    stage.probed(Probe::Listens { port: 3500 });
+    stage.probed(Probe::Listens { port: 50001 });
+    stage.said();
+    stage.pass(seconds(31));
+    assert_eq!(stage.said(), ["open all"]);
+}
+
+#[test]
+fn another_probe_is_watched_when_the_sidecar_tells_its_version() {
+    let mut spec = istio();
+    spec.containers[1].image = "istio/proxyv2:latest".to_owned();
+    let mut stage = held(Mode::Enforce, spec);
+    stage.mode(Mode::Enforce);
+    stage.shut();
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    assert_eq!(stage.said(), [WATCH]);
+    stage.pass(seconds(1));
+    let key = stage.questions[0].clone();
+    let body = "{\"node\":{\"metadata\":{\"ISTIO_VERSION\":\"1.5.9\"}}}";
+    let body = Some(body.to_owned());
+    stage.send(Event::VersionAnswered { key, body });
+    let port = 15020;
+    let path = "/healthz/ready".to_owned();
+    assert_eq!(
+        stage.said(),
+        ["watch [Answers { port: 15020, path: \"/healthz/ready\" }]"]
+    );
+    stage.probed(Probe::Answers { port, path });
+    assert_eq!(stage.said(), ["open all"]);
+}
+
+#[test]
+fn gate_that_is_lost_is_said_to_be() {
+    let mut stage = held(Mode::Enforce, istio());
+    stage.shut();
+    stage.opened(0);
+    let said = stage.said();
+    assert!(said[0].starts_with("hold-failed: "), "{said:?}");
+    assert_eq!(said[1], "forget");
 }
