@@ -3,6 +3,7 @@
 mod network;
 mod order;
 
+use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -282,6 +283,11 @@ impl Pod {
     /// Its network namespace, as `net:[inode]`.
     pub fn network(&self) -> Option<String> {
         process::network(i32::try_from(self.shim.id()).ok()?)
+    }
+
+    /// Its network namespace, which keeps its number as long as this is open.
+    pub fn network_file(&self) -> File {
+        File::open(format!("/proc/{}/ns/net", self.shim.id())).expect("the pod's namespace")
     }
 
     /// The id of a container's latest life.

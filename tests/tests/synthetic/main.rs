@@ -153,6 +153,9 @@ fn a_hundred_pods_come_and_go() {
     let pods = node.run_all(&specs);
     let networks: BTreeSet<_> = pods.iter().filter_map(Pod::network).collect();
     assert_eq!(networks.len(), 100);
+    // The kernel gives a number to the next namespace as soon as it is free,
+    // also to one of a test beside this one.
+    let held: Vec<_> = pods.iter().map(Pod::network_file).collect();
     for pod in &pods {
         pod.finish("app", 0);
     }
@@ -164,6 +167,7 @@ fn a_hundred_pods_come_and_go() {
     assert!(cgroups.iter().all(|cgroup| !cgroup.exists()));
     let left = process::all_networks();
     assert!(left.is_disjoint(&networks), "{left:?}");
+    drop(held);
 }
 
 #[test]
