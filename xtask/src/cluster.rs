@@ -5,7 +5,10 @@ use std::{os::unix::process::CommandExt, path::PathBuf, process::Command};
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
-use usher_cluster::{Cluster, Config, Layout, Network, programs::Sidecars};
+use usher_cluster::{
+    Cluster, Config, Layout, Network,
+    programs::{Containerd, Sidecars},
+};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -31,6 +34,9 @@ enum Action {
         /// Which CNI plugin makes pods' interfaces: bridge or ptp
         #[arg(long, default_value_t)]
         network: Network,
+        /// Which containerd it runs: 1.6 (Debian's) or 2 (built from source once, one and a half minutes) [default: 1.6]
+        #[arg(long)]
+        containerd: Option<Containerd>,
     },
     /// End the cluster and remove every trace of it
     Down,
@@ -53,9 +59,15 @@ enum Action {
 pub(crate) fn run(args: Args) -> Result<()> {
     let mut config = Config::from_env(&args.name)?;
     config.cgroups = args.cgroups.or(config.cgroups);
-    if let Action::Up { sidecars, network } = args.action {
+    if let Action::Up {
+        sidecars,
+        network,
+        containerd,
+    } = args.action
+    {
         config.sidecars = sidecars;
         config.network = network;
+        config.containerd = containerd.or(config.containerd);
     }
     let cluster = Cluster::with(config)?;
     match args.action {
@@ -82,6 +94,9 @@ fn status(cluster: &Cluster) {
         println!("{:<24} {layout}\n{:<24} {address}", "cgroups", "address");
         println!("{:<24} {}", "KUBECONFIG", cluster.kubeconfig().display());
         println!("{:<24} {}", "logs", cluster.log_dir().display());
+    }
+    if let Some(containerd) = status.containerd {
+        println!("{:<24} {containerd}", "containerd version");
     }
     for (component, alive) in status.components {
         println!("{:<24} {}", component.name(), word(alive));

@@ -14,7 +14,7 @@ use cargo_metadata::{Metadata, MetadataCommand, TargetKind};
 use nix::unistd::Uid;
 use usher_cluster::{
     Cluster, Config, Layout,
-    programs::{Programs, Sidecars},
+    programs::{Containerd, Programs, Sidecars},
 };
 
 use crate::{
@@ -58,8 +58,9 @@ pub(crate) fn skips_are_errors() -> bool {
 
 fn everything(args: &Args, skips_are_errors: bool) -> Result<()> {
     let clusters = !args.without_cluster && Uid::effective().is_root();
-    // The first time, Kubernetes itself has to be built.
-    let programs = clusters.then(|| thread::spawn(|| Programs::ready(Sidecars::All)));
+    // The first time, Kubernetes itself has to be built. The tests of the cluster have both kinds of containerd.
+    let programs =
+        clusters.then(|| thread::spawn(|| Programs::ready(Sidecars::All, Containerd::Two)));
 
     let mut steps = Steps::fail_fast("test");
     if !args.without_lint {

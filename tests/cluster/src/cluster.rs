@@ -4,6 +4,7 @@
 //! killed: [`Cluster::up`] makes what is missing and starts what has died, [`Cluster::down`] removes everything.
 
 mod component;
+mod config;
 mod control;
 mod kubectl;
 mod pki;
@@ -13,6 +14,7 @@ mod state;
 
 use std::{
     env,
+    fmt::Display,
     fs::File,
     net::Ipv4Addr,
     path::{Path, PathBuf},
@@ -21,57 +23,19 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::{Map, Value};
 
 use self::state::{Facts, State};
-pub use self::{component::Component, settings::Network};
+pub use self::{component::Component, config::Config, settings::Network};
 use crate::{
     image::catalog,
     mesh,
     node::{Node, address::Link, cgroup::Layout, process::wait_until},
-    programs::{self, Programs, Sidecars},
+    programs::{self, Containerd, Programs},
     progress::{Progress, output},
 };
 
 const LIMIT: Duration = Duration::from_secs(120);
 const NAME_MAX: usize = 20;
-
-/// What may be chosen about a cluster.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// Lower-case letters, digits and dashes. Clusters of different names live side by side.
-    pub name: String,
-    /// None: `<temporary directory>/usher-cluster-<name>`.
-    pub state_dir: Option<PathBuf>,
-    /// None: what the machine has.
-    pub cgroups: Option<Layout>,
-    /// Which sidecars are wanted.
-    pub sidecars: Sidecars,
-    pub network: Network,
-    /// Fields of the kubelet's configuration that replace ours, read when the kubelet starts.
-    pub kubelet: Map<String, Value>,
-}
-
-impl Config {
-    /// The defaults, with `USHER_CLUSTER_DIR` and `USHER_CLUSTER_CGROUPS` (`hybrid` or `v2`) applied.
-    pub fn from_env(name: &str) -> Result<Self> {
-        let cgroups = match env::var("USHER_CLUSTER_CGROUPS") {
-            Ok(text) if !text.is_empty() => Some(text.parse().context("USHER_CLUSTER_CGROUPS")?),
-            _ => None,
-        };
-        let state_dir = env::var_os("USHER_CLUSTER_DIR")
-            .filter(|dir| !dir.is_empty())
-            .map(PathBuf::from);
-        Ok(Self {
-            name: name.to_owned(),
-            state_dir,
-            cgroups,
-            sidecars: Sidecars::default(),
-            network: Network::default(),
-            kubelet: Map::new(),
-        })
-    }
-}
 
 /// What [`Cluster::status`] found.
 #[derive(Debug, Clone)]
@@ -79,6 +43,7 @@ pub struct Status {
     /// Whether the node's namespaces are there.
     pub node: bool,
     pub layout: Option<Layout>,
+    pub containerd: Option<Containerd>,
     pub address: Option<Ipv4Addr>,
     pub components: Vec<(Component, bool)>,
 }
@@ -126,7 +91,7 @@ impl Cluster {
         require_root()?;
         let progress = Progress::new();
         programs::ensure_packages()?;
-        let programs = Programs::ready(self.config.sidecars)?;
+        let programs = Programs::ready(self.config.sidecars, self.containerd())?;
         let archives = catalog::archives(&programs)?;
         progress.step("programs and images are in the cache");
 
@@ -172,6 +137,7 @@ impl Cluster {
         Status {
             node: self.node.init().is_some(),
             layout: facts.as_ref().map(|facts| facts.layout),
+            containerd: facts.as_ref().map(|facts| facts.containerd),
             address: facts.as_ref().map(|facts| facts.link.node()),
             components: Component::ALL
                 .map(|component| (component, self.runs(component)))
@@ -256,26 +222,38 @@ impl Cluster {
         self.node.root()
     }
 
+    /// The one that the cluster has, or will have.
+    fn containerd(&self) -> Containerd {
+        let has = self.state.facts().map(|facts| facts.containerd);
+        has.or(self.config.containerd).unwrap_or_default()
+    }
+
     /// What was chosen when the cluster was first made, or is chosen now.
     fn facts(&self) -> Result<Facts> {
-        let wanted = self.config.cgroups;
         if let Some(facts) = self.state.facts() {
-            if let Some(wanted) = wanted.filter(|wanted| *wanted != facts.layout) {
-                bail!(
-                    "cluster {} has cgroup layout {}; end it before it can have {wanted}",
-                    self.config.name,
-                    facts.layout
-                );
-            }
+            self.keeps("cgroup layout", &facts.layout, self.config.cgroups)?;
+            self.keeps("containerd", &facts.containerd, self.config.containerd)?;
             return Ok(facts);
         }
         let link = Link::choose(&self.node.name, &Node::routes()?)?;
         let facts = Facts {
             link,
-            layout: wanted.unwrap_or_else(|| self.node.default_layout()),
+            layout: (self.config.cgroups).unwrap_or_else(|| self.node.default_layout()),
+            containerd: self.containerd(),
         };
         self.state.write_facts(&facts)?;
         Ok(facts)
+    }
+
+    /// Whether what the cluster has is what is wanted now, if anything is.
+    fn keeps<T: PartialEq + Display>(&self, what: &str, has: &T, wanted: Option<T>) -> Result<()> {
+        match wanted.filter(|wanted| wanted != has) {
+            None => Ok(()),
+            Some(wanted) => bail!(
+                "cluster {} has {what} {has}; end it before it can have {wanted}",
+                self.config.name
+            ),
+        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! The real programs of the test node: built or fetched once, then kept in the cache.
 //!
-//! Kubernetes, Istio and the sidecars come from the Go module proxy, Envoy from PyPI, containerd, runc, iptables and the CNI
-//! plugins from Debian, and the pause process, the test application and the runc wrapper from this package. What can go
-//! wrong: no Go, no pip, no registry in reach; every error says which program it is about.
+//! Kubernetes, containerd 2, Istio and the sidecars come from the Go module proxy, Envoy from PyPI, containerd 1.6, runc,
+//! iptables and the CNI plugins from Debian, and the pause process, the test application and the runc wrapper from this
+//! package. What can go wrong: no Go, no pip, no registry in reach; every error says which program it is about.
 
+mod containerd;
 mod debian;
 mod envoy;
 mod go;
@@ -15,6 +16,7 @@ use std::{env, path::PathBuf, str::FromStr, thread};
 use anyhow::{Result, bail};
 
 pub use self::{
+    containerd::Containerd,
     debian::{Iptables, cni_plugins, ensure_packages},
     go::cni_reference,
     istio::{Istio, PilotAgent},
@@ -54,6 +56,8 @@ impl FromStr for Sidecars {
 pub struct Programs {
     /// etcd, all Kubernetes components and kubectl in one; the first argument says which.
     pub kubernetes: PathBuf,
+    /// The programs of containerd, where they are not the machine's own.
+    pub containerd: Vec<PathBuf>,
     pub own: OwnPrograms,
     /// None when the cluster does without sidecar images.
     pub mesh: Option<Mesh>,
@@ -82,10 +86,11 @@ pub struct Helpers {
 impl Programs {
     /// Builds what is not in the cache. The longest build runs beside the others, which take turns: more at once
     /// would only share the same cores.
-    pub fn ready(sidecars: Sidecars) -> Result<Self> {
+    pub fn ready(sidecars: Sidecars, containerd: Containerd) -> Result<Self> {
         thread::scope(|scope| {
             let kubernetes = scope.spawn(go::kubernetes);
             let own = own::build();
+            let containerd = containerd.programs();
             let mesh = (sidecars >= Sidecars::Mesh).then(mesh).transpose();
             let helpers = (sidecars >= Sidecars::All).then(helpers).transpose();
             let istio = (sidecars >= Sidecars::Istio)
@@ -96,6 +101,7 @@ impl Programs {
                 .unwrap_or_else(|_| bail!("the thread that builds kubernetes panicked"));
             Ok(Self {
                 kubernetes: kubernetes?,
+                containerd: containerd?,
                 own: own?,
                 mesh: mesh?,
                 helpers: helpers?,

@@ -14,6 +14,7 @@ use std::{
 use serde_json::{Value, json};
 use usher_cluster::{
     Cluster, Component, Config, Layout, Signal,
+    programs::Containerd,
     workload::{
         add_shared_directory, app_container, envoy_container, istio_proxy_container, job,
         native_sidecar,
@@ -34,9 +35,10 @@ impl Drop for Ended {
     }
 }
 
-fn cluster(name: &str, layout: Layout) -> Ended {
+fn cluster(name: &str, layout: Layout, containerd: Containerd) -> Ended {
     let config = Config {
         cgroups: Some(layout),
+        containerd: Some(containerd),
         ..Config::from_env(name).unwrap()
     };
     let cluster = Cluster::with(Config {
@@ -169,6 +171,14 @@ fn jobs_work(cluster: &Cluster) {
     complete(cluster, "stuck");
 }
 
+fn plain_job_completes(cluster: &Cluster) {
+    let app = app_container("app", &[]);
+    cluster
+        .apply(&job("plain", NAMESPACE, "Never", &[app]))
+        .unwrap();
+    complete(cluster, "plain");
+}
+
 fn healing_works(cluster: &Cluster) {
     for component in [
         Component::Kubelet,
@@ -231,8 +241,29 @@ fn traces(cluster: &Cluster) -> Vec<String> {
     traces
 }
 
+/// A shorter look than that of [`works`]: what differs is below the kubelet.
+fn runs_with_containerd_2(name: &str, layout: Layout) {
+    let ended = cluster(name, layout, Containerd::Two);
+    let cluster = &ended.0;
+    cluster.up().unwrap();
+    assert_eq!(cluster.status().containerd, Some(Containerd::Two));
+    let runtime = cluster
+        .kubectl(&[
+            "get",
+            "nodes",
+            "-o",
+            "jsonpath={.items[*].status.nodeInfo.containerRuntimeVersion}",
+        ])
+        .unwrap();
+    assert!(runtime.starts_with("containerd://2."), "{runtime}");
+    plain_job_completes(cluster);
+    healing_works(cluster);
+    cluster.down().unwrap();
+    assert_eq!(traces(cluster), Vec::<String>::new());
+}
+
 fn works(name: &str, layout: Layout) {
-    let ended = cluster(name, layout);
+    let ended = cluster(name, layout, Containerd::Debian);
     let cluster = &ended.0;
     cluster.up().unwrap();
     assert!(!traces(cluster).is_empty());
@@ -255,28 +286,29 @@ fn cluster_works_with_cgroup_v2() {
 }
 
 #[test]
+#[ignore = "needs root and a quarter of a minute"]
+fn containerd_2_runs_pods_with_hybrid_cgroups() {
+    runs_with_containerd_2("smoke-two", Layout::Hybrid);
+}
+
+#[test]
+#[ignore = "needs root and a quarter of a minute"]
+fn containerd_2_runs_pods_with_cgroup_v2() {
+    runs_with_containerd_2("smoke-two-v2", Layout::V2);
+}
+
+#[test]
 #[ignore = "needs root and half a minute"]
 fn two_clusters_live_side_by_side() {
     let (one, other) = (
-        cluster("smoke-one", Layout::Hybrid),
-        cluster("smoke-other", Layout::V2),
+        cluster("smoke-one", Layout::Hybrid, Containerd::Debian),
+        cluster("smoke-other", Layout::V2, Containerd::Two),
     );
     one.0.up().unwrap();
     other.0.up().unwrap();
     assert_ne!(one.0.address(), other.0.address());
-    for ended in [&one, &other] {
-        ended
-            .0
-            .apply(&job(
-                "plain",
-                NAMESPACE,
-                "Never",
-                &[app_container("app", &[])],
-            ))
-            .unwrap();
-    }
-    complete(&one.0, "plain");
-    complete(&other.0, "plain");
+    plain_job_completes(&one.0);
+    plain_job_completes(&other.0);
     one.0.down().unwrap();
     assert!(other.0.runs(Component::Kubelet));
 }

@@ -22,7 +22,10 @@ impl Cluster {
             _ => programs::find("runc").context("no runc")?,
         };
         self.state.link_kubernetes(&programs.kubernetes)?;
-        self.state.link("usher-test-app", &programs.own.app)?;
+        self.state.link(&programs.own.app)?;
+        for program in &programs.containerd {
+            self.state.link(program)?;
+        }
         pki::ensure(&self.state, &self.node.name, facts.link.node())?;
         settings::write(
             &self.state,

@@ -11,7 +11,10 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::Component;
-use crate::node::{address::Link, cgroup::Layout};
+use crate::{
+    node::{address::Link, cgroup::Layout},
+    programs::Containerd,
+};
 
 /// Everything below the state directory that must exist before the node starts.
 const DIRECTORIES: [&str; 10] = [
@@ -32,6 +35,7 @@ const DIRECTORIES: [&str; 10] = [
 pub(super) struct Facts {
     pub(super) link: Link,
     pub(super) layout: Layout,
+    pub(super) containerd: Containerd,
 }
 
 #[derive(Debug)]
@@ -102,12 +106,20 @@ impl State {
         Some(Facts {
             link: Link::from_host(host),
             layout: facts["cgroups"].as_str()?.parse().ok()?,
+            // Not there in a cluster that was made before there was a choice.
+            containerd: facts["containerd"]
+                .as_str()
+                .map_or(Ok(Containerd::default()), str::parse)
+                .ok()?,
         })
     }
 
     pub(super) fn write_facts(&self, facts: &Facts) -> Result<()> {
-        let text =
-            json!({ "host": facts.link.host().to_string(), "cgroups": facts.layout.to_string() });
+        let text = json!({
+            "host": facts.link.host().to_string(),
+            "cgroups": facts.layout.to_string(),
+            "containerd": facts.containerd.to_string(),
+        });
         replace(&self.dir.join("cluster.json"), text.to_string().as_bytes())
     }
 
@@ -127,7 +139,8 @@ impl State {
     }
 
     /// Puts a program where the node's search path begins.
-    pub(super) fn link(&self, name: &str, program: &Path) -> Result<()> {
+    pub(super) fn link(&self, program: &Path) -> Result<()> {
+        let name = program.file_name().unwrap_or_default();
         let link = self.dir.join("bin").join(name);
         let fresh = link.with_extension("new");
         if fresh.symlink_metadata().is_ok() {
@@ -140,7 +153,7 @@ impl State {
 
     /// Puts `kubernetes` and `kubectl` there.
     pub(super) fn link_kubernetes(&self, program: &Path) -> Result<()> {
-        self.link("kubernetes", program)?;
+        self.link(program)?;
         let link = self.kubernetes();
         let kubectl = self.kubectl();
         replace(
@@ -196,6 +209,7 @@ mod tests {
         let facts = Facts {
             link: Link::choose("n", &[]).unwrap(),
             layout: Layout::V2,
+            containerd: Containerd::Two,
         };
         state.write_facts(&facts).unwrap();
         assert_eq!(state.facts(), Some(facts));

@@ -25,11 +25,8 @@ const VERSIONED: [&str; 2] = [
 
 pub(super) fn kubernetes() -> Result<PathBuf> {
     let source = sources().join("kubernetes");
-    let go_mod = source.join("go.mod");
-    let text = fs::read_to_string(&go_mod).with_context(|| format!("read {}", go_mod.display()))?;
-    let version = required(&text, "k8s.io/kubernetes")
-        .context("go.mod does not require k8s.io/kubernetes")?;
-    let args = ["-ldflags".to_owned(), kubernetes_linker_flags(version)];
+    let version = version(&source, "k8s.io/kubernetes")?;
+    let args = ["-ldflags".to_owned(), kubernetes_linker_flags(&version)];
     let entry = cache::entry("kubernetes", &key(&source, &args)?, |dir| {
         say(&format!(
             "Building Kubernetes {version} from source: about 5 minutes on two cores, once"
@@ -73,6 +70,15 @@ fn tool(name: &str, package: &str, args: &[&str], note: &str) -> Result<PathBuf>
         build(name, &source, &args, package, dir)
     })?;
     Ok(entry.join(name))
+}
+
+/// The version of a module that is built from a source folder.
+pub(super) fn version(source: &Path, module: &str) -> Result<String> {
+    let go_mod = source.join("go.mod");
+    let text = fs::read_to_string(&go_mod).with_context(|| format!("read {}", go_mod.display()))?;
+    let version = required(&text, module)
+        .with_context(|| format!("{} does not require {module}", go_mod.display()))?;
+    Ok(version.to_owned())
 }
 
 /// The version that a go.mod requires of a module.
@@ -146,7 +152,7 @@ pub(super) fn build(
 }
 
 /// Into a file, or each program into a folder that is there.
-fn build_into(
+pub(super) fn build_into(
     name: &str,
     source: &Path,
     args: &[String],

@@ -1,0 +1,56 @@
+//! What may be chosen about a cluster, by its maker or by the environment.
+
+use std::{env, path::PathBuf, str::FromStr};
+
+use anyhow::{Context, Result};
+use serde_json::{Map, Value};
+
+use super::Network;
+use crate::{
+    node::cgroup::Layout,
+    programs::{Containerd, Sidecars},
+};
+
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Lower-case letters, digits and dashes. Clusters of different names live side by side.
+    pub name: String,
+    /// None: `<temporary directory>/usher-cluster-<name>`.
+    pub state_dir: Option<PathBuf>,
+    /// None: what the cluster has, or what the machine has.
+    pub cgroups: Option<Layout>,
+    /// None: what the cluster has, or Debian's.
+    pub containerd: Option<Containerd>,
+    /// Which sidecars are wanted.
+    pub sidecars: Sidecars,
+    pub network: Network,
+    /// Fields of the kubelet's configuration that replace ours, read when the kubelet starts.
+    pub kubelet: Map<String, Value>,
+}
+
+impl Config {
+    /// The defaults, with `USHER_CLUSTER_DIR`, `USHER_CLUSTER_CGROUPS` (`hybrid` or `v2`) and `USHER_CLUSTER_CONTAINERD`
+    /// (`1.6` or `2`) applied.
+    pub fn from_env(name: &str) -> Result<Self> {
+        let state_dir = env::var_os("USHER_CLUSTER_DIR")
+            .filter(|dir| !dir.is_empty())
+            .map(PathBuf::from);
+        Ok(Self {
+            name: name.to_owned(),
+            state_dir,
+            cgroups: chosen("USHER_CLUSTER_CGROUPS")?,
+            containerd: chosen("USHER_CLUSTER_CONTAINERD")?,
+            sidecars: Sidecars::default(),
+            network: Network::default(),
+            kubelet: Map::new(),
+        })
+    }
+}
+
+/// The choice in a variable; one that is empty counts as unset.
+fn chosen<T: FromStr<Err = anyhow::Error>>(variable: &'static str) -> Result<Option<T>> {
+    match env::var(variable) {
+        Ok(text) if !text.is_empty() => text.parse().map(Some).context(variable),
+        _ => Ok(None),
+    }
+}
