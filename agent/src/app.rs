@@ -38,9 +38,10 @@ use crate::{
     kubelet::Kubelet,
     metrics::Metrics,
     namespaces::Namespaces,
-    node::{Input, NodeLoop, Wishes},
+    node::{Input, NodeLoop, Sources, Wishes},
     recorder::{Record, Recorder},
     run_dir,
+    starts::{self, Launch},
     telemetry::chain,
 };
 
@@ -109,16 +110,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let announcements = announcements(args, &metrics);
     drop(entered);
     let mut first = first;
-    first.insert(0, Event::Kernel(kernel::features(&metrics)));
-    let deciding = NodeLoop::new(
+    let features = kernel::features(&args.bundle_dir, &metrics);
+    first.insert(0, Event::Kernel(features));
+    let starts = starts::Settings {
+        bundle_dir: args.bundle_dir.clone(),
+        proc: host.proc.clone(),
+        launch: Launch {
+            flags: args.log.flags(),
+        },
+    };
+    let sources = Sources {
         discovery,
-        host,
-        records,
-        metrics,
-        loaded,
-        wishes,
         announcements,
-    );
+        starts,
+    };
+    let deciding = NodeLoop::new(sources, host, records, metrics, loaded, wishes);
     thread::scope(|scope| {
         let beside = thread::Builder::new()
             .name("beside".to_owned())

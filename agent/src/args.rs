@@ -15,6 +15,13 @@ use hyper::{Uri, http::uri::InvalidUri};
 const SERVICE_ACCOUNT_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
 const SERVICE_ACCOUNT_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
+/// Of the namespace that the kubelet's containers are in, by the plugin for
+/// tasks of containerd 1.4 and later.
+const BUNDLE_DIR: &str = "/run/containerd/io.containerd.runtime.v2.task/k8s.io";
+
+/// The first word of the command line of the process that holds starts.
+pub(crate) const HOLDER: &str = "hold-starts";
+
 /// Shows the sidecars of finished pods out.
 #[derive(Debug, Parser)]
 #[command(name = "usher-agent", version)]
@@ -40,6 +47,12 @@ pub(crate) struct Args {
     /// the configuration, are kept
     #[arg(long, env = "USHER_RUN_DIR", default_value = "/run/usher")]
     pub(crate) run_dir: PathBuf,
+
+    /// Where containerd has the bundles of running containers; the host's
+    /// /run/containerd is to be mounted with HostToContainer. Empty: no start
+    /// is held
+    #[arg(long, env = "USHER_BUNDLE_DIR", default_value = BUNDLE_DIR)]
+    pub(crate) bundle_dir: PathBuf,
 
     /// The kubelet; http:// is taken for loopback addresses only
     #[arg(long, env = "USHER_KUBELET", default_value = "https://127.0.0.1:10250",
@@ -68,6 +81,17 @@ pub(crate) struct Args {
     #[arg(long, env = "USHER_HTTP", default_value = "127.0.0.1:9643")]
     pub(crate) http: SocketAddr,
 
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+
+    // Last, since its heading is that of all that follow.
+    #[command(flatten)]
+    pub(crate) cni: cni::CniArgs,
+}
+
+/// How it logs.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct LogArgs {
     /// Form of the log
     #[arg(long, env = "USHER_LOG_FORMAT", default_value = "text")]
     pub(crate) log_format: LogFormat,
@@ -75,10 +99,45 @@ pub(crate) struct Args {
     /// What is logged: a level, or directives such as info,usher_agent=debug
     #[arg(long, env = "USHER_LOG", default_value = "info")]
     pub(crate) log: String,
+}
 
-    // Last, since its heading is that of all that follow.
+impl LogArgs {
+    /// The flags that a child logs by as this process does.
+    pub(crate) fn flags(&self) -> Vec<String> {
+        let format = match self.log_format {
+            LogFormat::Text => "text",
+            LogFormat::Json => "json",
+        };
+        let flags = ["--log-format", format, "--log", &self.log];
+        flags.map(str::to_owned).into()
+    }
+}
+
+/// Holds starts as the agent asks on standard input; the agent starts it.
+#[derive(Debug, Parser)]
+#[command(name = "usher-agent hold-starts")]
+pub(crate) struct HolderArgs {
     #[command(flatten)]
-    pub(crate) cni: cni::CniArgs,
+    pub(crate) log: LogArgs,
+}
+
+/// What the program is to be.
+#[derive(Debug)]
+pub(crate) enum Invocation {
+    Agent(Box<Args>),
+    Holder(HolderArgs),
+}
+
+impl Invocation {
+    /// Reads the command line; exits where it cannot be used.
+    pub(crate) fn parse() -> Self {
+        let mut words = std::env::args_os().skip(1).peekable();
+        if words.peek().is_some_and(|word| word == HOLDER) {
+            Self::Holder(HolderArgs::parse_from(words))
+        } else {
+            Self::Agent(Box::new(Args::parse()))
+        }
+    }
 }
 
 /// Whether the API server is watched.
@@ -116,6 +175,7 @@ mod tests {
     #[test]
     fn flags_are_consistent() {
         Args::command().debug_assert();
+        HolderArgs::command().debug_assert();
     }
 
     #[test]

@@ -10,7 +10,7 @@ const LASTING: Duration = Duration::from_secs(60);
 
 /// The times of writes.
 #[derive(Debug, Default)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     /// Writes in this row.
     tries: u32,
     last: Option<Instant>,
@@ -19,7 +19,7 @@ pub(super) struct Backoff {
 
 impl Backoff {
     /// When the write may be that is needed since now, or since it was asked for first.
-    pub(super) fn due(&mut self, now: Instant) -> Instant {
+    pub(crate) fn due(&mut self, now: Instant) -> Instant {
         if let Some(due) = self.due {
             return due;
         }
@@ -36,14 +36,14 @@ impl Backoff {
     }
 
     /// It was tried, with or without success.
-    pub(super) fn tried(&mut self, now: Instant) {
+    pub(crate) fn tried(&mut self, now: Instant) {
         self.tries = self.tries.saturating_add(1);
         self.last = Some(now);
         self.due = None;
     }
 
     /// Nothing is needed any more.
-    pub(super) fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         self.due = None;
     }
 }

@@ -20,7 +20,6 @@
 //!
 //! An agent that ends leaves all in place: without an agent the plugin accepts every pod at once.
 
-mod backoff;
 mod binary;
 mod entry;
 mod error;
@@ -41,8 +40,7 @@ use usher_sys::directory::Places;
 pub(crate) use removal::uninstall;
 pub(crate) use settings::Settings;
 
-use crate::{metrics::Metrics, telemetry::chain};
-use backoff::Backoff;
+use crate::{backoff::Backoff, metrics::Metrics, telemetry::chain};
 use binary::Binary;
 use entry::Situation;
 use error::Error;

@@ -1,20 +1,29 @@
 //! What the node's kernel can do of what a hold needs, found out at the start.
 
-use std::error::Error;
+use std::{error::Error, path::Path};
 
 use usher_core::hold::Features;
-use usher_sys::nft::{self, probe};
+use usher_sys::{
+    bundle,
+    fanotify::Group,
+    nft::{self, probe},
+};
 
 use crate::{metrics::Metrics, telemetry::chain};
 
 /// Tries everything in a network namespace of its own, says what does not
 /// work, and goes on without it.
-pub(crate) fn features(metrics: &Metrics) -> Features {
+pub(crate) fn features(bundle_dir: &Path, metrics: &Metrics) -> Features {
+    let start = starts(bundle_dir);
     let features = match probe() {
-        Ok(found) => of(&found),
+        Ok(found) => Features {
+            start,
+            ..of(&found)
+        },
         Err(error) => Features {
             hold: Err(lacks("a network namespace to try in", &error)),
             dns: None,
+            start,
         },
     };
     match &features.hold {
@@ -27,8 +36,28 @@ pub(crate) fn features(metrics: &Metrics) -> Features {
     if features.hold.is_ok() && features.dns.is_none() {
         tracing::warn!("the kernel has neither nft queue nor NFQUEUE; DNS queries are not held");
     }
+    match &features.start {
+        Ok(()) => tracing::info!("the starts of apps can be held"),
+        Err(lacks) => tracing::info!(
+            lacks,
+            "the starts of apps cannot be held; where that is asked for their connections wait"
+        ),
+    }
     metrics.hold_supported.set(features.hold.is_ok().into());
+    metrics.start_supported.set(features.start.is_ok().into());
     features
+}
+
+/// Whether the starts of apps can be held.
+fn starts(bundle_dir: &Path) -> Result<(), String> {
+    if bundle_dir.as_os_str().is_empty() {
+        return Err("no --bundle-dir".to_owned());
+    }
+    bundle::visible(bundle_dir)?;
+    match Group::open() {
+        Ok(_group) => Ok(()),
+        Err(error) => Err(lacks("fanotify", &error)),
+    }
 }
 
 fn of(found: &nft::Features) -> Features {
@@ -45,6 +74,7 @@ fn of(found: &nft::Features) -> Features {
     Features {
         hold: table.and(log).copied().and(sockets),
         dns: found.queue(),
+        start: Ok(()),
     }
 }
 

@@ -6,9 +6,11 @@ mod api_server;
 mod app;
 mod args;
 mod attempt;
+mod backoff;
 mod config_file;
 mod discovery;
 mod hold;
+mod holder;
 mod http;
 mod installer;
 mod kernel;
@@ -18,21 +20,26 @@ mod namespaces;
 mod node;
 mod recorder;
 mod run_dir;
+mod starts;
 mod telemetry;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use args::Invocation;
 
 fn main() -> ExitCode {
-    let args = args::Args::parse();
-    if let Err(error) = telemetry::init(args.log_format, &args.log) {
+    let invocation = Invocation::parse();
+    let log = match &invocation {
+        Invocation::Agent(args) => &args.log,
+        Invocation::Holder(args) => &args.log,
+    };
+    if let Err(error) = telemetry::init(log) {
         return fail(&error);
     }
-    let ended = if args.cni.cni_uninstall {
-        installer::uninstall(&args.cni)
-    } else {
-        app::run(&args)
+    let ended = match invocation {
+        Invocation::Agent(args) if args.cni.cni_uninstall => installer::uninstall(&args.cni),
+        Invocation::Agent(args) => app::run(&args),
+        Invocation::Holder(_) => holder::run(),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,

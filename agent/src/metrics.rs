@@ -60,6 +60,7 @@ pub(crate) struct Metrics {
     config_reloads: Counters<ResultLabels>,
     announcements: Counters<ResultLabels>,
     holds: Counters<ReasonLabels>,
+    start_holds: Counters<ReasonLabels>,
     modes: Family<ModeLabels, Gauge<i64, AtomicI64>>,
     pub(crate) quit_request: Histogram,
     pub(crate) sidecar_ended: Histogram,
@@ -75,6 +76,11 @@ pub(crate) struct Metrics {
     pub(crate) held_connections: Counter,
     pub(crate) refused_connections: Counter,
     pub(crate) hold_supported: Gauge,
+    pub(crate) held_starts: Gauge,
+    pub(crate) start_held: Histogram,
+    pub(crate) start_supported: Gauge,
+    pub(crate) holder_up: Gauge,
+    pub(crate) holder_restarts: Counter,
     pub(crate) cni_installed: Gauge,
     pub(crate) cni_reinstalled: Counter,
 }
@@ -93,6 +99,7 @@ impl Metrics {
             config_reloads: Family::default(),
             announcements: Family::default(),
             holds: Family::default(),
+            start_holds: Family::default(),
             modes: Family::default(),
             quit_request: histogram(),
             sidecar_ended: histogram(),
@@ -108,6 +115,11 @@ impl Metrics {
             held_connections: Counter::default(),
             refused_connections: Counter::default(),
             hold_supported: Gauge::default(),
+            held_starts: Gauge::default(),
+            start_held: histogram(),
+            start_supported: Gauge::default(),
+            holder_up: Gauge::default(),
+            holder_restarts: Counter::default(),
             cni_installed: Gauge::default(),
             cni_reinstalled: Counter::default(),
         };
@@ -233,10 +245,46 @@ impl Metrics {
             "1 where the node's kernel can hold connections",
             self.hold_supported.clone(),
         );
-        registry.register(
+        self.register_starts();
+        self.registry.register(
             "mode",
             "1 for the mode that a capability is in",
             self.modes.clone(),
+        );
+    }
+
+    fn register_starts(&mut self) {
+        let registry = &mut self.registry;
+        registry.register(
+            "held_starts",
+            "Containers whose start waits for a sidecar",
+            self.held_starts.clone(),
+        );
+        registry.register(
+            "start_holds",
+            "Starts that waited and were let go, by why",
+            self.start_holds.clone(),
+        );
+        registry.register_with_unit(
+            "start_held",
+            "Time that starts waited",
+            Unit::Seconds,
+            self.start_held.clone(),
+        );
+        registry.register(
+            "start_supported",
+            "1 where the node can hold starts",
+            self.start_supported.clone(),
+        );
+        registry.register(
+            "holder_up",
+            "1 while the process that holds starts runs; it is started when the first pod wants it",
+            self.holder_up.clone(),
+        );
+        registry.register(
+            "holder_restarts",
+            "Times that the process that holds starts ended",
+            self.holder_restarts.clone(),
         );
     }
 
@@ -284,6 +332,11 @@ impl Metrics {
 
     pub(crate) fn hold(&self, reason: &'static str) {
         self.holds.get_or_create(&ReasonLabels { reason }).inc();
+    }
+
+    pub(crate) fn start_hold(&self, reason: &'static str) {
+        let reason = ReasonLabels { reason };
+        self.start_holds.get_or_create(&reason).inc();
     }
 
     pub(crate) fn mode(&self, capability: &'static str, current: Mode) {

@@ -25,8 +25,16 @@ use usher_core::{
 use usher_sys::cgroup;
 
 use crate::{
-    announcements::Announcement, attempt::Host, config_file::Loaded, discovery::Discovery,
-    hold::Sandboxes, metrics::Metrics, recorder::Record, run_dir::Annotations, telemetry::chain,
+    announcements::Announcement,
+    attempt::Host,
+    config_file::Loaded,
+    discovery::Discovery,
+    hold::Sandboxes,
+    metrics::Metrics,
+    recorder::Record,
+    run_dir::Annotations,
+    starts::{self, Starts},
+    telemetry::chain,
 };
 
 /// Attempts at the same time: each is a socket and a few kB. More wait.
@@ -60,6 +68,15 @@ pub(crate) struct Wishes {
     pub(crate) plugin: watch::Sender<bool>,
 }
 
+/// What the node shows, and what is done to it.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    pub(crate) discovery: Discovery,
+    /// What the CNI plugin tells.
+    pub(crate) announcements: mpsc::Receiver<Announcement>,
+    pub(crate) starts: starts::Settings,
+}
+
 /// The loop's state.
 #[derive(Debug)]
 pub(crate) struct NodeLoop {
@@ -82,6 +99,7 @@ pub(crate) struct NodeLoop {
     answers: mpsc::Receiver<Event>,
     permits: Arc<Semaphore>,
     sandboxes: Sandboxes,
+    starts: Starts,
     announcements: mpsc::Receiver<Announcement>,
     /// Decisions to hand over when nothing else is to be done.
     reports: VecDeque<Record>,
@@ -91,18 +109,23 @@ pub(crate) struct NodeLoop {
 
 impl NodeLoop {
     pub(crate) fn new(
-        discovery: Discovery,
+        sources: Sources,
         host: Host,
         records: mpsc::Sender<Record>,
         metrics: Arc<Metrics>,
         loaded: Loaded,
         wishes: Wishes,
-        announcements: mpsc::Receiver<Announcement>,
     ) -> Self {
+        let Sources {
+            discovery,
+            announcements,
+            starts,
+        } = sources;
         let (answered, answers) = mpsc::channel(ATTEMPTS);
         let begin = Instant::now();
         Self {
             sandboxes: Sandboxes::new(begin, answered.clone()),
+            starts: Starts::new(starts, Arc::clone(&metrics)),
             announcements,
             engine: Engine::new(loaded.config),
             discovery,
@@ -151,10 +174,10 @@ impl NodeLoop {
                 // Exits first: what they lead to is what is waited for.
                 biased;
                 events = self.discovery.next() => {
-                    for event in events? {
-                        self.step(event);
-                    }
+                    self.steps(events?);
                 }
+                // An app is about to be started.
+                events = self.starts.next() => self.steps(events),
                 answer = self.answers.recv() => if let Some(answer) = answer {
                     if let Event::Attempted { outcome, .. } = &answer {
                         self.metrics.attempt(outcome.as_str());
@@ -163,9 +186,8 @@ impl NodeLoop {
                 },
                 Some(announcement) = self.announcements.recv() => {
                     // The pod's cgroup came before.
-                    for event in self.discovery.now()? {
-                        self.step(event);
-                    }
+                    let events = self.discovery.now()?;
+                    self.steps(events);
                     let event = self.sandboxes.announced(&self.host, announcement);
                     self.follow_up(event);
                 }
@@ -210,6 +232,7 @@ impl NodeLoop {
             self.metrics.pods.set(gauge(census.pods));
             self.metrics.finished_pods.set(gauge(census.finished));
             self.metrics.held_pods.set(gauge(census.held));
+            self.metrics.held_starts.set(gauge(census.held_starts));
         }
     }
 
@@ -231,9 +254,8 @@ impl NodeLoop {
             Input::Pods(pods) => {
                 // A container that the list mentions and the tree does not show
                 // is taken for gone, so what the tree shows by now comes first.
-                for event in self.discovery.now()? {
-                    self.step(event);
-                }
+                let events = self.discovery.now()?;
+                self.steps(events);
                 self.step(match pods {
                     Some(pods) => Event::Pods(pods),
                     None => Event::PodsUnavailable,
@@ -266,6 +288,12 @@ impl NodeLoop {
             self.wishes.plugin.send_replace(wanted);
         }
         self.step(Event::Modes(modes));
+    }
+
+    fn steps(&mut self, events: Vec<Event>) {
+        for event in events {
+            self.step(event);
+        }
     }
 
     fn step(&mut self, event: Event) {

@@ -128,6 +128,10 @@ impl Recorder {
                 self.metrics.held_connections.inc_by(connections);
             }
             Kind::HoldFailed { .. } => self.metrics.hold("failed"),
+            Kind::StartLetGo { why, held } => {
+                self.metrics.start_hold(why.as_str());
+                self.metrics.start_held.observe(held.as_secs_f64());
+            }
             Kind::WouldHold { tally, .. } => {
                 let refused = count(tally.connections);
                 self.metrics.refused_connections.inc_by(refused);

@@ -5,16 +5,17 @@ use std::error::Error;
 use anyhow::Context;
 use tracing_subscriber::EnvFilter;
 
-use crate::args::LogFormat;
+use crate::args::{LogArgs, LogFormat};
 
 /// Starts logging.
-pub(crate) fn init(format: LogFormat, filter: &str) -> anyhow::Result<()> {
+pub(crate) fn init(args: &LogArgs) -> anyhow::Result<()> {
+    let filter = &args.log;
     let filter = EnvFilter::try_new(filter)
         .with_context(|| format!("--log {filter:?} is not a log filter"))?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_target(false);
-    match format {
+    match args.log_format {
         LogFormat::Text => builder.with_ansi(false).init(),
         LogFormat::Json => builder.json().flatten_event(true).init(),
     }

@@ -6,8 +6,14 @@
 use std::time::Duration;
 
 use crate::{
-    cni::Reply, decision::Decision, event::ContainerKey, hold::Probe, id::SandboxId,
-    ruleset::Wanted, step::Step,
+    cni::Reply,
+    decision::Decision,
+    event::ContainerKey,
+    hold::Probe,
+    id::{PodUid, SandboxId},
+    ruleset::Wanted,
+    start::Start,
+    step::Step,
 };
 
 /// Something to do.
@@ -100,6 +106,20 @@ pub enum Action {
     /// agent left in it, and answer with [`crate::Event::Found`]; not where it
     /// is the node's own.
     Look {
+        /// The container.
+        key: ContainerKey,
+    },
+    /// Hold the starts of these containers of a pod from now on, let those go
+    /// that are not named any more, and tell [`crate::Event::Start`] what
+    /// becomes of each.
+    HoldStarts {
+        /// The pod.
+        pod: PodUid,
+        /// The containers; none any more where it is empty.
+        starts: Vec<Start>,
+    },
+    /// Do not hold the start of this container any more: it has ended.
+    LetGoStart {
         /// The container.
         key: ContainerKey,
     },

@@ -11,7 +11,8 @@ pub const MODE: &str = "usher.dev/mode";
 pub const QUIT: &str = "usher.dev/quit";
 
 /// On the Node: overrides [`MODE`] for the hold capability. On a pod or a
-/// Namespace: `"false"` opts out.
+/// Namespace: `"start"` has the apps' first instruction wait as well as their
+/// connections, `"false"` opts out.
 pub const HOLD: &str = "usher.dev/hold";
 
 /// On a pod or a Namespace: how long connections wait at most.
@@ -149,14 +150,14 @@ pub const KNOWN: [Known; 13] = [
         on: NODE,
         values: MODES,
         default: None,
-        meaning: "The mode for holding connections alone; it counts before the mode",
+        meaning: "The mode for holding connections and starts alone; it counts before the mode",
     },
     Known {
         key: HOLD,
         on: PODS,
-        values: &["connect", "true", "false"],
+        values: &["connect", "true", "start", "false"],
         default: Some("connect"),
-        meaning: "Whether connections wait until the sidecar is ready; `true` means `connect`",
+        meaning: "What waits until the sidecar is ready: the app's connections (`true` means the same), or, with `start`, its first instruction as well",
     },
     Known {
         key: HOLD_DEADLINE,

@@ -13,12 +13,13 @@ use crate::{
     id::PodUid,
     process::ExitStatus,
     recipe::Version,
+    start::{self, Start, Why},
     step::Step,
     tuning::BadAnnotation,
 };
 
 /// The names of all decisions: see [`Kind::as_str`].
-pub const NAMES: [&str; 20] = [
+pub const NAMES: [&str; 24] = [
     "not-ours",
     "not-yet",
     "unsupported",
@@ -39,6 +40,10 @@ pub const NAMES: [&str; 20] = [
     "hold-stays-shut",
     "hold-found",
     "would-hold",
+    "start-held",
+    "start-let-go",
+    "start-missed",
+    "start-not-held",
 ];
 
 /// One decision about one pod.
@@ -146,6 +151,8 @@ pub enum Kind {
         deadline: Duration,
         /// DNS queries would have to wait as well and cannot.
         without_dns: bool,
+        /// Apps whose starts wait as well.
+        starts: Vec<Start>,
     },
     /// Connections do not wait any more.
     HoldOpened {
@@ -177,7 +184,22 @@ pub enum Kind {
         shut: Duration,
         /// Connections that were refused.
         tally: Tally,
+        /// Apps whose starts would have waited, and how long.
+        starts: Vec<(String, Duration)>,
     },
+    /// The start of an app waits until its pod's doors open.
+    StartHeld(Start),
+    /// It does not wait any more.
+    StartLetGo {
+        /// Why.
+        why: Why,
+        /// How long it waited.
+        held: Duration,
+    },
+    /// An app had started before that could be held.
+    StartMissed,
+    /// The start of an app is not held although that was asked for.
+    StartNotHeld(start::NotHeld),
 }
 
 /// Why there is nothing to do in a pod.
@@ -316,6 +338,10 @@ impl Kind {
             Self::HoldStaysShut { .. } => "hold-stays-shut",
             Self::HoldFound { .. } => "hold-found",
             Self::WouldHold { .. } => "would-hold",
+            Self::StartHeld(_) => "start-held",
+            Self::StartLetGo { .. } => "start-let-go",
+            Self::StartMissed => "start-missed",
+            Self::StartNotHeld(_) => "start-not-held",
         }
     }
 

@@ -57,6 +57,8 @@ pub struct Census {
     pub finished: usize,
     /// Those of them whose connections wait.
     pub held: usize,
+    /// Containers whose starts wait.
+    pub held_starts: usize,
 }
 
 impl Engine {
@@ -146,6 +148,9 @@ impl Engine {
                 sandbox,
                 remains,
             } => self.found(now, &key, sandbox, remains, &mut actions),
+            Event::Start { key, name, told } => {
+                self.start_told(now, &key, &name, told, &mut actions);
+            }
             Event::ContainerAppeared(key) => {
                 self.kernel(now, &key, Tracked::appeared, &mut actions);
             }
@@ -163,10 +168,12 @@ impl Engine {
             Event::ContainerExited(key) => {
                 self.kernel(now, &key, |pod, id| pod.exited(id, now), &mut actions);
                 self.sandbox_ended(&key, &mut actions);
+                self.start_ended(key, &mut actions);
             }
             Event::ContainerGone(key) => {
                 self.sandbox_ended(&key, &mut actions);
                 self.kernel(now, &key, |pod, id| pod.gone(id, now), &mut actions);
+                self.start_ended(key, &mut actions);
             }
             Event::ContainerStatus { key, status } => {
                 let ended = |pod: &mut Tracked, id: &_| pod.ended_with(id, now, status);
@@ -201,6 +208,7 @@ impl Engine {
                 .filter(|pod| pod.present && pod.quit.said.finished)
                 .count(),
             held: self.pods.values().filter(|pod| pod.hold.holds()).count(),
+            held_starts: self.pods.values().map(|pod| pod.hold.starts.held()).sum(),
         }
     }
 

@@ -10,6 +10,7 @@ use crate::{
     mode::Modes,
     pod::Pod,
     process::ExitStatus,
+    start::Told,
     tuning::NamespaceValues,
 };
 
@@ -123,6 +124,16 @@ pub enum Event {
         sandbox: SandboxId,
         /// What an earlier agent left in it.
         remains: Option<Remains>,
+    },
+    /// What became of holding the start of a container of
+    /// [`crate::Action::HoldStarts`].
+    Start {
+        /// The container.
+        key: ContainerKey,
+        /// Its name.
+        name: String,
+        /// What became of it.
+        told: Told,
     },
     /// The moment that [`crate::Engine::next_wake`] gave has come.
     Timer,

@@ -8,6 +8,8 @@
 mod doors;
 pub(crate) mod known;
 pub(crate) mod life;
+pub(crate) mod limit;
+pub(crate) mod start;
 pub(crate) mod state;
 
 use std::time::Duration;
@@ -51,6 +53,8 @@ pub struct Features {
     pub hold: Result<(), String>,
     /// How DNS queries can be held, if they can be.
     pub dns: Option<Queue>,
+    /// Why no start can be held, where that is so.
+    pub start: Result<(), String>,
 }
 
 /// What was held, when the doors of a pod were opened.

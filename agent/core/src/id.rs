@@ -6,6 +6,8 @@
 
 use std::{fmt, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 /// Why a text is not the id that it was taken for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a {what}: {text:?}")]
@@ -53,8 +55,23 @@ impl PodUid {
 
 /// Id that the container runtime gave a container (or a sandbox): hex digits,
 /// 64 of them from containerd and CRI-O.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct ContainerId(Arc<str>);
+
+impl TryFrom<String> for ContainerId {
+    type Error = InvalidId;
+
+    fn try_from(text: String) -> Result<Self, InvalidId> {
+        Self::parse(&text)
+    }
+}
+
+impl From<ContainerId> for String {
+    fn from(id: ContainerId) -> Self {
+        id.as_str().to_owned()
+    }
+}
 
 impl ContainerId {
     /// Takes a bare id.

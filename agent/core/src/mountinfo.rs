@@ -1,16 +1,34 @@
-//! The name of a container, from the mounts of its process.
+//! What the mounts of a process tell, as `/proc/<pid>/mountinfo`
+//! ([proc_pid_mountinfo(5)](https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html))
+//! has them: its container's name, where programs may lie, whether mounts made
+//! elsewhere are seen.
 //!
 //! The kubelet gives every container a file of its own for its termination
 //! message and mounts it into the container. The mount's root, the fourth
-//! field of `/proc/<pid>/mountinfo`
-//! ([proc_pid_mountinfo(5)](https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html)),
-//! ends in `pods/<pod uid>/containers/<container name>/<8 hex digits>`. What
-//! stands before that depends on where the kubelet's directory lies on its
-//! file system, and where the file is mounted is for the pod's author to say
-//! (`terminationMessagePath`), so only the end of the root counts. A sandbox
-//! has no such mount.
+//! field of a line, ends in `pods/<pod uid>/containers/<container name>/<8 hex
+//! digits>`. What stands before that depends on where the kubelet's directory
+//! lies on its file system, and where the file is mounted is for the pod's
+//! author to say (`terminationMessagePath`), so only the end of the root counts.
+//! A sandbox has no such mount.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+    os::unix::ffi::OsStringExt,
+    path::{Path, PathBuf},
+};
 
 use crate::id::PodUid;
+
+/// Types of file systems that programs are executed from, and that answer
+/// without a network, a server or a user's process.
+const LOCAL: [&str; 13] = [
+    "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "bcachefs", "zfs", "tmpfs", "ramfs", "overlay",
+    "squashfs", "erofs",
+];
+
+/// Mounts that [`executable`] tells of one process.
+const EXECUTABLE: usize = 256;
 
 /// The container's name, or None when no mount tells it (yet).
 pub fn container_name<'text>(mountinfo: &'text str, uid: &PodUid) -> Option<&'text str> {
@@ -42,58 +60,108 @@ pub fn has_mount_point_with(mountinfo: &str, text: &str) -> bool {
         .any(|mount_point| mount_point.contains(text))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const UID: &str = "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11";
-
-    fn name(root: &str) -> Option<String> {
-        let uid = PodUid::parse(UID).unwrap();
-        let text = format!(
-            "700 600 0:60 / / rw,relatime master:1 - overlay overlay rw\n\
-             710 700 254:0 {root} /dev/termination-log rw,relatime - ext4 /dev/vda rw\n"
-        );
-        container_name(&text, &uid).map(str::to_owned)
-    }
-
-    #[test]
-    fn roots() {
-        let found = Some("istio-proxy".to_owned());
-        assert_eq!(
-            name(&format!(
-                "/var/lib/kubelet/pods/{UID}/containers/istio-proxy/0a1b2c3d"
-            )),
-            found
-        );
-        assert_eq!(
-            name(&format!("/pods/{UID}/containers/istio-proxy/0a1b2c3d")),
-            found
-        );
-        let other = UID.replace('0', "1");
-        for root in [
-            format!("/pods/{other}/containers/istio-proxy/0a1b2c3d"),
-            format!("/pods/{UID}/volumes/istio-proxy/0a1b2c3d"),
-            format!("/pods/{UID}/containers/istio-proxy/data"),
-            format!("/pods/{UID}/containers//0a1b2c3d"),
-            "/".to_owned(),
-        ] {
-            assert_eq!(name(&root), None, "{root}");
+/// Id and mount point of every mount, besides the root, that a program may be
+/// executed from and that can be looked up without waiting for anybody, in the
+/// order of their points; the first 256 of them.
+///
+/// A dead NFS server or FUSE process would have a lookup wait for ever. So a
+/// mount at or below another one of a type that is not known to be local is
+/// left out, whichever of the two was made first. Of several at one point only
+/// the last one can be reached.
+pub fn executable(text: &str) -> Vec<(u64, PathBuf)> {
+    let mut foreign = BTreeSet::new();
+    let mut last = BTreeMap::new();
+    for mount in text.lines().filter_map(Mount::read) {
+        if LOCAL.contains(&mount.kind) {
+            last.insert(mount.point, (mount.id, mount.noexec));
+        } else {
+            foreign.insert(mount.point);
         }
     }
+    let is_safe = |point: &Path| !point.ancestors().any(|above| foreign.contains(above));
+    last.into_iter()
+        .filter(|(point, (_id, noexec))| !noexec && point.parent().is_some() && is_safe(point))
+        .map(|(point, (id, _noexec))| (id, point))
+        .take(EXECUTABLE)
+        .collect()
+}
 
-    #[test]
-    fn short_lines_are_no_answer() {
-        let uid = PodUid::parse(UID).unwrap();
-        for text in ["", "\n", "1 2 3", "1 2 3 /a/b"] {
-            assert_eq!(container_name(text, &uid), None);
+/// Whether mounts that others make below `path` are seen here, or ours there:
+/// whether the mount that holds it is in a peer group or the slave of one. None
+/// where no mount holds it.
+pub fn propagates(text: &str, path: &Path) -> Option<bool> {
+    let mounts = text.lines().filter_map(Mount::read);
+    let holding = mounts.filter(|mount| path.starts_with(&mount.point));
+    // The last one of those that are equally near.
+    let nearest = holding.max_by_key(|mount| mount.point.as_os_str().len());
+    nearest.map(|mount| mount.propagates)
+}
+
+/// One line.
+struct Mount<'text> {
+    id: u64,
+    point: PathBuf,
+    noexec: bool,
+    propagates: bool,
+    /// Type of the file system.
+    kind: &'text str,
+}
+
+impl<'text> Mount<'text> {
+    /// None for a line that is not one of mountinfo.
+    fn read(line: &'text str) -> Option<Self> {
+        let mut fields = line.split(' ');
+        let id = fields.next()?.parse().ok()?;
+        let point = unescaped(fields.nth(3)?);
+        let options = fields.next()?;
+        let mut propagates = false;
+        loop {
+            match fields.next()? {
+                "-" => break,
+                field => propagates |= field.starts_with("shared:") || field.starts_with("master:"),
+            }
         }
-    }
-
-    #[test]
-    fn mount_points() {
-        let text = "1 0 0:1 / /run/k8s.io/abc/rootfs rw - overlay overlay rw\n";
-        assert!(has_mount_point_with(text, "abc"));
-        assert!(!has_mount_point_with(text, "overlay"));
+        let kind = fields.next()?;
+        let of_the_file_system = fields.nth(1)?;
+        let mut options = options.split(',').chain(of_the_file_system.split(','));
+        point.is_absolute().then_some(Self {
+            id,
+            point,
+            noexec: options.any(|option| option == "noexec"),
+            propagates,
+            kind,
+        })
     }
 }
+
+/// A path as it was before the kernel wrote space, tab, newline and backslash
+/// as three octal digits
+/// ([`mangle_path`](https://github.com/torvalds/linux/blob/v6.12/fs/seq_file.c)).
+fn unescaped(field: &str) -> PathBuf {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        match (first, after) {
+            (
+                b'\\',
+                [
+                    a @ b'0'..=b'3',
+                    b @ b'0'..=b'7',
+                    c @ b'0'..=b'7',
+                    after @ ..,
+                ],
+            ) => {
+                bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                rest = after;
+            }
+            _ => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    OsString::from_vec(bytes).into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,11 @@
 //! It follows from the pod's spec, its Namespace, the configuration and the
 //! versions that sidecars told; it is made again when one of these changes.
 
+mod start;
+
 use std::{sync::Arc, time::Duration};
+
+use self::start::PlannedStart;
 
 use crate::{
     annotation,
@@ -16,7 +20,7 @@ use crate::{
     policy::{RestartPolicy, RestartRule},
     recipe::{Identity, Order, Purpose, Recipe, Rung, Subject, local_doors, may_be_asked},
     step::{Signal, Step},
-    tuning::{BadAnnotation, Named, NamespaceValues, Place, Tuning},
+    tuning::{BadAnnotation, HoldKind, Named, NamespaceValues, Place, Tuning},
 };
 
 /// Recipe of sidecars that a pod's annotation names.
@@ -28,6 +32,8 @@ pub(crate) struct Plan {
     pub(crate) sidecars: Vec<Sidecar>,
     /// Doors of containers that are no sidecars, as the pod declares them.
     pub(crate) declared: Vec<Door>,
+    /// Apps whose starts are to be held.
+    pub(crate) starts: Vec<PlannedStart>,
     pub(crate) tuning: Tuning,
     pub(crate) bad: Vec<BadAnnotation>,
     /// Why there is nothing to do, where that is so.
@@ -96,6 +102,7 @@ impl Plan {
         let declared = declared.filter(|door| pod.container(&door.sidecar).is_some());
         let mut plan = Self {
             declared: declared.collect(),
+            starts: Vec::new(),
             sidecars,
             tuning,
             bad,
@@ -104,6 +111,9 @@ impl Plan {
         };
         plan.not_ours = plan.why_not(pod, config);
         plan.not_held = plan.why_not_held(pod, config);
+        if plan.not_held.is_none() && plan.tuning.hold == HoldKind::Start {
+            plan.starts = start::starts(pod, &plan);
+        }
         plan
     }
 
@@ -143,7 +153,7 @@ impl Plan {
         if !apps.any(|container| self.is_app(&container.name)) {
             return Some(NotHeld::NoApp);
         }
-        (!self.tuning.hold).then_some(NotHeld::OptedOut)
+        (self.tuning.hold == HoldKind::No).then_some(NotHeld::OptedOut)
     }
 
     fn why_not(&self, pod: &Pod, config: &Config) -> Option<NotOurs> {

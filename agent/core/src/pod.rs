@@ -1,6 +1,6 @@
 //! A pod as the kubelet describes it, reduced to what decisions need.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     id::{ContainerId, PodUid},
@@ -66,9 +66,46 @@ pub struct Container {
     pub restart_policy: Option<RestartPolicy>,
     /// Own restart rules, tried in order before the policy.
     pub restart_rules: Vec<RestartRule>,
+    /// The probes for which the kubelet may kill it.
+    pub probes: Vec<KubeletProbe>,
     /// What the API server last told the kubelet of it. As old as the
     /// kubelet's watch, so it counts only where the kernel cannot tell.
     pub status: Option<Status>,
+}
+
+/// A probe of the kubelet that ends a container which fails it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KubeletProbe {
+    /// Which one.
+    pub kind: ProbeKind,
+    /// It is a command that is executed in the container, and no connection to
+    /// its app.
+    pub in_container: bool,
+    /// Time from the container's start to the first probe; whole seconds.
+    pub initial_delay: Duration,
+    /// Time between two; whole seconds, at least one.
+    pub period: Duration,
+    /// Failures in a row that end the container; at least one.
+    pub failures: u32,
+}
+
+/// Kinds of probes that end a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProbeKind {
+    /// It says that the container has started; others wait for it.
+    Startup,
+    /// It says that the container is alive.
+    Liveness,
+}
+
+impl ProbeKind {
+    /// What it is called in a pod's spec.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Startup => "startupProbe",
+            Self::Liveness => "livenessProbe",
+        }
+    }
 }
 
 /// What a pod's status says of a container.
@@ -119,6 +156,14 @@ impl Pod {
     pub fn display_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
+}
+
+/// Whether Kubernetes takes it as a container's name: a label of
+/// [RFC 1123](https://www.rfc-editor.org/rfc/rfc1123).
+pub(crate) fn is_container_name(name: &str) -> bool {
+    let known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let bounded = (1..=63).contains(&name.len()) && name.bytes().all(known);
+    bounded && !name.starts_with('-') && !name.ends_with('-')
 }
 
 impl Container {

@@ -1,11 +1,14 @@
 //! What a pod, its Namespace or the configuration says about showing its
-//! sidecars out, and about holding its connections.
+//! sidecars out, and about holding its connections and its apps' start.
 //!
 //! The pod's annotation counts before the Namespace's, that before the
 //! Namespace's label of the same key, that before the configuration's default.
 //! A value that cannot be used is reported and counts as if it were absent.
 
+mod hold;
 mod ports;
+
+pub use hold::HoldKind;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,6 +16,7 @@ use crate::{
     annotation,
     config::{Defaults, LONGEST_WAIT, OnDeadline, SHORTEST_HOLD},
     duration,
+    pod::is_container_name,
     step::{self, Method, Request, Signal, Step},
 };
 
@@ -32,8 +36,8 @@ pub struct Tuning {
     pub spoil: bool,
     /// What the pod says of its containers, by name.
     pub named: BTreeMap<String, Named>,
-    /// Whether its connections wait until a sidecar is ready.
-    pub hold: bool,
+    /// What of it waits until its sidecars are ready.
+    pub hold: HoldKind,
     /// How long at most.
     pub hold_deadline: Duration,
     /// What happens then.
@@ -102,7 +106,7 @@ pub struct NamespaceValues {
 
 const BOOLEAN: &str = "\"true\" or \"false\"";
 const WAIT: &str = "a duration of at most 10m, like 500ms, 5s or 1m30s";
-const HOLD: &str = "\"connect\", \"true\" or \"false\"";
+const HOLD: &str = "\"connect\", \"true\", \"start\" or \"false\"";
 const DEADLINE: &str = "a duration of 1s to 10m, like 10s or 1m30s";
 const ON_DEADLINE: &str = "\"open\" or \"closed\"";
 const PORTS: &str = "a list like NAME=5432, NAME=3306 of at most 16 ports";
@@ -133,7 +137,7 @@ impl Tuning {
             |key, default| first(&everywhere, key, WAIT, wait, &mut bad).unwrap_or(default);
         let quit_delay = waits(annotation::QUIT_DELAY, defaults.quit_delay);
         let drain = waits(annotation::DRAIN, defaults.drain);
-        let hold = first(&everywhere, annotation::HOLD, HOLD, hold, &mut bad);
+        let hold = first(&everywhere, annotation::HOLD, HOLD, hold::read, &mut bad);
         let key = annotation::HOLD_DEADLINE;
         let hold_deadline = first(&everywhere, key, DEADLINE, deadline, &mut bad);
         let key = annotation::ON_DEADLINE;
@@ -147,7 +151,7 @@ impl Tuning {
             drain,
             spoil,
             named: named.unwrap_or_default(),
-            hold: hold.unwrap_or(defaults.hold),
+            hold: hold.unwrap_or_else(|| defaults.hold.into()),
             hold_deadline: hold_deadline.unwrap_or(defaults.hold_deadline),
             on_deadline: on_deadline.unwrap_or(defaults.on_deadline),
             hold_again,
@@ -188,13 +192,6 @@ fn boolean(text: &str) -> Option<bool> {
         "true" => Some(true),
         "false" => Some(false),
         _ => None,
-    }
-}
-
-fn hold(text: &str) -> Option<bool> {
-    match text {
-        "connect" => Some(true),
-        text => boolean(text),
     }
 }
 
@@ -259,13 +256,6 @@ fn how_to_end(how: &str) -> Option<Named> {
     })
 }
 
-/// A label of [RFC 1123](https://www.rfc-editor.org/rfc/rfc1123), as
-/// Kubernetes wants it.
-fn is_container_name(name: &str) -> bool {
-    let known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    (1..=63).contains(&name.len()) && name.bytes().all(known)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,6 +307,34 @@ mod tests {
             let (tuning, bad) = read(&[(key, value)], &NamespaceValues::default());
             assert_eq!(bad.len(), 1, "{key}");
             assert_eq!(tuning, read(&[], &NamespaceValues::default()).0, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_hold_is_asked_for_anywhere() {
+        let start = || values(&[("usher.dev/hold", "start")]);
+        let annotated = NamespaceValues {
+            annotations: start(),
+            labels: Values::new(),
+        };
+        let labelled = NamespaceValues {
+            annotations: Values::new(),
+            labels: start(),
+        };
+        let nothing = NamespaceValues::default();
+        let hold = |pod: &[(&str, &str)], namespace| read(pod, namespace).0.hold;
+        assert_eq!(hold(&[], &nothing), HoldKind::Connect);
+        assert_eq!(
+            hold(&[("usher.dev/hold", "start")], &nothing),
+            HoldKind::Start
+        );
+        for namespace in [&annotated, &labelled] {
+            assert_eq!(hold(&[], namespace), HoldKind::Start);
+            let says = |value| hold(&[("usher.dev/hold", value)], namespace);
+            assert_eq!(says("true"), HoldKind::Connect);
+            assert_eq!(says("false"), HoldKind::No);
+            // What cannot be used counts as if it were absent.
+            assert_eq!(says("begin"), HoldKind::Start);
         }
     }
 

@@ -54,6 +54,12 @@ impl NodeLoop {
                 self.pods_changed = true;
             }
             Action::Look { key } => self.look(&key),
+            Action::HoldStarts { pod, starts } => {
+                self.pods_changed = true;
+                let events = self.starts.wish(&pod, starts);
+                self.steps(events);
+            }
+            Action::LetGoStart { key } => self.starts.ended(&key),
             Action::Prepare(key) => self.prepare(&key),
             Action::AskVersion { key, port, path } => self.ask_version(key, port, path),
             Action::Attempt { key, step, timeout } => self.attempt(key, step, timeout),

@@ -3,10 +3,13 @@
 //! Nothing is decided here: the modules turn what the kernel shows into values
 //! of `usher_core`, and do single things to single processes.
 
+pub mod bundle;
+pub mod capability;
 pub mod cgroup;
 pub mod container;
 pub mod directory;
 pub mod exchange;
+pub mod fanotify;
 pub mod inject;
 mod inotify;
 pub mod netlink;
@@ -20,3 +23,4 @@ pub mod proc;
 mod readiness;
 pub mod seqpacket;
 pub mod sockdiag;
+pub mod watchdog;

@@ -11,14 +11,25 @@ use tokio::io::{Interest, unix::AsyncFd};
 ///
 /// # Errors
 /// What epoll says; out of memory or watches for the most part.
+pub(crate) fn register<Fd: KeepsItsDescriptor>(fd: Fd) -> io::Result<AsyncFd<Fd>> {
+    register_for(fd, Interest::READABLE)
+}
+
+/// Registers `fd` for something else.
+///
+/// # Errors
+/// The same.
 #[expect(
     unsafe_code,
     reason = "tokio's safe constructors are deprecated: they trust every AsRawFd to keep its descriptor"
 )]
-pub(crate) fn register<Fd: KeepsItsDescriptor>(fd: Fd) -> io::Result<AsyncFd<Fd>> {
+pub(crate) fn register_for<Fd: KeepsItsDescriptor>(
+    fd: Fd,
+    interest: Interest,
+) -> io::Result<AsyncFd<Fd>> {
     // SAFETY: the descriptor has to stay open and the same for as long as the
     // AsyncFd lives, which is what `KeepsItsDescriptor` promises.
-    unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }
+    unsafe { AsyncFd::register_with_interest(fd, interest) }
         .map_err(|refused| refused.into_parts().1)
 }
 

@@ -1,39 +1,40 @@
 //! A Unix socket of type SOCK_SEQPACKET that takes messages with descriptors
 //! ([unix(7)](https://man7.org/linux/man-pages/man7/unix.7.html)).
 //!
-//! tokio has streams and datagrams only. Written for one question and one
-//! answer per connection.
+//! tokio has streams and datagrams only. A listener is written for one question
+//! and one answer per connection; a pair lasts.
+
+mod message;
+mod pair;
+
+pub use pair::{Plain, Received};
 
 use std::{
     fs, io,
-    io::{IoSlice, IoSliceMut},
     os::{
-        fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+        fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
         unix::fs::PermissionsExt,
     },
     path::{Path, PathBuf},
 };
 
 use nix::{
-    cmsg_space,
     errno::Errno,
     sys::socket::{
-        AddressFamily, Backlog, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType,
-        UnixAddr, accept4, bind, getsockopt, listen, recvmsg, sendmsg, socket, sockopt,
+        AddressFamily, Backlog, SockFlag, SockType, UnixAddr, accept4, bind, getsockopt, listen,
+        socket, sockopt,
     },
 };
 use tokio::io::unix::AsyncFd;
 
 use crate::readiness::register;
+use message::{receive_now, send_now};
 
 /// Connections that may wait to be accepted: the most that nix takes for a C
 /// library whose `SOMAXCONN` is of old.
 const BACKLOG: i32 = 128;
 /// Owner only: whoever connects may have a pod's connections held.
 const MODE: u32 = 0o600;
-/// Descriptors that one message may bring; the kernel allows 253
-/// ([SCM_MAX_FD](https://github.com/torvalds/linux/blob/v6.12/include/net/scm.h)).
-const DESCRIPTORS: usize = 253;
 
 /// A socket that could not be made or used.
 #[derive(Debug, thiserror::Error)]
@@ -145,7 +146,7 @@ impl Connection {
                     call: "recvmsg",
                     source,
                 })?;
-            match receive_now(self.fd.as_raw_fd(), buffer) {
+            match receive_now(self.fd.get_ref().as_fd(), buffer) {
                 Err(Errno::EAGAIN) => ready.clear_ready(),
                 Err(Errno::EINTR) => {}
                 Err(errno) => return Err(failed("recvmsg")(errno)),
@@ -160,30 +161,16 @@ impl Connection {
     /// # Errors
     /// [`Error::Connection`]: the other side has gone, as a rule.
     pub fn send(&self, message: &[u8]) -> Result<(), Error> {
-        let parts = [IoSlice::new(message)];
-        let none: [ControlMessage<'_>; 0] = [];
-        let flags = MsgFlags::MSG_NOSIGNAL;
-        sendmsg::<UnixAddr>(self.fd.as_raw_fd(), &parts, &none, flags, None)
-            .map(drop)
-            .map_err(failed("sendmsg"))
+        self.send_with(message, &[])
     }
-}
 
-fn receive_now(fd: RawFd, buffer: &mut [u8]) -> Result<(usize, Vec<OwnedFd>), Errno> {
-    let mut space = cmsg_space!([RawFd; DESCRIPTORS]);
-    let mut parts = [IoSliceMut::new(buffer)];
-    let flags = MsgFlags::MSG_CMSG_CLOEXEC;
-    let message = recvmsg::<UnixAddr>(fd, &mut parts, Some(&mut space), flags)?;
-    let mut descriptors = Vec::new();
-    for control in message.cmsgs()? {
-        if let ControlMessageOwned::ScmRights(all) = control {
-            descriptors.extend(all.into_iter().map(own));
-        }
+    /// Sends a message and descriptors, and does not wait for room.
+    ///
+    /// # Errors
+    /// [`Error::Connection`], with `EAGAIN` where there is no room.
+    pub fn send_with(&self, message: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
+        send_now(self.fd.get_ref().as_fd(), message, fds).map_err(failed("sendmsg"))
     }
-    if message.flags.contains(MsgFlags::MSG_TRUNC) {
-        return Err(Errno::EMSGSIZE);
-    }
-    Ok((message.bytes, descriptors))
 }
 
 /// Takes a descriptor that the kernel has just given to this process.
@@ -205,7 +192,9 @@ fn failed(call: &'static str) -> impl Fn(Errno) -> Error {
 mod tests {
     use std::{fs::File, os::fd::AsFd};
 
-    use nix::sys::socket::{connect, recv, send};
+    use std::io::IoSlice;
+
+    use nix::sys::socket::{ControlMessage, MsgFlags, connect, recv, send, sendmsg};
 
     use super::*;
 

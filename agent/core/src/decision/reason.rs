@@ -1,6 +1,7 @@
 //! Why something was decided, and what happens next, in words.
 
 mod hold;
+mod start;
 
 use crate::{
     annotation,
@@ -69,7 +70,8 @@ pub(super) fn of(kind: &Kind) -> String {
             doors,
             deadline,
             without_dns,
-        } => hold::armed(doors, *deadline, *without_dns),
+            starts,
+        } => hold::armed(doors, *deadline, *without_dns, starts),
         Kind::HoldOpened { why, shut, tally } => hold::opened(*why, *shut, *tally),
         Kind::HoldFailed { error } => {
             format!("connections cannot be made to wait, they go and may be refused: {error}")
@@ -86,7 +88,19 @@ pub(super) fn of(kind: &Kind) -> String {
                 .collect::<Vec<_>>()
                 .join(", ")
         ),
-        Kind::WouldHold { shut, tally } => hold::would_hold(*shut, *tally),
+        Kind::WouldHold {
+            shut,
+            tally,
+            starts,
+        } => hold::would_hold(*shut, *tally, starts),
+        Kind::StartHeld(held) => start::held(held),
+        Kind::StartLetGo { why, held } => start::let_go(*why, *held),
+        Kind::StartMissed => {
+            "it started before that could be held; its connections wait".to_owned()
+        }
+        Kind::StartNotHeld(why) => {
+            format!("its start is not held: {why}; its connections wait")
+        }
     }
 }
 

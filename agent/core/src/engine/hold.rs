@@ -16,6 +16,7 @@ use crate::{
         state::{Sandbox, Shut, State},
     },
     id::{PodUid, SandboxId},
+    start::Told,
     time::Timestamp,
     tracked::Tracked,
 };
@@ -226,14 +227,45 @@ impl Engine {
             return;
         };
         let now = self.now;
+        if let Some(let_go) = tracked.hold.starts.withdraw(&tracked.uid) {
+            actions.push(let_go);
+        }
         if let State::Shut(shut) | State::Opening { shut, .. } = &sandbox.state {
-            let kind = shut.opened(now, Opened::Ending, Tally::default());
+            let kind = shut.opened(now, Opened::Ending, Tally::default(), Vec::new());
             let spec = tracked.spec.clone();
             actions.push(report(tracked, spec.as_deref(), None, kind, None));
         }
         self.sandboxes.remove(&sandbox.id);
         let sandbox = sandbox.id;
         actions.push(Action::Forget { sandbox });
+    }
+
+    /// What became of the start of a container.
+    pub(super) fn start_told(
+        &mut self,
+        now: Timestamp,
+        key: &ContainerKey,
+        name: &str,
+        told: Told,
+        actions: &mut Vec<Action>,
+    ) {
+        self.with_holding(now, &key.pod, |holding, tracked| {
+            holding.start_told(key, name, told, tracked, actions);
+        });
+        self.review_pod(now, &key.pod, actions);
+    }
+
+    /// A container has ended, or is gone.
+    pub(super) fn start_ended(&mut self, key: ContainerKey, actions: &mut Vec<Action>) {
+        let Some(tracked) = self.pods.get_mut(&key.pod) else {
+            return;
+        };
+        let starts = &mut tracked.hold.starts;
+        if starts.ended(&key.id) {
+            actions.push(Action::LetGoStart { key });
+        } else {
+            starts.gone(&key.id);
+        }
     }
 
     fn owner(&self, sandbox: &SandboxId) -> Option<PodUid> {

@@ -49,6 +49,18 @@ impl Holding<'_> {
         tracked: &mut Tracked,
         actions: &mut Vec<Action>,
     ) -> Option<Timestamp> {
+        let wake = self.deal_with_doors(tracked, actions);
+        let sandbox = tracked.hold.sandbox.take();
+        self.starts(sandbox.as_ref(), tracked, actions);
+        tracked.hold.sandbox = sandbox;
+        wake
+    }
+
+    fn deal_with_doors(
+        self,
+        tracked: &mut Tracked,
+        actions: &mut Vec<Action>,
+    ) -> Option<Timestamp> {
         let mut sandbox = tracked.hold.sandbox.take()?;
         // When the pod has a name.
         if let Some(known) = self.known
@@ -150,7 +162,8 @@ impl Holding<'_> {
             self.close(&sandbox, actions);
         } else if let State::Opening { why, shut } = &sandbox.state {
             let why = *why;
-            let kind = shut.opened(self.now, why, tally);
+            let starts = self.would_hold_starts(tracked);
+            let kind = shut.opened(self.now, why, tally, starts);
             let spec = self.known.map(|known| known.spec);
             actions.push(report(tracked, spec, None, kind, None));
             sandbox.state = match why {
@@ -256,6 +269,7 @@ impl Holding<'_> {
                 .collect(),
             deadline: known.deadline(),
             without_dns: dns && self.features.dns.is_none(),
+            starts: self.starts_to_be_held(known),
         }
     }
 

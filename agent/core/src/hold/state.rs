@@ -1,8 +1,11 @@
 //! How far the hold of one pod is.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use super::{Opened, Probe, Tally};
+use super::{Opened, Probe, Tally, start::Starts};
 use crate::{
     cni::Reply,
     decision::Kind,
@@ -17,6 +20,8 @@ pub(crate) struct Hold {
     pub(crate) sandbox: Option<Sandbox>,
     /// Somebody has looked for what an earlier agent left.
     pub(crate) looked: bool,
+    /// Starts of its apps.
+    pub(crate) starts: Starts,
 }
 
 impl Hold {
@@ -88,10 +93,20 @@ impl Shut {
     }
 
     /// How this came to its end.
-    pub(crate) fn opened(&self, now: Timestamp, why: Opened, tally: Tally) -> Kind {
+    pub(crate) fn opened(
+        &self,
+        now: Timestamp,
+        why: Opened,
+        tally: Tally,
+        starts: Vec<(String, Duration)>,
+    ) -> Kind {
         let shut = now.since(self.since).saturating_sub(tally.ago);
         if self.count_only {
-            Kind::WouldHold { shut, tally }
+            Kind::WouldHold {
+                shut,
+                tally,
+                starts,
+            }
         } else {
             Kind::HoldOpened { why, shut, tally }
         }

@@ -1,4 +1,10 @@
+use std::time::Duration;
+
 use super::*;
+use crate::{
+    id::ContainerId,
+    pod::{KubeletProbe, ProbeKind, RunState},
+};
 
 const UID: &str = "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11";
 
@@ -152,4 +158,59 @@ fn users_and_groups_of_containers_come_before_those_of_the_pod() {
         (None, Some(2000)),
     ];
     assert_eq!(ids.collect::<Vec<_>>(), expected);
+}
+
+fn probes(container: &str) -> Vec<KubeletProbe> {
+    let pod = one(&format!(
+        r#"{{"metadata":{{"name":"x","uid":"{UID}"}},"spec":{{"containers":[{{"name":"a"{container}}}]}}}}"#
+    ));
+    pod.containers.into_iter().next().unwrap().probes
+}
+
+#[test]
+fn probes_of_the_kubelet() {
+    let probe = |kind, in_container, seconds: (u64, u64), failures| KubeletProbe {
+        kind,
+        in_container,
+        initial_delay: Duration::from_secs(seconds.0),
+        period: Duration::from_secs(seconds.1),
+        failures,
+    };
+    let found = probes(
+        r#","readinessProbe":{"httpGet":{"port":1}},
+          "livenessProbe":{"httpGet":{"path":"/","port":"web","scheme":"HTTP"},"initialDelaySeconds":5,
+            "timeoutSeconds":1,"periodSeconds":7,"successThreshold":1,"failureThreshold":4},
+          "startupProbe":{"exec":{"command":["true"]},"terminationGracePeriodSeconds":1}"#,
+    );
+    let expected = [
+        probe(ProbeKind::Startup, true, (0, 10), 3),
+        probe(ProbeKind::Liveness, false, (5, 7), 4),
+    ];
+    assert_eq!(found, expected);
+    assert!(probes("").is_empty());
+    assert!(probes(r#","livenessProbe":null,"startupProbe":null"#).is_empty());
+    let max = i32::MAX.unsigned_abs();
+    for (number, delay, period, failures) in [
+        ("0", 0, 10, 3),
+        ("1", 1, 1, 1),
+        ("null", 0, 10, 3),
+        ("-1", 0, 1, 1),
+        ("-0.0", 0, 10, 3),
+        ("0.5", 0, 1, 1),
+        ("2147483648", max, max, max),
+        ("99999999999999999999999", max, max, max),
+        ("-99999999999999999999999", 0, 1, 1),
+    ] {
+        let probe = probe(
+            ProbeKind::Liveness,
+            false,
+            (u64::from(delay), u64::from(period)),
+            failures,
+        );
+        let found = probes(&format!(
+            r#","livenessProbe":{{"tcpSocket":{{}},"initialDelaySeconds":{number},"periodSeconds":{number},
+              "failureThreshold":{number}}}"#
+        ));
+        assert_eq!(found, [probe], "{number}");
+    }
 }

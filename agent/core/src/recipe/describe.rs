@@ -128,6 +128,7 @@ mod tests {
             restart_rules: Vec::new(),
             user: None,
             group: None,
+            probes: Vec::new(),
             status: None,
         };
         Pod {

@@ -36,6 +36,7 @@ fn ladder(case: Case<'_>) -> String {
         restart_rules: Vec::new(),
         user: None,
         group: None,
+        probes: Vec::new(),
         status: None,
     };
     let pod = Pod {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::is_container_name;
+use crate::pod::is_container_name;
 
 /// Ports that a pod may declare.
 const PORTS: usize = 16;

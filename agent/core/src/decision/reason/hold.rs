@@ -5,10 +5,11 @@ use std::time::Duration;
 use crate::{
     annotation,
     hold::{NotHeld, Opened, Tally},
+    start::Start,
 };
 
 /// Times as people read them: whole milliseconds, below 10 ms with a decimal.
-fn time(time: Duration) -> String {
+pub(super) fn time(time: Duration) -> String {
     if time < Duration::from_millis(10) {
         format!("{:.1} ms", time.as_secs_f64() * 1e3)
     } else if time < Duration::from_secs(10) {
@@ -46,7 +47,12 @@ pub(super) fn not_held(why: &NotHeld) -> String {
     }
 }
 
-pub(super) fn armed(doors: &[(String, u16)], deadline: Duration, without_dns: bool) -> String {
+pub(super) fn armed(
+    doors: &[(String, u16)],
+    deadline: Duration,
+    without_dns: bool,
+    starts: &[Start],
+) -> String {
     let doors = doors.iter().map(|(name, port)| format!("{name} :{port}"));
     let doors: Vec<String> = doors.collect();
     let dns = if without_dns {
@@ -54,14 +60,20 @@ pub(super) fn armed(doors: &[(String, u16)], deadline: Duration, without_dns: bo
     } else {
         ""
     };
+    let starts: Vec<String> = starts.iter().map(super::start::planned).collect();
+    let starts = if starts.is_empty() {
+        String::new()
+    } else {
+        format!("; so do the starts of {}", starts.join(", "))
+    };
     format!(
-        "connections wait for {}, for at most {deadline:?}{dns}",
+        "connections wait for {}, for at most {deadline:?}{starts}{dns}",
         doors.join(", ")
     )
 }
 
-pub(super) fn opened(why: Opened, shut: Duration, tally: Tally) -> String {
-    let what = match why {
+pub(super) fn why(why: Opened) -> &'static str {
+    match why {
         Opened::Ready => "the sidecar is ready",
         Opened::Deadline => {
             "the deadline has come and the sidecar is not ready: connections go and may be refused"
@@ -70,7 +82,11 @@ pub(super) fn opened(why: Opened, shut: Duration, tally: Tally) -> String {
         Opened::Ending => "it is being deleted, or its apps have ended",
         Opened::NotWanted => "mode, annotations or configuration do not want it any more",
         Opened::InitContainer => "an init container runs, which the sidecar waits for",
-    };
+    }
+}
+
+pub(super) fn opened(why: Opened, shut: Duration, tally: Tally) -> String {
+    let what = self::why(why);
     let Tally {
         connections,
         longest,
@@ -89,7 +105,7 @@ pub(super) fn opened(why: Opened, shut: Duration, tally: Tally) -> String {
     format!("{what}, {} after it was armed; {waited}{lost}", time(shut))
 }
 
-pub(super) fn would_hold(shut: Duration, tally: Tally) -> String {
+pub(super) fn would_hold(shut: Duration, tally: Tally, starts: &[(String, Duration)]) -> String {
     let Tally {
         connections,
         longest,
@@ -103,8 +119,15 @@ pub(super) fn would_hold(shut: Duration, tally: Tally) -> String {
             time(longest)
         ),
     };
+    let starts = starts.iter().map(|(name, held)| {
+        format!(
+            "; the start of {name} would have been held for {}",
+            time(*held)
+        )
+    });
+    let starts: String = starts.collect();
     format!(
-        "observe mode: nothing is held; until the sidecar was ready, {} after its pod could be held, {refused}",
+        "observe mode: nothing is held; until the sidecar was ready, {} after its pod could be held, {refused}{starts}",
         time(shut)
     )
 }

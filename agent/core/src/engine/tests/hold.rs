@@ -5,6 +5,7 @@ mod found;
 mod opening;
 mod property;
 mod recipe;
+mod start;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -54,6 +55,14 @@ pub(super) fn line(action: &Action) -> Option<String> {
         }
         Action::Forget { .. } => "forget".to_owned(),
         Action::Look { .. } => "look".to_owned(),
+        Action::HoldStarts { starts, .. } => {
+            let starts = starts.iter();
+            let starts: Vec<String> = starts
+                .map(|start| format!("{} {:?}", start.container, start.limit))
+                .collect();
+            format!("starts [{}]", starts.join(", "))
+        }
+        Action::LetGoStart { .. } => "let go".to_owned(),
         Action::Report(decision) => match &decision.kind {
             kind @ (Kind::NotHeld(_)
             | Kind::HoldArmed { .. }
@@ -61,6 +70,10 @@ pub(super) fn line(action: &Action) -> Option<String> {
             | Kind::HoldFailed { .. }
             | Kind::HoldStaysShut { .. }
             | Kind::HoldFound { .. }
+            | Kind::StartHeld(_)
+            | Kind::StartLetGo { .. }
+            | Kind::StartMissed
+            | Kind::StartNotHeld(_)
             | Kind::WouldHold { .. }) => format!("{}: {}", kind.as_str(), kind.reason()),
             _ => return None,
         },
@@ -102,6 +115,7 @@ fn bare(mode: Mode, spec: Pod) -> Stage {
     stage.send(Event::Kernel(Features {
         hold: Ok(()),
         dns: Some(Queue::Compat),
+        start: Ok(()),
     }));
     stage
 }

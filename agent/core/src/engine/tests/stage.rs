@@ -51,6 +51,7 @@ pub(super) fn container(name: &str) -> Container {
         restart_rules: Vec::new(),
         user: None,
         group: None,
+        probes: Vec::new(),
         status: None,
     }
 }
@@ -180,7 +181,9 @@ impl Stage {
                 | Action::OpenAll { .. }
                 | Action::Renew { .. }
                 | Action::Forget { .. }
-                | Action::Look { .. } => unreachable!("about connections"),
+                | Action::Look { .. }
+                | Action::HoldStarts { .. }
+                | Action::LetGoStart { .. } => unreachable!("about connections"),
                 Action::Attempt { key, step, .. } => {
                     let text = format!("{} {step}", text_of(&key));
                     self.attempts.push((key, step));

@@ -150,7 +150,11 @@ fn what_is_never_held() {
     assert!(stage.said()[0].contains("switches holding off"));
     let mut stage = held(Mode::Enforce, istio());
     let hold = Err("no nf_tables".to_owned());
-    stage.send(Event::Kernel(Features { hold, dns: None }));
+    stage.send(Event::Kernel(Features {
+        hold,
+        dns: None,
+        start: Ok(()),
+    }));
     stage.announce();
     assert!(stage.said()[0].contains("cannot hold connections: no nf_tables"));
 }

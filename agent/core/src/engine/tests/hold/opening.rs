@@ -239,6 +239,7 @@ fn captured_queries_wait_as_well() {
     stage.send(Event::Kernel(Features {
         hold: Ok(()),
         dns: None,
+        start: Ok(()),
     }));
     stage.armed();
     assert!(

@@ -80,6 +80,10 @@ struct World {
     living: [Option<u32>; NAMES.len()],
     runs: u32,
     present: bool,
+    /// Runs before the newest sandbox.
+    announced: u32,
+    /// Starts that are to be held.
+    wished: Vec<String>,
 }
 
 fn sandbox(number: u8) -> SandboxId {
@@ -90,6 +94,8 @@ impl World {
     fn new() -> Self {
         let mut spec = pod(RestartPolicy::OnFailure, &["app"]);
         spec.init_containers = vec![NAMES[0].to_owned(), NAMES[1].to_owned()];
+        let start = [("usher.dev/hold".to_owned(), "start".to_owned())];
+        spec.annotations.extend(start);
         let mut world = Self {
             engine: Engine::default(),
             now: Timestamp::new(Duration::from_secs(1000)),
@@ -99,12 +105,15 @@ impl World {
             living: [None; NAMES.len()],
             runs: 0,
             present: true,
+            announced: 0,
+            wished: Vec::new(),
         };
         let modes = world.modes();
         world.send(Event::Modes(modes));
         world.send(Event::Kernel(Features {
             hold: Ok(()),
             dns: None,
+            start: Ok(()),
         }));
         world.send(Event::Walked);
         world.send(Event::PodAppeared(uid()));
@@ -138,6 +147,10 @@ impl World {
                     place.opening = true;
                 }
                 Action::OpenSome { .. } => panic!("this pod has one door"),
+                Action::HoldStarts { starts, .. } => {
+                    let names = starts.into_iter().map(|start| start.container);
+                    self.wished = names.collect();
+                }
                 Action::Forget { sandbox } => {
                     let place = self.places.entry(sandbox).or_default();
                     *place = Place {
@@ -174,6 +187,7 @@ impl World {
                     return;
                 }
                 self.places.insert(sandbox.clone(), Place::default());
+                self.announced = self.runs;
                 self.send(Event::Sandbox(Request {
                     pod: PodName {
                         namespace: "shop".to_owned(),
@@ -263,6 +277,17 @@ impl World {
     }
 
     fn check(&self) {
+        let apps_only = self.wished.iter().all(|name| name == "app");
+        assert!(apps_only, "others than apps: {:?}", self.wished);
+        if !self.wished.is_empty() {
+            assert!(
+                self.mode == Mode::Enforce,
+                "a start is held although it is off"
+            );
+            let here = |place: &Place| !place.forgotten && !place.opening;
+            let here = self.places.values().any(here);
+            assert!(here, "a start is held that nothing will let go");
+        }
         let init_runs = self.living[0].is_some() || self.living[1].is_some();
         for place in self.places.values() {
             assert!(place.answered <= 1, "answered twice");
@@ -299,6 +324,12 @@ proptest! {
         for place in world.places.values() {
             assert!(place.shut.is_none(), "held for ever");
         }
+
+        // It may be held when the app comes, which comes after init containers.
+        let app = world.living[2].filter(|run| *run > world.announced);
+        let before = world.living[0].is_some() || world.living[1].is_some();
+        let let_go = world.wished.is_empty() || app.is_none() || before;
+        assert!(let_go, "a start is held for ever");
         world.take(Step::PodGone);
         for place in world.places.values() {
             assert!(place.forgotten, "a namespace stays open");

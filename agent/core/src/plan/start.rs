@@ -1,0 +1,49 @@
+//! Which apps' starts are to be held, and for how long at most.
+
+use std::time::Duration;
+
+use super::Plan;
+use crate::{
+    hold::limit,
+    pod::{Container, Pod},
+    start::{NotHeld, Probed},
+};
+
+/// An app whose start is to be held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PlannedStart {
+    /// Name of the container.
+    pub(crate) container: String,
+    /// How long at most, or why not.
+    pub(crate) limit: Result<Duration, NotHeld>,
+    /// The probe that the limit comes from, if it comes from one.
+    pub(crate) probe: Option<Probed>,
+}
+
+/// The apps of a pod. Those that others wait for are none: they would wait for
+/// themselves.
+pub(super) fn starts(pod: &Pod, plan: &Plan) -> Vec<PlannedStart> {
+    let doors = plan.doors();
+    let waited_for = |name: &str| doors.iter().any(|door| door.sidecar == name);
+    let apps = pod.containers.iter();
+    let apps = apps.filter(|one| plan.is_app(&one.name) && !waited_for(&one.name));
+    apps.map(|app| planned(app, plan.tuning.hold_deadline))
+        .collect()
+}
+
+fn planned(app: &Container, deadline: Duration) -> PlannedStart {
+    let limit = limit::of(app).filter(|limit| limit.for_ < deadline);
+    let probe = limit.map(|limit| Probed {
+        kind: limit.by,
+        kills_after: limit.kills_after,
+    });
+    let limit = limit.map_or(deadline, |limit| limit.for_);
+    PlannedStart {
+        container: app.name.clone(),
+        limit: match probe {
+            Some(probe) if limit.is_zero() => Err(NotHeld::Probe(probe)),
+            _ => Ok(limit),
+        },
+        probe,
+    }
+}

@@ -1,0 +1,114 @@
+//! Holding an app's start: its first execve waits until its pod's sidecars are
+//! ready.
+//!
+//! The agent decides (`hold::start`) and says which containers to hold; a process of
+//! its own, the *holder*, gives the kernel the answers ([`Holder`] is all that it
+//! decides). [`Order`] and [`News`] are what the two say to each other.
+
+mod holder;
+mod message;
+
+pub use holder::{Holder, LetGo, Verdict};
+pub use message::{InvalidMessage, LONGEST_MESSAGE, News, Order};
+
+use std::{fmt, time::Duration};
+
+use crate::{hold::Opened, pod::ProbeKind};
+
+/// A container whose start is to be held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start {
+    /// Its name.
+    pub container: String,
+    /// How long at most, from the moment that its start waits.
+    pub limit: Duration,
+    /// What the limit comes from, where that is not the deadline.
+    pub probe: Option<Probed>,
+}
+
+/// A probe of the kubelet that a start that waits fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Probed {
+    /// Which.
+    pub kind: ProbeKind,
+    /// How soon after the container's start the kubelet may end it for that.
+    pub kills_after: Duration,
+}
+
+/// What became of holding one container's start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Told {
+    /// Its programs cannot be executed unseen any more.
+    Marked,
+    /// That could not be brought about, for this reason.
+    Unable(String),
+    /// Its start waits.
+    Held,
+    /// The holder ended, and with it what it held or would have.
+    Lost,
+    /// Its start does not wait any more, and will not.
+    LetGo {
+        /// How long it waited, if it did.
+        held: Option<Duration>,
+        /// Its own limit was the reason.
+        at_limit: bool,
+        /// It had run before, unheld.
+        ran: bool,
+    },
+}
+
+/// Why a start does not wait any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// The doors of its pod were opened.
+    Opened(Opened),
+    /// Its own limit has come, before its probes fail.
+    Limit,
+    /// The holder ended, and with it everything that it held.
+    HolderEnded,
+    /// The container ended while it waited.
+    ContainerEnded,
+}
+
+impl Why {
+    /// The word for it in metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Opened(why) => why.as_str(),
+            Self::Limit => "limit",
+            Self::HolderEnded => "holder-ended",
+            Self::ContainerEnded => "container-ended",
+        }
+    }
+}
+
+/// Why a start is not held although that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotHeld {
+    /// The node cannot.
+    Node {
+        /// What it lacks.
+        lacks: String,
+    },
+    /// This container's cannot be.
+    Container {
+        /// Why.
+        reason: String,
+    },
+    /// A probe of the kubelet would end it too soon.
+    Probe(Probed),
+}
+
+impl fmt::Display for NotHeld {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node { lacks } => write!(formatter, "the node cannot: {lacks}"),
+            Self::Container { reason } => formatter.write_str(reason),
+            Self::Probe(Probed { kind, kills_after }) => write!(
+                formatter,
+                "its {} lets the kubelet end it {kills_after:?} after its start",
+                kind.as_str()
+            ),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What the holder answers: one execve waits, all others go at once.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::{
+    id::{ContainerId, Pid},
+    time::Timestamp,
+};
+
+/// The containers whose programs cannot be executed unseen. `Exec` is an execve
+/// that waits for its answer.
+///
+/// Of each container only the first execve of its init process is held: that of
+/// its app. All others are of the runtime's making (probes, hooks, `kubectl
+/// exec`), or come after it.
+#[derive(Debug)]
+pub struct Holder<Exec> {
+    containers: BTreeMap<ContainerId, Marked<Exec>>,
+}
+
+#[derive(Debug)]
+struct Marked<Exec> {
+    limit: Duration,
+    /// Its init process, once that is known.
+    init: Option<Pid>,
+    /// The execve that waits, and since when.
+    held: Option<(Exec, Timestamp)>,
+}
+
+/// What becomes of an execve.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict<Exec> {
+    /// It goes on.
+    Allow(Exec),
+    /// It waits: the start of this container.
+    Hold(ContainerId),
+}
+
+/// A start that does not wait any more.
+#[derive(Debug, PartialEq, Eq)]
+pub struct LetGo<Exec> {
+    /// The container.
+    pub container: ContainerId,
+    /// The execve that goes on now, and how long it waited.
+    pub held: Option<(Exec, Duration)>,
+}
+
+impl<Exec> Default for Holder<Exec> {
+    fn default() -> Self {
+        Self {
+            containers: BTreeMap::new(),
+        }
+    }
+}
+
+impl<Exec> Holder<Exec> {
+    /// Whether no start is waited for.
+    pub fn is_empty(&self) -> bool {
+        self.containers.is_empty()
+    }
+
+    /// Whether the start of this container is waited for or held.
+    pub fn has(&self, container: &ContainerId) -> bool {
+        self.containers.contains_key(container)
+    }
+
+    /// The start of this container is to be held for as long as `limit`.
+    pub fn mark(&mut self, container: ContainerId, limit: Duration) {
+        let marked = || Marked {
+            limit,
+            init: None,
+            held: None,
+        };
+        let marked = self.containers.entry(container).or_insert_with(marked);
+        marked.limit = limit;
+    }
+
+    /// A process executes a file where a container of these lives. `init_of` gives
+    /// a container's init process, if it has one already.
+    pub fn executes(
+        &mut self,
+        now: Timestamp,
+        pid: Pid,
+        exec: Exec,
+        mut init_of: impl FnMut(&ContainerId) -> Option<Pid>,
+    ) -> Verdict<Exec> {
+        let known = self
+            .containers
+            .iter()
+            .find(|(_id, marked)| marked.init == Some(pid));
+        let known = known.map(|(id, _marked)| id.clone());
+        // A runtime writes down which process it is before it lets it execute
+        // anything.
+        let found = known.or_else(|| {
+            let mut unknown = self
+                .containers
+                .iter_mut()
+                .filter(|(_id, marked)| marked.init.is_none());
+            unknown.find_map(|(id, marked)| {
+                marked.init = init_of(id);
+                (marked.init == Some(pid)).then(|| id.clone())
+            })
+        });
+        let Some((id, marked)) = found.and_then(|id| {
+            let marked = self.containers.get_mut(&id)?;
+            Some((id, marked))
+        }) else {
+            return Verdict::Allow(exec);
+        };
+        if marked.held.is_some() {
+            // It waits in another execve: this one is not of its making.
+            return Verdict::Allow(exec);
+        }
+        marked.held = Some((exec, now));
+        Verdict::Hold(id)
+    }
+
+    /// The start of this container is not to be held any more.
+    pub fn let_go(&mut self, now: Timestamp, container: &ContainerId) -> Option<LetGo<Exec>> {
+        let (container, marked) = self.containers.remove_entry(container)?;
+        Some(LetGo {
+            container,
+            held: marked.held.map(|(exec, since)| (exec, now.since(since))),
+        })
+    }
+
+    /// When the next start has waited for as long as it may.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.containers.values().filter_map(Marked::due).min()
+    }
+
+    /// Starts that have waited for as long as they may.
+    pub fn overdue(&mut self, now: Timestamp) -> Vec<LetGo<Exec>> {
+        let is_due = |marked: &Marked<Exec>| marked.due().is_some_and(|due| due <= now);
+        let due = self.containers.iter().filter(|(_id, one)| is_due(one));
+        let due: Vec<ContainerId> = due.map(|(id, _marked)| id.clone()).collect();
+        due.iter().filter_map(|id| self.let_go(now, id)).collect()
+    }
+
+    /// All starts: nothing is held any more.
+    pub fn end(&mut self, now: Timestamp) -> Vec<LetGo<Exec>> {
+        let all: Vec<ContainerId> = self.containers.keys().cloned().collect();
+        all.iter().filter_map(|id| self.let_go(now, id)).collect()
+    }
+}
+
+impl<Exec> Marked<Exec> {
+    fn due(&self) -> Option<Timestamp> {
+        let (_exec, since) = self.held.as_ref()?;
+        Some(*since + self.limit)
+    }
+}

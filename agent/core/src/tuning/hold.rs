@@ -1,0 +1,52 @@
+//! What of a pod waits for its sidecars: `connect`, `start`, or nothing.
+
+/// What waits until a pod's sidecars are ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HoldKind {
+    /// Nothing.
+    No,
+    /// Connections.
+    Connect,
+    /// The first instruction of its apps, and their connections as well.
+    Start,
+}
+
+impl From<bool> for HoldKind {
+    /// What the configuration's `defaults.hold` means. No start is held by default.
+    fn from(hold: bool) -> Self {
+        if hold { Self::Connect } else { Self::No }
+    }
+}
+
+/// Reads the value of an annotation or label.
+pub(super) fn read(text: &str) -> Option<HoldKind> {
+    match text {
+        "connect" | "true" => Some(HoldKind::Connect),
+        "start" => Some(HoldKind::Start),
+        "false" => Some(HoldKind::No),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table() {
+        for (text, expected) in [
+            ("connect", Some(HoldKind::Connect)),
+            ("true", Some(HoldKind::Connect)),
+            ("start", Some(HoldKind::Start)),
+            ("false", Some(HoldKind::No)),
+            ("", None),
+            ("Start", None),
+            ("start ", None),
+            ("no", None),
+        ] {
+            assert_eq!(read(text), expected, "{text}");
+        }
+        assert_eq!(HoldKind::from(true), HoldKind::Connect);
+        assert_eq!(HoldKind::from(false), HoldKind::No);
+    }
+}

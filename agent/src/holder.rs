@@ -1,0 +1,301 @@
+//! The holder: a process of its own that gives the kernel its answers.
+//!
+//! A process that executes a program where a container's start is to be held
+//! stands still until this process answers. So it does nothing else: one loop,
+//! one thread, no locks, no files of others but a few bytes on the runtime's
+//! tmpfs. What it does not manage the kernel does in its place: when this process
+//! ends, however, everything goes; a timer of the kernel ends it when its loop
+//! stands still; and when the agent is gone it lets everything go and ends.
+//!
+//! It has no capability but `CAP_SYS_ADMIN`, which marking takes.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fs::File,
+    io::{self, Read},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use nix::{
+    errno::Errno,
+    fcntl::{OFlag, openat},
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::stat::Mode,
+};
+use usher_core::{
+    id::{ContainerId, Pid},
+    start::{Holder, LONGEST_MESSAGE, LetGo, News, Order, Verdict},
+    time::Timestamp,
+};
+use usher_sys::{
+    capability::{self, Needed},
+    fanotify::{self, Exec, Group, Mark},
+    seqpacket::{Error, Plain, Received},
+    watchdog::Watchdog,
+};
+
+use crate::telemetry::chain;
+
+/// The process is killed when its loop stands still for this long while a start
+/// is waited for.
+const WATCHDOG: Duration = Duration::from_secs(2);
+/// How often the loop goes round to say that it does not.
+const ROUND: Duration = Duration::from_millis(500);
+/// A pid has fewer digits.
+const PID_DIGITS: u64 = 16;
+
+/// What is known of a container besides its start.
+#[derive(Debug)]
+struct Place {
+    bundle: OwnedFd,
+    volumes: Vec<OwnedFd>,
+}
+
+struct Loop {
+    begin: Instant,
+    group: Group,
+    link: Plain,
+    /// What the agent has no room for yet.
+    unsaid: VecDeque<News>,
+    watchdog: Watchdog,
+    holder: Holder<Exec>,
+    places: BTreeMap<ContainerId, Place>,
+}
+
+/// Holds starts as the agent at the other end of standard input asks, until
+/// that ends.
+///
+/// # Errors
+/// When it cannot hold starts at all.
+pub(crate) fn run() -> anyhow::Result<()> {
+    let group = Group::open().context("asking the kernel to be asked")?;
+    capability::keep_only(&[Needed::SysAdmin]).context("giving up capabilities")?;
+    let link = io::stdin().as_fd().try_clone_to_owned();
+    let link = Plain::from(link.context("taking standard input")?);
+    let mut this = Loop {
+        begin: Instant::now(),
+        group,
+        link,
+        unsaid: VecDeque::new(),
+        watchdog: Watchdog::new().context("making the watchdog")?,
+        holder: Holder::default(),
+        places: BTreeMap::new(),
+    };
+    this.tell(News::Ready);
+    let ended = this.serve();
+    let held = this.holder.end(this.now());
+    tracing::info!(starts = held.len(), "the agent is gone; let every start go");
+    ended
+}
+
+impl Loop {
+    fn serve(&mut self) -> anyhow::Result<()> {
+        loop {
+            self.watch()?;
+            match poll(&mut self.descriptors(), self.timeout()) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(errno) => return Err(errno).context("poll"),
+            }
+            self.answer()?;
+            if !self.obey()? {
+                return Ok(());
+            }
+            let now = self.now();
+            for overdue in self.holder.overdue(now) {
+                self.go(overdue, true);
+            }
+        }
+    }
+
+    /// While nothing is waited for nobody has to look whether the loop goes round.
+    fn watch(&mut self) -> anyhow::Result<()> {
+        let watched = if self.holder.is_empty() {
+            self.watchdog.disarm()
+        } else {
+            self.watchdog.arm(WATCHDOG)
+        };
+        watched.context("winding up the watchdog")
+    }
+
+    fn descriptors(&self) -> [PollFd<'_>; 2] {
+        let mut interest = PollFlags::POLLIN;
+        interest.set(PollFlags::POLLOUT, !self.unsaid.is_empty());
+        [
+            PollFd::new(self.group.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.link.as_fd(), interest),
+        ]
+    }
+
+    fn timeout(&self) -> PollTimeout {
+        if self.holder.is_empty() {
+            return PollTimeout::NONE;
+        }
+        let due = self.holder.next_due().map(|due| due.since(self.now()));
+        let wait = due.map_or(ROUND, |wait| wait.min(ROUND));
+        // Rounded up, not to come before the moment.
+        let millis = wait.as_micros().div_ceil(1000);
+        PollTimeout::try_from(millis).unwrap_or(PollTimeout::ZERO)
+    }
+
+    /// Answers all that wait to execute something.
+    fn answer(&mut self) -> anyhow::Result<()> {
+        let now = self.now();
+        let Self {
+            group,
+            holder,
+            places,
+            ..
+        } = self;
+        let mut held = Vec::new();
+        loop {
+            let read = group.read(|exec| {
+                let init_of = |id: &ContainerId| init_of(places.get(id)?.bundle.as_fd());
+                match holder.executes(now, exec.pid, exec, init_of) {
+                    Verdict::Allow(exec) => drop(exec),
+                    Verdict::Hold(container) => held.push(container),
+                }
+            });
+            match read {
+                Ok(()) => break,
+                Err(error @ fanotify::Error::Denied(_)) => {
+                    tracing::error!(error = %chain(&error), "the kernel refused an exec in a pod");
+                }
+                // Then nothing may wait for this process.
+                Err(error) => return Err(error).context("reading what is executed"),
+            }
+        }
+        for container in held {
+            self.tell(News::Held { container });
+        }
+        Ok(())
+    }
+
+    /// Does what the agent says; whether it is still there.
+    fn obey(&mut self) -> anyhow::Result<bool> {
+        self.speak();
+        let mut buffer = [0; LONGEST_MESSAGE];
+        loop {
+            let (message, descriptors) = match self.link.receive(&mut buffer) {
+                Ok(Received::Message(length, descriptors)) => {
+                    (buffer.get(..length).unwrap_or_default(), descriptors)
+                }
+                Ok(Received::Nothing) => return Ok(true),
+                Ok(Received::Closed) => return Ok(false),
+                Err(error) => return Err(error).context("listening to the agent"),
+            };
+            match Order::decode(message) {
+                Ok(Order::Mark { container, limit }) => self.mark(container, limit, descriptors),
+                Ok(Order::Volumes { container }) => self.mark_volumes(&container, descriptors),
+                Ok(Order::LetGo { container }) => {
+                    let now = self.now();
+                    if let Some(let_go) = self.holder.let_go(now, &container) {
+                        self.go(let_go, false);
+                    }
+                    // Also after it was let go at its limit.
+                    for root in descriptors {
+                        self.unmark(Mark::FileSystem, &root);
+                    }
+                }
+                Err(error) => tracing::error!(error = %chain(&error), "the agent says"),
+            }
+        }
+    }
+
+    fn mark(&mut self, container: ContainerId, limit: Duration, descriptors: Vec<OwnedFd>) {
+        let mut descriptors = descriptors.into_iter();
+        let (Some(bundle), Some(root)) = (descriptors.next(), descriptors.next()) else {
+            return self.tell(News::unable(container, "no descriptor came with it"));
+        };
+        // The order matters: what comes once it is marked is its own.
+        let volumes = Vec::new();
+        self.holder.mark(container.clone(), limit);
+        self.places
+            .insert(container.clone(), Place { bundle, volumes });
+        match self.group.mark(Mark::FileSystem, root.as_fd()) {
+            Ok(()) => self.tell(News::Marked { container }),
+            Err(error) => {
+                let now = self.now();
+                drop(self.holder.let_go(now, &container));
+                self.places.remove(&container);
+                self.tell(News::unable(container, &chain(&error)));
+            }
+        }
+    }
+
+    fn mark_volumes(&mut self, container: &ContainerId, descriptors: Vec<OwnedFd>) {
+        let Some(place) = self.places.get_mut(container) else {
+            return;
+        };
+        for volume in descriptors {
+            match self.group.mark(Mark::Mount, volume.as_fd()) {
+                Ok(()) => place.volumes.push(volume),
+                // A program on it starts unheld, and that is said.
+                Err(error) => {
+                    tracing::debug!(%container, error = %chain(&error), "could not mark a volume");
+                }
+            }
+        }
+    }
+
+    /// Lets a start go, first of all.
+    fn go(&mut self, let_go: LetGo<Exec>, at_limit: bool) {
+        let LetGo { container, held } = let_go;
+        let held = held.map(|(exec, held)| {
+            drop(exec);
+            held
+        });
+        self.tell(News::LetGo {
+            container: container.clone(),
+            held,
+            at_limit,
+        });
+        let place = self.places.remove(&container);
+        for volume in place.into_iter().flat_map(|place| place.volumes) {
+            self.unmark(Mark::Mount, &volume);
+        }
+    }
+
+    fn unmark(&self, kind: Mark, descriptor: &OwnedFd) {
+        if let Err(error) = self.group.unmark(kind, descriptor.as_fd()) {
+            // It goes with its file system.
+            tracing::debug!(error = %chain(&error), "a mark stays: every exec there is asked about, and allowed");
+        }
+    }
+
+    fn tell(&mut self, news: News) {
+        self.unsaid.push_back(news);
+        self.speak();
+    }
+
+    /// An agent that does not listen does not keep this process from its work.
+    fn speak(&mut self) {
+        while let Some(news) = self.unsaid.front() {
+            match self.link.send(&news.encode(), &[]) {
+                Err(Error::Connection { source, .. })
+                    if source.kind() == io::ErrorKind::WouldBlock =>
+                {
+                    return;
+                }
+                // That it has closed is seen when the next order is read.
+                Ok(()) | Err(_) => drop(self.unsaid.pop_front()),
+            }
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::new(self.begin.elapsed())
+    }
+}
+
+/// The init process of a container, which the runtime writes into the bundle
+/// before it lets it execute anything.
+fn init_of(bundle: BorrowedFd<'_>) -> Option<Pid> {
+    let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = openat(bundle, "init.pid", flags, Mode::empty()).ok()?;
+    let mut text = String::new();
+    let mut file = File::from(file).take(PID_DIGITS);
+    file.read_to_string(&mut text).ok()?;
+    text.trim_end().parse().ok().map(Pid)
+}

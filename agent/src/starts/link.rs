@@ -1,0 +1,180 @@
+//! The holder as a child, and the socket to it.
+//!
+//! It is started when the first pod wants it, and again when it ended: at once,
+//! then after longer and longer waits.
+
+use std::{
+    os::fd::{BorrowedFd, OwnedFd},
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    thread,
+    time::Instant,
+};
+
+use usher_core::start::{LONGEST_MESSAGE, News, Order};
+use usher_sys::seqpacket::{self, Connection};
+
+use crate::{args::HOLDER, backoff::Backoff, metrics::Metrics, telemetry::chain};
+
+/// This program.
+const PROGRAM: &str = "/proc/self/exe";
+
+/// The holder cannot be started.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("making the socket to it")]
+    Socket(#[from] seqpacket::Error),
+    #[error("executing {PROGRAM}")]
+    Spawn(#[source] std::io::Error),
+}
+
+/// Flags that the holder takes over.
+#[derive(Debug, Clone)]
+pub(crate) struct Launch {
+    pub(crate) flags: Vec<String>,
+}
+
+/// What comes from the holder.
+#[derive(Debug)]
+pub(super) enum Word {
+    News(News),
+    /// It has ended: everything that it held goes.
+    Ended,
+}
+
+/// The holder, as far as there is one.
+#[derive(Debug)]
+pub(super) struct Link {
+    launch: Launch,
+    metrics: Arc<Metrics>,
+    wanted: bool,
+    holder: Option<Running>,
+    backoff: Backoff,
+}
+
+#[derive(Debug)]
+struct Running {
+    process: Child,
+    socket: Connection,
+}
+
+impl Link {
+    pub(super) fn new(launch: Launch, metrics: Arc<Metrics>) -> Self {
+        Self {
+            launch,
+            metrics,
+            wanted: false,
+            holder: None,
+            backoff: Backoff::default(),
+        }
+    }
+
+    /// There are starts to be held, from now on until the agent ends.
+    pub(super) fn want(&mut self) {
+        if !std::mem::replace(&mut self.wanted, true) {
+            self.start();
+        }
+    }
+
+    fn start(&mut self) {
+        self.backoff.tried(Instant::now());
+        match self.launch.start() {
+            Ok(running) => {
+                tracing::info!(
+                    pid = running.process.id(),
+                    "started the process that holds starts"
+                );
+                self.holder = Some(running);
+                self.metrics.holder_up.set(1);
+            }
+            Err(error) => {
+                tracing::error!(error = %chain(&error), "could not start the process that holds starts; they are not held");
+            }
+        }
+    }
+
+    /// Waits for a word of the holder. May be dropped and called again at any
+    /// time.
+    pub(super) async fn next(&mut self) -> Word {
+        loop {
+            let Some(running) = &self.holder else {
+                if !self.wanted {
+                    return std::future::pending().await;
+                }
+                let due = self.backoff.due(Instant::now());
+                tokio::time::sleep_until(due.into()).await;
+                self.start();
+                continue;
+            };
+            let mut buffer = [0; LONGEST_MESSAGE];
+            match running.socket.receive(&mut buffer).await {
+                Ok(Some((length, _descriptors))) => {
+                    match News::decode(buffer.get(..length).unwrap_or_default()) {
+                        Ok(news) => return Word::News(news),
+                        Err(error) => {
+                            tracing::error!(error = %chain(&error), "the holder says");
+                        }
+                    }
+                }
+                Ok(None) => return self.ended("it closed its socket"),
+                Err(error) => return self.ended(&chain(&error)),
+            }
+        }
+    }
+
+    fn ended(&mut self, how: &str) -> Word {
+        tracing::error!(
+            how,
+            "the process that holds starts ended; what it held goes"
+        );
+        if let Some(running) = self.holder.take() {
+            running.end();
+        }
+        self.metrics.holder_up.set(0);
+        self.metrics.holder_restarts.inc();
+        Word::Ended
+    }
+
+    /// Gives the holder an order; says why it cannot be given.
+    pub(super) fn order(
+        &self,
+        order: &Order,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), String> {
+        let Some(running) = &self.holder else {
+            return Err("the process that holds starts does not run".to_owned());
+        };
+        // It never waits: a holder that does not read is as good as dead.
+        let sent = running.socket.send_with(&order.encode(), descriptors);
+        sent.map_err(|error| chain(&error))
+    }
+}
+
+impl Launch {
+    fn start(&self) -> Result<Running, Error> {
+        let (ours, theirs) = Connection::pair()?;
+        let spawned = Command::new(PROGRAM)
+            .arg(HOLDER)
+            .args(&self.flags)
+            .env_clear()
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .spawn();
+        let process = spawned.map_err(Error::Spawn)?;
+        Ok(Running {
+            process,
+            socket: ours,
+        })
+    }
+}
+
+impl Running {
+    /// Ends it for good. Where it closes many marks that takes a while.
+    fn end(mut self) {
+        let reap = move || {
+            drop(self.process.kill());
+            drop(self.process.wait());
+        };
+        // Where no thread is to be had it stays a zombie.
+        drop(thread::Builder::new().name("reap".to_owned()).spawn(reap));
+    }
+}

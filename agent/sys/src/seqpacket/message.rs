@@ -1,0 +1,61 @@
+//! One message with descriptors, sent and received without waiting.
+
+use std::{
+    io::{IoSlice, IoSliceMut},
+    os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd},
+};
+
+use nix::{
+    cmsg_space,
+    errno::Errno,
+    sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, sendmsg},
+};
+
+use super::own;
+
+/// Descriptors that one message may bring; the kernel allows 253
+/// ([SCM_MAX_FD](https://github.com/torvalds/linux/blob/v6.12/include/net/scm.h)).
+const DESCRIPTORS: usize = 253;
+
+/// Receives a message of at most `buffer`'s length; of length 0 when the other
+/// side has closed.
+///
+/// # Errors
+/// `EAGAIN` when there is none; `EMSGSIZE` for a longer one; `ENOBUFS` when its
+/// descriptors are more than this process may have. The message is lost then.
+pub(super) fn receive_now(
+    fd: BorrowedFd<'_>,
+    buffer: &mut [u8],
+) -> Result<(usize, Vec<OwnedFd>), Errno> {
+    let mut space = cmsg_space!([RawFd; DESCRIPTORS]);
+    let mut parts = [IoSliceMut::new(buffer)];
+    let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
+    let message = recvmsg::<UnixAddr>(fd.as_raw_fd(), &mut parts, Some(&mut space), flags)?;
+    let mut descriptors = Vec::new();
+    for control in message.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(all) = control {
+            descriptors.extend(all.into_iter().map(own));
+        }
+    }
+    if message.flags.contains(MsgFlags::MSG_TRUNC) {
+        return Err(Errno::EMSGSIZE);
+    }
+    Ok((message.bytes, descriptors))
+}
+
+/// Sends a message whole or not at all.
+///
+/// # Errors
+/// `EAGAIN` when there is no room; `EPIPE` when the other side has closed.
+pub(super) fn send_now(
+    fd: BorrowedFd<'_>,
+    message: &[u8],
+    fds: &[BorrowedFd<'_>],
+) -> Result<(), Errno> {
+    let fds: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+    let rights = [ControlMessage::ScmRights(&fds)];
+    let rights = if fds.is_empty() { &[][..] } else { &rights[..] };
+    let parts = [IoSlice::new(message)];
+    let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+    sendmsg::<UnixAddr>(fd.as_raw_fd(), &parts, rights, flags, None).map(drop)
+}

@@ -1,0 +1,160 @@
+//! Two ends without a name: one for this process's event loop, one for a
+//! process that has a loop of its own around poll(2).
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use nix::{
+    errno::Errno,
+    sys::socket::{AddressFamily, SockFlag, SockType, socketpair},
+};
+
+use super::{
+    Connection, Error, failed,
+    message::{receive_now, send_now},
+};
+use crate::readiness::register;
+
+impl Connection {
+    /// Makes a pair: an end of this process's, on a thread with a tokio
+    /// runtime, and one to give away.
+    ///
+    /// # Errors
+    /// [`Error::Connection`].
+    pub fn pair() -> Result<(Self, Plain), Error> {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let ends = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags);
+        let (own, other) = ends.map_err(failed("socketpair"))?;
+        let fd = register(own).map_err(|source| Error::Connection {
+            call: "epoll_ctl",
+            source,
+        })?;
+        Ok((Self { fd }, Plain(other)))
+    }
+}
+
+/// An end that never waits and knows no event loop.
+#[derive(Debug)]
+pub struct Plain(OwnedFd);
+
+/// What there was to receive.
+#[derive(Debug)]
+pub enum Received {
+    /// A message of this length, and the descriptors that came with it.
+    Message(usize, Vec<OwnedFd>),
+    /// Nothing yet.
+    Nothing,
+    /// The other side has closed, or ended.
+    Closed,
+}
+
+impl Plain {
+    /// Receives a message of at most `buffer`'s length, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Connection`]: `EMSGSIZE` for a longer message, `ENOBUFS` where
+    /// this process has no room for its descriptors. The next message can be
+    /// received all the same.
+    pub fn receive(&self, buffer: &mut [u8]) -> Result<Received, Error> {
+        loop {
+            return match receive_now(self.as_fd(), buffer) {
+                Ok((0, _descriptors)) => Ok(Received::Closed),
+                Ok((length, fds)) => Ok(Received::Message(length, fds)),
+                Err(Errno::EAGAIN) => Ok(Received::Nothing),
+                Err(Errno::ECONNRESET) => Ok(Received::Closed),
+                Err(Errno::EINTR) => continue,
+                Err(errno) => Err(failed("recvmsg")(errno)),
+            };
+        }
+    }
+
+    /// Sends a message and descriptors.
+    ///
+    /// # Errors
+    /// [`Error::Connection`], with `EAGAIN` where there is no room.
+    pub fn send(&self, message: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
+        send_now(self.as_fd(), message, fds).map_err(failed("sendmsg"))
+    }
+}
+
+/// An end that another process gave, as its standard input.
+impl From<OwnedFd> for Plain {
+    fn from(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+}
+
+/// To be given to a child.
+impl From<Plain> for OwnedFd {
+    fn from(end: Plain) -> Self {
+        end.0
+    }
+}
+
+impl AsFd for Plain {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::File,
+        io::{Read, Seek, Write},
+    };
+
+    use super::*;
+
+    fn received(end: &Plain, buffer: &mut [u8]) -> (Vec<u8>, Vec<OwnedFd>) {
+        match end.receive(buffer).unwrap() {
+            Received::Message(length, fds) => (buffer[..length].to_vec(), fds),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn descriptors_both_ways() {
+        let (here, there) = Connection::pair().unwrap();
+        let mut buffer = [0; 16];
+        assert!(matches!(there.receive(&mut buffer), Ok(Received::Nothing)));
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"content").unwrap();
+        file.rewind().unwrap();
+        here.send_with(b"one", &[file.as_fd(), file.as_fd()])
+            .unwrap();
+        here.send(b"two").unwrap();
+        let (text, mut fds) = received(&there, &mut buffer);
+        assert_eq!((&text[..], fds.len()), (&b"one"[..], 2));
+        let mut content = String::new();
+        let mut same = File::from(fds.remove(0));
+        same.read_to_string(&mut content).unwrap();
+        assert_eq!(content, "content");
+        assert_eq!(received(&there, &mut buffer).0, b"two");
+        there.send(b"answer", &[file.as_fd()]).unwrap();
+        let (length, fds) = here.receive(&mut buffer).await.unwrap().unwrap();
+        assert_eq!((&buffer[..length], fds.len()), (&b"answer"[..], 1));
+        drop(here);
+        assert!(matches!(there.receive(&mut buffer), Ok(Received::Closed)));
+        assert!(there.send(b"more", &[]).is_err());
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn no_room_and_too_long() {
+        let (here, there) = Connection::pair().unwrap();
+        let full = std::iter::repeat_with(|| here.send(&[7; 4096]))
+            .find_map(Result::err)
+            .unwrap();
+        let Error::Connection { source, .. } = full else {
+            panic!("{full:?}")
+        };
+        assert_eq!(source.kind(), std::io::ErrorKind::WouldBlock);
+        assert!(there.receive(&mut [0; 16]).is_err());
+        assert_eq!(received(&there, &mut [0; 4096]).0.len(), 4096);
+        // Closed while something is left: that comes first.
+        let (here, there) = Connection::pair().unwrap();
+        here.send(b"last").unwrap();
+        drop(here);
+        assert_eq!(received(&there, &mut [0; 16]).0, b"last");
+        assert!(matches!(there.receive(&mut [0; 16]), Ok(Received::Closed)));
+    }
+}

@@ -1,0 +1,213 @@
+//! Execs that wait.
+
+use std::{
+    fs,
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+};
+
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::resource::{Resource, getrlimit, setrlimit},
+};
+use usher_sys::fanotify::{Error, Exec, Group, Mark};
+
+use crate::{
+    alone,
+    scratch::{Starter, TRUE, bind, inside, overlay, place, unmount},
+};
+
+/// Waits until there is something to read.
+fn readable(group: &Group) {
+    let mut fds = [PollFd::new(group.as_fd(), PollFlags::POLLIN)];
+    let patience = PollTimeout::from(30_000_u16);
+    assert_eq!(poll(&mut fds, patience), Ok(1), "no exec");
+}
+
+/// The next exec.
+fn next(group: &Group) -> Exec {
+    readable(group);
+    let mut all = all(group);
+    assert_eq!(all.len(), 1);
+    all.remove(0)
+}
+
+fn all(group: &Group) -> Vec<Exec> {
+    let mut all = Vec::new();
+    group.read(|exec| all.push(exec)).unwrap();
+    all
+}
+
+/// An overlay, marked.
+fn marked(dir: &Path) -> (Group, OwnedFd) {
+    let root = dir.join("root");
+    overlay(dir, &root);
+    let group = Group::open().unwrap();
+    let root = place(&root);
+    group.mark(Mark::FileSystem, root.as_fd()).unwrap();
+    (group, root)
+}
+
+#[test]
+fn exec_waits_in_another_mount_namespace() {
+    inside(|dir| {
+        let (group, root) = marked(dir);
+        let (seen, elsewhere) = (dir.join("root"), dir.join("elsewhere"));
+        fs::create_dir(&elsewhere).unwrap();
+        let inner = format!(
+            "mount --bind {} {place} && exec {place}/{TRUE}",
+            seen.display(),
+            place = elsewhere.display()
+        );
+        let mut starter = Starter::of(&format!("exec unshare --mount sh -c '{inner}'"));
+        // An open descriptor would keep the mount from being taken away.
+        drop(root);
+        starter.go();
+        let exec = next(&group);
+        assert_eq!(exec.pid, starter.pid());
+        assert!(starter.program().ends_with("sh") || starter.program().ends_with("dash"));
+        assert!(starter.0.try_wait().unwrap().is_none());
+        group.allow(exec).unwrap();
+        assert!(starter.succeeds());
+        drop(starter);
+        unmount(&seen);
+    });
+}
+
+#[test]
+fn mark_of_a_mount_is_of_that_mount_only() {
+    inside(|dir| {
+        let root = dir.join("root");
+        overlay(dir, &root);
+        let volume = dir.join("volume");
+        fs::create_dir(&volume).unwrap();
+        bind(&root, &volume);
+        let group = Group::open().unwrap();
+        group.mark(Mark::Mount, place(&volume).as_fd()).unwrap();
+        let mut other = Starter::executing(&root.join(TRUE));
+        other.go();
+        assert!(other.succeeds());
+        assert!(all(&group).is_empty());
+        let mut starter = Starter::executing(&volume.join(TRUE));
+        starter.go();
+        group.allow(next(&group)).unwrap();
+        assert!(starter.succeeds());
+    });
+}
+
+#[test]
+fn who_waits_goes_on_waiting_without_the_mark() {
+    inside(|dir| {
+        let (group, root) = marked(dir);
+        let program = dir.join("root").join(TRUE);
+        let mut starter = Starter::executing(&program);
+        starter.go();
+        let exec = next(&group);
+        for _ in 0..2 {
+            group.unmark(Mark::FileSystem, root.as_fd()).unwrap();
+        }
+        let mut after = Starter::executing(&program);
+        after.go();
+        assert!(after.succeeds());
+        assert!(all(&group).is_empty());
+        assert!(starter.0.try_wait().unwrap().is_none());
+        group.allow(exec).unwrap();
+        assert!(starter.succeeds());
+    });
+}
+
+#[test]
+fn whoever_is_forgotten_goes_on() {
+    inside(|dir| {
+        let (group, _root) = marked(dir);
+        let program = dir.join("root").join(TRUE);
+        let mut one = Starter::executing(&program);
+        one.go();
+        drop(next(&group));
+        assert!(one.succeeds());
+        // Read or not, the group's end is an answer.
+        let mut two = [Starter::executing(&program), Starter::executing(&program)];
+        two[0].go();
+        let exec = next(&group);
+        two[1].go();
+        readable(&group);
+        drop(group);
+        drop(exec);
+        assert!(two.iter_mut().all(Starter::succeeds));
+    });
+}
+
+#[test]
+fn killed_while_it_waited() {
+    inside(|dir| {
+        let (group, _root) = marked(dir);
+        let mut starter = Starter::executing(&dir.join("root").join(TRUE));
+        starter.go();
+        let exec = next(&group);
+        starter.0.kill().unwrap();
+        assert!(!starter.succeeds());
+        group.allow(exec).unwrap();
+    });
+}
+
+#[test]
+fn all_that_wait_are_read_at_once() {
+    inside(|dir| {
+        let (group, _root) = marked(dir);
+        let program = dir.join("root").join(TRUE);
+        let mut starters: Vec<_> = (0..20).map(|_| Starter::executing(&program)).collect();
+        starters.iter_mut().for_each(Starter::go);
+        let mut waiting = Vec::new();
+        while waiting.len() < starters.len() {
+            readable(&group);
+            waiting.extend(all(&group));
+        }
+        // In another order than they came.
+        for exec in waiting.into_iter().rev() {
+            let starter = starters.iter_mut().find(|one| one.pid() == exec.pid);
+            group.allow(exec).unwrap();
+            assert!(starter.unwrap().succeeds());
+        }
+    });
+}
+
+/// Lets no descriptor be opened, while something is done.
+fn without_descriptors<T>(done: impl FnOnce() -> T) -> T {
+    let limits = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, 0, limits.1).unwrap();
+    let result = done();
+    setrlimit(Resource::RLIMIT_NOFILE, limits.0, limits.1).unwrap();
+    result
+}
+
+#[test]
+fn exec_that_the_kernel_denied_is_told() {
+    if !alone::is_alone() {
+        let ended = alone::run("fanotify::exec_that_the_kernel_denied_is_told");
+        assert!(ended.success(), "{ended}");
+        return;
+    }
+    inside(|dir| {
+        let (group, _root) = marked(dir);
+        let program = dir.join("root").join(TRUE);
+        let mut denied = [Starter::executing(&program), Starter::executing(&program)];
+        for starter in &mut denied {
+            starter.go();
+            readable(&group);
+            let mut taken = 0;
+            let read = without_descriptors(|| group.read(|_exec| taken += 1));
+            let Err(Error::Denied(source)) = read else {
+                panic!("{read:?}")
+            };
+            assert_eq!(source.raw_os_error(), Some(nix::libc::EMFILE));
+            assert_eq!(taken, 0);
+            // What the shell says of a program that it may not execute.
+            assert_eq!(starter.0.wait().unwrap().code(), Some(126));
+        }
+        // The next one is served as ever.
+        let mut starter = Starter::executing(&program);
+        starter.go();
+        group.allow(next(&group)).unwrap();
+        assert!(starter.succeeds());
+    });
+}

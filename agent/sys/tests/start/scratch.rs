@@ -1,0 +1,155 @@
+//! A mount namespace for one test, with an overlay file system as a container has it. All is gone when the test's thread
+//! has ended, whatever became of it.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::Write,
+    os::{fd::OwnedFd, unix::fs::OpenOptionsExt},
+    panic::resume_unwind,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+};
+
+use nix::{
+    fcntl::OFlag,
+    mount::{MntFlags, MsFlags, mount, umount2},
+    sched::{CloneFlags, unshare},
+    unistd::Uid,
+};
+use usher_core::id::Pid;
+
+/// A program that does nothing and succeeds.
+pub(crate) const TRUE: &str = "bin/true";
+
+/// Runs a test on a thread in a new mount namespace, in a directory of its own with a tmpfs on it. Says so where that
+/// cannot be, and fails there with `CI=true`.
+pub(crate) fn inside(test: impl FnOnce(&Path) + Send) {
+    if !Uid::effective().is_root() {
+        skipped("needs root (mount namespaces, fanotify)");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let body = || {
+        unshare(CloneFlags::CLONE_NEWNS).unwrap();
+        let none: Option<&str> = None;
+        let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+        mount(none, "/", none, private, none).unwrap();
+        mount(
+            Some("test"),
+            dir.path(),
+            Some("tmpfs"),
+            MsFlags::empty(),
+            none,
+        )
+        .unwrap();
+        test(dir.path());
+    };
+    let ended = thread::scope(|scope| scope.spawn(body).join());
+    ended.unwrap_or_else(|panic| resume_unwind(panic));
+}
+
+/// Mounts an overlay with [`TRUE`] and a shell in it.
+pub(crate) fn overlay(dir: &Path, at: &Path) {
+    let layers = ["lower", "upper", "work"].map(|layer| dir.join(layer));
+    for layer in &layers {
+        fs::create_dir_all(layer).unwrap();
+    }
+    let [lower, upper, work] = layers;
+    fs::create_dir_all(lower.join("bin")).unwrap();
+    for program in ["true", "sh"] {
+        fs::copy(
+            Path::new("/bin").join(program),
+            lower.join("bin").join(program),
+        )
+        .unwrap();
+    }
+    fs::create_dir_all(at).unwrap();
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={}",
+        lower.display(),
+        upper.display(),
+        work.display()
+    );
+    let kind = Some("overlay");
+    mount(kind, at, kind, MsFlags::empty(), Some(&*options)).unwrap();
+}
+
+/// Mounts a directory elsewhere as well.
+pub(crate) fn bind(from: &Path, to: &Path) {
+    let none: Option<&str> = None;
+    mount(Some(from), to, none, MsFlags::MS_BIND, none).unwrap();
+}
+
+pub(crate) fn unmount(path: &Path) {
+    umount2(path, MntFlags::empty()).unwrap();
+}
+
+/// Opens a path as the agent does it: for what it is, not for what is in it.
+pub(crate) fn place(path: &Path) -> OwnedFd {
+    let mut options = OpenOptions::new();
+    let options = options.read(true).custom_flags(OFlag::O_PATH.bits());
+    options.open(path).unwrap().into()
+}
+
+/// A process that executes a program when it is told to. It is killed when this is dropped.
+pub(crate) struct Starter(pub(crate) Child);
+
+impl Starter {
+    /// The script is run by the machine's own shell, and says `exec` at its end.
+    pub(crate) fn of(script: &str) -> Self {
+        let mut shell = Command::new("/bin/sh");
+        let shell = shell.args(["-c", &format!("read go; {script}")]);
+        Self(shell.stdin(Stdio::piped()).spawn().unwrap())
+    }
+
+    pub(crate) fn executing(program: &Path) -> Self {
+        Self::of(&format!("exec {}", program.display()))
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid(self.0.id().try_into().unwrap())
+    }
+
+    pub(crate) fn go(&mut self) {
+        let mut stdin = self.0.stdin.take().unwrap();
+        stdin.write_all(b"\n").unwrap();
+    }
+
+    /// Whether the program succeeded, once it has ended.
+    pub(crate) fn succeeds(&mut self) -> bool {
+        self.0.wait().unwrap().success()
+    }
+
+    /// The program that the process executes now.
+    pub(crate) fn program(&self) -> PathBuf {
+        fs::read_link(format!("/proc/{}/exe", self.pid())).unwrap()
+    }
+}
+
+impl Drop for Starter {
+    fn drop(&mut self) {
+        // It may have ended, and then neither can be.
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// Writes a file as a program that takes its time: the text comes after the file.
+pub(crate) fn begin(path: &Path) -> File {
+    File::create(path).unwrap()
+}
+
+/// Says that a test was not run; with `CI=true` that is a failure.
+#[expect(
+    clippy::print_stderr,
+    reason = "libtest has no skipped state; this line is how a person learns of it"
+)]
+pub(crate) fn skipped(why: &str) {
+    let pipeline = std::env::var("CI").is_ok_and(|value| value == "true");
+    assert!(
+        !pipeline,
+        "cannot run here, and CI=true forbids to skip: {why}"
+    );
+    eprintln!("SKIPPED: {why}");
+}
