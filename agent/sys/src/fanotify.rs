@@ -19,9 +19,14 @@
 //! as well, and its exec is denied all the same. The way out is a limit of
 //! descriptors that is never reached: one is open for each exec that waits.
 
+mod error;
+mod exec;
+
+pub use error::Error;
+pub use exec::Exec;
+
 use std::{
-    io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
     path::Path,
     sync::Arc,
 };
@@ -29,61 +34,17 @@ use std::{
 use nix::{
     errno::Errno,
     fcntl::AT_FDCWD,
-    sys::fanotify::{
-        EventFFlags, FANOTIFY_METADATA_VERSION, Fanotify, FanotifyResponse, InitFlags, MarkFlags,
-        MaskFlags, Response,
-    },
+    sys::fanotify::{EventFFlags, Fanotify, InitFlags, MarkFlags, MaskFlags},
     unistd::read,
 };
-use usher_core::id::Pid;
+
+use error::{call, failed};
+use exec::EVENT;
 
 /// What a group is told of.
 const MASK: MaskFlags = MaskFlags::FAN_OPEN_EXEC_PERM;
-/// Length of `struct fanotify_event_metadata`, which is all of an event here.
-const EVENT: usize = size_of::<libc::fanotify_event_metadata>();
 /// A file that is there and can be marked without doing anything to it.
 const OWN_PROGRAM: &str = "/proc/self/exe";
-
-/// A group could not be made or used.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// `CAP_SYS_ADMIN` is missing.
-    #[error("fanotify is not permitted")]
-    Permission(#[source] io::Error),
-    /// The user has no group left (`fs.fanotify.max_user_groups`, 128 by
-    /// default, of the whole machine for uid 0), or the process no descriptor.
-    #[error("no fanotify group is left for this user")]
-    Groups(#[source] io::Error),
-    /// The kernel has no fanotify, or none with permission events
-    /// (`CONFIG_FANOTIFY_ACCESS_PERMISSIONS`, Linux 5.0).
-    #[error("the kernel does not ask before an exec")]
-    Unsupported(#[source] io::Error),
-    /// The kernel refused an exec because it could not hand out its event.
-    /// There may be more events to read.
-    #[error("an exec was refused by the kernel, which could not open its file for this process")]
-    Denied(#[source] io::Error),
-    /// Another call failed.
-    #[error("{call} on a fanotify group")]
-    Call {
-        /// The call.
-        call: &'static str,
-        /// Why.
-        source: io::Error,
-    },
-}
-
-impl Error {
-    /// A word for metrics.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Permission(_) => "permission",
-            Self::Groups(_) => "groups",
-            Self::Unsupported(_) => "unsupported",
-            Self::Denied(_) => "denied",
-            Self::Call { .. } => "call",
-        }
-    }
-}
 
 /// What is marked by a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,23 +59,6 @@ pub enum Mark {
 #[derive(Debug)]
 pub struct Group {
     fanotify: Arc<Fanotify>,
-}
-
-/// A process that is about to execute a program, and waits.
-///
-/// It goes on when this is allowed or dropped: as long as the group exists
-/// nobody else would let it.
-#[derive(Debug)]
-#[must_use = "dropped, it goes on at once"]
-pub struct Exec {
-    /// The process, as this process's own pid namespace numbers it; 0 if it is
-    /// in none of those below.
-    pub pid: Pid,
-    /// Its number is the event's name in the answer, so it stays open until
-    /// then.
-    fd: OwnedFd,
-    fanotify: Arc<Fanotify>,
-    is_answered: bool,
 }
 
 impl Group {
@@ -175,11 +119,10 @@ impl Group {
     /// [`Error::Denied`], after which it may be called again at once;
     /// [`Error::Call`].
     pub fn read(&self, mut take: impl FnMut(Exec)) -> Result<(), Error> {
-        let mut buffer = [0; EVENT];
+        let mut event = [0; EVENT];
         loop {
-            match read(&*self.fanotify, &mut buffer) {
-                Ok(length) => self
-                    .event(&buffer[..length])?
+            match read(&*self.fanotify, &mut event) {
+                Ok(_whole) => Exec::of(&self.fanotify, &event)?
                     .into_iter()
                     .for_each(&mut take),
                 Err(Errno::EAGAIN) => return Ok(()),
@@ -188,28 +131,6 @@ impl Group {
                 Err(errno) => return Err(Error::Denied(errno.into())),
             }
         }
-    }
-
-    /// One event; None for one that needs no answer.
-    fn event(&self, bytes: &[u8]) -> Result<Option<Exec>, Error> {
-        let whole = bytes.first_chunk::<EVENT>();
-        let known = whole.filter(|bytes| bytes[4] == FANOTIFY_METADATA_VERSION);
-        let Some(bytes) = known else {
-            // Another version has other fields, so that none could be answered.
-            return Err(Error::Unsupported(io::ErrorKind::InvalidData.into()));
-        };
-        let number = |at: usize| {
-            i32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-        };
-        const { assert!(std::mem::offset_of!(libc::fanotify_event_metadata, fd) == 16) };
-        const { assert!(std::mem::offset_of!(libc::fanotify_event_metadata, pid) == 20) };
-        let (fd, pid) = (number(16), number(20));
-        Ok((fd >= 0).then(|| Exec {
-            pid: Pid(pid),
-            fd: own(fd),
-            fanotify: Arc::clone(&self.fanotify),
-            is_answered: false,
-        }))
     }
 
     /// Lets a process go on.
@@ -227,61 +148,11 @@ impl AsFd for Group {
     }
 }
 
-impl Exec {
-    fn answer(&mut self) -> Result<(), Errno> {
-        self.is_answered = true;
-        let response = FanotifyResponse::new(self.fd.as_fd(), Response::FAN_ALLOW);
-        match self.fanotify.write_response(response) {
-            // It does not wait any more: killed.
-            Ok(()) | Err(Errno::ENOENT) => Ok(()),
-            Err(errno) => Err(errno),
-        }
-    }
-}
-
-impl Drop for Exec {
-    fn drop(&mut self) {
-        if !self.is_answered {
-            // Nobody is there to be told; a group that takes no answer is
-            // about to end.
-            self.answer().ok();
-        }
-    }
-}
-
 impl Mark {
     fn flag(self) -> MarkFlags {
         match self {
             Self::FileSystem => MarkFlags::FAN_MARK_FILESYSTEM,
             Self::Mount => MarkFlags::FAN_MARK_MOUNT,
         }
-    }
-}
-
-/// Takes the descriptor of an event.
-#[expect(unsafe_code, reason = "the kernel gives it as a number")]
-fn own(fd: i32) -> OwnedFd {
-    // SAFETY: the kernel has just opened this descriptor for us, and nobody
-    // else knows it.
-    unsafe { OwnedFd::from_raw_fd(fd) }
-}
-
-/// What the first calls fail with.
-fn failed(call: &'static str) -> impl Fn(Errno) -> Error {
-    move |errno| {
-        let source = errno.into();
-        match errno {
-            Errno::EPERM => Error::Permission(source),
-            Errno::EMFILE => Error::Groups(source),
-            Errno::ENOSYS | Errno::EINVAL => Error::Unsupported(source),
-            _ => Error::Call { call, source },
-        }
-    }
-}
-
-fn call(call: &'static str, errno: Errno) -> Error {
-    Error::Call {
-        call,
-        source: errno.into(),
     }
 }

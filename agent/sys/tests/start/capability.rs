@@ -1,14 +1,24 @@
 //! What is left after all else was given up.
 
-use std::{fs, process::Command};
-
-use nix::unistd::Uid;
-use usher_sys::{
-    capability::{Needed, keep_only},
-    fanotify::{Error, Group},
+use std::{
+    fs,
+    os::{
+        fd::AsFd,
+        unix::fs::{PermissionsExt, chown},
+    },
+    process::Command,
 };
 
-use crate::{alone, scratch::skipped};
+use nix::{mount::MsFlags, unistd::Uid};
+use usher_sys::{
+    capability::{Needed, keep_only},
+    fanotify::{Error, Group, Mark},
+};
+
+use crate::{
+    alone,
+    scratch::{Starter, TRUE, inside, next, overlay, place, skipped, tmpfs},
+};
 
 /// `CAP_SYS_ADMIN` as /proc writes it.
 const SYS_ADMIN: u64 = 1 << 21;
@@ -49,4 +59,47 @@ fn one_is_kept_and_nothing_comes_back() {
     assert_eq!(set(&child, "CapPrm"), SYS_ADMIN);
     keep_only(&[]).unwrap();
     assert!(matches!(Group::open(), Err(Error::Permission(_))));
+}
+
+#[test]
+fn one_is_enough_for_programs_that_may_only_be_executed() {
+    if !alone::is_alone() {
+        let test = "capability::one_is_enough_for_programs_that_may_only_be_executed";
+        let ended = alone::run(test);
+        assert!(ended.success(), "{ended}");
+        return;
+    }
+    inside(|dir| {
+        let (root, volume, closed) = (dir.join("root"), dir.join("volume"), dir.join("closed"));
+        overlay(dir, &root);
+        tmpfs(&volume, MsFlags::empty());
+        fs::copy(root.join(TRUE), volume.join("true")).unwrap();
+        let programs = [root.join(TRUE), volume.join("true")];
+        fs::create_dir(&closed).unwrap();
+        for (path, mode) in [
+            (&programs[0], 0o111),
+            (&programs[1], 0o111),
+            (&closed, 0o700),
+        ] {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+            chown(path, Some(1000), Some(1000)).unwrap();
+        }
+        keep_only(&[Needed::SysAdmin]).unwrap();
+        fs::read(&programs[0]).unwrap_err();
+        let group = Group::open().unwrap();
+        group.mark(Mark::FileSystem, place(&root).as_fd()).unwrap();
+        group.mark(Mark::Mount, place(&volume).as_fd()).unwrap();
+        for program in &programs {
+            let mut starter = Starter::executing(program);
+            starter.go();
+            group.allow(next(&group)).unwrap();
+            assert!(starter.succeeds());
+        }
+        // What may not be read cannot be marked.
+        let refused = group.mark(Mark::FileSystem, place(&closed).as_fd());
+        let Err(Error::Call { source, .. }) = refused else {
+            panic!("{refused:?}")
+        };
+        assert_eq!(source.raw_os_error(), Some(libc::EACCES));
+    });
 }

@@ -6,37 +6,13 @@ use std::{
     path::Path,
 };
 
-use nix::{
-    poll::{PollFd, PollFlags, PollTimeout, poll},
-    sys::resource::{Resource, getrlimit, setrlimit},
-};
-use usher_sys::fanotify::{Error, Exec, Group, Mark};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use usher_sys::fanotify::{Error, Group, Mark};
 
 use crate::{
     alone,
-    scratch::{Starter, TRUE, bind, inside, overlay, place, unmount},
+    scratch::{Starter, TRUE, all, bind, inside, next, overlay, place, readable, unmount},
 };
-
-/// Waits until there is something to read.
-fn readable(group: &Group) {
-    let mut fds = [PollFd::new(group.as_fd(), PollFlags::POLLIN)];
-    let patience = PollTimeout::from(30_000_u16);
-    assert_eq!(poll(&mut fds, patience), Ok(1), "no exec");
-}
-
-/// The next exec.
-fn next(group: &Group) -> Exec {
-    readable(group);
-    let mut all = all(group);
-    assert_eq!(all.len(), 1);
-    all.remove(0)
-}
-
-fn all(group: &Group) -> Vec<Exec> {
-    let mut all = Vec::new();
-    group.read(|exec| all.push(exec)).unwrap();
-    all
-}
 
 /// An overlay, marked.
 fn marked(dir: &Path) -> (Group, OwnedFd) {
@@ -199,7 +175,7 @@ fn exec_that_the_kernel_denied_is_told() {
             let Err(Error::Denied(source)) = read else {
                 panic!("{read:?}")
             };
-            assert_eq!(source.raw_os_error(), Some(nix::libc::EMFILE));
+            assert_eq!(source.raw_os_error(), Some(libc::EMFILE));
             assert_eq!(taken, 0);
             // What the shell says of a program that it may not execute.
             assert_eq!(starter.0.wait().unwrap().code(), Some(126));

@@ -4,7 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod alone;
+mod bundle;
 mod capability;
 mod fanotify;
+mod process;
 mod scratch;
 mod watchdog;

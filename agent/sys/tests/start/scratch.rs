@@ -2,22 +2,29 @@
 //! has ended, whatever became of it.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, OpenOptions},
     io::Write,
-    os::{fd::OwnedFd, unix::fs::OpenOptionsExt},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::OpenOptionsExt,
+    },
     panic::resume_unwind,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
+    time::{Duration, Instant},
 };
 
 use nix::{
+    errno::Errno,
     fcntl::OFlag,
     mount::{MntFlags, MsFlags, mount, umount2},
+    poll::{PollFd, PollFlags, PollTimeout, poll},
     sched::{CloneFlags, unshare},
     unistd::Uid,
 };
 use usher_core::id::Pid;
+use usher_sys::fanotify::{Exec, Group};
 
 /// A program that does nothing and succeeds.
 pub(crate) const TRUE: &str = "bin/true";
@@ -35,18 +42,27 @@ pub(crate) fn inside(test: impl FnOnce(&Path) + Send) {
         let none: Option<&str> = None;
         let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
         mount(none, "/", none, private, none).unwrap();
-        mount(
-            Some("test"),
-            dir.path(),
-            Some("tmpfs"),
-            MsFlags::empty(),
-            none,
-        )
-        .unwrap();
+        tmpfs(dir.path(), MsFlags::empty());
         test(dir.path());
     };
     let ended = thread::scope(|scope| scope.spawn(body).join());
     ended.unwrap_or_else(|panic| resume_unwind(panic));
+}
+
+/// The same, on an event loop.
+pub(crate) fn inside_loop<F: Future<Output = ()>>(test: impl FnOnce(PathBuf) -> F + Send) {
+    inside(|dir| {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_all().build().unwrap();
+        runtime.block_on(test(dir.to_owned()));
+    });
+}
+
+/// Mounts an empty file system.
+pub(crate) fn tmpfs(at: &Path, flags: MsFlags) {
+    fs::create_dir_all(at).unwrap();
+    let none: Option<&str> = None;
+    mount(Some("test"), at, Some("tmpfs"), flags, none).unwrap();
 }
 
 /// Mounts an overlay with [`TRUE`] and a shell in it.
@@ -81,8 +97,15 @@ pub(crate) fn bind(from: &Path, to: &Path) {
     mount(Some(from), to, none, MsFlags::MS_BIND, none).unwrap();
 }
 
+/// Unmounts. A program that another test starts has a copy of all descriptors until its own code runs, so that the mount
+/// may be busy for a moment.
 pub(crate) fn unmount(path: &Path) {
-    umount2(path, MntFlags::empty()).unwrap();
+    let begin = Instant::now();
+    while let Err(errno) = umount2(path, MntFlags::empty()) {
+        let may_pass = errno == Errno::EBUSY && begin.elapsed() < Duration::from_secs(30);
+        assert!(may_pass, "{path:?}: {errno}");
+        thread::yield_now();
+    }
 }
 
 /// Opens a path as the agent does it: for what it is, not for what is in it.
@@ -135,9 +158,26 @@ impl Drop for Starter {
     }
 }
 
-/// Writes a file as a program that takes its time: the text comes after the file.
-pub(crate) fn begin(path: &Path) -> File {
-    File::create(path).unwrap()
+/// Waits until there is something to read.
+pub(crate) fn readable(group: &Group) {
+    let mut fds = [PollFd::new(group.as_fd(), PollFlags::POLLIN)];
+    let patience = PollTimeout::from(30_000_u16);
+    assert_eq!(poll(&mut fds, patience), Ok(1), "no exec");
+}
+
+/// The next exec that waits.
+pub(crate) fn next(group: &Group) -> Exec {
+    readable(group);
+    let mut all = all(group);
+    assert_eq!(all.len(), 1);
+    all.remove(0)
+}
+
+/// All execs that wait.
+pub(crate) fn all(group: &Group) -> Vec<Exec> {
+    let mut all = Vec::new();
+    group.read(|exec| all.push(exec)).unwrap();
+    all
 }
 
 /// Says that a test was not run; with `CI=true` that is a failure.

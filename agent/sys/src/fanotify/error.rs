@@ -1,0 +1,66 @@
+//! What a group fails with.
+
+use std::io;
+
+use nix::errno::Errno;
+
+/// A group could not be made or used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// `CAP_SYS_ADMIN` is missing.
+    #[error("fanotify is not permitted")]
+    Permission(#[source] io::Error),
+    /// The user has no group left (`fs.fanotify.max_user_groups`, 128 by
+    /// default, of the whole machine for uid 0), or the process no descriptor.
+    #[error("no fanotify group is left for this user")]
+    Groups(#[source] io::Error),
+    /// The kernel has no fanotify, or none with permission events
+    /// (`CONFIG_FANOTIFY_ACCESS_PERMISSIONS`, Linux 5.0).
+    #[error("the kernel does not ask before an exec")]
+    Unsupported(#[source] io::Error),
+    /// The kernel refused an exec because it could not hand out its event.
+    /// There may be more events to read.
+    #[error("an exec was refused by the kernel, which could not open its file for this process")]
+    Denied(#[source] io::Error),
+    /// Another call failed.
+    #[error("{call} on a fanotify group")]
+    Call {
+        /// The call.
+        call: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// A word for metrics.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Permission(_) => "permission",
+            Self::Groups(_) => "groups",
+            Self::Unsupported(_) => "unsupported",
+            Self::Denied(_) => "denied",
+            Self::Call { .. } => "call",
+        }
+    }
+}
+
+/// What the first calls fail with.
+pub(super) fn failed(call: &'static str) -> impl Fn(Errno) -> Error {
+    move |errno| {
+        let source = errno.into();
+        match errno {
+            Errno::EPERM => Error::Permission(source),
+            Errno::EMFILE => Error::Groups(source),
+            Errno::ENOSYS | Errno::EINVAL => Error::Unsupported(source),
+            _ => Error::Call { call, source },
+        }
+    }
+}
+
+pub(super) fn call(call: &'static str, errno: Errno) -> Error {
+    Error::Call {
+        call,
+        source: errno.into(),
+    }
+}

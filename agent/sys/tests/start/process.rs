@@ -1,0 +1,118 @@
+//! A process and the mounts that it sees: here the test's own thread, which has mounts of its own and executes a file that
+//! is on none of them, as a runtime's process does.
+
+use std::{
+    fs,
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+};
+
+use nix::{
+    mount::{MsFlags, mount},
+    sys::stat::{fstat, stat},
+    unistd::gettid,
+};
+use usher_core::id::Pid;
+use usher_sys::{
+    bundle::{started, visible, volumes},
+    fanotify::{Group, Mark},
+    proc::ProcRoot,
+};
+
+use crate::scratch::{Starter, TRUE, all, bind, inside, overlay, readable, tmpfs};
+
+fn own() -> Pid {
+    Pid(gettid().as_raw())
+}
+
+#[test]
+fn program_of_its_own_mounts_or_not() {
+    inside(|dir| {
+        let proc = ProcRoot::new("/proc");
+        assert!(!started(&proc, own()).unwrap());
+        let mut starter = Starter::executing(&dir.join("none"));
+        assert!(started(&proc, starter.pid()).unwrap());
+        starter.go();
+        assert!(!starter.succeeds());
+        started(&proc, starter.pid()).unwrap_err();
+    });
+}
+
+/// Whether one of them is what is mounted at a path.
+fn has(all: &[OwnedFd], path: &Path) -> bool {
+    let wanted = stat(path).unwrap();
+    all.iter().any(|fd| {
+        let found = fstat(fd).unwrap();
+        (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino)
+    })
+}
+
+#[test]
+fn volumes_on_which_programs_may_lie() {
+    inside(|dir| {
+        let proc = ProcRoot::new("/proc");
+        let [plain, noexec, below, covered] =
+            ["plain", "no exec", "plain/below", "covered"].map(|name| dir.join(name));
+        tmpfs(&plain, MsFlags::empty());
+        tmpfs(&noexec, MsFlags::MS_NOEXEC);
+        overlay(&dir.join("layers"), &below);
+        tmpfs(&covered, MsFlags::empty());
+        let hidden = fs::File::open(&covered).unwrap();
+        tmpfs(&covered, MsFlags::empty());
+        let all = volumes(&proc, own()).unwrap();
+        assert!(has(&all, &plain) && has(&all, &below) && has(&all, &covered));
+        assert!(!has(&all, &noexec));
+        let hidden = fstat(&hidden).unwrap();
+        assert!(
+            !all.iter()
+                .any(|fd| fstat(fd).unwrap().st_dev == hidden.st_dev)
+        );
+        volumes(&proc, Pid(i32::MAX)).unwrap_err();
+    });
+}
+
+#[test]
+fn program_on_a_volume_waits() {
+    inside(|dir| {
+        let (root, volume) = (dir.join("root"), dir.join("volume"));
+        overlay(dir, &root);
+        fs::create_dir(&volume).unwrap();
+        bind(&root, &volume);
+        // Before the marks: the shell's own exec would wait for this thread.
+        let mut starter = Starter::executing(&volume.join(TRUE));
+        let group = Group::open().unwrap();
+        for fd in volumes(&ProcRoot::new("/proc"), own()).unwrap() {
+            // These mounts are of the test's own namespace: no other process is on them.
+            group.mark(Mark::Mount, fd.as_fd()).unwrap();
+        }
+        starter.go();
+        readable(&group);
+        let held = all(&group);
+        assert_eq!(held[0].pid, starter.pid());
+        drop(group);
+        drop(held);
+        assert!(starter.succeeds());
+    });
+}
+
+#[test]
+fn mounts_that_can_be_seen() {
+    inside(|dir| {
+        let run = dir.join("run");
+        tmpfs(&run, MsFlags::empty());
+        let tasks = run.join("not/there/yet");
+        let why = visible(&tasks).unwrap_err();
+        assert!(why.contains("HostToContainer"), "{why}");
+        let none: Option<&str> = None;
+        mount(none, &run, none, MsFlags::MS_SHARED, none).unwrap();
+        assert_eq!(visible(&tasks), Ok(()));
+        // A copy that only follows.
+        let copy = dir.join("copy");
+        fs::create_dir(&copy).unwrap();
+        bind(&run, &copy);
+        mount(none, &copy, none, MsFlags::MS_SLAVE, none).unwrap();
+        assert_eq!(visible(&copy), Ok(()));
+        mount(none, &copy, none, MsFlags::MS_PRIVATE, none).unwrap();
+        visible(&copy).unwrap_err();
+    });
+}
