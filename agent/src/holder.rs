@@ -62,6 +62,15 @@ struct Loop {
     watchdog: Watchdog,
     holder: Holder<Exec>,
     places: BTreeMap<ContainerId, Place>,
+    marks: Marks,
+}
+
+/// Whether somebody may wait for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Marks {
+    None,
+    Made,
+    TakenBack,
 }
 
 /// Holds starts as the agent at the other end of standard input asks, until
@@ -82,6 +91,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         watchdog: Watchdog::new().context("making the watchdog")?,
         holder: Holder::default(),
         places: BTreeMap::new(),
+        marks: Marks::None,
     };
     this.tell(News::Ready);
     let ended = this.serve();
@@ -109,9 +119,20 @@ impl Loop {
         }
     }
 
-    /// While nothing is waited for nobody has to look whether the loop goes round.
+    /// While nothing is marked nobody waits for an answer, and nobody has to look
+    /// whether the loop goes round. An exec that was on its way to the queue when
+    /// the last mark was taken back is there one round later.
     fn watch(&mut self) -> anyhow::Result<()> {
-        let watched = if self.holder.is_empty() {
+        self.marks = match (self.holder.is_empty(), self.marks) {
+            (false, _) => Marks::Made,
+            (true, Marks::Made) => {
+                // Also those that nobody could take back any more.
+                self.group.unmark_all().context("taking marks back")?;
+                Marks::TakenBack
+            }
+            (true, _) => Marks::None,
+        };
+        let watched = if self.marks == Marks::None {
             self.watchdog.disarm()
         } else {
             self.watchdog.arm(WATCHDOG)
@@ -129,7 +150,7 @@ impl Loop {
     }
 
     fn timeout(&self) -> PollTimeout {
-        if self.holder.is_empty() {
+        if self.marks == Marks::None {
             return PollTimeout::NONE;
         }
         let due = self.holder.next_due().map(|due| due.since(self.now()));
@@ -149,27 +170,22 @@ impl Loop {
             ..
         } = self;
         let mut held = Vec::new();
-        loop {
-            let read = group.read(|exec| {
-                let init_of = |id: &ContainerId| init_of(places.get(id)?.bundle.as_fd());
-                match holder.executes(now, exec.pid, exec, init_of) {
-                    Verdict::Allow(exec) => drop(exec),
-                    Verdict::Hold(container) => held.push(container),
-                }
-            });
-            match read {
-                Ok(()) => break,
-                Err(error @ fanotify::Error::Denied(_)) => {
-                    tracing::error!(error = %chain(&error), "the kernel refused an exec in a pod");
-                }
-                // Then nothing may wait for this process.
-                Err(error) => return Err(error).context("reading what is executed"),
+        let read = group.read(|exec| {
+            let init_of = |id: &ContainerId| init_of(places.get(id)?.bundle.as_fd());
+            match holder.executes(now, exec.pid, exec, init_of) {
+                Verdict::Allow(exec) => drop(exec),
+                Verdict::Hold(container) => held.push(container),
             }
-        }
+        });
         for container in held {
             self.tell(News::Held { container });
         }
-        Ok(())
+        if let Err(error @ fanotify::Error::Denied(_)) = &read {
+            let reason = chain(error);
+            self.tell(News::Refused { reason });
+        }
+        // Then nothing may wait for this process.
+        read.context("reading what is executed")
     }
 
     /// Does what the agent says; whether it is still there.

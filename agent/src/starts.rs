@@ -291,6 +291,10 @@ impl Starts {
     fn heard(&mut self, word: Word) -> Vec<Event> {
         match word {
             Word::News(News::Ready) => Vec::new(),
+            Word::News(News::Refused { reason }) => {
+                self.link.give_up();
+                vec![Event::CannotHoldStarts(reason)]
+            }
             Word::News(News::Marked { container }) => self.told(&container, Told::Marked),
             Word::News(News::Held { container }) => self.told(&container, Told::Held),
             Word::News(News::Unable { container, reason }) => {

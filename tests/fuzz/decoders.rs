@@ -1,11 +1,16 @@
 //! What is fuzzed, each under the name of its folder in `corpus`. The fuzz targets and an ordinary test call the same
 //! functions, which panic where a decoder contradicts itself.
 
-use std::{str, time::Duration};
+use std::{path::Path, str, sync::LazyLock, time::Duration};
 
 use usher_core::{
+    bundle,
     cni::{self, Conf, Reply, Request},
+    config::Config,
     conflist::{self, Edit, Entry, Kind, State},
+    id::PodUid,
+    mountinfo, podlist,
+    recipe::Reads,
     ruleset::{self, Ruleset, Wanted},
     syn::Syn,
 };
@@ -24,6 +29,9 @@ pub(crate) fn decode(name: &str, bytes: &[u8]) {
         "conflist" => conflist(bytes),
         "cni_conf" => cni_conf(bytes),
         "cni_message" => cni_message(bytes),
+        "bundle" => bundle(bytes),
+        "mountinfo" => mountinfo(bytes),
+        "podlist" => podlist(bytes),
         _ => panic!("no decoder is called {name}"),
     }
 }
@@ -108,5 +116,51 @@ fn cni_message(bytes: &[u8]) {
     if let Ok(reply) = Reply::decode(bytes) {
         let encoded = reply.encode().expect("what was read can be written");
         assert_eq!(Reply::decode(&encoded).expect("and read"), reply);
+    }
+}
+
+/// A bundle's configuration, as a container runtime writes it.
+fn bundle(bytes: &[u8]) {
+    let Ok(bundle) = bundle::parse(bytes) else {
+        return;
+    };
+    assert!(PodUid::parse(bundle.pod.as_str()).is_ok());
+    if let Some(name) = bundle.container {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        assert!(name.len() < 64 && name.bytes().all(fits), "{name:?}");
+    }
+}
+
+/// The mounts of a container's process, and of the node.
+fn mountinfo(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else {
+        return;
+    };
+    let uid = PodUid::parse("7987997a-2c12-4655-9314-796855bf397c").expect("a UID");
+    if let Some(name) = mountinfo::container_name(text, &uid) {
+        assert!(!name.is_empty() && !name.contains('/'), "{name:?}");
+    }
+    let found = mountinfo::executable(text);
+    assert!(found.len() <= 256);
+    // In order, and each point once.
+    let bytes = |point: &Path| point.as_os_str().as_encoded_bytes().to_vec();
+    assert!(found.is_sorted_by(|(_, one), (_, next)| bytes(one) < bytes(next)));
+    for (_id, point) in found {
+        assert!(point.is_absolute() && point != Path::new("/"));
+        assert!(mountinfo::propagates(text, &point).is_some());
+    }
+}
+
+/// The kubelet's answer.
+fn podlist(bytes: &[u8]) {
+    static READS: LazyLock<Reads> = LazyLock::new(|| Config::default().reads());
+    let Ok(list) = podlist::parse(bytes, &READS) else {
+        return;
+    };
+    for container in list.pods.iter().flat_map(|pod| &pod.containers) {
+        assert!(container.probes.len() <= 2);
+        for probe in &container.probes {
+            assert!(probe.period >= Duration::from_secs(1) && probe.failures >= 1);
+        }
     }
 }

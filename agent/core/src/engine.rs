@@ -148,6 +148,12 @@ impl Engine {
                 sandbox,
                 remains,
             } => self.found(now, &key, sandbox, remains, &mut actions),
+            Event::CannotHoldStarts(reason) => {
+                if let Some(features) = &mut self.features {
+                    features.start = Err(reason);
+                }
+                self.review(now, &mut actions);
+            }
             Event::Start { key, name, told } => {
                 self.start_told(now, &key, &name, told, &mut actions);
             }

@@ -125,6 +125,8 @@ pub enum Event {
         /// What an earlier agent left in it.
         remains: Option<Remains>,
     },
+    /// No start can be held on this node any more, for this reason.
+    CannotHoldStarts(String),
     /// What became of holding the start of a container of
     /// [`crate::Action::HoldStarts`].
     Start {

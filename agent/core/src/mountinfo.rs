@@ -12,9 +12,10 @@
 //! A sandbox has no such mount.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
-    ffi::OsString,
-    os::unix::ffi::OsStringExt,
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -62,7 +63,7 @@ pub fn has_mount_point_with(mountinfo: &str, text: &str) -> bool {
 
 /// Id and mount point of every mount, besides the root, that a program may be
 /// executed from and that can be looked up without waiting for anybody, in the
-/// order of their points; the first 256 of them.
+/// order of their points' bytes; the first 256 of them.
 ///
 /// A dead NFS server or FUSE process would have a lookup wait for ever. So a
 /// mount at or below another one of a type that is not known to be local is
@@ -78,29 +79,33 @@ pub fn executable(text: &str) -> Vec<(u64, PathBuf)> {
             foreign.insert(mount.point);
         }
     }
-    let is_safe = |point: &Path| !point.ancestors().any(|above| foreign.contains(above));
+    let is_safe = |point: &Path| {
+        let mut all = point.ancestors().map(Path::as_os_str);
+        !all.any(|point| foreign.contains(point.as_bytes()))
+    };
     last.into_iter()
-        .filter(|(point, (_id, noexec))| !noexec && point.parent().is_some() && is_safe(point))
-        .map(|(point, (id, _noexec))| (id, point))
+        .filter(|(_point, (_id, noexec))| !noexec)
+        .map(|(point, (id, _noexec))| (id, path(&point).to_owned()))
+        .filter(|(_id, point)| point.parent().is_some() && is_safe(point))
         .take(EXECUTABLE)
         .collect()
 }
 
-/// Whether mounts that others make below `path` are seen here, or ours there:
+/// Whether mounts that others make below `held` are seen here, or ours there:
 /// whether the mount that holds it is in a peer group or the slave of one. None
 /// where no mount holds it.
-pub fn propagates(text: &str, path: &Path) -> Option<bool> {
+pub fn propagates(text: &str, held: &Path) -> Option<bool> {
     let mounts = text.lines().filter_map(Mount::read);
-    let holding = mounts.filter(|mount| path.starts_with(&mount.point));
+    let holding = mounts.filter(|mount| held.starts_with(path(&mount.point)));
     // The last one of those that are equally near.
-    let nearest = holding.max_by_key(|mount| mount.point.as_os_str().len());
+    let nearest = holding.max_by_key(|mount| mount.point.len());
     nearest.map(|mount| mount.propagates)
 }
 
 /// One line.
 struct Mount<'text> {
     id: u64,
-    point: PathBuf,
+    point: Cow<'text, [u8]>,
     noexec: bool,
     propagates: bool,
     /// Type of the file system.
@@ -124,7 +129,7 @@ impl<'text> Mount<'text> {
         let kind = fields.next()?;
         let of_the_file_system = fields.nth(1)?;
         let mut options = options.split(',').chain(of_the_file_system.split(','));
-        point.is_absolute().then_some(Self {
+        point.starts_with(b"/").then_some(Self {
             id,
             point,
             noexec: options.any(|option| option == "noexec"),
@@ -134,12 +139,19 @@ impl<'text> Mount<'text> {
     }
 }
 
+fn path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
 /// A path as it was before the kernel wrote space, tab, newline and backslash
 /// as three octal digits
 /// ([`mangle_path`](https://github.com/torvalds/linux/blob/v6.12/fs/seq_file.c)).
-fn unescaped(field: &str) -> PathBuf {
-    let mut bytes = Vec::with_capacity(field.len());
+fn unescaped(field: &str) -> Cow<'_, [u8]> {
     let mut rest = field.as_bytes();
+    if !rest.contains(&b'\\') {
+        return Cow::Borrowed(rest);
+    }
+    let mut bytes = Vec::with_capacity(rest.len());
     while let Some((&first, after)) = rest.split_first() {
         match (first, after) {
             (
@@ -160,7 +172,7 @@ fn unescaped(field: &str) -> PathBuf {
             }
         }
     }
-    OsString::from_vec(bytes).into()
+    Cow::Owned(bytes)
 }
 
 #[cfg(test)]

@@ -48,6 +48,7 @@ pub(super) struct Link {
     launch: Launch,
     metrics: Arc<Metrics>,
     wanted: bool,
+    given_up: bool,
     holder: Option<Running>,
     backoff: Backoff,
 }
@@ -64,6 +65,7 @@ impl Link {
             launch,
             metrics,
             wanted: false,
+            given_up: false,
             holder: None,
             backoff: Backoff::default(),
         }
@@ -74,6 +76,15 @@ impl Link {
         if !std::mem::replace(&mut self.wanted, true) {
             self.start();
         }
+    }
+
+    /// It does more harm than good on this node: it is not started again.
+    pub(super) fn give_up(&mut self) {
+        tracing::error!(
+            "the kernel refuses to execute what is asked about; starts are not held any more"
+        );
+        self.given_up = true;
+        self.metrics.start_supported.set(0);
     }
 
     fn start(&mut self) {
@@ -98,7 +109,7 @@ impl Link {
     pub(super) async fn next(&mut self) -> Word {
         loop {
             let Some(running) = &self.holder else {
-                if !self.wanted {
+                if !self.wanted || self.given_up {
                     return std::future::pending().await;
                 }
                 let due = self.backoff.due(Instant::now());

@@ -43,6 +43,9 @@ use exec::EVENT;
 
 /// What a group is told of.
 const MASK: MaskFlags = MaskFlags::FAN_OPEN_EXEC_PERM;
+/// Events that are read at once: a process that executes one program after the
+/// other would never let a reader of all of them go.
+const TOGETHER: usize = 64;
 /// A file that is there and can be marked without doing anything to it.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
@@ -105,6 +108,21 @@ impl Group {
         }
     }
 
+    /// Takes all marks back. Who waits goes on waiting.
+    ///
+    /// # Errors
+    /// [`Error::Call`].
+    pub fn unmark_all(&self) -> Result<(), Error> {
+        for kind in [Mark::FileSystem, Mark::Mount] {
+            let flags = MarkFlags::FAN_MARK_FLUSH | kind.flag();
+            let flushed =
+                self.fanotify
+                    .mark(flags, MaskFlags::empty(), AT_FDCWD, Some(Path::new("/")));
+            flushed.map_err(|errno| call("fanotify_mark", errno))?;
+        }
+        Ok(())
+    }
+
     fn change(&self, flags: MarkFlags, fd: BorrowedFd<'_>) -> Result<(), Errno> {
         // The call takes no descriptor that was opened with O_PATH, but a path
         // to one.
@@ -113,14 +131,14 @@ impl Group {
             .mark(flags, MASK, AT_FDCWD, Some(Path::new(&path)))
     }
 
-    /// Takes all execs that there are, and does not wait for more.
+    /// Takes execs that are there, 64 at most, and does not wait for more.
     ///
     /// # Errors
     /// [`Error::Denied`], after which it may be called again at once;
     /// [`Error::Call`].
     pub fn read(&self, mut take: impl FnMut(Exec)) -> Result<(), Error> {
         let mut event = [0; EVENT];
-        loop {
+        for _ in 0..TOGETHER {
             match read(&*self.fanotify, &mut event) {
                 Ok(_whole) => Exec::of(&self.fanotify, &event)?
                     .into_iter()
@@ -131,6 +149,7 @@ impl Group {
                 Err(errno) => return Err(Error::Denied(errno.into())),
             }
         }
+        Ok(())
     }
 
     /// Lets a process go on.

@@ -162,9 +162,9 @@ fn points_with_odd_letters() {
         ("/a\\777", "/a\\777"),
         ("/\\\\040", "/\\ "),
     ] {
-        assert_eq!(unescaped(field), PathBuf::from(expected), "{field}");
+        assert_eq!(*unescaped(field), *expected.as_bytes(), "{field}");
     }
-    assert_eq!(unescaped("/\\377").into_os_string().into_vec(), b"/\xff");
+    assert_eq!(*unescaped("/\\377"), *b"/\xff");
 }
 
 #[test]
@@ -234,10 +234,10 @@ proptest! {
         let mounts: Vec<Mount<'_>> = text.lines().filter_map(Mount::read).collect();
         let mut told = BTreeSet::new();
         for (id, point) in executable(&text) {
-            let mut here = mounts.iter().filter(|mount| mount.point == point);
+            let mut here = mounts.iter().filter(|mount| path(&mount.point) == point);
             let last = here.next_back().unwrap();
             prop_assert!(last.id == id && !last.noexec && point != Path::new("/"));
-            let mut above = mounts.iter().filter(|mount| point.starts_with(&mount.point));
+            let mut above = mounts.iter().filter(|mount| point.starts_with(path(&mount.point)));
             prop_assert!(above.all(|mount| LOCAL.contains(&mount.kind)));
             prop_assert!(told.insert(point));
         }

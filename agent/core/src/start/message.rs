@@ -57,6 +57,12 @@ pub enum News {
         /// Why.
         reason: String,
     },
+    /// The kernel refused an exec that it asked about: it ends, and is not to be
+    /// started again.
+    Refused {
+        /// Why.
+        reason: String,
+    },
     /// The start of this container waits.
     Held {
         /// The container.
@@ -148,6 +154,9 @@ mod tests {
         }
         let news = [
             News::Ready,
+            News::Refused {
+                reason: "no".to_owned(),
+            },
             News::Marked {
                 container: container(),
             },

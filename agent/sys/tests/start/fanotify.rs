@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
 };
 
@@ -73,23 +73,30 @@ fn mark_of_a_mount_is_of_that_mount_only() {
 
 #[test]
 fn who_waits_goes_on_waiting_without_the_mark() {
-    inside(|dir| {
-        let (group, root) = marked(dir);
-        let program = dir.join("root").join(TRUE);
-        let mut starter = Starter::executing(&program);
-        starter.go();
-        let exec = next(&group);
-        for _ in 0..2 {
-            group.unmark(Mark::FileSystem, root.as_fd()).unwrap();
-        }
-        let mut after = Starter::executing(&program);
-        after.go();
-        assert!(after.succeeds());
-        assert!(all(&group).is_empty());
-        assert!(starter.0.try_wait().unwrap().is_none());
-        group.allow(exec).unwrap();
-        assert!(starter.succeeds());
-    });
+    type TakeBack = fn(&Group, BorrowedFd<'_>);
+    let ways: [TakeBack; 2] = [
+        |group, root| group.unmark(Mark::FileSystem, root).unwrap(),
+        |group, _root| group.unmark_all().unwrap(),
+    ];
+    for take_back in ways {
+        inside(|dir| {
+            let (group, root) = marked(dir);
+            let program = dir.join("root").join(TRUE);
+            let mut starter = Starter::executing(&program);
+            starter.go();
+            let exec = next(&group);
+            for _ in 0..2 {
+                take_back(&group, root.as_fd());
+            }
+            let mut after = Starter::executing(&program);
+            after.go();
+            assert!(after.succeeds());
+            assert!(all(&group).is_empty());
+            assert!(starter.0.try_wait().unwrap().is_none());
+            group.allow(exec).unwrap();
+            assert!(starter.succeeds());
+        });
+    }
 }
 
 #[test]

@@ -7,10 +7,15 @@ use super::{
 
 /// The folders of what runs on nodes.
 const ON_NODES: [&str; 2] = ["agent", "cni-plugin"];
+const HOLDER: &str = "agent/src/starts/link.rs";
 const NAMESPACES: &str = "agent/sys/src/netns.rs";
 
-/// The agent starts no other program: its image has none, and what a program prints is no interface.
+/// The agent starts no other program: its image has none, and what a program prints is no interface. One module has it
+/// start itself.
 pub(super) fn processes(source: &Source) -> Vec<Finding> {
+    if source.path == HOLDER {
+        return Vec::new();
+    }
     let starts = |code: &str| {
         code.contains("process::Command")
             || code.match_indices("Command::new(").any(|(at, _)| {
@@ -64,6 +69,7 @@ mod tests {
         };
         assert_eq!(lines("agent/src/a.rs"), [1, 3]);
         assert_eq!(lines("cni-plugin/src/a.rs"), [1, 3]);
+        assert!(lines(HOLDER).is_empty());
         assert!(lines("xtask/src/a.rs").is_empty());
         assert!(lines("agent/tests/a.rs").is_empty());
         let other = Source::new("agent/src/a.rs", "MyCommand::new(1)\nArgs::command()");

@@ -285,6 +285,16 @@ fn holder_that_ends() {
 }
 
 #[test]
+fn node_that_cannot_hold_them_any_more() {
+    let mut stage = held(Mode::Enforce, asked_for(istio()));
+    stage.start_held();
+    let reason = "an exec was refused".to_owned();
+    stage.send(Event::CannotHoldStarts(reason));
+    let not = "start-not-held: its start is not held: the node cannot: an exec was refused; its connections wait";
+    assert_eq!(stage.said(), [not, "starts []"]);
+}
+
+#[test]
 fn with_init_containers_the_start_is_wished_for_before_connections_wait() {
     let mut spec = asked_for(istio());
     spec.init_containers = vec!["setup".to_owned()];
