@@ -1,6 +1,9 @@
 //! What is fuzzed, each under the name of its folder in `corpus`. The fuzz targets and an ordinary test call the same
 //! functions, which panic where a decoder contradicts itself.
 
+#[path = "decoders/holder.rs"]
+mod holder;
+
 use std::{path::Path, str, sync::LazyLock, time::Duration};
 
 use usher_core::{
@@ -12,6 +15,7 @@ use usher_core::{
     mountinfo, podlist,
     recipe::Reads,
     ruleset::{self, Ruleset, Wanted},
+    start::{News, Order},
     syn::Syn,
 };
 use usher_sys::{netlink::message, nflog, nft};
@@ -32,6 +36,8 @@ pub(crate) fn decode(name: &str, bytes: &[u8]) {
         "bundle" => bundle(bytes),
         "mountinfo" => mountinfo(bytes),
         "podlist" => podlist(bytes),
+        "start_message" => start_message(bytes),
+        "holder" => holder::execs_and_orders(bytes),
         _ => panic!("no decoder is called {name}"),
     }
 }
@@ -116,6 +122,16 @@ fn cni_message(bytes: &[u8]) {
     if let Ok(reply) = Reply::decode(bytes) {
         let encoded = reply.encode().expect("what was read can be written");
         assert_eq!(Reply::decode(&encoded).expect("and read"), reply);
+    }
+}
+
+/// What the agent and its holder say to each other.
+fn start_message(bytes: &[u8]) {
+    if let Ok(order) = Order::decode(bytes) {
+        assert_eq!(Order::decode(&order.encode()).expect("it was read"), order);
+    }
+    if let Ok(news) = News::decode(bytes) {
+        assert_eq!(News::decode(&news.encode()).expect("it was read"), news);
     }
 }
 

@@ -150,3 +150,81 @@ impl<Exec> Marked<Exec> {
         Some(*since + self.limit)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INIT: Pid = Pid(700);
+    const OTHER: Pid = Pid(701);
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    fn id(container: &str) -> ContainerId {
+        ContainerId::parse(&container.repeat(12)).unwrap()
+    }
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::new(Duration::from_secs(seconds))
+    }
+
+    /// A holder of `a`, whose init process is [`INIT`].
+    fn marked() -> Holder<&'static str> {
+        let mut holder = Holder::default();
+        holder.mark(id("a"), LIMIT);
+        holder
+    }
+
+    fn init_of(container: &ContainerId) -> Option<Pid> {
+        (*container == id("a")).then_some(INIT)
+    }
+
+    #[test]
+    fn first_exec_of_the_init_process_waits_and_all_others_go() {
+        let mut holder = marked();
+        let probe = holder.executes(at(1), OTHER, "probe", |_| None);
+        assert_eq!(probe, Verdict::Allow("probe"));
+        let hook = holder.executes(at(2), OTHER, "hook", init_of);
+        assert_eq!(hook, Verdict::Allow("hook"));
+        let start = holder.executes(at(3), INIT, "start", init_of);
+        assert_eq!(start, Verdict::Hold(id("a")));
+        let other = holder.executes(at(4), INIT, "of a thread", init_of);
+        assert_eq!(other, Verdict::Allow("of a thread"));
+        let let_go = holder.let_go(at(5), &id("a")).unwrap();
+        assert_eq!(let_go.held, Some(("start", Duration::from_secs(2))));
+        let after = holder.executes(at(6), INIT, "its interpreter", init_of);
+        assert_eq!(after, Verdict::Allow("its interpreter"));
+        assert!(holder.is_empty() && holder.let_go(at(6), &id("a")).is_none());
+    }
+
+    #[test]
+    fn each_start_is_its_own_container_s() {
+        let mut holder = marked();
+        holder.mark(id("b"), LIMIT);
+        // The runtime has not written down the other one's yet.
+        let start = holder.executes(at(1), INIT, "a", init_of);
+        assert_eq!(start, Verdict::Hold(id("a")));
+        let start = holder.executes(at(1), OTHER, "b", |_| Some(OTHER));
+        assert_eq!(start, Verdict::Hold(id("b")));
+        assert!(holder.let_go(at(1), &id("a")).unwrap().held.is_some());
+        assert!(holder.has(&id("b")));
+        assert_eq!(holder.end(at(1)).len(), 1);
+    }
+
+    #[test]
+    fn each_waits_for_its_own_limit_from_its_own_start() {
+        let mut holder = marked();
+        holder.mark(id("b"), Duration::from_secs(5));
+        assert_eq!(holder.next_due(), None);
+        let _verdict = holder.executes(at(10), INIT, "a", init_of);
+        assert_eq!(holder.next_due(), Some(at(40)));
+        let _verdict = holder.executes(at(20), OTHER, "b", |_| Some(OTHER));
+        assert_eq!(holder.next_due(), Some(at(25)));
+        assert_eq!(holder.overdue(at(24)), []);
+        let overdue = holder.overdue(at(26));
+        assert_eq!(overdue[0].container, id("b"));
+        assert_eq!(overdue[0].held, Some(("b", Duration::from_secs(6))));
+        // Another limit counts from the same moment.
+        holder.mark(id("a"), Duration::from_secs(12));
+        assert_eq!(holder.next_due(), Some(at(22)));
+    }
+}

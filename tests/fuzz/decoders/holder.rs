@@ -1,0 +1,104 @@
+//! A stream of execs, and of orders between them: three bytes are one event.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use usher_core::{
+    id::{ContainerId, Pid},
+    start::{Holder, LetGo, Verdict},
+    time::Timestamp,
+};
+
+const CONTAINERS: u8 = 4;
+const PIDS: u8 = 8;
+
+/// All that the holder sees.
+#[derive(Default)]
+struct World {
+    holder: Holder<u32>,
+    now: Timestamp,
+    /// What the runtime wrote into each bundle.
+    inits: [Option<Pid>; CONTAINERS as usize],
+    execs: u32,
+    /// Execs that have no answer yet.
+    waiting: BTreeSet<u32>,
+}
+
+fn id(container: u8) -> ContainerId {
+    ContainerId::parse(&format!("{container:0>12}")).expect("an id")
+}
+
+/// Every exec is answered once, and held only where it is its container's
+/// start.
+pub(crate) fn execs_and_orders(bytes: &[u8]) {
+    let mut world = World::default();
+    for event in bytes.chunks_exact(3) {
+        let &[what, container, value] = event else {
+            continue;
+        };
+        world.take(what, container % CONTAINERS, value);
+    }
+    let now = world.now;
+    for let_go in world.holder.end(now) {
+        world.gone(let_go);
+    }
+    assert!(
+        world.waiting.is_empty(),
+        "{:?} wait for ever",
+        world.waiting
+    );
+    assert!(world.holder.is_empty() && world.holder.next_due().is_none());
+}
+
+impl World {
+    fn take(&mut self, what: u8, container: u8, value: u8) {
+        match what % 5 {
+            0 => {
+                let limit = Duration::from_millis(value.into());
+                self.holder.mark(id(container), limit);
+            }
+            1 => self.executes(Pid(i32::from(value % PIDS))),
+            2 => {
+                let let_go = self.holder.let_go(self.now, &id(container));
+                assert!(!self.holder.has(&id(container)));
+                let_go.into_iter().for_each(|let_go| self.gone(let_go));
+            }
+            3 => {
+                self.now = self.now + Duration::from_millis(value.into());
+                for overdue in self.holder.overdue(self.now) {
+                    self.gone(overdue);
+                }
+                assert!(self.holder.next_due().is_none_or(|due| due > self.now));
+            }
+            // A container has one init process, and that is no other's.
+            _ => {
+                let pid = Some(Pid(i32::from(value % PIDS)));
+                if !self.inits.contains(&pid) {
+                    self.inits[usize::from(container)] = pid;
+                }
+            }
+        }
+    }
+
+    fn executes(&mut self, pid: Pid) {
+        self.execs += 1;
+        let exec = self.execs;
+        let inits = self.inits;
+        let init_of = |asked: &ContainerId| {
+            let place = (0..CONTAINERS).find(|container| id(*container) == *asked);
+            inits[usize::from(place.expect("one that was marked"))]
+        };
+        match self.holder.executes(self.now, pid, exec, init_of) {
+            Verdict::Allow(allowed) => assert_eq!(allowed, exec),
+            Verdict::Hold(container) => {
+                assert!(self.holder.has(&container));
+                self.waiting.insert(exec);
+            }
+        }
+    }
+
+    fn gone(&mut self, let_go: LetGo<u32>) {
+        if let Some((exec, _held)) = let_go.held {
+            assert!(self.waiting.remove(&exec), "answered twice");
+        }
+    }
+}
