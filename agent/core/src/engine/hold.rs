@@ -199,7 +199,10 @@ impl Engine {
             let left = remains.ports.iter().map(|(_port, left)| *left).max();
             let deadline = now + left.unwrap_or_default().min(LONGEST_WAIT);
             found.unsaid = Some(remains.ports.iter().map(|(port, _left)| *port).collect());
-            found.state = State::Shut(Shut::new(now, deadline, remains.count_only, ports));
+            let mut shut = Shut::new(now, deadline, remains.count_only, ports);
+            // Not put off by an agent that comes and goes.
+            shut.counts = true;
+            found.state = State::Shut(shut);
         }
         tracked.hold.sandbox = Some(found);
         self.sandboxes.insert(sandbox, key.pod.clone());

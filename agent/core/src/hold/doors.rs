@@ -22,6 +22,8 @@ use crate::{
 /// A sidecar whose one port is listened at does not listen at those that are
 /// not by then.
 const LISTENS_AT_ALL: Duration = Duration::from_secs(1);
+/// What a deadline may have lost when the first app starts.
+const NEGLIGIBLE: Duration = Duration::from_secs(1);
 
 impl Holding<'_> {
     /// A probe has come true: what it opens is opened.
@@ -109,6 +111,7 @@ impl Holding<'_> {
             }
         }
         self.watch(known, begun, shut, tracked, id, actions);
+        self.put_off(known, begun, shut, tracked, id, actions);
         self.at_deadline(known, shut, tracked, id, actions)
     }
 
@@ -138,6 +141,35 @@ impl Holding<'_> {
                 probes: probes.into_iter().collect(),
             });
         }
+    }
+
+    /// While no app has begun nobody waits: the deadline counts from the first
+    /// one's start, however long its image takes to come.
+    fn put_off(
+        self,
+        known: Known<'_>,
+        begun: u64,
+        shut: &mut Shut,
+        tracked: &Tracked,
+        id: &SandboxId,
+        actions: &mut Vec<Action>,
+    ) {
+        if shut.counts {
+            return;
+        }
+        shut.counts = known.an_app_has_begun(begun, tracked);
+        let whole = known.deadline();
+        let may_be_lost = if shut.counts { NEGLIGIBLE } else { whole / 2 };
+        if self.now.since(shut.from) < may_be_lost {
+            return;
+        }
+        shut.from = self.now;
+        shut.deadline = self.now + whole;
+        actions.push(Action::Renew {
+            sandbox: id.clone(),
+            ports: shut.ports.iter().copied().collect(),
+            timeout: whole + known.lease(),
+        });
     }
 
     fn at_deadline(
@@ -177,5 +209,10 @@ pub(super) fn next_look(shut: &Shut, now: Timestamp) -> Timestamp {
     let listens = shut.listens.values().map(|at| *at + LISTENS_AT_ALL);
     let listens = listens.filter(|at| *at > now);
     let deadline = shut.renew.unwrap_or(shut.deadline);
+    let deadline = if shut.counts {
+        deadline
+    } else {
+        shut.from + deadline.since(shut.from) / 2
+    };
     listens.chain([deadline]).min().unwrap_or(deadline)
 }

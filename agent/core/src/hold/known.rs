@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use super::life::LEASE;
 use crate::{
+    config::OnDeadline,
     id::ContainerId,
     lifecycle::{self, Progress},
     plan::Plan,
@@ -22,6 +24,24 @@ pub(crate) struct Known<'engine> {
 impl Known<'_> {
     pub(super) fn deadline(self) -> Duration {
         self.plan.tuning.hold_deadline
+    }
+
+    /// How much longer than the deadline the kernel keeps doors shut by itself.
+    pub(super) fn lease(self) -> Duration {
+        match self.plan.tuning.on_deadline {
+            OnDeadline::Open => Duration::ZERO,
+            OnDeadline::Closed => LEASE,
+        }
+    }
+
+    /// Whether a container that may connect has begun in this sandbox.
+    pub(super) fn an_app_has_begun(self, begun: u64, tracked: &Tracked) -> bool {
+        let doors = self.plan.doors();
+        let mut regular = self.spec.containers.iter();
+        regular.any(|one| {
+            let waited_for = doors.iter().any(|door| door.sidecar == one.name);
+            !waited_for && has_begun(&one.name, begun, tracked)
+        })
     }
 
     pub(super) fn is_ending(self, tracked: &Tracked) -> bool {

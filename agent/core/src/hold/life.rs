@@ -11,7 +11,6 @@ use super::{
 use crate::{
     action::Action,
     cni::{Outcome, Reply},
-    config::OnDeadline,
     decision::Kind,
     finish::report,
     mode::Mode,
@@ -233,11 +232,7 @@ impl Holding<'_> {
     fn wanted(self, known: Known<'_>) -> Wanted {
         let doors = known.plan.doors();
         let count_only = self.mode != Mode::Enforce;
-        let lease = match known.plan.tuning.on_deadline {
-            OnDeadline::Open => Duration::ZERO,
-            OnDeadline::Closed => LEASE,
-        };
-        let timeout = known.deadline() + lease;
+        let timeout = known.deadline() + known.lease();
         let ids = |read: fn(&Sidecar) -> &Vec<u32>| {
             let sidecars = known.plan.sidecars.iter();
             let ids: BTreeSet<u32> = sidecars.flat_map(read).copied().collect();

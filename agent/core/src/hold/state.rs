@@ -83,12 +83,15 @@ impl Shut {
     ) -> Self {
         Self {
             since: now,
+            from: now,
             deadline,
             count_only,
             ports,
             watched: BTreeSet::new(),
             listens: BTreeMap::new(),
             renew: None,
+            // What is only counted is not worth a change of the table.
+            counts: count_only,
         }
     }
 
@@ -117,6 +120,8 @@ impl Shut {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shut {
     pub(crate) since: Timestamp,
+    /// What the deadline counts from.
+    pub(crate) from: Timestamp,
     pub(crate) deadline: Timestamp,
     /// It only counts.
     pub(crate) count_only: bool,
@@ -128,6 +133,8 @@ pub(crate) struct Shut {
     pub(crate) listens: BTreeMap<String, Timestamp>,
     /// When the kernel has to be told again to keep the doors shut.
     pub(crate) renew: Option<Timestamp>,
+    /// Time counts: there may be connections that wait.
+    pub(crate) counts: bool,
 }
 
 impl Sandbox {

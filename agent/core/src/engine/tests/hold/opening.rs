@@ -42,6 +42,30 @@ fn at_the_deadline_doors_open() {
 }
 
 #[test]
+fn deadline_counts_from_the_first_app_s_start() {
+    let mut stage = held(Mode::Enforce, istio());
+    stage.shut();
+    let renew = "renew 15001 30s";
+    // Its image takes its time.
+    stage.pass(seconds(14));
+    assert_eq!(stage.said(), [""; 0]);
+    stage.pass(seconds(2));
+    assert_eq!(stage.said(), [renew]);
+    stage.start(PROXY, "i");
+    assert_eq!(stage.said(), [WATCH]);
+    stage.pass(seconds(60));
+    assert_eq!(stage.said(), [renew; 4]);
+    stage.pass(seconds(5));
+    stage.start("app", "a");
+    assert_eq!(stage.said(), [renew]);
+    stage.pass(seconds(29));
+    stage.start("app", "b");
+    assert_eq!(stage.said(), [""; 0]);
+    stage.pass(seconds(2));
+    assert_eq!(stage.said(), ["open all"]);
+}
+
+#[test]
 fn doors_that_are_to_stay_shut_stay_shut_by_lease() {
     let mut spec = istio();
     let annotations = [

@@ -82,6 +82,8 @@ struct World {
     present: bool,
     /// Runs before the newest sandbox.
     announced: u32,
+    /// Since when the app of this sandbox runs, or did.
+    app_since: Option<Timestamp>,
     /// Starts that are to be held.
     wished: Vec<String>,
 }
@@ -106,6 +108,7 @@ impl World {
             runs: 0,
             present: true,
             announced: 0,
+            app_since: None,
             wished: Vec::new(),
         };
         let modes = world.modes();
@@ -147,6 +150,13 @@ impl World {
                     place.opening = true;
                 }
                 Action::OpenSome { .. } => panic!("this pod has one door"),
+                Action::Renew { sandbox, .. } => {
+                    let app = self.app_since.is_none_or(|since| since == self.now);
+                    assert!(app, "a deadline is put off while an app may wait");
+                    let place = self.places.entry(sandbox).or_default();
+                    assert!(place.shut.is_some() && !place.opening);
+                    place.shut = Some(self.now);
+                }
                 Action::HoldStarts { starts, .. } => {
                     let names = starts.into_iter().map(|start| start.container);
                     self.wished = names.collect();
@@ -188,6 +198,7 @@ impl World {
                 }
                 self.places.insert(sandbox.clone(), Place::default());
                 self.announced = self.runs;
+                self.app_since = None;
                 self.send(Event::Sandbox(Request {
                     pod: PodName {
                         namespace: "shop".to_owned(),
@@ -205,6 +216,9 @@ impl World {
                 }
                 self.runs += 1;
                 self.living[who] = Some(self.runs);
+                if NAMES[who] == "app" {
+                    self.app_since.get_or_insert(self.now);
+                }
                 let key = Self::key(self.runs);
                 self.send(Event::ContainerAppeared(key.clone()));
                 let name = Some(NAMES[who].to_owned());
@@ -322,7 +336,8 @@ proptest! {
         world.answer(true);
         world.check();
         for place in world.places.values() {
-            assert!(place.shut.is_none(), "held for ever");
+            let nobody_waits = world.app_since.is_none();
+            assert!(place.shut.is_none() || nobody_waits, "held for ever");
         }
 
         // It may be held when the app comes, which comes after init containers.
