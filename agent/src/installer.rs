@@ -14,7 +14,7 @@
 //! `.conf`; for a moment both, of which runtimes take the first by name, the old one; then the list alone. A link in the place of a file becomes a file; what it led to stays as it is.
 //!
 //! Nothing is written while all is right. Somebody who takes the entry out again and again is let win for longer and
-//! longer ([`backoff`]). A file that cannot be read is given [`SETTLING`], since it may be about to be written; only
+//! longer ([`Backoff`]). A file that cannot be read is given [`SETTLING`], since it may be about to be written; only
 //! then the next one counts, as it does for CRI-O. There is no polling: the directories are watched, and where they
 //! are missing, those above them.
 //!

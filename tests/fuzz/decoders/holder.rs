@@ -39,7 +39,7 @@ pub(crate) fn execs_and_orders(bytes: &[u8]) {
     }
     let now = world.now;
     for let_go in world.holder.end(now) {
-        world.gone(let_go);
+        world.gone(&let_go);
     }
     assert!(
         world.waiting.is_empty(),
@@ -60,12 +60,14 @@ impl World {
             2 => {
                 let let_go = self.holder.let_go(self.now, &id(container));
                 assert!(!self.holder.has(&id(container)));
-                let_go.into_iter().for_each(|let_go| self.gone(let_go));
+                if let Some(let_go) = let_go {
+                    self.gone(&let_go);
+                }
             }
             3 => {
                 self.now = self.now + Duration::from_millis(value.into());
                 for overdue in self.holder.overdue(self.now) {
-                    self.gone(overdue);
+                    self.gone(&overdue);
                 }
                 assert!(self.holder.next_due().is_none_or(|due| due > self.now));
             }
@@ -96,9 +98,9 @@ impl World {
         }
     }
 
-    fn gone(&mut self, let_go: LetGo<u32>) {
-        if let Some((exec, _held)) = let_go.held {
-            assert!(self.waiting.remove(&exec), "answered twice");
+    fn gone(&mut self, let_go: &LetGo<u32>) {
+        if let Some((exec, _held)) = &let_go.held {
+            assert!(self.waiting.remove(exec), "answered twice");
         }
     }
 }
