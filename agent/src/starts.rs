@@ -295,7 +295,7 @@ impl Starts {
                 self.link.give_up();
                 vec![Event::CannotHoldStarts(reason)]
             }
-            Word::News(News::Marked { container }) => self.told(&container, Told::Marked),
+            Word::News(News::Marked { container }) => self.has_marked(&container),
             Word::News(News::Held { container }) => self.told(&container, Told::Held),
             Word::News(News::Unable { container, reason }) => {
                 let events = self.told(&container, Told::Unable(reason));
@@ -330,6 +330,21 @@ impl Starts {
                 lost.map(|(_id, marked)| marked.told(Told::Lost)).collect()
             }
         }
+    }
+
+    /// Nothing is executed unseen in a container from now on. Where that came
+    /// too late what would be held now is not its start.
+    fn has_marked(&mut self, id: &ContainerId) -> Vec<Event> {
+        let bundles = self.bundles.as_ref();
+        if let Some(pid) = bundles.and_then(|bundles| bundles.init(id))
+            && self.has_started(id, Some(pid))
+        {
+            if let Some(marked) = self.marked.get_mut(id) {
+                marked.init = Some(pid);
+            }
+            self.let_go(id);
+        }
+        self.told(id, Told::Marked)
     }
 
     fn told(&self, container: &ContainerId, told: Told) -> Vec<Event> {

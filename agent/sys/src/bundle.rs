@@ -33,7 +33,7 @@ use std::{
 
 use nix::sys::inotify::WatchDescriptor;
 use tokio::io::unix::AsyncFd;
-use usher_core::id::ContainerId;
+use usher_core::id::{ContainerId, Pid};
 
 use crate::{directory::Places, inotify::Watches};
 use entry::Entry;
@@ -174,6 +174,11 @@ impl Bundles {
     /// What opening says.
     pub fn root(&self, id: &ContainerId) -> io::Result<OwnedFd> {
         mount::root(self.directory(id)?.as_fd())
+    }
+
+    /// A container's first process; None when there is none yet.
+    pub fn init(&self, id: &ContainerId) -> Option<Pid> {
+        file::init(self.directory(id).ok()?.as_fd())
     }
 }
 
