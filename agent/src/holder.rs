@@ -9,24 +9,23 @@
 //!
 //! It has no capability but `CAP_SYS_ADMIN`, which marking takes.
 
+mod marks;
+
 use std::{
     collections::{BTreeMap, VecDeque},
-    fs::File,
-    io::{self, Read},
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    io,
+    os::fd::AsFd,
     time::{Duration, Instant},
 };
 
 use anyhow::Context;
 use nix::{
     errno::Errno,
-    fcntl::{OFlag, openat},
     poll::{PollFd, PollFlags, PollTimeout, poll},
-    sys::stat::Mode,
 };
 use usher_core::{
-    id::{ContainerId, Pid},
-    start::{Holder, LONGEST_MESSAGE, LetGo, News, Order, Verdict},
+    id::ContainerId,
+    start::{Holder, LONGEST_MESSAGE, News, Order, Verdict},
     time::Timestamp,
 };
 use usher_sys::{
@@ -36,6 +35,7 @@ use usher_sys::{
     watchdog::Watchdog,
 };
 
+use self::marks::Place;
 use crate::telemetry::chain;
 
 /// The process is killed when its loop stands still for this long while a start
@@ -43,15 +43,6 @@ use crate::telemetry::chain;
 const WATCHDOG: Duration = Duration::from_secs(2);
 /// How often the loop goes round to say that it does not.
 const ROUND: Duration = Duration::from_millis(500);
-/// A pid has fewer digits.
-const PID_DIGITS: u64 = 16;
-
-/// What is known of a container besides its start.
-#[derive(Debug)]
-struct Place {
-    bundle: OwnedFd,
-    volumes: Vec<OwnedFd>,
-}
 
 struct Loop {
     begin: Instant,
@@ -171,7 +162,7 @@ impl Loop {
         } = self;
         let mut held = Vec::new();
         let read = group.read(|exec| {
-            let init_of = |id: &ContainerId| init_of(places.get(id)?.bundle.as_fd());
+            let init_of = |id: &ContainerId| places.get(id)?.init();
             match holder.executes(now, exec.pid, exec, init_of) {
                 Verdict::Allow(exec) => drop(exec),
                 Verdict::Hold(container) => held.push(container),
@@ -219,67 +210,6 @@ impl Loop {
         }
     }
 
-    fn mark(&mut self, container: ContainerId, limit: Duration, descriptors: Vec<OwnedFd>) {
-        let mut descriptors = descriptors.into_iter();
-        let (Some(bundle), Some(root)) = (descriptors.next(), descriptors.next()) else {
-            return self.tell(News::unable(container, "no descriptor came with it"));
-        };
-        // The order matters: what comes once it is marked is its own.
-        let volumes = Vec::new();
-        self.holder.mark(container.clone(), limit);
-        self.places
-            .insert(container.clone(), Place { bundle, volumes });
-        match self.group.mark(Mark::FileSystem, root.as_fd()) {
-            Ok(()) => self.tell(News::Marked { container }),
-            Err(error) => {
-                let now = self.now();
-                drop(self.holder.let_go(now, &container));
-                self.places.remove(&container);
-                self.tell(News::unable(container, &chain(&error)));
-            }
-        }
-    }
-
-    fn mark_volumes(&mut self, container: &ContainerId, descriptors: Vec<OwnedFd>) {
-        let Some(place) = self.places.get_mut(container) else {
-            return;
-        };
-        for volume in descriptors {
-            match self.group.mark(Mark::Mount, volume.as_fd()) {
-                Ok(()) => place.volumes.push(volume),
-                // A program on it starts unheld, and that is said.
-                Err(error) => {
-                    tracing::debug!(%container, error = %chain(&error), "could not mark a volume");
-                }
-            }
-        }
-    }
-
-    /// Lets a start go, first of all.
-    fn go(&mut self, let_go: LetGo<Exec>, at_limit: bool) {
-        let LetGo { container, held } = let_go;
-        let held = held.map(|(exec, held)| {
-            drop(exec);
-            held
-        });
-        self.tell(News::LetGo {
-            container: container.clone(),
-            held,
-            at_limit,
-        });
-        let place = self.places.remove(&container);
-        for volume in place.into_iter().flat_map(|place| place.volumes) {
-            self.unmark(Mark::Mount, &volume);
-        }
-    }
-
-    fn unmark(&self, kind: Mark, descriptor: &OwnedFd) {
-        if let Err(error) = self.group.unmark(kind, descriptor.as_fd()) {
-            // It goes with its file system.
-            tracing::debug!(error = %chain(&error), "a mark stays: every exec there is asked about, and allowed");
-        }
-    }
-
     fn tell(&mut self, news: News) {
         self.unsaid.push_back(news);
         self.speak();
@@ -303,15 +233,4 @@ impl Loop {
     fn now(&self) -> Timestamp {
         Timestamp::new(self.begin.elapsed())
     }
-}
-
-/// The init process of a container, which the runtime writes into the bundle
-/// before it lets it execute anything.
-fn init_of(bundle: BorrowedFd<'_>) -> Option<Pid> {
-    let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
-    let file = openat(bundle, "init.pid", flags, Mode::empty()).ok()?;
-    let mut text = String::new();
-    let mut file = File::from(file).take(PID_DIGITS);
-    file.read_to_string(&mut text).ok()?;
-    text.trim_end().parse().ok().map(Pid)
 }
