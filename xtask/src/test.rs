@@ -124,8 +124,14 @@ fn on_clusters(steps: &mut Steps, wanted: Option<Layout>, skips_are_errors: bool
 fn on_cluster(layout: Layout, archive: &Path, skips_are_errors: bool) -> Result<()> {
     // What an earlier run may have left.
     supervisor::end(&[CLUSTER])?;
+    // Both kinds of containerd in two runs.
+    let containerd = match layout {
+        Layout::Hybrid => Containerd::Debian,
+        Layout::V2 => Containerd::Two,
+    };
     let cluster = Cluster::with(Config {
         cgroups: Some(layout),
+        containerd: Some(containerd),
         sidecars: Sidecars::All,
         ..Config::from_env(CLUSTER)?
     })?;

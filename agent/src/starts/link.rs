@@ -4,7 +4,10 @@
 //! then after longer and longer waits.
 
 use std::{
-    os::fd::{BorrowedFd, OwnedFd},
+    os::{
+        fd::{BorrowedFd, OwnedFd},
+        unix::process::CommandExt,
+    },
     process::{Child, Command, Stdio},
     sync::Arc,
     thread,
@@ -165,6 +168,7 @@ impl Launch {
     fn start(&self) -> Result<Running, Error> {
         let (ours, theirs) = Connection::pair()?;
         let spawned = Command::new(PROGRAM)
+            .arg0("usher-agent")
             .arg(HOLDER)
             .args(&self.flags)
             .env_clear()
