@@ -176,6 +176,14 @@ impl NodeLoop {
                 events = self.discovery.next() => {
                     self.steps(events?);
                 }
+                // A pod's start waits for the answer.
+                Some(announcement) = self.announcements.recv() => {
+                    // The pod's cgroup came before.
+                    let events = self.discovery.now()?;
+                    self.steps(events);
+                    let event = self.sandboxes.announced(&self.host, announcement);
+                    self.follow_up(event);
+                }
                 // An app is about to be started.
                 events = self.starts.next() => self.steps(events),
                 answer = self.answers.recv() => if let Some(answer) = answer {
@@ -184,13 +192,6 @@ impl NodeLoop {
                     }
                     self.step(answer);
                 },
-                Some(announcement) = self.announcements.recv() => {
-                    // The pod's cgroup came before.
-                    let events = self.discovery.now()?;
-                    self.steps(events);
-                    let event = self.sandboxes.announced(&self.host, announcement);
-                    self.follow_up(event);
-                }
                 input = inputs.recv() => match input {
                     Some(input) => self.take(input)?,
                     None => {

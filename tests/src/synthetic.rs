@@ -19,8 +19,12 @@
 //! concerns the whole machine, its loopback and its pids, a test does in a
 //! [`machine`] of its own.
 //!
+//! [`Node::with_bundles`] shows its containers as containerd does, in a mount
+//! namespace that the agent receives mounts from: for what happens between the
+//! mount of a container's root and its first instruction.
+//!
 //! Kernel interfaces: cgroup2 (`cgroup.procs`, `cgroup.kill`: Linux 5.14),
-//! `unshare`, `setns`, `pivot_root`, `signalfd`, rtnetlink, `ns_last_pid`. What
+//! `unshare`, `setns`, overlayfs, `pivot_root`, `signalfd`, rtnetlink, `ns_last_pid`. What
 //! can go wrong is mostly missing privilege ([`crate::privilege`]); a step of a
 //! container that fails is reported by its name and makes the waiting test
 //! panic.
@@ -30,6 +34,7 @@
 //! pods; directories that stay are swept by the next [`Node`].
 
 pub mod agent;
+mod bundles;
 pub mod catalog;
 pub mod clock;
 pub mod kubelet;
@@ -44,8 +49,8 @@ pub mod program;
 pub mod spec;
 pub mod wire;
 
-pub use agent::Agent;
+pub use agent::{Agent, Holder};
 pub use kubelet::{Behaviour, Kubelet};
 pub use node::Node;
 pub use pod::{Pod, Request, Visit};
-pub use spec::{ContainerSpec, Origin, PodSpec, RestartPolicy, RestartRule};
+pub use spec::{ContainerSpec, Origin, PodSpec, Probe, ProbeKind, RestartPolicy, RestartRule};

@@ -35,7 +35,7 @@ fn spec(n: usize, dice: &mut Dice) -> PodSpec {
     let mut spec = PodSpec::job(&format!("brief-{n}"));
     for container in &mut spec.containers {
         if n.is_multiple_of(2) {
-            container.pace = Pace::RUNC;
+            container.pace = Some(Pace::RUNC);
         }
     }
     if n.is_multiple_of(3) {

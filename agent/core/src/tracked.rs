@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use crate::{
     decision::Kind,
     hold::state::Hold,
-    id::{ContainerId, PodUid},
+    id::{ContainerId, PodUid, SandboxId},
     plan::Plan,
     pod::Pod,
     process::ExitStatus,
@@ -222,6 +222,13 @@ impl Tracked {
         let runs = self.runs.iter().filter(|(_id, run)| run.order >= begun);
         runs.filter(|(id, run)| run.ended_well() && self.name_of(id, run).is_none())
             .count()
+    }
+
+    /// How many runs began before those of this sandbox.
+    pub(crate) fn begun_before(&self, sandbox: &SandboxId) -> u64 {
+        let mut runs = self.runs.iter();
+        let own = runs.find(|(id, _run)| id.as_str() == sandbox.as_str());
+        own.map_or(self.started, |(_id, run)| run.order)
     }
 
     /// How many runs have begun.

@@ -11,14 +11,18 @@ use std::{
     process::{Child, Command, Stdio},
     sync::Arc,
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
+use tokio::time::timeout_at;
 use usher_core::start::{LONGEST_MESSAGE, News, Order};
 use usher_sys::seqpacket::{self, Connection};
 
 use crate::{args::HOLDER, backoff::Backoff, metrics::Metrics, telemetry::chain};
 
+/// How long the holder may take to answer. It ends by itself when it stands still
+/// while anything is marked, but not before.
+const ANSWER: Duration = Duration::from_secs(2);
 /// This program.
 const PROGRAM: &str = "/proc/self/exe";
 
@@ -60,6 +64,8 @@ pub(super) struct Link {
 struct Running {
     process: Child,
     socket: Connection,
+    /// By when it has to say something.
+    answer_due: Option<Instant>,
 }
 
 impl Link {
@@ -111,7 +117,7 @@ impl Link {
     /// time.
     pub(super) async fn next(&mut self) -> Word {
         loop {
-            let Some(running) = &self.holder else {
+            let Some(running) = &mut self.holder else {
                 if !self.wanted || self.given_up {
                     return std::future::pending().await;
                 }
@@ -121,8 +127,17 @@ impl Link {
                 continue;
             };
             let mut buffer = [0; LONGEST_MESSAGE];
-            match running.socket.receive(&mut buffer).await {
+            let received = running.socket.receive(&mut buffer);
+            let received = match running.answer_due {
+                None => received.await,
+                Some(due) => match timeout_at(due.into(), received).await {
+                    Ok(received) => received,
+                    Err(_elapsed) => return self.ended("it does not answer"),
+                },
+            };
+            match received {
                 Ok(Some((length, _descriptors))) => {
+                    running.answer_due = None;
                     match News::decode(buffer.get(..length).unwrap_or_default()) {
                         Ok(news) => return Word::News(news),
                         Err(error) => {
@@ -151,15 +166,19 @@ impl Link {
 
     /// Gives the holder an order; says why it cannot be given.
     pub(super) fn order(
-        &self,
+        &mut self,
         order: &Order,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), String> {
-        let Some(running) = &self.holder else {
+        let Some(running) = &mut self.holder else {
             return Err("the process that holds starts does not run".to_owned());
         };
         // It never waits: a holder that does not read is as good as dead.
         let sent = running.socket.send_with(&order.encode(), descriptors);
+        if sent.is_ok() && matches!(order, Order::Mark { .. }) {
+            let due = || Instant::now() + ANSWER;
+            running.answer_due.get_or_insert_with(due);
+        }
         sent.map_err(|error| chain(&error))
     }
 }
@@ -178,6 +197,8 @@ impl Launch {
         Ok(Running {
             process,
             socket: ours,
+            // That it is ready.
+            answer_due: Some(Instant::now() + ANSWER),
         })
     }
 }

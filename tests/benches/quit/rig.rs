@@ -130,7 +130,10 @@ impl Drop for Rig {
 /// compete with what is measured.
 fn at_the_runtimes_pace(mut spec: PodSpec) -> PodSpec {
     for container in &mut spec.containers {
-        container.pace.removal = Pace::RUNC.removal;
+        container.pace = Some(Pace {
+            removal: Pace::RUNC.removal,
+            ..container.pace.unwrap_or_default()
+        });
     }
     spec
 }

@@ -1,24 +1,24 @@
 //! The real agent, as a process on a synthetic node.
 
+mod holder;
 mod log;
 mod scrape;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use nix::sys::ptrace;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::synthetic::ledger::PATIENCE;
-use crate::synthetic::process::{self, Usage};
+use crate::synthetic::process::{self, Traced, Usage};
 use crate::synthetic::{Node, node, program};
 
+pub use holder::Holder;
 pub use log::Log;
 
 /// Names a binary to test instead of the built one.
@@ -50,7 +50,7 @@ impl Agent {
 
     /// The same with further flags.
     pub fn start_with(node: &Node, flags: &[String]) -> Self {
-        let mut command = Command::new(binary());
+        let mut command = on(node, &binary());
         command.args(flags);
         Self::execute(node, command)
     }
@@ -77,16 +77,20 @@ impl Agent {
     /// the first.
     pub fn start_masked(node: &Node, masks: &[(PathBuf, PathBuf)]) -> Self {
         if masks.is_empty() {
-            return Self::execute(node, Command::new(binary()));
+            return Self::execute(node, on(node, &binary()));
         }
         let json = serde_json::to_string(&masks).expect("paths are UTF-8");
-        let mut command = Command::new(program::path());
+        let mut command = on(node, &program::path());
         command.arg("mask").arg(json).arg(binary());
         Self::execute(node, command)
     }
 
     fn execute(node: &Node, mut command: Command) -> Self {
         let filter = std::env::var(FILTER).unwrap_or_else(|_| "info".to_owned());
+        command.env_clear();
+        if let Some(directory) = node.bundle_dir() {
+            command.env("USHER_BUNDLE_DIR", directory);
+        }
         let mut process = command
             .args(["--node-name", node::NAME, "--api-server", "off"])
             .args(["--http", "127.0.0.1:0", "--log-format", "json"])
@@ -100,7 +104,6 @@ impl Agent {
             .arg(node.config_file())
             .arg("--kubelet-token")
             .arg(node.token_file())
-            .env_clear()
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -199,20 +202,15 @@ impl Agent {
     }
 
     /// Stops its main thread, and nothing else of it, while this runs: a wedged
-    /// agent. As a debugger does it, by `PTRACE_SEIZE` and `PTRACE_INTERRUPT`
-    /// ([ptrace(2)](https://man7.org/linux/man-pages/man2/ptrace.2.html)), which
-    /// are about one thread each.
+    /// agent.
     ///
     /// # Panics
     ///
     /// When nobody may trace here.
     pub fn wedged<T>(&self, meanwhile: impl FnOnce() -> T) -> T {
-        let main = Pid::from_raw(i32::try_from(self.pid()).expect("pids are small"));
-        ptrace::seize(main, ptrace::Options::empty()).expect("the agent is our child");
-        ptrace::interrupt(main).expect("it is traced");
-        waitpid(main, Some(WaitPidFlag::__WALL)).expect("it stops");
+        let traced = Traced::stop(self.pid());
         let outcome = meanwhile();
-        ptrace::detach(main, None).expect("it is traced");
+        traced.release();
         outcome
     }
 
@@ -231,9 +229,15 @@ impl Agent {
     }
 
     fn end(&mut self) {
+        let holder = self.holder();
         // It may have ended by itself.
         drop(self.process.kill());
         drop(self.process.wait());
+        // The other process ends by itself and closes the log, unless it is
+        // stopped.
+        if !self.log.closes() {
+            holder.into_iter().for_each(Holder::end);
+        }
         for reader in self.readers.drain(..) {
             drop(reader.join());
         }
@@ -247,6 +251,12 @@ impl Drop for Agent {
             self.log.print();
         }
     }
+}
+
+/// The agent is a pod that receives the node's mounts, if the node has any.
+fn on(node: &Node, program: &Path) -> Command {
+    let bundles = node.bundles();
+    bundles.map_or_else(|| Command::new(program), |bundles| bundles.beside(program))
 }
 
 /// The agent's binary.

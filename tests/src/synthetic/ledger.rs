@@ -24,8 +24,11 @@ pub struct Attempt {
     pub ordered: SystemTime,
     /// Of its init process.
     pub pid: Option<i32>,
-    /// Past its execve.
-    pub running: bool,
+    /// The runtime has started it; its program may not have run yet.
+    pub started: bool,
+    /// When its program's first instruction ran, in nanoseconds of
+    /// `CLOCK_MONOTONIC`.
+    pub running: Option<u64>,
     /// Lines that its processes wrote.
     pub said: Vec<String>,
     /// How it ended.
@@ -190,7 +193,11 @@ fn happened(record: &mut PodRecord, event: &Event) {
         (What::Added(added), _) => record.added.push(added.clone()),
         (What::Failed(reason), _) => record.failures.push(reason.clone()),
         (What::Created { pid }, Some(attempt)) => attempt.pid = Some(*pid),
-        (What::Running, Some(attempt)) => attempt.running = true,
+        (What::Started, Some(attempt)) => attempt.started = true,
+        (What::Running { at_ns }, Some(attempt)) => {
+            attempt.started = true;
+            attempt.running = Some(*at_ns);
+        }
         (What::Said(line), Some(attempt)) => attempt.said.push(line.clone()),
         (
             What::Ended {

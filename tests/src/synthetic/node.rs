@@ -2,11 +2,13 @@
 
 use std::io::PipeWriter;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use serde_json::{Map, json};
 
+use crate::synthetic::bundles::Bundles;
 use crate::synthetic::layout::{self, Driver, Runtime};
 use crate::synthetic::ledger::Ledger;
 use crate::synthetic::spec::{Origin, PodSpec};
@@ -29,12 +31,25 @@ pub struct Node {
     events: PipeWriter,
     ledger: Arc<Ledger>,
     kubelet: Kubelet,
+    bundles: Option<Bundles>,
 }
 
 impl Node {
     /// A node with cgroupfs names.
     pub fn new() -> Self {
         Self::with_driver(Driver::Cgroupfs)
+    }
+
+    /// A node whose runtime shows its containers as containerd does: bundles
+    /// with configuration, root and pid.
+    ///
+    /// # Panics
+    ///
+    /// When the machine does not let us: see [`crate::privilege`].
+    pub fn with_bundles() -> Self {
+        let mut node = Self::new();
+        node.bundles = Some(Bundles::lay(&node.scratch));
+        node
     }
 
     /// A node with these names of cgroups, and containerd.
@@ -76,6 +91,7 @@ impl Node {
             events,
             kubelet: Kubelet::serve(Arc::clone(&ledger)),
             ledger,
+            bundles: None,
         }
     }
 
@@ -114,6 +130,11 @@ impl Node {
     /// Where the CNI plugin writes why a pod starts unheld.
     pub fn plugin_log(&self) -> PathBuf {
         self.scratch.join("cni.log")
+    }
+
+    /// For `--bundle-dir`; only with [`Node::with_bundles`].
+    pub fn bundle_dir(&self) -> Option<PathBuf> {
+        self.bundles.as_ref().map(|bundles| bundles.places().tasks)
     }
 
     /// For `--kubelet-token`.
@@ -185,6 +206,16 @@ impl Node {
 
     pub(crate) const fn ledger(&self) -> &Arc<Ledger> {
         &self.ledger
+    }
+
+    pub(crate) const fn bundles(&self) -> Option<&Bundles> {
+        self.bundles.as_ref()
+    }
+
+    /// Runs a program where the runtime runs.
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        let bundles = self.bundles.as_ref();
+        bundles.map_or_else(|| Command::new(program), |bundles| bundles.inside(program))
     }
 
     pub(crate) fn scratch(&self) -> &Path {

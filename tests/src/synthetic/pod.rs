@@ -2,17 +2,19 @@
 
 mod network;
 mod order;
+mod start;
 
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use nix::sys::signal::Signal;
 
+use crate::synthetic::bundles::{Bundles, Places};
 use crate::synthetic::layout::{Driver, Runtime};
 use crate::synthetic::ledger::{Attempt, ContainerRecord, Ended, Ledger};
 use crate::synthetic::node::{Node, new_container_id};
@@ -46,6 +48,7 @@ pub struct Pod {
     cgroup: PathBuf,
     scratch: PathBuf,
     ledger: Arc<Ledger>,
+    bundles: Option<Places>,
     shim: Child,
     orders: Option<Mutex<ChildStdin>>,
     /// Its init containers are over.
@@ -64,9 +67,11 @@ impl Pod {
             routed: spec.routed,
             filter: network::filter(spec),
             announcement: network::announcement(node, spec),
+            bundles: node.bundles().is_some(),
         };
         let json = serde_json::to_string(&sandbox).expect("plain data");
-        let mut shim = Command::new(program::path())
+        let mut shim = node
+            .command(&program::path())
             .args(["shim", &json])
             .stdin(Stdio::piped())
             .stdout(node.event_pipe())
@@ -82,6 +87,7 @@ impl Pod {
             cgroup,
             scratch: node.scratch().to_owned(),
             ledger: Arc::clone(node.ledger()),
+            bundles: node.bundles().map(Bundles::places),
             shim,
             orders: Some(Mutex::new(orders)),
             initialized: AtomicBool::new(false),
@@ -125,7 +131,7 @@ impl Pod {
             let listening = said.filter(|line| line.starts_with("listening")).count();
             attempt
                 .pid
-                .filter(|_| attempt.running && listening >= expected)
+                .filter(|_| attempt.running.is_some() && listening >= expected)
         })
     }
 
@@ -142,7 +148,8 @@ impl Pod {
             id: id.clone(),
             ordered: SystemTime::now(),
             pid: None,
-            running: true,
+            started: true,
+            running: None,
             said: Vec::new(),
             ended: None,
         };

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nix::unistd::{SysconfVar, sysconf};
+use nix::sys::ptrace;
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::{Pid, SysconfVar, sysconf};
 
 /// Costs of a process so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +64,62 @@ fn ticks(pid: u32) -> Duration {
     let per_second = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100);
     let per_second = u64::try_from(per_second).unwrap_or(100);
     Duration::from_millis(ticks * 1000 / per_second)
+}
+
+/// The main thread of a process, stopped as by a debugger: `PTRACE_SEIZE` and
+/// `PTRACE_INTERRUPT`
+/// ([ptrace(2)](https://man7.org/linux/man-pages/man2/ptrace.2.html)), which are
+/// about one thread each. The thread that stops it has to let it go.
+#[derive(Debug)]
+pub struct Traced(Pid);
+
+impl Traced {
+    /// Stops it.
+    ///
+    /// # Panics
+    ///
+    /// When nobody may trace here.
+    pub fn stop(pid: u32) -> Self {
+        let main = Pid::from_raw(i32::try_from(pid).expect("pids are small"));
+        ptrace::seize(main, ptrace::Options::empty()).expect("root may trace");
+        ptrace::interrupt(main).expect("it is traced");
+        waitpid(main, Some(WaitPidFlag::__WALL)).expect("it stops");
+        Self(main)
+    }
+
+    /// Lets it go. It may have been killed.
+    pub fn release(self) {
+        if ptrace::detach(self.0, None).is_err() {
+            // Its parent hears of its death when its tracer has.
+            waitpid(self.0, Some(WaitPidFlag::__WALL)).ok();
+        }
+    }
+}
+
+/// The children of all threads of a process; none when it is gone.
+pub fn children(pid: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let tasks = tasks.into_iter().flatten().flatten();
+    let children = tasks.map(|task| task.path().join("children"));
+    let texts = children.filter_map(|path| std::fs::read_to_string(path).ok());
+    let words = texts.flat_map(|text| {
+        let pids = text.split_whitespace().filter_map(|word| word.parse().ok());
+        pids.collect::<Vec<u32>>()
+    });
+    words.collect()
+}
+
+/// The arguments of a process; none when it is gone.
+pub fn command_line(pid: u32) -> Vec<String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    text.split_terminator('\0').map(str::to_owned).collect()
+}
+
+/// The state of a process, as `ps` shows it
+/// ([proc_pid_stat(5)](https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html)).
+pub fn state(pid: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(") ").next()?.chars().next()
 }
 
 /// Number of open descriptors.

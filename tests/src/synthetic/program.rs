@@ -1,9 +1,15 @@
 //! Where the binary of synthetic pods is, outside and inside of containers.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The binary's path in a container.
 pub const IN_CONTAINER: &str = "/pod";
+/// Where a volume with the binary is mounted in a container.
+pub const VOLUME: &str = "/volume";
+/// A script in a container whose interpreter is the binary.
+pub const SCRIPT: &str = "/script";
 /// Where the termination log is mounted in a container.
 pub const TERMINATION_LOG: &str = "/dev/termination-log";
 /// Its name in Cargo's target directory.
@@ -65,6 +71,35 @@ pub fn lay_root(root: &Path) {
         } else if library.is_dir() {
             make_directory(&inside(library));
         }
+    }
+}
+
+/// Puts the binary itself, and a script for it, into such a directory, where a
+/// mount of it is a file system of its own.
+///
+/// # Panics
+///
+/// When it cannot be copied.
+pub fn lay_program(root: &Path) {
+    let inside = |path: &str| root.join(path.trim_start_matches('/'));
+    std::fs::remove_file(inside(IN_CONTAINER)).expect("the root was laid");
+    place(&inside(IN_CONTAINER));
+    make_directory(&inside(VOLUME));
+    let script = format!("#!{IN_CONTAINER} script\n");
+    std::fs::write(inside(SCRIPT), script).expect("the scratch directory is writable");
+    let executable = Permissions::from_mode(0o755);
+    std::fs::set_permissions(inside(SCRIPT), executable).expect("it was written");
+}
+
+/// Puts the binary at a path.
+///
+/// # Panics
+///
+/// When it cannot be copied.
+pub fn place(target: &Path) {
+    // Another file system has no links to it.
+    if std::fs::hard_link(path(), target).is_err() {
+        std::fs::copy(path(), target).expect("the scratch directory has space");
     }
 }
 

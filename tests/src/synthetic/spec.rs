@@ -1,6 +1,7 @@
 //! What a test asks for: pods and their containers.
 
 mod container;
+mod probe;
 mod restart;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use crate::synthetic::layout::Qos;
 use crate::synthetic::wire::{Capture, Manner};
 
 pub use container::{ADMIN_PORT, ContainerSpec, ISTIO_PROXY, STATUS_PORT, Variable};
+pub use probe::{Probe, ProbeKind};
 pub use restart::{RestartPolicy, RestartRule};
 
 /// How long the CNI plugin waits by default.

@@ -7,6 +7,7 @@
 
 mod network;
 mod sidecar;
+mod task;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,6 +18,7 @@ pub use network::{Added, Announcement, Capture, Client, Wait};
 pub use sidecar::{
     Answer, Child, Effect, Listen, Listener, Manner, Place, Reaction, Route, Sidecar, Speech,
 };
+pub use task::{ConfigText, Entry, Pace, Root, Shape, Task};
 
 /// Orders to the shim of one pod.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -32,6 +34,12 @@ pub enum Command {
     RenewNetwork,
     /// Run a script of the `nft` program in the network namespace.
     Filter(String),
+    /// Run a program in a container that has an init process, as `kubectl exec`
+    /// and exec probes do. The order's id is that of the run.
+    Exec {
+        container: String,
+        order: Box<Order>,
+    },
 }
 
 /// What a shim is started with.
@@ -54,6 +62,8 @@ pub struct Sandbox {
     pub filter: String,
     /// Told before the first container.
     pub announcement: Option<Announcement>,
+    /// The shim is in the node's mount namespace already, and stays there.
+    pub bundles: bool,
 }
 
 /// One container to make.
@@ -67,11 +77,14 @@ pub struct Order {
     pub subgroup: Option<String>,
     /// The directory of the container's monitor, which CRI-O makes.
     pub monitor: Option<PathBuf>,
-    /// The directory to bind as the container's root.
+    /// The directory to bind as the container's root; with a task the overlay's
+    /// lower one.
     pub root: PathBuf,
     /// Where the root is mounted before the container's process takes it; the
     /// path contains the id, as a runtime's bundle does.
     pub bundle: PathBuf,
+    /// What the runtime shows in the bundle, on a node that has them.
+    pub task: Option<Task>,
     /// The termination log; a sandbox has none.
     pub termination_log: Option<PathBuf>,
     /// Where its processes are numbered.
@@ -104,33 +117,15 @@ pub enum Pids {
     Host,
 }
 
-/// How long the steps of a container's life take. Zero is as fast as it goes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pace {
-    /// Life of the first process in the cgroup, before it makes the init
-    /// process (1-3 ms with runc).
-    pub stage: Duration,
-    /// From the init process having its mounts to its execve (20-40 ms).
-    pub exec: Duration,
-    /// From the end of the init process, which is reaped at once, to the
-    /// removal of the cgroup directory (14-45 ms), and to the test hearing of it.
-    pub removal: Duration,
-}
-
-impl Pace {
-    /// What was measured with containerd and runc.
-    pub const RUNC: Self = Self {
-        stage: Duration::from_millis(2),
-        exec: Duration::from_millis(25),
-        removal: Duration::from_millis(20),
-    };
-}
-
 /// What the init process of a container does.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Program {
     /// Holds the sandbox; ends on SIGTERM.
     Pause,
+    /// Executes a program again and again, as fast as it goes and at least so
+    /// many times, until a line comes on its standard input. Then it says
+    /// `executed <count>` and ends with 0.
+    Execs(u32),
     /// Ends when told, or by itself.
     App(End),
     /// Connects.
@@ -175,8 +170,11 @@ pub struct Event {
 pub enum What {
     /// It has an init process, with this pid in the test's pid namespace.
     Created { pid: i32 },
-    /// The init process is past its execve.
-    Running,
+    /// The runtime has started it: the kubelet says that it runs.
+    Started,
+    /// The init process is past its execve, and its program's first instruction
+    /// was at this nanosecond of `CLOCK_MONOTONIC`.
+    Running { at_ns: u64 },
     /// A process of the container wrote a line to its standard error.
     Said(String),
     /// The init process ended and was reaped.

@@ -45,6 +45,7 @@ fn a_runtime_that_takes_its_time() {
         stage: Duration::from_millis(150),
         exec: Duration::from_millis(50),
         removal: Duration::from_millis(50),
+        ..Pace::default()
     };
     let agent = Agent::start(&node);
     let spec = PodSpec::new("slow-start")

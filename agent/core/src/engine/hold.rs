@@ -111,7 +111,10 @@ impl Engine {
         self.forget_sandbox(uid, actions);
         self.sandboxes.insert(sandbox.clone(), uid.clone());
         let tracked = self.pod(uid);
-        tracked.hold.sandbox = Some(Sandbox::new(sandbox, tracked.begun()));
+        // A word that comes late finds the sandbox's own container there, and
+        // what came after it is of this sandbox.
+        let begun = tracked.begun_before(&sandbox);
+        tracked.hold.sandbox = Some(Sandbox::new(sandbox, begun));
         if tracked.spec.is_none() {
             self.fetch.want(now);
         }

@@ -34,13 +34,16 @@ impl Known<'_> {
         }
     }
 
-    /// Whether a container that may connect has begun in this sandbox.
+    /// Whether a container that may connect has begun in this sandbox, or runs
+    /// in whichever.
     pub(super) fn an_app_has_begun(self, begun: u64, tracked: &Tracked) -> bool {
         let doors = self.plan.doors();
         let mut regular = self.spec.containers.iter();
         regular.any(|one| {
             let waited_for = doors.iter().any(|door| door.sidecar == one.name);
-            !waited_for && has_begun(&one.name, begun, tracked)
+            let newest = tracked.newest(&one.name);
+            let here = newest.is_some_and(|(_id, run)| run.order >= begun || run.lives());
+            !waited_for && here
         })
     }
 

@@ -199,6 +199,7 @@ impl Holding<'_> {
         let starts = &mut tracked.hold.starts;
         let before = starts.runs.get(&key.id).copied();
         let why = Why::Opened(starts.why.unwrap_or(Opened::NotWanted));
+        let starts_stand = starts.why.is_none();
         let lives = |tracked: &Tracked| {
             let mut runs = tracked.runs_of(name).into_iter();
             runs.any(|(id, run)| *id == key.id && run.lives())
@@ -212,7 +213,14 @@ impl Holding<'_> {
             Told::Held => (Progress::Held(self.now), self.held_kind(name)),
             Told::LetGo {
                 held: None, ran, ..
-            } => (Progress::Over, ran.then_some(Kind::StartMissed)),
+            } => {
+                // Marked in time it would have waited before it could end.
+                let runs = tracked.runs_of(name).into_iter();
+                let mut ended = runs.filter(|(_id, run)| run.since.is_some() && !run.lives());
+                let ended = starts_stand && ended.any(|(id, _run)| *id == key.id);
+                let missed = before != Some(Progress::Over) && (ran || ended);
+                (Progress::Over, missed.then_some(Kind::StartMissed))
+            }
             Told::LetGo {
                 held: Some(held),
                 at_limit,

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use usher_tests::synthetic::program;
+use usher_tests::synthetic::wire::{Entry, Order};
 
 /// Gives this process mounts of its own.
 pub(crate) fn isolate() -> Result<(), String> {
@@ -42,16 +43,40 @@ pub(crate) fn close(bundle: &Path) {
     drop(std::fs::remove_dir(bundle));
 }
 
-/// Mounts the program, the libraries it needs and the termination log.
-pub(crate) fn furnish(root: &Path, termination_log: Option<&Path>) -> Result<(), String> {
+/// Mounts the libraries that the program needs, the termination log, and the
+/// program itself where it is to lie on a mount of its own.
+pub(crate) fn furnish(root: &Path, order: &Order) -> Result<(), String> {
     for shared in program::library_directories() {
         bind(&shared, &inside(root, &shared))?;
     }
-    // The link itself leads to a mount of another namespace; its text does not.
-    let this = std::env::current_exe().map_err(|error| format!("/proc/self/exe: {error}"))?;
-    bind(&this, &inside(root, Path::new(program::IN_CONTAINER)))?;
-    if let Some(log) = termination_log {
+    let entry = order.task.as_ref().map(|task| task.entry);
+    if entry.is_none_or(|entry| entry == Entry::MountedOver) {
+        // The link itself leads to a mount of another namespace; its text does not.
+        let this = std::env::current_exe().map_err(|error| format!("/proc/self/exe: {error}"))?;
+        bind(&this, &inside(root, Path::new(program::IN_CONTAINER)))?;
+    }
+    if let Some(task) = &order.task
+        && task.entry == Entry::Volume
+    {
+        bind(&task.volume, &inside(root, Path::new(program::VOLUME)))?;
+    }
+    if let Some(log) = &order.termination_log {
         bind(log, &inside(root, Path::new(program::TERMINATION_LOG)))?;
+    }
+    Ok(())
+}
+
+/// Makes the directories of a container in the cgroup tree.
+pub(crate) fn make_cgroups(order: &Order) -> Result<(), String> {
+    let subgroup = order.subgroup.as_ref().map(|name| order.cgroup.join(name));
+    let directories = [
+        order.monitor.as_ref(),
+        Some(&order.cgroup),
+        subgroup.as_ref(),
+    ];
+    for directory in directories.into_iter().flatten() {
+        std::fs::create_dir(directory)
+            .map_err(|error| format!("mkdir {}: {error}", directory.display()))?;
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ use nix::sys::socket::{
 use usher_tests::synthetic::clock::monotonic_ns;
 use usher_tests::synthetic::wire::{Client, End, Wait};
 
-use crate::{BROKEN, app, say};
+use crate::{BROKEN, app, say, say_running};
 
 /// Times in one line, which has to stay below `PIPE_BUF`.
 const TIMES: usize = 100;
@@ -29,7 +29,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// Connects and ends.
 pub(crate) fn run(client: &Client) -> ExitCode {
     let main_ns = monotonic_ns();
-    say("running");
+    say_running();
     if let Some(wait) = &client.wait {
         wait_for(wait);
     }

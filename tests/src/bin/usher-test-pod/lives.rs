@@ -5,26 +5,29 @@
 //! the init process starts. The shim learns the init process's pid from its
 //! first line, and may reap it before it has read that line.
 
+mod removal;
+
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 use std::process::{ChildStdin, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use usher_tests::synthetic::layout;
-use usher_tests::synthetic::wire::{Order, What};
+use usher_tests::synthetic::wire::{Order, Pids, What};
 
-use crate::bundle;
+use crate::task;
+use removal::Removals;
 
 /// One container that was begun and has not ended.
 pub(crate) struct Life {
     order: Order,
+    /// A program that was run in a container.
+    is_visit: bool,
     stage: i32,
     stage_status: Option<i32>,
     init: Option<i32>,
@@ -40,19 +43,24 @@ pub(crate) struct Life {
 impl Life {
     /// Starts the first process of a container.
     pub(crate) fn begin(order: Order) -> Result<Self, String> {
+        Self::spawn(order, "stage")
+    }
+
+    fn spawn(order: Order, role: &'static str) -> Result<Self, String> {
         let json = serde_json::to_string(&order).map_err(|error| format!("order: {error}"))?;
         let mut child = Command::new("/proc/self/exe")
-            .arg("stage")
+            .arg(role)
             .arg(json)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(|error| format!("spawn stage: {error}"))?;
+            .map_err(|error| format!("spawn {role}: {error}"))?;
         let output = child.stdout.take().expect("piped above");
         let words = child.stderr.take().expect("piped above");
         Ok(Self {
             order,
+            is_visit: role != "stage",
             stage: i32::try_from(child.id()).expect("pids are small"),
             stage_status: None,
             init: None,
@@ -81,13 +89,29 @@ pub(crate) struct Lives {
     news: Vec<(String, What)>,
     /// Reaped, with their wait status, until their time to be removed.
     leaving: Vec<(Instant, Life, i32)>,
-    /// Cgroups whose removal is to be tried again.
-    removals: Vec<(Instant, PathBuf)>,
+    removals: Removals,
 }
 
 impl Lives {
     pub(crate) fn add(&mut self, life: Life) {
         self.lives.push(life);
+    }
+
+    /// Runs a program in a container.
+    pub(crate) fn enter(&mut self, container: &str, mut order: Order) -> Result<(), String> {
+        let host = self.lives.iter().find(|life| life.order.id == container);
+        let init = host.and_then(|life| life.init);
+        order.pids = Pids::Of(init.ok_or("exec in a container that does not run")?);
+        self.lives.push(Life::spawn(order, "enter")?);
+        Ok(())
+    }
+
+    /// Takes away what is left of all containers, whose processes have ended.
+    pub(crate) fn clear(self) {
+        let lives = self.lives.into_iter();
+        let leaving = self.leaving.into_iter().map(|(_, life, _)| life);
+        let orders = lives.chain(leaving).map(|life| life.order);
+        self.removals.clear(orders);
     }
 
     /// What to poll.
@@ -136,9 +160,7 @@ impl Lives {
 
     pub(crate) fn next_sweep(&self) -> Option<Instant> {
         let leaving = self.leaving.iter().map(|(due, ..)| *due);
-        leaving
-            .chain(self.removals.iter().map(|(due, _)| *due))
-            .min()
+        leaving.chain(self.removals.next()).min()
     }
 
     /// Tells of the containers that ended long enough ago, and removes them.
@@ -157,22 +179,11 @@ impl Lives {
                 output: String::from_utf8_lossy(&output).into_owned(),
             };
             self.news.push((life.order.id.clone(), what));
-            bundle::close(&life.order.bundle);
-            if let Some(monitor) = life.order.monitor {
-                drop(std::fs::remove_dir(monitor));
+            if !life.is_visit {
+                self.removals.add(due, life.order);
             }
-            self.removals.push((due, life.order.cgroup));
         }
-        self.removals.retain_mut(|(due, path)| {
-            if *due > now {
-                return true;
-            }
-            // With a directory of its own below it, it is the same to rmdir.
-            layout::remove_tree(path);
-            let busy = path.exists();
-            *due = now + Duration::from_millis(1);
-            busy
-        });
+        self.removals.sweep(now);
     }
 
     pub(crate) fn tell(&mut self, id: &str, line: &str) {
@@ -217,16 +228,38 @@ fn hear(life: &mut Life, news: &mut Vec<(String, What)>) {
     while let Some(end) = life.heard.iter().position(|byte| *byte == b'\n') {
         let line: Vec<u8> = life.heard.drain(..=end).collect();
         let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+        let id = life.order.id.clone();
+        if line == "waits" {
+            news.push((id, begin(life)));
+            continue;
+        }
         let what = match line.split_once(' ') {
             Some(("init", pid)) => {
                 let pid = pid.parse().expect("/proc/self names a pid");
                 life.init = Some(pid);
+                if life.is_visit {
+                    // The container may be gone.
+                    task::write_pid(&life.order.bundle, &id, pid).ok();
+                }
                 What::Created { pid }
             }
             Some(("failed", reason)) => What::Failed(reason.to_owned()),
-            _ if line == "running" => What::Running,
+            Some(("running", at)) => What::Running {
+                at_ns: at.parse().expect("it writes a number"),
+            },
             _ => What::Said(line),
         };
-        news.push((life.order.id.clone(), what));
+        news.push((id, what));
+    }
+}
+
+/// The init process waits to be started, and is.
+fn begin(life: &Life) -> What {
+    let (Some(task), Some(init)) = (&life.order.task, life.init) else {
+        return What::Failed("a process waits that nobody starts".to_owned());
+    };
+    match task::start(&life.order, task, init) {
+        Ok(()) => What::Started,
+        Err(reason) => What::Failed(reason),
     }
 }

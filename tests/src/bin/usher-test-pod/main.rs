@@ -9,19 +9,27 @@
 //! | `stage` | the short-lived first process in a container's cgroup |
 //! | `init` | the container's init process until its execve |
 //! | `run` | the container's program, or one that it started |
+//! | `enter` | runs a program in a container |
+//! | `script` | the interpreter of a script that is a container's program |
+//! | `nothing` | ends at once |
 //! | `child` | the app below a wrapper |
 //! | `users` | holds a pod's user namespace |
 //! | `mask` | no process of a pod: covers files, then executes a command |
+//! | `mounts`, `inside`, `beside` | no process of a pod: make and enter the node's mount namespace |
 //! | `machine`, `machine-init` | no process of a pod: executes a command apart |
 
 mod announce;
 mod app;
 mod bundle;
 mod client;
+mod config;
+mod enter;
+mod execs;
 mod lives;
 mod loopback;
 mod machine;
 mod mask;
+mod mounts;
 mod network;
 mod proxy;
 mod route;
@@ -29,18 +37,30 @@ mod shell;
 mod shim;
 mod sidecar;
 mod stage;
+mod task;
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
+use nix::sys::signal::SigSet;
 use serde::de::DeserializeOwned;
+use usher_tests::synthetic::clock::monotonic_ns;
 use usher_tests::synthetic::wire::Program;
 
 /// Exit code of a process whose own set-up failed.
 const BROKEN: u8 = 125;
+/// The first instruction of this process, in nanoseconds of `CLOCK_MONOTONIC`.
+static BEGAN: OnceLock<u64> = OnceLock::new();
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().collect();
+    BEGAN.get_or_init(monotonic_ns);
+    let mut arguments: Vec<String> = std::env::args().collect();
+    if arguments.get(1).is_some_and(|role| role == "script") {
+        // The kernel put its own word and the script's path before the rest.
+        arguments.drain(1..arguments.len().min(3));
+    }
     let [_, role, json, command @ ..] = arguments.as_slice() else {
         say("failed usage: usher-test-pod ROLE JSON [COMMAND...]");
         return ExitCode::from(BROKEN);
@@ -49,7 +69,12 @@ fn main() -> ExitCode {
         "shim" => ended(shim::run(&order(json))),
         "stage" => ended(stage::stage(&order(json))),
         "init" => ended(stage::init(&order(json))),
+        "enter" => ended(enter::run(&order(json))),
         "run" => execute(order(json)),
+        "nothing" => ExitCode::SUCCESS,
+        "mounts" => ended(mounts::make(&order::<PathBuf>(json))),
+        "inside" => ended(mounts::inside(&order::<PathBuf>(json), command)),
+        "beside" => ended(mounts::beside(&order::<PathBuf>(json), command)),
         "users" => network::users(),
         "machine" => ended(machine::run(&order(json), command)),
         "machine-init" => ended(machine::init(command)),
@@ -65,15 +90,22 @@ fn main() -> ExitCode {
 /// A container's program, or a part of one. It says `running` when signals and
 /// orders reach it.
 fn execute(program: Program) -> ExitCode {
+    // The init process waited with signals blocked, and its mask is inherited.
+    SigSet::empty().thread_set_mask().ok();
     if matches!(
         program,
-        Program::Pause | Program::App(_) | Program::Capture(_) | Program::Wrapper { .. }
+        Program::Pause
+            | Program::App(_)
+            | Program::Capture(_)
+            | Program::Wrapper { .. }
+            | Program::Execs(_)
     ) {
-        say("running");
+        say_running();
     }
     match program {
         Program::Pause => app::pause(),
         Program::App(end) => app::app(end),
+        Program::Execs(times) => execs::run(times),
         Program::Client(client) => client::run(&client),
         Program::Capture(rules) => route::capture(&rules),
         Program::Wrapper { port, app } => app::wrapper(port, app),
@@ -88,6 +120,11 @@ fn name_process(name: &str) {
     let name = std::ffi::CString::new(name).expect("names have no zero bytes");
     // A name is never needed to live.
     nix::sys::prctl::set_name(&name).ok();
+}
+
+/// Says that the program runs, and since when.
+fn say_running() {
+    say(&format!("running {}", BEGAN.get_or_init(monotonic_ns)));
 }
 
 /// Says a line to the shim: one write, so that lines never mix.

@@ -7,7 +7,6 @@
 //! the pod. When its standard input closes, because the pod was dropped or
 //! because the test was killed, it ends the pod and itself.
 
-use std::io::BufRead;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Instant;
@@ -28,11 +27,14 @@ use crate::{bundle, route};
 
 /// Runs one pod until its standard input closes.
 pub(crate) fn run(sandbox: &Sandbox) -> Result<(), String> {
-    let outcome = prepare(sandbox).and_then(|(signals, ground)| serve(sandbox, &signals, ground));
+    let mut lives = Lives::default();
+    let outcome =
+        prepare(sandbox).and_then(|(signals, ground)| serve(sandbox, &mut lives, &signals, ground));
     if let Err(reason) = &outcome {
         report(sandbox, "", What::Failed(reason.clone()));
     }
     end(sandbox);
+    lives.clear();
     outcome
 }
 
@@ -53,23 +55,29 @@ fn prepare(sandbox: &Sandbox) -> Result<(SignalFd, Ground), String> {
     let signals =
         SignalFd::with_flags(&signals, flags).map_err(|error| format!("signalfd: {error}"))?;
     make_directory(&sandbox.cgroup)?;
-    bundle::isolate()?;
+    if !sandbox.bundles {
+        bundle::isolate()?;
+    }
     std::thread::sleep(sandbox.network_delay);
     let outside = Outside::open()?;
     let network = Network::open(sandbox)?;
     Ok((signals, Ground { outside, network }))
 }
 
-fn serve(sandbox: &Sandbox, signals: &SignalFd, mut ground: Ground) -> Result<(), String> {
-    let mut lives = Lives::default();
-    let mut input = std::io::stdin().lock();
+fn serve(
+    sandbox: &Sandbox,
+    lives: &mut Lives,
+    signals: &SignalFd,
+    mut ground: Ground,
+) -> Result<(), String> {
+    let (mut input, stdin) = (Input::default(), std::io::stdin());
     loop {
         let mut fds = vec![
             PollFd::new(signals.as_fd(), PollFlags::POLLIN),
-            PollFd::new(input.as_fd(), PollFlags::POLLIN),
+            PollFd::new(stdin.as_fd(), PollFlags::POLLIN),
         ];
         fds.extend(lives.descriptors());
-        match poll(&mut fds, timeout(&lives)) {
+        match poll(&mut fds, timeout(lives)) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(format!("poll: {error}")),
         }
@@ -78,52 +86,49 @@ fn serve(sandbox: &Sandbox, signals: &SignalFd, mut ground: Ground) -> Result<()
         drop(fds);
         // First of all, as a shim must: reap.
         while matches!(signals.read_signal(), Ok(Some(_))) {}
-        reap(&mut lives);
+        reap(lives);
         lives.listen();
         lives.sweep(Instant::now());
         for (id, what) in lives.news() {
             report(sandbox, &id, what);
         }
         if commanded {
-            let Some(commands) = read(&mut input)? else {
+            let Some(commands) = input.read()? else {
                 return Ok(());
             };
             for command in commands {
-                obey(command, &mut lives, sandbox, &mut ground)?;
+                obey(command, lives, sandbox, &mut ground)?;
             }
         }
     }
 }
 
-/// Reads what is there; None at the end of input.
-fn read(input: &mut impl BufRead) -> Result<Option<Vec<Command>>, String> {
-    let block = input.fill_buf().map_err(|error| format!("read: {error}"))?;
-    if block.is_empty() {
-        return Ok(None);
-    }
-    // Whole lines only; a line of which a part is there is read to its end.
-    let mut length = block.len();
-    let whole = block
-        .iter()
-        .rposition(|byte| *byte == b'\n')
-        .map(|end| end + 1);
-    let mut text = block.to_vec();
-    if let Some(end) = whole {
-        length = end;
-        text.truncate(end);
-    }
-    input.consume(length);
-    if whole.is_none() {
-        input
-            .read_until(b'\n', &mut text)
+/// What comes on the standard input, which is polled: nothing that has been
+/// read may wait for more to come.
+#[derive(Default)]
+struct Input {
+    begun: Vec<u8>,
+}
+
+impl Input {
+    /// Reads what is there; None at the end of input.
+    fn read(&mut self) -> Result<Option<Vec<Command>>, String> {
+        let mut block = [0; 8192];
+        let length = nix::unistd::read(std::io::stdin(), &mut block)
             .map_err(|error| format!("read: {error}"))?;
+        if length == 0 {
+            return Ok(None);
+        }
+        self.begun.extend(block.iter().take(length));
+        let end = self.begun.iter().rposition(|byte| *byte == b'\n');
+        let whole: Vec<u8> = self.begun.drain(..end.map_or(0, |end| end + 1)).collect();
+        let lines = whole.split(|byte| *byte == b'\n');
+        let commands = lines.filter(|line| !line.is_empty());
+        commands
+            .map(|line| serde_json::from_slice(line).map_err(|error| format!("command: {error}")))
+            .collect::<Result<_, _>>()
+            .map(Some)
     }
-    let lines = text.split(|byte| *byte == b'\n');
-    let commands = lines.filter(|line| !line.is_empty());
-    commands
-        .map(|line| serde_json::from_slice(line).map_err(|error| format!("command: {error}")))
-        .collect::<Result<_, _>>()
-        .map(Some)
 }
 
 fn obey(
@@ -142,6 +147,16 @@ fn obey(
             match begin(*order) {
                 Ok(life) => lives.add(life),
                 Err(reason) => report(sandbox, &id, What::Failed(reason)),
+            }
+        }
+        Command::Exec {
+            container,
+            mut order,
+        } => {
+            order.users = ground.network.users();
+            let id = order.id.clone();
+            if let Err(reason) = lives.enter(&container, *order) {
+                report(sandbox, &id, What::Failed(reason));
             }
         }
         Command::Tell { id, line } => lives.tell(&id, &line),
@@ -168,15 +183,10 @@ fn announce(sandbox: &Sandbox, order: &Order, outside: &Outside) {
 }
 
 fn begin(order: Order) -> Result<Life, String> {
-    bundle::open(&order.bundle, &order.root)?;
-    let subgroup = order.subgroup.as_ref().map(|name| order.cgroup.join(name));
-    let directories = [
-        order.monitor.as_ref(),
-        Some(&order.cgroup),
-        subgroup.as_ref(),
-    ];
-    for directory in directories.into_iter().flatten() {
-        make_directory(directory)?;
+    // With a task, its first process does both.
+    if order.task.is_none() {
+        bundle::open(&order.bundle, &order.root)?;
+        bundle::make_cgroups(&order)?;
     }
     Life::begin(order)
 }

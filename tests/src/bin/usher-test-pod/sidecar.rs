@@ -18,7 +18,7 @@ use nix::sys::signal::{SigSet, Signal};
 use usher_tests::synthetic::clock::monotonic_ns;
 use usher_tests::synthetic::wire::{Listen, Listener, Reaction, Sidecar};
 
-use crate::{BROKEN, name_process, proxy, say};
+use crate::{BROKEN, name_process, proxy, say, say_running};
 
 /// What the main thread is to do.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +45,7 @@ pub(crate) fn run(sidecar: Sidecar) -> ExitCode {
         say(&format!("failed {reason}"));
         return ExitCode::from(BROKEN);
     }
-    say("running");
+    say_running();
     let (verdict, verdicts) = channel();
     let (reactions, on_signal) = (sidecar.signals, verdict.clone());
     std::thread::spawn(move || react(&signals, &reactions, &on_signal));

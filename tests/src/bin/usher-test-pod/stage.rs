@@ -6,28 +6,32 @@
 //! pid 1; it makes the mount namespace, mounts, changes its root with
 //! `pivot_root(".", ".")`
 //! ([pivot_root(2)](https://man7.org/linux/man-pages/man2/pivot_root.2.html))
-//! and executes the program.
+//! and executes the program. On a node with bundles `stage` makes the bundle
+//! first, and `init` waits to be started before it executes.
 
+use std::ffi::CString;
 use std::fs::File;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
 use nix::mount::{MntFlags, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
-use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
-use usher_tests::synthetic::program;
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::{Gid, Uid, dup2_stdout, execve, setgroups, setresgid, setresuid};
 use usher_tests::synthetic::wire::{Order, Pids};
 
-use crate::{bundle, say};
+use crate::{bundle, say, task};
 
 /// Which pid was the last one to be given to a process.
 const LAST_PID: &str = "/proc/sys/kernel/ns_last_pid";
 
 /// The first process in the container's cgroup.
 pub(crate) fn stage(order: &Order) -> Result<(), String> {
-    let directory = order.subgroup.as_deref().unwrap_or_default();
-    write(&order.cgroup.join(directory).join("cgroup.procs"), "0")?;
+    if let Some(task) = &order.task {
+        task::make(order, task)?;
+        bundle::make_cgroups(order)?;
+    }
+    join_cgroup(order)?;
     match order.pids {
         Pids::Own => unshare(CloneFlags::CLONE_NEWPID)
             .map_err(|error| format!("unshare(CLONE_NEWPID): {error}"))?,
@@ -54,39 +58,95 @@ pub(crate) fn init(order: &Order) -> Result<(), String> {
     // The mounted /proc is still the test's, so the link is the pid there.
     let pid = std::fs::read_link("/proc/self").map_err(|error| format!("/proc/self: {error}"))?;
     say(&format!("init {}", pid.display()));
-    unshare(CloneFlags::CLONE_NEWNS).map_err(|error| format!("unshare(CLONE_NEWNS): {error}"))?;
+    bundle::isolate()?;
     // Afterwards there is no /proc.
     let users = order.users.map(|pid| open(pid, "user")).transpose()?;
     let visited = order.visits.map(|pid| open(pid, "net")).transpose()?;
     let root = bundle::root(&order.bundle);
-    bundle::furnish(&root, order.termination_log.as_deref())?;
+    let fifo = order.task.as_ref().map(task::open_fifo).transpose()?;
+    bundle::furnish(&root, order)?;
     enter(&root)?;
-    std::thread::sleep(order.pace.exec);
-    let json = serde_json::to_string(&order.program).map_err(|error| format!("order: {error}"))?;
-    let mut program = Command::new(program::IN_CONTAINER);
-    program.arg("run").arg(json).env_clear();
-    program.envs(order.env.iter().map(|(name, value)| (name, value)));
     if let Some(network) = visited {
         // The one descriptor that a sidecar has no other use for.
-        program.stdout(network);
+        dup2_stdout(network).map_err(|error| format!("dup2: {error}"))?;
     }
+    // Last of all, since in there this process may do nothing on the node.
     if let Some(users) = &users {
         become_root_of(users)?;
     }
     if let Some(user) = order.user {
         become_user(user)?;
     }
-    let error = program.exec();
-    Err(format!("exec {}: {error}", program::IN_CONTAINER))
+    if let Some(fifo) = &fifo {
+        end_on_term()?;
+        say("waits");
+        task::wait_at(fifo)?;
+    }
+    std::thread::sleep(order.pace.exec);
+    execute(order)
 }
 
-/// Last of all, since in there this process may do nothing on the node.
-fn become_root_of(users: &File) -> Result<(), String> {
+/// A runtime's init process is a Go program, which ends with 2 when SIGTERM
+/// comes before it has become another, also while that is held up.
+fn end_on_term() -> Result<(), String> {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGTERM);
+    signals
+        .thread_block()
+        .map_err(|error| format!("sigmask: {error}"))?;
+    std::thread::spawn(move || {
+        if signals.wait().is_ok() {
+            end_with_two();
+        }
+    });
+    Ok(())
+}
+
+#[expect(
+    clippy::exit,
+    reason = "the other thread is in a system call that nobody answers"
+)]
+fn end_with_two() -> ! {
+    std::process::exit(2)
+}
+
+/// Not by `std`, which would unblock signals before the call.
+fn execute(order: &Order) -> Result<(), String> {
+    let entry = order
+        .task
+        .as_ref()
+        .map(|task| task.entry)
+        .unwrap_or_default();
+    let json = serde_json::to_string(&order.program).map_err(|error| format!("order: {error}"))?;
+    let arguments = [entry.path().to_owned(), "run".to_owned(), json];
+    let variables = order.env.iter();
+    let variables = variables.map(|(name, value)| format!("{name}={value}"));
+    let (arguments, variables) = (strings(arguments)?, strings(variables)?);
+    let path = arguments.first().ok_or("no program")?;
+    let Err(error) = execve(path, &arguments, &variables);
+    Err(format!("exec {}: {error}", entry.path()))
+}
+
+fn strings(words: impl IntoIterator<Item = String>) -> Result<Vec<CString>, String> {
+    let words = words.into_iter().map(CString::new);
+    words
+        .collect::<Result<_, _>>()
+        .map_err(|error| format!("argument: {error}"))
+}
+
+/// Puts this process into the container's cgroup.
+pub(crate) fn join_cgroup(order: &Order) -> Result<(), String> {
+    let directory = order.subgroup.as_deref().unwrap_or_default();
+    write(&order.cgroup.join(directory).join("cgroup.procs"), "0")
+}
+
+/// As the root of a user namespace.
+pub(crate) fn become_root_of(users: &File) -> Result<(), String> {
     join(users, CloneFlags::CLONE_NEWUSER)?;
     become_user(0)
 }
 
-fn become_user(id: u32) -> Result<(), String> {
+pub(crate) fn become_user(id: u32) -> Result<(), String> {
     let (user, group) = (Uid::from_raw(id), Gid::from_raw(id));
     setgroups(&[])
         .and_then(|()| setresgid(group, group, group))
@@ -94,7 +154,7 @@ fn become_user(id: u32) -> Result<(), String> {
         .map_err(|error| format!("user {id}: {error}"))
 }
 
-fn open(pid: i32, namespace: &str) -> Result<File, String> {
+pub(crate) fn open(pid: i32, namespace: &str) -> Result<File, String> {
     let path = format!("/proc/{pid}/ns/{namespace}");
     File::open(&path).map_err(|error| format!("open {path}: {error}"))
 }
@@ -103,7 +163,7 @@ fn open(pid: i32, namespace: &str) -> Result<File, String> {
     clippy::disallowed_methods,
     reason = "this process has one thread and becomes the container"
 )]
-fn join(namespace: &File, kind: CloneFlags) -> Result<(), String> {
+pub(crate) fn join(namespace: &File, kind: CloneFlags) -> Result<(), String> {
     setns(namespace, kind).map_err(|error| format!("setns {kind:?}: {error}"))
 }
 

@@ -3,11 +3,14 @@
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::synthetic::ledger::PATIENCE;
+
+/// A process whose agent is gone ends in far less.
+const SOON: Duration = Duration::from_secs(5);
 
 /// Lines of an agent, each a JSON object. A line that is not JSON, such as a
 /// panic's, becomes an object with the single field `text`.
@@ -101,14 +104,26 @@ impl Log {
 
     /// Waits until the agent has closed its streams.
     pub(super) fn wait_closed(&self) {
-        let deadline = Instant::now() + PATIENCE;
+        assert!(self.closes_within(PATIENCE), "the agent does not end");
+    }
+
+    /// Whether all that write to it are gone soon.
+    pub(super) fn closes(&self) -> bool {
+        self.closes_within(SOON)
+    }
+
+    fn closes_within(&self, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
         let mut state = self.state();
         while state.open > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "the agent does not end");
+            if left.is_zero() {
+                return false;
+            }
             let waited = self.shared.changed.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+        true
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

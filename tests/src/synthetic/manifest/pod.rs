@@ -110,6 +110,10 @@ fn container_spec(container: &ContainerSpec) -> Value {
             .collect();
         spec["restartPolicyRules"] = json!(rules);
     }
+    for probe in &container.probes {
+        let (key, probe) = probe.json();
+        spec[key] = probe;
+    }
     if container.name == ISTIO_PROXY {
         spec["ports"] =
             json!([{"name": "http-envoy-prom", "containerPort": 15090, "protocol": "TCP"}]);

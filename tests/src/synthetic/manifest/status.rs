@@ -60,8 +60,8 @@ fn container_status(spec: &ContainerSpec, record: &ContainerRecord, scheme: &str
         "name": spec.name,
         "state": last.map_or_else(waiting, state),
         "lastState": previous.map_or_else(|| json!({}), state),
-        "ready": last.is_some_and(|attempt| attempt.running && attempt.ended.is_none()),
-        "started": last.is_some_and(|attempt| attempt.running && attempt.ended.is_none()),
+        "ready": last.is_some_and(|attempt| attempt.started && attempt.ended.is_none()),
+        "started": last.is_some_and(|attempt| attempt.started && attempt.ended.is_none()),
         "restartCount": record.attempts.len().saturating_sub(1),
         "image": spec.image,
         "imageID": format!("{}@{DIGEST}", repository(&spec.image)),
@@ -94,7 +94,7 @@ fn state(attempt: &Attempt, scheme: &str) -> Value {
             "startedAt": started, "finishedAt": rfc3339(ended.at),
             "containerID": format!("{scheme}://{}", attempt.id),
         }}),
-        None if attempt.running => json!({"running": {"startedAt": started}}),
+        None if attempt.started => json!({"running": {"startedAt": started}}),
         None => waiting(),
     }
 }

@@ -8,7 +8,7 @@ use super::{PAUSE, Pod};
 use crate::synthetic::ledger::Attempt;
 use crate::synthetic::node::new_container_id;
 use crate::synthetic::spec::{ContainerSpec, RestartPolicy};
-use crate::synthetic::wire::{self, Order, Pace, Pids, Program};
+use crate::synthetic::wire::{self, Order, Pids, Program};
 
 /// The kubelet learns of the end of an init container by its next look at all
 /// containers, one a second.
@@ -50,7 +50,8 @@ impl Pod {
             Pids::Own
         };
         let order = self.order(Program::Pause, pids);
-        self.place(PAUSE, order);
+        let task = self.task(&order.id, None);
+        self.place(PAUSE, Order { task, ..order });
     }
 
     pub(super) fn order_for(&self, spec: &ContainerSpec) -> Order {
@@ -60,25 +61,28 @@ impl Pod {
             _ => Pids::Own,
         };
         let env = spec.env.iter();
+        let order = self.order(spec.program.clone(), pids);
         Order {
+            task: self.task(&order.id, Some(spec)),
             termination_log: Some(self.termination_log(&spec.name)),
             env: env
                 .map(|variable| (variable.name.clone(), variable.value.clone()))
                 .collect(),
             user: spec.user,
-            pace: spec.pace,
-            ..self.order(spec.program.clone(), pids)
+            pace: spec.pace.unwrap_or_else(|| self.usual_pace()),
+            ..order
         }
     }
 
-    fn order(&self, program: Program, pids: Pids) -> Order {
+    pub(super) fn order(&self, program: Program, pids: Pids) -> Order {
         let id = new_container_id();
         let subgroup = self.driver.subgroup(self.runtime);
         Order {
             cgroup: self.cgroup.join(self.driver.container(self.runtime, &id)),
             subgroup: subgroup.map(str::to_owned),
-            root: self.scratch.join("root"),
-            bundle: self.scratch.join("bundles").join(&id),
+            root: self.root(),
+            bundle: self.bundle(&id),
+            task: None,
             termination_log: None,
             pids,
             pid: None,
@@ -86,7 +90,7 @@ impl Pod {
             users: None,
             visits: None,
             env: Vec::new(),
-            pace: Pace::default(),
+            pace: self.usual_pace(),
             program,
             monitor: self
                 .driver
@@ -97,11 +101,18 @@ impl Pod {
     }
 
     pub(super) fn place(&self, name: &str, order: Order) {
+        self.enter_attempt(name, &order);
+        self.command(&wire::Command::Create(Box::new(order)));
+    }
+
+    /// One more life of this name.
+    pub(super) fn enter_attempt(&self, name: &str, order: &Order) {
         let attempt = Attempt {
             id: order.id.clone(),
             ordered: SystemTime::now(),
             pid: None,
-            running: false,
+            started: false,
+            running: None,
             said: Vec::new(),
             ended: None,
         };
@@ -109,7 +120,6 @@ impl Pod {
             let container = record.containers.entry(name.to_owned()).or_default();
             container.attempts.push(attempt);
         });
-        self.command(&wire::Command::Create(Box::new(order)));
     }
 
     /// The file that the kubelet makes for each attempt of a container.

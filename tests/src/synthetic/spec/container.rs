@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::synthetic::spec::{RestartPolicy, RestartRule};
+use crate::synthetic::spec::{Probe, RestartPolicy, RestartRule};
 use crate::synthetic::wire::{
-    Capture, Client, End, Listen, Listener, Manner, Pace, Program, Reaction, Sidecar,
+    Capture, Client, End, Entry, Listen, Listener, Manner, Pace, Program, Reaction, Shape, Sidecar,
 };
 
 /// Name of Istio's sidecar container.
@@ -40,8 +40,14 @@ pub struct ContainerSpec {
     pub program: Program,
     /// False: created by [`Pod::start`](crate::synthetic::Pod::start) only.
     pub at_once: bool,
-    /// Delays of its creation and removal.
-    pub pace: Pace,
+    /// Delays of its creation and removal; None is the node's.
+    pub pace: Option<Pace>,
+    /// Where its first program lies, on a node with bundles.
+    pub entry: Entry,
+    /// What is unusual about its bundle.
+    pub shape: Shape,
+    /// What the kubelet asks it while it runs. Nobody asks here.
+    pub probes: Vec<Probe>,
 }
 
 /// A variable of a container's environment.
@@ -69,7 +75,10 @@ impl ContainerSpec {
             user: None,
             program,
             at_once: true,
-            pace: Pace::default(),
+            pace: None,
+            entry: Entry::default(),
+            shape: Shape::default(),
+            probes: Vec::new(),
         }
     }
 
@@ -223,7 +232,7 @@ impl ContainerSpec {
     /// With these delays.
     #[must_use]
     pub const fn pace(mut self, pace: Pace) -> Self {
-        self.pace = pace;
+        self.pace = Some(pace);
         self
     }
 

@@ -1,6 +1,7 @@
 //! From a sandbox that is announced to connections that wait, or do not.
 
 use super::*;
+use crate::{event::ContainerKey, id::ContainerId};
 
 #[test]
 fn from_add_to_ready() {
@@ -270,4 +271,22 @@ fn second_interface_gets_the_same_answer_and_keeps_nothing_open() {
     stage.said();
     stage.announce();
     assert_eq!(stage.said(), ["answer Held", "forget"]);
+}
+
+#[test]
+fn word_that_comes_late_is_of_what_runs_already() {
+    let mut stage = held(Mode::Enforce, istio());
+    let pause = ContainerKey {
+        pod: uid(),
+        id: ContainerId::parse(sandbox().as_str()).unwrap(),
+    };
+    stage.send(Event::ContainerAppeared(pause));
+    stage.start(PROXY, "i");
+    stage.start("app", "a");
+    stage.said();
+    stage.announce();
+    stage.armed();
+    assert_eq!(stage.said()[3..], [WATCH]);
+    stage.pass(seconds(31));
+    assert_eq!(stage.said(), ["open all"]);
 }

@@ -238,8 +238,37 @@ fn start_that_came_too_soon_is_said_when_the_doors_open() {
     };
     stage.told("a", "app", ran(true));
     assert_eq!(stage.said(), [missed]);
+    // It is said once.
+    stage.told("a", "app", ran(true));
+    assert_eq!(stage.said(), [""; 0]);
     // One that had not run yet is none.
-    stage.told("a", "app", ran(false));
+    stage.told("b", "app", Told::Marked);
+    stage.told("b", "app", ran(false));
+    assert_eq!(stage.said(), [""; 0]);
+}
+
+#[test]
+fn start_that_came_too_soon_is_said_when_its_container_ends() {
+    let mut stage = held(
+        Mode::Enforce,
+        asked_for(pod(RestartPolicy::OnFailure, &["app"])),
+    );
+    stage.shut();
+    let gone = || Told::LetGo {
+        held: None,
+        at_limit: false,
+        ran: false,
+    };
+    stage.told("a", "app", Told::Marked);
+    stage.start("app", "a");
+    stage.exit("a", 1);
+    assert_eq!(stage.said(), ["let go"]);
+    stage.told("a", "app", gone());
+    let missed = "start-missed: it started before that could be held; its connections wait";
+    assert_eq!(stage.said(), [missed]);
+    // The runtime gave one up before it had a process.
+    stage.told("b", "app", Told::Marked);
+    stage.told("b", "app", gone());
     assert_eq!(stage.said(), [""; 0]);
 }
 

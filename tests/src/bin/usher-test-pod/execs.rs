@@ -1,0 +1,31 @@
+//! A program that executes another again and again, as shells do.
+
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use usher_tests::synthetic::program;
+
+use crate::{BROKEN, say};
+
+/// Executes at least so many, one after the other, until told to stop.
+pub(crate) fn run(at_least: u32) -> ExitCode {
+    let told = Arc::new(AtomicBool::new(false));
+    let heard = Arc::clone(&told);
+    std::thread::spawn(move || {
+        // The end of input means the same.
+        drop(std::io::stdin().lines().next());
+        heard.store(true, Ordering::Relaxed);
+    });
+    let mut count = 0;
+    while count < at_least || !told.load(Ordering::Relaxed) {
+        let mut command = Command::new(program::IN_CONTAINER);
+        if let Err(error) = command.args(["nothing", "[]"]).status() {
+            say(&format!("failed execution: {error}"));
+            return ExitCode::from(BROKEN);
+        }
+        count += 1;
+    }
+    say(&format!("executed {count}"));
+    ExitCode::SUCCESS
+}

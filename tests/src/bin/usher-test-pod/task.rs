@@ -1,0 +1,168 @@
+//! What a runtime makes of a container before, while and after it runs, on a
+//! node with bundles.
+//!
+//! The order is containerd's and runc's: directory, `config.json`, mount of the
+//! root, `log.json`; then, when the init process waits to be started,
+//! `init.pid`, which is written under another name first; then the word to the
+//! init process, a byte in a fifo.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{OpenOptionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use usher_tests::synthetic::wire::{ConfigText, Order, Root, Task};
+
+use crate::{bundle, config};
+
+/// Where the init process waits.
+const FIFO: &str = "start";
+
+/// Makes a bundle, up to the mount and what follows it.
+pub(crate) fn make(order: &Order, task: &Task) -> Result<(), String> {
+    let tasks = order.bundle.parent().unwrap_or(Path::new("/"));
+    made(tasks, std::fs::create_dir_all(tasks))?;
+    let (upper, work) = (task.snapshot.join("fs"), task.snapshot.join("work"));
+    for directory in [&upper, &work] {
+        made(directory, std::fs::create_dir_all(directory))?;
+    }
+    let fifo = task.snapshot.join(FIFO);
+    mkfifo(&fifo, Mode::S_IRUSR | Mode::S_IWUSR).map_err(|error| format!("mkfifo: {error}"))?;
+    if task.shape.linked {
+        let elsewhere = task.snapshot.join("bundle");
+        made(&elsewhere, std::fs::create_dir(&elsewhere))?;
+        made(&order.bundle, symlink(&elsewhere, &order.bundle))?;
+    } else {
+        made(&order.bundle, std::fs::create_dir(&order.bundle))?;
+    }
+    let root = bundle::root(&order.bundle);
+    made(&root, std::fs::create_dir(&root))?;
+    write_config(order, task)?;
+    std::thread::sleep(order.pace.mount);
+    match task.shape.root {
+        Root::Bind => bundle::bind(&order.root, &root)?,
+        Root::Overlay => overlay(&order.root, &upper, &work, &root)?,
+    }
+    let log = order.bundle.join("log.json");
+    made(&log, std::fs::write(&log, ""))?;
+    std::thread::sleep(order.pace.create);
+    Ok(())
+}
+
+fn write_config(order: &Order, task: &Task) -> Result<(), String> {
+    let path = order.bundle.join("config.json");
+    let mut file = File::create(&path).map_err(|error| format!("config.json: {error}"))?;
+    for (n, part) in config::parts(order, task).iter().enumerate() {
+        if let (1.., ConfigText::InParts(time)) = (n, task.shape.config) {
+            std::thread::sleep(time);
+        }
+        made(&path, file.write_all(part))?;
+    }
+    Ok(())
+}
+
+fn overlay(lower: &Path, upper: &Path, work: &Path, root: &Path) -> Result<(), String> {
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={}",
+        lower.display(),
+        upper.display(),
+        work.display()
+    );
+    let (kind, flags) = (Some("overlay"), MsFlags::empty());
+    mount(kind, root, kind, flags, Some(options.as_str()))
+        .map_err(|error| format!("overlay at {}: {error}", root.display()))
+}
+
+/// The init process: opens what it waits at, before its root changes.
+pub(crate) fn open_fifo(task: &Task) -> Result<File, String> {
+    let mut options = OpenOptions::new();
+    // Else it would wait here.
+    let opened = options
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(task.snapshot.join(FIFO));
+    opened.map_err(|error| format!("fifo: {error}"))
+}
+
+/// The init process: waits to be started.
+pub(crate) fn wait_at(fifo: &File) -> Result<(), String> {
+    let mut fds = [PollFd::new(fifo.as_fd(), PollFlags::POLLIN)];
+    loop {
+        match poll(&mut fds, PollTimeout::NONE) {
+            Ok(_) => return Ok(()),
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(format!("poll: {error}")),
+        }
+    }
+}
+
+/// The shim: the init process, which has this pid, waits; it is started.
+pub(crate) fn start(order: &Order, task: &Task, init: i32) -> Result<(), String> {
+    write_pid(&order.bundle, "init", init)?;
+    let mut options = OpenOptions::new();
+    let opened = options
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(task.snapshot.join(FIFO));
+    match opened {
+        Ok(mut fifo) => made(&task.snapshot, fifo.write_all(b"0")),
+        // It was killed meanwhile.
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(()),
+        Err(error) => Err(format!("start: {error}")),
+    }
+}
+
+/// Writes a pid file as runc does.
+pub(crate) fn write_pid(bundle: &Path, name: &str, pid: i32) -> Result<(), String> {
+    let (hidden, file) = (format!(".{name}.pid"), format!("{name}.pid"));
+    let hidden = bundle.join(hidden);
+    made(&hidden, std::fs::write(&hidden, pid.to_string()))?;
+    made(&hidden, std::fs::rename(&hidden, bundle.join(file)))
+}
+
+/// Takes a bundle away; false when its root is still in use somewhere.
+pub(crate) fn remove(order: &Order, task: &Task) -> bool {
+    let root = bundle::root(&order.bundle);
+    // Other errors: it was never mounted, or is no more.
+    if umount2(&root, MntFlags::empty()) == Err(Errno::EBUSY) {
+        return false;
+    }
+    // What is mounted there must not be emptied.
+    if root.exists() && std::fs::remove_dir(&root).is_err() {
+        return false;
+    }
+    // As containerd does, so that nobody sees a part of it.
+    let hidden = hidden(&order.bundle);
+    drop(std::fs::rename(&order.bundle, &hidden));
+    if hidden.is_symlink() {
+        drop(std::fs::remove_file(&hidden));
+    } else {
+        drop(std::fs::remove_dir_all(&hidden));
+    }
+    drop(std::fs::remove_dir_all(&task.snapshot));
+    true
+}
+
+/// The same at any price.
+pub(crate) fn remove_at_once(order: &Order, task: &Task) {
+    if !remove(order, task) {
+        umount2(&bundle::root(&order.bundle), MntFlags::MNT_DETACH).ok();
+        remove(order, task);
+    }
+}
+
+fn hidden(bundle: &Path) -> PathBuf {
+    let name = bundle.file_name().unwrap_or_default();
+    bundle.with_file_name(format!(".{}", name.display()))
+}
+
+fn made(path: &Path, outcome: std::io::Result<()>) -> Result<(), String> {
+    outcome.map_err(|error| format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,71 @@
+//! Programs that are run in a container that is held, as probes, hooks and
+//! `kubectl exec` are: nobody waits for them.
+
+use std::time::Duration;
+
+use usher_tests::synthetic::Agent;
+use usher_tests::synthetic::wire::{Client, End, Program};
+
+use crate::{APP, FAR, held, holding, ran_after_the_proxy, ready, told};
+
+const BRIEF: Program = Program::App(End::After {
+    life: Duration::ZERO,
+    code: 7,
+});
+
+#[test]
+fn run_at_once() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    for spec in [told("own"), told("shared").sharing_processes()] {
+        let pod = node.create(&spec);
+        held(&agent, &pod);
+        for name in ["hook", "probe", "by-hand"] {
+            pod.exec(APP, name, BRIEF);
+        }
+        for name in ["hook", "probe", "by-hand"] {
+            assert_eq!(pod.ended(name).code(), 7);
+        }
+        assert!(!pod.has_run(APP));
+        ready(&pod);
+        ran_after_the_proxy(&pod);
+    }
+}
+
+/// From the moment that the runtime has started it, held or not yet.
+#[test]
+fn hook_that_is_run_as_soon_as_it_can() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.create(&told("hook"));
+    pod.started(APP);
+    pod.exec(APP, "hook", BRIEF);
+    assert_eq!(pod.ended("hook").code(), 7);
+    held(&agent, &pod);
+    ready(&pod);
+    ran_after_the_proxy(&pod);
+}
+
+/// It is in the pod's network: its connections wait, like the app's would.
+#[test]
+fn connections_of_theirs_wait() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.create(&told("connects"));
+    held(&agent, &pod);
+    pod.exec(APP, "by-hand", Program::Client(Client::to(FAR)));
+    pod.first_instruction("by-hand");
+    ready(&pod);
+    assert_eq!(pod.visit("by-hand").code, 0);
+    ran_after_the_proxy(&pod);
+}
+
+#[test]
+fn run_in_one_that_runs() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.create(&told("runs"));
+    crate::is_held_until_ready(&agent, &pod);
+    pod.exec(APP, "probe", BRIEF);
+    assert_eq!(pod.ended("probe").code(), 7);
+}

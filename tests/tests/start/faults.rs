@@ -1,0 +1,175 @@
+//! The agent or the process that holds dies, stops or wedges while pods are
+//! held: every app starts.
+//!
+//! | fault | the apps start |
+//! | --- | --- |
+//! | holder killed | at once |
+//! | holder stopped or wedged | when its timer has killed it, after 2 s |
+//! | agent killed | at once: the holder sees its socket close |
+//! | agent stopped or wedged | at the hold's own limit, which the holder keeps |
+//! | both | the sooner of both |
+
+use nix::sys::signal::Signal;
+use usher_tests::synthetic::clock::eventually;
+use usher_tests::synthetic::{Agent, Holder, Node, Pod};
+
+use crate::{APP, held, holding, meanwhile, told};
+
+const PODS: usize = 20;
+/// Pods that start at the same time.
+const STARTS: usize = 5;
+/// The limit of the holds whose agent does not end them.
+const LIMIT: &str = "20s";
+
+fn hold(node: &Node, agent: &Agent, deadline: &str) -> Vec<Pod> {
+    let mut pods = Vec::new();
+    while pods.len() < PODS {
+        let first = pods.len();
+        for n in first..first + STARTS {
+            let spec = told(&format!("held-{n}"));
+            pods.push(node.create(&spec.annotation("usher.dev/hold-deadline", deadline)));
+        }
+        for pod in pods.iter().skip(first) {
+            held(agent, pod);
+        }
+    }
+    pods
+}
+
+/// Nobody tells the sidecars to be ready, and all apps run.
+fn start(pods: &[Pod]) {
+    for pod in pods {
+        pod.first_instruction(APP);
+    }
+}
+
+/// The holder is gone; there is another, which holds.
+fn holds_again(node: &Node, agent: &Agent, old: Holder) {
+    agent.wait_holder(Some(old));
+    agent.wait_metric("usher_holder_up", "", |up| up > 0.5);
+    agent.wait_metric("usher_holder_restarts_total", "", |count| count > 0.5);
+    meanwhile(node, agent, "after");
+}
+
+#[test]
+fn holder_killed() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pods = hold(&node, &agent, "60s");
+    let holder = agent.wait_holder(None);
+    holder.signal(Signal::SIGKILL);
+    start(&pods);
+    for pod in &pods {
+        crate::let_go(&agent, pod);
+    }
+    holds_again(&node, &agent, holder);
+}
+
+#[test]
+fn holder_stopped() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pods = hold(&node, &agent, "60s");
+    let holder = agent.wait_holder(None);
+    holder.signal(Signal::SIGSTOP);
+    start(&pods);
+    holds_again(&node, &agent, holder);
+}
+
+#[test]
+fn holder_wedged() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pods = hold(&node, &agent, "60s");
+    let holder = agent.wait_holder(None);
+    holder.wedged(|| start(&pods));
+    holds_again(&node, &agent, holder);
+}
+
+/// Stopped before it holds anything: what starts meanwhile starts.
+#[test]
+fn holder_stopped_before_a_pod_comes() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    meanwhile(&node, &agent, "before");
+    let holder = agent.wait_holder(None);
+    holder.signal(Signal::SIGSTOP);
+    let pods: Vec<Pod> = (0..PODS)
+        .map(|n| node.create(&told(&format!("meanwhile-{n}"))))
+        .collect();
+    // By whatever comes first: its timer, or an agent that misses its answer.
+    eventually("the end of the holder", || !holder.lives());
+    for pod in &pods {
+        crate::ready(pod);
+    }
+    start(&pods);
+    holds_again(&node, &agent, holder);
+}
+
+#[test]
+fn agent_killed() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pods = hold(&node, &agent, "60s");
+    let holder = agent.wait_holder(None);
+    agent.kill();
+    start(&pods);
+    eventually("the end of the holder", || !holder.lives());
+    let agent = Agent::start(&node);
+    meanwhile(&node, &agent, "after");
+}
+
+#[test]
+fn agent_asked_to_end() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pods = hold(&node, &agent, "60s");
+    assert_eq!(agent.stop(), Some(0));
+    start(&pods);
+}
+
+#[test]
+fn agent_stopped() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pods = hold(&node, &agent, LIMIT);
+    agent.signal(Signal::SIGSTOP);
+    start(&pods);
+    agent.signal(Signal::SIGCONT);
+    meanwhile(&node, &agent, "after");
+}
+
+#[test]
+fn agent_wedged() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pods = hold(&node, &agent, LIMIT);
+    agent.wedged(|| start(&pods));
+    meanwhile(&node, &agent, "after");
+}
+
+#[test]
+fn both_killed() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pods = hold(&node, &agent, "60s");
+    let holder = agent.wait_holder(None);
+    holder.signal(Signal::SIGKILL);
+    agent.kill();
+    start(&pods);
+    let agent = Agent::start(&node);
+    meanwhile(&node, &agent, "after");
+}
+
+#[test]
+fn both_stopped() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pods = hold(&node, &agent, "60s");
+    let holder = agent.wait_holder(None);
+    agent.signal(Signal::SIGSTOP);
+    holder.signal(Signal::SIGSTOP);
+    start(&pods);
+    agent.signal(Signal::SIGCONT);
+    holds_again(&node, &agent, holder);
+}

@@ -1,0 +1,134 @@
+//! Pods and bundles that are not what they should be.
+
+use std::time::Duration;
+
+use usher_tests::synthetic::clock::eventually;
+use usher_tests::synthetic::wire::{ConfigText, Program, Root};
+use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
+
+use crate::{
+    APP, app, connected, count, held, holding, is, is_held_until_ready, meanwhile, nothing_is_held,
+    pod, proxy, ran_after_the_proxy, ready, reason, told,
+};
+
+/// At least so many, by each.
+const EXECS: u32 = 2_000;
+const STORMS: [&str; 2] = ["storm", "other-storm"];
+const MIB: usize = 1024 * 1024;
+const CROWD: usize = 10;
+
+fn beside_proxy(node: &Node, app: ContainerSpec) -> Pod {
+    node.create(&pod("odd").with(app).with(proxy()))
+}
+
+/// It starts although its proxy is not ready; its connection waits, and starts
+/// of others are held as ever.
+fn starts_unheld(node: &Node, agent: &Agent, app: ContainerSpec) -> Pod {
+    let odd = beside_proxy(node, app);
+    odd.first_instruction(APP);
+    assert_eq!(count(agent, "start-held", &odd), 0);
+    ready(&odd);
+    connected(&odd.visit_so_far(APP, 1));
+    meanwhile(node, agent, "other");
+    odd
+}
+
+#[test]
+fn thousands_of_execs_in_a_held_container() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let [busy, other] = ["busy", "other"].map(|name| node.create(&told(name)));
+    held(&agent, &busy);
+    held(&agent, &other);
+    for storm in STORMS {
+        busy.exec(APP, storm, Program::Execs(EXECS));
+        busy.first_instruction(storm);
+    }
+    ready(&other);
+    ran_after_the_proxy(&other);
+    meanwhile(&node, &agent, "third");
+    for storm in STORMS {
+        busy.tell(storm, "enough");
+        assert_eq!(busy.ended(storm).code(), 0);
+    }
+    assert!(!busy.has_run(APP));
+    ready(&busy);
+    ran_after_the_proxy(&busy);
+}
+
+#[test]
+fn bundle_that_is_a_link() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    starts_unheld(&node, &agent, app(APP).linked());
+}
+
+#[test]
+fn root_that_is_no_overlay() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let odd = starts_unheld(&node, &agent, app(APP).root(Root::Bind));
+    reason(&agent, "start-not-held", &odd);
+}
+
+#[test]
+fn configuration_that_is_garbage_or_endless() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    for config in [ConfigText::Garbage, ConfigText::Padded(10 * MIB)] {
+        starts_unheld(&node, &agent, app(APP).config(config));
+    }
+}
+
+#[test]
+fn configuration_that_is_long_or_comes_in_parts() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let parts = ConfigText::InParts(Duration::from_millis(20));
+    for config in [ConfigText::Padded(MIB), parts] {
+        let odd = beside_proxy(&node, app(APP).config(config));
+        is_held_until_ready(&agent, &odd);
+    }
+}
+
+/// Each is held, or it is told that it was not, and its connection waits.
+#[test]
+fn hundred_containers_at_once() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let names: Vec<String> = (0..CROWD).map(|n| format!("app-{n}")).collect();
+    let pods: Vec<Pod> = (0..CROWD)
+        .map(|n| {
+            let spec = pod(&format!("crowd-{n}"));
+            let apps = names.iter().map(|name| app(name));
+            node.create(&apps.fold(spec, PodSpec::with).with(proxy()))
+        })
+        .collect();
+    let is_held = |pod: &Pod, name: &str| {
+        let of_it = |line: &_| is(line, "start-held", pod) && line["container"] == *name;
+        agent.log().count(of_it) > 0
+    };
+    let mut missed = 0;
+    for pod in &pods {
+        for name in &names {
+            pod.started(name);
+            eventually("a start to be held, or missed", || {
+                is_held(pod, name) || pod.has_run(name)
+            });
+            missed += usize::from(pod.has_run(name));
+        }
+    }
+    for pod in &pods {
+        ready(pod);
+    }
+    for pod in &pods {
+        for name in &names {
+            pod.first_instruction(name);
+            connected(&pod.visit_so_far(name, 1));
+        }
+    }
+    nothing_is_held(&agent);
+    // That is told when the doors open.
+    let told = || pods.iter().map(|pod| count(&agent, "start-missed", pod));
+    eventually("each miss to be told", || told().sum::<usize>() == missed);
+}

@@ -1,0 +1,60 @@
+//! Starts that are held, let go and gone leave nothing in the agent and in the
+//! process that holds.
+
+use usher_tests::synthetic::clock::eventually;
+use usher_tests::synthetic::{Agent, Node, Pod, process};
+
+use crate::{held, holding, meanwhile, nothing_is_held, ran_after_the_proxy, ready, told};
+
+const PODS: usize = 200;
+/// Pods that live at the same time.
+const CROWD: usize = 20;
+
+fn crowd(node: &Node, first: usize) -> Vec<Pod> {
+    let numbers = first..first + CROWD;
+    numbers
+        .map(|n| node.create(&told(&format!("brief-{n}"))))
+        .collect()
+}
+
+#[test]
+fn two_hundred_pods_come_and_go() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    // The first pod makes what is made once.
+    meanwhile(&node, &agent, "first");
+    let gone = || agent.wait_metric("usher_pods", "", |pods| pods < 0.5);
+    gone();
+    let holder = agent.wait_holder(None);
+    let before = [agent.open_descriptors(), holder.open_descriptors()];
+    for first in (0..PODS).step_by(CROWD) {
+        let mut pods = crowd(&node, first);
+        for pod in &pods {
+            held(&agent, pod);
+        }
+        // Some are let go before they are removed, some wait at that moment.
+        for pod in pods.iter().step_by(2) {
+            ready(pod);
+        }
+        for pod in pods.iter().step_by(4) {
+            ran_after_the_proxy(pod);
+        }
+        for pod in &mut pods {
+            pod.begin_removal();
+        }
+    }
+    gone();
+    nothing_is_held(&agent);
+    assert_eq!(
+        agent.wait_holder(None),
+        holder,
+        "it did not live through it"
+    );
+    eventually("the descriptors that there were", || {
+        agent.open_descriptors() <= before[0] && holder.open_descriptors() <= before[1]
+    });
+    eventually("no network held", || {
+        process::held_networks(agent.pid()).is_empty()
+    });
+    meanwhile(&node, &agent, "last");
+}

@@ -1,0 +1,76 @@
+//! The kubelet counts the probes of a container that is held.
+
+use usher_tests::synthetic::{Agent, Probe, ProbeKind};
+
+use crate::{
+    APP, app, connected, count, held, holding, is_held_until_ready, let_go, pod, proxy, ready,
+    reason,
+};
+
+const KINDS: [(ProbeKind, &str); 2] = [
+    (ProbeKind::Liveness, "livenessProbe"),
+    (ProbeKind::Startup, "startupProbe"),
+];
+
+#[test]
+fn let_go_before_the_probe_has_it_killed() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    for (kind, word) in KINDS {
+        let app = app(APP).probe(Probe::http(kind, 6));
+        let pod = node.create(&pod(&word.to_lowercase()).with(app).with(proxy()));
+        held(&agent, &pod);
+        // It is said beforehand.
+        for decision in ["hold-armed", "start-held"] {
+            let limit = reason(&agent, decision, &pod);
+            assert!(limit.contains(word), "{limit}");
+        }
+        pod.first_instruction(APP);
+        let why = let_go(&agent, &pod);
+        assert!(why.contains("limit"), "{why}");
+        // Its connection waits on: the doors are shut.
+        assert_eq!(count(&agent, "hold-opened", &pod), 0);
+        ready(&pod);
+        connected(&pod.visit_so_far(APP, 1));
+    }
+}
+
+#[test]
+fn probe_that_leaves_no_time() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    for (kind, word) in KINDS {
+        let app = app(APP).probe(Probe::http(kind, 1));
+        let pod = node.create(&pod(&word.to_lowercase()).with(app).with(proxy()));
+        let why = reason(&agent, "start-not-held", &pod);
+        assert!(why.contains(word), "{why}");
+        pod.first_instruction(APP);
+        ready(&pod);
+        connected(&pod.visit_so_far(APP, 1));
+    }
+}
+
+#[test]
+fn probe_that_is_patient() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let app = app(APP).probe(Probe::http(ProbeKind::Liveness, 600));
+    is_held_until_ready(
+        &agent,
+        &node.create(&pod("patient").with(app).with(proxy())),
+    );
+}
+
+/// Only the container that has the probe is let go.
+#[test]
+fn each_container_has_its_own() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let tight = app("tight").probe(Probe::http(ProbeKind::Liveness, 6));
+    let pod = node.create(&pod("each").with(app(APP)).with(tight).with(proxy()));
+    held(&agent, &pod);
+    pod.first_instruction("tight");
+    assert!(!pod.has_run(APP));
+    ready(&pod);
+    crate::ran_after_the_proxy(&pod);
+}

@@ -1,0 +1,148 @@
+//! The real agent and the starts of real processes: when an app's first
+//! instruction runs, beside sidecars that are ready late.
+//!
+//! Needs root, built binaries (`cargo build -p usher-agent -p usher-cni`) and
+//! the programs `ip`, `nft` and `nsenter`. The runtime of the node shows its
+//! containers as containerd does. An app here stamps its first instruction and
+//! connects at once.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod entry;
+mod exec;
+mod faults;
+mod hostile;
+mod leaks;
+mod life;
+mod limit;
+mod mode;
+mod place;
+
+use serde_json::Value;
+use usher_tests::privilege;
+use usher_tests::synthetic::catalog::mesh;
+use usher_tests::synthetic::wire::{Capture, Client, Listen};
+use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec, Visit};
+
+const APP: &str = "app";
+const SIDECAR: &str = "istio-proxy";
+/// Somewhere else; nobody is there.
+const FAR: &str = "10.7.7.7:8080";
+
+/// A node on which starts are held where pods ask for it; None when tests are
+/// skipped here.
+fn holding() -> Option<Node> {
+    node("enforce")
+}
+
+fn node(mode: &str) -> Option<Node> {
+    privilege::granted_with(&["ip", "nft", "nsenter"]).then(|| {
+        let node = Node::with_bundles();
+        node.annotate(&[("usher.dev/hold", mode)]);
+        node
+    })
+}
+
+/// An app that connects once and lives on.
+fn app(name: &str) -> ContainerSpec {
+    ContainerSpec::client(name, Client::to(FAR).staying())
+}
+
+/// A mesh's proxy that is ready when told.
+fn proxy() -> ContainerSpec {
+    mesh::proxy(Listen::WhenTold)
+}
+
+/// A pod that a mesh captures and whose start is to be held.
+fn pod(name: &str) -> PodSpec {
+    PodSpec::new(name)
+        .captured(Capture::default())
+        .announced()
+        .annotation("usher.dev/hold", "start")
+        // Nobody is to be let go by a slow machine.
+        .annotation("usher.dev/hold-deadline", "5m")
+}
+
+/// The same with an app and a proxy that is ready when told.
+fn told(name: &str) -> PodSpec {
+    pod(name).with(app(APP)).with(proxy())
+}
+
+/// The app has been started, and waits before its first instruction.
+fn held(agent: &Agent, pod: &Pod) {
+    pod.started(APP);
+    reason(agent, "start-held", pod);
+    assert!(!pod.has_run(APP), "{} was not held", pod.name());
+}
+
+/// The mesh's proxy is ready from now on.
+fn ready(pod: &Pod) {
+    pod.tell(SIDECAR, "listen");
+}
+
+/// Its first instruction came after the proxy was ready, and its connection
+/// went through it.
+fn ran_after_the_proxy(pod: &Pod) {
+    let ran = pod.first_instruction(APP);
+    assert!(ran >= listens_ns(pod, SIDECAR, mesh::READY_PORT));
+    connected(&pod.visit_so_far(APP, 1));
+}
+
+/// From the beginning to the end: held, then let go because all are ready.
+fn is_held_until_ready(agent: &Agent, pod: &Pod) {
+    held(agent, pod);
+    ready(pod);
+    ran_after_the_proxy(pod);
+    let why = let_go(agent, pod);
+    assert!(why.contains("ready"), "{why}");
+}
+
+/// A whole hold of another pod: whatever was to happen before has happened.
+fn meanwhile(node: &Node, agent: &Agent, name: &str) {
+    is_held_until_ready(agent, &node.create(&told(name)));
+}
+
+/// Why its app was let go.
+fn let_go(agent: &Agent, pod: &Pod) -> String {
+    reason(agent, "start-let-go", pod)
+}
+
+fn reason(agent: &Agent, decision: &str, pod: &Pod) -> String {
+    let what = format!("{decision} of {}", pod.name());
+    agent.log().wait(&what, |line| {
+        let reason = || line["reason"].as_str().unwrap().to_owned();
+        is(line, decision, pod).then(reason)
+    })
+}
+
+/// A line of the log about a decision. Pods of the same name follow each other.
+fn is(line: &Value, decision: &str, pod: &Pod) -> bool {
+    line["decision"] == decision && line["uid"] == pod.uid()
+}
+
+/// How many lines of the log have this decision about this pod.
+fn count(agent: &Agent, decision: &str, pod: &Pod) -> usize {
+    agent.log().count(|line| is(line, decision, pod))
+}
+
+fn connected(visit: &Visit) {
+    assert_eq!(visit.failed, [], "{visit:?}");
+    assert_eq!(visit.connected_ns.len(), 1, "{visit:?}");
+}
+
+fn refused(visit: &Visit) {
+    assert_eq!(visit.connected_ns.len(), 0, "{visit:?}");
+    let errors: Vec<i32> = visit.failed.iter().map(|(errno, _)| *errno).collect();
+    assert_eq!(errors, [nix::libc::ECONNREFUSED], "{visit:?}");
+}
+
+/// When a sidecar began to listen at a port.
+fn listens_ns(pod: &Pod, container: &str, port: u16) -> u64 {
+    let line = pod.heard(container, &format!("listening {port} "));
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+/// Waits until nothing is held.
+fn nothing_is_held(agent: &Agent) {
+    agent.wait_metric("usher_held_starts", "", |starts| starts < 0.5);
+}

@@ -1,0 +1,70 @@
+//! Where nothing is held, and what is told of it.
+
+use usher_tests::synthetic::Agent;
+
+use crate::{
+    APP, connected, count, held, holding, is_held_until_ready, let_go, node, ready, reason,
+    refused, told,
+};
+
+#[test]
+fn observe_mode_holds_nothing_and_tells() {
+    let Some(node) = node("observe") else { return };
+    let agent = Agent::start(&node);
+    let pod = node.create(&told("observed"));
+    pod.first_instruction(APP);
+    refused(&pod.visit_so_far(APP, 1));
+    ready(&pod);
+    let why = reason(&agent, "would-hold", &pod);
+    assert!(why.contains("start"), "{why}");
+    assert_eq!(count(&agent, "start-held", &pod), 0);
+    assert!(agent.metric("usher_held_starts", "").abs() < 0.5);
+}
+
+#[test]
+fn off() {
+    let Some(node) = node("off") else { return };
+    let agent = Agent::start(&node);
+    let pod = node.create(&told("off"));
+    pod.first_instruction(APP);
+    refused(&pod.visit_so_far(APP, 1));
+    assert_eq!(count(&agent, "start-held", &pod), 0);
+}
+
+/// A ConfigMap reaches the agent while it holds.
+#[test]
+fn configuration_that_excludes_it_while_it_waits() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.create(&told("configured"));
+    held(&agent, &pod);
+    node.configure("excludedNamespaces: [default]\n");
+    pod.first_instruction(APP);
+    let why = let_go(&agent, &pod);
+    assert!(why.contains("do not want it"), "{why}");
+}
+
+#[test]
+fn counts() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pods = ["one", "two"].map(|name| node.create(&told(name)));
+    for pod in &pods {
+        held(&agent, pod);
+    }
+    agent.wait_metric("usher_holder_up", "", |up| up > 0.5);
+    agent.wait_metric("usher_held_starts", "", |starts| (starts - 2.0).abs() < 0.5);
+    for pod in &pods {
+        is_held_until_ready(&agent, pod);
+        connected(&pod.visit_so_far(APP, 1));
+    }
+    crate::nothing_is_held(&agent);
+    for (name, labels) in [
+        ("usher_decisions_total", "decision=\"start-held\""),
+        ("usher_decisions_total", "decision=\"start-let-go\""),
+        ("usher_start_held_seconds_count", ""),
+    ] {
+        agent.wait_metric(name, labels, |count| (count - 2.0).abs() < 0.5);
+    }
+    assert!(agent.metric("usher_holder_restarts_total", "").abs() < 0.5);
+}
