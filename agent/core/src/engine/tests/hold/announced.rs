@@ -178,9 +178,9 @@ fn what_cannot_be_armed_says_so() {
 fn sandbox_that_is_gone_is_forgotten_and_a_new_one_is_held() {
     let mut stage = held(Mode::Enforce, istio());
     stage.shut();
-    let own = crate::event::ContainerKey {
+    let own = ContainerKey {
         pod: uid(),
-        id: crate::id::ContainerId::parse(sandbox().as_str()).unwrap(),
+        id: ContainerId::parse(sandbox().as_str()).unwrap(),
     };
     stage.send(Event::ContainerAppeared(own.clone()));
     stage.send(Event::ContainerStarted {
