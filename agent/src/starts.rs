@@ -166,6 +166,7 @@ impl Starts {
     fn saw(&mut self, sights: Vec<Sight>) -> Vec<Event> {
         let mut events = Vec::new();
         for sight in sights {
+            tracing::trace!(?sight, "saw");
             match sight {
                 Sight::Made(id, bundle) => {
                     self.made.insert(id.clone(), bundle);

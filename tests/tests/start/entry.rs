@@ -1,26 +1,13 @@
 //! Whatever a container executes first, and wherever that lies.
 
-use std::time::Duration;
-
-use usher_tests::synthetic::wire::{Entry, Pace};
+use usher_tests::synthetic::wire::Entry;
 use usher_tests::synthetic::{Agent, PodSpec};
 
 use crate::{APP, app, held, holding, is_held_until_ready, pod, proxy, ran_after_the_proxy, ready};
 
-/// Mounts of their own can be marked only when the init process has them, so
-/// these containers are started a little later.
 fn at(entry: Entry) -> PodSpec {
-    let pace = match entry {
-        Entry::Root | Entry::Script => Pace::CONTAINERD,
-        Entry::Volume | Entry::MountedOver => Pace {
-            exec: Duration::from_millis(100),
-            ..Pace::CONTAINERD
-        },
-    };
     let name = format!("{entry:?}").to_lowercase();
-    pod(&name)
-        .with(app(APP).entry(entry).pace(pace))
-        .with(proxy())
+    pod(&name).with(app(APP).entry(entry)).with(proxy())
 }
 
 #[test]

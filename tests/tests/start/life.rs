@@ -7,7 +7,7 @@ use usher_tests::synthetic::wire::{Capture, Client, Listen};
 use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec, RestartPolicy};
 
 use crate::{
-    APP, FAR, SIDECAR, app, connected, count, held, holding, is_held_until_ready, let_go,
+    APP, FAR, PACE, SIDECAR, app, connected, count, held, holding, is_held_until_ready, let_go,
     listens_ns, meanwhile, nothing_is_held, pod, proxy, ran_after_the_proxy, ready, refused, told,
 };
 
@@ -101,7 +101,7 @@ fn restarted_app_is_not_held_when_the_proxy_is_ready() {
 fn beside_a_database_proxy() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let client = ContainerSpec::client(APP, Client::to("127.0.0.1:5432").staying());
+    let client = ContainerSpec::client(APP, Client::to("127.0.0.1:5432").staying()).pace(PACE);
     let spec = PodSpec::new("database")
         .with(client)
         .with(cloud_sql::serving(Listen::WhenTold))

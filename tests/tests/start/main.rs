@@ -18,10 +18,12 @@ mod limit;
 mod mode;
 mod place;
 
+use std::time::Duration;
+
 use serde_json::Value;
 use usher_tests::privilege;
 use usher_tests::synthetic::catalog::mesh;
-use usher_tests::synthetic::wire::{Capture, Client, Listen};
+use usher_tests::synthetic::wire::{Capture, Client, Listen, Pace};
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec, Visit};
 
 const APP: &str = "app";
@@ -43,9 +45,17 @@ fn node(mode: &str) -> Option<Node> {
     })
 }
 
+/// A runtime that gives a debug build its time on a machine that does other
+/// things as well. How much time there is in truth is measured on clusters.
+const PACE: Pace = Pace {
+    create: Duration::from_millis(200),
+    exec: Duration::from_millis(200),
+    ..Pace::CONTAINERD
+};
+
 /// An app that connects once and lives on.
 fn app(name: &str) -> ContainerSpec {
-    ContainerSpec::client(name, Client::to(FAR).staying())
+    ContainerSpec::client(name, Client::to(FAR).staying()).pace(PACE)
 }
 
 /// A mesh's proxy that is ready when told.
