@@ -1,5 +1,9 @@
 //! `cargo xtask bench`: how fast it is, beside the alternative, in the same run on the same machine.
 
+mod start;
+
+use std::process::ExitCode;
+
 use anyhow::Result;
 use clap::Subcommand;
 
@@ -37,13 +41,21 @@ enum What {
         #[arg(long)]
         enforce: bool,
     },
+    /// From a sidecar being ready to its app's first instruction, on a real cluster, with the agent, with Istio's own hold
+    /// and with a wrapper around the app's command
+    Start(start::Args),
 }
 
-pub(crate) fn run(args: &Args) -> Result<()> {
-    let (name, quick, enforce) = match args.what {
-        What::Quit { quick, enforce } => ("quit", quick, enforce),
-        What::Hold { quick, enforce } => ("hold", quick, enforce),
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let (name, quick, enforce) = match &args.what {
+        What::Quit { quick, enforce } => ("quit", *quick, *enforce),
+        What::Hold { quick, enforce } => ("hold", *quick, *enforce),
+        What::Start(args) => return start::run(args),
     };
+    on_synthetic_pods(name, quick, enforce).map(|()| ExitCode::SUCCESS)
+}
+
+fn on_synthetic_pods(name: &str, quick: bool, enforce: bool) -> Result<()> {
     run_command(&mut cargo([
         "build",
         "--release",

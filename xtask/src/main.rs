@@ -58,7 +58,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Ci(args) => test::run(&args, true),
         Task::Docs(args) => done(docs::run(&args)),
         Task::Lint => done(lint::run()),
-        Task::Bench(args) => done(bench::run(&args)),
+        Task::Bench(args) => bench::run(&args),
         Task::Cluster(args) => done(cluster::run(args)),
         Task::Image(args) => done(image::run(&args)),
     }

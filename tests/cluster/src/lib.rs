@@ -3,17 +3,19 @@
 //! A [`Cluster`] is etcd, the API server, the controller manager, the scheduler, a kubelet, kube-proxy and containerd
 //! in namespaces of this machine: nothing is simulated, nothing is pulled from an image registry, and [`Cluster::down`]
 //! leaves nothing behind. The programs are built once from the Go module proxy and PyPI ([`programs`]); container
-//! images are written by [`image`] without a container engine; [`workload`] has the objects tests create, and [`mesh`]
-//! a real Istio for them.
+//! images are written by [`image`] without a container engine; [`workload`] has the objects tests create, [`crowd`] many
+//! of them at once, and [`mesh`] a real Istio for them. [`podlog`] reads what their apps wrote.
 //!
 //! It needs root on Linux, Debian's containerd, runc, iptables and CNI plugins, Go, and about 1 GB of memory.
 #![cfg(feature = "cluster")]
 
 pub mod cache;
 mod cluster;
+pub mod crowd;
 pub mod image;
 pub mod mesh;
 mod node;
+pub mod podlog;
 pub mod programs;
 pub mod progress;
 pub mod workload;

@@ -4,10 +4,11 @@
 //! from a default install is in `programs/istio/manifest/operator.yaml`, with reasons. [`run_job`] starts a Job in the
 //! mesh and follows it; [`ControlPlane`] delays the readiness of its proxy.
 
-mod app;
 mod control_plane;
 mod follow;
+mod outage;
 mod run;
+mod unbound;
 mod variant;
 
 use std::{path::Path, time::Duration};
@@ -16,9 +17,9 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 pub use self::{
-    app::AppRun,
     control_plane::{ControlPlane, Paused},
-    run::{Outcome, run_job},
+    run::{Outcome, run_job, run_jobs},
+    unbound::{bind, unbind},
     variant::{InitCase, Proxy, Variant},
 };
 use crate::{Cluster, image::catalog::APP, node::process::wait_until, progress::Progress};
@@ -27,10 +28,15 @@ use crate::{Cluster, image::catalog::APP, node::process::wait_until, progress::P
 pub const NAMESPACE: &str = "mesh";
 /// The server outside the mesh, reached through it: it answers every request with 200.
 pub const PEER: &str = "10.96.0.80:80";
+/// The same server, which sends back every datagram. The mesh captures no UDP.
+pub const ECHO: &str = "10.96.0.80:7";
+/// What a proxy is asked whether it is ready, from inside its pod.
+pub const READY: &str = "127.0.0.1:15021/healthz/ready";
 
 const SYSTEM: &str = "istio-system";
 const PEER_ADDRESS: &str = "10.96.0.80";
 const PEER_PORT: u16 = 8000;
+const ECHO_PORT: u16 = 8007;
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Installs Istio and what tests need around it, or what is missing of it; returns when pods can be injected and be
@@ -94,7 +100,10 @@ fn peer() -> [Value; 2] {
         "spec": {
             "clusterIP": PEER_ADDRESS,
             "selector": { "app": "peer" },
-            "ports": [{ "name": "http", "port": 80, "targetPort": PEER_PORT }],
+            "ports": [
+                { "name": "http", "port": 80, "targetPort": PEER_PORT },
+                { "name": "echo", "protocol": "UDP", "port": 7, "targetPort": ECHO_PORT },
+            ],
         },
     });
     let deployment = json!({
@@ -111,7 +120,7 @@ fn peer() -> [Value; 2] {
                         "name": "peer",
                         "image": APP,
                         "imagePullPolicy": "Never",
-                        "args": ["--serve", PEER_PORT.to_string()],
+                        "args": ["--serve", PEER_PORT.to_string(), "--serve-echo", ECHO_PORT.to_string()],
                     }],
                 },
             },

@@ -309,8 +309,20 @@ impl Lab {
 
     /// Pids of the agent, as the node numbers them.
     pub(crate) fn agent_pids(&self) -> Vec<String> {
-        // pgrep fails when it finds nothing.
-        let found = self.cluster.in_node(&["pgrep", "-x", "usher-agent"]);
+        let holders = self.holder_pids();
+        let mut pids = self.pgrep(&["-x", "usher-agent"]);
+        pids.retain(|pid| !holders.contains(pid));
+        pids
+    }
+
+    /// Pids of the agent's process that holds starts: there is one once a pod has asked for it.
+    pub(crate) fn holder_pids(&self) -> Vec<String> {
+        self.pgrep(&["-f", "^[^ ]+ hold-starts"])
+    }
+
+    fn pgrep(&self, what: &[&str]) -> Vec<String> {
+        // It fails when it finds nothing.
+        let found = self.cluster.in_node(&[&["pgrep"], what].concat());
         found
             .unwrap_or_default()
             .split_whitespace()

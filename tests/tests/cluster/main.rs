@@ -14,6 +14,7 @@ mod network;
 mod restarts;
 mod rules;
 mod sidecars;
+mod started;
 mod tuning;
 mod untouched;
 mod workload;

@@ -1,6 +1,7 @@
 //! Apps in a real Istio as they fare without usher: what the hold is for.
 
 mod held;
+mod started;
 
 use std::{thread, time::Duration};
 

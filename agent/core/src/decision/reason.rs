@@ -96,7 +96,8 @@ pub(super) fn of(kind: &Kind) -> String {
         Kind::StartHeld(held) => start::held(held),
         Kind::StartLetGo { why, held } => start::let_go(*why, *held),
         Kind::StartMissed => {
-            "it started before that could be held; its connections wait".to_owned()
+            "it started before that could be held; its connections wait from hold-armed on"
+                .to_owned()
         }
         Kind::StartNotHeld(why) => {
             format!("its start is not held: {why}; its connections wait")

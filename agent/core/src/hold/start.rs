@@ -32,7 +32,7 @@ use crate::{
 pub(crate) struct Starts {
     /// What was asked for last.
     wanted: Vec<Start>,
-    /// Runs of the pod that had begun when it was first asked for.
+    /// Runs of the pod that had begun before they could be asked for.
     begun: u64,
     /// Why nothing is wanted any more.
     why: Option<Opened>,
@@ -118,7 +118,10 @@ impl Holding<'_> {
             self.missed(tracked, actions);
             tracked.hold.starts.why = Some(why);
         } else if tracked.hold.starts.wanted.is_empty() {
-            tracked.hold.starts.begun = tracked.begun();
+            // In a sandbox that was told of in time none has begun.
+            let told = sandbox.filter(|sandbox| !sandbox.found);
+            let begun = told.map_or(tracked.begun(), |sandbox| sandbox.begun);
+            tracked.hold.starts.begun = begun;
             tracked.hold.starts.why = None;
         }
         tracked.hold.starts.wanted.clone_from(&wanted);
@@ -199,7 +202,6 @@ impl Holding<'_> {
         let starts = &mut tracked.hold.starts;
         let before = starts.runs.get(&key.id).copied();
         let why = Why::Opened(starts.why.unwrap_or(Opened::NotWanted));
-        let starts_stand = starts.why.is_none();
         let lives = |tracked: &Tracked| {
             let mut runs = tracked.runs_of(name).into_iter();
             runs.any(|(id, run)| *id == key.id && run.lives())
@@ -214,10 +216,10 @@ impl Holding<'_> {
             Told::LetGo {
                 held: None, ran, ..
             } => {
-                // Marked in time it would have waited before it could end.
+                // Held it would have waited; it cannot have run and ended since.
                 let runs = tracked.runs_of(name).into_iter();
                 let mut ended = runs.filter(|(_id, run)| run.since.is_some() && !run.lives());
-                let ended = starts_stand && ended.any(|(id, _run)| *id == key.id);
+                let ended = ended.any(|(id, _run)| *id == key.id);
                 let missed = before != Some(Progress::Over) && (ran || ended);
                 (Progress::Over, missed.then_some(Kind::StartMissed))
             }

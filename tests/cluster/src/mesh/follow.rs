@@ -5,7 +5,6 @@ use std::{
     ffi::OsString,
     fs,
     io::BufReader,
-    path::PathBuf,
     process::{Child, Stdio},
     sync::mpsc::{self, Receiver},
     thread,
@@ -107,24 +106,4 @@ impl Sandboxes {
             ours.then(|| network["path"].as_str().map(str::to_owned))?
         })
     }
-}
-
-/// What every run of a container of a pod has written, in order.
-pub(super) fn logs(cluster: &Cluster, pod: &Value, container: &str) -> Result<Vec<String>> {
-    let of = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
-    let root = cluster.node_root().context("the node is down")?;
-    let folder = format!("{NAMESPACE}_{}_{}", of("name"), of("uid"));
-    let folder = root.join("var/log/pods").join(folder).join(container);
-    let Ok(files) = fs::read_dir(&folder) else {
-        return Ok(Vec::new()); // it has not started
-    };
-    let mut files: Vec<PathBuf> = files.flatten().map(|file| file.path()).collect();
-    files.sort();
-    let read = |file: &PathBuf| {
-        let text = fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
-        // Time, stream and a tag stand before what was written.
-        let lines = text.lines().filter_map(|line| line.splitn(4, ' ').nth(3));
-        Ok(lines.collect::<Vec<_>>().join("\n"))
-    };
-    files.iter().map(read).collect()
 }

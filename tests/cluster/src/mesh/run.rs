@@ -5,7 +5,7 @@
 //! every 2 ms in the pod's network namespace.
 
 use std::{
-    process,
+    process, slice,
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
     thread,
     time::{Duration, SystemTime},
@@ -15,17 +15,21 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::{
-    AppRun, ControlPlane, NAMESPACE, Proxy, Variant,
-    app::{run, runs},
-    follow::{Sandboxes, Watch, logs},
+    NAMESPACE, Proxy, READY, Variant,
+    follow::{Sandboxes, Watch},
+    outage::Outage,
+    unbound::unbind,
 };
-use crate::{Cluster, node::process::wait_until};
+use crate::{
+    Cluster,
+    node::process::wait_until,
+    podlog::{AppRun, run, runs},
+};
 
 /// Longer than anything takes on a machine that does other things as well.
 const LIMIT: Duration = Duration::from_secs(90);
 /// How long the proxy is asked before it is looked whether that still makes sense.
 const SLICE: Duration = Duration::from_secs(3);
-const READY: &str = "127.0.0.1:15021/healthz/ready";
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
@@ -38,6 +42,8 @@ pub struct Outcome {
     pub bound_at: SystemTime,
     /// When istiod went on, where it had been stopped.
     pub continued_at: Option<SystemTime>,
+    /// When the proxy was last asked and was not ready.
+    pub proxy_unready_at: Option<SystemTime>,
     /// None without a proxy, and where it ended before it was ready.
     pub proxy_ready_at: Option<SystemTime>,
     /// The user's init container, where there is one.
@@ -68,33 +74,71 @@ impl Outcome {
 }
 
 /// Runs a Job until its app has ended for good and its proxy was ready, and removes it. Jobs may run side by side,
-/// unless istiod is to be stopped for one of them.
+/// unless istiod is to be stopped for one of them: then they are for [`run_jobs`]. Of a Deployment the app's first end counts.
 pub fn run_job(cluster: &Cluster, variant: &Variant) -> Result<Outcome> {
+    let mut outcomes = run_jobs(cluster, slice::from_ref(variant), &|| true)?;
+    outcomes.pop().context("one Job has one outcome")
+}
+
+/// Runs Jobs side by side. istiod is stopped when the pods of all exist and before any has a node, for the longest of their
+/// delays and until `enough` says yes.
+pub fn run_jobs(
+    cluster: &Cluster,
+    variants: &[Variant],
+    enough: &(dyn Fn() -> bool + Sync),
+) -> Result<Vec<Outcome>> {
+    let outage = Outage::wanted(cluster, variants)?;
+    thread::scope(|scope| {
+        let outage = outage.as_ref();
+        let happens = outage.map(|outage| scope.spawn(|| outage.happen(enough)));
+        let start = |variant| scope.spawn(move || run_one(cluster, variant, outage));
+        let jobs: Vec<_> = variants.iter().map(start).collect();
+        let outcomes = jobs.into_iter().map(|job| {
+            job.join()
+                .unwrap_or_else(|_| bail!("the thread of a Job panicked"))
+        });
+        let outcomes = outcomes.collect::<Result<Vec<_>>>();
+        let ended = happens.map(|outage| {
+            outage
+                .join()
+                .unwrap_or_else(|_| bail!("the thread that stops istiod panicked"))
+        });
+        let (mut outcomes, continued_at) = (outcomes?, ended.transpose()?);
+        for outcome in &mut outcomes {
+            outcome.continued_at = continued_at;
+        }
+        Ok(outcomes)
+    })
+}
+
+fn run_one(cluster: &Cluster, variant: &Variant, outage: Option<&Outage<'_>>) -> Result<Outcome> {
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = format!("job-{}-{number}", process::id());
     let watch = Watch::start(cluster)?;
-    let istiod = variant
-        .delay
-        .map(|_| ControlPlane::find(cluster))
-        .transpose()?;
-    cluster.apply(&variant.job(&name))?;
+    let mut object = variant.object(&name);
+    if outage.is_some() {
+        unbind(&mut object["spec"]["template"]["spec"]);
+    }
+    cluster.apply(&object)?;
     let job = Job {
         cluster,
+        kind: variant.kind(),
         name: &name,
     };
-    job.follow(variant, &watch, istiod.as_ref())
+    job.follow(variant, &watch, outage)
         .with_context(|| format!("Job {name} ({:?})", variant.proxy))
 }
 
 /// A Job that is there. It is removed when this is dropped.
 struct Job<'job> {
     cluster: &'job Cluster,
+    kind: &'static str,
     name: &'job str,
 }
 
 impl Drop for Job<'_> {
     fn drop(&mut self) {
-        let delete = ["-n", NAMESPACE, "delete", "job", self.name];
+        let delete = ["-n", NAMESPACE, "delete", self.kind, self.name];
         let how = ["--cascade=foreground", "--timeout=60s"];
         // The cluster may be gone.
         self.cluster.kubectl(&[&delete[..], &how].concat()).ok();
@@ -106,12 +150,15 @@ impl Job<'_> {
         &self,
         variant: &Variant,
         watch: &Watch,
-        istiod: Option<&ControlPlane<'_>>,
+        outage: Option<&Outage<'_>>,
     ) -> Result<Outcome> {
         let ours = |pod: &Value| pod["metadata"]["labels"]["app"] == self.name;
         let bound = |pod: &Value| ours(pod) && pod["spec"]["nodeName"].is_string();
         let mut heard = watch.until(LIMIT, "the pod to exist", ours)?;
-        let paused = istiod.map(ControlPlane::pause).transpose()?;
+        if let Some(outage) = outage {
+            let name = heard.1["metadata"]["name"].as_str();
+            outage.join(self.cluster, name.unwrap_or_default())?;
+        }
         if !bound(&heard.1) {
             heard = watch.until(LIMIT, "the pod to be bound", bound)?;
         }
@@ -120,36 +167,36 @@ impl Job<'_> {
         let never = AtomicBool::new(variant.proxy == Proxy::None);
         thread::scope(|scope| {
             let ready = scope.spawn(|| self.ready_at(name, &never));
-            let continued = paused.map(|paused| {
-                // It is what was asked for, not a wait for something.
-                thread::sleep(variant.delay.unwrap_or_default());
-                let now = SystemTime::now();
-                paused.resume().map(|()| now)
-            });
             let app = self.app_runs(variant, &pod);
             let ran = app.as_ref().is_ok_and(|app| !app.is_empty());
             let waited = wait_until(LIMIT, "the proxy to be ready or to end", || {
                 Ok(!ran || ready.is_finished() || self.has_ended(name)?)
             });
             never.store(true, Ordering::Relaxed);
-            let proxy_ready_at = ready
+            let (proxy_unready_at, proxy_ready_at) = ready
                 .join()
                 .unwrap_or_else(|_| bail!("the thread that asks the proxy panicked"))?;
             waited?;
             let get = ["-n", NAMESPACE, "get", "pod", name];
             Ok(Outcome {
-                init: runs(&logs(self.cluster, &pod, "user-init")?),
+                init: runs(self.cluster, &pod, "user-init")?,
                 pod: self.cluster.kubectl_json(&get).unwrap_or(pod.clone()),
                 bound_at,
-                continued_at: continued.transpose()?,
+                continued_at: None,
+                proxy_unready_at,
                 proxy_ready_at,
                 app: app?,
             })
         })
     }
 
-    /// Asks the proxy until it says that it is ready, or never will.
-    fn ready_at(&self, pod: &str, never: &AtomicBool) -> Result<Option<SystemTime>> {
+    /// Asks the proxy until it says that it is ready, or never will: when it was asked in vain for the last time, and
+    /// when it said so.
+    fn ready_at(
+        &self,
+        pod: &str,
+        never: &AtomicBool,
+    ) -> Result<(Option<SystemTime>, Option<SystemTime>)> {
         let (mut sandboxes, mut network) = (Sandboxes::default(), None);
         wait_until(LIMIT, "the pod's network", || {
             network = sandboxes.network(self.cluster, pod);
@@ -167,14 +214,18 @@ impl Job<'_> {
             "--retry-for",
             &slice,
         ];
+        let mut unready = None;
         while !never.load(Ordering::Relaxed) {
-            // It exits with 1 when it was refused to the end of the slice.
-            let said = self.cluster.in_node(&ask).unwrap_or_default();
-            if let Some(run) = run(&said).filter(|run| run.answer == Ok(200)) {
-                return Ok(run.answered_at);
+            let began = SystemTime::now();
+            // It exits with 1, and this is an error, when it was refused to the end of the slice.
+            match self.cluster.in_node(&ask).ok().and_then(|said| run(&said)) {
+                Some(run) if run.answer == Ok(200) => {
+                    return Ok((run.unready_at.or(unready), run.answered_at));
+                }
+                _ => unready = Some(began),
             }
         }
-        Ok(None)
+        Ok((unready, None))
     }
 
     /// Whether every container of the pod has ended for good.
@@ -188,10 +239,10 @@ impl Job<'_> {
     /// Waits for the last run of the app; there is none where the user's init container failed.
     fn app_runs(&self, variant: &Variant, pod: &Value) -> Result<Vec<AppRun>> {
         let mut found = Vec::new();
-        let last = |run: &AppRun| run.exit_code == 0 || variant.restart_policy == "Never";
+        let last = |run: &AppRun| run.exit_code == 0 || variant.restart_policy != "OnFailure";
         wait_until(LIMIT, "the end of the app", || {
-            let init = runs(&logs(self.cluster, pod, "user-init")?);
-            found = runs(&logs(self.cluster, pod, "app")?);
+            let init = runs(self.cluster, pod, "user-init")?;
+            found = runs(self.cluster, pod, "app")?;
             Ok(found.last().is_some_and(last) || init.iter().any(|run| run.exit_code != 0))
         })?;
         Ok(found)

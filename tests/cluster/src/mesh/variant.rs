@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::{NAMESPACE, PEER};
+use super::{NAMESPACE, PEER, READY};
 use crate::{
     image::catalog::ISTIO_PROXY,
     workload::{app_container, job},
@@ -44,18 +44,20 @@ pub enum InitCase {
 #[derive(Debug, Clone)]
 pub struct Variant {
     pub proxy: Proxy,
-    /// `Never` or `OnFailure`.
+    /// `Never` or `OnFailure`; `Always` makes a Deployment of it.
     pub restart_policy: &'static str,
     pub init: Option<InitCase>,
     /// The capture rules are there before the user's init container, as they are with Istio's CNI plugin. Otherwise
     /// they come after it: the injector puts its own init container last, even one that is named first in the pod.
     pub rules_first: bool,
-    /// How long istiod is stopped, from the moment at which the pod exists. None: not at all.
+    /// How long istiod is stopped, from just before the pod has its node. None: not at all.
     pub delay: Option<Duration>,
     /// More annotations of the pod.
     pub annotations: Vec<(&'static str, &'static str)>,
     /// Arguments of the app after `--get PEER`.
     pub args: Vec<&'static str>,
+    /// The app's command is wrapped in a loop that asks the proxy whether it is ready, so often.
+    pub wrapper: Option<&'static str>,
 }
 
 impl Variant {
@@ -70,13 +72,44 @@ impl Variant {
             delay: None,
             annotations: Vec::new(),
             args: Vec::new(),
+            wrapper: None,
         }
     }
 
-    /// The Job, whose app container is named `app`.
+    /// The kind of object it is.
     #[must_use]
-    pub fn job(&self, name: &str) -> Value {
-        let mut args = vec!["--get", PEER];
+    pub fn kind(&self) -> &'static str {
+        if self.restart_policy == "Always" {
+            "Deployment"
+        } else {
+            "Job"
+        }
+    }
+
+    /// The object, whose app container is named `app`.
+    #[must_use]
+    pub fn object(&self, name: &str) -> Value {
+        let mut job = self.job(name);
+        if self.kind() == "Job" {
+            return job;
+        }
+        json!({
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": job["metadata"].take(),
+            "spec": {
+                "selector": { "matchLabels": { "app": name } },
+                "template": job["spec"]["template"].take(),
+            },
+        })
+    }
+
+    fn job(&self, name: &str) -> Value {
+        let mut args = match self.wrapper {
+            Some(every) => vec!["--until-ready", READY, every, "/usher-test-app"],
+            None => Vec::new(),
+        };
+        args.extend(["--get", PEER]);
         args.extend(&self.args);
         let mut containers = vec![app_container("app", &args)];
         if self.proxy == Proxy::First {
@@ -166,11 +199,25 @@ mod tests {
     #[test]
     fn only_what_is_to_be_injected_asks_for_it() {
         for (proxy, label) in [(Proxy::None, "false"), (Proxy::Last, "true")] {
-            let job = Variant::new(proxy).job("job");
+            let job = Variant::new(proxy).object("job");
             let labels = &job["spec"]["template"]["metadata"]["labels"];
             assert_eq!(labels["sidecar.istio.io/inject"], label);
             assert_eq!(labels["app"], "job");
         }
+    }
+
+    #[test]
+    fn deployment_selects_its_own_pods() {
+        let variant = Variant {
+            restart_policy: "Always",
+            ..Variant::new(Proxy::First)
+        };
+        let object = variant.object("app");
+        let template = &object["spec"]["template"];
+        assert_eq!(object["kind"], "Deployment");
+        assert_eq!(object["spec"]["selector"]["matchLabels"]["app"], "app");
+        assert_eq!(template["metadata"]["labels"]["app"], "app");
+        assert_eq!(template["spec"]["restartPolicy"], "Always");
     }
 
     #[test]

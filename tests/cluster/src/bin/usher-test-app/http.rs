@@ -27,13 +27,14 @@ pub(crate) enum Answer {
 }
 
 /// Asks for `HOST:PORT/PATH` once, or again and again until the answer is 200, and writes down what happened:
-/// `app-get unix_ns=N since_start_us=N us=N tries=N refused=N status=N`, or `error=...` at its end. The times are
-/// those of the last answer; `us` counts from the first try.
+/// `app-get unix_ns=N since_start_us=N us=N tries=N refused=N unready_ns=N status=N`, or `error=...` at its end. The times
+/// are those of the last answer; `us` counts from the first try, and `unready_ns` is when the last one but this began (0: there was none).
 pub(crate) fn get(url: &str, retry_for: Option<Duration>, started: Instant) -> Result<Answer> {
     let (authority, path) = url.split_once('/').unwrap_or((url, ""));
     let before = Instant::now();
-    let (mut tries, mut refused) = (0, 0);
+    let (mut tries, mut refused, mut unready) = (0, 0, 0);
     let answer = loop {
+        let tried = unix_ns();
         let left = retry_for.map(|limit| limit.saturating_sub(before.elapsed()));
         let answer = once(authority, path, left)?;
         tries += 1;
@@ -42,6 +43,7 @@ pub(crate) fn get(url: &str, retry_for: Option<Duration>, started: Instant) -> R
         if over || matches!(answer, Answer::Status(200)) {
             break answer;
         }
+        unready = tried;
         thread::sleep(STEP);
     };
     let (us, since_start) = (before.elapsed().as_micros(), started.elapsed().as_micros());
@@ -50,10 +52,16 @@ pub(crate) fn get(url: &str, retry_for: Option<Duration>, started: Instant) -> R
         Answer::Refused(error) | Answer::Broken(error) => format!("error={error}"),
     };
     println!(
-        "app-get unix_ns={} since_start_us={since_start} us={us} tries={tries} refused={refused} {outcome}",
+        "app-get unix_ns={} since_start_us={since_start} us={us} tries={tries} refused={refused} unready_ns={unready} {outcome}",
         unix_ns()
     );
     Ok(answer)
+}
+
+/// Whether `HOST:PORT/PATH` answers with 200 now.
+pub(crate) fn is_ready(url: &str) -> Result<bool> {
+    let (authority, path) = url.split_once('/').unwrap_or((url, ""));
+    Ok(matches!(once(authority, path, None)?, Answer::Status(200)))
 }
 
 /// Without a limit a connection is waited for as long as the kernel does.

@@ -1,13 +1,19 @@
 //! The application of test pods: what it does, how long and how it ends is said by its arguments.
 //!
-//! It writes `app-start unix_ns=N` first and, as its very last act, `app-exit unix_ns=N code=C`, so that a test can
-//! measure from the end of the application itself. Without `--run-for` it ends at once, or with `--listen` on SIGTERM.
-//! With `--await-port` all that begins when something in the pod listens on every such port. `--get` asks for a page
-//! first, at once and only once, or for the time of `--retry-for` until the answer is 200; `--serve` is the server for it.
+//! It writes `app-start unix_ns=N monotonic_ns=N` first, times taken at its first instruction, and, as its very last act,
+//! `app-exit unix_ns=N code=C`, so that a test can measure from the end of the application itself. Without `--run-for` it
+//! ends at once, or with `--listen` on SIGTERM. With `--await-file` and `--await-port` all that begins when the file is
+//! there, and when something in the pod listens on every such port. `--echo` sends one datagram and wants it back, `--get` asks for a page, at once and
+//! only once, or for the time of `--retry-for` until the answer is 200; `--serve-echo` and `--serve` are the servers for them.
+//!
+//! `--until-ready HOST:PORT/PATH EVERY PROGRAM ARGUMENT...` is the wrapper that people put around a command instead.
 #![expect(clippy::print_stdout, reason = "its output is what tests read")]
 
+mod echo;
 mod http;
 mod run;
+mod spawn;
+mod wrapper;
 
 use std::{
     env,
@@ -16,15 +22,21 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use nix::time::{ClockId, clock_gettime};
 
 const USAGE: &str = "usher-test-app [--run-for 1500ms] [--exit-code N] [--connect HOST:PORT] [--listen PORT] \
-                     [--get HOST:PORT[/PATH] [--retry-for 60s]] [--serve PORT] [--await-port PORT]... [--fail-times N --state FILE] [--ignore-term]";
+                     [--echo HOST:PORT] [--serve-echo PORT] [--get HOST:PORT[/PATH] [--retry-for 60s]] [--serve PORT] \
+                     [--await-file FILE] [--await-port PORT]... [--spawn N] [--fail-times N --state FILE] [--ignore-term]";
 
 #[derive(Debug, Default)]
 struct Behaviour {
     run_for: Option<Duration>,
     exit_code: Option<u8>,
+    await_file: Option<String>,
     await_ports: Vec<u16>,
+    echo: Option<String>,
+    serve_echo: Option<u16>,
+    spawn: Option<u32>,
     connect: Option<String>,
     get: Option<String>,
     retry_for: Option<Duration>,
@@ -36,8 +48,13 @@ struct Behaviour {
 }
 
 fn main() -> ExitCode {
-    let started = Instant::now();
-    println!("app-start unix_ns={}", unix_ns());
+    let (unix, monotonic, started) = (unix_ns(), monotonic_ns(), Instant::now());
+    if env::args().nth(1).as_deref() == Some(wrapper::FLAG) {
+        // It comes back only when it failed: what it waits with becomes another program.
+        println!("app-error {:#}", wrapper::run());
+        return ExitCode::FAILURE;
+    }
+    println!("app-start unix_ns={unix} monotonic_ns={monotonic}");
     let code = behaviour()
         .and_then(|behaviour| run::run(&behaviour, started))
         .unwrap_or_else(|error| {
@@ -64,6 +81,10 @@ fn behaviour() -> Result<Behaviour> {
             "--run-for" => behaviour.run_for = Some(duration(&value).with_context(bad)?),
             "--exit-code" => behaviour.exit_code = Some(value.parse().with_context(bad)?),
             "--await-port" => behaviour.await_ports.push(value.parse().with_context(bad)?),
+            "--await-file" => behaviour.await_file = Some(value),
+            "--echo" => behaviour.echo = Some(value),
+            "--serve-echo" => behaviour.serve_echo = Some(value.parse().with_context(bad)?),
+            "--spawn" => behaviour.spawn = Some(value.parse().with_context(bad)?),
             "--connect" => behaviour.connect = Some(value),
             "--get" => behaviour.get = Some(value),
             "--retry-for" => behaviour.retry_for = Some(duration(&value).with_context(bad)?),
@@ -92,4 +113,11 @@ fn unix_ns() -> u128 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_nanos())
+}
+
+/// What the other clocks of a node, such as those of its other containers, can be compared with.
+fn monotonic_ns() -> i128 {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| {
+        i128::from(now.tv_sec()) * 1_000_000_000 + i128::from(now.tv_nsec())
+    })
 }

@@ -3,7 +3,8 @@
 use std::{
     fs,
     io::ErrorKind,
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpStream, UdpSocket},
+    path::Path,
     sync::mpsc::{self, RecvTimeoutError},
     thread,
     time::{Duration, Instant},
@@ -13,9 +14,9 @@ use anyhow::{Context, Result, bail};
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::{
-    Behaviour,
+    Behaviour, echo,
     http::{self, Answer},
-    unix_ns,
+    spawn, unix_ns,
 };
 
 /// What a shell reports for a process that SIGTERM ended.
@@ -25,6 +26,8 @@ const BROKEN: u8 = 2;
 /// The state of a listening socket in the kernel's tables.
 const LISTENS: &str = "0A";
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// A file is waited for by sidecars whose readiness is measured from.
+const LOOK_SOON: Duration = Duration::from_millis(1);
 
 pub(crate) fn run(behaviour: &Behaviour, started: Instant) -> Result<u8> {
     // Blocked before any thread exists, so that every thread inherits it.
@@ -32,17 +35,12 @@ pub(crate) fn run(behaviour: &Behaviour, started: Instant) -> Result<u8> {
     term.add(Signal::SIGTERM);
     term.thread_block().context("block SIGTERM")?;
 
-    if let Some(port) = behaviour.listen {
-        let listener =
-            TcpListener::bind(("0.0.0.0", port)).with_context(|| format!("listen on {port}"))?;
-        println!("app-listen port={port}");
-        thread::spawn(move || listener.incoming().for_each(drop));
+    if let Some(file) = &behaviour.await_file {
+        while !Path::new(file).exists() {
+            thread::sleep(LOOK_SOON);
+        }
     }
-    if let Some(port) = behaviour.serve {
-        let listener =
-            TcpListener::bind(("0.0.0.0", port)).with_context(|| format!("listen on {port}"))?;
-        thread::spawn(move || http::serve(&listener));
-    }
+    serve(behaviour)?;
     for &port in &behaviour.await_ports {
         while !somebody_listens(port)? {
             thread::sleep(LOOK_AGAIN);
@@ -54,6 +52,11 @@ pub(crate) fn run(behaviour: &Behaviour, started: Instant) -> Result<u8> {
     {
         return Ok(1);
     }
+    // Both are tried, whatever becomes of the first.
+    let echoed = match &behaviour.echo {
+        Some(address) => echo::ask(address)?,
+        None => true,
+    };
     if let Some(url) = &behaviour.get {
         match http::get(url, behaviour.retry_for, started)? {
             Answer::Status(200) => {}
@@ -61,7 +64,14 @@ pub(crate) fn run(behaviour: &Behaviour, started: Instant) -> Result<u8> {
             Answer::Status(_) | Answer::Broken(_) => return Ok(BROKEN),
         }
     }
-    let serves = behaviour.listen.is_some() || behaviour.serve.is_some();
+    if !echoed {
+        return Ok(1);
+    }
+    if let Some(times) = behaviour.spawn {
+        spawn::again_and_again(times)?;
+    }
+    let serves = [behaviour.listen, behaviour.serve, behaviour.serve_echo];
+    let serves = serves.iter().any(Option::is_some);
     let lasting = behaviour.run_for.or((!serves).then_some(Duration::ZERO));
     if lasting != Some(Duration::ZERO) && terminated_within(term, behaviour.ignore_term, lasting) {
         return Ok(TERMINATED);
@@ -75,6 +85,29 @@ pub(crate) fn run(behaviour: &Behaviour, started: Instant) -> Result<u8> {
         (Some(_), Some(_)) => Ok(0),
         (Some(_), None) => bail!("--fail-times needs --state"),
     }
+}
+
+fn serve(behaviour: &Behaviour) -> Result<()> {
+    let listen = |port: u16| {
+        let listener =
+            TcpListener::bind(("0.0.0.0", port)).with_context(|| format!("listen on {port}"))?;
+        println!("app-listen port={port} unix_ns={}", unix_ns());
+        Ok::<_, anyhow::Error>(listener)
+    };
+    if let Some(port) = behaviour.listen {
+        let listener = listen(port)?;
+        thread::spawn(move || listener.incoming().for_each(drop));
+    }
+    if let Some(port) = behaviour.serve {
+        let listener = listen(port)?;
+        thread::spawn(move || http::serve(&listener));
+    }
+    if let Some(port) = behaviour.serve_echo {
+        let socket =
+            UdpSocket::bind(("0.0.0.0", port)).with_context(|| format!("bind UDP port {port}"))?;
+        thread::spawn(move || echo::serve(&socket));
+    }
+    Ok(())
 }
 
 /// Whether a socket of the pod's network listens on a port. No connection is made, which a proxy would pass on.

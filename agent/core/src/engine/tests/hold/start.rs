@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::{
+    event::ContainerKey,
+    id::ContainerId,
     pod::{KubeletProbe, ProbeKind},
     start::Told,
 };
@@ -221,7 +223,7 @@ fn start_that_came_too_soon_is_said_when_the_doors_open() {
     stage.start(PROXY, "i");
     stage.said();
     stage.probed(ready());
-    let missed = "start-missed: it started before that could be held; its connections wait";
+    let missed = "start-missed: it started before that could be held; its connections wait from hold-armed on";
     assert_eq!(stage.said(), ["open all", missed, "starts []"]);
 
     let mut stage = held(Mode::Enforce, asked_for(istio()));
@@ -264,7 +266,7 @@ fn start_that_came_too_soon_is_said_when_its_container_ends() {
     stage.exit("a", 1);
     assert_eq!(stage.said(), ["let go"]);
     stage.told("a", "app", gone());
-    let missed = "start-missed: it started before that could be held; its connections wait";
+    let missed = "start-missed: it started before that could be held; its connections wait from hold-armed on";
     assert_eq!(stage.said(), [missed]);
     // The runtime gave one up before it had a process.
     stage.told("b", "app", Told::Marked);
@@ -345,4 +347,43 @@ fn pod_that_goes_takes_its_starts_with_it() {
     // What is told after that is of nobody.
     stage.told("a", "app", let_go(5));
     assert_eq!(stage.said(), [""; 0]);
+}
+
+#[test]
+fn app_that_ran_before_anybody_was_told_of_its_pod() {
+    let mut stage = held(Mode::Enforce, asked_for(istio()));
+    let pause = ContainerKey {
+        pod: uid(),
+        id: ContainerId::parse(sandbox().as_str()).unwrap(),
+    };
+    stage.send(Event::ContainerAppeared(pause));
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.said();
+    stage.shut();
+    stage.probed(ready());
+    let missed = "start-missed: it started before that could be held; its connections wait from hold-armed on";
+    assert_eq!(stage.said(), ["open all", missed, "starts []"]);
+}
+
+#[test]
+fn app_that_ended_unheld_just_before_the_doors_opened() {
+    let mut stage = held(
+        Mode::Enforce,
+        asked_for(pod(RestartPolicy::Always, &["app"])),
+    );
+    stage.shut();
+    stage.told("a", "app", Told::Marked);
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.exit("a", 1);
+    stage.probed(ready());
+    stage.said();
+    let gone = Told::LetGo {
+        held: None,
+        at_limit: false,
+        ran: false,
+    };
+    stage.told("a", "app", gone);
+    assert!(stage.said()[0].starts_with("start-missed"));
 }

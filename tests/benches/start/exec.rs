@@ -1,0 +1,61 @@
+//! What others pay who execute something on a file system that is marked: probes, hooks, `kubectl exec`.
+//!
+//! A container is marked while its start is held, so the programs are started in a container that is held, and, turn by
+//! turn, in one of another pod that is not.
+
+use std::time::Duration;
+
+use usher_cluster::crowd::Like;
+
+use crate::{
+    Effort,
+    arm::Arm,
+    place::Place,
+    sample::Sample,
+    table::{Limit, Table},
+};
+
+/// Programs started one after the other in one turn.
+const PROGRAMS: u32 = 1000;
+/// Keeps the app of the other pod alive, and hardly does anything.
+const SLEEPER: &str = "60s";
+
+pub(crate) fn measure(table: &mut Table, place: &Place, effort: &Effort) {
+    let held = Arm::Usher.crowd(1).unwrap_or_default();
+    let plain = Like {
+        wrapper: Some(SLEEPER),
+        ..Arm::Seldom.crowd(1).unwrap_or_default()
+    };
+    let crowds = [("exec-marked", held), ("exec-plain", plain)]
+        .map(|(name, like)| place.crowd(name, 1, &like));
+    let mut samples = [Sample::default(), Sample::default()];
+    for _ in 0..effort.execs {
+        for (crowd, sample) in crowds.iter().zip(&mut samples) {
+            sample.add(each(place, &crowd.pods()[0]));
+        }
+    }
+    table.section(&format!(
+        "one fork and exec, of {PROGRAMS} in a row inside of a container"
+    ));
+    let [marked, unmarked] = &samples;
+    table.times("marked (its start is held)", marked);
+    table.times("not marked", unmarked);
+    let more = marked.quantile_ms(0.5) - unmarked.quantile_ms(0.5);
+    table.limit("p50, difference, ms", more, Limit::None);
+}
+
+/// What one program took.
+fn each(place: &Place, pod: &str) -> Duration {
+    let programs = PROGRAMS.to_string();
+    let exec = ["-n", &place.namespace, "exec", pod, "-c", "app-0", "--"];
+    let spawn = ["/usher-test-app", "--spawn", &programs];
+    let said = place
+        .cluster
+        .kubectl(&[&exec[..], &spawn].concat())
+        .unwrap();
+    let us = said.lines().find_map(|line| {
+        let (_, us) = line.strip_prefix("app-spawned ")?.split_once("us=")?;
+        us.parse().ok()
+    });
+    Duration::from_micros(us.unwrap()) / PROGRAMS
+}

@@ -1,0 +1,57 @@
+//! The cluster that is measured on, and a namespace of its own there.
+
+use std::process;
+
+use serde_json::json;
+use usher_cluster::{
+    Cluster,
+    crowd::{Crowd, Like},
+};
+
+const CLUSTER: &str = "USHER_TEST_CLUSTER";
+
+pub(crate) struct Place {
+    pub(crate) cluster: Cluster,
+    pub(crate) namespace: String,
+}
+
+impl Place {
+    /// None where no cluster is named; then that has been said.
+    pub(crate) fn open() -> Option<Self> {
+        let Ok(name) = std::env::var(CLUSTER) else {
+            println!("SKIPPED: {CLUSTER} names no cluster; `cargo xtask bench start` makes one");
+            return None;
+        };
+        let cluster = Cluster::new(&name).unwrap();
+        let namespace = format!("bench-start-{}", process::id());
+        let object =
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
+        cluster.apply(&object).unwrap();
+        let place = Self { cluster, namespace };
+        place.wait_for_account();
+        Some(place)
+    }
+
+    /// Pods that run, or would if they were not held.
+    pub(crate) fn crowd(&self, name: &str, size: usize, like: &Like) -> Crowd<'_> {
+        let crowd = Crowd::make(&self.cluster, &self.namespace, name, size, like).unwrap();
+        crowd.started().unwrap();
+        crowd
+    }
+
+    /// No pod can be made before the namespace has one.
+    fn wait_for_account(&self) {
+        let exists = ["-n", &self.namespace, "wait", "--for=create"];
+        let account = ["serviceaccount/default", "--timeout=60s"];
+        let wait = [&exists[..], &account].concat();
+        self.cluster.kubectl(&wait).unwrap();
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let delete = ["delete", "namespace", &self.namespace, "--wait=false"];
+        // The cluster may be gone.
+        self.cluster.kubectl(&delete).ok();
+    }
+}

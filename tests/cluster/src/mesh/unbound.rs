@@ -1,0 +1,24 @@
+//! Pods that exist and have no node until somebody says so. Those that are to start while istiod is away are made so: its
+//! webhook has seen them before.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::NAMESPACE;
+use crate::Cluster;
+
+/// Keeps pods of this spec from having a node.
+pub fn unbind(pod_spec: &mut Value) {
+    pod_spec["schedulingGates"] = json!([{ "name": "usher.test/unbound" }]);
+}
+
+/// Lets such a pod have one.
+pub fn bind(cluster: &Cluster, pod: &str) -> Result<()> {
+    let patch = json!([{ "op": "remove", "path": "/spec/schedulingGates" }]).to_string();
+    let which = ["-n", NAMESPACE, "patch", "pod", pod, "--type=json", "-p"];
+    let bind = [&which[..], &[&patch]].concat();
+    cluster
+        .kubectl(&bind)
+        .with_context(|| format!("let pod {pod} have a node"))
+        .map(drop)
+}

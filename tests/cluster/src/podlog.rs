@@ -1,0 +1,179 @@
+//! What the test application writes, read again from the log files of its containers.
+
+use std::{
+    fs,
+    path::PathBuf,
+    str::FromStr,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::Cluster;
+
+/// One run of a container of the test application that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppRun {
+    /// When it ran its first instruction.
+    pub main_at: SystemTime,
+    /// What became of its datagram, where it sent one.
+    pub echo: Option<Result<(), String>>,
+    /// When the last try that did not have the answer 200 began, where there were more.
+    pub unready_at: Option<SystemTime>,
+    /// When it had its answer or its refusal.
+    pub answered_at: Option<SystemTime>,
+    /// The HTTP status, or why there is none.
+    pub answer: Result<u16, String>,
+    /// Tries that did not become a connection.
+    pub refused: u32,
+    pub exit_code: u8,
+}
+
+/// The first run of a container that connects once, when it has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connected {
+    pub main_at: SystemTime,
+    /// Whether its only try succeeded.
+    pub succeeded: bool,
+}
+
+/// None while it runs.
+pub fn connected(cluster: &Cluster, pod: &Value, container: &str) -> Result<Option<Connected>> {
+    let texts = texts(cluster, pod, container)?;
+    let read = |text: &String| {
+        line(text, "app-exit ")?;
+        Some(Connected {
+            main_at: time(line(text, "app-start ")?, "unix_ns")?,
+            succeeded: !line(text, "app-connect ")?.contains(" error="),
+        })
+    };
+    Ok(texts.first().and_then(read))
+}
+
+/// The runs of a container that have ended, in order.
+pub fn runs(cluster: &Cluster, pod: &Value, container: &str) -> Result<Vec<AppRun>> {
+    let texts = texts(cluster, pod, container)?;
+    Ok(texts.iter().filter_map(|text| run(text)).collect())
+}
+
+/// When each run of a container ran its first instruction, also one that goes on.
+pub fn first_instructions(
+    cluster: &Cluster,
+    pod: &Value,
+    container: &str,
+) -> Result<Vec<SystemTime>> {
+    let texts = texts(cluster, pod, container)?;
+    let first = |text: &String| time(line(text, "app-start ")?, "unix_ns");
+    Ok(texts.iter().filter_map(first).collect())
+}
+
+/// When the first run of a container listened on its port.
+pub fn listened_at(cluster: &Cluster, pod: &Value, container: &str) -> Result<Option<SystemTime>> {
+    let texts = texts(cluster, pod, container)?;
+    let first = texts.first();
+    Ok(first.and_then(|text| time(line(text, "app-listen ")?, "unix_ns")))
+}
+
+/// None while it runs.
+pub(crate) fn run(log: &str) -> Option<AppRun> {
+    let (get, exit) = (line(log, "app-get "), line(log, "app-exit ")?);
+    let echo = line(log, "app-echo ").map(|echo| match echo.split_once(" error=") {
+        Some((_, error)) => Err(error.to_owned()),
+        None => Ok(()),
+    });
+    let answer = match get {
+        None => Err(line(log, "app-error ")
+            .unwrap_or("it asked nobody")
+            .to_owned()),
+        Some(get) => match get.split_once(" error=") {
+            Some((_, error)) => Err(error.to_owned()),
+            None => field(get, "status").ok_or_else(|| get.to_owned()),
+        },
+    };
+    Some(AppRun {
+        main_at: time(line(log, "app-start ")?, "unix_ns")?,
+        echo,
+        unready_at: get.and_then(|get| time(get, "unready_ns")),
+        answered_at: get.and_then(|get| time(get, "unix_ns")),
+        answer,
+        refused: get
+            .and_then(|get| field(get, "refused"))
+            .unwrap_or_default(),
+        exit_code: field(exit, "code")?,
+    })
+}
+
+/// What every run of a container of a pod has written, in order.
+fn texts(cluster: &Cluster, pod: &Value, container: &str) -> Result<Vec<String>> {
+    let of = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
+    let root = cluster.node_root().context("the node is down")?;
+    let folder = format!("{}_{}_{}", of("namespace"), of("name"), of("uid"));
+    let folder = root.join("var/log/pods").join(folder).join(container);
+    let Ok(files) = fs::read_dir(&folder) else {
+        return Ok(Vec::new()); // it has not started
+    };
+    let mut files: Vec<PathBuf> = files.flatten().map(|file| file.path()).collect();
+    files.sort();
+    let read = |file: &PathBuf| {
+        let text = fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+        // Time, stream and a tag stand before what was written.
+        let lines = text.lines().filter_map(|line| line.splitn(4, ' ').nth(3));
+        Ok(lines.collect::<Vec<_>>().join("\n"))
+    };
+    files.iter().map(read).collect()
+}
+
+fn line<'log>(log: &'log str, start: &str) -> Option<&'log str> {
+    log.lines().find(|line| line.starts_with(start))
+}
+
+fn field<T: FromStr>(line: &str, name: &str) -> Option<T> {
+    let mut words = line.split_whitespace();
+    words.find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+}
+
+fn time(line: &str, name: &str) -> Option<SystemTime> {
+    let ns = field(line, name).filter(|ns| *ns != 0)?;
+    Some(UNIX_EPOCH + Duration::from_nanos(ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_run_is_read() {
+        let log = "app-start unix_ns=1000\n\
+                   app-get unix_ns=3000 since_start_us=2 us=1 tries=1 refused=1 error=Connection refused (os error 111)\n\
+                   app-exit unix_ns=4000 code=1\n";
+        let run = run(log).unwrap();
+        assert_eq!(run.answer, Err("Connection refused (os error 111)".into()));
+        assert_eq!((run.refused, run.exit_code), (1, 1));
+        let took = run.answered_at.unwrap().duration_since(run.main_at);
+        assert_eq!(took.unwrap(), Duration::from_nanos(2000));
+    }
+
+    #[test]
+    fn echo_is_read_apart_from_the_answer() {
+        let log = "app-start unix_ns=1000 monotonic_ns=7\n\
+                   app-echo unix_ns=1500 us=5000000 error=Resource temporarily unavailable (os error 11)\n\
+                   app-get unix_ns=3000 since_start_us=2 us=1 tries=2 refused=1 unready_ns=2000 status=200\n\
+                   app-exit unix_ns=4000 code=1\n";
+        let run = run(log).unwrap();
+        assert!(run.echo.unwrap().unwrap_err().contains("os error 11"));
+        assert_eq!(run.answer, Ok(200));
+        assert_eq!(
+            run.unready_at,
+            Some(UNIX_EPOCH + Duration::from_nanos(2000))
+        );
+    }
+
+    #[test]
+    fn run_that_goes_on_is_no_run_yet() {
+        let log = "app-start unix_ns=1000\napp-get unix_ns=3000 since_start_us=2 us=1 tries=2 refused=1 status=200\n";
+        assert_eq!(run(log), None);
+        let ended = format!("{log}app-exit unix_ns=4000 code=0\n");
+        assert_eq!(run(&ended).unwrap().answer, Ok(200));
+    }
+}

@@ -1,0 +1,143 @@
+//! Apps that are not to run before their proxy: no instruction of theirs does.
+
+mod faults;
+mod inside;
+mod rig;
+
+use std::time::Duration;
+
+use usher_cluster::mesh::{ECHO, InitCase, NAMESPACE, Outcome, Proxy, Variant, run_jobs};
+
+use self::rig::Waiting;
+use crate::lab::{self, Lab, until};
+
+/// Rounds of the series; each has a pod of every order, with and without an init container.
+const ROUNDS: usize = 5;
+/// How long istiod is away: an app runs 1 or 2 s after its pod exists, on a busy machine.
+const DELAY: Duration = Duration::from_secs(4);
+const POLICIES: [&str; 3] = ["Never", "OnFailure", "Always"];
+const ORDERS: [(Proxy, Option<InitCase>); 4] = [
+    (Proxy::Last, None),
+    (Proxy::First, None),
+    (Proxy::Last, Some(InitCase::Plain)),
+    (Proxy::First, Some(InitCase::Plain)),
+];
+
+/// An app that sends one datagram, which no hold of connections would keep back, and asks for one page.
+fn variant(proxy: Proxy) -> Variant {
+    Variant {
+        // Else the proxy may be shown out before this test has seen it ready.
+        annotations: vec![("usher.dev/hold", "start"), ("usher.dev/quit", "false")],
+        args: vec!["--echo", ECHO],
+        ..Variant::new(proxy)
+    }
+}
+
+/// Its first run began after the proxy was ready, and everything that it tried succeeded at once.
+fn started_late(lab: &Lab, outcome: &Outcome) {
+    let run = &outcome.app[0];
+    assert!(outcome.proxy_ready_at.is_some(), "{outcome:#?}");
+    assert!(
+        Some(run.main_at) > outcome.proxy_unready_at,
+        "ran while the proxy was not ready: {outcome:#?}"
+    );
+    assert_eq!(run.echo, Some(Ok(())), "{outcome:#?}");
+    assert_eq!((&run.answer, run.refused), (&Ok(200), 0), "{outcome:#?}");
+    assert_eq!(run.exit_code, 0, "{outcome:#?}");
+    let name = outcome.pod["metadata"]["name"].as_str().unwrap();
+    decided(lab, name, "start-let-go");
+    assert_eq!(decisions(lab, name, "start-held").len(), 1, "{name}");
+    assert_eq!(decisions(lab, name, "start-missed").len(), 0, "{name}");
+}
+
+/// The reasons of what was decided about a pod of the mesh.
+fn decisions(lab: &Lab, pod: &str, decision: &str) -> Vec<String> {
+    let pod = format!("{NAMESPACE}/{pod}");
+    let lines = lab.log();
+    let ours = lines
+        .iter()
+        .filter(|line| line.text("pod") == pod && line.text("decision") == decision);
+    ours.map(|line| line.text("reason").to_owned()).collect()
+}
+
+/// How many starts of the mesh's pods have been held, ever.
+fn starts_held(lab: &Lab) -> usize {
+    lab.count(NAMESPACE, "start-held")
+}
+
+fn decided(lab: &Lab, pod: &str, decision: &str) -> String {
+    until(&format!("{decision} of {pod}"), || {
+        decisions(lab, pod, decision).pop()
+    })
+}
+
+#[test]
+fn no_app_of_twenty_runs_before_its_proxy_is_ready() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    let mut outcomes = Vec::new();
+    for round in 0..ROUNDS {
+        let variants: Vec<Variant> = (0..)
+            .zip(ORDERS)
+            .map(|(number, (proxy, init))| Variant {
+                init,
+                restart_policy: POLICIES[(round + number) % POLICIES.len()],
+                delay: Some(Duration::from_secs(1)),
+                ..variant(proxy)
+            })
+            .collect();
+        let due = starts_held(&lab) + variants.len();
+        let all_held = || starts_held(&lab) >= due;
+        outcomes.extend(run_jobs(&lab.cluster, &variants, &all_held).unwrap());
+    }
+    assert_eq!(outcomes.len(), 20);
+    for outcome in &outcomes {
+        started_late(&lab, outcome);
+        for init in &outcome.init {
+            assert_eq!(init.answer, Ok(200), "{outcome:#?}");
+            assert!(init.main_at < outcome.app[0].main_at, "{outcome:#?}");
+        }
+    }
+    eprintln!("ran after readiness: {} of 20", outcomes.len());
+}
+
+#[test]
+fn app_whose_start_is_not_to_be_held_runs_before() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    let connect = Variant {
+        annotations: vec![("usher.dev/hold", "connect"), ("usher.dev/quit", "false")],
+        delay: Some(DELAY),
+        ..variant(Proxy::Last)
+    };
+    let outcome = super::run(&lab.cluster, &connect);
+    let run = &outcome.app[0];
+    assert!(Some(run.main_at) < outcome.proxy_ready_at, "{outcome:#?}");
+    // The mesh captures no UDP, so the datagram went where it pleased.
+    assert_eq!(run.echo, Some(Ok(())), "{outcome:#?}");
+    assert_eq!(run.answer, Ok(200), "{outcome:#?}");
+    let name = outcome.pod["metadata"]["name"].as_str().unwrap();
+    assert_eq!(decisions(&lab, name, "start-held").len(), 0, "{name}");
+}
+
+/// The kubelet starts it again at once, and its proxy is ready.
+#[test]
+fn app_that_is_started_again_is_not_held_again() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    let always = Variant {
+        restart_policy: "Always",
+        ..variant(Proxy::First)
+    };
+    let mut waiting = Waiting::begin(&lab, &[rig::pod("again", &always)]);
+    waiting.held(0);
+    waiting.proceed();
+    for run in waiting.ended_times(2) {
+        assert_eq!((run.answer, run.exit_code), (Ok(200), 0));
+    }
+    let name = waiting.name(0);
+    assert_eq!(decisions(&lab, name, "start-held").len(), 1, "{name}");
+}

@@ -1,0 +1,81 @@
+//! Who holds an app's start dies: the app runs, and what it connects to is waited for.
+
+use usher_cluster::mesh::Proxy;
+
+use super::{
+    rig::{self, Waiting},
+    variant,
+};
+use crate::lab::{self, Lab, until};
+
+/// Kills while a start is held; the app runs though its proxy is not ready. The next one is held again.
+fn app_runs_after(lab: &'static Lab, what: &str, pids: &dyn Fn() -> Vec<String>) {
+    let mut waiting = Waiting::begin(lab, &[rig::pod(what, &variant(Proxy::Last))]);
+    waiting.held(0);
+    let before = pids();
+    assert_ne!(before, [""; 0], "nobody to kill");
+    let killed = lab.agent_pids().iter().any(|pid| before.contains(pid));
+    let due = agents(lab) + usize::from(killed);
+    for pid in &before {
+        lab.cluster.in_node(&["kill", "-KILL", pid]).unwrap();
+    }
+    waiting.has_run();
+    waiting.proceed();
+    let run = waiting.ended();
+    // The kernel holds its connection without any of them.
+    assert_eq!((run.answer, run.refused, run.exit_code), (Ok(200), 0, 0));
+    until("who takes their place", || {
+        let now = pids();
+        (!now.is_empty() && now.iter().all(|pid| !before.contains(pid))).then_some(())
+    });
+    until("an agent that works", || (agents(lab) >= due).then_some(()));
+    let again = format!("{what}-again");
+    let mut waiting = Waiting::begin(lab, &[rig::pod(&again, &variant(Proxy::Last))]);
+    waiting.held(0);
+    assert!(waiting.runs().is_empty());
+    waiting.proceed();
+    let run = waiting.ended();
+    assert_eq!((run.answer, run.exit_code), (Ok(200), 0));
+}
+
+/// A fresh agent: the kubelet waits longer and longer before it starts one again that was killed.
+fn deploy_anew(lab: &Lab) {
+    lab.remove_agent();
+    lab.deploy();
+}
+
+/// How often an agent has begun to work.
+fn agents(lab: &Lab) -> usize {
+    let lines = lab.log();
+    let began = lines
+        .iter()
+        .filter(|line| line.text("message") == "watching pods");
+    began.count()
+}
+
+#[test]
+fn app_runs_when_the_holder_is_killed() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    app_runs_after(&lab, "no-holder", &|| lab.holder_pids());
+}
+
+#[test]
+fn app_runs_when_the_agent_is_killed() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    deploy_anew(&lab);
+    app_runs_after(&lab, "no-agent", &|| lab.agent_pids());
+}
+
+#[test]
+fn app_runs_when_both_are_killed() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    deploy_anew(&lab);
+    let both = || [lab.holder_pids(), lab.agent_pids()].concat();
+    app_runs_after(&lab, "neither", &both);
+}

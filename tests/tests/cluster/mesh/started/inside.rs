@@ -1,0 +1,155 @@
+//! What the kubelet and people do with a container whose start is held.
+
+use std::{fs, thread, time::Instant};
+
+use serde_json::{Value, json};
+use usher_cluster::{
+    mesh::{NAMESPACE, Proxy, Variant},
+    workload::add_shared_directory,
+};
+
+use super::{
+    decided, decisions,
+    rig::{self, Waiting},
+    variant,
+};
+use crate::{
+    lab::{self, Lab, until},
+    workload::{container, exit_code},
+};
+
+/// Where the app sees the directory in which runs leave a trace.
+const STATE: &str = "/state";
+
+/// Succeeds, and leaves one byte more in the file.
+fn leaves_a_trace(file: &str) -> Value {
+    let path = format!("{STATE}/{file}");
+    let command = ["/usher-test-app", "--fail-times", "0", "--state", &path];
+    json!({ "command": command })
+}
+
+/// How often what leaves its trace in this file has run.
+fn traces(lab: &Lab, pod: &Value, file: &str) -> usize {
+    let uid = pod["metadata"]["uid"].as_str().unwrap();
+    let volume = format!("var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~empty-dir/shared");
+    let path = lab.cluster.node_root().unwrap().join(volume).join(file);
+    fs::read(path).unwrap_or_default().len()
+}
+
+#[test]
+fn hooks_probes_and_people_execute_in_a_held_container() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    let mut pod = rig::pod("inside", &variant(Proxy::Last));
+    add_shared_directory(&mut pod["spec"], 0, STATE);
+    let app = &mut pod["spec"]["containers"][0];
+    app["lifecycle"] = json!({ "postStart": { "exec": leaves_a_trace("hook") } });
+    app["livenessProbe"] = json!({
+        "exec": leaves_a_trace("probe"),
+        "periodSeconds": 1,
+        // It might fail as long as the app has not run, for all that usher knows: it limits the hold.
+        "failureThreshold": 60,
+    });
+    let mut waiting = Waiting::begin(&lab, &[pod]);
+    waiting.held(0);
+    let pod = waiting.pod();
+    until("the hook and two probes", || {
+        let done = traces(&lab, &pod, "hook") == 1 && traces(&lab, &pod, "probe") >= 2;
+        done.then_some(())
+    });
+    let exec = ["-n", NAMESPACE, "exec", waiting.name(0), "-c", "app", "--"];
+    let program = ["/usher-test-app", "--exit-code", "0"];
+    let said = lab.cluster.kubectl(&[&exec[..], &program].concat());
+    assert!(said.unwrap().contains("app-exit"));
+    assert!(waiting.runs().is_empty(), "the app has not run yet");
+    waiting.proceed();
+    let run = waiting.ended();
+    assert_eq!((run.answer, run.exit_code), (Ok(200), 0));
+    assert_eq!(container(&waiting.pod(), "app")["restartCount"], 0);
+}
+
+/// The kubelet counts from the container's start. The probe may fail seven times; the eighth would be the end.
+#[test]
+fn liveness_probe_limits_the_hold_and_the_log_says_so_before() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    let lasting = Variant {
+        restart_policy: "OnFailure",
+        args: vec!["--serve", "8080", "--run-for", "3s"],
+        ..variant(Proxy::Last)
+    };
+    let mut pod = rig::pod("probed", &lasting);
+    pod["spec"]["containers"][0]["livenessProbe"] = json!({
+        "httpGet": { "path": "/", "port": 8080 },
+        "periodSeconds": 1,
+        "failureThreshold": 8,
+    });
+    let mut waiting = Waiting::begin(&lab, &[pod]);
+    let held = waiting.held(0);
+    let armed = decided(&lab, waiting.name(0), "hold-armed");
+    for line in [&held, &armed] {
+        let said = line.contains("for at most 6s") && line.contains("livenessProbe");
+        assert!(said, "{line}");
+    }
+    assert_eq!(
+        decisions(&lab, waiting.name(0), "start-let-go"),
+        [""; 0],
+        "it was said before"
+    );
+    // istiod is away until the app runs, so it is not readiness that lets it go.
+    waiting.has_run();
+    let reason = decided(&lab, waiting.name(0), "start-let-go");
+    assert!(reason.contains("its limit has come"), "{reason}");
+    waiting.proceed();
+    let run = waiting.ended();
+    assert_eq!((run.answer, run.exit_code), (Ok(200), 0));
+    let pod = until("the pod's status", || {
+        Some(waiting.pod()).filter(|pod| exit_code(pod, "app").is_number())
+    });
+    assert_eq!(*exit_code(&pod, "app"), 0);
+    assert_eq!(container(&pod, "app")["restartCount"], 0);
+}
+
+#[test]
+fn held_pod_is_deleted_as_quickly_as_another() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    let other = Variant {
+        annotations: vec![("usher.dev/hold", "false"), ("usher.dev/quit", "false")],
+        // Its app waits in another way.
+        wrapper: Some("10s"),
+        ..variant(Proxy::Last)
+    };
+    let pods = [
+        rig::pod("deleted", &variant(Proxy::Last)),
+        rig::pod("deleted-other", &other),
+    ];
+    let waiting = Waiting::begin(&lab, &pods);
+    waiting.held(0);
+    let runs = |name: &str| {
+        let get = ["-n", NAMESPACE, "get", "pod", name];
+        let pod = lab.cluster.kubectl_json(&get).ok()?;
+        let both = ["app", "istio-proxy"];
+        let runs = |name| container(&pod, name)["state"]["running"].is_object();
+        both.into_iter().all(runs).then_some(())
+    };
+    for number in [0, 1] {
+        until("both containers", || runs(waiting.name(number)));
+    }
+    let delete = |number: usize| {
+        let before = Instant::now();
+        let delete = ["-n", NAMESPACE, "delete", "pod", waiting.name(number)];
+        lab.cluster.kubectl(&delete).unwrap();
+        before.elapsed()
+    };
+    let (held, plain) = thread::scope(|scope| {
+        let held = scope.spawn(|| delete(0));
+        let plain = delete(1);
+        (held.join().unwrap(), plain)
+    });
+    eprintln!("deleted after {held:?} held, {plain:?} not held");
+    assert!(held < plain * 2, "{held:?} against {plain:?}");
+}
