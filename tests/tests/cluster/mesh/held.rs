@@ -68,11 +68,16 @@ fn first_connection_succeeds_twenty_times_of_twenty() {
         let is_late = ready.is_none_or(|at| at > outcome.app[0].main_at);
         assert!(is_late, "{outcome:#?}");
     }
-    let reason = decided(&lab, &outcomes[0], "hold-opened");
-    assert!(
-        reason.contains("the sidecar is ready") && reason.contains("1 connection had waited"),
-        "{reason}"
-    );
+    let reasons: Vec<String> = outcomes
+        .iter()
+        .map(|outcome| decided(&lab, outcome, "hold-opened"))
+        .collect();
+    let ready = |reason: &String| reason.contains("the sidecar is ready");
+    assert!(reasons.iter().all(ready), "{reasons:#?}");
+    // On a busy node a proxy may be ready when the app connects, and not yet when it was asked.
+    let waited = |reason: &&String| reason.contains("1 connection had waited");
+    let waited = reasons.iter().filter(waited).count();
+    assert!(waited * 2 > SERIES, "{reasons:#?}");
 }
 
 #[test]
