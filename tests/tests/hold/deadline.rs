@@ -1,8 +1,16 @@
 //! A sidecar that is not ready in time.
 
-use usher_tests::synthetic::{Agent, PodSpec};
+use std::cell::Cell;
+use std::time::Duration;
 
-use crate::{connected, has_table, holding, opened, ready, reason, refused, told};
+use usher_tests::synthetic::catalog::mesh;
+use usher_tests::synthetic::wire::Listen;
+use usher_tests::synthetic::{Agent, Pod, PodSpec};
+
+use crate::{
+    FAR, armed, client, connected, eventually, has_table, holding, nft, opened, pod, ready, reason,
+    refused, told,
+};
 
 fn brief(name: &str) -> PodSpec {
     told(name).annotation("usher.dev/hold-deadline", "2s")
@@ -31,4 +39,39 @@ fn where_that_is_asked_for_they_wait_on() {
     ready(&pod);
     connected(&pod.visit("app"), 1);
     opened(&agent, &pod);
+}
+
+/// How long the kernel keeps the doors of a pod shut by itself.
+fn left(pod: &Pod) -> Duration {
+    let set = nft(pod, &["list", "set", "inet", "usher", "held"]);
+    let (_before, left) = set.split_once("expires ").expect("an element that expires");
+    let left = left.split([' ', '}', '\n']).next().unwrap();
+    usher_core::duration::parse(left).unwrap()
+}
+
+#[test]
+fn while_no_app_has_started_the_deadline_does_not_count() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let proxy = mesh::proxy(Listen::WhenTold);
+    let late = pod("slow-image", client(FAR).later(), proxy);
+    let pod = node.create(&late.annotation("usher.dev/hold-deadline", "2s"));
+    armed(&agent, &pod);
+    let before = Cell::new(left(&pod));
+    for _ in 0..3 {
+        eventually("the kernel to be told again", || {
+            let now = left(&pod);
+            before.replace(now) < now
+        });
+    }
+    pod.start("app");
+    eventually("its connection to be dropped", || {
+        let table = nft(&pod, &["list", "table", "inet", "usher"]);
+        let mut gate = table.lines().filter(|line| line.ends_with("drop"));
+        gate.any(|line| !line.contains("counter packets 0 "))
+    });
+    ready(&pod);
+    connected(&pod.visit("app"), 1);
+    let why = opened(&agent, &pod);
+    assert!(why.contains("1 connection had waited"), "{why}");
 }
