@@ -203,8 +203,7 @@ impl Engine {
             let deadline = now + left.unwrap_or_default().min(LONGEST_WAIT);
             found.unsaid = Some(remains.ports.iter().map(|(port, _left)| *port).collect());
             let mut shut = Shut::new(now, deadline, remains.count_only, ports);
-            // Not put off by an agent that comes and goes.
-            shut.counts = true;
+            shut.adopted = true;
             found.state = State::Shut(shut);
         }
         tracked.hold.sandbox = Some(found);

@@ -158,9 +158,17 @@ impl Holding<'_> {
             return;
         }
         shut.counts = known.an_app_has_begun(begun, tracked);
+        if shut.counts && shut.adopted {
+            // What was left of the time counts on: agents may come and go.
+            return;
+        }
         let whole = known.deadline();
-        let may_be_lost = if shut.counts { NEGLIGIBLE } else { whole / 2 };
-        if self.now.since(shut.from) < may_be_lost {
+        let enough = if shut.counts {
+            self.now.since(shut.from) < NEGLIGIBLE
+        } else {
+            self.now < half_time(shut)
+        };
+        if enough {
             return;
         }
         shut.from = self.now;
@@ -212,7 +220,12 @@ pub(super) fn next_look(shut: &Shut, now: Timestamp) -> Timestamp {
     let deadline = if shut.counts {
         deadline
     } else {
-        shut.from + deadline.since(shut.from) / 2
+        half_time(shut)
     };
     listens.chain([deadline]).min().unwrap_or(deadline)
+}
+
+/// When a deadline that does not count yet is put off.
+fn half_time(shut: &Shut) -> Timestamp {
+    shut.from + shut.deadline.since(shut.from) / 2
 }

@@ -105,7 +105,6 @@ impl Holding<'_> {
             (Some(why), _) => (Vec::new(), why),
             // Nothing new is known of it.
             (None, None) => return,
-            (None, Some(known)) if known.is_ending(tracked) => (Vec::new(), Opened::Ending),
             (None, Some(known)) => (
                 self.wanted_starts(known, tracked, actions),
                 Opened::NotWanted,

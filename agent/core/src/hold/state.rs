@@ -92,6 +92,7 @@ impl Shut {
             renew: None,
             // What is only counted is not worth a change of the table.
             counts: count_only,
+            adopted: false,
         }
     }
 
@@ -135,6 +136,8 @@ pub(crate) struct Shut {
     pub(crate) renew: Option<Timestamp>,
     /// Time counts: there may be connections that wait.
     pub(crate) counts: bool,
+    /// An earlier agent shut them.
+    pub(crate) adopted: bool,
 }
 
 impl Sandbox {

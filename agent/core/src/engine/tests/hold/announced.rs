@@ -290,3 +290,12 @@ fn word_that_comes_late_is_of_what_runs_already() {
     stage.pass(seconds(31));
     assert_eq!(stage.said(), ["open all"]);
 }
+
+#[test]
+fn deadline_counts_also_for_an_app_of_which_nobody_knows_whose_it_is() {
+    let mut stage = held(Mode::Enforce, istio());
+    stage.start("app", "a");
+    stage.shut();
+    stage.pass(seconds(31));
+    assert_eq!(stage.said(), ["open all"]);
+}

@@ -97,3 +97,26 @@ fn sandbox_that_was_announced_counts_before_one_that_is_found() {
     stage.armed();
     assert_eq!(stage.said()[0], "answer Held");
 }
+
+#[test]
+fn deadline_of_what_was_left_counts_from_the_first_app_s_start_as_well() {
+    let mut stage = held(Mode::Enforce, istio());
+    stage.start(PROXY, "i");
+    let remains = Remains {
+        ports: vec![(15001, seconds(12))],
+        count_only: false,
+        queries: false,
+    };
+    find(&mut stage, "i", Some(remains));
+    stage.said();
+    // Half of 12 seconds, then half of 30.
+    stage.pass(seconds(20));
+    assert_eq!(stage.said(), ["renew 15001 30s"]);
+    stage.pass(seconds(2));
+    assert_eq!(stage.said(), ["renew 15001 30s"]);
+    stage.pass(seconds(7));
+    stage.start("app", "a");
+    assert_eq!(stage.said(), [""; 0]);
+    stage.pass(seconds(25));
+    assert_eq!(stage.said(), ["open all"]);
+}

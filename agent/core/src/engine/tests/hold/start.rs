@@ -117,6 +117,9 @@ fn node_that_cannot_hold_starts_holds_connections_and_says_so() {
     assert_eq!(stage.said(), [ARM, not]);
     stage.armed();
     assert_eq!(stage.said()[1], ARMED);
+    // It is said once.
+    stage.list();
+    assert_eq!(stage.said(), [""; 0]);
 }
 
 #[test]
@@ -160,6 +163,12 @@ fn probe_limits_the_hold_and_that_is_said_before() {
     stage.told("a", "app", at_limit);
     let went = "start-let-go: its limit has come: it starts before its probes fail, its connections wait on; its start had waited 10.0 s";
     assert_eq!(stage.said(), [went]);
+
+    // One that allows more than the deadline is nobody's limit.
+    spec.containers[0].probes = vec![liveness(0, 30, 4)];
+    let mut stage = held(Mode::Enforce, spec.clone());
+    stage.announce();
+    assert_eq!(stage.said(), [ARM, "starts [app 30s]"]);
 
     spec.containers[0].probes = vec![liveness(0, 1, 1)];
     let mut stage = held(Mode::Enforce, spec);
@@ -386,4 +395,19 @@ fn app_that_ended_unheld_just_before_the_doors_opened() {
     };
     stage.told("a", "app", gone);
     assert!(stage.said()[0].starts_with("start-missed"));
+}
+
+#[test]
+fn run_of_the_sandbox_before_was_not_missed_in_this_one() {
+    let mut stage = held(
+        Mode::Enforce,
+        asked_for(pod(RestartPolicy::Always, &["app"])),
+    );
+    stage.start("app", "a");
+    stage.exit("a", 1);
+    stage.shut();
+    stage.start(PROXY, "i");
+    stage.said();
+    stage.probed(ready());
+    assert_eq!(stage.said(), ["open all", "starts []"]);
 }
