@@ -112,9 +112,11 @@ fn agent_killed() {
     let agent = Agent::start(&node);
     let pods = hold(&node, &agent, "60s");
     let holder = agent.wait_holder(None);
-    agent.kill();
-    start(&pods);
+    agent.signal(Signal::SIGKILL);
+    // By itself, long before any limit.
     eventually("the end of the holder", || !holder.lives());
+    start(&pods);
+    agent.kill();
     let agent = Agent::start(&node);
     meanwhile(&node, &agent, "after");
 }
