@@ -18,10 +18,11 @@ mod mode;
 mod owner;
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use usher_tests::privilege;
 use usher_tests::synthetic::catalog::mesh;
+use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::wire::{Capture, Client, Listen};
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec, Visit};
 
@@ -32,7 +33,6 @@ const FAR6: &str = "[fd07::7]:8080";
 /// A sidecar that is ready so long after it started is late for every app.
 const LATE: Listen = Listen::After(Duration::from_millis(300));
 const REFUSED: i32 = nix::libc::ECONNREFUSED;
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A node on which connections are held; None when tests are skipped here.
 fn holding() -> Option<Node> {
@@ -125,13 +125,4 @@ fn nft(pod: &Pod, words: &[&str]) -> String {
 /// Whether usher has a table in the pod.
 fn has_table(pod: &Pod) -> bool {
     nft(pod, &["list", "tables"]).contains("table inet usher")
-}
-
-/// Waits until this is so.
-fn eventually(what: &str, so: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !so() {
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }

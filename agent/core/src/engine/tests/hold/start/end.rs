@@ -1,0 +1,143 @@
+//! What lets a start go before its sidecar is ready.
+
+use super::*;
+
+#[test]
+fn probe_limits_the_hold_and_that_is_said_before() {
+    let mut spec = asked_for(istio());
+    spec.containers[0].probes = vec![liveness(0, 5, 4)];
+    let mut stage = held(Mode::Enforce, spec.clone());
+    stage.announce();
+    assert_eq!(stage.said(), [ARM, "starts [app 10s]"]);
+    stage.armed();
+    let because =
+        "(for at most 10s, since its livenessProbe lets the kubelet end it 15s after its start)";
+    assert_eq!(
+        stage.said()[1],
+        format!("{ARMED}; so do the starts of app {because}")
+    );
+    stage.told("a", "app", Told::Marked);
+    stage.start("app", "a");
+    stage.told("a", "app", Told::Held);
+    assert!(stage.said()[0].ends_with(
+        "for at most 10s, since its livenessProbe lets the kubelet end it 15s after its start"
+    ));
+    let at_limit = Told::LetGo {
+        held: Some(seconds(10)),
+        at_limit: true,
+        ran: false,
+    };
+    stage.told("a", "app", at_limit);
+    let went = "start-let-go: its limit has come: it starts before its probes fail, its connections wait on; its start had waited 10.0 s";
+    assert_eq!(stage.said(), [went]);
+
+    // One that allows more than the deadline is nobody's limit.
+    spec.containers[0].probes = vec![liveness(0, 30, 4)];
+    let mut stage = held(Mode::Enforce, spec.clone());
+    stage.announce();
+    assert_eq!(stage.said(), [ARM, "starts [app 30s]"]);
+
+    spec.containers[0].probes = vec![liveness(0, 1, 1)];
+    let mut stage = held(Mode::Enforce, spec);
+    stage.announce();
+    let not = "start-not-held: its start is not held: its livenessProbe lets the kubelet end it 0ns after its start; its connections wait";
+    assert_eq!(stage.said(), [ARM, not]);
+}
+
+#[test]
+fn what_lets_a_start_go_before_the_sidecar_is_ready() {
+    type Change = fn(&mut Stage);
+    let cases: [(&str, Change); 5] = [
+        ("the deadline has come", |stage| stage.pass(seconds(31))),
+        ("being deleted", |stage| {
+            stage.spec.deleting = true;
+            stage.list();
+        }),
+        ("do not want it", |stage| {
+            stage.hold_mode = Mode::Off;
+            stage.mode(Mode::Off);
+        }),
+        ("the sidecar ended", |stage| stage.exit("i", 0)),
+        ("do not want it", |stage| {
+            stage.spec.annotations.clear();
+            stage.list();
+        }),
+    ];
+    for (reason, change) in cases {
+        let mut stage = held(Mode::Enforce, asked_for(istio()));
+        stage.start_held();
+        stage.start(PROXY, "i");
+        stage.said();
+        change(&mut stage);
+        assert!(stage.said().contains(&"starts []".to_owned()), "{reason}");
+        stage.told("a", "app", let_go(5));
+        let said = stage.said();
+        let went = said
+            .iter()
+            .any(|line| line.starts_with("start-let-go") && line.contains(reason));
+        assert!(went, "{reason}: {said:?}");
+    }
+}
+
+#[test]
+fn start_whose_container_ends() {
+    let mut stage = held(
+        Mode::Enforce,
+        asked_for(pod(RestartPolicy::OnFailure, &["app"])),
+    );
+    stage.start_held();
+    stage.exit("a", 2);
+    assert_eq!(stage.said(), ["let go"]);
+    stage.told("a", "app", let_go(40));
+    let went = "start-let-go: the container ended while it waited; its start had waited 40 ms";
+    assert_eq!(stage.said(), [went]);
+    // Its next run is held as well.
+    stage.told("b", "app", Told::Marked);
+    stage.start("app", "b");
+    stage.told("b", "app", Told::Held);
+    assert!(stage.said()[0].starts_with("start-held"));
+    assert_eq!(stage.engine.census().held_starts, 1);
+}
+
+#[test]
+fn holder_that_ends() {
+    let mut stage = held(Mode::Enforce, asked_for(istio()));
+    stage.start_held();
+    stage.pass(seconds(2));
+    stage.told("a", "app", Told::Lost);
+    let went = "start-let-go: the process that held it ended: it starts, its connections wait; its start had waited 2000 ms";
+    assert_eq!(stage.said(), [went]);
+    let mut stage = held(Mode::Enforce, asked_for(istio()));
+    stage.shut();
+    stage.told("a", "app", Told::Marked);
+    stage.told("a", "app", Told::Lost);
+    let not = "start-not-held: its start is not held: the process that holds starts ended; its connections wait";
+    assert_eq!(stage.said(), [not]);
+    let unable = Told::Unable("its root file system is ext4".to_owned());
+    stage.told("b", "app", unable);
+    let not =
+        "start-not-held: its start is not held: its root file system is ext4; its connections wait";
+    assert_eq!(stage.said(), [not]);
+}
+
+#[test]
+fn node_that_cannot_hold_them_any_more() {
+    let mut stage = held(Mode::Enforce, asked_for(istio()));
+    stage.start_held();
+    let reason = "an exec was refused".to_owned();
+    stage.send(Event::CannotHoldStarts(reason));
+    let not = "start-not-held: its start is not held: the node cannot: an exec was refused; its connections wait";
+    assert_eq!(stage.said(), [not, "starts []"]);
+}
+
+#[test]
+fn pod_that_goes_takes_its_starts_with_it() {
+    let mut stage = held(Mode::Enforce, asked_for(istio()));
+    stage.start_held();
+    stage.send(Event::PodGone(uid()));
+    let said = stage.said();
+    assert_eq!(said[0], "starts []", "{said:?}");
+    // What is told after that is of nobody.
+    stage.told("a", "app", let_go(5));
+    assert_eq!(stage.said(), [""; 0]);
+}

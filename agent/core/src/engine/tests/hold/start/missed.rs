@@ -1,0 +1,117 @@
+//! Starts that came before they could be held.
+
+use super::*;
+
+#[test]
+fn start_that_came_too_soon_is_said_when_the_doors_open() {
+    let mut stage = held(Mode::Enforce, asked_for(istio()));
+    stage.shut();
+    // Nobody saw its root.
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.said();
+    stage.probed(ready());
+    let missed = "start-missed: it started before that could be held; its connections wait from hold-armed on";
+    assert_eq!(stage.said(), ["open all", missed, "starts []"]);
+
+    let mut stage = held(Mode::Enforce, asked_for(istio()));
+    stage.shut();
+    stage.told("a", "app", Told::Marked);
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.probed(ready());
+    stage.said();
+    let ran = |ran| Told::LetGo {
+        held: None,
+        at_limit: false,
+        ran,
+    };
+    stage.told("a", "app", ran(true));
+    assert_eq!(stage.said(), [missed]);
+    // It is said once.
+    stage.told("a", "app", ran(true));
+    assert_eq!(stage.said(), [""; 0]);
+    // One that had not run yet is none.
+    stage.told("b", "app", Told::Marked);
+    stage.told("b", "app", ran(false));
+    assert_eq!(stage.said(), [""; 0]);
+}
+
+#[test]
+fn start_that_came_too_soon_is_said_when_its_container_ends() {
+    let mut stage = held(
+        Mode::Enforce,
+        asked_for(pod(RestartPolicy::OnFailure, &["app"])),
+    );
+    stage.shut();
+    let gone = || Told::LetGo {
+        held: None,
+        at_limit: false,
+        ran: false,
+    };
+    stage.told("a", "app", Told::Marked);
+    stage.start("app", "a");
+    stage.exit("a", 1);
+    assert_eq!(stage.said(), ["let go"]);
+    stage.told("a", "app", gone());
+    let missed = "start-missed: it started before that could be held; its connections wait from hold-armed on";
+    assert_eq!(stage.said(), [missed]);
+    // The runtime gave one up before it had a process.
+    stage.told("b", "app", Told::Marked);
+    stage.told("b", "app", gone());
+    assert_eq!(stage.said(), [""; 0]);
+}
+
+#[test]
+fn app_that_ran_before_anybody_was_told_of_its_pod() {
+    let mut stage = held(Mode::Enforce, asked_for(istio()));
+    let pause = ContainerKey {
+        pod: uid(),
+        id: ContainerId::parse(sandbox().as_str()).unwrap(),
+    };
+    stage.send(Event::ContainerAppeared(pause));
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.said();
+    stage.shut();
+    stage.probed(ready());
+    let missed = "start-missed: it started before that could be held; its connections wait from hold-armed on";
+    assert_eq!(stage.said(), ["open all", missed, "starts []"]);
+}
+
+#[test]
+fn app_that_ended_unheld_just_before_the_doors_opened() {
+    let mut stage = held(
+        Mode::Enforce,
+        asked_for(pod(RestartPolicy::Always, &["app"])),
+    );
+    stage.shut();
+    stage.told("a", "app", Told::Marked);
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.exit("a", 1);
+    stage.probed(ready());
+    stage.said();
+    let gone = Told::LetGo {
+        held: None,
+        at_limit: false,
+        ran: false,
+    };
+    stage.told("a", "app", gone);
+    assert!(stage.said()[0].starts_with("start-missed"));
+}
+
+#[test]
+fn run_of_the_sandbox_before_was_not_missed_in_this_one() {
+    let mut stage = held(
+        Mode::Enforce,
+        asked_for(pod(RestartPolicy::Always, &["app"])),
+    );
+    stage.start("app", "a");
+    stage.exit("a", 1);
+    stage.shut();
+    stage.start(PROXY, "i");
+    stage.said();
+    stage.probed(ready());
+    assert_eq!(stage.said(), ["open all", "starts []"]);
+}
