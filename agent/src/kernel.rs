@@ -16,10 +16,7 @@ use crate::{metrics::Metrics, telemetry::chain};
 pub(crate) fn features(bundle_dir: &Path, metrics: &Metrics) -> Features {
     let start = starts(bundle_dir);
     let features = match probe() {
-        Ok(found) => Features {
-            start,
-            ..of(&found)
-        },
+        Ok(found) => of(&found, start),
         Err(error) => Features {
             hold: Err(lacks("a network namespace to try in", &error)),
             dns: None,
@@ -60,7 +57,7 @@ fn starts(bundle_dir: &Path) -> Result<(), String> {
     }
 }
 
-fn of(found: &nft::Features) -> Features {
+fn of(found: &nft::Features, start: Result<(), String>) -> Features {
     let table = found
         .table
         .as_ref()
@@ -74,7 +71,7 @@ fn of(found: &nft::Features) -> Features {
     Features {
         hold: table.and(log).copied().and(sockets),
         dns: found.queue(),
-        start: Ok(()),
+        start,
     }
 }
 
