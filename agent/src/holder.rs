@@ -105,7 +105,7 @@ impl Loop {
             }
             let now = self.now();
             for overdue in self.holder.overdue(now) {
-                self.go(overdue, true);
+                self.go(overdue, true).context("letting a start go")?;
             }
         }
     }
@@ -161,10 +161,15 @@ impl Loop {
             ..
         } = self;
         let mut held = Vec::new();
+        let mut answered = Ok(());
         let read = group.read(|exec| {
             let init_of = |id: &ContainerId| places.get(id)?.init();
             match holder.executes(now, exec.pid, exec, init_of) {
-                Verdict::Allow(exec) => drop(exec),
+                Verdict::Allow(exec) => {
+                    if let Err(error) = group.allow(exec) {
+                        answered = Err(error);
+                    }
+                }
                 Verdict::Hold(container) => held.push(container),
             }
         });
@@ -176,7 +181,7 @@ impl Loop {
             self.tell(News::Refused { reason });
         }
         // Then nothing may wait for this process.
-        read.context("reading what is executed")
+        read.and(answered).context("answering what is executed")
     }
 
     /// Does what the agent says; whether it is still there.
@@ -198,7 +203,7 @@ impl Loop {
                 Ok(Order::LetGo { container }) => {
                     let now = self.now();
                     if let Some(let_go) = self.holder.let_go(now, &container) {
-                        self.go(let_go, false);
+                        self.go(let_go, false).context("letting a start go")?;
                     }
                     // Also after it was let go at its limit.
                     for root in descriptors {

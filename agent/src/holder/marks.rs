@@ -15,7 +15,7 @@ use usher_core::{
     id::{ContainerId, Pid},
     start::{LetGo, News},
 };
-use usher_sys::fanotify::{Exec, Mark};
+use usher_sys::fanotify::{self, Exec, Mark};
 
 use super::Loop;
 use crate::telemetry::chain;
@@ -80,12 +80,17 @@ impl Loop {
     }
 
     /// Lets a start go, first of all.
-    pub(super) fn go(&mut self, let_go: LetGo<Exec>, at_limit: bool) {
+    ///
+    /// # Errors
+    /// It could not be answered: it goes when this process ends.
+    pub(super) fn go(
+        &mut self,
+        let_go: LetGo<Exec>,
+        at_limit: bool,
+    ) -> Result<(), fanotify::Error> {
         let LetGo { container, held } = let_go;
-        let held = held.map(|(exec, held)| {
-            drop(exec);
-            held
-        });
+        let held = held.map(|(exec, held)| (self.group.allow(exec), held));
+        let (answered, held) = held.unzip();
         self.tell(News::LetGo {
             container: container.clone(),
             held,
@@ -95,6 +100,7 @@ impl Loop {
         for volume in place.into_iter().flat_map(|place| place.volumes) {
             self.unmark(Mark::Mount, &volume);
         }
+        answered.unwrap_or(Ok(()))
     }
 
     pub(super) fn unmark(&self, kind: Mark, descriptor: &OwnedFd) {
