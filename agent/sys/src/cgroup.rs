@@ -7,99 +7,45 @@
 //! When the kernel's queue overflows everything is listed again. A directory
 //! may also be gone before it can be watched; that is no error. What can go
 //! wrong: `fs.inotify.max_user_watches` (one watch for each pod, two or three
-//! for their parents).
+//! for their parents). While watches are exhausted everything is listed every
+//! two seconds instead.
 //!
 //! Needs read access to the tree and nothing else. Works on cgroup v1, v2 and
 //! hybrid, since only names of directories count.
 
+mod change;
+mod contents;
 mod locate;
+mod walk;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    ffi::OsStr,
-    fs, io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use nix::{
     errno::Errno,
     sys::inotify::{AddWatchFlags, InotifyEvent, WatchDescriptor},
 };
-use tokio::io::unix::AsyncFd;
+use tokio::{
+    io::unix::AsyncFd,
+    time::{Instant, timeout_at},
+};
 use usher_core::{
-    cgroup,
     event::ContainerKey,
     id::{ContainerId, PodUid},
 };
 
+pub use change::{Change, Error};
+use contents::{Place, Told};
 pub use locate::locate;
+pub use walk::{FoundPod, walk};
 
 use crate::inotify::Watches;
 
-/// A cgroup came or went.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
-    /// A pod's directory exists.
-    PodAppeared(PodUid),
-    /// A pod's directory is gone.
-    PodGone(PodUid),
-    /// A container's directory exists, at this path.
-    ContainerAppeared(ContainerKey, PathBuf),
-    /// A container's directory is gone.
-    ContainerGone(ContainerKey),
-}
-
-/// The tree cannot be watched.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// No inotify instance could be made.
-    #[error("making an inotify instance")]
-    Init(#[source] io::Error),
-    /// The kernel's queue could not be read.
-    #[error("reading inotify events")]
-    Read(#[source] io::Error),
-    /// A directory could not be watched.
-    #[error("watching {path:?}")]
-    Watch {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A directory could not be listed.
-    #[error("listing {path:?}")]
-    List {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-}
-
-impl Error {
-    /// What failed, for metrics.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Init(_) => "inotify-init",
-            Self::Read(_) => "inotify-read",
-            Self::Watch { .. } => "inotify-watch",
-            Self::List { .. } => "cgroup-list",
-        }
-    }
-}
-
-/// What a watched directory is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
-    /// Where the kubepods directory is, or will be.
-    Root,
-    /// All pods.
-    Kubepods,
-    /// The pods of one QoS class.
-    Qos,
-    /// One pod.
-    Pod(PodUid),
-}
+/// While a part of the tree cannot be watched all of it is listed this often.
+const AGAIN: Duration = Duration::from_secs(2);
 
 /// The watched tree.
 #[derive(Debug)]
@@ -109,6 +55,12 @@ pub struct Tree {
     places: HashMap<WatchDescriptor, (Place, PathBuf)>,
     /// What has been told to be there.
     known: BTreeMap<PodUid, BTreeSet<ContainerId>>,
+    /// When everything is to be listed again, since a part could not be looked at.
+    again: Option<Instant>,
+    /// How many parts these were the last time.
+    unseen: usize,
+    /// No directory was left out since everything was listed last.
+    is_whole: bool,
 }
 
 impl Tree {
@@ -125,6 +77,9 @@ impl Tree {
             watches,
             places: HashMap::new(),
             known: BTreeMap::new(),
+            again: None,
+            unseen: 0,
+            is_whole: true,
         };
         let mut told = Told::default();
         tree.enter(&Place::Root, root.to_owned(), &mut told);
@@ -133,6 +88,7 @@ impl Tree {
         {
             return Err(error);
         }
+        tree.look_again_after(&told);
         Ok((tree, told.changes, told.errors))
     }
 
@@ -142,14 +98,28 @@ impl Tree {
     /// [`Error::Read`] is for good; the others come with the changes.
     pub async fn changed(&mut self) -> Result<(Vec<Change>, Vec<Error>), Error> {
         loop {
-            let mut guard = self.watches.readable().await.map_err(Error::Read)?;
-            guard.clear_ready();
-            drop(guard);
-            let (changes, errors) = self.drain()?;
+            let readable = self.watches.readable();
+            let due = match self.again {
+                None => Some(readable.await),
+                Some(again) => timeout_at(again, readable).await.ok(),
+            };
+            let (changes, errors) = match due {
+                Some(ready) => {
+                    ready.map_err(Error::Read)?.clear_ready();
+                    self.drain()?
+                }
+                None => self.look_again(),
+            };
             if !changes.is_empty() || !errors.is_empty() {
                 return Ok((changes, errors));
             }
         }
+    }
+
+    /// Whether this container's directory exists, as far as it was told.
+    pub fn knows(&self, key: &ContainerKey) -> bool {
+        let containers = self.known.get(&key.pod);
+        containers.is_some_and(|containers| containers.contains(&key.id))
     }
 
     /// Tells what has changed until now, without waiting.
@@ -165,16 +135,66 @@ impl Tree {
                         self.happened(&event, &mut told);
                     }
                 }
-                Err(Errno::EAGAIN) => return Ok((told.changes, told.errors)),
+                Err(Errno::EAGAIN) => {
+                    self.look_again_after(&told);
+                    // Nothing is left unseen by it.
+                    told.errors
+                        .extend(told.overflowed.then_some(Error::Overflow));
+                    return Ok((told.changes, told.errors));
+                }
                 Err(Errno::EINTR) => {}
                 Err(errno) => return Err(Error::Read(errno.into())),
             }
         }
     }
 
+    /// The same, and looks itself where no watch tells.
+    ///
+    /// # Errors
+    /// As of [`Tree::drain`].
+    pub fn settle(&mut self) -> Result<(Vec<Change>, Vec<Error>), Error> {
+        let (mut changes, mut errors) = self.drain()?;
+        if self.again.is_some() {
+            let (more, still) = self.look_again();
+            changes.extend(more);
+            errors.extend(still);
+        }
+        Ok((changes, errors))
+    }
+
+    /// Whether all directories could be listed when they were looked at last.
+    pub const fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Something could not be looked at: without a watch nothing tells what comes there.
+    fn look_again_after(&mut self, told: &Told) {
+        self.is_whole &= !told.errors.iter().any(Error::hides);
+        if !told.errors.is_empty() && self.again.is_none() {
+            self.again = Some(Instant::now() + AGAIN);
+            self.unseen = told.errors.len();
+        }
+    }
+
+    /// Lists everything again, and watches what can be watched by now. What still cannot is told only where it is
+    /// more or less than before.
+    fn look_again(&mut self) -> (Vec<Change>, Vec<Error>) {
+        let mut told = Told::default();
+        self.list_again(&mut told);
+        let before = self.unseen;
+        self.again = None;
+        self.is_whole = true;
+        self.look_again_after(&told);
+        if told.errors.len() == before {
+            told.errors.clear();
+        }
+        (told.changes, told.errors)
+    }
+
     fn happened(&mut self, event: &InotifyEvent, told: &mut Told) {
         if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
             self.list_again(told);
+            told.overflowed = true;
             return;
         }
         if event.mask.contains(AddWatchFlags::IN_IGNORED) {
@@ -191,148 +211,6 @@ impl Tree {
             self.lost(&place, name, told);
         }
     }
-
-    /// Watches a directory, then lists it.
-    fn enter(&mut self, place: &Place, path: PathBuf, told: &mut Told) {
-        let flags = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_DELETE | AddWatchFlags::IN_ONLYDIR;
-        match self.watches.get_ref().0.add_watch(&path, flags) {
-            Ok(watch) => {
-                self.places.insert(watch, (place.clone(), path.clone()));
-            }
-            Err(Errno::ENOENT) => return,
-            Err(errno) => told.errors.push(Error::Watch {
-                path: path.clone(),
-                source: errno.into(),
-            }),
-        }
-        let listed = fs::read_dir(&path).and_then(|entries| {
-            entries
-                .filter(|entry| {
-                    entry.as_ref().map_or(true, |entry| {
-                        entry.file_type().is_ok_and(|kind| kind.is_dir())
-                    })
-                })
-                .map(|entry| entry.map(|entry| entry.file_name()))
-                .collect::<io::Result<Vec<_>>>()
-        });
-        match listed {
-            Ok(names) => {
-                for name in names {
-                    self.found(place, &path, &name, told);
-                }
-            }
-            Err(gone) if matches!(gone.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) => {}
-            Err(source) => told.errors.push(Error::List { path, source }),
-        }
-    }
-
-    /// A directory of this name is in a watched place.
-    fn found(&mut self, place: &Place, path: &Path, name: &OsStr, told: &mut Told) {
-        let path = path.join(name);
-        let Some(name) = name.to_str() else { return };
-        match place {
-            Place::Root if cgroup::is_kubepods(name) => self.enter(&Place::Kubepods, path, told),
-            Place::Kubepods if cgroup::is_qos(name) => self.enter(&Place::Qos, path, told),
-            Place::Kubepods | Place::Qos => {
-                let Some(uid) = cgroup::pod(name) else { return };
-                if !self.known.contains_key(&uid) {
-                    self.known.insert(uid.clone(), BTreeSet::new());
-                    told.changes.push(Change::PodAppeared(uid.clone()));
-                }
-                self.enter(&Place::Pod(uid), path, told);
-            }
-            Place::Pod(pod) => {
-                let Some(id) = cgroup::container(name) else {
-                    return;
-                };
-                if self
-                    .known
-                    .entry(pod.clone())
-                    .or_default()
-                    .insert(id.clone())
-                {
-                    let pod = pod.clone();
-                    let key = ContainerKey { pod, id };
-                    told.changes.push(Change::ContainerAppeared(key, path));
-                }
-            }
-            Place::Root => {}
-        }
-    }
-
-    /// A directory of this name is gone from a watched place.
-    fn lost(&mut self, place: &Place, name: &OsStr, told: &mut Told) {
-        let Some(name) = name.to_str() else { return };
-        match place {
-            Place::Root => {}
-            Place::Kubepods | Place::Qos => {
-                if let Some(uid) = cgroup::pod(name) {
-                    self.pod_gone(&uid, told);
-                }
-            }
-            Place::Pod(pod) => {
-                let Some(id) = cgroup::container(name) else {
-                    return;
-                };
-                let known = self.known.get_mut(pod);
-                if known.is_some_and(|containers| containers.remove(&id)) {
-                    let pod = pod.clone();
-                    let key = ContainerKey { pod, id };
-                    told.changes.push(Change::ContainerGone(key));
-                }
-            }
-        }
-    }
-
-    fn pod_gone(&mut self, uid: &PodUid, told: &mut Told) {
-        let Some(containers) = self.known.remove(uid) else {
-            return;
-        };
-        for id in containers {
-            let pod = uid.clone();
-            told.changes
-                .push(Change::ContainerGone(ContainerKey { pod, id }));
-        }
-        told.changes.push(Change::PodGone(uid.clone()));
-    }
-
-    /// The kernel dropped events: what is known and not there any more is
-    /// gone, and what is there and not known has appeared.
-    fn list_again(&mut self, told: &mut Told) {
-        let before = std::mem::take(&mut self.known);
-        let mut now = Told::default();
-        self.enter(&Place::Root, self.root.clone(), &mut now);
-        told.errors.append(&mut now.errors);
-        for (uid, containers) in &before {
-            let left = self.known.get(uid);
-            for id in containers {
-                if !left.is_some_and(|left| left.contains(id)) {
-                    let (pod, id) = (uid.clone(), id.clone());
-                    told.changes
-                        .push(Change::ContainerGone(ContainerKey { pod, id }));
-                }
-            }
-            if left.is_none() {
-                told.changes.push(Change::PodGone(uid.clone()));
-            }
-        }
-        told.changes
-            .extend(now.changes.into_iter().filter(|change| {
-                match change {
-                    Change::PodAppeared(uid) => !before.contains_key(uid),
-                    Change::ContainerAppeared(key, _path) => !before
-                        .get(&key.pod)
-                        .is_some_and(|containers| containers.contains(&key.id)),
-                    Change::PodGone(_) | Change::ContainerGone(_) => true,
-                }
-            }));
-    }
-}
-
-#[derive(Debug, Default)]
-struct Told {
-    changes: Vec<Change>,
-    errors: Vec<Error>,
 }
 
 #[cfg(test)]

@@ -7,11 +7,15 @@
 //! nothing is looked at until the process ends.
 
 mod error;
+mod look;
 mod member;
 
 use std::{future::Future, path::PathBuf, sync::Arc, time::Duration};
 
-use tokio::time::{sleep, timeout};
+use tokio::{
+    task::yield_now,
+    time::{sleep, timeout},
+};
 use usher_core::{
     event::ContainerKey,
     id::{NetnsId, Pid},
@@ -19,9 +23,13 @@ use usher_core::{
     process::{self, ExitStatus},
 };
 
-pub use self::{error::Error, member::named_process};
+pub use self::{
+    error::Error,
+    look::{Look, look},
+    member::named_process,
+};
 use crate::{
-    netns::Netns,
+    netns::{self, Netns},
     pidfd::Pidfd,
     proc::{self, ProcRoot},
 };
@@ -36,6 +44,9 @@ const START: Duration = Duration::from_secs(30);
 /// tell either: the runtime's own stages are gone after 1 to 3 ms on an idle
 /// node, and much later on a busy one.
 const SETTLED: Duration = Duration::from_secs(1);
+/// Processes that are looked at without a pause, about 2 ms: nothing else happens on this thread meanwhile, and a
+/// container may have tens of thousands.
+const AT_ONCE: usize = 64;
 /// How long a name is looked for in the mounts.
 const NAMING: Duration = Duration::from_secs(2);
 /// Waits between the looks for a name that is late.
@@ -108,6 +119,10 @@ impl Container {
             }
         };
         let netns = Netns::of_process(&self.proc, pidfd.pid());
+        if netns.as_ref().is_err_and(netns::Error::is_gone) {
+            // A process that ends leaves its namespaces before anybody is told of its end.
+            pidfd.exited().await;
+        }
         if named.is_none() || !pidfd.is_alive() {
             // Without a name it lived too short for anybody but the kubelet.
             if let Some(name) = named.flatten() {
@@ -116,11 +131,12 @@ impl Container {
             tell(Sight::Exited).await;
             return self.end(&pidfd, tell).await;
         }
-        let netns = netns.map_err(|source| Error::Netns {
+        let failed = |source| Error::Netns {
             id: self.key.id.clone(),
             source,
-        })?;
-        let netns = netns.id();
+        };
+        // Closed at once: the container lives as long as it likes.
+        let netns = netns.map_err(failed)?.id();
         let init = Arc::new(Init {
             pidfd,
             netns,
@@ -165,7 +181,10 @@ impl Container {
                 return Ok(None);
             };
             let mut candidates = Vec::with_capacity(pids.len());
-            for pid in pids {
+            for (number, pid) in pids.into_iter().enumerate() {
+                if number % AT_ONCE == AT_ONCE - 1 {
+                    yield_now().await;
+                }
                 let candidate = self.proc.candidate(pid);
                 candidates.extend(candidate.map_err(|source| self.unreadable(source))?);
             }

@@ -62,12 +62,24 @@ impl Directory {
     /// # Errors
     /// [`Error::Watch`], also when there is no such directory.
     pub fn open(path: &Path) -> Result<Self, Error> {
+        Self::watch(path, FLAGS)
+    }
+
+    /// The same for a directory with a file that others append to: each write is a change.
+    ///
+    /// # Errors
+    /// [`Error::Watch`], also when there is no such directory.
+    pub fn open_for_writes(path: &Path) -> Result<Self, Error> {
+        Self::watch(path, FLAGS | AddWatchFlags::IN_MODIFY)
+    }
+
+    fn watch(path: &Path, flags: AddWatchFlags) -> Result<Self, Error> {
         let failed = |source| Error::Watch {
             path: path.to_owned(),
             source,
         };
         let watches = Watches::open().map_err(failed)?;
-        let added = watches.get_ref().0.add_watch(path, FLAGS);
+        let added = watches.get_ref().0.add_watch(path, flags);
         added.map_err(|errno| failed(errno.into()))?;
         Ok(Self {
             path: path.to_owned(),

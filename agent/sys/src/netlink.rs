@@ -25,11 +25,12 @@ use std::{
 
 use nix::{
     errno::Errno,
+    getsockopt_impl,
     poll::{PollFd, PollFlags, PollTimeout, poll},
     setsockopt_impl, sockopt_impl,
     sys::socket::{
-        AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, connect, recvmsg,
-        send, setsockopt, socket, sockopt,
+        AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, connect,
+        getsockopt, recvmsg, send, setsockopt, socket, sockopt,
     },
 };
 
@@ -68,6 +69,20 @@ sockopt_impl!(
     libc::NETLINK_NO_ENOBUFS,
     bool
 );
+
+sockopt_impl!(
+    /// What the kernel counts of a socket
+    /// ([`sk_get_meminfo`](https://github.com/torvalds/linux/blob/v6.18/net/core/sock.c)).
+    MemoryInfo,
+    GetOnly,
+    libc::SOL_SOCKET,
+    libc::SO_MEMINFO,
+    [u32; MEMORY_INFO]
+);
+
+/// Length of [`MemoryInfo`], and where in it the messages are that found no room: `SK_MEMINFO_VARS`, `SK_MEMINFO_DROPS`.
+const MEMORY_INFO: usize = 9;
+const DROPS: usize = 8;
 
 /// What to talk about with the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +127,14 @@ impl Socket {
         setsockopt(&self.fd, NoEnobufs, &true)?;
         setsockopt(&self.fd, sockopt::RcvBufForce, &bytes)?;
         Ok(())
+    }
+
+    /// How many messages found no room so far. Linux 4.12.
+    ///
+    /// # Errors
+    /// What getsockopt(2) says.
+    pub fn drops(&self) -> io::Result<u32> {
+        Ok(getsockopt(&self.fd, MemoryInfo)?[DROPS])
     }
 
     /// Sends a request, or a batch of them, in one datagram.

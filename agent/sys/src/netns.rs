@@ -11,9 +11,12 @@
 //! the work is done. Needs `CAP_SYS_ADMIN`, and `CAP_SYS_PTRACE` to look at
 //! other users' processes.
 
+mod living;
+
 use std::{
     fs::File,
     io,
+    net::IpAddr,
     os::fd::{AsFd, AsRawFd, OwnedFd},
     path::PathBuf,
     thread,
@@ -21,6 +24,8 @@ use std::{
 
 use nix::{
     errno::Errno,
+    ifaddrs::getifaddrs,
+    net::if_::if_nameindex,
     sched::{CloneFlags, setns, unshare},
     sys::{
         socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket},
@@ -33,6 +38,8 @@ use crate::{
     netlink::{Protocol, Socket},
     proc::ProcRoot,
 };
+
+pub use living::{Living, has_ended, living};
 
 /// Stack of the throw-away thread: it makes two system calls.
 const STACK: usize = 64 * 1024;
@@ -81,6 +88,13 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+}
+
+impl Error {
+    /// Whether the process whose namespace was to be opened has ended, or has begun to.
+    pub fn is_gone(&self) -> bool {
+        matches!(self, Self::Open { source, .. } if has_ended(source))
+    }
 }
 
 /// An open network namespace.
@@ -165,6 +179,47 @@ impl Netns {
     /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
     pub fn raw_socket(&self, family: AddressFamily) -> Result<OwnedFd, Error> {
         self.socket(|| Ok(socket(family, SockType::Raw, FLAGS, SockProtocol::Raw)?))
+    }
+
+    /// Opens a non-blocking socket for copies of packets, which gives none until it is bound
+    /// ([packet(7)](https://man7.org/linux/man-pages/man7/packet.7.html)). Needs
+    /// `CAP_NET_RAW`.
+    ///
+    /// # Errors
+    /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
+    pub fn packet_socket(&self) -> Result<OwnedFd, Error> {
+        let family = AddressFamily::Packet;
+        self.socket(|| Ok(socket(family, SockType::Raw, FLAGS, None)?))
+    }
+
+    /// Numbers and names of the namespace's interfaces.
+    ///
+    /// # Errors
+    /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
+    pub fn interfaces(&self) -> Result<Vec<(u32, String)>, Error> {
+        self.socket(|| {
+            let found = if_nameindex()?;
+            let interfaces = found.iter().map(|interface| {
+                let name = interface.name().to_string_lossy();
+                (interface.index(), name.into_owned())
+            });
+            Ok(interfaces.collect())
+        })
+    }
+
+    /// Addresses of the namespace's interfaces.
+    ///
+    /// # Errors
+    /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
+    pub fn addresses(&self) -> Result<Vec<IpAddr>, Error> {
+        self.socket(|| {
+            let addresses = getifaddrs()?.filter_map(|interface| {
+                let address = interface.address?;
+                let v4 = address.as_sockaddr_in().map(|v4| v4.ip().into());
+                v4.or_else(|| address.as_sockaddr_in6().map(|v6| v6.ip().into()))
+            });
+            Ok(addresses.collect())
+        })
     }
 
     /// Opens a netlink socket in the namespace: what it tells and does is about

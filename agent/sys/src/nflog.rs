@@ -193,6 +193,11 @@ impl Log {
         Ok(())
     }
 
+    /// How many copies found no room and were dropped by the kernel so far; none where it does not tell.
+    pub fn dropped(&self) -> u32 {
+        self.socket.get_ref().drops().unwrap_or(0)
+    }
+
     /// Gives `take` the packets that are there, 1,024 at most, without waiting.
     ///
     /// # Errors

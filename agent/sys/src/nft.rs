@@ -17,6 +17,7 @@ mod dump;
 mod expression;
 mod found;
 mod number;
+mod others;
 mod probe;
 mod rule;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use nix::errno::Errno;
 use usher_core::ruleset::{COPYING, Door, HELD, Ruleset, Transport};
 
 pub use found::{Found, Left, decode};
+pub use others::{Foreign, Others, others};
 pub use probe::{Features, probe};
 
 use self::batch::Batch;
@@ -200,6 +202,19 @@ fn renew_element(
             batch.send(socket, Operation::Renew)
         }
         sent => sent,
+    }
+}
+
+/// Whether there is a table, whatever is in it. A kernel without nftables has none.
+///
+/// # Errors
+/// [`NftError`].
+pub fn exists(socket: &Socket) -> Result<bool, NftError> {
+    // What nfnetlink says of a subsystem that is not there.
+    let no_tables = |error: &NftError| error.source.raw_os_error() == Some(Errno::EINVAL as i32);
+    match dump::head(socket) {
+        Err(error) if error.is_not_there() || no_tables(&error) => Ok(false),
+        found => found.map(|()| true),
     }
 }
 

@@ -17,6 +17,7 @@ use std::{
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
 };
 
+use nix::errno::Errno;
 use tokio::io::unix::AsyncFd;
 use usher_core::{id::Pid, process::ExitStatus};
 
@@ -123,12 +124,20 @@ impl Pidfd {
             // Cleared first: a hang-up that comes after this is a new edge.
             let hung_up = guard.ready().is_read_closed();
             guard.clear_ready();
-            if let Some(status) = exit_status(self.fd.get_ref()) {
-                return Some(status);
+            match exit_status(self.fd.get_ref()) {
+                Told::Status(status) => return Some(status),
+                Told::Never => return None,
+                Told::NotYet if hung_up => return None,
+                Told::NotYet => {}
             }
-            if hung_up {
-                return None;
-            }
+        }
+    }
+
+    /// How the process ended, if it has been reaped and the kernel tells. Does not wait.
+    pub fn status(&self) -> Option<ExitStatus> {
+        match exit_status(self.fd.get_ref()) {
+            Told::Status(status) => Some(status),
+            Told::NotYet | Told::Never => None,
         }
     }
 
@@ -164,8 +173,9 @@ impl Pidfd {
 
 #[expect(unsafe_code, reason = "pidfd_open has no wrapper in nix")]
 fn pidfd_open(pid: Pid) -> io::Result<OwnedFd> {
+    // Without flags: those before 5.10 refuse all of them, and what is only polled never blocks.
     // SAFETY: plain numbers.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, libc::PIDFD_NONBLOCK) };
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, 0) };
     let fd = i32::try_from(fd).unwrap_or(-1);
     if fd < 0 {
         return Err(io::Error::last_os_error());
@@ -188,9 +198,19 @@ struct PidfdInfo {
 const PIDFD_INFO_EXIT: u64 = 1 << 3;
 nix::ioctl_readwrite!(pidfd_get_info, 0xFF, 11, PidfdInfo);
 
+/// What the kernel tells of how a process ended.
+enum Told {
+    Status(ExitStatus),
+    /// It has not been reaped, or its status was not kept.
+    NotYet,
+    /// This kernel is older than 6.13 and has no such call. Those before 6.9 do not tell of the reap either, so there is
+    /// nothing to wait for.
+    Never,
+}
+
 /// The wait status of a reaped process, where the kernel keeps it.
 #[expect(unsafe_code, reason = "an ioctl")]
-fn exit_status(fd: &OwnedFd) -> Option<ExitStatus> {
+fn exit_status(fd: &OwnedFd) -> Told {
     const { assert!(size_of::<PidfdInfo>() == 64) };
     let mut info = PidfdInfo {
         mask: PIDFD_INFO_EXIT,
@@ -199,8 +219,13 @@ fn exit_status(fd: &OwnedFd) -> Option<ExitStatus> {
     // SAFETY: the descriptor is open, and `info` is a valid, exclusively
     // borrowed struct of the size that is part of the request's number.
     let asked = unsafe { pidfd_get_info(fd.as_raw_fd(), &raw mut info) };
-    (asked.is_ok() && info.mask & PIDFD_INFO_EXIT != 0)
-        .then(|| ExitStatus::from_wait_status(info.exit_code))
+    match asked {
+        Err(Errno::ENOTTY) => Told::Never,
+        Ok(_) if info.mask & PIDFD_INFO_EXIT != 0 => {
+            Told::Status(ExitStatus::from_wait_status(info.exit_code))
+        }
+        _ => Told::NotYet,
+    }
 }
 
 #[cfg(test)]
@@ -218,6 +243,10 @@ mod tests {
             .expect("a shell");
         let pidfd = Pidfd::open(Pid(child.id().try_into().unwrap())).unwrap();
         assert!(pidfd.is_alive());
+        // Not even O_NONBLOCK, which kernels before 5.10 refuse.
+        // https://github.com/torvalds/linux/commit/4da9af0014b51c8b015ed8c622440ef28912efe6
+        let flags = nix::fcntl::fcntl(&pidfd.fd, nix::fcntl::FcntlArg::F_GETFL).unwrap();
+        assert_eq!(flags & libc::O_NONBLOCK, 0);
         drop(child.stdin.take());
         pidfd.exited().await;
         assert!(!pidfd.is_alive());

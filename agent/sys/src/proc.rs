@@ -1,12 +1,14 @@
 //! `/proc` of the host, as far as it tells which process is which.
 //!
 //! A process may end between any two reads; that is an ordinary answer here
-//! and not an error. Numbers are read by the procfs crate, texts whose meaning
-//! is ours (cgroup, mountinfo) by `usher_core`.
+//! and not an error. Numbers are read by the procfs crate ([`text`] sees to it
+//! that it can), texts whose meaning is ours (cgroup, mountinfo) by `usher_core`.
+
+pub mod text;
 
 use std::{
-    fs,
-    io::{self, IoSliceMut},
+    fs::{self, File},
+    io::{self, IoSliceMut, Read},
     path::{Path, PathBuf},
 };
 
@@ -19,6 +21,9 @@ use usher_core::{cgroup, event::ContainerKey, id::Pid, process::Candidate};
 
 /// An environment beyond this is not looked at.
 const ENVIRONMENT_MAX: usize = 256 * 1024;
+/// A text beyond this is cut: some 25,000 mounts. A container that may mount can have 100,000
+/// (`fs.mount-max`) of 30 kB each; those that its runtime made come first.
+const TEXT_MAX: u64 = 8 * 1024 * 1024;
 
 /// A mount of procfs that shows the host's processes.
 #[derive(Debug, Clone)]
@@ -56,6 +61,19 @@ impl ProcRoot {
         self.0.join(pid.to_string()).join(file)
     }
 
+    /// The processes that there are, in no order; they may end at any time.
+    ///
+    /// # Errors
+    /// [`Error::Read`] when the directory cannot be listed.
+    pub fn pids(&self) -> Result<impl Iterator<Item = Pid> + use<>, Error> {
+        let entries = fs::read_dir(&self.0).map_err(|source| Error::Read {
+            path: self.0.clone(),
+            source,
+        })?;
+        let number = |name: std::ffi::OsString| name.to_str()?.parse().ok();
+        Ok(entries.filter_map(move |entry| number(entry.ok()?.file_name()).map(Pid)))
+    }
+
     /// What the choice of an init process needs to know of `pid`; None when it
     /// has ended.
     ///
@@ -65,13 +83,8 @@ impl ProcRoot {
         let path = self.0.join(pid.to_string());
         let read = || {
             let process = Process::new_with_root(path.clone())?;
-            let status = process.status()?;
-            let stat = process.stat()?;
-            Ok(Candidate {
-                pid,
-                nspid: status.nspid.unwrap_or_default(),
-                start_ticks: stat.starttime,
-            })
+            let status = bytes(&process, "status")?;
+            text::candidate(pid, &status, &bytes(&process, "stat")?)
         };
         match read() {
             Ok(candidate) => Ok(Some(candidate)),
@@ -119,7 +132,7 @@ impl ProcRoot {
             source,
         };
         let stat = match Process::new_with_root(self.0.join(pid.to_string()))
-            .and_then(|process| process.stat())
+            .and_then(|process| text::stat(&bytes(&process, "stat")?))
         {
             Ok(stat) => stat,
             Err(ProcError::NotFound(_)) => return Ok(Vec::new()),
@@ -150,7 +163,7 @@ impl ProcRoot {
         Ok(bytes)
     }
 
-    /// The mounts that a process sees; None when it has ended.
+    /// The mounts that a process sees, the first 8 MiB of them; None when it has ended.
     ///
     /// # Errors
     /// [`Error::Read`].
@@ -177,9 +190,16 @@ impl ProcRoot {
     }
 
     fn read(&self, path: &Path) -> Result<Option<String>, Error> {
-        match fs::read(path) {
-            // Mount points may have any bytes in them.
-            Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        let read = || {
+            let mut bytes = Vec::new();
+            File::open(path)?.take(TEXT_MAX).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        match read() {
+            // Mount points may have any bytes in them. A long text is not copied where that is not needed.
+            Ok(bytes) => Ok(Some(String::from_utf8(bytes).unwrap_or_else(|error| {
+                String::from_utf8_lossy(error.as_bytes()).into_owned()
+            }))),
             Err(source) if ended(&source) => Ok(None),
             Err(source) => Err(Error::Read {
                 path: path.to_owned(),
@@ -187,6 +207,12 @@ impl ProcRoot {
             }),
         }
     }
+}
+
+fn bytes(process: &Process, file: &str) -> Result<Vec<u8>, ProcError> {
+    let mut bytes = Vec::new();
+    process.open_relative(file)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// What reading a file of a process that has ended gives: `ENOENT` before the
@@ -197,3 +223,6 @@ fn ended(error: &io::Error) -> bool {
         Some(libc::ENOENT | libc::ESRCH | libc::EINVAL)
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,8 +21,8 @@ use std::{
 use nix::{
     errno::Errno,
     sys::socket::{
-        AddressFamily, Backlog, SockFlag, SockType, UnixAddr, accept4, bind, getsockopt, listen,
-        socket, sockopt,
+        AddressFamily, Backlog, SockFlag, SockType, UnixAddr, accept4, bind, connect, getsockopt,
+        listen, socket, sockopt,
     },
 };
 use tokio::io::unix::AsyncFd;
@@ -173,6 +173,30 @@ impl Connection {
     }
 }
 
+/// Whether somebody listens at a path. Nobody does where there is nothing, or what an agent left that was killed.
+///
+/// # Errors
+/// [`Error::Connection`]: the path is too long for a socket, or may not be used.
+pub fn is_listening(path: &Path) -> Result<bool, Error> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let fd = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None);
+    let fd = fd.map_err(failed("socket"))?;
+    let address = UnixAddr::new(path).map_err(failed("bind"))?;
+    match connect(fd.as_raw_fd(), &address) {
+        // EAGAIN: there is somebody, and others wait.
+        Ok(()) | Err(Errno::EAGAIN) => Ok(true),
+        // The last two: it is no such socket.
+        Err(
+            Errno::ENOENT
+            | Errno::ENOTDIR
+            | Errno::ECONNREFUSED
+            | Errno::EPROTOTYPE
+            | Errno::ENOTSOCK,
+        ) => Ok(false),
+        Err(errno) => Err(failed("connect")(errno)),
+    }
+}
+
 /// Takes a descriptor that the kernel has just given to this process.
 #[expect(unsafe_code, reason = "nix gives these as numbers")]
 fn own(fd: RawFd) -> OwnedFd {
@@ -194,7 +218,7 @@ mod tests {
 
     use std::io::IoSlice;
 
-    use nix::sys::socket::{ControlMessage, MsgFlags, connect, recv, send, sendmsg};
+    use nix::sys::socket::{ControlMessage, MsgFlags, recv, send, sendmsg};
 
     use super::*;
 
@@ -203,6 +227,24 @@ mod tests {
         let fd = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).unwrap();
         connect(fd.as_raw_fd(), &UnixAddr::new(path).unwrap()).unwrap();
         fd
+    }
+
+    #[tokio::test]
+    async fn somebody_listens_until_they_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        assert!(!is_listening(&path).unwrap());
+        let listener = Listener::bind(&path).unwrap();
+        assert!(is_listening(&path).unwrap());
+        drop(listener);
+        // What is left of it.
+        assert!(path.exists());
+        assert!(!is_listening(&path).unwrap());
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(!is_listening(&file).unwrap());
+        assert!(!is_listening(&file.join("below")).unwrap());
+        assert!(is_listening(&dir.path().join("x".repeat(200))).is_err());
     }
 
     #[tokio::test]

@@ -1,5 +1,5 @@
-//! Single sockets of a network namespace, looked up as the kernel looks one up
-//! for a packet that comes in
+//! Sockets of a network namespace: all of them ([`Sockets::dump`]), or single
+//! ones, looked up as the kernel looks one up for a packet that comes in
 //! ([sock_diag(7)](https://man7.org/linux/man-pages/man7/sock_diag.7.html),
 //! [`inet_diag_find_one_icsk`](https://github.com/torvalds/linux/blob/v6.18/net/ipv4/inet_diag.c)):
 //! a few hash buckets, whatever else is open on the node, and nothing that the
@@ -11,6 +11,8 @@
 //! the answer that matter are read and written here: netlink-packet-sock-diag
 //! 0.5.0 would bring a second netlink codec (netlink-packet-core) for them.
 
+mod dump;
+
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -18,7 +20,7 @@ use std::{
 };
 
 use nix::errno::Errno;
-use usher_core::syn::Connection;
+use usher_core::{conns, syn::Connection};
 
 use crate::{
     netlink::{
@@ -27,6 +29,8 @@ use crate::{
     },
     netns::{self, Netns},
 };
+
+pub use dump::{Dumped, Wanted, decode};
 
 const BY_FAMILY: u16 = 20;
 const TCP: u8 = libc::IPPROTO_TCP as u8;
@@ -75,6 +79,14 @@ pub enum Error {
     /// The kernel could not be asked whether it can look up sockets at all.
     #[error("asking whether sockets can be looked up")]
     Support(#[source] io::Error),
+    /// The sockets could not be listed, or only some of them.
+    #[error("listing the {} sockets", protocol.as_str())]
+    Dump {
+        /// Which.
+        protocol: conns::Protocol,
+        /// Why.
+        source: io::Error,
+    },
 }
 
 impl Error {
@@ -85,6 +97,7 @@ impl Error {
             Self::Listener { .. } => "listener",
             Self::Connection { .. } => "connection",
             Self::Support(_) => "support",
+            Self::Dump { .. } => "dump",
         }
     }
 }

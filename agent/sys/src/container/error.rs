@@ -2,6 +2,8 @@
 
 use std::{io, path::PathBuf};
 
+use usher_core::metric::value::Unseen;
+
 use super::START;
 use crate::{netns, pidfd, proc};
 
@@ -47,13 +49,13 @@ pub enum Error {
 
 impl Error {
     /// What failed, for metrics.
-    pub fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> Unseen {
         match self {
-            Self::Procs { .. } => "cgroup-procs",
-            Self::Proc { .. } => "proc",
-            Self::Pidfd { .. } => "pidfd",
-            Self::Netns { .. } => "netns",
-            Self::NoProcess(_) => "no-process",
+            Self::Procs { .. } => Unseen::CgroupProcs,
+            Self::Proc { .. } => Unseen::Proc,
+            Self::Pidfd { .. } => Unseen::Pidfd,
+            Self::Netns { .. } => Unseen::Netns,
+            Self::NoProcess(_) => Unseen::NoProcess,
         }
     }
 }

@@ -18,6 +18,9 @@ use crate::netlink::{
 
 /// How often a table is read that somebody changes all the time.
 const ATTEMPTS: usize = 5;
+/// What is read of a table, of which usher makes some 40 things and one for each port. Whoever may change rules in a pod
+/// can put as much into it as the kernel has room for.
+const THINGS: usize = 4096;
 
 /// Reads the table, again where it changed meanwhile.
 pub(super) fn table(socket: &Socket) -> Result<Found, NftError> {
@@ -52,6 +55,11 @@ fn whole(socket: &Socket) -> Result<Found, NftError> {
     Ok(found)
 }
 
+/// Asks for the table alone.
+pub(super) fn head(socket: &Socket) -> Result<(), NftError> {
+    Found::default().ask(socket, "table", TABLE_GET, 0, |_| {})
+}
+
 pub(super) fn rules(socket: &Socket) -> Result<Found, NftError> {
     let mut found = Found::default();
     found.ask(socket, "rule", RULE_GET, message::DUMP, |out| {
@@ -81,13 +89,17 @@ impl Found {
         forget(socket).map_err(|source| fail(source, None))?;
         let mut torn = false;
         let verdict = socket.ask(&bytes, |message| match message.verdict() {
-            Some(verdict) => ControlFlow::Break(verdict),
+            Some(verdict) => ControlFlow::Break(Some(verdict)),
             None => {
                 torn |= message.flags & message::TORN != 0;
                 self.take(message);
+                if self.things > THINGS {
+                    return ControlFlow::Break(None);
+                }
                 ControlFlow::Continue(())
             }
         });
+        let verdict = verdict.and_then(|verdict| verdict.ok_or_else(|| Errno::E2BIG.into()));
         match verdict {
             Ok(Verdict::Done) if torn => Err(fail(Errno::EINTR.into(), None)),
             Ok(Verdict::Done) => Ok(()),

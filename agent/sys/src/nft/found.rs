@@ -26,6 +26,8 @@ pub struct Found {
     pub left: Vec<Left>,
     /// Packets that the rules of the gate have counted.
     pub packets: u64,
+    /// Chains, rules, expressions, sets and elements so far: what it costs to keep them.
+    pub(super) things: usize,
 }
 
 /// How long an element still stays.
@@ -60,6 +62,7 @@ impl Found {
         if find(body, NAME_OF_TABLE).and_then(|name| name.text()) != Some(TABLE) {
             return;
         }
+        self.things += 1;
         // A message that lacks what it must have says nothing.
         let _nothing = match message.kind {
             CHAIN_NEW => self.take_chain(body),
@@ -86,6 +89,7 @@ impl Found {
             .filter(|part| part.kind == expression::ELEMENT)
             .filter_map(|part| Expression::read(part.value))
             .collect();
+        self.things += expressions.len();
         let (rule, packets) = rule::rule(&expressions);
         if name == GATE {
             self.packets = self.packets.saturating_add(packets);
@@ -129,6 +133,7 @@ impl Found {
                 (ms > 0).then(|| Duration::from_millis(ms))
             };
             let timeout = time(element::TIMEOUT);
+            self.things += 1;
             set.elements.push(Element { value, timeout });
             if let Some(time) = time(element::LEFT) {
                 let set = name.to_owned();

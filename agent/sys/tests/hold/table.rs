@@ -5,7 +5,9 @@ use std::{process::Command, time::Duration};
 use usher_core::ruleset::{Door, HELD, Queue, Ruleset, TABLE, Wanted, diff};
 use usher_sys::{
     netlink::Protocol,
-    nft::{count_held, delete_elements, delete_table, dump, install, probe, renew},
+    nft::{
+        Foreign, count_held, delete_elements, delete_table, dump, install, others, probe, renew,
+    },
 };
 
 use crate::scratch::{inside, nft, skipped};
@@ -250,5 +252,45 @@ fn table_of_somebody_else_is_read_and_replaced() {
         install(&socket, &wanted).unwrap();
         let found = dump(&socket).unwrap().unwrap();
         assert!(diff(&found.ruleset, &wanted).is_empty());
+    });
+}
+
+#[test]
+fn what_others_have_is_counted() {
+    if !has_nft() {
+        return;
+    }
+    inside(|netns| async move {
+        let socket = netns.netlink(Protocol::Netfilter).unwrap();
+        assert_eq!(others(&socket).unwrap().chains, []);
+        let wanted = Wanted {
+            ports: vec![door(15001)],
+            ..Wanted::default()
+        };
+        install(&socket, &Ruleset::of(&wanted)).unwrap();
+        nft("table ip nat {
+                chain MESH {
+                    tcp dport 80 counter
+                    tcp dport 81 counter
+                }
+                chain OUTPUT {
+                    type nat hook output priority -100; policy accept;
+                    ip protocol tcp jump MESH
+                }
+            }");
+        let found = others(&socket).unwrap();
+        let chain = |chain: &str, entry: Option<&str>, rules| Foreign {
+            family: "ip",
+            table: "nat".to_owned(),
+            chain: chain.to_owned(),
+            entry: entry.map(str::to_owned),
+            rules,
+        };
+        let expected = [
+            chain("MESH", None, 2),
+            chain("OUTPUT", Some("nat output -100"), 1),
+        ];
+        assert_eq!(found.chains, expected);
+        assert_eq!(found.more, 0);
     });
 }

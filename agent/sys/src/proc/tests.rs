@@ -1,0 +1,56 @@
+use std::{
+    ffi::OsStr,
+    io::Write,
+    os::unix::ffi::OsStrExt,
+    process::{Command, Stdio},
+};
+
+use super::*;
+
+#[test]
+fn process_may_have_any_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let proc = ProcRoot::new("/proc");
+    for name in [&b"\xff)\xfe"[..], b"a) (b", b"((", b")\n\\ S 1"] {
+        let program = folder.path().join(OsStr::from_bytes(name));
+        fs::copy("/bin/cat", &program).unwrap();
+        let mut child = Command::new(&program)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Its answer says that its execve is over.
+        child.stdin.as_mut().unwrap().write_all(b"!").unwrap();
+        let said = child.stdout.as_mut().unwrap().read_exact(&mut [0]);
+        said.unwrap();
+        let pid = Pid(child.id() as i32);
+        let candidate = proc.candidate(pid);
+        let variable = proc.variable(pid, "PATH");
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        let candidate = candidate.unwrap().expect("it runs");
+        assert!(candidate.start_ticks > 0, "{name:?}");
+        assert_eq!(candidate.nspid.last(), Some(&pid.0), "{name:?}");
+        assert!(variable.unwrap().is_some(), "{name:?}");
+    }
+}
+
+#[test]
+fn text_that_no_kernel_wrote_is_an_error() {
+    let fields = "S 1".to_owned() + &" 1".repeat(50);
+    assert!(text::stat(format!("7 (a) {fields}").as_bytes()).is_ok());
+    for stat in [
+        "",
+        "7",
+        "(a) S 1",
+        "7 (a)",
+        "7 (a) ",
+        "7 )a( S",
+        "7(a) S 1",
+        "x (a) S 1",
+        "7 (a)S 1",
+    ] {
+        assert!(text::stat(stat.as_bytes()).is_err(), "{stat:?}");
+    }
+    assert!(text::candidate(Pid(7), b"Name:\ta\n", b"7 (a) S 1").is_err());
+}
