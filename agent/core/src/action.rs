@@ -11,6 +11,7 @@ use crate::{
     event::ContainerKey,
     hold::Probe,
     id::{PodUid, SandboxId},
+    order::Answer,
     ruleset::Wanted,
     start::Start,
     step::Step,
@@ -123,6 +124,54 @@ pub enum Action {
         /// The container.
         key: ContainerKey,
     },
+    /// Have the table of this sandbox be like this, in place of what is there.
+    /// No answer is expected.
+    Mend {
+        /// The sandbox.
+        sandbox: SandboxId,
+        /// At which ports connections wait, and for how long yet.
+        wanted: Wanted,
+    },
+    /// Tell whoever gave an order, [`crate::Event::Ordered`].
+    Reply(Answer),
     /// Record a decision: log, metrics, timeline.
     Report(Decision),
+}
+
+/// Names of all kinds, and of one.
+macro_rules! kinds {
+    ($($variant:ident = $name:literal,)+) => {
+        impl Action {
+            /// All kinds of actions.
+            pub const KINDS: &'static [&'static str] = &[$($name),+];
+
+            /// Which of them this is.
+            pub const fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$variant { .. } => $name,)+
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    FetchPods = "fetch-pods",
+    FetchNamespace = "fetch-namespace",
+    AskVersion = "ask-version",
+    Prepare = "prepare",
+    Attempt = "attempt",
+    Answer = "answer",
+    Arm = "arm",
+    Watch = "watch",
+    OpenSome = "open-some",
+    OpenAll = "open-all",
+    Renew = "renew",
+    Forget = "forget",
+    Look = "look",
+    HoldStarts = "hold-starts",
+    LetGoStart = "let-go-start",
+    Mend = "mend",
+    Reply = "reply",
+    Report = "report",
 }

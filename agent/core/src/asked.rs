@@ -1,4 +1,4 @@
-//! Versions that sidecars told when they were asked, by image.
+//! Versions that the sidecars of a pod told when they were asked, by image. What one pod tells counts for that pod only.
 //!
 //! A sidecar is asked while its pod's apps run, so that the answer is there
 //! when it counts; it may not listen yet, so it is asked a few times. Without
@@ -11,7 +11,7 @@ use crate::{recipe::Version, time::Timestamp};
 /// Waits before the first question, the second, ...
 const WAITS_MS: [u64; 6] = [300, 500, 1000, 3000, 10_000, 60_000];
 /// Images that are remembered; beyond it all are forgotten and asked anew.
-const IMAGES: usize = 512;
+const IMAGES: usize = 64;
 
 /// What is known of each image.
 #[derive(Debug, Default)]

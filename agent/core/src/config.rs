@@ -4,6 +4,8 @@
 //! It is strict. An unknown key or a bad value is an error that names the
 //! file, the line and the key, and nothing of the file is used.
 
+pub mod origin;
+
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use serde::{Deserialize, de::DeserializeOwned};

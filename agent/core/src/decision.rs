@@ -11,6 +11,7 @@ use crate::{
     event::Outcome,
     hold::{NotHeld, Opened, Tally},
     id::PodUid,
+    order,
     process::ExitStatus,
     recipe::Version,
     start::{self, Start, Why},
@@ -19,7 +20,7 @@ use crate::{
 };
 
 /// The names of all decisions: see [`Kind::as_str`].
-pub const NAMES: [&str; 24] = [
+pub const NAMES: [&str; 25] = [
     "not-ours",
     "not-yet",
     "unsupported",
@@ -44,6 +45,7 @@ pub const NAMES: [&str; 24] = [
     "start-let-go",
     "start-missed",
     "start-not-held",
+    "by-hand",
 ];
 
 /// One decision about one pod.
@@ -200,6 +202,8 @@ pub enum Kind {
     StartMissed,
     /// The start of an app is not held although that was asked for.
     StartNotHeld(start::NotHeld),
+    /// A person had this done.
+    ByHand(order::Done),
 }
 
 /// Why there is nothing to do in a pod.
@@ -342,6 +346,7 @@ impl Kind {
             Self::StartLetGo { .. } => "start-let-go",
             Self::StartMissed => "start-missed",
             Self::StartNotHeld(_) => "start-not-held",
+            Self::ByHand(_) => "by-hand",
         }
     }
 

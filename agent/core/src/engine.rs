@@ -1,15 +1,17 @@
 //! The engine: events in, actions out.
 
 mod answer;
+mod forecast;
 mod hold;
+mod order;
 mod review;
+mod view;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
     action::Action,
     agenda::Agenda,
-    asked::Asked,
     cni::Request,
     config::Config,
     event::{ContainerKey, Event},
@@ -36,7 +38,6 @@ pub struct Engine {
     now: Timestamp,
     fetch: Fetch,
     agenda: Agenda,
-    asked: Asked,
     namespaces: Namespaces,
     pods: BTreeMap<PodUid, Tracked>,
     /// What the kernel can do of what a hold needs.
@@ -70,10 +71,11 @@ impl Engine {
         }
     }
 
-    /// Takes an event and says what is to be done. `now` must not be before
-    /// any earlier one.
+    /// Takes an event and says what is to be done. Time does not go back: a
+    /// `now` before the last one counts as the last one.
     pub fn step(&mut self, now: Timestamp, event: Event) -> Vec<Action> {
         let mut actions = Vec::new();
+        let now = now.max(self.now);
         self.now = now;
         match event {
             Event::Modes(modes) => {
@@ -110,6 +112,7 @@ impl Engine {
                 self.review(now, &mut actions);
             }
             Event::Timer => {}
+            Event::Ordered(order) => self.ordered(now, &order, &mut actions),
             Event::PodGone(uid) => self.pod_gone(&uid, &mut actions),
             Event::PodAppeared(uid) => {
                 let pod = self.pod(&uid);
@@ -255,9 +258,23 @@ impl Engine {
             pods.into_iter().map(|pod| (pod.uid.clone(), pod)).collect();
         for (uid, tracked) in &mut self.pods {
             let is_new = tracked.spec.is_none();
-            tracked.listed(specs.remove(uid));
-            if std::mem::take(&mut tracked.awaits_kubelet) {
-                tracked.vain_answers += 1;
+            let spec = specs.remove(uid);
+            // A kubelet that was just started may list nothing yet: what was known counts while the kernel shows the pod.
+            let is_missing = spec.is_none() && tracked.present && tracked.spec.is_some();
+            if !is_missing {
+                tracked.listed(spec);
+            }
+            match tracked.awaits_kubelet {
+                Some(due) if self.fetch.began() >= Some(due) => {
+                    tracked.awaits_kubelet = None;
+                    tracked.vain_answers += 1;
+                }
+                // Asked for somebody else's sake, and too early.
+                Some(due) => self.fetch.want(due),
+                None => {}
+            }
+            if is_missing {
+                review::ask_kubelet(tracked, &mut self.fetch, now);
             }
             match &tracked.spec {
                 None if !tracked.present => unlisted.push(uid.clone()),
@@ -295,5 +312,7 @@ impl Engine {
     }
 }
 
+#[cfg(test)]
+pub(crate) use tests::stage;
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@ use crate::{
     hold::{Features, Probe, Remains, Tally},
     id::{ContainerId, PodUid, SandboxId},
     mode::Modes,
+    order::Order,
     pod::Pod,
     process::ExitStatus,
     start::Told,
@@ -137,6 +138,9 @@ pub enum Event {
         /// What became of it.
         told: Told,
     },
+    /// A person wants something done. The answer is [`crate::Action::Reply`],
+    /// one for each, in the same step.
+    Ordered(Order),
     /// The moment that [`crate::Engine::next_wake`] gave has come.
     Timer,
 }

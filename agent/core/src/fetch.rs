@@ -52,6 +52,11 @@ impl Fetch {
         self.in_flight = true;
     }
 
+    /// When the newest request was made.
+    pub(crate) const fn began(&self) -> Option<Timestamp> {
+        self.last
+    }
+
     /// A list came.
     pub(crate) fn answered(&mut self, now: Timestamp) {
         self.in_flight = false;

@@ -1,6 +1,8 @@
 //! What is done about a finished pod: nothing, in observe mode a report of what
 //! would be done, in enforce mode the next step with each of its sidecars.
 
+mod by_hand;
+
 use crate::{
     action::Action,
     config::Ladder,
@@ -28,6 +30,8 @@ pub(crate) struct Finished<'engine> {
     /// When its last app container ended, where that was seen.
     pub(crate) at: Option<Timestamp>,
     pub(crate) now: Timestamp,
+    /// A person insists: every step may be taken.
+    pub(crate) force: bool,
 }
 
 /// What is still needed to go on.
@@ -195,6 +199,10 @@ impl Finished<'_> {
 
     /// Takes the next steps with the sidecars whose turn it is.
     fn show_out(self, tracked: &mut Tracked, actions: &mut Vec<Action>) -> Need {
+        let failed = lifecycle::has_failed(tracked, self.spec) == Some(true);
+        if failed && !std::mem::replace(&mut tracked.quit.said.failed, true) {
+            tracked.quit.take_up(self.now);
+        }
         let sidecars = self.plan.sidecars.iter();
         let left: Vec<&Sidecar> = sidecars
             .filter(|sidecar| {
@@ -203,6 +211,16 @@ impl Finished<'_> {
                 !gave_up && self.is_left(tracked, sidecar)
             })
             .collect();
+        self.take_turns(tracked, &left, actions)
+    }
+
+    /// Takes the next steps with those of the earliest stage.
+    fn take_turns(
+        self,
+        tracked: &mut Tracked,
+        left: &[&Sidecar],
+        actions: &mut Vec<Action>,
+    ) -> Need {
         let Some(turn) = left.iter().map(|sidecar| sidecar.order).min() else {
             return Need::Nothing;
         };
@@ -280,7 +298,15 @@ impl Finished<'_> {
     /// Whether a step does the pod no harm. Ending a sidecar so that it is
     /// started again is in vain, and ending it so that a pod that succeeded
     /// becomes a failed one has the Job do its work again.
-    fn permission(self, sidecar: &Sidecar, rung: &Rung, failed: Option<bool>) -> Permission {
+    pub(crate) fn permission(
+        self,
+        sidecar: &Sidecar,
+        rung: &Rung,
+        failed: Option<bool>,
+    ) -> Permission {
+        if self.force {
+            return Permission::Granted;
+        }
         if rung.purpose == Purpose::Drain {
             return self.permission_to_drain(sidecar, failed);
         }

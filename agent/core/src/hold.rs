@@ -5,6 +5,7 @@
 //! is ready, at the deadline, or when nobody will ever be ready. How far a pod
 //! is stands in `state`; what follows from that, in `life` and `doors`.
 
+mod by_hand;
 mod doors;
 pub(crate) mod known;
 pub(crate) mod life;
@@ -144,6 +145,8 @@ pub enum Opened {
     NotWanted,
     /// An init container runs, which its sidecars wait for.
     InitContainer,
+    /// A person had them opened.
+    ByHand,
 }
 
 impl Opened {
@@ -156,6 +159,7 @@ impl Opened {
             Self::Ending => "pod-ending",
             Self::NotWanted => "not-wanted",
             Self::InitContainer => "init-container",
+            Self::ByHand => "by-hand",
         }
     }
 }

@@ -4,7 +4,7 @@
 //! It follows from the pod's spec, its Namespace, the configuration and the
 //! versions that sidecars told; it is made again when one of these changes.
 
-mod start;
+pub(crate) mod start;
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Recipe of sidecars that a pod's annotation names.
-const BY_ANNOTATION: &str = "annotation";
+pub(crate) const BY_ANNOTATION: &str = "annotation";
 
 /// The plan for one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -236,7 +236,11 @@ fn sidecar(
 }
 
 /// A container, with what is known of its version.
-fn subject<'pod>(pod: &'pod Pod, container: &'pod Container, asked: &Asked) -> Subject<'pod> {
+pub(crate) fn subject<'pod>(
+    pod: &'pod Pod,
+    container: &'pod Container,
+    asked: &Asked,
+) -> Subject<'pod> {
     let tag = crate::image::version(&container.image);
     let image = container.image_id.as_ref().unwrap_or(&container.image);
     Subject {

@@ -1,28 +1,23 @@
 //! Showing the sidecars of a finished pod out: one ladder of steps for each,
 //! and no step counts before the sidecar's process has ended.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+mod progress;
+mod said;
 
+use std::{collections::BTreeMap, time::Duration};
+
+#[cfg(test)]
+pub(crate) use self::progress::HEARS;
+pub(crate) use self::progress::settle;
+use self::{
+    progress::{Phase, Progress},
+    said::Said,
+};
 use crate::{
-    config::Ladder,
-    decision::GaveUp,
-    event::Outcome,
-    id::ContainerId,
-    recipe::{Purpose, Rung},
-    step::Step,
+    config::Ladder, decision::GaveUp, event::Outcome, id::ContainerId, recipe::Rung, step::Step,
     time::Timestamp,
 };
 
-/// First wait after "nobody listens"; doubles each time.
-const FIRST_RETRY: Duration = Duration::from_millis(5);
-/// Longest wait after "nobody listens".
-const LAST_RETRY: Duration = Duration::from_millis(250);
-/// How often "nobody listens" is doubted with a sidecar that has run for long
-/// enough to listen.
-const DOUBTS: u32 = 3;
 /// Waits before the first run of a sidecar is asked to quit, the second, ...
 /// A sidecar that comes back more often is left running.
 const RUNS: [Duration; 3] = [
@@ -48,47 +43,6 @@ enum Delay {
     Ahead,
     Until(Timestamp),
     Over,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Said {
-    pub(crate) finished: bool,
-    pub(crate) left_alone: bool,
-    pub(crate) would_quit: BTreeSet<ContainerId>,
-    pub(crate) ended: BTreeSet<ContainerId>,
-    pub(crate) prepared: BTreeSet<ContainerId>,
-}
-
-#[derive(Debug)]
-struct Progress {
-    run: ContainerId,
-    /// As it was when the first step was due: a configuration that is reloaded
-    /// in between counts for the next run.
-    ladder: Vec<Rung>,
-    /// How many runs of it have been asked, this one included.
-    runs: usize,
-    rung: usize,
-    retries: u32,
-    phase: Phase,
-    accepted: bool,
-    /// Why a step was left out.
-    forbidden: Option<GaveUp>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Phase {
-    /// The next attempt is due.
-    Waiting {
-        until: Timestamp,
-    },
-    /// An attempt is being made.
-    InFlight,
-    /// A step was accepted; the sidecar has until then to end.
-    Settling {
-        until: Timestamp,
-        outcome: Outcome,
-    },
-    GaveUp,
 }
 
 /// One sidecar's run, and what is to be known to show it out.
@@ -141,19 +95,12 @@ pub(crate) enum Judgement {
     Wait,
 }
 
-impl Said {
-    /// Forgets runs that nobody knows any more.
-    pub(crate) fn retain(&mut self, known: impl Fn(&ContainerId) -> bool) {
-        for runs in [&mut self.would_quit, &mut self.ended, &mut self.prepared] {
-            runs.retain(&known);
-        }
-    }
-}
-
 impl Quit {
-    /// Usher may not act on this pod any more.
+    /// Usher may not act on this pod any more. What it has done is not forgotten: a sidecar may take its time to end.
     pub(crate) fn stop(&mut self) {
-        self.sidecars.clear();
+        let left = std::mem::take(&mut self.sidecars).into_values();
+        let asked = left.filter(|progress| progress.accepted);
+        self.said.asked.extend(asked.map(|progress| progress.run));
         self.delay = Delay::Ahead;
     }
 
@@ -161,6 +108,13 @@ impl Quit {
     pub(crate) fn reconsider(&mut self) {
         self.sidecars
             .retain(|_name, progress| progress.phase != Phase::GaveUp);
+    }
+
+    /// An app turned out to have failed: the first step that was left out may be taken now.
+    pub(crate) fn take_up(&mut self, now: Timestamp) {
+        for progress in self.sidecars.values_mut() {
+            progress.take_up(now);
+        }
     }
 
     /// Whether the wait of `delay` from `begin` on is not over.
@@ -182,6 +136,7 @@ impl Quit {
         self.stop();
         self.said.finished = false;
         self.said.left_alone = false;
+        self.said.failed = false;
         self.said.would_quit.clear();
     }
 
@@ -214,40 +169,7 @@ impl Quit {
                 return self.next(now, sidecar, permission);
             }
         };
-        match progress.phase.clone() {
-            Phase::Waiting { until } if until <= now => loop {
-                let Some(rung) = progress.ladder.get(progress.rung) else {
-                    progress.phase = Phase::GaveUp;
-                    let why = progress.forbidden.take();
-                    return Next::GaveUp(why.unwrap_or(GaveUp::StillRuns));
-                };
-                match permission(rung) {
-                    Permission::Granted => {
-                        progress.phase = Phase::InFlight;
-                        return Next::Attempt(rung.step.clone());
-                    }
-                    Permission::Unknown => return Next::Ask,
-                    Permission::Denied(why) => {
-                        progress.forbidden.get_or_insert(why);
-                        progress.climb(now);
-                    }
-                }
-            },
-            Phase::Settling { until, outcome } if until <= now => {
-                let rung = progress.ladder.get(progress.rung).cloned();
-                let next = progress.climb(now);
-                match rung {
-                    Some(rung) if rung.purpose == Purpose::Quit => Next::Failed {
-                        step: rung.step,
-                        outcome,
-                        next,
-                    },
-                    // A drain is over when its time is.
-                    _ => self.next(now, sidecar, permission),
-                }
-            }
-            _ => Next::Nothing,
-        }
+        progress.next(now, sidecar, permission)
     }
 
     /// Takes the outcome of an attempt. None when it is about a run that
@@ -258,55 +180,19 @@ impl Quit {
         sidecar: Candidate<'_>,
         outcome: &Outcome,
     ) -> Option<Judgement> {
-        let Candidate {
-            name, run, timings, ..
-        } = sidecar;
+        let Candidate { name, run, .. } = sidecar;
         let progress = self
             .sidecars
             .get_mut(name)
             .filter(|progress| progress.run == *run && progress.phase == Phase::InFlight)?;
-        let rung = progress.ladder.get(progress.rung)?.clone();
-        Some(match outcome {
-            Outcome::Accepted | Outcome::NoReply | Outcome::Signalled => {
-                progress.accepted |= rung.purpose == Purpose::Quit;
-                progress.phase = Phase::Settling {
-                    until: now + settle(&rung, timings),
-                    outcome: outcome.clone(),
-                };
-                Judgement::Accepted(rung)
-            }
-            Outcome::Gone => {
-                // The event of its end is on its way.
-                progress.phase = Phase::Settling {
-                    until: now + timings.settle,
-                    outcome: outcome.clone(),
-                };
-                Judgement::Wait
-            }
-            Outcome::Refused if may_listen_yet(now, sidecar, &rung, progress.retries) => {
-                let wait = FIRST_RETRY.saturating_mul(1 << progress.retries.min(16));
-                progress.retries += 1;
-                progress.phase = Phase::Waiting {
-                    until: now + wait.min(LAST_RETRY),
-                };
-                Judgement::Wait
-            }
-            Outcome::Refused
-            | Outcome::Rejected(_)
-            | Outcome::TimedOut
-            | Outcome::NoProcess
-            | Outcome::Failed(_) => Judgement::Failed {
-                step: rung.step,
-                next: progress.climb(now),
-            },
-        })
+        progress.attempted(now, sidecar, outcome)
     }
 
     /// Whether this run has been asked to quit with success.
     pub(crate) fn asked(&self, name: &str, run: &ContainerId) -> bool {
-        self.sidecars
-            .get(name)
-            .is_some_and(|progress| progress.run == *run && progress.accepted)
+        let progress = self.sidecars.get(name);
+        self.said.asked.contains(run)
+            || progress.is_some_and(|progress| progress.run == *run && progress.accepted)
     }
 
     /// Whether nothing is left to try with this run.
@@ -345,46 +231,5 @@ impl Quit {
         {
             progress.phase = Phase::GaveUp;
         }
-    }
-}
-
-/// How long an accepted step has before the next one follows.
-fn settle(rung: &Rung, timings: &Ladder) -> Duration {
-    match (rung.purpose, &rung.step) {
-        (Purpose::Drain, _) => rung.takes,
-        (Purpose::Quit, Step::Request(_)) => rung.takes + timings.settle,
-        (Purpose::Quit, Step::Signal { .. }) => {
-            (rung.takes + timings.settle).max(timings.settle_signal)
-        }
-    }
-}
-
-/// Whether "nobody listens" may mean "not yet": the sidecar is young. One that
-/// has run for long is asked a few times more, in case it is busy with itself.
-fn may_listen_yet(now: Timestamp, sidecar: Candidate<'_>, rung: &Rung, retries: u32) -> bool {
-    let since = sidecar.since.unwrap_or(now);
-    rung.purpose == Purpose::Quit && (now.since(since) < sidecar.timings.listen || retries < DOUBTS)
-}
-
-impl Progress {
-    fn new(run: &ContainerId, ladder: &[Rung], runs: usize, phase: Phase) -> Self {
-        Self {
-            run: run.clone(),
-            ladder: ladder.to_vec(),
-            runs,
-            rung: 0,
-            retries: 0,
-            phase,
-            accepted: false,
-            forbidden: None,
-        }
-    }
-
-    /// Goes on to the next step, if there is one.
-    fn climb(&mut self, now: Timestamp) -> Option<Step> {
-        self.rung += 1;
-        self.retries = 0;
-        self.phase = Phase::Waiting { until: now };
-        self.ladder.get(self.rung).map(|rung| rung.step.clone())
     }
 }

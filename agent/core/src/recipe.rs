@@ -18,6 +18,7 @@ mod pattern;
 mod setting;
 mod subject;
 mod version;
+mod why;
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -35,6 +36,7 @@ pub use pattern::Pattern;
 pub use setting::{Setting, Sources, Value};
 pub use subject::Subject;
 pub use version::{Version, Versions};
+pub(crate) use why::Choice;
 
 use crate::{
     pod::{Container, Pod},

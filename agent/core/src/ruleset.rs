@@ -22,7 +22,7 @@ mod text;
 
 use std::time::Duration;
 
-pub use difference::{Diff, Piece, diff};
+pub use difference::{Diff, Piece, diff, drift};
 
 /// Name of the table, of family inet.
 pub const TABLE: &str = "usher";

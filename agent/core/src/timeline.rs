@@ -46,6 +46,8 @@ pub struct Entry {
 pub struct Timeline {
     pods: BTreeMap<PodUid, Pod>,
     total: usize,
+    /// Of everything that is kept, as [`Pod::heard`].
+    latest: u64,
 }
 
 /// What is kept of one pod: what its entries have in common stands here once.
@@ -53,6 +55,8 @@ pub struct Timeline {
 struct Pod {
     name: Box<str>,
     notes: VecDeque<Note>,
+    /// Grows with each decision about whichever pod: milliseconds as long as the clock goes on.
+    heard: u64,
 }
 
 #[derive(Debug)]
@@ -111,13 +115,17 @@ impl Timeline {
         if let Some(name) = known {
             entry.decision = Cow::Borrowed(name);
         }
-        self.keep(uid, entry);
+        let heard = entry.at_ms;
+        self.latest = self.latest.max(heard);
+        self.keep(uid, entry, heard);
         Ok(())
     }
 
     /// Keeps a decision.
     pub fn record(&mut self, uid: &PodUid, entry: Entry) {
-        self.keep(uid.clone(), entry);
+        // A clock that is set back does not make old what comes after it.
+        self.latest = entry.at_ms.max(self.latest.saturating_add(1));
+        self.keep(uid.clone(), entry, self.latest);
     }
 
     /// What is kept of one pod, oldest first.
@@ -131,12 +139,13 @@ impl Timeline {
         self.pods.iter().flat_map(|(uid, pod)| pod.entries(uid))
     }
 
-    fn keep(&mut self, uid: PodUid, entry: Entry) {
+    fn keep(&mut self, uid: PodUid, entry: Entry, heard: u64) {
         let full = self.pods.len() >= PODS && !self.pods.contains_key(&uid);
         if full || self.total >= TOTAL {
             self.drop_oldest();
         }
         let pod = self.pods.entry(uid).or_default();
+        pod.heard = heard;
         if pod.notes.len() == ENTRIES {
             pod.notes.pop_front();
             self.total -= 1;
@@ -157,8 +166,7 @@ impl Timeline {
 
     /// Drops the pod that was heard of least recently.
     fn drop_oldest(&mut self) {
-        let last = |pod: &Pod| pod.notes.back().map(|note| note.at_ms);
-        let oldest = self.pods.iter().min_by_key(|(_uid, pod)| last(pod));
+        let oldest = self.pods.iter().min_by_key(|(_uid, pod)| pod.heard);
         if let Some(uid) = oldest.map(|(uid, _pod)| uid.clone()) {
             let dropped = self.pods.remove(&uid);
             self.total -= dropped.map_or(0, |pod| pod.notes.len());
@@ -239,6 +247,20 @@ mod tests {
         }
         assert!(timeline.entries().count() <= TOTAL);
         assert_eq!(timeline.entries().count(), timeline.total);
+    }
+
+    #[test]
+    fn after_the_clock_was_set_back_the_newest_are_kept_as_well() {
+        let mut timeline = Timeline::default();
+        for number in 0..600 {
+            timeline.record(&uid(number), entry(number, 1_000_000 + number));
+        }
+        for number in 1000..1600 {
+            timeline.record(&uid(number), entry(number, number));
+            assert_eq!(timeline.of(&uid(number)).count(), 1);
+            assert_eq!(timeline.of(&uid(number.max(1001) - 1)).count(), 1);
+        }
+        assert_eq!(timeline.of(&uid(599)).count(), 0, "it was the oldest");
     }
 
     #[test]

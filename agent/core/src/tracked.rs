@@ -1,9 +1,13 @@
 //! Everything known of one pod: what the kernel shows, what the kubelet says,
 //! and how far its sidecars have been shown out.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use crate::{
+    asked::Asked,
     decision::Kind,
     hold::state::Hold,
     id::{ContainerId, PodUid, SandboxId},
@@ -24,7 +28,7 @@ pub(crate) struct Tracked {
     pub(crate) uid: PodUid,
     /// Its cgroup exists.
     pub(crate) present: bool,
-    /// What the kubelet says, while it lists the pod.
+    /// What the kubelet said last.
     pub(crate) spec: Option<Arc<Pod>>,
     /// What follows from the spec and all that counts for it.
     pub(crate) plan: Option<Arc<Plan>>,
@@ -32,10 +36,14 @@ pub(crate) struct Tracked {
     pub(crate) plan_is_old: bool,
     /// Answers of the kubelet in a row that did not tell what is needed.
     pub(crate) vain_answers: u32,
-    /// The kubelet is to be asked, or is being asked, for this pod's sake.
-    pub(crate) awaits_kubelet: bool,
+    /// The kubelet is to be asked for this pod's sake at this time, or is being asked.
+    pub(crate) awaits_kubelet: Option<Timestamp>,
     pub(crate) quit: Quit,
     pub(crate) hold: Hold,
+    /// Versions that its sidecars told.
+    pub(crate) asked: Asked,
+    /// Sidecars that a person wants shown out.
+    pub(crate) by_hand: Option<ByHand>,
     /// What was last said of it, other than what is done.
     pub(crate) stance: Option<Kind>,
     /// What could not be used of its annotations, and has been said.
@@ -44,6 +52,15 @@ pub(crate) struct Tracked {
     pub(crate) restart: Option<Restart>,
     runs: BTreeMap<ContainerId, Run>,
     started: u64,
+}
+
+/// An order to show sidecars out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ByHand {
+    /// Whatever runs, and whatever becomes of the pod.
+    pub(crate) force: bool,
+    /// The runs that it is about: those that were there when it was given.
+    pub(crate) runs: BTreeSet<ContainerId>,
 }
 
 /// A restart of the whole pod: the kubelet kills what runs, and then starts
@@ -96,9 +113,11 @@ impl Tracked {
             plan: None,
             plan_is_old: true,
             vain_answers: 0,
-            awaits_kubelet: false,
+            awaits_kubelet: None,
             quit: Quit::default(),
             hold: Hold::default(),
+            asked: Asked::default(),
+            by_hand: None,
             stance: None,
             complained: Vec::new(),
             restart: None,
@@ -191,6 +210,11 @@ impl Tracked {
         }
     }
 
+    /// All runs that are kept.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (&ContainerId, &Run)> {
+        self.runs.iter()
+    }
+
     /// The newest run of the container `name`; a living one before all others.
     pub(crate) fn newest(&self, name: &str) -> Option<(&ContainerId, &Run)> {
         self.runs
@@ -237,7 +261,11 @@ impl Tracked {
     }
 
     /// Name of a run: from its mounts, else from the status that lists it.
-    fn name_of<'name>(&'name self, id: &ContainerId, run: &'name Run) -> Option<&'name str> {
+    pub(crate) fn name_of<'name>(
+        &'name self,
+        id: &ContainerId,
+        run: &'name Run,
+    ) -> Option<&'name str> {
         let listed = || {
             let spec = self.spec.as_ref()?;
             spec.containers.iter().find_map(|container| {

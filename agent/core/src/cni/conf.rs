@@ -18,7 +18,7 @@ use crate::{
 /// Where the agent listens.
 pub const DEFAULT_SOCKET: &str = "/run/usher/cni.sock";
 /// Where the plugin writes what went wrong.
-pub const DEFAULT_LOG_FILE: &str = "/var/log/usher-cni.log";
+pub const DEFAULT_LOG_FILE: &str = "/run/usher/cni.log";
 /// How long a pod waits for the agent.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long at most.
@@ -189,10 +189,10 @@ mod tests {
         };
         assert_eq!(conf, expected);
         let text = "{\"cniVersion\":\"0.4.0\",\"prevResult\": {\"a\" : 1e400} ,\"socket\":\"/s\",\"timeout\":\"2s\",\
-                    \"logFile\":\"\",\"ownPod\":\"usher-system/usher-\"}\n";
+                    \"logFile\":\"\",\"ownPod\":\"usher/usher-\"}\n";
         let conf = Conf::read(text).unwrap();
         let own_pod = OwnPod {
-            namespace: "usher-system".to_owned(),
+            namespace: "usher".to_owned(),
             prefix: "usher-".to_owned(),
         };
         let expected = Conf {

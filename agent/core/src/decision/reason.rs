@@ -80,6 +80,9 @@ pub(super) fn of(kind: &Kind) -> String {
             "the sidecar is not ready after {deadline:?}; connections wait on, as {} asks",
             annotation::ON_DEADLINE
         ),
+        Kind::HoldFound { ports } if ports.is_empty() => {
+            "an earlier agent had connections wait; its time was over before this agent came, and they go".to_owned()
+        }
         Kind::HoldFound { ports } => format!(
             "an earlier agent had connections wait at {}; they wait on as long as that is wanted",
             ports
@@ -102,6 +105,7 @@ pub(super) fn of(kind: &Kind) -> String {
         Kind::StartNotHeld(why) => {
             format!("its start is not held: {why}; its connections wait")
         }
+        Kind::ByHand(done) => done.reason(),
     }
 }
 
@@ -209,7 +213,7 @@ fn left_alone(reason: &LeftAlone) -> String {
 }
 
 impl Outcome {
-    fn reason(&self) -> String {
+    pub(crate) fn reason(&self) -> String {
         match self {
             Self::Accepted => "was accepted".to_owned(),
             Self::NoReply => "was taken without a reply".to_owned(),
@@ -223,7 +227,7 @@ impl Outcome {
         }
     }
 
-    fn failure(&self) -> String {
+    pub(crate) fn failure(&self) -> String {
         match self {
             Self::Accepted | Self::NoReply | Self::Signalled => {
                 format!("{}, but the sidecar runs on", self.reason())

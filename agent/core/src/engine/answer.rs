@@ -31,8 +31,11 @@ impl Engine {
         let (Some(spec), Some(plan)) = (tracked.spec.clone(), tracked.plan.clone()) else {
             return;
         };
-        let Progress::Finished { at } = lifecycle::progress(tracked, &spec, &plan) else {
-            return;
+        let force = tracked.by_hand.as_ref().is_some_and(|order| order.force);
+        let at = match lifecycle::progress(tracked, &spec, &plan) {
+            Progress::Finished { at } => at,
+            _ if force => None,
+            _ => return,
         };
         let Some(sidecar) = sidecar_of(tracked, &plan, key) else {
             return;
@@ -76,6 +79,7 @@ impl Engine {
             timings: &self.config.ladder,
             at,
             now,
+            force,
         };
         actions.push(finished.report(tracked, Some(&sidecar.name), kind, now));
     }
@@ -87,28 +91,29 @@ impl Engine {
         body: Option<&str>,
         actions: &mut Vec<Action>,
     ) {
-        let found = self.pods.get(&key.pod).and_then(|tracked| {
-            let plan = tracked.plan.clone()?;
-            let sidecar = sidecar_of(tracked, &plan, key)?;
-            Some((tracked, sidecar.name.clone(), sidecar.question.clone()?))
-        });
-        let Some((tracked, name, question)) = found else {
-            // Its pod went while it was being asked; the next one is asked.
-            self.asked.forget_flights();
+        let Some(tracked) = self.pods.get_mut(&key.pod) else {
+            return;
+        };
+        let plan = tracked.plan.clone();
+        let sidecar = plan
+            .as_ref()
+            .and_then(|plan| sidecar_of(tracked, plan, key));
+        let asked = sidecar.and_then(|sidecar| Some((&sidecar.name, sidecar.question.as_ref()?)));
+        let Some((name, question)) = asked else {
+            // It ended while it was being asked; the next one is asked.
+            tracked.asked.forget_flights();
             return;
         };
         let version = body.and_then(|body| asked::version_in(body, &question.pointer));
         if let Some(version) = version {
             let kind = Kind::VersionTold { version };
             let spec = tracked.spec.as_deref();
-            actions.push(report(tracked, spec, Some(&name), kind, None));
+            actions.push(report(tracked, spec, Some(name), kind, None));
         }
-        if self.asked.answered(now, &question.image, version) {
-            self.forget_plans(|_pod| true);
-            self.review(now, actions);
-        } else {
-            self.review_pod(now, &key.pod, actions);
+        if tracked.asked.answered(now, &question.image, version) {
+            tracked.plan_is_old = true;
         }
+        self.review_pod(now, &key.pod, actions);
     }
 }
 

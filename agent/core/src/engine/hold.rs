@@ -16,6 +16,7 @@ use crate::{
         state::{Sandbox, Shut, State},
     },
     id::{PodUid, SandboxId},
+    mode::Mode,
     start::Told,
     time::Timestamp,
     tracked::Tracked,
@@ -39,7 +40,7 @@ impl Engine {
             .flatten()
     }
 
-    fn with_holding<T>(
+    pub(super) fn with_holding<T>(
         &mut self,
         now: Timestamp,
         uid: &PodUid,
@@ -50,9 +51,15 @@ impl Engine {
         let spec = tracked.spec.clone();
         let plan = tracked.plan.clone().filter(|_| !tracked.plan_is_old);
         let known = spec.as_deref().zip(plan.as_deref());
+        let by_hand = tracked.hold.by_hand;
         let holding = Holding {
             known: known.map(|(spec, plan)| Known { spec, plan }),
-            mode: self.modes.hold,
+            mode: if by_hand {
+                Mode::Enforce
+            } else {
+                self.modes.hold
+            },
+            by_hand,
             features,
             now,
         };
@@ -191,6 +198,7 @@ impl Engine {
             actions.push(Action::Forget { sandbox });
             return;
         };
+        tracked.hold.opening = false;
         if tracked.hold.sandbox.is_some() {
             actions.push(Action::Forget { sandbox });
             return;

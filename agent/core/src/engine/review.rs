@@ -64,12 +64,18 @@ impl Engine {
         let plan = match &tracked.plan {
             Some(plan) if !tracked.plan_is_old => Arc::clone(plan),
             _ => {
-                let plan = Plan::of(&spec, &self.config, values, &self.asked);
+                let plan = Plan::of(&spec, &self.config, values, &tracked.asked);
                 let plan = tracked.planned(plan);
                 complain(tracked, mode, &spec, &plan, actions);
                 plan
             }
         };
+        if tracked.by_hand.is_some()
+            && let Some(wake) = self.go_on_by_hand(now, uid, &spec, &plan, actions)
+        {
+            return wake;
+        }
+        let tracked = self.pods.get_mut(uid)?;
         if let Some(why) = &plan.not_ours {
             tracked.quit.reset();
             say(
@@ -112,6 +118,7 @@ impl Engine {
                     timings: &self.config.ladder,
                     at,
                     now,
+                    force: false,
                 };
                 match finished.deal(tracked, actions) {
                     Need::Nothing => tracked.vain_answers = 0,
@@ -120,6 +127,45 @@ impl Engine {
             }
         }
         tracked.quit.next_wake().into_iter().chain(asks).min()
+    }
+
+    /// Goes on with showing out what a person wants shown out; None when that is over. Otherwise when to come back.
+    #[expect(clippy::option_option, reason = "over, or when to come back if at all")]
+    fn go_on_by_hand(
+        &mut self,
+        now: Timestamp,
+        uid: &PodUid,
+        spec: &Pod,
+        plan: &Plan,
+        actions: &mut Vec<Action>,
+    ) -> Option<Option<Timestamp>> {
+        let tracked = self.pods.get_mut(uid)?;
+        let order = tracked.by_hand.clone()?;
+        lifecycle::note_restart(tracked, spec);
+        let at = match lifecycle::progress(tracked, spec, plan) {
+            Progress::Finished { at } => Some(at),
+            // What was not known when the order was given.
+            _ if order.force => Some(None),
+            _ => None,
+        };
+        let Some(at) = at else {
+            tracked.by_hand = None;
+            return None;
+        };
+        let finished = Finished {
+            spec,
+            plan,
+            mode: self.modes.quit,
+            timings: &self.config.ladder,
+            at,
+            now,
+            force: order.force,
+        };
+        match finished.deal_by_hand(&order, tracked, actions)? {
+            Need::Nothing => tracked.vain_answers = 0,
+            Need::Codes => ask_kubelet(tracked, &mut self.fetch, now),
+        }
+        Some(tracked.quit.next_wake())
     }
 
     /// Asks sidecars for their versions where the ladder may depend on them;
@@ -134,7 +180,7 @@ impl Engine {
         if self.modes.quit == Mode::Off {
             return None;
         }
-        let tracked = self.pods.get(uid)?;
+        let tracked = self.pods.get_mut(uid)?;
         let mut next = None;
         for sidecar in &plan.sidecars {
             let Some(question) = &sidecar.question else {
@@ -146,11 +192,12 @@ impl Engine {
             if run.state != RunState::Running {
                 continue;
             }
-            if self.asked.ask(now, &question.image) {
+            let id = id.clone();
+            if tracked.asked.ask(now, &question.image) {
                 actions.push(Action::AskVersion {
                     key: ContainerKey {
                         pod: uid.clone(),
-                        id: id.clone(),
+                        id,
                     },
                     port: question.port,
                     path: question.path.clone(),
@@ -158,7 +205,7 @@ impl Engine {
             }
             next = next
                 .into_iter()
-                .chain(self.asked.due(&question.image))
+                .chain(tracked.asked.due(&question.image))
                 .min();
         }
         next
@@ -198,12 +245,12 @@ fn say(
 
 /// Has the kubelet asked for a pod's sake, ever less often while that is in
 /// vain.
-fn ask_kubelet(tracked: &mut Tracked, fetch: &mut Fetch, now: Timestamp) {
-    if tracked.awaits_kubelet {
+pub(super) fn ask_kubelet(tracked: &mut Tracked, fetch: &mut Fetch, now: Timestamp) {
+    if tracked.awaits_kubelet.is_some() {
         return;
     }
     if let Some(wait) = fetch::patience(tracked.vain_answers) {
-        tracked.awaits_kubelet = true;
+        tracked.awaits_kubelet = Some(now + wait);
         fetch.want(now + wait);
     }
 }

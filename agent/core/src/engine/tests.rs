@@ -1,8 +1,12 @@
 //! The engine as a whole: scenes of one pod's life, told as events.
 
+mod forecast;
 mod hold;
 mod kubelet;
+mod ladder;
+mod lists;
+mod order;
 mod property;
 mod scenes;
-mod stage;
+pub(crate) mod stage;
 mod table;

@@ -70,7 +70,7 @@ impl Holding<'_> {
             Mode::Observe => shut.count_only,
             Mode::Enforce => !shut.count_only,
         };
-        if !wanted || known.plan.not_held.is_some() {
+        if !wanted || self.not_held(known).is_some() {
             return Some(Opened::NotWanted);
         }
         if known.is_ending(tracked) {

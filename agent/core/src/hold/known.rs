@@ -36,7 +36,7 @@ impl Known<'_> {
 
     /// Whether a container that may connect has begun in this sandbox, or runs
     /// in whichever.
-    pub(super) fn an_app_has_begun(self, begun: u64, tracked: &Tracked) -> bool {
+    pub(crate) fn an_app_has_begun(self, begun: u64, tracked: &Tracked) -> bool {
         let doors = self.plan.doors();
         let mut regular = self.spec.containers.iter();
         regular.any(|one| {
@@ -47,7 +47,7 @@ impl Known<'_> {
         })
     }
 
-    pub(super) fn is_ending(self, tracked: &Tracked) -> bool {
+    pub(crate) fn is_ending(self, tracked: &Tracked) -> bool {
         let Self { spec, plan } = self;
         let finished = || {
             matches!(

@@ -31,6 +31,8 @@ pub(crate) struct Holding<'engine> {
     /// None until the kubelet and the API server have told.
     pub(crate) known: Option<Known<'engine>>,
     pub(crate) mode: Mode,
+    /// A person wants connections to wait.
+    pub(crate) by_hand: bool,
     pub(crate) features: &'engine Features,
     pub(crate) now: Timestamp,
 }
@@ -41,7 +43,13 @@ enum Judgement {
     Now,
 }
 
-impl Holding<'_> {
+impl<'engine> Holding<'engine> {
+    /// Why no connection waits in the pod, where that is so.
+    pub(crate) fn not_held(self, known: Known<'engine>) -> Option<&'engine NotHeld> {
+        let why = known.plan.not_held.as_ref();
+        why.filter(|why| !(self.by_hand && **why == NotHeld::OptedOut))
+    }
+
     /// Goes on with the pod's newest sandbox; says when to come back.
     pub(crate) fn deal(
         self,
@@ -91,6 +99,7 @@ impl Holding<'_> {
             }
             State::Over { runs } => {
                 let again = self.known.filter(|known| self.holds_again(*known));
+                let again = again.filter(|_| !sandbox.released);
                 if let Some(known) = again
                     && sidecar_ended(known, runs, tracked)
                 {
@@ -140,6 +149,7 @@ impl Holding<'_> {
                     let kind = Kind::HoldFailed { error };
                     actions.push(report(tracked, spec, None, kind, None));
                     sandbox.state = State::over();
+                    tracked.hold.by_hand = false;
                     self.close(&sandbox, actions);
                 }
             }
@@ -158,6 +168,7 @@ impl Holding<'_> {
             let kind = Kind::HoldFailed { error };
             actions.push(report(tracked, spec, None, kind, None));
             sandbox.state = State::over();
+            tracked.hold.by_hand = false;
             self.close(&sandbox, actions);
         } else if let State::Opening { why, shut } = &sandbox.state {
             let why = *why;
@@ -165,18 +176,23 @@ impl Holding<'_> {
             let kind = shut.opened(self.now, why, tally, starts);
             let spec = self.known.map(|known| known.spec);
             actions.push(report(tracked, spec, None, kind, None));
-            sandbox.state = match why {
-                Opened::InitContainer => State::Pending,
-                _ => State::over(),
-            };
-            if why != Opened::InitContainer {
+            if std::mem::take(&mut sandbox.again) || why == Opened::InitContainer {
+                sandbox.state = State::Pending;
+            } else {
+                sandbox.state = State::over();
+                tracked.hold.by_hand = false;
                 self.close(&sandbox, actions);
             }
         }
         tracked.hold.sandbox = Some(sandbox);
     }
 
-    fn judge_pending(self, sandbox: &mut Sandbox, tracked: &Tracked, actions: &mut Vec<Action>) {
+    pub(crate) fn judge_pending(
+        self,
+        sandbox: &mut Sandbox,
+        tracked: &mut Tracked,
+        actions: &mut Vec<Action>,
+    ) {
         let Some(known) = self.known else {
             return;
         };
@@ -190,6 +206,7 @@ impl Holding<'_> {
                 answer(sandbox, Outcome::Open, &kind.reason(), actions);
                 actions.push(report(tracked, Some(known.spec), None, kind, None));
                 sandbox.state = State::over();
+                tracked.hold.by_hand = false;
                 self.close(sandbox, actions);
             }
             Judgement::Now => {
@@ -206,11 +223,11 @@ impl Holding<'_> {
         }
     }
 
-    fn judge(self, known: Known<'_>, sandbox: &Sandbox, tracked: &Tracked) -> Judgement {
+    fn judge(self, known: Known<'engine>, sandbox: &Sandbox, tracked: &Tracked) -> Judgement {
         if self.mode == Mode::Off {
             return Judgement::Never(NotHeld::Off);
         }
-        if let Some(why) = &known.plan.not_held {
+        if let Some(why) = self.not_held(known) {
             return Judgement::Never(why.clone());
         }
         if let Err(lacks) = &self.features.hold {
@@ -220,7 +237,7 @@ impl Holding<'_> {
         if known.is_ending(tracked) {
             return Judgement::Never(NotHeld::Ending);
         }
-        if sandbox.found && known.app_has_begun(tracked) {
+        if sandbox.found && !self.by_hand && known.app_has_begun(tracked) {
             return Judgement::Never(NotHeld::Late);
         }
         if !known.inits_are_over(sandbox.begun, tracked) {
@@ -229,7 +246,8 @@ impl Holding<'_> {
         Judgement::Now
     }
 
-    fn wanted(self, known: Known<'_>) -> Wanted {
+    /// The table of a pod whose doors are all shut.
+    pub(crate) fn wanted(self, known: Known<'_>) -> Wanted {
         let doors = known.plan.doors();
         let count_only = self.mode != Mode::Enforce;
         let timeout = known.deadline() + known.lease();
@@ -274,7 +292,8 @@ impl Holding<'_> {
 
     /// Closes what keeps the namespace open, unless it is needed again.
     fn close(self, sandbox: &Sandbox, actions: &mut Vec<Action>) {
-        let again = self.known.is_some_and(|known| {
+        let again = self.known.filter(|_| !sandbox.released);
+        let again = again.is_some_and(|known| {
             self.holds_again(known) && known.plan.not_held.is_none() && self.features.hold.is_ok()
         });
         if !again {
@@ -286,7 +305,12 @@ impl Holding<'_> {
 }
 
 /// Tells the plugin, once.
-fn answer(sandbox: &mut Sandbox, outcome: Outcome, reason: &str, actions: &mut Vec<Action>) {
+pub(super) fn answer(
+    sandbox: &mut Sandbox,
+    outcome: Outcome,
+    reason: &str,
+    actions: &mut Vec<Action>,
+) {
     if sandbox.reply.is_some() {
         return;
     }

@@ -86,7 +86,7 @@ impl Starts {
     }
 }
 
-impl Holding<'_> {
+impl<'engine> Holding<'engine> {
     /// Has starts held or let go, as the pod's sandbox demands now.
     pub(super) fn starts(
         self,
@@ -99,6 +99,9 @@ impl Holding<'_> {
             None => Some(Opened::Ending),
             Some(State::Pending | State::Arming { .. } | State::Shut(_)) => None,
             Some(State::Opening { why, .. }) => Some(*why),
+            Some(State::Over { .. }) if sandbox.is_some_and(|sandbox| sandbox.released) => {
+                Some(Opened::ByHand)
+            }
             Some(State::Over { .. }) => Some(Opened::NotWanted),
         };
         let (wanted, why) = match (why, self.known) {
@@ -132,11 +135,11 @@ impl Holding<'_> {
 
     fn wanted_starts(
         self,
-        known: Known<'_>,
+        known: Known<'engine>,
         tracked: &mut Tracked,
         actions: &mut Vec<Action>,
     ) -> Vec<Start> {
-        if self.mode != Mode::Enforce || known.plan.not_held.is_some() {
+        if self.mode != Mode::Enforce || self.not_held(known).is_some() {
             return Vec::new();
         }
         for start in &known.plan.starts {

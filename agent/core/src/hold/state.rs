@@ -20,6 +20,10 @@ pub(crate) struct Hold {
     pub(crate) sandbox: Option<Sandbox>,
     /// Somebody has looked for what an earlier agent left.
     pub(crate) looked: bool,
+    /// A person wants connections to wait: mode and opt-out do not count.
+    pub(crate) by_hand: bool,
+    /// Its namespace is being opened for that.
+    pub(crate) opening: bool,
     /// Starts of its apps.
     pub(crate) starts: Starts,
 }
@@ -43,6 +47,10 @@ pub(crate) struct Sandbox {
     pub(crate) found: bool,
     /// Ports that an earlier agent had shut, until that has been said.
     pub(crate) unsaid: Option<Vec<u16>>,
+    /// When it is open it is to be judged again: what only counted is to hold.
+    pub(crate) again: bool,
+    /// A person had it opened: it is not shut again by itself.
+    pub(crate) released: bool,
     pub(crate) state: State,
 }
 
@@ -148,6 +156,8 @@ impl Sandbox {
             reply: None,
             found: false,
             unsaid: None,
+            again: false,
+            released: false,
             state: State::Pending,
         }
     }

@@ -58,6 +58,26 @@ pub fn diff(found: &Ruleset, wanted: &Ruleset) -> Diff {
     }
 }
 
+/// Compares a table of the kernel's with what is wanted there. The times of elements are those that the kernel was last
+/// told, which may be any; one that stays for ever is another element.
+pub fn drift(found: &Ruleset, wanted: &Ruleset) -> Diff {
+    let mut wanted = wanted.clone();
+    for set in &mut wanted.sets {
+        let Some(there) = found.sets.iter().find(|there| there.name == set.name) else {
+            continue;
+        };
+        for element in &mut set.elements {
+            let same = there
+                .elements
+                .iter()
+                .find(|same| same.value == element.value);
+            let timeout = same.and_then(|same| same.timeout);
+            element.timeout = timeout.or(element.timeout);
+        }
+    }
+    diff(found, &wanted)
+}
+
 /// The pieces of `one` that `other` has not.
 fn beyond(one: &Ruleset, other: &Ruleset) -> Vec<Piece> {
     let mut pieces = Vec::new();

@@ -213,3 +213,32 @@ proptest! {
         prop_assert_eq!(there.surplus, back.missing);
     }
 }
+
+#[test]
+fn drift_is_all_but_the_times_that_run() {
+    let wanted = |timeout| {
+        Ruleset::of(&Wanted {
+            ports: vec![Door {
+                port: 15001,
+                timeout,
+            }],
+            exempt_uids: vec![1337],
+            ..Wanted::default()
+        })
+    };
+    let long = wanted(Duration::from_secs(30));
+    let short = wanted(Duration::from_secs(3));
+    assert!(drift(&short, &long).is_empty());
+    assert!(!diff(&short, &long).is_empty());
+    let mut for_ever = short.clone();
+    for_ever.sets[1].elements[0].timeout = None;
+    assert_eq!(drift(&for_ever, &long).surplus.len(), 1);
+    let mut opened = short.clone();
+    opened.sets[1].elements.clear();
+    assert_eq!(drift(&opened, &long).missing.len(), 1);
+    let mut foreign = short;
+    foreign.chains[0].rules.clear();
+    assert!(!drift(&foreign, &long).is_empty());
+    assert!(!drift(&Ruleset::default(), &long).is_empty());
+    assert!(!drift(&long, &Ruleset::default()).is_empty());
+}

@@ -63,6 +63,13 @@ pub(super) fn line(action: &Action) -> Option<String> {
             format!("starts [{}]", starts.join(", "))
         }
         Action::LetGoStart { .. } => "let go".to_owned(),
+        Action::Mend { wanted, .. } => {
+            let doors = wanted.ports.iter();
+            let doors: Vec<String> = doors
+                .map(|door| format!("{} {:?}", door.port, door.timeout))
+                .collect();
+            format!("mend {}", doors.join(", "))
+        }
         Action::Report(decision) => match &decision.kind {
             kind @ (Kind::NotHeld(_)
             | Kind::HoldArmed { .. }
@@ -81,34 +88,35 @@ pub(super) fn line(action: &Action) -> Option<String> {
     })
 }
 
-const WATCH: &str = "watch [Answers { port: 15021, path: \"/healthz/ready\" }]";
-const ARMED: &str = "hold-armed: connections wait for istio-proxy :15001, for at most 30s";
-const ARM: &str = "arm 15001 30s, users [1337]";
+pub(super) const WATCH: &str = "watch [Answers { port: 15021, path: \"/healthz/ready\" }]";
+pub(super) const ARMED: &str =
+    "hold-armed: connections wait for istio-proxy :15001, for at most 30s";
+pub(super) const ARM: &str = "arm 15001 30s, users [1337]";
 
 fn sandbox() -> SandboxId {
     SandboxId::parse(&"5a".repeat(32)).unwrap()
 }
 
-fn ready() -> Probe {
+pub(super) fn ready() -> Probe {
     Probe::Answers {
         port: 15021,
         path: "/healthz/ready".to_owned(),
     }
 }
 
-fn seconds(seconds: u64) -> Duration {
+pub(super) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
 /// A pod of a node where connections are held, which the kubelet has listed.
-fn held(mode: Mode, spec: Pod) -> Stage {
+pub(super) fn held(mode: Mode, spec: Pod) -> Stage {
     let mut stage = bare(mode, spec);
     stage.send(Event::PodAppeared(uid()));
     stage.list();
     stage
 }
 
-fn bare(mode: Mode, spec: Pod) -> Stage {
+pub(super) fn bare(mode: Mode, spec: Pod) -> Stage {
     let mut stage = Stage::new(Mode::Off, spec);
     stage.hold_mode = mode;
     stage.mode(Mode::Off);
@@ -121,7 +129,7 @@ fn bare(mode: Mode, spec: Pod) -> Stage {
 }
 
 impl Stage {
-    fn announce(&mut self) {
+    pub(super) fn announce(&mut self) {
         self.announce_as(Some(uid()));
     }
 
@@ -137,18 +145,18 @@ impl Stage {
         }));
     }
 
-    fn armed(&mut self) {
+    pub(super) fn armed(&mut self) {
         let sandbox = sandbox();
         let result = Ok(());
         self.send(Event::Armed { sandbox, result });
     }
 
-    fn probed(&mut self, probe: Probe) {
+    pub(super) fn probed(&mut self, probe: Probe) {
         let sandbox = sandbox();
         self.send(Event::Ready { sandbox, probe });
     }
 
-    fn opened(&mut self, connections: usize) {
+    pub(super) fn opened(&mut self, connections: usize) {
         self.send(Event::Opened {
             sandbox: sandbox(),
             tally: Tally {
@@ -159,18 +167,18 @@ impl Stage {
         });
     }
 
-    fn said(&mut self) -> Vec<String> {
+    pub(super) fn said(&mut self) -> Vec<String> {
         std::mem::take(&mut self.hold)
     }
 
     /// Announced and armed.
-    fn shut(&mut self) {
+    pub(super) fn shut(&mut self) {
         self.announce();
         self.armed();
         self.said();
     }
 }
 
-fn istio() -> Pod {
+pub(super) fn istio() -> Pod {
     pod(RestartPolicy::Never, &["app"])
 }

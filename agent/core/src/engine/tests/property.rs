@@ -31,6 +31,8 @@ struct Play {
     to_the_end: bool,
     /// For each run, whether the kernel tells its name and its code.
     told: Vec<(bool, bool)>,
+    /// Usher only observes, and a person orders it to act whenever something happens, without insisting.
+    by_hand: bool,
 }
 
 fn member(is_app: bool) -> impl Strategy<Value = Member> {
@@ -79,13 +81,14 @@ fn play() -> impl Strategy<Value = Play> {
     let start = prop_oneof![Just(0usize), 0usize..60];
     let told = prop::collection::vec(any::<(bool, bool)>(), 8);
     let told = prop_oneof![Just(vec![(true, true)]), told];
-    let parts = (members(), picks, start, any::<bool>(), told);
-    parts.prop_map(|(members, picks, start, to_the_end, told)| Play {
+    let parts = (members(), picks, start, any::<bool>(), told, any::<bool>());
+    parts.prop_map(|(members, picks, start, to_the_end, told, by_hand)| Play {
         members,
         picks,
         start,
         to_the_end,
         told,
+        by_hand,
     })
 }
 

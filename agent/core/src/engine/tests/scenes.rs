@@ -1,3 +1,5 @@
+//! The main story, told as events.
+
 use std::time::Duration;
 
 use super::stage::{PROXY, Stage, key, pod, status, uid};
@@ -5,12 +7,11 @@ use crate::{
     Event, annotation,
     event::Outcome,
     mode::Mode,
-    pod::{RunState, Status},
+    pod::RunState,
     policy::{RestartPolicy, RestartRule},
 };
 
 const STATUS: &str = "i POST :15020/quitquitquit";
-const ADMIN: &str = "i POST :15000/quitquitquit";
 
 fn never() -> Stage {
     Stage::new(Mode::Enforce, pod(RestartPolicy::Never, &["app"]))
@@ -82,21 +83,6 @@ fn on_failure_lives_through_restarts() {
 }
 
 #[test]
-fn a_missing_code_is_asked_for() {
-    let mut stage = Stage::new(Mode::Enforce, pod(RestartPolicy::OnFailure, &["app"]));
-    stage.run_all();
-    stage.send(Event::ContainerExited(key("a")));
-    stage.pass(Duration::from_secs(3));
-    assert!(
-        stage.take().is_empty(),
-        "the status still says that it runs"
-    );
-    status(&mut stage.spec, "app", "a", RunState::Terminated(0));
-    stage.pass(Duration::from_secs(10));
-    assert_eq!(stage.take()[..2], ["pod-finished", STATUS]);
-}
-
-#[test]
 fn always_is_never_finished() {
     let mut stage = Stage::new(Mode::Enforce, pod(RestartPolicy::Always, &["app"]));
     stage.run_all();
@@ -165,44 +151,6 @@ fn a_life_too_short_for_a_name() {
 }
 
 #[test]
-fn what_ended_before_the_start_has_ended() {
-    for (state, policy) in [
-        (RunState::Terminated(0), RestartPolicy::OnFailure),
-        (RunState::Terminated(3), RestartPolicy::Never),
-        // As old as the API server's watch; the kernel shows no such container.
-        (RunState::Running, RestartPolicy::Never),
-    ] {
-        let mut spec = pod(policy, &["app"]);
-        status(&mut spec, "app", "a", state);
-        let mut stage = Stage::new(Mode::Enforce, spec);
-        stage.send(Event::PodAppeared(uid()));
-        stage.start(PROXY, "i");
-        stage.list();
-        assert_eq!(
-            stage.take(),
-            ["pod-finished", STATUS],
-            "{state:?} {policy:?}"
-        );
-    }
-}
-
-#[test]
-fn what_waits_to_start_has_not_ended() {
-    let mut spec = pod(RestartPolicy::Never, &["app"]);
-    spec.containers[0].status = Some(Status {
-        id: None,
-        state: RunState::Waiting,
-        last: None,
-    });
-    let mut stage = Stage::new(Mode::Enforce, spec);
-    stage.send(Event::PodAppeared(uid()));
-    stage.start(PROXY, "i");
-    stage.list();
-    stage.pass(Duration::from_secs(600));
-    assert!(stage.take().is_empty());
-}
-
-#[test]
 fn left_alone() {
     let mut stage = never();
     let key = annotation::QUIT.to_owned();
@@ -229,83 +177,6 @@ fn left_alone() {
 }
 
 #[test]
-fn the_ladder_ends_with_a_report() {
-    let mut stage = never();
-    stage.run_all();
-    stage.exit("a", 0);
-    stage.outcome("i", Outcome::Rejected(404));
-    let expected = [
-        "pod-finished",
-        STATUS,
-        "istio-proxy step-failed, next POST :15000/quitquitquit",
-        ADMIN,
-    ];
-    assert_eq!(stage.take(), expected);
-    stage.outcome("i", Outcome::Accepted);
-    stage.pass(Duration::from_secs(5));
-    let expected = [
-        "istio-proxy quit-accepted",
-        "istio-proxy step-failed, next SIGTERM",
-        "i SIGTERM",
-    ];
-    assert_eq!(stage.take(), expected);
-    stage.outcome("i", Outcome::Signalled);
-    stage.pass(Duration::from_secs(600));
-    let expected = [
-        "istio-proxy quit-accepted",
-        "istio-proxy step-failed, next nothing",
-        "istio-proxy gave-up: StillRuns",
-    ];
-    assert_eq!(stage.take(), expected);
-    stage.exit("i", 0);
-    assert_eq!(stage.take(), ["istio-proxy sidecar-ended as asked"]);
-}
-
-#[test]
-fn refusals_are_not_for_ever() {
-    let mut stage = never();
-    stage.run_all();
-    stage.exit("a", 0);
-    let mut attempts = 0;
-    loop {
-        stage.outcome("i", Outcome::Refused);
-        stage.pass(Duration::from_millis(250));
-        let done = stage.take();
-        if done.iter().any(|done| done.contains("step-failed")) {
-            break;
-        }
-        attempts += 1;
-        assert!(attempts < 100);
-    }
-    assert!(attempts > 20);
-}
-
-#[test]
-fn a_sidecar_that_comes_back_is_not_fought() {
-    let mut stage = never();
-    stage.run_all();
-    stage.exit("a", 0);
-    let mut quits = 0;
-    let mut reports = Vec::new();
-    for run in ["i", "j", "k", "l", "m"] {
-        if run != "i" {
-            stage.start(PROXY, run);
-        }
-        stage.pass(Duration::from_secs(10));
-        stage.outcome(run, Outcome::Accepted);
-        stage.exit(run, 1);
-        let done = stage.take();
-        quits += done
-            .iter()
-            .filter(|done| done.contains("POST :15020"))
-            .count();
-        reports.extend(done.into_iter().filter(|done| done.contains("gave-up")));
-    }
-    assert_eq!(quits, 3);
-    assert_eq!(reports, ["istio-proxy gave-up: ComesBack"]);
-}
-
-#[test]
 fn a_pod_that_disappears_is_forgotten() {
     let mut stage = never();
     stage.run_all();
@@ -316,68 +187,4 @@ fn a_pod_that_disappears_is_forgotten() {
     stage.pass(Duration::from_secs(600));
     assert!(stage.take().is_empty());
     assert_eq!(stage.engine.census().pods, 0);
-}
-
-#[test]
-fn the_kubelet_away_changes_nothing_that_the_kernel_can_tell() {
-    let mut stage = never();
-    stage.run_all();
-    for _ in 0..20 {
-        stage.send(Event::Timer);
-        stage.asked = false;
-        stage.send(Event::PodsUnavailable);
-        let wake = stage.engine.next_wake().unwrap();
-        stage.now = stage.now.max(wake);
-    }
-    stage.exit("a", 0);
-    assert_eq!(stage.take(), ["pod-finished", STATUS]);
-}
-
-#[test]
-fn a_foreign_pod_directory_is_not_asked_about_for_ever() {
-    let mut stage = never();
-    stage.send(Event::PodAppeared(uid()));
-    let mut asked = 0;
-    let end = stage.now + Duration::from_secs(250);
-    loop {
-        if stage.asked {
-            asked += 1;
-            stage.answer_with(Vec::new());
-        }
-        let Some(wake) = stage.engine.next_wake().filter(|wake| *wake < end) else {
-            break;
-        };
-        stage.now = wake.max(stage.now);
-        stage.send(Event::Timer);
-    }
-    assert!((3..20).contains(&asked), "{asked}");
-}
-
-#[test]
-fn a_list_on_its_way_says_nothing_of_a_pod_that_came_after() {
-    let mut stage = never();
-    stage.pass(Duration::from_secs(10));
-    stage.mode(Mode::Enforce);
-    assert!(stage.asked);
-    let asked = stage.now;
-    stage.now = stage.now + Duration::from_millis(3);
-    stage.send(Event::PodAppeared(uid()));
-    stage.asked = false;
-    stage.send(Event::Pods(Vec::new()));
-    let next = stage.engine.next_wake().unwrap();
-    assert_eq!(next.since(asked), Duration::from_millis(100));
-}
-
-#[test]
-fn requests_are_prepared_once_and_where_they_will_be_made() {
-    let mut stage = never();
-    stage.run_all();
-    stage.list();
-    assert_eq!(stage.prepared, [key("i")]);
-    for (mode, host_network) in [(Mode::Observe, false), (Mode::Enforce, true)] {
-        let mut stage = Stage::new(mode, pod(RestartPolicy::Never, &["app"]));
-        stage.spec.host_network = host_network;
-        stage.run_all();
-        assert!(stage.prepared.is_empty(), "{mode} {host_network}");
-    }
 }

@@ -8,6 +8,7 @@ use crate::{
     event::{ContainerKey, Outcome},
     id::{ContainerId, PodUid},
     mode::{Mode, Modes},
+    order::Answer,
     pod::{Container, Pod, RunState, Status},
     policy::RestartPolicy,
     process::ExitStatus,
@@ -35,7 +36,7 @@ pub(super) fn key(run: &str) -> ContainerKey {
     }
 }
 
-pub(super) fn container(name: &str) -> Container {
+pub(crate) fn container(name: &str) -> Container {
     let image = if name == PROXY {
         "docker.io/istio/proxyv2:1.26.1"
     } else {
@@ -56,7 +57,7 @@ pub(super) fn container(name: &str) -> Container {
     }
 }
 
-pub(super) fn pod(restart_policy: RestartPolicy, apps: &[&str]) -> Pod {
+pub(crate) fn pod(restart_policy: RestartPolicy, apps: &[&str]) -> Pod {
     let names = apps.iter().copied().chain([PROXY]);
     Pod {
         uid: uid(),
@@ -108,6 +109,8 @@ pub(super) struct Stage {
     pub(super) hold: Vec<String>,
     /// Whether connections are held.
     pub(super) hold_mode: Mode,
+    /// What was said to orders.
+    pub(super) answers: Vec<Answer>,
 }
 
 impl Stage {
@@ -127,6 +130,7 @@ impl Stage {
             questions: Vec::new(),
             hold: Vec::new(),
             hold_mode: Mode::Off,
+            answers: Vec::new(),
         };
         stage.mode(mode);
         stage.send(Event::Walked);
@@ -183,7 +187,12 @@ impl Stage {
                 | Action::Forget { .. }
                 | Action::Look { .. }
                 | Action::HoldStarts { .. }
+                | Action::Mend { .. }
                 | Action::LetGoStart { .. } => unreachable!("about connections"),
+                Action::Reply(answer) => {
+                    self.answers.push(answer);
+                    continue;
+                }
                 Action::Attempt { key, step, .. } => {
                     let text = format!("{} {step}", text_of(&key));
                     self.attempts.push((key, step));

@@ -39,6 +39,17 @@ fn what_an_earlier_agent_left_is_adopted_or_cleaned_up() {
     assert_eq!(stage.said(), [found, WATCH]);
     stage.pass(seconds(13));
     assert_eq!(stage.said(), ["open all"]);
+    // Its time was over.
+    let mut stage = restarted(Mode::Enforce);
+    let over = Remains {
+        ports: Vec::new(),
+        ..remains().unwrap()
+    };
+    find(&mut stage, "a", Some(over));
+    assert_eq!(stage.said(), ["open all"]);
+    stage.list();
+    let gone = "hold-found: an earlier agent had connections wait; its time was over before this agent came, and they go";
+    assert_eq!(stage.said(), [gone]);
     // Not wanted any more.
     let mut stage = restarted(Mode::Off);
     stage.list();

@@ -18,6 +18,7 @@ use crate::{
     },
     event::Outcome,
     mode::Mode,
+    order::Wish,
     pod::{Pod, Status},
     process::ExitStatus,
 };
@@ -150,6 +151,9 @@ impl Theatre<'_> {
     /// Sidecars that are asked to quit do.
     fn answer(&mut self) {
         let stage = self.stage.as_mut().unwrap();
+        if self.play.by_hand {
+            stage.order(Wish::Quit { force: false });
+        }
         let attempts = std::mem::take(&mut stage.attempts);
         stage.log.clear();
         stage.done.clear();
@@ -182,7 +186,12 @@ impl Theatre<'_> {
         for events in self.untold.values_mut() {
             events.retain(|event| !matches!(event, Event::ContainerStatus { .. }));
         }
-        self.stage = Some(Stage::new(Mode::Enforce, self.spec.clone()));
+        let mode = if self.play.by_hand {
+            Mode::Observe
+        } else {
+            Mode::Enforce
+        };
+        self.stage = Some(Stage::new(mode, self.spec.clone()));
         self.tell(Event::PodAppeared(uid()));
         for run in self.untold.keys().cloned().collect::<Vec<_>>() {
             self.tell(Event::ContainerAppeared(key(&run)));

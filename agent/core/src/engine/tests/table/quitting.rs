@@ -27,6 +27,18 @@ fn one_stage_after_the_other() {
             ],
         ),
         row(
+            "its answer is late, and it ends",
+            "Never app daprd",
+            "all ; app!0 daprd>late daprd!0 daprd>over",
+            &[
+                "pod-finished: still running: daprd",
+                DAPR,
+                "daprd step-failed: was not answered in time; next is SIGTERM",
+                "daprd.0 SIGTERM",
+                "daprd sidecar-ended: as asked",
+            ],
+        ),
+        row(
             "two of a stage at once",
             "Never app sql daprd istio-proxy",
             "all ; app!3",

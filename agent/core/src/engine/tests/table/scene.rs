@@ -23,7 +23,7 @@
 //! | `NAME!3` `NAME!TERM` `NAME!` | the newest run ends with a code, by a signal, nobody knows how |
 //! | `?x` | a container comes and goes before anybody can look at it |
 //! | `NAME=T3` `NAME=R` `NAME=W` `NAME=W3` `NAME=T128@x` `NAME=R@x` | its status from now on: terminated, running, waiting, waiting after a code; of the run `x`; `NAME=R3@x` has `x` as the run before |
-//! | `NAME>200` `NAME>accepted` `NAME>signalled` `NAME>refused` | what came of an attempt |
+//! | `NAME>200` `NAME>accepted` `NAME>signalled` `NAME>refused` `NAME>late` `NAME>over` | what came of an attempt |
 //! | `NAME>opaque` `NAME>started` `NAME>version=1.20.1` | its processes cannot be seen; are found late; its answer |
 //! | `deleting` `terminal=Evicted` `KEY=VALUE` | the pod is listed like this from now on |
 //! | `config` `observe` `enforce` `api-back` | what it says |
@@ -42,6 +42,7 @@ use crate::{
     pod::{Container, Ended, Pod, RunState, Status},
     policy::{RestartPolicy, RestartRule},
     process::ExitStatus,
+    quit::HEARS,
     tuning::NamespaceValues,
 };
 
@@ -136,6 +137,8 @@ impl Scene {
                 for name in names {
                     self.start(&name);
                 }
+                // They run for long enough to hear a signal.
+                self.stage.now = self.stage.now + HEARS;
                 self.play("list");
             }
             time => stage.pass(crate::duration::parse(time).unwrap()),
@@ -186,6 +189,8 @@ impl Scene {
             "accepted" => Outcome::Accepted,
             "signalled" => Outcome::Signalled,
             "refused" => Outcome::Refused,
+            "late" => Outcome::TimedOut,
+            "over" => Outcome::Gone,
             "started" => {
                 let (key, name) = (key(&run), Some(name.to_owned()));
                 return self.stage.send(Event::ContainerStarted { key, name });

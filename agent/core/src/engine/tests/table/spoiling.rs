@@ -73,6 +73,18 @@ fn steps_that_spoil() {
             &["sql.0 SIGTERM"],
         ),
         row(
+            "lists that were asked for others' sake do not use up its patience",
+            "Never app sql",
+            "all app! list list list list list list list list list list list list list ; app=T3 1s list",
+            &["sql.0 SIGTERM"],
+        ),
+        row(
+            "the code comes after nobody asked for it any more",
+            "Never app sql",
+            "all app! 5m ; app=T3 list sql>signalled",
+            &["sql.0 SIGTERM", KNOWN],
+        ),
+        row(
             "nobody tells the code any more: it is not spoiled",
             "Never app sql",
             "all ; app! 5m",

@@ -114,6 +114,18 @@ fn before_and_after_a_step() {
             ],
         ),
         row(
+            "who has just started does not hear a signal yet",
+            "Never app logs",
+            "pod +sandbox? +app +logs list ; app!0 400ms",
+            &["pod-finished: still running: logs"],
+        ),
+        row(
+            "and does, half a second later",
+            "Never app logs",
+            "pod +sandbox? +app +logs list ; app!0 500ms",
+            &["pod-finished: still running: logs", "logs.0 SIGTERM"],
+        ),
+        row(
             "a signal is given half a minute",
             "Never app logs",
             "all app!0 logs>signalled ; 29s",

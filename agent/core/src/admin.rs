@@ -1,0 +1,80 @@
+//! What the admin socket serves and the program `usher` shows, as data.
+//!
+//! One form for both, so that an answer of the agent, one that was put together without it, and one out of a file are
+//! drawn by the same code. Fields are added, never changed, within one [`API_VERSION`].
+
+mod act;
+mod forecast;
+mod pod;
+mod process;
+mod status;
+
+use serde::{Deserialize, Serialize};
+
+use crate::timeline::Entry;
+
+pub use self::{
+    act::{Ordered, PlannedTable, Step, WatchLine},
+    forecast::{Acts, Allowed, Door, Forecast, Hold, LeftOut, Quit, Rung, Sidecar, Start},
+    pod::{Container, ContainerState, Pod, PodState, Role},
+    process::{Log, Metrics, Settings},
+    status::{
+        Agent, ApiServer, Census, Configuration, Kubelet, Lacks, Modes, Plugin, Problem, Status,
+    },
+};
+
+/// Version of these types.
+pub const API_VERSION: &str = "usher.dev/cli/v1";
+
+/// An answer, and where it comes from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Document<T> {
+    /// [`API_VERSION`].
+    pub api_version: String,
+    /// What it is, such as `Status`.
+    pub kind: String,
+    /// Who answered.
+    pub from: Origin,
+    /// The answer.
+    #[serde(flatten)]
+    pub data: T,
+}
+
+/// Who answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// The agent, over its socket.
+    Agent,
+    /// Nobody: the node itself was looked at.
+    Node,
+    /// A file that was made earlier.
+    File,
+}
+
+impl<T> Document<T> {
+    /// Wraps an answer up.
+    pub fn new(kind: &str, from: Origin, data: T) -> Self {
+        Self {
+            api_version: API_VERSION.to_owned(),
+            kind: kind.to_owned(),
+            from,
+            data,
+        }
+    }
+}
+
+/// All pods of the node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pods {
+    /// By namespace and name.
+    pub items: Vec<Pod>,
+}
+
+/// What was decided about one pod.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Timeline {
+    /// Oldest first.
+    pub items: Vec<Entry>,
+}

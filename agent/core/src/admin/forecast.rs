@@ -1,0 +1,189 @@
+//! What usher would do with a pod, and why.
+
+use serde::{Deserialize, Serialize};
+
+/// What usher would do with a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Forecast {
+    /// The pod's UID.
+    pub uid: String,
+    /// `namespace/name`.
+    pub pod: String,
+    /// The mode that this was made for, where another one was asked about than the node has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub what_if: Option<String>,
+    /// What is not known and was taken for nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
+    /// What of annotations and labels cannot be used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<String>,
+    /// Showing its sidecars out.
+    pub quit: Quit,
+    /// Having its connections and starts wait.
+    pub hold: Hold,
+}
+
+/// When something is done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Acts {
+    /// It is being done.
+    Now,
+    /// When what it waits for has happened.
+    Later,
+    /// Not, as things are.
+    #[default]
+    No,
+}
+
+impl Acts {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Now => "now",
+            Self::Later => "later",
+            Self::No => "no",
+        }
+    }
+}
+
+/// Showing sidecars out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Quit {
+    /// The node's mode, or the one that was asked about.
+    pub mode: String,
+    /// When.
+    pub acts: Acts,
+    /// What keeps usher from it now.
+    pub because: Vec<String>,
+    /// Wait after the last app's end, in milliseconds.
+    pub delay_ms: u64,
+    /// The sidecars, in the order in which they are shown out.
+    pub sidecars: Vec<Sidecar>,
+}
+
+/// How one sidecar is shown out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Sidecar {
+    /// Its container.
+    pub container: String,
+    /// Whether it runs.
+    pub runs: bool,
+    /// The recipe.
+    pub recipe: String,
+    /// What it was recognised by.
+    pub recognised_by: String,
+    /// The stage of the pod in which its turn is: `helper`, `logs`, `mesh`.
+    pub stage: String,
+    /// Its version, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The steps, the first one first.
+    pub ladder: Vec<Rung>,
+    /// Steps of the recipe that are not there for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+}
+
+/// One step.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rung {
+    /// What is done.
+    pub step: String,
+    /// `drain` or `quit`.
+    pub purpose: String,
+    /// The exit code that is known to come of it.
+    pub exit_code: i32,
+    /// How long the sidecar is known to take to end, in milliseconds.
+    pub takes_ms: u64,
+    /// When the next step follows where it did not end, in milliseconds.
+    pub next_after_ms: u64,
+    /// Whether it may be taken.
+    pub allowed: Allowed,
+    /// Why not, or on what it depends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The condition by which it is there.
+    pub chosen: String,
+}
+
+/// Whether a step may be taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Allowed {
+    /// It does the pod no harm.
+    #[default]
+    Yes,
+    /// It depends on how the apps end.
+    Depends,
+    /// It would spoil the pod, or be in vain.
+    No,
+}
+
+/// A step that is not there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeftOut {
+    /// What would be done.
+    pub step: String,
+    /// The exit code that would come of it.
+    pub exit_code: i32,
+    /// Why it is not.
+    pub why: String,
+}
+
+/// Having connections and starts wait.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Hold {
+    /// The node's mode, or the one that was asked about.
+    pub mode: String,
+    /// When.
+    pub acts: Acts,
+    /// What keeps usher from it now.
+    pub because: Vec<String>,
+    /// The ports.
+    pub doors: Vec<Door>,
+    /// How long at most, in milliseconds.
+    pub deadline_ms: u64,
+    /// What happens then: `open` or `closed`.
+    pub on_deadline: String,
+    /// Whether they wait again while a sidecar is started again.
+    pub again: bool,
+    /// Users whose connections pass.
+    pub passing_uids: Vec<u32>,
+    /// Apps whose starts wait.
+    pub starts: Vec<Start>,
+}
+
+/// A port at which connections wait.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Door {
+    /// The port.
+    pub port: u16,
+    /// The sidecar that is waited for.
+    pub sidecar: String,
+    /// Whether DNS queries wait there as well.
+    pub dns: bool,
+    /// What opens it.
+    pub opens: String,
+}
+
+/// A start that waits.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Start {
+    /// The app.
+    pub container: String,
+    /// How long at most, in milliseconds; None where it does not wait.
+    pub limit_ms: Option<u64>,
+    /// Why not, or where the limit comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}

@@ -1,0 +1,334 @@
+//! The state of usher on one node.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Pod, PodState};
+use crate::{engine, hold::Features};
+
+/// The state of usher on one node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// Name of the Node; empty where nobody tells.
+    #[serde(default)]
+    pub node: String,
+    /// The agent; None where none answers.
+    pub agent: Option<Agent>,
+    /// What usher may do.
+    pub modes: Modes,
+    /// What the kernel lacks.
+    pub lacks: Lacks,
+    /// The pods.
+    pub pods: Census,
+    /// The kubelet.
+    #[serde(default)]
+    pub kubelet: Kubelet,
+    /// The API server.
+    #[serde(default)]
+    pub api_server: ApiServer,
+    /// The CNI plugin.
+    #[serde(default)]
+    pub plugin: Plugin,
+    /// The configuration file.
+    #[serde(default)]
+    pub configuration: Configuration,
+    /// What is wrong, the worst first.
+    #[serde(default)]
+    pub problems: Vec<Problem>,
+}
+
+/// The agent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Agent {
+    /// Its version.
+    pub version: String,
+    /// Its process, in the pid namespace that it runs in.
+    pub pid: u32,
+    /// How long it has run, in milliseconds.
+    pub up_ms: u64,
+    /// Whether it takes care of pods.
+    pub ready: bool,
+    /// What it still waits for.
+    #[serde(default)]
+    pub waits: Vec<String>,
+}
+
+/// The mode of each capability.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Modes {
+    /// `off`, `observe` or `enforce`.
+    pub quit: String,
+    /// Likewise.
+    pub hold: String,
+    /// Somebody told what the Node says; else these are the defaults.
+    pub known: bool,
+    /// How long each has been so, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quit_for_ms: Option<u64>,
+    /// Likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold_for_ms: Option<u64>,
+}
+
+/// The kubelet, as the agent finds it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Kubelet {
+    /// How long ago it gave its pods, in milliseconds.
+    pub listed_ms_ago: Option<u64>,
+    /// What went wrong with the last request, where something did.
+    pub error: Option<String>,
+}
+
+/// The API server, as the agent finds it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApiServer {
+    /// The agent watches its Node there.
+    pub watched: bool,
+    /// How long ago something came from there, in milliseconds.
+    pub heard_ms_ago: Option<u64>,
+    /// Why the watch is broken, where it is.
+    pub error: Option<String>,
+}
+
+/// The CNI plugin on the host.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Plugin {
+    /// The agent was told where it goes.
+    pub managed: bool,
+    /// It and its entry are in place.
+    pub installed: bool,
+    /// The file that has the entry, or why there is none.
+    pub said: Option<String>,
+    /// It should be there, and cannot be put there.
+    pub failed: bool,
+}
+
+/// The configuration file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Configuration {
+    /// Its path.
+    pub file: String,
+    /// Why it does not count, where it does not.
+    pub error: Option<String>,
+}
+
+/// What the kernel lacks for a capability; None where it lacks nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Lacks {
+    /// For holding connections.
+    pub hold: Option<String>,
+    /// For holding DNS queries.
+    pub dns: Option<String>,
+    /// For holding starts.
+    pub start: Option<String>,
+}
+
+/// How many pods there are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Census {
+    /// Pods with a cgroup.
+    pub seen: usize,
+    /// Those of them that are finished.
+    pub finished: usize,
+    /// Those of them whose connections wait.
+    pub held: usize,
+    /// Containers whose starts wait.
+    pub held_starts: usize,
+    /// Those that usher has something to do with.
+    #[serde(default)]
+    pub ours: usize,
+    /// Those for which something failed.
+    #[serde(default)]
+    pub failed: usize,
+}
+
+/// Decisions after which somebody should look at a pod.
+const FAILED: [&str; 4] = ["gave-up", "hold-failed", "hold-stays-shut", "start-missed"];
+
+/// Something that is wrong, and what helps.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Problem {
+    /// What.
+    pub what: String,
+    /// What to do: a command, as a rule.
+    pub next: String,
+}
+
+impl From<&Features> for Lacks {
+    fn from(features: &Features) -> Self {
+        let dns = "the kernel has neither nft queue nor NFQUEUE";
+        Self {
+            hold: features.hold.clone().err(),
+            dns: features.dns.is_none().then(|| dns.to_owned()),
+            start: features.start.clone().err(),
+        }
+    }
+}
+
+impl From<engine::Census> for Census {
+    fn from(census: engine::Census) -> Self {
+        Self {
+            seen: census.pods,
+            finished: census.finished,
+            held: census.held,
+            held_starts: census.held_starts,
+            ours: 0,
+            failed: 0,
+        }
+    }
+}
+
+impl Census {
+    /// The same with what only the pods tell.
+    #[must_use]
+    pub fn with(mut self, pods: &[Pod]) -> Self {
+        let failed = |pod: &&Pod| {
+            pod.decision
+                .as_deref()
+                .is_some_and(|kind| FAILED.contains(&kind))
+        };
+        self.ours = pods
+            .iter()
+            .filter(|pod| !matches!(pod.state, PodState::NotOurs | PodState::Unknown))
+            .count();
+        self.failed = pods.iter().filter(failed).count();
+        self
+    }
+}
+
+impl Status {
+    /// What is wrong, the worst first, each with what to do next.
+    pub fn judge(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut wrong = |what: String, next: &str| {
+            let next = next.to_owned();
+            problems.push(Problem { what, next });
+        };
+        match &self.agent {
+            None => wrong(
+                "no agent runs on this node".to_owned(),
+                "kubectl get pods -n usher -o wide",
+            ),
+            Some(agent) if !agent.ready => {
+                wrong(
+                    format!("the agent is not ready: {}", agent.waits.join("; ")),
+                    "usher check",
+                );
+            }
+            Some(_) => {}
+        }
+        if let Some(error) = &self.configuration.error {
+            wrong(
+                format!("the configuration is not used: {error}"),
+                "usher check",
+            );
+        }
+        if let Some(error) = &self.kubelet.error {
+            wrong(
+                format!("the kubelet does not give its pods: {error}"),
+                "usher check",
+            );
+        }
+        if let Some(error) = &self.api_server.error {
+            wrong(
+                format!("the watch on the Node is broken: {error}"),
+                "usher check",
+            );
+        }
+        if let (Some(lacks), "enforce") = (&self.lacks.hold, self.modes.hold.as_str()) {
+            wrong(
+                format!("nothing can be held here: {lacks}"),
+                "usher check --pre",
+            );
+        }
+        if self.plugin.failed {
+            let said = self.plugin.said.as_deref().unwrap_or("why is not known");
+            wrong(
+                format!("the CNI plugin is not in place: {said}"),
+                "usher check",
+            );
+        }
+        if self.pods.failed > 0 {
+            wrong(
+                format!("something failed for {} pods", self.pods.failed),
+                "usher pods, then usher explain POD",
+            );
+        }
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn well() -> Status {
+        Status {
+            agent: Some(Agent {
+                ready: true,
+                ..Agent::default()
+            }),
+            modes: Modes {
+                hold: "enforce".to_owned(),
+                ..Modes::default()
+            },
+            ..Status::default()
+        }
+    }
+
+    #[test]
+    fn each_problem_says_what_to_do_next() {
+        type Change = fn(&mut Status);
+        let cases: [(&str, &str, Change); 8] = [
+            ("no agent runs", "kubectl", |status| status.agent = None),
+            ("not ready: the kubelet", "usher check", |status| {
+                status.agent = Some(Agent {
+                    waits: vec!["the kubelet".to_owned()],
+                    ..Agent::default()
+                });
+            }),
+            ("c.yaml:1:2", "usher check", |status| {
+                status.configuration.error = Some("c.yaml:1:2".to_owned());
+            }),
+            ("status 401", "usher check", |status| {
+                status.kubelet.error = Some("status 401".to_owned());
+            }),
+            ("the watch", "usher check", |status| {
+                status.api_server.error = Some("refused".to_owned());
+            }),
+            ("nf_tables", "usher check --pre", |status| {
+                status.lacks.hold = Some("nf_tables".to_owned());
+            }),
+            ("read-only", "usher check", |status| {
+                status.plugin = Plugin {
+                    failed: true,
+                    said: Some("read-only".to_owned()),
+                    ..Plugin::default()
+                };
+            }),
+            ("2 pods", "usher explain", |status| status.pods.failed = 2),
+        ];
+        assert_eq!(well().judge(), []);
+        for (words, next, change) in cases {
+            let mut status = well();
+            change(&mut status);
+            let problems = status.judge();
+            assert_eq!(problems.len(), 1, "{words}: {problems:?}");
+            assert!(problems[0].what.contains(words), "{problems:?}");
+            assert!(problems[0].next.contains(next), "{problems:?}");
+        }
+        let mut observing = well();
+        observing.modes.hold = "observe".to_owned();
+        observing.lacks.hold = Some("nf_tables".to_owned());
+        assert_eq!(observing.judge(), []);
+    }
+}

@@ -1,0 +1,146 @@
+//! Packets of a pod: which are wanted, how they are written to a file, and how they look as a line.
+//!
+//! The kernel is asked for them with a [`Filter`], which becomes a program that it runs for each packet before it copies
+//! anything. What comes is a [`Packet`]; [`pcapng`] writes it down for other programs, [`mod@line`] for people. Everything in
+//! a packet is the pod's and may be anything: nothing here panics on it.
+
+pub mod filter;
+pub mod line;
+pub mod pcapng;
+
+pub use filter::{Filter, Instruction};
+pub use pcapng::Writer;
+
+/// Hardware types of interfaces
+/// ([if_arp.h](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/if_arp.h)).
+const ETHERNET: u16 = 1;
+const LOOPBACK: u16 = 772;
+
+/// Bytes of an Ethernet header.
+const ETHERNET_HEADER: usize = 14;
+
+/// Protocols behind a link header.
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+const ARP: u16 = 0x0806;
+
+/// Protocols behind an IP header.
+const ICMP: u8 = 1;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ICMPV6: u8 = 58;
+
+/// What stands before the network header of an interface's packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// An Ethernet header; loopback has one, too, of zeros.
+    Ethernet,
+    /// Nothing, as in tunnels.
+    Nothing,
+}
+
+impl Link {
+    /// That of a hardware type.
+    pub fn of(hardware: u16) -> Self {
+        match hardware {
+            ETHERNET | LOOPBACK => Self::Ethernet,
+            _ => Self::Nothing,
+        }
+    }
+
+    /// How many bytes it is long.
+    pub fn header(self) -> usize {
+        match self {
+            Self::Ethernet => ETHERNET_HEADER,
+            Self::Nothing => 0,
+        }
+    }
+}
+
+/// Which way a packet went, as the pod sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// To the pod.
+    In,
+    /// From the pod.
+    Out,
+}
+
+/// Whom a packet was for, on its link: `PACKET_HOST` and so on
+/// ([packet(7)](https://man7.org/linux/man-pages/man7/packet.7.html)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reception {
+    /// The pod.
+    Own,
+    /// Everybody.
+    Broadcast,
+    /// A group.
+    Multicast,
+    /// Somebody else.
+    Other,
+    /// It left the pod.
+    Outgoing,
+}
+
+impl Reception {
+    /// From the kernel's number.
+    pub fn of(number: u8) -> Self {
+        match number {
+            0 => Self::Own,
+            1 => Self::Broadcast,
+            2 => Self::Multicast,
+            4 => Self::Outgoing,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// An interface of the pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// The kernel's number of it.
+    pub index: u32,
+    /// Its name, which who owns the namespace may choose.
+    pub name: String,
+    /// Its hardware type.
+    pub hardware: u16,
+}
+
+impl Interface {
+    /// Whether each packet of it goes out and comes in.
+    pub fn is_loopback(&self) -> bool {
+        self.hardware == LOOPBACK
+    }
+}
+
+/// A packet that the kernel copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// When, in nanoseconds since 1970.
+    pub at_ns: u64,
+    /// The number of its interface.
+    pub interface: u32,
+    /// Its interface's hardware type.
+    pub hardware: u16,
+    /// What stands behind the link header.
+    pub protocol: u16,
+    /// Whom it was for.
+    pub reception: Reception,
+    /// A VLAN's protocol and tag, which the kernel takes out of the link header.
+    pub vlan: Option<(u16, u16)>,
+    /// How long it was.
+    pub length: u32,
+    /// Its first bytes, from the link header on.
+    pub bytes: &'a [u8],
+}
+
+impl Packet<'_> {
+    /// Which way it went; loopback has no ways.
+    pub fn direction(&self) -> Option<Direction> {
+        match self.reception {
+            _ if self.hardware == LOOPBACK => None,
+            Reception::Outgoing => Some(Direction::Out),
+            _ => Some(Direction::In),
+        }
+    }
+}

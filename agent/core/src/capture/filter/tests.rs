@@ -1,0 +1,371 @@
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use etherparse::PacketBuilder;
+use proptest::{collection::vec, option, prelude::*, sample::select};
+
+use super::{
+    instruction::{
+        A_TO_X, ADD, ADD_X, AND, IF_EQUAL, IF_SET, INFO, JUMP, LOAD_BYTE_X, LOAD_HALF_X, LOAD_WORD,
+        LOAD_WORD_X, LOAD_X, RETURN, SHIFT_LEFT, X_TO_A,
+    },
+    *,
+};
+
+const SNAP: u32 = 96;
+const RAW: u16 = 65534;
+
+/// What a packet is, and its bytes as they follow from it.
+#[derive(Debug, Clone)]
+struct Sample {
+    hardware: u16,
+    interface: u32,
+    outgoing: bool,
+    source: IpAddr,
+    destination: IpAddr,
+    kind: Kind,
+    /// An ARP packet instead.
+    is_arp: bool,
+    options: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Tcp(u16, u16),
+    Udp(u16, u16),
+    Icmp,
+    Other,
+    /// A later fragment of TCP.
+    Fragment,
+}
+
+impl Sample {
+    fn protocol(&self) -> u16 {
+        match (self.is_arp, self.source.is_ipv4()) {
+            (true, _) => 0x0806,
+            (false, true) => IPV4,
+            (false, false) => IPV6,
+        }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let link = vec![0; super::super::Link::of(self.hardware).header()];
+        if self.is_arp {
+            return [link, vec![0; 28]].concat();
+        }
+        let builder = match (self.source, self.destination) {
+            (IpAddr::V4(from), IpAddr::V4(to)) => {
+                let mut header = etherparse::Ipv4Header {
+                    time_to_live: 64,
+                    source: from.octets(),
+                    destination: to.octets(),
+                    ..Default::default()
+                };
+                header.options = vec![1; self.options * 4][..].try_into().unwrap();
+                if matches!(self.kind, Kind::Fragment) {
+                    header.fragment_offset = 1.try_into().unwrap();
+                }
+                PacketBuilder::ip(etherparse::IpHeaders::Ipv4(header, Default::default()))
+            }
+            (IpAddr::V6(from), IpAddr::V6(to)) => {
+                PacketBuilder::ipv6(from.octets(), to.octets(), 64)
+            }
+            mixed => panic!("{mixed:?}"),
+        };
+        let mut bytes = link;
+        let written = match self.kind {
+            Kind::Tcp(from, to) => builder.tcp(from, to, 1, 1024).write(&mut bytes, b"abc"),
+            Kind::Udp(from, to) => builder.udp(from, to).write(&mut bytes, b"abc"),
+            Kind::Icmp if self.source.is_ipv4() => {
+                builder.icmpv4_echo_request(1, 1).write(&mut bytes, b"abc")
+            }
+            Kind::Icmp => builder.icmpv6_echo_request(1, 1).write(&mut bytes, b"abc"),
+            Kind::Other => builder.write(&mut bytes, 132.into(), &[0; 8]),
+            // Bytes of the middle that would be ports.
+            Kind::Fragment => builder.write(&mut bytes, TCP.into(), &[0, 80, 0, 80, 0, 0, 0, 0]),
+        };
+        written.unwrap();
+        bytes
+    }
+
+    /// The same question as the program's, asked of what the packet is.
+    fn is_wanted(&self, filter: &Filter) -> bool {
+        let is_loopback = self.hardware == LOOPBACK;
+        if is_loopback && self.outgoing {
+            return false;
+        }
+        let on_interface =
+            filter.interfaces.is_empty() || filter.interfaces.contains(&self.interface);
+        let this_way = filter
+            .direction
+            .is_none_or(|direction| is_loopback || (direction == Direction::Out) == self.outgoing);
+        let is_ip_only =
+            !filter.hosts.is_empty() || !filter.protocols.is_empty() || !filter.ports.is_empty();
+        if !(on_interface && this_way) || (is_ip_only && self.is_arp) {
+            return false;
+        }
+        let is_within = |host: &Host, address: IpAddr| match (host.address, address) {
+            (IpAddr::V4(net), IpAddr::V4(address)) => {
+                let shift = 32 - u32::from(host.prefix);
+                u64::from(u32::from(net)) >> shift == u64::from(u32::from(address)) >> shift
+            }
+            (IpAddr::V6(net), IpAddr::V6(address)) => {
+                let shift = 128 - u32::from(host.prefix);
+                let [net, address] = [net, address].map(u128::from);
+                shift == 128 || net >> shift == address >> shift
+            }
+            _ => false,
+        };
+        let has_host = filter.hosts.is_empty()
+            || filter
+                .hosts
+                .iter()
+                .any(|host| is_within(host, self.source) || is_within(host, self.destination));
+        let has_protocol = filter.protocols.is_empty()
+            || filter.protocols.iter().any(|protocol| {
+                matches!(
+                    (protocol, self.kind),
+                    (Protocol::Tcp, Kind::Tcp(..) | Kind::Fragment)
+                        | (Protocol::Udp, Kind::Udp(..))
+                        | (Protocol::Icmp, Kind::Icmp)
+                )
+            });
+        let has_port = filter.ports.is_empty()
+            || match self.kind {
+                Kind::Tcp(from, to) | Kind::Udp(from, to) => {
+                    filter.ports.contains(&from) || filter.ports.contains(&to)
+                }
+                _ => false,
+            };
+        has_host && has_protocol && has_port
+    }
+
+    fn verdict(&self, program: &[Instruction]) -> u32 {
+        let outgoing = if self.outgoing { OUTGOING } else { 0 };
+        let info = |offset| match offset {
+            0 => self.protocol().into(),
+            4 => outgoing,
+            8 => self.interface,
+            28 => self.hardware.into(),
+            other => panic!("no information at {other}"),
+        };
+        run(program, &self.bytes(), info)
+    }
+}
+
+/// The kernel's interpreter, as far as the programs here go.
+fn run(program: &[Instruction], bytes: &[u8], info: impl Fn(u32) -> u32) -> u32 {
+    let (mut a, mut x, mut at) = (0_u32, 0_u32, 0_usize);
+    loop {
+        let instruction = program[at];
+        let operand = instruction.operand;
+        at += 1;
+        let read = |width: usize| {
+            let from = (x + operand) as usize;
+            let bytes = bytes.get(from..from + width)?;
+            Some(
+                bytes
+                    .iter()
+                    .fold(0, |number, byte| number << 8 | u32::from(*byte)),
+            )
+        };
+        let loaded = match instruction.code {
+            LOAD_WORD => Some(info(operand.wrapping_sub(INFO))),
+            LOAD_WORD_X => read(4),
+            LOAD_HALF_X => read(2),
+            LOAD_BYTE_X => read(1),
+            ADD => Some(a + operand),
+            ADD_X => Some(a + x),
+            AND => Some(a & operand),
+            SHIFT_LEFT => Some(a << operand),
+            X_TO_A => Some(x),
+            RETURN => return operand,
+            LOAD_X => {
+                x = operand;
+                continue;
+            }
+            A_TO_X => {
+                x = a;
+                continue;
+            }
+            JUMP => {
+                at += operand as usize;
+                continue;
+            }
+            IF_EQUAL | IF_SET => {
+                let holds = match instruction.code {
+                    IF_EQUAL => a == operand,
+                    _ => a & operand != 0,
+                };
+                let jump = if holds {
+                    instruction.jump_true
+                } else {
+                    instruction.jump_false
+                };
+                at += usize::from(jump);
+                continue;
+            }
+            other => panic!("no instruction {other:#x}"),
+        };
+        match loaded {
+            Some(value) => a = value,
+            None => return 0,
+        }
+    }
+}
+
+fn address() -> impl Strategy<Value = (IpAddr, IpAddr)> {
+    let v4 = || select(vec!["10.0.0.1", "10.0.3.4", "192.168.7.7", "127.0.0.1"]);
+    let v6 = || select(vec!["::1", "fd00::1", "fd00:0:0:1::2", "fe80::7"]);
+    let parse = |(from, to): (&str, &str)| (from.parse().unwrap(), to.parse().unwrap());
+    prop_oneof![(v4(), v4()).prop_map(parse), (v6(), v6()).prop_map(parse)]
+}
+
+fn port() -> impl Strategy<Value = u16> {
+    select(vec![53_u16, 80, 443, 15001, 15021])
+}
+
+fn sample() -> impl Strategy<Value = Sample> {
+    let kind = prop_oneof![
+        (port(), port()).prop_map(|(from, to)| Kind::Tcp(from, to)),
+        (port(), port()).prop_map(|(from, to)| Kind::Udp(from, to)),
+        Just(Kind::Icmp),
+        Just(Kind::Other),
+        Just(Kind::Fragment),
+    ];
+    (
+        select(vec![ETHERNET, LOOPBACK, RAW]),
+        1..4_u32,
+        any::<bool>(),
+        address(),
+        kind,
+        prop::bool::weighted(0.1),
+        0..4_usize,
+    )
+        .prop_map(
+            |(hardware, interface, outgoing, ends, kind, is_arp, options)| Sample {
+                hardware,
+                interface,
+                outgoing,
+                source: ends.0,
+                destination: ends.1,
+                // A fragment of IPv6 has a header for that, behind which nobody looks.
+                kind: match kind {
+                    Kind::Fragment if ends.0.is_ipv6() => Kind::Other,
+                    kind => kind,
+                },
+                is_arp,
+                options,
+            },
+        )
+}
+
+fn host() -> impl Strategy<Value = Host> {
+    (address(), any::<u8>()).prop_map(|((address, _), prefix)| Host {
+        address,
+        prefix: prefix % if address.is_ipv4() { 33 } else { 129 },
+    })
+}
+
+fn filter() -> impl Strategy<Value = Filter> {
+    let protocol = select(vec![Protocol::Tcp, Protocol::Udp, Protocol::Icmp]);
+    (
+        vec(1..4_u32, 0..2),
+        option::of(select(vec![Direction::In, Direction::Out])),
+        vec(protocol, 0..3),
+        vec(host(), 0..3),
+        vec(port(), 0..3),
+    )
+        .prop_map(|(interfaces, direction, protocols, hosts, ports)| Filter {
+            interfaces,
+            direction,
+            protocols,
+            hosts,
+            ports,
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn program_wants_what_the_filter_wants(sample in sample(), filter in filter()) {
+        let verdict = sample.verdict(&filter.program(SNAP));
+        let expected = if sample.is_wanted(&filter) { SNAP } else { 0 };
+        prop_assert_eq!(verdict, expected);
+    }
+
+    #[test]
+    fn any_bytes_end_the_program(bytes in vec(any::<u8>(), 0..80), filter in filter(), hardware in select(vec![ETHERNET, LOOPBACK, RAW]), protocol in select(vec![IPV4, IPV6])) {
+        let info = |offset| match offset {
+            0 => protocol.into(),
+            28 => hardware.into(),
+            _ => 1,
+        };
+        let verdict = run(&filter.program(SNAP), &bytes, info);
+        prop_assert!(verdict == 0 || verdict == SNAP);
+    }
+}
+
+#[test]
+fn longest_program_is_one_that_the_kernel_takes() {
+    let host: Host = "fd00::/127".parse().unwrap();
+    let filter = Filter {
+        interfaces: vec![7; 100],
+        direction: Some(Direction::In),
+        protocols: vec![Protocol::Tcp; 100],
+        hosts: vec![host; 100],
+        ports: vec![80; 100],
+    };
+    let program = filter.program(SNAP);
+    assert!(program.len() < 4096, "{}", program.len());
+    for (at, instruction) in program.iter().enumerate() {
+        let furthest = match instruction.code {
+            RETURN => continue,
+            JUMP => instruction.operand as usize,
+            _ => usize::from(instruction.jump_true.max(instruction.jump_false)),
+        };
+        assert!(at + 1 + furthest < program.len(), "{at}: {instruction:?}");
+    }
+    // The last value counts as the first does.
+    let ports: Vec<u16> = (1..=MOST as u16).collect();
+    let filter = Filter {
+        ports,
+        ..Filter::default()
+    };
+    let sample = |port| Sample {
+        hardware: ETHERNET,
+        interface: 2,
+        outgoing: false,
+        source: Ipv4Addr::LOCALHOST.into(),
+        destination: Ipv4Addr::LOCALHOST.into(),
+        kind: Kind::Tcp(40000, port),
+        is_arp: false,
+        options: 0,
+    };
+    let program = filter.program(SNAP);
+    assert_eq!(sample(MOST as u16).verdict(&program), SNAP);
+    assert_eq!(sample(MOST as u16 + 1).verdict(&program), 0);
+}
+
+#[test]
+fn hosts() {
+    for (text, address, prefix) in [
+        ("10.1.2.3", IpAddr::from([10, 1, 2, 3]), 32),
+        ("10.0.0.0/8", IpAddr::from([10, 0, 0, 0]), 8),
+        ("::1", Ipv6Addr::LOCALHOST.into(), 128),
+        ("fd00::/0", "fd00::".parse().unwrap(), 0),
+    ] {
+        assert_eq!(text.parse(), Ok(Host { address, prefix }));
+    }
+    for text in [
+        "",
+        "shop",
+        "10.0.0.0/33",
+        "::/129",
+        "10.0.0.0/",
+        "10.0.0.0/-1",
+        "/8",
+    ] {
+        assert_eq!(text.parse::<Host>(), Err(NotAHost(text.to_owned())));
+    }
+}

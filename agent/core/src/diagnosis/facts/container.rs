@@ -1,0 +1,314 @@
+//! One container: its spec as far as meshes care, and what the status says of its runs.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde_json::Value;
+
+use super::{list, text, time, words};
+
+/// One container, of whatever kind.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Container {
+    /// Name.
+    pub name: String,
+    /// Where it stands in the pod, as a path: `spec.containers[0]`.
+    pub place: String,
+    /// Image as the spec writes it.
+    pub image: String,
+    /// Command and arguments.
+    pub words: Vec<String>,
+    /// Variables with literal values.
+    pub env: BTreeMap<String, String>,
+    /// The user that it runs as by its own security context.
+    pub user: Option<u32>,
+    /// Ports that it declares.
+    pub ports: Vec<Port>,
+    /// Probes of the kubelet.
+    pub probes: Vec<Probe>,
+    /// It has a hook for its start.
+    pub has_post_start: bool,
+    /// The command of that hook, where it is one.
+    pub post_start: Vec<String>,
+    /// It is an init container that runs along.
+    pub is_native: bool,
+    /// What became of it.
+    pub status: Status,
+}
+
+/// A declared port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Port {
+    /// Its name; empty for none.
+    pub name: String,
+    /// Its number.
+    pub number: u16,
+    /// It is one of TCP, which is what the API writes by default.
+    pub is_tcp: bool,
+}
+
+/// A probe of the kubelet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probe {
+    /// The field of the spec: `readinessProbe`.
+    pub field: &'static str,
+    /// What it does.
+    pub act: Act,
+    /// Time from the container's start to the first one.
+    pub initial_delay: Duration,
+    /// Time between two.
+    pub period: Duration,
+}
+
+/// What a probe does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Act {
+    /// `httpGet`.
+    Http {
+        /// Number; 0 for a name that no port has.
+        port: u16,
+        /// Path.
+        path: String,
+    },
+    /// `tcpSocket`.
+    Tcp {
+        /// Number; 0 for a name that no port has.
+        port: u16,
+    },
+    /// `grpc`.
+    Grpc {
+        /// Number.
+        port: u16,
+    },
+    /// `exec`, or something that is not known here.
+    Other,
+}
+
+/// What the status says of a container.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Status {
+    /// The newest run.
+    pub state: State,
+    /// The run before it, where that is known.
+    pub last: Option<Ended>,
+    /// Its readiness probe succeeds, or it runs without one.
+    pub ready: bool,
+    /// How often it was started again.
+    pub restarts: u64,
+}
+
+/// Where a run stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// It has not begun.
+    Waiting {
+        /// Why, in a word.
+        reason: String,
+    },
+    /// It runs.
+    Running {
+        /// Since when.
+        since_ms: Option<u64>,
+    },
+    /// It ended.
+    Ended(Ended),
+}
+
+impl Default for State {
+    fn default() -> Self {
+        let reason = String::new();
+        Self::Waiting { reason }
+    }
+}
+
+/// A run that ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// Exit code, 128 + n for signal n.
+    pub code: i64,
+    /// Why, in a word: `Completed`, `Error`, `OOMKilled`.
+    pub reason: String,
+    /// When it began.
+    pub started_ms: Option<u64>,
+    /// When it ended.
+    pub finished_ms: Option<u64>,
+}
+
+impl Container {
+    pub(super) fn of(spec: &Value, statuses: &[Value], place: String) -> Self {
+        let name = text(&spec["name"]);
+        let ports: Vec<Port> = list(&spec["ports"]).iter().map(port).collect();
+        let mut all = words(&spec["command"]);
+        all.extend(words(&spec["args"]));
+        let hook = &spec["lifecycle"]["postStart"];
+        let fields = ["startupProbe", "livenessProbe", "readinessProbe"];
+        let probes = fields.into_iter();
+        let probes = probes
+            .filter_map(|field| probe(field, &spec[field], &ports))
+            .collect();
+        let status = statuses
+            .iter()
+            .find(|status| status["name"] == name.as_str());
+        let user = spec["securityContext"]["runAsUser"].as_u64();
+        let is_native = place.starts_with("spec.init") && spec["restartPolicy"] == "Always";
+        Self {
+            place,
+            image: text(&spec["image"]),
+            words: all,
+            env: variables(&spec["env"]),
+            user: user.and_then(|user| user.try_into().ok()),
+            ports,
+            probes,
+            has_post_start: hook.is_object(),
+            post_start: words(&hook["exec"]["command"]),
+            is_native,
+            status: status.map(self::status).unwrap_or_default(),
+            name,
+        }
+    }
+
+    /// When its newest run began.
+    pub fn started_ms(&self) -> Option<u64> {
+        match &self.status.state {
+            State::Running { since_ms } => *since_ms,
+            State::Ended(ended) => ended.started_ms,
+            State::Waiting { .. } => self.status.last.as_ref()?.started_ms,
+        }
+    }
+
+    /// Whether the status says that it runs.
+    pub fn runs(&self) -> bool {
+        matches!(self.status.state, State::Running { .. })
+    }
+
+    /// Its newest run that ended: the present one, or the one before.
+    pub fn newest_end(&self) -> Option<&Ended> {
+        match &self.status.state {
+            State::Ended(ended) => Some(ended),
+            State::Waiting { .. } | State::Running { .. } => self.status.last.as_ref(),
+        }
+    }
+
+    /// All of its runs that ended and are known, oldest first.
+    pub fn ends(&self) -> impl Iterator<Item = &Ended> {
+        let present = match &self.status.state {
+            State::Ended(ended) => Some(ended),
+            State::Waiting { .. } | State::Running { .. } => None,
+        };
+        self.status.last.iter().chain(present)
+    }
+
+    /// The value of a flag among its words, `--name value` or `--name=value`.
+    pub fn flag(&self, name: &str) -> Option<&str> {
+        let mut words = self.words.iter();
+        while let Some(word) = words.next() {
+            let rest = word
+                .trim_start_matches('-')
+                .strip_prefix(name.trim_start_matches('-'));
+            match rest {
+                Some("") if word.starts_with('-') => return words.next().map(String::as_str),
+                Some(rest) if word.starts_with('-') && rest.starts_with('=') => {
+                    return rest.get(1..);
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// The value of a variable with a literal value.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.env.get(name).map(String::as_str)
+    }
+}
+
+fn variables(env: &Value) -> BTreeMap<String, String> {
+    let variables = list(env).iter().filter_map(|variable| {
+        let value = variable["value"].as_str()?;
+        Some((text(&variable["name"]), value.to_owned()))
+    });
+    variables.collect()
+}
+
+fn port(port: &Value) -> Port {
+    let protocol = port["protocol"].as_str().unwrap_or("TCP");
+    Port {
+        name: text(&port["name"]),
+        number: number(&port["containerPort"]),
+        is_tcp: protocol == "TCP",
+    }
+}
+
+fn number(value: &Value) -> u16 {
+    value
+        .as_u64()
+        .and_then(|number| number.try_into().ok())
+        .unwrap_or_default()
+}
+
+fn probe(field: &'static str, probe: &Value, ports: &[Port]) -> Option<Probe> {
+    if !probe.is_object() {
+        return None;
+    }
+    let resolve = |port: &Value| match port.as_str() {
+        Some(name) => {
+            let named = ports.iter().find(|port| port.name == name);
+            named.map_or(0, |port| port.number)
+        }
+        None => number(port),
+    };
+    let (http, tcp, grpc) = (&probe["httpGet"], &probe["tcpSocket"], &probe["grpc"]);
+    let act = if http.is_object() {
+        let path = text(&http["path"]);
+        Act::Http {
+            port: resolve(&http["port"]),
+            path,
+        }
+    } else if tcp.is_object() {
+        let port = resolve(&tcp["port"]);
+        Act::Tcp { port }
+    } else if grpc.is_object() {
+        let port = number(&grpc["port"]);
+        Act::Grpc { port }
+    } else {
+        Act::Other
+    };
+    let seconds = |key: &str, default: u64| {
+        let seconds = probe[key].as_u64().filter(|seconds| *seconds > 0);
+        // The largest that the API takes.
+        Duration::from_secs(seconds.unwrap_or(default).min(i32::MAX as u64))
+    };
+    Some(Probe {
+        field,
+        act,
+        initial_delay: seconds("initialDelaySeconds", 0),
+        period: seconds("periodSeconds", 10),
+    })
+}
+
+fn status(status: &Value) -> Status {
+    let ended = |state: &Value| {
+        let ended = &state["terminated"];
+        ended.is_object().then(|| Ended {
+            code: ended["exitCode"].as_i64().unwrap_or_default(),
+            reason: text(&ended["reason"]),
+            started_ms: time(&ended["startedAt"]),
+            finished_ms: time(&ended["finishedAt"]),
+        })
+    };
+    let state = &status["state"];
+    let newest = match ended(state) {
+        Some(ended) => State::Ended(ended),
+        None if state["running"].is_object() => State::Running {
+            since_ms: time(&state["running"]["startedAt"]),
+        },
+        None => State::Waiting {
+            reason: text(&state["waiting"]["reason"]),
+        },
+    };
+    Status {
+        state: newest,
+        last: ended(&status["lastState"]),
+        ready: status["ready"] == true,
+        restarts: status["restartCount"].as_u64().unwrap_or_default(),
+    }
+}

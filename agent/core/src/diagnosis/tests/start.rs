@@ -1,0 +1,140 @@
+//! Apps that begin before their proxy.
+
+use serde_json::{Value, json};
+
+use super::{
+    Id, Scene, healthy, only,
+    pods::{app, istio, job},
+    troubles,
+};
+
+#[test]
+fn app_that_began_before_its_proxy() {
+    let scene = healthy().ended("app", 60, 59, 1).running("istio-proxy", 59);
+    // usher shows the sidecar of a failed app out; here nobody does.
+    let scene = scene.policy("OnFailure");
+    let finding = only(
+        &scene,
+        Id::StartedBeforeProxy,
+        &["exit code 1", "usher.dev/hold=enforce"],
+    );
+    assert_eq!(finding.evidence[0].source, "status.containerStatuses[app]");
+    // In the same second the order of the spec decides.
+    let same = healthy()
+        .policy("OnFailure")
+        .ended("app", 60, 60, 1)
+        .running("istio-proxy", 60);
+    only(
+        &same,
+        Id::StartedBeforeProxy,
+        &["the spec has it after the app"],
+    );
+    // Tried again, and done: the work was done twice.
+    let done = healthy()
+        .policy("OnFailure")
+        .ended("app", 60, 59, 1)
+        .restarted("app", 58);
+    let done = done.ended("app", 58, 1, 0);
+    only(&done, Id::StartedBeforeProxy, &["exit code 1"]);
+    // Restarted since, and well.
+    let again = healthy()
+        .policy("Always")
+        .ended("app", 60, 59, 1)
+        .restarted("app", 58)
+        .running("istio-proxy", 59);
+    only(&again, Id::StartedBeforeProxy, &["app"]);
+}
+
+#[test]
+fn app_that_failed_for_another_reason() {
+    let late = healthy()
+        .policy("Always")
+        .ended("app", 60, 2, 1)
+        .restarted("app", 1);
+    assert_eq!(troubles(&late), [""; 0], "it ran for a minute");
+    let after = healthy()
+        .policy("Always")
+        .ended("app", 20, 19, 1)
+        .restarted("app", 18);
+    assert_eq!(troubles(&after), [""; 0], "its proxy had run for 40 s");
+    let held = healthy()
+        .policy("Always")
+        .ended("app", 60, 59, 1)
+        .restarted("app", 58);
+    let held = held.decided(61, "hold-armed", "connections wait");
+    assert_eq!(troubles(&held), [""; 0], "its connections waited");
+}
+
+#[test]
+fn connections_that_usher_saw_refused() {
+    let reason = "observe mode: nothing is held; until the sidecar was ready, 300 ms after its pod could be held, 2 connections were refused, the first 240 ms before";
+    let scene = healthy().decided(58, "would-hold", reason);
+    only(
+        &scene,
+        Id::StartedBeforeProxy,
+        &["timeline", "2 connections were refused"],
+    );
+    // It was restarted since, so that nobody knows when it began first.
+    let failed = healthy()
+        .policy("Always")
+        .ended("app", 45, 40, 1)
+        .restarted("app", 20);
+    let failed = failed.decided(39, "would-hold", reason);
+    only(
+        &failed,
+        Id::StartedBeforeProxy,
+        &["exit code 1, before the proxy was ready"],
+    );
+    let none = healthy().decided(58, "would-hold", "observe mode: ..., no connection came");
+    assert_eq!(troubles(&none), [""; 0]);
+    let late = "the deadline has come and the sidecar is not ready: connections go and may be refused, 30.0 s after it was armed; 1 connection had waited, 29.9 s";
+    only(
+        &healthy().decided(29, "hold-opened", late),
+        Id::StartedBeforeProxy,
+        &["hold-deadline"],
+    );
+}
+
+#[test]
+fn istios_hold_that_is_lost() {
+    let wanted = "holdApplicationUntilProxyStarts: true";
+    let wait = json!({"postStart": {"exec": {"command": ["pilot-agent", "wait"]}}});
+    let other = json!({"postStart": {"exec": {"command": ["/bin/true"]}}});
+    let scene = |containers: &[Value]| {
+        let scene = Scene::new(job(containers)).annotation("proxy.istio.io/config", wanted);
+        scene.running("app", 60).running("istio-proxy", 60)
+    };
+    let good = scene(&[istio(json!({"lifecycle": wait})), app(json!({}))]);
+    assert_eq!(troubles(&good), [""; 0]);
+    let overridden = scene(&[istio(json!({"lifecycle": other})), app(json!({}))]);
+    let finding = only(
+        &overridden,
+        Id::HoldLost,
+        &["/bin/true", "pilot-agent, wait"],
+    );
+    assert_eq!(
+        finding.evidence[1].source,
+        "spec.containers[0].lifecycle.postStart"
+    );
+    let behind = scene(&[app(json!({})), istio(json!({"lifecycle": wait}))]);
+    only(&behind, Id::HoldLost, &["app comes before istio-proxy"]);
+    // What came of it is part of it.
+    let refused = overridden.policy("OnFailure").ended("app", 60, 60, 1);
+    let finding = only(&refused, Id::HoldLost, &["/bin/true"]);
+    assert!(
+        finding
+            .evidence
+            .iter()
+            .any(|one| one.says.contains("exit code 1")),
+        "{finding:?}"
+    );
+    // By the mesh's own setting, as the injector writes it down.
+    let env =
+        json!([{"name": "PROXY_CONFIG", "value": "{\"holdApplicationUntilProxyStarts\":true}\n"}]);
+    let mesh = Scene::new(job(&[istio(json!({"env": env})), app(json!({}))]));
+    only(
+        &mesh.running("app", 60).running("istio-proxy", 60),
+        Id::HoldLost,
+        &["env[PROXY_CONFIG]", "absent"],
+    );
+}

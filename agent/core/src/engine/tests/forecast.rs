@@ -1,0 +1,167 @@
+//! What would be done is what is done.
+
+use std::time::Duration;
+
+use super::{
+    hold::{bare, held, istio},
+    stage::{PROXY, Stage, pod, uid},
+};
+use crate::{
+    Event,
+    admin::{Acts, Allowed, Forecast},
+    mode::Mode,
+    pod::Pod,
+    policy::RestartPolicy,
+};
+
+impl Stage {
+    fn forecast(&self, mode: Option<Mode>) -> Forecast {
+        self.engine.forecast(self.now, &uid(), mode).unwrap()
+    }
+}
+
+fn annotated(key: &str, value: &str) -> Pod {
+    let mut spec = pod(RestartPolicy::Never, &["app"]);
+    spec.annotations.insert(key.to_owned(), value.to_owned());
+    spec
+}
+
+#[test]
+fn it_acts_when_and_only_when_it_says_so() {
+    let plain = || pod(RestartPolicy::Never, &["app"]);
+    let table = [
+        (Mode::Enforce, plain(), [Acts::Later, Acts::Now]),
+        (Mode::Observe, plain(), [Acts::No, Acts::No]),
+        (Mode::Off, plain(), [Acts::No, Acts::No]),
+        (
+            Mode::Enforce,
+            annotated("usher.dev/quit", "false"),
+            [Acts::No, Acts::No],
+        ),
+        (
+            Mode::Enforce,
+            annotated("usher.dev/quit-delay", "1m"),
+            [Acts::Later, Acts::Later],
+        ),
+        (
+            Mode::Enforce,
+            pod(RestartPolicy::Always, &["app"]),
+            [Acts::No, Acts::No],
+        ),
+    ];
+    for (mode, spec, expected) in table {
+        let mut stage = Stage::new(mode, spec);
+        stage.run_all();
+        let before = stage.forecast(None);
+        assert_eq!(before.quit.acts, expected[0], "{before:?}");
+        assert!(!before.quit.because.is_empty() && stage.attempts.is_empty());
+        stage.exit("a", 0);
+        let after = stage.forecast(None);
+        assert_eq!(after.quit.acts, expected[1], "{after:?}");
+        let acted = !stage.attempts.is_empty();
+        assert_eq!(acted, after.quit.acts == Acts::Now, "{after:?}");
+        if let Some((_key, step)) = stage.attempts.first() {
+            assert_eq!(after.quit.sidecars[0].ladder[0].step, step.to_string());
+        }
+    }
+}
+
+#[test]
+fn another_mode_may_be_asked_about() {
+    let mut stage = Stage::new(Mode::Observe, pod(RestartPolicy::Never, &["app"]));
+    stage.run_all();
+    stage.exit("a", 0);
+    let real = stage.forecast(None);
+    assert_eq!(
+        real.quit.because,
+        ["the mode is observe: it is only recorded"]
+    );
+    let what_if = stage.forecast(Some(Mode::Enforce));
+    assert_eq!(
+        (what_if.quit.acts, what_if.quit.because.len()),
+        (Acts::Now, 0)
+    );
+    assert_eq!(what_if.what_if.as_deref(), Some("enforce"));
+    assert!(stage.attempts.is_empty());
+}
+
+#[test]
+fn a_ladder_says_why_and_what_it_does() {
+    let mut spec = pod(RestartPolicy::Never, &["app", "sql"]);
+    let sql = spec.containers.iter_mut().find(|one| one.name == "sql");
+    sql.unwrap().image = "gcr.io/cloud-sql-connectors/cloud-sql-proxy:2.27.0".to_owned();
+    let mut stage = Stage::new(Mode::Enforce, spec);
+    stage.run_all();
+    let quit = stage.forecast(None).quit;
+    // The mesh goes last.
+    let names: Vec<&str> = quit
+        .sidecars
+        .iter()
+        .map(|one| one.container.as_str())
+        .collect();
+    assert_eq!(names, ["sql", PROXY]);
+    let sql = &quit.sidecars[0];
+    assert_eq!(sql.version.as_deref(), Some("2.27"));
+    assert!(sql.recognised_by.contains("image"), "{sql:?}");
+    assert_eq!(sql.left_out.len(), 2, "{sql:?}");
+    let term = &sql.ladder[0];
+    assert_eq!((term.step.as_str(), term.exit_code), ("SIGTERM", 143));
+    // It depends on how the app ends.
+    assert_eq!(term.allowed, Allowed::Depends, "{term:?}");
+    stage.exit("a", 0);
+    let term = stage.forecast(None).quit.sidecars[0].ladder[0].clone();
+    assert_eq!(term.allowed, Allowed::No, "{term:?}");
+    assert!(term.why.unwrap().contains("exit code 143"));
+    let proxy = &quit.sidecars[1].ladder[0];
+    assert_eq!(proxy.allowed, Allowed::Yes);
+    assert!(
+        proxy.chosen.starts_with("with version") || proxy.chosen == "always",
+        "{proxy:?}"
+    );
+    assert!(proxy.next_after_ms >= proxy.takes_ms);
+}
+
+#[test]
+fn doors_and_starts_are_told() {
+    let mut stage = held(Mode::Enforce, istio());
+    let before = stage.forecast(None).hold;
+    assert_eq!((before.acts, before.deadline_ms), (Acts::Later, 30_000));
+    let door = &before.doors[0];
+    assert_eq!((door.port, door.sidecar.as_str()), (15001, PROXY));
+    assert_eq!(door.opens, "GET :15021/healthz/ready is answered with 2xx");
+    assert_eq!(before.passing_uids, [1337]);
+    stage.shut();
+    let shut = stage.forecast(None).hold;
+    assert_eq!(shut.acts, Acts::Now, "{shut:?}");
+    let mut spec = istio();
+    let start = ("usher.dev/hold".to_owned(), "start".to_owned());
+    spec.annotations.extend([start]);
+    let stage = held(Mode::Observe, spec);
+    let hold = stage.forecast(None).hold;
+    assert_eq!(hold.acts, Acts::No);
+    assert_eq!(
+        (hold.starts[0].container.as_str(), hold.starts[0].limit_ms),
+        ("app", Some(30_000))
+    );
+    assert_eq!(stage.forecast(Some(Mode::Enforce)).hold.acts, Acts::Later);
+    let mut stage = bare(Mode::Enforce, istio());
+    stage.run_all();
+    let late = stage.forecast(None).hold;
+    assert_eq!(late.acts, Acts::No, "{late:?}");
+}
+
+#[test]
+fn what_is_not_known_is_said() {
+    let mut stage = Stage::new(Mode::Enforce, annotated("usher.dev/quit", "maybe"));
+    stage.namespace = None;
+    stage.send(Event::PodAppeared(uid()));
+    assert_eq!(stage.engine.forecast(stage.now, &uid(), None), None);
+    stage.list();
+    stage.pass(Duration::from_millis(1));
+    let forecast = stage.forecast(None);
+    assert_eq!(
+        forecast.unknown,
+        ["what its Namespace says", "what the node's kernel can hold"]
+    );
+    assert!(forecast.ignored[0].contains("\"maybe\""), "{forecast:?}");
+}

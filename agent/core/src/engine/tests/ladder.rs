@@ -1,0 +1,119 @@
+//! The steps with which a sidecar is shown out, told as events.
+
+use std::time::Duration;
+
+use super::stage::{PROXY, Stage, key, pod};
+use crate::{event::Outcome, mode::Mode, policy::RestartPolicy};
+
+const STATUS: &str = "i POST :15020/quitquitquit";
+const ADMIN: &str = "i POST :15000/quitquitquit";
+
+fn never() -> Stage {
+    Stage::new(Mode::Enforce, pod(RestartPolicy::Never, &["app"]))
+}
+
+#[test]
+fn the_ladder_ends_with_a_report() {
+    let mut stage = never();
+    stage.run_all();
+    stage.exit("a", 0);
+    stage.outcome("i", Outcome::Rejected(404));
+    let expected = [
+        "pod-finished",
+        STATUS,
+        "istio-proxy step-failed, next POST :15000/quitquitquit",
+        ADMIN,
+    ];
+    assert_eq!(stage.take(), expected);
+    stage.outcome("i", Outcome::Accepted);
+    stage.pass(Duration::from_secs(5));
+    let expected = [
+        "istio-proxy quit-accepted",
+        "istio-proxy step-failed, next SIGTERM",
+        "i SIGTERM",
+    ];
+    assert_eq!(stage.take(), expected);
+    stage.outcome("i", Outcome::Signalled);
+    stage.pass(Duration::from_secs(600));
+    let expected = [
+        "istio-proxy quit-accepted",
+        "istio-proxy step-failed, next nothing",
+        "istio-proxy gave-up: StillRuns",
+    ];
+    assert_eq!(stage.take(), expected);
+    stage.exit("i", 0);
+    assert_eq!(stage.take(), ["istio-proxy sidecar-ended as asked"]);
+}
+
+#[test]
+fn refusals_are_not_for_ever() {
+    let mut stage = never();
+    stage.run_all();
+    stage.exit("a", 0);
+    let mut attempts = 0;
+    loop {
+        stage.outcome("i", Outcome::Refused);
+        stage.pass(Duration::from_millis(250));
+        let done = stage.take();
+        if done.iter().any(|done| done.contains("step-failed")) {
+            break;
+        }
+        attempts += 1;
+        assert!(attempts < 100);
+    }
+    assert!(attempts > 20);
+}
+
+#[test]
+fn a_sidecar_that_comes_back_is_not_fought() {
+    let mut stage = never();
+    stage.run_all();
+    stage.exit("a", 0);
+    let mut quits = 0;
+    let mut reports = Vec::new();
+    for run in ["i", "j", "k", "l", "m"] {
+        if run != "i" {
+            stage.start(PROXY, run);
+        }
+        stage.pass(Duration::from_secs(10));
+        stage.outcome(run, Outcome::Accepted);
+        stage.exit(run, 1);
+        let done = stage.take();
+        quits += done
+            .iter()
+            .filter(|done| done.contains("POST :15020"))
+            .count();
+        reports.extend(done.into_iter().filter(|done| done.contains("gave-up")));
+    }
+    assert_eq!(quits, 3);
+    assert_eq!(reports, ["istio-proxy gave-up: ComesBack"]);
+}
+
+#[test]
+fn requests_are_prepared_once_and_where_they_will_be_made() {
+    let mut stage = never();
+    stage.run_all();
+    stage.list();
+    assert_eq!(stage.prepared, [key("i")]);
+    for (mode, host_network) in [(Mode::Observe, false), (Mode::Enforce, true)] {
+        let mut stage = Stage::new(mode, pod(RestartPolicy::Never, &["app"]));
+        stage.spec.host_network = host_network;
+        stage.run_all();
+        assert!(stage.prepared.is_empty(), "{mode} {host_network}");
+    }
+}
+
+/// It was asked and takes its time, and the node comes to observe: it still ended as asked.
+
+#[test]
+fn what_was_asked_before_observe_ends_as_asked() {
+    let mut stage = never();
+    stage.run_all();
+    stage.exit("a", 0);
+    stage.outcome("i", Outcome::Accepted);
+    stage.take();
+    stage.mode(Mode::Observe);
+    stage.take();
+    stage.exit("i", 0);
+    assert_eq!(stage.take(), ["istio-proxy sidecar-ended as asked"]);
+}

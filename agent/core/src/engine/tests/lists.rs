@@ -1,0 +1,138 @@
+//! What the kubelet's lists tell, and what they do not.
+
+use std::time::Duration;
+
+use super::stage::{PROXY, Stage, key, pod, status, uid};
+use crate::{
+    Event,
+    event::Outcome,
+    mode::Mode,
+    pod::{RunState, Status},
+    policy::RestartPolicy,
+};
+
+const STATUS: &str = "i POST :15020/quitquitquit";
+
+fn never() -> Stage {
+    Stage::new(Mode::Enforce, pod(RestartPolicy::Never, &["app"]))
+}
+
+#[test]
+fn a_missing_code_is_asked_for() {
+    let mut stage = Stage::new(Mode::Enforce, pod(RestartPolicy::OnFailure, &["app"]));
+    stage.run_all();
+    stage.send(Event::ContainerExited(key("a")));
+    stage.pass(Duration::from_secs(3));
+    assert!(
+        stage.take().is_empty(),
+        "the status still says that it runs"
+    );
+    status(&mut stage.spec, "app", "a", RunState::Terminated(0));
+    stage.pass(Duration::from_secs(10));
+    assert_eq!(stage.take()[..2], ["pod-finished", STATUS]);
+}
+
+#[test]
+fn what_ended_before_the_start_has_ended() {
+    for (state, policy) in [
+        (RunState::Terminated(0), RestartPolicy::OnFailure),
+        (RunState::Terminated(3), RestartPolicy::Never),
+        // As old as the API server's watch; the kernel shows no such container.
+        (RunState::Running, RestartPolicy::Never),
+    ] {
+        let mut spec = pod(policy, &["app"]);
+        status(&mut spec, "app", "a", state);
+        let mut stage = Stage::new(Mode::Enforce, spec);
+        stage.send(Event::PodAppeared(uid()));
+        stage.start(PROXY, "i");
+        stage.list();
+        assert_eq!(
+            stage.take(),
+            ["pod-finished", STATUS],
+            "{state:?} {policy:?}"
+        );
+    }
+}
+
+#[test]
+fn what_waits_to_start_has_not_ended() {
+    let mut spec = pod(RestartPolicy::Never, &["app"]);
+    spec.containers[0].status = Some(Status {
+        id: None,
+        state: RunState::Waiting,
+        last: None,
+    });
+    let mut stage = Stage::new(Mode::Enforce, spec);
+    stage.send(Event::PodAppeared(uid()));
+    stage.start(PROXY, "i");
+    stage.list();
+    stage.pass(Duration::from_secs(600));
+    assert!(stage.take().is_empty());
+}
+
+#[test]
+fn the_kubelet_away_changes_nothing_that_the_kernel_can_tell() {
+    let mut stage = never();
+    stage.run_all();
+    for _ in 0..20 {
+        stage.send(Event::Timer);
+        stage.asked = false;
+        stage.send(Event::PodsUnavailable);
+        let wake = stage.engine.next_wake().unwrap();
+        stage.now = stage.now.max(wake);
+    }
+    stage.exit("a", 0);
+    assert_eq!(stage.take(), ["pod-finished", STATUS]);
+}
+
+/// A kubelet that was just started lists nothing before it has heard of its pods.
+#[test]
+fn a_list_without_a_living_pod_forgets_nothing() {
+    let mut stage = never();
+    stage.run_all();
+    stage.answer_with(Vec::new());
+    stage.exit("a", 0);
+    assert_eq!(stage.take(), ["pod-finished", STATUS]);
+    stage.outcome("i", Outcome::Accepted);
+    assert_eq!(stage.take(), ["istio-proxy quit-accepted"]);
+    stage.answer_with(Vec::new());
+    stage.list();
+    assert!(stage.take().is_empty(), "it is not asked twice");
+    stage.exit("i", 0);
+    assert_eq!(stage.take(), ["istio-proxy sidecar-ended as asked"]);
+}
+
+#[test]
+fn a_foreign_pod_directory_is_not_asked_about_for_ever() {
+    let mut stage = never();
+    stage.send(Event::PodAppeared(uid()));
+    let mut asked = 0;
+    let end = stage.now + Duration::from_secs(250);
+    loop {
+        if stage.asked {
+            asked += 1;
+            stage.answer_with(Vec::new());
+        }
+        let Some(wake) = stage.engine.next_wake().filter(|wake| *wake < end) else {
+            break;
+        };
+        stage.now = wake.max(stage.now);
+        stage.send(Event::Timer);
+    }
+    assert!((3..20).contains(&asked), "{asked}");
+}
+
+#[test]
+fn a_list_on_its_way_says_nothing_of_a_pod_that_came_after() {
+    let mut stage = never();
+    stage.pass(Duration::from_secs(10));
+    stage.mode(Mode::Enforce);
+    assert!(stage.asked);
+    let asked = stage.now;
+    stage.now = stage.now + Duration::from_millis(3);
+    stage.send(Event::PodAppeared(uid()));
+    stage.asked = false;
+    stage.send(Event::Pods(Vec::new()));
+    let next = stage.engine.next_wake().unwrap();
+    assert_eq!(next.since(asked), Duration::from_millis(100));
+}

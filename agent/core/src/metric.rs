@@ -1,0 +1,194 @@
+//! What the agent counts and measures, as data: names, types, units, labels with every value that they take, meanings.
+//!
+//! The agent registers its metrics from here and the reference in the documentation is written from here, so neither has
+//! one that the other does not know. A label's values are all known beforehand ([`Value`]): no name of a pod, a Namespace
+//! or a container is ever among them, so a node has the same few hundred series whatever runs on it.
+
+pub mod event;
+pub mod hold;
+pub mod node;
+pub mod process;
+pub mod quit;
+pub mod sample;
+pub mod start;
+pub mod value;
+
+pub use self::value::Value;
+
+/// The shortest time that a histogram tells from others, in seconds; each bucket is twice as long as the one before.
+pub const SHORTEST: f64 = 0.000_25;
+/// How many buckets a histogram has, beside the one for all that is longer: up to 65.5 s.
+pub const BUCKETS: u16 = 19;
+
+/// What is counted or measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Metric {
+    /// Its name, as queries have it. A histogram has `_bucket`, `_sum` and `_count` of it.
+    pub name: &'static str,
+    /// What kind of number it is.
+    pub kind: Kind,
+    /// The unit, where it counts something else than things.
+    pub unit: Option<Unit>,
+    /// What its series differ in.
+    pub labels: &'static [Label],
+    /// What it says, in one sentence without a full stop.
+    pub meaning: &'static str,
+}
+
+/// What kind of number a metric is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// It only grows, and begins at 0 when the agent starts.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+    /// How many were how long.
+    Histogram,
+}
+
+/// What a number is a number of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Seconds.
+    Seconds,
+    /// Bytes.
+    Bytes,
+}
+
+/// A label, and all its values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Label {
+    /// Its name.
+    pub key: &'static str,
+    /// Every value that it takes. All are there from the start, so that the first of a kind is seen as a step from 0.
+    pub values: &'static [&'static str],
+}
+
+impl Label {
+    /// The label whose values are those of a type.
+    pub const fn of<V: Value>(key: &'static str) -> Self {
+        Self {
+            key,
+            values: V::NAMES,
+        }
+    }
+}
+
+impl Kind {
+    /// What it is called.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+impl Unit {
+    /// What it is called.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Seconds => "seconds",
+            Self::Bytes => "bytes",
+        }
+    }
+}
+
+impl Metric {
+    /// The name without what its type and unit add to it.
+    pub fn stem(&self) -> &'static str {
+        let name = self.name;
+        let name = match self.kind {
+            Kind::Counter => name.strip_suffix("_total").unwrap_or(name),
+            Kind::Gauge | Kind::Histogram => name,
+        };
+        let unit = self.unit.map_or("", Unit::as_str);
+        let stem = name.strip_suffix(unit).unwrap_or(name);
+        stem.strip_suffix('_').unwrap_or(stem)
+    }
+
+    const fn counter(name: &'static str, labels: &'static [Label], meaning: &'static str) -> Self {
+        Self {
+            name,
+            kind: Kind::Counter,
+            unit: None,
+            labels,
+            meaning,
+        }
+    }
+
+    const fn gauge(name: &'static str, labels: &'static [Label], meaning: &'static str) -> Self {
+        Self {
+            kind: Kind::Gauge,
+            ..Self::counter(name, labels, meaning)
+        }
+    }
+
+    const fn time(name: &'static str, meaning: &'static str) -> Self {
+        Self {
+            kind: Kind::Histogram,
+            unit: Some(Unit::Seconds),
+            ..Self::counter(name, &[], meaning)
+        }
+    }
+}
+
+/// All of them, in the order of the reference.
+pub fn all() -> impl Iterator<Item = &'static Metric> {
+    let rooms = [
+        quit::ALL,
+        hold::ALL,
+        start::ALL,
+        event::ALL,
+        node::ALL,
+        process::ALL,
+    ];
+    rooms.into_iter().flatten().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_say_type_and_unit() {
+        let mut seen = BTreeSet::new();
+        for metric in all() {
+            let Metric {
+                name,
+                kind,
+                unit,
+                labels,
+                meaning,
+            } = metric;
+            assert!(seen.insert(name), "{name} is there twice");
+            let ours = name.starts_with("usher_") || name.starts_with("process_");
+            assert!(ours, "{name}");
+            let end = unit.map_or(String::new(), |unit| format!("_{}", unit.as_str()));
+            let total = if *kind == Kind::Counter { "_total" } else { "" };
+            assert_eq!(format!("{}{end}{total}", metric.stem()), **name);
+            assert!(!meaning.is_empty() && !meaning.ends_with('.'), "{name}");
+            for label in *labels {
+                let values: BTreeSet<_> = label.values.iter().collect();
+                assert!(!values.is_empty(), "{name}{{{}}}", label.key);
+                assert_eq!(values.len(), label.values.len(), "{name}{{{}}}", label.key);
+            }
+        }
+    }
+
+    #[test]
+    fn a_node_has_few_series() {
+        let of_one = |metric: &Metric| {
+            let combinations: usize = metric.labels.iter().map(|one| one.values.len()).product();
+            match metric.kind {
+                Kind::Histogram => combinations * (usize::from(BUCKETS) + 3),
+                Kind::Counter | Kind::Gauge => combinations,
+            }
+        };
+        let series: usize = all().map(of_one).sum();
+        assert!(series < 300, "{series}");
+    }
+}

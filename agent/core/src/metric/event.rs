@@ -1,0 +1,26 @@
+//! Kubernetes Events, and the startup taint.
+
+use super::{Label, Metric, value::Told};
+
+/// What came of Events.
+pub const EVENTS: Metric = Metric::counter(
+    "usher_events_total",
+    &[Label::of::<Told>("result")],
+    "Kubernetes Events, by what came of them; `dropped`: the queue was full, or what they are about is gone",
+);
+
+/// Those that wait.
+pub const QUEUED: Metric = Metric::gauge(
+    "usher_events_queued",
+    &[],
+    "Kubernetes Events that wait to be sent",
+);
+
+/// The startup taint stays.
+pub const STARTUP_TAINT_ERRORS: Metric = Metric::counter(
+    "usher_startup_taint_errors_total",
+    &[],
+    "Times that the startup taint could not be removed from the Node",
+);
+
+pub(super) const ALL: &[&Metric] = &[&EVENTS, &QUEUED, &STARTUP_TAINT_ERRORS];

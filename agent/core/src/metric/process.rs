@@ -1,0 +1,72 @@
+//! The agent's own process, by the names that all programs use for it.
+
+use super::{Kind, Metric, Unit};
+
+/// Processor time.
+pub const CPU: Metric = Metric {
+    unit: Some(Unit::Seconds),
+    ..Metric::counter(
+        "process_cpu_seconds_total",
+        &[],
+        "Processor time that the agent has used, in user and system mode",
+    )
+};
+
+/// Memory that it has.
+pub const RESIDENT: Metric = bytes(
+    "process_resident_memory_bytes",
+    "Memory of the agent that is in RAM, shared pages among it",
+);
+
+/// Memory that it could have.
+pub const VIRTUAL: Metric = bytes(
+    "process_virtual_memory_bytes",
+    "Size of the agent's address space",
+);
+
+/// Descriptors that it has.
+pub const OPEN_FDS: Metric = Metric::gauge(
+    "process_open_fds",
+    &[],
+    "Descriptors that the agent has open: one or two for each container",
+);
+
+/// Descriptors that it could have.
+pub const MAX_FDS: Metric = Metric::gauge(
+    "process_max_fds",
+    &[],
+    "Descriptors that the agent may have open",
+);
+
+/// When it started.
+pub const START: Metric = Metric {
+    kind: Kind::Gauge,
+    ..Metric::time(
+        "process_start_time_seconds",
+        "When the agent started, in seconds since 1970",
+    )
+};
+
+/// The log.
+pub const LOG_LINES_DROPPED: Metric = Metric::counter(
+    "usher_log_lines_dropped_total",
+    &[],
+    "Lines of the agent's log that were dropped since nobody read them, as while the container runtime is away",
+);
+
+const fn bytes(name: &'static str, meaning: &'static str) -> Metric {
+    Metric {
+        unit: Some(Unit::Bytes),
+        ..Metric::gauge(name, &[], meaning)
+    }
+}
+
+pub(super) const ALL: &[&Metric] = &[
+    &LOG_LINES_DROPPED,
+    &CPU,
+    &RESIDENT,
+    &VIRTUAL,
+    &OPEN_FDS,
+    &MAX_FDS,
+    &START,
+];

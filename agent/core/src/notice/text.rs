@@ -1,0 +1,64 @@
+//! Texts of others in a note: bounded, and nothing in them that a terminal obeys.
+
+/// Ends a text that was longer.
+const MORE: &str = "...";
+
+/// A text of at most so many bytes. Control characters, and those that turn or hide what stands beside
+/// them, are written as escapes.
+pub(super) fn bounded(text: &str, bytes: usize) -> String {
+    let mut clean = String::with_capacity(text.len().min(bytes));
+    // Where it may end so that there is room for the sign that more was there.
+    let mut end = 0;
+    for character in text.chars() {
+        if is_harmless(character) {
+            clean.push(character);
+        } else {
+            clean.extend(character.escape_unicode());
+        }
+        if clean.len() > bytes {
+            clean.truncate(end);
+            clean.push_str(MORE);
+            return clean;
+        }
+        if clean.len() + MORE.len() <= bytes {
+            end = clean.len();
+        }
+    }
+    clean
+}
+
+fn is_harmless(character: char) -> bool {
+    !character.is_control()
+        && !matches!(
+            character,
+            '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_long_is_cut_and_what_commands_is_escaped() {
+        assert_eq!(bounded("plain, äöü", 20), "plain, äöü");
+        assert_eq!(bounded("0123456789", 10), "0123456789");
+        assert_eq!(bounded("0123456789a", 10), "0123456...");
+        assert_eq!(bounded("a\nb\u{1b}[2J", 40), "a\\u{a}b\\u{1b}[2J");
+        assert_eq!(bounded("\u{202e}gpj.exe", 40), "\\u{202e}gpj.exe");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text(text: String, bytes in 3..2000_usize) {
+            let clean = bounded(&text, bytes);
+            prop_assert!(clean.len() <= bytes);
+            prop_assert!(clean.chars().all(is_harmless));
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Text that others wrote, made harmless for whoever reads it on a terminal.
+//!
+//! Names of processes, headers and bodies come from pods. A terminal acts on control characters
+//! ([ECMA-48](https://ecma-international.org/publications-and-standards/standards/ecma-48/)), those of the C1 set among
+//! them, and reorders text by the bidirectional ones ([UAX #9](https://www.unicode.org/reports/tr9/)): one could clear
+//! the screen, answer a question, or make a line read as another. They are shown by their numbers.
+
+pub mod yaml;
+
+use std::{
+    borrow::Cow,
+    fmt::{self, Write},
+};
+
+/// The same text in one line, with everything that a terminal would act on shown by its number.
+pub fn clean(text: &str) -> Cow<'_, str> {
+    if text.chars().all(is_harmless) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        match character {
+            '\n' => shown.push_str("\\n"),
+            '\r' => shown.push_str("\\r"),
+            '\t' => shown.push_str("\\t"),
+            harmless if is_harmless(harmless) => shown.push(harmless),
+            control if control < '\u{80}' => {
+                push(format_args!("\\x{:02x}", u32::from(control)), &mut shown);
+            }
+            other => push(format_args!("\\u{{{:x}}}", u32::from(other)), &mut shown),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+fn push(text: fmt::Arguments<'_>, shown: &mut String) {
+    // Nothing fails that is written to a String.
+    shown.write_fmt(text).unwrap_or_default();
+}
+
+/// Lines of a text, each of them clean; at most so many characters of each.
+pub fn clean_lines(text: &str, longest: usize) -> impl Iterator<Item = String> {
+    text.lines().map(move |line| {
+        let line = clean(line);
+        shortened(&line, longest).into_owned()
+    })
+}
+
+/// A text of at most so many characters: a longer one ends with a dot for what is left out.
+pub fn shortened(text: &str, longest: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(longest) {
+        None => Cow::Borrowed(text),
+        Some((end, _next)) => {
+            let kept = text.get(..end).unwrap_or_default();
+            Cow::Owned(format!("{kept}…"))
+        }
+    }
+}
+
+/// A JSON text whose strings may hold what a terminal acts on. Its writer escapes what is below U+0020; the rest can
+/// stand in strings only, where `\u` and four digits mean the same. For YAML there is [`yaml::write`].
+pub fn clean_document(text: &str) -> Cow<'_, str> {
+    let fits = |character: char| character == '\n' || is_harmless(character);
+    escape(text, fits, |character| {
+        let units = character.encode_utf16(&mut [0; 2]).to_vec();
+        let escapes = units.iter().map(|unit| format!("\\u{unit:04x}"));
+        escapes.collect()
+    })
+}
+
+/// A text with something else for what does not fit.
+fn escape(
+    text: &str,
+    fits: impl Fn(char) -> bool,
+    escaped: impl Fn(char) -> String,
+) -> Cow<'_, str> {
+    if text.chars().all(&fits) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if fits(character) {
+            shown.push(character);
+        } else {
+            shown.push_str(&escaped(character));
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Something that is shown clean.
+#[derive(Debug, Clone, Copy)]
+pub struct Clean<T>(pub T);
+
+impl<T: fmt::Display> fmt::Display for Clean<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&clean(&self.0.to_string()))
+    }
+}
+
+fn is_harmless(character: char) -> bool {
+    let acts = character.is_control()
+        || matches!(character,
+            // Bidirectional marks, embeddings, overrides and isolates.
+            '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+            // Lines and paragraphs.
+            | '\u{2028}' | '\u{2029}'
+            // What is not seen at all.
+            | '\u{00ad}' | '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}');
+    !acts
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_acts_on_is_shown() {
+        let shown = [
+            ("istio-proxy", "istio-proxy"),
+            ("größe 尺寸", "größe 尺寸"),
+            ("a\x1b[2Jb", "a\\x1b[2Jb"),
+            ("line\nline\ttab\r", "line\\nline\\ttab\\r"),
+            ("\u{9b}31m", "\\u{9b}31m"),
+            ("txt.\u{202e}exe", "txt.\\u{202e}exe"),
+            ("\x7f\u{0}", "\\x7f\\x00"),
+        ];
+        for (text, expected) in shown {
+            assert_eq!(clean(text), expected);
+        }
+        assert_eq!(
+            clean_lines("one\ntwo\x07\n", 3).collect::<Vec<_>>(),
+            ["one", "two…"]
+        );
+        assert_eq!(shortened("abc", 3), "abc");
+        assert_eq!(Clean("\x08").to_string(), "\\x08");
+    }
+
+    #[test]
+    fn documents_mean_the_same() {
+        let value = serde_json::json!({"a": "\u{9b}\u{202e}\u{7f}\u{e0001}é\n"});
+        let text = serde_json::to_string_pretty(&value).unwrap();
+        let shown = clean_document(&text);
+        assert!(
+            shown
+                .chars()
+                .all(|character| character == '\n' || is_harmless(character))
+        );
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&shown).unwrap(),
+            value
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_acts_is_left(text in any::<String>()) {
+            prop_assert!(clean(&text).chars().all(is_harmless));
+        }
+    }
+}

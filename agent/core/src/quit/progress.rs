@@ -1,0 +1,209 @@
+//! How far one run of a sidecar is on its ladder.
+
+use std::time::Duration;
+
+use super::{Candidate, Judgement, Next, Permission};
+use crate::{
+    config::Ladder,
+    decision::GaveUp,
+    event::Outcome,
+    id::ContainerId,
+    recipe::{Purpose, Rung},
+    step::Step,
+    time::Timestamp,
+};
+
+/// First wait after "nobody listens"; doubles each time.
+const FIRST_RETRY: Duration = Duration::from_millis(5);
+/// Longest wait after "nobody listens".
+const LAST_RETRY: Duration = Duration::from_millis(250);
+/// How often "nobody listens" is doubted with a sidecar that has run for long
+/// enough to listen.
+const DOUBTS: u32 = 3;
+/// How old a sidecar is that hears a signal. Before, its process may be the runtime's, which a signal ends badly, or have no
+/// handler yet: as the first process of a pid namespace it would never know of the signal
+/// ([pid_namespaces(7)](https://man7.org/linux/man-pages/man7/pid_namespaces.7.html)).
+pub(crate) const HEARS: Duration = Duration::from_millis(500);
+
+#[derive(Debug)]
+pub(super) struct Progress {
+    pub(super) run: ContainerId,
+    /// As it was when the first step was due: a configuration that is reloaded
+    /// in between counts for the next run.
+    ladder: Vec<Rung>,
+    /// How many runs of it have been asked, this one included.
+    pub(super) runs: usize,
+    rung: usize,
+    retries: u32,
+    pub(super) phase: Phase,
+    /// It was asked, and may have heard it.
+    pub(super) accepted: bool,
+    /// The first step that was left out, and why.
+    forbidden: Option<(usize, GaveUp)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The next attempt is due.
+    Waiting {
+        until: Timestamp,
+    },
+    /// An attempt is being made.
+    InFlight,
+    /// A step was accepted; the sidecar has until then to end.
+    Settling {
+        until: Timestamp,
+        outcome: Outcome,
+    },
+    GaveUp,
+}
+
+impl Progress {
+    pub(super) fn new(run: &ContainerId, ladder: &[Rung], runs: usize, phase: Phase) -> Self {
+        Self {
+            run: run.clone(),
+            ladder: ladder.to_vec(),
+            runs,
+            rung: 0,
+            retries: 0,
+            phase,
+            accepted: false,
+            forbidden: None,
+        }
+    }
+
+    /// Says what is to be done about the run now.
+    pub(super) fn next(
+        &mut self,
+        now: Timestamp,
+        sidecar: Candidate<'_>,
+        permission: impl Fn(&Rung) -> Permission,
+    ) -> Next {
+        match self.phase.clone() {
+            Phase::Waiting { until } if until <= now => loop {
+                let Some(rung) = self.ladder.get(self.rung) else {
+                    self.phase = Phase::GaveUp;
+                    let why = self.forbidden.clone();
+                    return Next::GaveUp(why.map_or(GaveUp::StillRuns, |(_rung, why)| why));
+                };
+                match permission(rung) {
+                    Permission::Granted => {
+                        let hears = sidecar.since.map_or(now, |since| since + HEARS);
+                        if matches!(rung.step, Step::Signal { .. }) && now < hears {
+                            self.phase = Phase::Waiting { until: hears };
+                            return Next::Nothing;
+                        }
+                        self.phase = Phase::InFlight;
+                        return Next::Attempt(rung.step.clone());
+                    }
+                    Permission::Unknown => return Next::Ask,
+                    Permission::Denied(why) => {
+                        self.forbidden.get_or_insert((self.rung, why));
+                        self.climb(now);
+                    }
+                }
+            },
+            Phase::Settling { until, outcome } if until <= now => {
+                let rung = self.ladder.get(self.rung).cloned();
+                let next = self.climb(now);
+                match rung {
+                    Some(rung) if rung.purpose == Purpose::Quit => Next::Failed {
+                        step: rung.step,
+                        outcome,
+                        next,
+                    },
+                    // A drain is over when its time is.
+                    _ => self.next(now, sidecar, permission),
+                }
+            }
+            _ => Next::Nothing,
+        }
+    }
+
+    /// Takes the outcome of the attempt that is in flight.
+    pub(super) fn attempted(
+        &mut self,
+        now: Timestamp,
+        sidecar: Candidate<'_>,
+        outcome: &Outcome,
+    ) -> Option<Judgement> {
+        let timings = sidecar.timings;
+        let rung = self.ladder.get(self.rung)?.clone();
+        Some(match outcome {
+            Outcome::Accepted | Outcome::NoReply | Outcome::Signalled => {
+                self.accepted |= rung.purpose == Purpose::Quit;
+                self.phase = Phase::Settling {
+                    until: now + settle(&rung, timings),
+                    outcome: outcome.clone(),
+                };
+                Judgement::Accepted(rung)
+            }
+            Outcome::Gone => {
+                // The event of its end is on its way.
+                self.phase = Phase::Settling {
+                    until: now + timings.settle,
+                    outcome: outcome.clone(),
+                };
+                Judgement::Wait
+            }
+            Outcome::Refused if may_listen_yet(now, sidecar, &rung, self.retries) => {
+                let wait = FIRST_RETRY.saturating_mul(1 << self.retries.min(16));
+                self.retries += 1;
+                self.phase = Phase::Waiting {
+                    until: now + wait.min(LAST_RETRY),
+                };
+                Judgement::Wait
+            }
+            Outcome::Refused
+            | Outcome::Rejected(_)
+            | Outcome::TimedOut
+            | Outcome::NoProcess
+            | Outcome::Failed(_) => {
+                // Its answer is late; that it ends is what it was asked for.
+                let heard = *outcome == Outcome::TimedOut && rung.purpose == Purpose::Quit;
+                self.accepted |= heard;
+                Judgement::Failed {
+                    step: rung.step,
+                    next: self.climb(now),
+                }
+            }
+        })
+    }
+
+    /// An app turned out to have failed: the first step that was left out may be taken now.
+    pub(super) fn take_up(&mut self, now: Timestamp) {
+        if self.phase == Phase::GaveUp
+            && let Some((rung, _why)) = self.forbidden.take()
+        {
+            self.rung = rung;
+            self.retries = 0;
+            self.phase = Phase::Waiting { until: now };
+        }
+    }
+
+    /// Goes on to the next step, if there is one.
+    fn climb(&mut self, now: Timestamp) -> Option<Step> {
+        self.rung += 1;
+        self.retries = 0;
+        self.phase = Phase::Waiting { until: now };
+        self.ladder.get(self.rung).map(|rung| rung.step.clone())
+    }
+}
+
+/// How long an accepted step has before the next one follows.
+pub(crate) fn settle(rung: &Rung, timings: &Ladder) -> Duration {
+    match (rung.purpose, &rung.step) {
+        (Purpose::Drain, _) => rung.takes,
+        (Purpose::Quit, Step::Request(_)) => rung.takes + timings.settle,
+        (Purpose::Quit, Step::Signal { .. }) => {
+            (rung.takes + timings.settle).max(timings.settle_signal)
+        }
+    }
+}
+
+/// Whether "nobody listens" may mean "not yet": the sidecar is young. One that
+/// has run for long is asked a few times more, in case it is busy with itself.
+fn may_listen_yet(now: Timestamp, sidecar: Candidate<'_>, rung: &Rung, retries: u32) -> bool {
+    let since = sidecar.since.unwrap_or(now);
+    rung.purpose == Purpose::Quit && (now.since(since) < sidecar.timings.listen || retries < DOUBTS)
+}

@@ -1,0 +1,27 @@
+//! What has been said of a pod's sidecars, so that each thing is said once.
+
+use std::collections::BTreeSet;
+
+use crate::id::ContainerId;
+
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    pub(crate) finished: bool,
+    pub(crate) left_alone: bool,
+    /// That an app failed: there is nothing left to spoil.
+    pub(crate) failed: bool,
+    pub(crate) would_quit: BTreeSet<ContainerId>,
+    pub(crate) ended: BTreeSet<ContainerId>,
+    /// Runs that were asked with success before usher had to stop.
+    pub(crate) asked: BTreeSet<ContainerId>,
+    pub(crate) prepared: BTreeSet<ContainerId>,
+}
+
+impl Said {
+    /// Forgets runs that nobody knows any more.
+    pub(crate) fn retain(&mut self, known: impl Fn(&ContainerId) -> bool) {
+        for runs in [&mut self.would_quit, &mut self.ended, &mut self.prepared] {
+            runs.retain(&known);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Why a container is a sidecar, and why a step is there or not, in words.
+
+use std::collections::BTreeMap;
+
+use super::{Act, Condition, Pattern, Recipe, Recognition, StepRecipe, Subject, may_be_asked};
+use crate::step::Step;
+
+/// What became of one step of a recipe for one container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// The step.
+    pub(crate) step: Step,
+    /// Exit code that it leads to.
+    pub(crate) code: i32,
+    /// Whether it is there.
+    pub(crate) exists: bool,
+    /// Why, or why not.
+    pub(crate) why: String,
+}
+
+impl Recipe {
+    /// What the container is recognised by; None where it is not.
+    pub(crate) fn recognised_by(&self, subject: Subject<'_>) -> Option<String> {
+        let way = self.recognise.iter().find(|way| way.holds(subject))?;
+        Some(way.words(subject))
+    }
+
+    /// What became of each step that makes it quit, as the recipe has them.
+    pub(crate) fn choices(&self, subject: Subject<'_>) -> Vec<Choice> {
+        let steps = self.quit.iter();
+        steps.map(|step| step.choice(subject)).collect()
+    }
+}
+
+impl Recognition {
+    fn words(&self, subject: Subject<'_>) -> String {
+        let container = subject.container;
+        let fits = |patterns: &[Pattern], test: &dyn Fn(&Pattern) -> bool| {
+            let fit = patterns.iter().find(|pattern| test(pattern));
+            fit.map(|pattern| pattern.as_str().to_owned())
+        };
+        let name = fits(&self.names, &|pattern| pattern.matches(&container.name));
+        let image = fits(&self.images, &|pattern| {
+            pattern.matches_image(&container.image)
+        });
+        let mut parts = Vec::new();
+        parts.extend(name.map(|name| format!("name {name}")));
+        parts.extend(image.map(|image| format!("image {image}")));
+        if !self.args.is_empty() {
+            parts.push(format!("arguments {}", self.args.join(" ")));
+        }
+        parts.extend(self.when.words());
+        parts.join(", ")
+    }
+}
+
+impl StepRecipe {
+    fn choice(&self, subject: Subject<'_>) -> Choice {
+        let step = self
+            .act
+            .with(|port| port.of(subject), |path| path.of(subject));
+        let holds = |condition: &&Condition| condition.holds(subject);
+        let when = self.when.iter().find(holds);
+        let unless = self.unless.iter().find(holds);
+        let off = matches!(&step, Step::Request(request) if request.port == 0);
+        let asks = matches!(self.act, Act::Request { .. });
+        let (exists, why) = match (when, unless) {
+            (_, Some(unless)) => (false, format!("not with {}", unless.text())),
+            (None, None) if !self.when.is_empty() => {
+                let all: Vec<String> = self.when.iter().map(Condition::text).collect();
+                (false, format!("only with {}", all.join(" or ")))
+            }
+            _ if off => (false, "the pod has switched its port off".to_owned()),
+            _ if asks && !may_be_asked(subject.pod) => {
+                let why = "the pod's loopback is the node's: whoever listens there may be anybody";
+                (false, why.to_owned())
+            }
+            (Some(when), None) => (true, format!("with {}", when.text())),
+            (None, None) => (true, "always".to_owned()),
+        };
+        Choice {
+            step,
+            code: self.code,
+            exists,
+            why,
+        }
+    }
+}
+
+impl Condition {
+    fn text(&self) -> String {
+        self.words().join(" and ")
+    }
+
+    fn words(&self) -> Vec<String> {
+        let Self {
+            version,
+            flag,
+            env,
+            annotations,
+        } = self;
+        let mut words = Vec::new();
+        if version.is_limited() {
+            words.push(format!("version {version}"));
+        }
+        words.extend(flag.iter().map(|flag| format!("argument {flag}")));
+        let pairs = |what: &str, pairs: &BTreeMap<String, String>| -> Vec<String> {
+            let pairs = pairs.iter();
+            pairs
+                .map(|(key, value)| format!("{what} {key}={value}"))
+                .collect()
+        };
+        words.extend(pairs("variable", env));
+        words.extend(pairs("annotation", annotations));
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        engine::stage::{container, pod},
+        policy::RestartPolicy,
+        recipe::{Version, builtin},
+    };
+
+    fn choices(recipe: &str, words: &[&str], version: Option<(u32, u32)>) -> Vec<String> {
+        let recipes = builtin();
+        let recipe = recipes.iter().find(|one| one.name == recipe).unwrap();
+        let pod = pod(RestartPolicy::Never, &["app"]);
+        let mut proxy = container("proxy");
+        proxy.words = words.iter().map(|word| (*word).to_owned()).collect();
+        let subject = Subject {
+            pod: &pod,
+            container: &proxy,
+            version: version.map(|(major, minor)| Version { major, minor }),
+        };
+        let ladder = recipe.quit_ladder(subject);
+        let choices = recipe.choices(subject);
+        let there = choices.iter().filter(|choice| choice.exists).count();
+        assert_eq!(there, ladder.len(), "{choices:?}");
+        let choices = choices.into_iter();
+        let line = |one: Choice| format!("{} {} {}: {}", one.exists, one.step, one.code, one.why);
+        choices.map(line).collect()
+    }
+
+    #[test]
+    fn each_step_says_why() {
+        let old = choices("istio", &[], Some((1, 2)));
+        assert!(
+            old.iter().any(|line| line.contains("only with version")),
+            "{old:?}"
+        );
+        let new = choices("istio", &[], Some((1, 30)));
+        assert!(
+            new[0].contains("true POST :15020/quitquitquit 0"),
+            "{new:?}"
+        );
+        let without = choices("cloud-sql-proxy", &[], None);
+        assert!(
+            without[0].starts_with("false") && without[0].contains("--quitquitquit"),
+            "{without:?}"
+        );
+        let with = choices("cloud-sql-proxy", &["--quitquitquit"], None);
+        assert!(with[0].contains("with argument --quitquitquit"), "{with:?}");
+    }
+
+    #[test]
+    fn recognition_says_by_what() {
+        let pod = pod(RestartPolicy::Never, &["app"]);
+        let recipes = builtin();
+        let by = |name: &str| {
+            let container = pod.container(name).unwrap();
+            let subject = Subject {
+                pod: &pod,
+                container,
+                version: None,
+            };
+            recipes
+                .iter()
+                .find_map(|recipe| recipe.recognised_by(subject))
+        };
+        assert_eq!(by("app"), None);
+        let proxy = by("istio-proxy").unwrap();
+        assert!(
+            proxy.contains("istio-proxy") || proxy.contains("proxyv2"),
+            "{proxy}"
+        );
+    }
+}

@@ -1,0 +1,203 @@
+//! `manifest.json`, the first file of a dump: what is in it, what is not, and why.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Rule;
+
+/// The version of this form. A dump of another one is refused rather than guessed at.
+pub const API_VERSION: &str = "usher.dev/sysdump/v1";
+
+/// The list of a dump.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Manifest {
+    /// [`API_VERSION`].
+    pub api_version: String,
+    /// When it was made; every file of the archive has this time. Milliseconds since 1970-01-01T00:00:00Z.
+    pub at_ms: u64,
+    /// The version of the program that made it.
+    pub usher: String,
+    /// The node's name, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Its pods, by UID.
+    #[serde(default)]
+    pub pods: Vec<Pod>,
+    /// Every other file, by path.
+    #[serde(default)]
+    pub files: Vec<File>,
+    /// What could not be had.
+    #[serde(default)]
+    pub missing: Vec<Missing>,
+    /// What was left out, by rule.
+    #[serde(default)]
+    pub redacted: Vec<Redacted>,
+}
+
+/// A pod, with all that it can be asked for by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pod {
+    /// Identity.
+    pub uid: String,
+    /// Namespace, where it is known.
+    #[serde(default)]
+    pub namespace: String,
+    /// Name, where it is known.
+    #[serde(default)]
+    pub name: String,
+    /// Its addresses.
+    #[serde(default)]
+    pub ips: Vec<String>,
+    /// Its containers.
+    #[serde(default)]
+    pub containers: Vec<Container>,
+    /// The folder of its documents.
+    pub folder: String,
+}
+
+/// A container of a pod.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Container {
+    /// Name, where it is known.
+    #[serde(default)]
+    pub name: String,
+    /// The runtime's id.
+    #[serde(default)]
+    pub id: String,
+    /// Its processes on the node.
+    #[serde(default)]
+    pub pids: Vec<i32>,
+}
+
+/// A file of a dump.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct File {
+    /// From the top of the dump.
+    pub path: String,
+    /// Where it comes from: a command, or a file of the node.
+    pub source: String,
+    /// Size.
+    pub bytes: u64,
+    /// Checksum, in hexadecimal.
+    pub sha256: String,
+}
+
+/// What could not be had.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Missing {
+    /// The file that it would have been.
+    pub path: String,
+    /// Where it would have come from.
+    pub source: String,
+    /// Why there is none.
+    pub why: String,
+}
+
+/// How often a rule left something out of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Redacted {
+    /// The rule's name.
+    pub rule: String,
+    /// What it leaves out.
+    pub what: String,
+    /// How often, in which file.
+    pub files: BTreeMap<String, u64>,
+}
+
+impl Manifest {
+    /// Of a dump that has nothing yet.
+    pub fn new(at_ms: u64, usher: &str) -> Self {
+        Self {
+            api_version: API_VERSION.to_owned(),
+            at_ms,
+            usher: usher.to_owned(),
+            node: None,
+            pods: Vec::new(),
+            files: Vec::new(),
+            missing: Vec::new(),
+            redacted: Vec::new(),
+        }
+    }
+
+    /// Counts what rules left out of a file.
+    pub fn redacted(&mut self, path: &str, counts: &BTreeMap<Rule, u64>) {
+        for (rule, count) in counts {
+            let name = rule.as_str();
+            let at = self.redacted.iter().position(|known| known.rule == name);
+            let at = at.unwrap_or_else(|| {
+                self.redacted.push(Redacted {
+                    rule: name.to_owned(),
+                    what: rule.meaning().to_owned(),
+                    files: BTreeMap::new(),
+                });
+                self.redacted.len() - 1
+            });
+            *self.redacted[at].files.entry(path.to_owned()).or_default() += count;
+        }
+    }
+
+    /// In the order that makes the same dump of the same node.
+    pub fn sort(&mut self) {
+        self.pods.sort_by(|one, other| one.uid.cmp(&other.uid));
+        self.files.sort_by(|one, other| one.path.cmp(&other.path));
+        self.missing.sort();
+        self.redacted
+            .sort_by(|one, other| one.rule.cmp(&other.rule));
+    }
+
+    /// The file of this path, as it is listed.
+    pub fn file(&self, path: &str) -> Option<&File> {
+        self.files.iter().find(|file| file.path == path)
+    }
+
+    /// Why there is no such file, where that is known.
+    pub fn why_not(&self, path: &str) -> Option<&str> {
+        let missing = self.missing.iter().find(|missing| missing.path == path);
+        missing.map(|missing| missing.why.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_does_not_depend_on_who_came_first() {
+        let of = |paths: [&str; 2]| {
+            let mut manifest = Manifest::new(1, "0.1.0");
+            for path in paths {
+                manifest.redacted(path, &BTreeMap::from([(Rule::Argument, 1)]));
+                manifest.redacted(path, &BTreeMap::from([(Rule::Annotation, 2)]));
+                manifest.missing.push(Missing {
+                    path: path.to_owned(),
+                    source: "usher conns".to_owned(),
+                    why: "no".to_owned(),
+                });
+            }
+            manifest.sort();
+            manifest
+        };
+        let manifest = of(["b", "a"]);
+        assert_eq!(manifest, of(["a", "b"]));
+        let rules: Vec<&str> = manifest.redacted.iter().map(|one| &one.rule[..]).collect();
+        assert_eq!(rules, ["annotation", "argument"]);
+        assert_eq!(manifest.why_not("a"), Some("no"));
+        assert_eq!(manifest.why_not("c"), None);
+    }
+
+    #[test]
+    fn it_is_read_back_and_may_lack_what_it_may_lack() {
+        let manifest = Manifest::new(7, "0.1.0");
+        let text = serde_json::to_string(&manifest).unwrap();
+        assert_eq!(serde_json::from_str::<Manifest>(&text).unwrap(), manifest);
+        let least = r#"{"apiVersion":"usher.dev/sysdump/v1","atMs":7,"usher":"0.1.0","new":1}"#;
+        assert_eq!(serde_json::from_str::<Manifest>(least).unwrap(), manifest);
+    }
+}
