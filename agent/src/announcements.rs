@@ -4,16 +4,19 @@
 //! namespace, and waits for one [`Reply`]. It waits for a bounded time; what
 //! takes longer here is answered to nobody, and done all the same.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use usher_core::cni::{InvalidMessage, LONGEST_MESSAGE, Reply, Request};
+use usher_core::{
+    cni::{InvalidMessage, LONGEST_MESSAGE, Reply, Request},
+    metric::value::Announced,
+};
 use usher_sys::{
     netns::{self, Netns},
     seqpacket::{self, Connection, Listener},
 };
 
-use crate::{metrics::Metrics, telemetry::chain};
+use crate::{metrics::Metrics, run_dir::socket, telemetry::chain};
 
 /// Plugins that may be waiting at the same time; more wait to be accepted.
 const WAITING: usize = 128;
@@ -50,18 +53,20 @@ enum Refused {
     Netns(#[from] netns::Error),
 }
 
-/// Listens for plugins at `path`, and hands on what they announce.
-///
-/// # Errors
-/// When the socket cannot be bound.
-pub(crate) fn listen(
-    path: &Path,
-    metrics: Arc<Metrics>,
-) -> Result<mpsc::Receiver<Announcement>, seqpacket::Error> {
-    let listener = Listener::bind(path)?;
+/// Listens for plugins at `path`, and hands on what they announce. While it cannot, pods start unheld.
+pub(crate) fn listen(path: PathBuf, metrics: Arc<Metrics>) -> mpsc::Receiver<Announcement> {
     let (announced, announcements) = mpsc::channel(WAITING);
-    tokio::spawn(accept(listener, announced, metrics));
-    Ok(announcements)
+    let is_listening = metrics.cni_listening.clone();
+    tokio::spawn(socket::keep(
+        path,
+        "the CNI plugin is not heard and pods start unheld",
+        Listener::bind,
+        move |listener| accept(listener, announced.clone(), Arc::clone(&metrics)),
+        move |listening| {
+            is_listening.set(listening.into());
+        },
+    ));
+    announcements
 }
 
 async fn accept(listener: Listener, announced: mpsc::Sender<Announcement>, metrics: Arc<Metrics>) {
@@ -75,7 +80,7 @@ async fn accept(listener: Listener, announced: mpsc::Sender<Announcement>, metri
             Ok(connection) => connection,
             Err(error) => {
                 tracing::warn!(error = %chain(&error), "could not take an announcement of the CNI plugin");
-                metrics.announcement("failed");
+                metrics.announcements.inc(&Announced::Failed);
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
@@ -84,7 +89,7 @@ async fn accept(listener: Listener, announced: mpsc::Sender<Announcement>, metri
         let metrics = Arc::clone(&metrics);
         tokio::spawn(async move {
             if let Err(error) = serve(connection, announced, &metrics).await {
-                metrics.announcement("refused");
+                metrics.announcements.inc(&Announced::Refused);
                 tracing::warn!(error = %chain(&error), "sent the CNI plugin away; its pod starts unheld");
             }
             drop(permit);
@@ -122,16 +127,12 @@ async fn serve(
     drop(announced.send(announcement).await);
     match tokio::time::timeout(THOUGHT, answered).await {
         Ok(Ok(reply)) => {
-            metrics.announcement(match reply.outcome {
-                usher_core::cni::Outcome::Held => "held",
-                usher_core::cni::Outcome::Open => "open",
-                usher_core::cni::Outcome::Failed => "failed",
-            });
+            metrics.announcements.inc(&reply.outcome.into());
             if let Err(error) = connection.send(&reply.encode()?) {
                 tracing::debug!(error = %chain(&error), "the CNI plugin did not wait for its answer");
             }
         }
-        Ok(Err(_)) | Err(_) => metrics.announcement("unanswered"),
+        Ok(Err(_)) | Err(_) => metrics.announcements.inc(&Announced::Unanswered),
     }
     Ok(())
 }

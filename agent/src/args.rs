@@ -2,22 +2,14 @@
 //! the Node's annotations, not from here.
 
 pub(crate) mod cni;
+pub(crate) mod leave;
+pub(crate) mod node;
+mod sources;
 
-use std::{
-    net::{Ipv6Addr, SocketAddr},
-    path::PathBuf,
-};
+use std::net::SocketAddr;
 
 use clap::{Parser, ValueEnum};
-use hyper::{Uri, http::uri::InvalidUri};
-
-/// Where Kubernetes mounts a pod's ServiceAccount.
-const SERVICE_ACCOUNT_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
-const SERVICE_ACCOUNT_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
-
-/// Of the namespace that the kubelet's containers are in, by the plugin for
-/// tasks of containerd 1.4 and later.
-const BUNDLE_DIR: &str = "/run/containerd/io.containerd.runtime.v2.task/k8s.io";
+use usher_core::config::origin::Setting;
 
 /// The first word of the command line of the process that holds starts.
 pub(crate) const HOLDER: &str = "hold-starts";
@@ -30,63 +22,41 @@ pub(crate) struct Args {
     #[arg(long, env = "NODE_NAME")]
     pub(crate) node_name: String,
 
-    /// Where the cgroup file systems are mounted, or the cgroup that holds
-    /// kubepods (where the kubelet has a --cgroup-root)
-    #[arg(long, env = "USHER_CGROUP_ROOT", default_value = "/sys/fs/cgroup")]
-    pub(crate) cgroup_root: PathBuf,
-
-    /// Where procfs shows the processes of the host
-    #[arg(long, env = "USHER_PROC", default_value = "/proc")]
-    pub(crate) proc: PathBuf,
-
-    /// The configuration file (YAML); where there is none the defaults count
-    #[arg(long, env = "USHER_CONFIG", default_value = "/etc/usher/config.yaml")]
-    pub(crate) config: PathBuf,
-
-    /// Where the timeline, and what was last known of the Node, Namespaces and
-    /// the configuration, are kept
-    #[arg(long, env = "USHER_RUN_DIR", default_value = "/run/usher")]
-    pub(crate) run_dir: PathBuf,
-
-    /// Where containerd has the bundles of running containers; the host's
-    /// /run/containerd is to be mounted with HostToContainer. Empty: no start
-    /// is held
-    #[arg(long, env = "USHER_BUNDLE_DIR", default_value = BUNDLE_DIR)]
-    pub(crate) bundle_dir: PathBuf,
-
-    /// The kubelet; http:// is taken for loopback addresses only
-    #[arg(long, env = "USHER_KUBELET", default_value = "https://127.0.0.1:10250",
-          value_parser = kubelet_url)]
-    pub(crate) kubelet: Uri,
-
-    /// Certificates that may have signed the kubelet's (PEM)
-    #[arg(long, env = "USHER_KUBELET_CA", default_value = SERVICE_ACCOUNT_CA)]
-    pub(crate) kubelet_ca: PathBuf,
-
-    /// The kubelet's own certificate (PEM), where no CA signed it: usually
-    /// /var/lib/kubelet/pki/kubelet.crt
-    #[arg(long, env = "USHER_KUBELET_CERT")]
-    pub(crate) kubelet_cert: Option<PathBuf>,
-
-    /// Token for the kubelet; read anew for every request
-    #[arg(long, env = "USHER_KUBELET_TOKEN", default_value = SERVICE_ACCOUNT_TOKEN)]
-    pub(crate) kubelet_token: PathBuf,
-
-    /// Where the Node's annotations come from; off: only the last known ones
-    /// in the run directory count
+    /// Where the Node's annotations come from and Events go to; off: only the
+    /// last known ones in the run directory count, and nobody is told
     #[arg(long, env = "USHER_API_SERVER", default_value = "in-cluster")]
     pub(crate) api_server: ApiServer,
+
+    /// The key of a taint that is taken off the Node when the agent is ready,
+    /// such as usher.dev/not-ready; needs the right to patch nodes. Empty: none
+    #[arg(
+        long,
+        env = "USHER_STARTUP_TAINT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(crate) startup_taint: String,
 
     /// Where /healthz, /readyz and /metrics are served
     #[arg(long, env = "USHER_HTTP", default_value = "127.0.0.1:9643")]
     pub(crate) http: SocketAddr,
 
     #[command(flatten)]
+    pub(crate) leave: leave::LeaveArgs,
+
+    #[command(flatten)]
     pub(crate) log: LogArgs,
+
+    #[command(flatten)]
+    pub(crate) node: node::NodeArgs,
 
     // Last, since its heading is that of all that follow.
     #[command(flatten)]
     pub(crate) cni: cni::CniArgs,
+
+    /// What each flag is, and who says so.
+    #[arg(skip)]
+    pub(crate) settings: Vec<Setting>,
 }
 
 /// How it logs.
@@ -126,6 +96,7 @@ pub(crate) struct HolderArgs {
 pub(crate) enum Invocation {
     Agent(Box<Args>),
     Holder(HolderArgs),
+    LeaveCluster(leave::LeaveClusterArgs),
 }
 
 impl Invocation {
@@ -134,8 +105,19 @@ impl Invocation {
         let mut words = std::env::args_os().skip(1).peekable();
         if words.peek().is_some_and(|word| word == HOLDER) {
             Self::Holder(HolderArgs::parse_from(words))
+        } else if words.peek().is_some_and(|word| word == leave::CLUSTER) {
+            Self::LeaveCluster(leave::LeaveClusterArgs::parse_from(words))
         } else {
-            Self::Agent(Box::new(Args::parse()))
+            Self::Agent(Box::new(sources::parse()))
+        }
+    }
+
+    /// How it logs.
+    pub(crate) fn log(&self) -> &LogArgs {
+        match self {
+            Self::Agent(args) => &args.log,
+            Self::Holder(args) => &args.log,
+            Self::LeaveCluster(args) => &args.log,
         }
     }
 }
@@ -154,18 +136,6 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Takes a URL whose host may be an IPv6 address without brackets, as it is
-/// where `https://$(HOST_IP):10250` was filled in by Kubernetes.
-fn kubelet_url(text: &str) -> Result<Uri, InvalidUri> {
-    let bracketed = || {
-        let (scheme, authority) = text.split_once("://")?;
-        let (host, port) = authority.rsplit_once(':')?;
-        host.parse::<Ipv6Addr>().ok()?;
-        Some(format!("{scheme}://[{host}]:{port}"))
-    };
-    bracketed().as_deref().unwrap_or(text).parse()
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -176,17 +146,6 @@ mod tests {
     fn flags_are_consistent() {
         Args::command().debug_assert();
         HolderArgs::command().debug_assert();
-    }
-
-    #[test]
-    fn kubelet_urls() {
-        let host = |text| kubelet_url(text).map(|url| url.host().map(str::to_owned));
-        assert_eq!(host("https://10.0.0.1:10250").unwrap().unwrap(), "10.0.0.1");
-        assert_eq!(host("https://fd00::1:10250").unwrap().unwrap(), "[fd00::1]");
-        assert_eq!(
-            host("https://[fd00::1]:10250").unwrap().unwrap(),
-            "[fd00::1]"
-        );
-        assert!(host("https://").is_err());
+        leave::LeaveClusterArgs::command().debug_assert();
     }
 }

@@ -4,6 +4,7 @@
 //! process must be alive by pidfd, and the network namespace must be the one
 //! that the container was started in, and not the host's.
 
+mod environment;
 mod exchange;
 mod loopback;
 
@@ -22,9 +23,12 @@ use usher_sys::{
     proc::ProcRoot,
 };
 
-pub(crate) use self::loopback::{Socket, connect_in, prepare};
 use self::loopback::{connect, nobody_listens, open, places};
-use crate::telemetry::chain;
+pub(crate) use self::{
+    environment::Reads,
+    loopback::{Socket, connect_in, prepare},
+};
+use crate::{boundary, telemetry::chain};
 
 /// How long a question for a version may take.
 const QUESTION: Duration = Duration::from_secs(1);
@@ -40,6 +44,7 @@ pub(crate) struct Host {
     pub(crate) proc: ProcRoot,
     /// The host's own network namespace: never a pod's.
     pub(crate) netns: NetnsId,
+    pub(crate) reads: Reads,
 }
 
 /// The sidecar that something is tried with.
@@ -107,12 +112,17 @@ impl Target<'_> {
     }
 
     async fn request(self, prepared: Option<Socket>, request: &Request) -> Outcome {
-        let headers = match self.headers(request) {
+        let headers = match self.headers(request).await {
             Ok(headers) => headers,
             Err(why) => return Outcome::Failed(why),
         };
         match self.connect(prepared, request.port).await {
-            Ok(stream) => exchange::outcome(stream, request, headers).await,
+            Ok(stream) => {
+                boundary::reach("request-due", "");
+                let outcome = exchange::outcome(stream, request, headers).await;
+                boundary::reach("request-answered", "");
+                outcome
+            }
             Err(outcome) => outcome,
         }
     }
@@ -143,16 +153,15 @@ impl Target<'_> {
 
     /// Headers whose values stand in the environment of the sidecar's init
     /// process. They are shown to nobody but that process.
-    fn headers(self, request: &Request) -> Result<Vec<(String, String)>, String> {
-        let mut headers = Vec::new();
-        for header in &request.headers {
-            let pid = self.init.pidfd.pid();
-            let value = self.host.proc.variable(pid, &header.env);
-            let value = value.map_err(|error| chain(&error))?;
-            // What was read was the sidecar's if it is alive by now.
-            if let Some(value) = value.filter(|_| self.init.pidfd.is_alive()) {
-                headers.push((header.name.clone(), value));
-            }
+    async fn headers(self, request: &Request) -> Result<Vec<(String, String)>, String> {
+        let (reads, pid) = (&self.host.reads, self.init.pidfd.pid());
+        let wanted = &request.headers;
+        let mut headers = reads
+            .headers(&self.host.proc, &self.key.pod, pid, wanted)
+            .await?;
+        // What was read was the sidecar's if it is alive by now.
+        if !self.init.pidfd.is_alive() {
+            headers.clear();
         }
         Ok(headers)
     }
@@ -169,7 +178,10 @@ fn send(process: &Pidfd, signal: Signal) -> Outcome {
         Signal::Kill => signal::Signal::SIGKILL,
     };
     match process.signal(number) {
-        Ok(()) => Outcome::Signalled,
+        Ok(()) => {
+            boundary::reach("signalled", "");
+            Outcome::Signalled
+        }
         Err(gone) if gone.is_gone() => Outcome::Gone,
         Err(error) => Outcome::Failed(chain(&error)),
     }

@@ -7,10 +7,17 @@
 
 use std::{fs, io, path::PathBuf, sync::Arc};
 
-use usher_core::config::Config;
+use usher_core::{
+    config::Config,
+    metric::value::{Reading, RunFile},
+    notice::NodeCondition,
+};
 use usher_sys::directory::Directory;
 
-use crate::{metrics::Metrics, run_dir, telemetry::chain};
+use crate::{events::Teller, metrics::Metrics, run_dir, telemetry::chain};
+
+/// What people are told where the file cannot be used and an older one counts.
+const LAST_GOOD: &str = "last good configuration";
 
 /// What counts, and whether it is what was asked for.
 #[derive(Debug, Clone)]
@@ -26,17 +33,29 @@ pub(crate) struct ConfigFile {
     path: PathBuf,
     run_dir: PathBuf,
     metrics: Arc<Metrics>,
+    teller: Teller,
+    is_rejected: bool,
     /// What was read last, good or bad.
     last: Option<String>,
+    /// The last good one, while it is not in the run directory.
+    unkept: Option<String>,
 }
 
 impl ConfigFile {
-    pub(crate) const fn new(path: PathBuf, run_dir: PathBuf, metrics: Arc<Metrics>) -> Self {
+    pub(crate) const fn new(
+        path: PathBuf,
+        run_dir: PathBuf,
+        metrics: Arc<Metrics>,
+        teller: Teller,
+    ) -> Self {
         Self {
             path,
             run_dir,
             metrics,
+            teller,
+            is_rejected: false,
             last: None,
+            unkept: None,
         }
     }
 
@@ -50,7 +69,11 @@ impl ConfigFile {
         }
         let kept = run_dir::load_text(&self.run_dir, run_dir::CONFIG);
         let kept = kept.ok().flatten();
-        let kept = kept.and_then(|text| Config::parse("last good configuration", &text).ok());
+        let kept = kept.and_then(|text| {
+            let config = Config::parse(LAST_GOOD, &text).ok()?;
+            self.metrics.vitals.configured(&config, LAST_GOOD, &text);
+            Some(config)
+        });
         if let Some(config) = kept {
             tracing::warn!("the last good configuration counts instead");
             return Loaded {
@@ -58,6 +81,9 @@ impl ConfigFile {
                 trusted: true,
             };
         }
+        self.metrics
+            .vitals
+            .configured(&Config::default(), LAST_GOOD, "");
         tracing::error!("observing only, whatever the Node says, until the configuration is good");
         Loaded {
             config: Arc::default(),
@@ -90,6 +116,7 @@ impl ConfigFile {
 
     /// Reads the file. None where it is as it was, or broken.
     fn read(&mut self) -> Option<Arc<Config>> {
+        self.keep();
         let name = self.path.display().to_string();
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => text,
@@ -117,9 +144,12 @@ impl ConfigFile {
         }
     }
 
-    fn took(&self, config: &Config) {
+    fn took(&mut self, config: &Config) {
+        if std::mem::take(&mut self.is_rejected) {
+            self.teller.node(&NodeCondition::ConfigurationTaken);
+        }
         self.metrics.config_valid.set(1);
-        self.metrics.config_reload("ok");
+        self.metrics.config_reloads.inc(&Reading::Ok);
         tracing::info!(
             path = %self.path.display(),
             recipes = config.recipes.len(),
@@ -127,7 +157,21 @@ impl ConfigFile {
             "took the configuration"
         );
         let text = self.last.as_deref().unwrap_or_default();
-        if let Err(error) = run_dir::save_text(&self.run_dir, run_dir::CONFIG, text) {
+        let name = self.path.display().to_string();
+        self.metrics.vitals.configured(config, &name, text);
+        self.metrics.vitals.read(&name, None);
+        self.unkept = Some(text.to_owned());
+        self.keep();
+    }
+
+    /// Also when the file changes the next time: it may be broken then.
+    fn keep(&mut self) {
+        let Some(text) = self.unkept.take() else {
+            return;
+        };
+        if let Err(error) = run_dir::save_text(&self.run_dir, run_dir::CONFIG, &text) {
+            self.unkept = Some(text);
+            self.metrics.run_dir_errors.inc(&RunFile::Config);
             tracing::warn!(
                 error = %chain(&error),
                 "could not keep the configuration; a restart with a broken one would only observe"
@@ -135,9 +179,14 @@ impl ConfigFile {
         }
     }
 
-    fn rejected(&self, error: &str) {
+    fn rejected(&mut self, error: &str) {
+        self.is_rejected = true;
+        self.teller
+            .node(&NodeCondition::ConfigurationRejected(error.to_owned()));
         self.metrics.config_valid.set(0);
-        self.metrics.config_reload("rejected");
+        let name = self.path.display().to_string();
+        self.metrics.vitals.read(&name, Some(error));
+        self.metrics.config_reloads.inc(&Reading::Rejected);
         tracing::warn!(error, "kept the old configuration");
     }
 }

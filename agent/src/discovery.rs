@@ -4,7 +4,7 @@
 //! task of its own until it ends. What is kept here is the init process of
 //! every living container, by which it can be acted upon.
 
-use std::{collections::HashMap, path::Path, sync::Arc};
+use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
 use tokio::sync::mpsc;
 use usher_core::{
@@ -14,7 +14,7 @@ use usher_core::{
 };
 use usher_sys::{
     cgroup::{Change, Error, Tree},
-    container::{Container, Init, Sight},
+    container::{self, Container, Init, Sight},
     proc::ProcRoot,
 };
 
@@ -22,6 +22,11 @@ use crate::{attempt::Socket, metrics::Metrics, telemetry::chain};
 
 /// Sights that may wait to be taken; beyond it the tasks wait.
 const WAITING: usize = 1024;
+
+/// How long it takes until a container is looked at again that could not be followed: doubled each time, up to the
+/// second.
+const SOON: Duration = Duration::from_millis(500);
+const LATE: Duration = Duration::from_secs(60);
 
 /// A container that has an init process.
 #[derive(Debug)]
@@ -37,6 +42,8 @@ pub(crate) struct Discovery {
     tree: Tree,
     proc: ProcRoot,
     living: HashMap<ContainerKey, Living>,
+    /// Those that have ended, and of which nobody has told how.
+    ended: HashMap<ContainerKey, Arc<Init>>,
     /// Network namespaces that the containers of each pod were started in, the
     /// sandbox's among them.
     namespaces: HashMap<PodUid, Vec<(ContainerId, NetnsId)>>,
@@ -58,6 +65,7 @@ impl Discovery {
             tree,
             proc,
             living: HashMap::new(),
+            ended: HashMap::new(),
             namespaces: HashMap::new(),
             seen,
             sights,
@@ -91,8 +99,22 @@ impl Discovery {
     /// # Errors
     /// When the tree cannot be watched any more.
     pub(crate) fn now(&mut self) -> Result<Vec<Event>, Error> {
-        let (changes, errors) = self.tree.drain()?;
+        let (changes, errors) = self.tree.settle()?;
         Ok(self.changed(changes, &errors))
+    }
+
+    /// Whether nothing runs that could not be seen.
+    pub(crate) const fn is_whole(&self) -> bool {
+        self.tree.is_whole()
+    }
+
+    /// Containers that have ended, of which it was not told yet. It will be, once more.
+    pub(crate) fn dead(&mut self) -> Vec<ContainerKey> {
+        let living = self.living.iter();
+        let dead = living.filter(|(_key, living)| !living.init.pidfd.is_alive());
+        let dead: Vec<ContainerKey> = dead.map(|(key, _living)| key.clone()).collect();
+        dead.iter().for_each(|key| self.end(key));
+        dead
     }
 
     /// A living container.
@@ -108,8 +130,12 @@ impl Discovery {
         others.all(|(_id, other)| *other == netns)
     }
 
-    fn ended(&mut self, key: &ContainerKey) {
-        self.living.remove(key);
+    fn end(&mut self, key: &ContainerKey) {
+        let living = self.living.remove(key);
+        // Until its cgroup is gone at the latest.
+        if let Some(living) = living.filter(|_living| self.tree.knows(key)) {
+            self.ended.insert(key.clone(), living.init);
+        }
         if let Some(namespaces) = self.namespaces.get_mut(&key.pod) {
             namespaces.retain(|(id, _netns)| *id != key.id);
             if namespaces.is_empty() {
@@ -118,27 +144,41 @@ impl Discovery {
         }
     }
 
+    /// A cgroup goes after its processes have been reaped, and may be told first: how a container ended is asked for then,
+    /// since nothing that comes later of it counts.
+    fn gone(&mut self, key: ContainerKey) -> Vec<Event> {
+        let living = self.living.get(&key).map(|living| Arc::clone(&living.init));
+        self.end(&key);
+        let init = self.ended.remove(&key).or(living);
+        let status = init.and_then(|init| init.pidfd.status());
+        let status = status.map(|status| Event::ContainerStatus {
+            key: key.clone(),
+            status,
+        });
+        status
+            .into_iter()
+            .chain([Event::ContainerGone(key)])
+            .collect()
+    }
+
     fn changed(&mut self, changes: Vec<Change>, errors: &[Error]) -> Vec<Event> {
         for error in errors {
-            self.metrics.discovery_error(error.kind());
+            self.metrics.discovery_errors.inc(&error.kind());
             tracing::warn!(error = %chain(error), "could not look at a part of the cgroup tree");
         }
         changes
             .into_iter()
-            .map(|change| match change {
-                Change::PodAppeared(uid) => Event::PodAppeared(uid),
-                Change::PodGone(uid) => Event::PodGone(uid),
-                Change::ContainerGone(key) => {
-                    self.ended(&key);
-                    Event::ContainerGone(key)
-                }
+            .flat_map(|change| match change {
+                Change::PodAppeared(uid) => vec![Event::PodAppeared(uid)],
+                Change::PodGone(uid) => vec![Event::PodGone(uid)],
+                Change::ContainerGone(key) => self.gone(key),
                 Change::ContainerAppeared(key, cgroup) => {
                     self.follow(Container {
                         key: key.clone(),
                         cgroup,
                         proc: self.proc.clone(),
                     });
-                    Event::ContainerAppeared(key)
+                    vec![Event::ContainerAppeared(key)]
                 }
             })
             .collect()
@@ -153,14 +193,23 @@ impl Discovery {
                 // Nobody listens only when the agent is ending.
                 drop(seen.send((key.clone(), sight)).await);
             };
-            if let Err(error) = container.follow(tell).await {
-                metrics.discovery_error(error.kind());
-                tracing::warn!(
-                    uid = %key.pod,
-                    container_id = %key.id,
-                    error = %chain(&error),
-                    "could not follow a container; its end will be seen by its cgroup's"
-                );
+            let mut wait = SOON;
+            while let Err(error) = container.clone().follow(&tell).await {
+                metrics.discovery_errors.inc(&error.kind());
+                if wait == SOON {
+                    tracing::warn!(
+                        uid = %key.pod,
+                        container_id = %key.id,
+                        error = %chain(&error),
+                        "could not follow a container; trying again, and its end will be seen by its cgroup's"
+                    );
+                }
+                if matches!(error, container::Error::NoProcess(_)) {
+                    return;
+                }
+                // No descriptor may have been left, or no memory. Ends with the cgroup at the latest.
+                tokio::time::sleep(wait).await;
+                wait = LATE.min(wait * 2);
             }
         });
     }
@@ -177,10 +226,13 @@ impl Discovery {
             Sight::Opaque => Event::ContainerOpaque(key),
             Sight::Named(name) => Event::ContainerNamed { key, name },
             Sight::Exited => {
-                self.ended(&key);
+                self.end(&key);
                 Event::ContainerExited(key)
             }
-            Sight::Status(status) => Event::ContainerStatus { key, status },
+            Sight::Status(status) => {
+                self.ended.remove(&key);
+                Event::ContainerStatus { key, status }
+            }
         }
     }
 }

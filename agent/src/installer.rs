@@ -24,23 +24,25 @@ mod binary;
 mod entry;
 mod error;
 mod files;
-mod removal;
+pub(crate) mod removal;
 mod settings;
 mod state;
 mod step;
 
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
 use tokio::sync::watch;
+use usher_core::notice::NodeCondition;
 use usher_sys::directory::Places;
 
-pub(crate) use removal::uninstall;
 pub(crate) use settings::Settings;
 
-use crate::{backoff::Backoff, metrics::Metrics, telemetry::chain};
+use crate::{
+    backoff::Backoff, events::Teller, http::Readiness, metrics::Metrics, telemetry::chain,
+};
 use binary::Binary;
 use entry::Situation;
 use error::Error;
@@ -48,6 +50,8 @@ use state::State;
 
 /// How long a file may be unreadable before it counts as broken, and not as being written.
 const SETTLING: Duration = Duration::from_secs(1);
+/// How long a network configuration may be missing before that is a failure, for which nobody waits any more.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How often to look where the kernel tells of no changes, for want of inotify instances.
 const UNTOLD: Duration = Duration::from_secs(30);
 
@@ -57,6 +61,8 @@ pub(crate) struct Installer {
     settings: Settings,
     wanted: watch::Receiver<bool>,
     metrics: Arc<Metrics>,
+    teller: Teller,
+    readiness: Arc<Readiness>,
     binary: Binary,
     /// The name of our temporary files.
     temporary: String,
@@ -67,6 +73,8 @@ pub(crate) struct Installer {
     unsettled: Option<Instant>,
     /// Whether that was said.
     is_told: bool,
+    /// Since when there is no file that the entry could be in.
+    waiting: Option<Instant>,
     state: Option<State>,
     was_installed: bool,
 }
@@ -86,18 +94,23 @@ impl Installer {
         settings: Settings,
         wanted: watch::Receiver<bool>,
         metrics: Arc<Metrics>,
+        teller: Teller,
+        readiness: Arc<Readiness>,
     ) -> Self {
         let binary = Binary::new(settings.source.clone(), settings.binary());
         Self {
             settings,
             wanted,
             metrics,
+            teller,
+            readiness,
             binary,
             temporary: files::temporary(),
             backoff: Backoff::default(),
             may_write: false,
             unsettled: None,
             is_told: false,
+            waiting: None,
             state: None,
             was_installed: false,
         }
@@ -252,7 +265,14 @@ impl Installer {
     fn without_writing(&mut self, situation: Situation, now: Instant) -> Outcome {
         match situation {
             Situation::Installed { name } => Outcome::Rest(State::Installed { name }),
-            Situation::Nowhere { why } => Outcome::Rest(State::Waiting { why }),
+            Situation::Nowhere { why } => {
+                let end = *self.waiting.get_or_insert(now) + PATIENCE;
+                if now >= end {
+                    return Outcome::Rest(State::Failed { error: why });
+                }
+                self.backoff.rest();
+                Outcome::Later(end, Some(State::Waiting { why }))
+            }
             Situation::Unsettled { name } => {
                 tracing::debug!(file = name, "cannot be read; perhaps it is being written");
                 Outcome::Later(self.unsettled.unwrap_or(now) + SETTLING, None)
@@ -278,6 +298,9 @@ impl Installer {
 
     /// Says what changed, once.
     fn enter(&mut self, state: State) {
+        if !matches!(state, State::Waiting { .. } | State::Failed { .. }) {
+            self.waiting = None;
+        }
         let is_waiting_to_try_again = matches!(state, State::Absent { .. })
             && matches!(self.state, Some(State::Failed { .. }));
         if self.state.as_ref() == Some(&state) || is_waiting_to_try_again {
@@ -287,7 +310,27 @@ impl Installer {
         self.was_installed |= is_installed;
         self.metrics.cni_installed.set(i64::from(is_installed));
         state.tell(&self.settings.conf_dir);
+        self.tell_others(&state);
+        self.metrics.vitals.plugin(state.told());
         self.state = Some(state);
+    }
+
+    fn tell_others(&self, state: &State) {
+        match (&self.state, state) {
+            (_, State::Failed { error }) => {
+                let condition = NodeCondition::PluginNotInstalled(error.clone());
+                self.teller.node(&condition);
+            }
+            (Some(State::Failed { .. }), State::Installed { name }) => {
+                let condition = NodeCondition::PluginInstalled(name.clone());
+                self.teller.node(&condition);
+            }
+            _ => {}
+        }
+        if state.is_settled() {
+            self.readiness.plugin_settled.store(true, Ordering::Release);
+            self.readiness.news.notify_one();
+        }
     }
 }
 

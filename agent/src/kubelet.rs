@@ -26,17 +26,21 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use usher_core::{
+    metric::value::{Listed, Value},
+    notice::NodeCondition,
     podlist::{self, NotAPodList, PodList},
     recipe::Reads,
 };
 
-use crate::{args::Args, metrics::Metrics, telemetry::chain};
+use crate::{args::node::KubeletArgs, events::Teller, metrics::Metrics, telemetry::chain};
 
 /// How long a request may take, connection and answer included.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// A list longer than this is not read: some thousand pods of a hundred kB.
 const LARGEST: usize = 256 * 1024 * 1024;
 const PATH: &str = "/pods";
+/// A kubelet that is away for longer is worth an Event.
+const RESTART: Duration = Duration::from_secs(60);
 
 /// A list could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -72,16 +76,16 @@ pub(crate) enum Error {
 
 impl Error {
     /// What went wrong, for metrics.
-    fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> Listed {
         match self {
-            Self::Token { .. } => "token",
-            Self::Tls { .. } => "tls",
-            Self::Connect { .. } | Self::Http { .. } => "connect",
-            Self::Timeout { .. } => "timeout",
-            Self::Unauthorized { .. } => "unauthorized",
-            Self::Forbidden { .. } => "forbidden",
-            Self::Status { .. } => "server_error",
-            Self::Body { .. } | Self::Decode { .. } => "decode",
+            Self::Token { .. } => Listed::Token,
+            Self::Tls { .. } => Listed::Tls,
+            Self::Connect { .. } | Self::Http { .. } => Listed::Connect,
+            Self::Timeout { .. } => Listed::Timeout,
+            Self::Unauthorized { .. } => Listed::Unauthorized,
+            Self::Forbidden { .. } => Listed::Forbidden,
+            Self::Status { .. } => Listed::ServerError,
+            Self::Body { .. } | Self::Decode { .. } => Listed::Decode,
         }
     }
 }
@@ -108,13 +112,20 @@ pub(crate) struct Kubelet {
     trust: Option<tls::Trust>,
     token: PathBuf,
     metrics: Arc<Metrics>,
+    teller: Teller,
     /// What went wrong with the last request.
     failing: Option<&'static str>,
+    /// Since when something has, and whether that was told.
+    failing_since: Option<(Instant, bool)>,
 }
 
 impl Kubelet {
-    pub(crate) fn new(args: &Args, metrics: Arc<Metrics>) -> Result<Self, BadSetting> {
-        let url = args.kubelet.clone();
+    pub(crate) fn new(
+        args: &KubeletArgs,
+        metrics: Arc<Metrics>,
+        teller: Teller,
+    ) -> Result<Self, BadSetting> {
+        let url = args.url.clone();
         let Some(host) = url.host() else {
             return Err(BadSetting::NoHost(url));
         };
@@ -124,8 +135,8 @@ impl Kubelet {
             Some("http") if loopback => None,
             Some("http") => return Err(BadSetting::PlainText(url)),
             Some("https") => Some(tls::Trust {
-                ca: args.kubelet_ca.clone(),
-                pinned: args.kubelet_cert.clone(),
+                ca: args.ca.clone(),
+                pinned: args.certificate.clone(),
             }),
             _ => return Err(BadSetting::Scheme(url)),
         };
@@ -133,10 +144,12 @@ impl Kubelet {
             port: url.port_u16().unwrap_or(10250),
             host,
             trust,
-            token: args.kubelet_token.clone(),
+            token: args.token.clone(),
             metrics,
             url,
+            teller,
             failing: None,
+            failing_since: None,
         })
     }
 
@@ -150,7 +163,9 @@ impl Kubelet {
         let answer = answer.unwrap_or(Err(Error::Timeout { url }));
         match answer {
             Ok(list) => {
-                self.metrics.kubelet_request("ok");
+                self.failing_since = None;
+                self.metrics.vitals.listed(None);
+                self.metrics.kubelet_requests.inc(&Listed::Ok);
                 for bad in &list.bad {
                     self.metrics.kubelet_bad_pods.inc();
                     tracing::warn!(error = %chain(bad), "left a pod of the kubelet's list out");
@@ -164,8 +179,11 @@ impl Kubelet {
             }
             Err(error) => {
                 let kind = error.kind();
-                self.metrics.kubelet_request(kind);
+                self.metrics.kubelet_requests.inc(&kind);
+                let kind = kind.name();
                 let text = chain(&error);
+                self.metrics.vitals.listed(Some(&text));
+                self.tell(begin, &text);
                 // Said once, and again when something else is wrong.
                 if self.failing.replace(kind) == Some(kind) {
                     tracing::debug!(
@@ -185,7 +203,31 @@ impl Kubelet {
         }
     }
 
+    fn tell(&mut self, now: Instant, error: &str) {
+        let (since, told) = self.failing_since.get_or_insert((now, false));
+        if !*told && now >= *since + RESTART {
+            *told = true;
+            let condition = NodeCondition::KubeletUnreachable(error.to_owned());
+            self.teller.node(&condition);
+        }
+    }
+
     async fn ask(&self, reads: &Reads) -> Result<PodList, Error> {
+        let body = self.body().await?;
+        podlist::parse(&body, reads).map_err(|source| Error::Decode {
+            url: self.url.clone(),
+            source,
+        })
+    }
+
+    /// The list as the kubelet writes it.
+    pub(crate) async fn raw(&self) -> Result<Bytes, Error> {
+        let url = self.url.clone();
+        let answer = tokio::time::timeout(TIMEOUT, self.body()).await;
+        answer.unwrap_or(Err(Error::Timeout { url }))
+    }
+
+    async fn body(&self) -> Result<Bytes, Error> {
         let url = || self.url.clone();
         let token = std::fs::read_to_string(&self.token).map_err(|source| Error::Token {
             path: self.token.clone(),
@@ -199,8 +241,8 @@ impl Kubelet {
         let stream = connect
             .await
             .map_err(|source| Error::Connect { url: url(), source })?;
-        let body = match &self.trust {
-            None => self.exchange(TokioIo::new(stream), &token).await?,
+        match &self.trust {
+            None => self.exchange(TokioIo::new(stream), &token).await,
             Some(trust) => {
                 let connector = trust.connector();
                 let connector = connector.map_err(|source| Error::Tls { url: url(), source })?;
@@ -210,10 +252,9 @@ impl Kubelet {
                     .connect(name, stream)
                     .await
                     .map_err(|source| Error::Connect { url: url(), source })?;
-                self.exchange(TokioIo::new(stream), &token).await?
+                self.exchange(TokioIo::new(stream), &token).await
             }
-        };
-        podlist::parse(&body, reads).map_err(|source| Error::Decode { url: url(), source })
+        }
     }
 
     async fn exchange<Io>(&self, io: Io, token: &str) -> Result<Bytes, Error>
@@ -256,5 +297,30 @@ impl Kubelet {
             // bytes have been looked at.
             _closed = connection => answer.await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use usher_core::notice::Reason;
+
+    use super::*;
+    use crate::{args::Args, events::Events};
+
+    #[test]
+    fn one_that_stays_away_is_told_once() {
+        let args = Args::parse_from(["usher-agent", "--node-name", "node-1"]);
+        let args = args.node.kubelet;
+        let metrics = Arc::new(Metrics::new());
+        let (teller, mut events) = Events::new("node-1", Arc::clone(&metrics));
+        let mut kubelet = Kubelet::new(&args, metrics, teller).unwrap();
+        let now = Instant::now();
+        kubelet.tell(now, "refused");
+        kubelet.tell(now + RESTART / 2, "refused");
+        assert_eq!(events.reasons(), []);
+        kubelet.tell(now + RESTART, "refused");
+        kubelet.tell(now + RESTART * 2, "refused");
+        assert_eq!(events.reasons(), [Reason::KubeletUnreachable]);
     }
 }

@@ -6,7 +6,7 @@
 
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use usher_core::{
     annotation,
+    metric::value::{Asked, RunFile},
     tuning::{NamespaceValues, Values},
 };
 
@@ -36,12 +37,28 @@ struct Kept {
     labels: Values,
 }
 
+/// What Namespaces said last.
+#[derive(Debug)]
+struct Known {
+    said: BTreeMap<String, Kept>,
+    /// It is in the run directory.
+    is_kept: bool,
+}
+
+/// What Namespaces said last, for who does not ask the API server.
+pub(crate) fn kept(run_dir: &Path) -> BTreeMap<String, NamespaceValues> {
+    let kept = run_dir::load::<BTreeMap<String, Kept>>(run_dir, run_dir::NAMESPACES);
+    let kept = kept.ok().flatten().unwrap_or_default();
+    let values = kept.into_iter().map(|(name, kept)| (name, kept.into()));
+    values.collect()
+}
+
 /// Answers questions about Namespaces.
 #[derive(Debug, Clone)]
 pub(crate) struct Namespaces {
     run_dir: PathBuf,
     metrics: Arc<Metrics>,
-    kept: Arc<Mutex<BTreeMap<String, Kept>>>,
+    known: Arc<Mutex<Known>>,
 }
 
 impl Namespaces {
@@ -53,7 +70,10 @@ impl Namespaces {
         Self {
             run_dir,
             metrics,
-            kept: Arc::new(Mutex::new(kept.unwrap_or_default())),
+            known: Arc::new(Mutex::new(Known {
+                said: kept.unwrap_or_default(),
+                is_kept: true,
+            })),
         }
     }
 
@@ -83,27 +103,31 @@ impl Namespaces {
         let answer = tokio::time::timeout(TIMEOUT, api.get_metadata(name)).await;
         let error = match answer {
             Ok(Ok(namespace)) => {
-                self.metrics.namespace_request("ok");
+                self.metrics.namespace_requests.inc(&Asked::Ok);
                 return Some(self.keep(name, said(namespace)));
             }
             Ok(Err(kube::Error::Api(status))) if status.is_not_found() => {
-                self.metrics.namespace_request("not-found");
+                self.metrics.namespace_requests.inc(&Asked::NotFound);
                 return Some(NamespaceValues::default());
             }
             Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => {
-                self.metrics.namespace_request("forbidden");
+                self.metrics.namespace_requests.inc(&Asked::Forbidden);
+                let known = self.known(name);
+                let counts = match known {
+                    Some(_) => "what it said of usher last counts",
+                    None => "what it says of usher does not count",
+                };
                 tracing::warn!(
                     namespace = name,
-                    "not allowed to get this Namespace: what it says of usher does not count"
+                    "not allowed to get this Namespace: {counts}"
                 );
-                return Some(NamespaceValues::default());
+                return Some(known.unwrap_or_default());
             }
             Ok(Err(error)) => chain(&error),
             Err(_elapsed) => format!("no answer within {TIMEOUT:?}"),
         };
-        self.metrics.namespace_request("failed");
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = kept.get(name).cloned();
+        self.metrics.namespace_requests.inc(&Asked::Failed);
+        let known = self.known(name);
         if known.is_some() {
             tracing::debug!(
                 namespace = name,
@@ -117,17 +141,29 @@ impl Namespaces {
                 "could not get a Namespace, which may have opted out; its pods wait until it can be had"
             );
         }
-        known.map(Into::into)
+        known
+    }
+
+    /// What a Namespace said last; None where it was never read.
+    fn known(&self, name: &str) -> Option<NamespaceValues> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.said.get(name).cloned().map(Into::into)
     }
 
     fn keep(&self, name: &str, said: Kept) -> NamespaceValues {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.get(name) != Some(&said) {
-            if kept.len() >= KEPT {
-                kept.clear();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = known.said.get(name) != Some(&said);
+        if is_news {
+            if known.said.len() >= KEPT {
+                known.said.clear();
             }
-            kept.insert(name.to_owned(), said.clone());
-            if let Err(error) = run_dir::save(&self.run_dir, run_dir::NAMESPACES, &*kept) {
+            known.said.insert(name.to_owned(), said.clone());
+        }
+        if is_news || !known.is_kept {
+            let kept = run_dir::save(&self.run_dir, run_dir::NAMESPACES, &known.said);
+            known.is_kept = kept.is_ok();
+            if let Err(error) = kept {
+                self.metrics.run_dir_errors.inc(&RunFile::Namespaces);
                 tracing::warn!(
                     error = %chain(&error),
                     "could not keep what a Namespace says; a restart without API server would not know it"
@@ -157,5 +193,35 @@ impl From<Kept> for NamespaceValues {
             annotations: kept.annotations,
             labels: kept.labels,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::metrics::Format;
+
+    #[test]
+    fn what_could_not_be_kept_is_kept_with_the_next_answer() {
+        let dir = tempfile::tempdir().unwrap();
+        let metrics = Arc::new(Metrics::new());
+        let namespaces = Namespaces::new(dir.path().to_owned(), Arc::clone(&metrics));
+        let said = Kept {
+            annotations: [("usher.dev/quit".to_owned(), "false".to_owned())].into(),
+            ..Kept::default()
+        };
+        let in_the_way = dir.path().join("namespaces.json.new");
+        fs::create_dir(&in_the_way).unwrap();
+        let values = namespaces.keep("shop", said.clone());
+        assert_eq!(namespaces.known("shop"), Some(values.clone()));
+        assert_eq!(kept(dir.path()), BTreeMap::new());
+        let counted = "usher_run_dir_errors_total{file=\"namespaces.json\"} 1";
+        let text = metrics.text(Format::OpenMetrics);
+        assert!(text.contains(counted), "{text}");
+        fs::remove_dir(in_the_way).unwrap();
+        namespaces.keep("shop", said);
+        assert_eq!(kept(dir.path()), [("shop".to_owned(), values)].into());
     }
 }

@@ -6,6 +6,9 @@
 //! between an exit and its request.
 
 mod act;
+mod late;
+mod order;
+mod view;
 
 use std::{collections::VecDeque, mem, sync::Arc, time::Instant};
 
@@ -15,20 +18,26 @@ use tokio::sync::{
     oneshot, watch,
 };
 use usher_core::{
-    Engine, Event,
+    Engine, Event, admin,
     config::Config,
+    metric::value::Capability,
     mode::{Mode, Modes},
+    notice::NodeCondition,
+    order::Answer,
     pod::Pod,
     time::Timestamp,
     tuning::NamespaceValues,
 };
 use usher_sys::cgroup;
 
+pub(crate) use self::order::Person;
 use crate::{
     announcements::Announcement,
     attempt::Host,
+    boundary,
     config_file::Loaded,
     discovery::Discovery,
+    events::Teller,
     hold::Sandboxes,
     metrics::Metrics,
     recorder::Record,
@@ -55,6 +64,19 @@ pub(crate) enum Input {
     Pods(Option<Vec<Pod>>),
     /// Whoever sends this wants to know that the loop runs.
     Pulse(oneshot::Sender<()>),
+    /// Or what it knows.
+    View(oneshot::Sender<View>),
+    /// A person orders something, or asks what would be done.
+    Person(Person),
+}
+
+/// What the loop knows, for people.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) pods: Vec<admin::Pod>,
+    pub(crate) modes: Modes,
+    pub(crate) lacks: admin::Lacks,
+    pub(crate) census: admin::Census,
 }
 
 /// What the loop wants to know from outside the node's kernel.
@@ -75,6 +97,7 @@ pub(crate) struct Sources {
     /// What the CNI plugin tells.
     pub(crate) announcements: mpsc::Receiver<Announcement>,
     pub(crate) starts: starts::Settings,
+    pub(crate) teller: Teller,
 }
 
 /// The loop's state.
@@ -91,8 +114,13 @@ pub(crate) struct NodeLoop {
     annotations: Annotations,
     /// Somebody has told what it says.
     node_is_known: bool,
-    /// Whether the kernel can hold connections.
-    can_hold: bool,
+    /// What the kernel lacks for holding connections, if it lacks anything.
+    lacks: Option<String>,
+    /// Whether that was told.
+    lacks_is_told: bool,
+    teller: Teller,
+    /// The modes that the Node gave last.
+    modes: Option<Modes>,
     /// Whether the configuration is one that somebody wrote.
     trusted: bool,
     answered: mpsc::Sender<Event>,
@@ -105,6 +133,8 @@ pub(crate) struct NodeLoop {
     reports: VecDeque<Record>,
     /// Pods have come, gone or finished since they were counted.
     pods_changed: bool,
+    /// What the engine said to the order that it is being told.
+    reply: Option<Answer>,
 }
 
 impl NodeLoop {
@@ -120,6 +150,7 @@ impl NodeLoop {
             discovery,
             announcements,
             starts,
+            teller,
         } = sources;
         let (answered, answers) = mpsc::channel(ATTEMPTS);
         let begin = Instant::now();
@@ -136,13 +167,17 @@ impl NodeLoop {
             wishes,
             annotations: Annotations::default(),
             node_is_known: false,
-            can_hold: false,
+            lacks: None,
+            lacks_is_told: false,
+            teller,
+            modes: None,
             trusted: loaded.trusted,
             answered,
             answers,
             permits: Arc::new(Semaphore::new(ATTEMPTS)),
             reports: VecDeque::new(),
             pods_changed: true,
+            reply: None,
         }
     }
 
@@ -182,13 +217,13 @@ impl NodeLoop {
                     let events = self.discovery.now()?;
                     self.steps(events);
                     let event = self.sandboxes.announced(&self.host, announcement);
-                    self.follow_up(event);
+                    self.steps(event);
                 }
                 // An app is about to be started.
                 events = self.starts.next() => self.steps(events),
                 answer = self.answers.recv() => if let Some(answer) = answer {
                     if let Event::Attempted { outcome, .. } = &answer {
-                        self.metrics.attempt(outcome.as_str());
+                        self.metrics.attempts.inc(outcome);
                     }
                     self.step(answer);
                 },
@@ -257,6 +292,7 @@ impl NodeLoop {
                 // is taken for gone, so what the tree shows by now comes first.
                 let events = self.discovery.now()?;
                 self.steps(events);
+                let pods = pods.filter(|_pods| self.discovery.is_whole());
                 self.step(match pods {
                     Some(pods) => Event::Pods(pods),
                     None => Event::PodsUnavailable,
@@ -264,6 +300,12 @@ impl NodeLoop {
             }
             // Who asked may have stopped waiting.
             Input::Pulse(pulse) => drop(pulse.send(())),
+            Input::View(answer) => drop(answer.send(self.view())),
+            Input::Person(person) => {
+                let events = self.discovery.now()?;
+                self.steps(events);
+                self.answer(person);
+            }
         }
         Ok(())
     }
@@ -272,7 +314,9 @@ impl NodeLoop {
     fn take_modes(&mut self) {
         let (mut modes, bad) = Modes::from_annotations(&self.annotations);
         for bad in bad {
-            tracing::warn!(error = %chain(&bad), "Node has an annotation that is not one");
+            let error = chain(&bad);
+            tracing::warn!(error, "Node has an annotation that is not one");
+            self.teller.node(&NodeCondition::BadAnnotation(error));
         }
         for mode in [&mut modes.quit, &mut modes.hold] {
             if !self.trusted && *mode == Mode::Enforce {
@@ -280,30 +324,70 @@ impl NodeLoop {
             }
         }
         tracing::info!(quit = %modes.quit, hold = %modes.hold, "took the Node's modes");
-        self.metrics.mode("quit", modes.quit);
-        self.metrics.mode("hold", modes.hold);
+        self.metrics.modes.set(&Capability::Quit, &modes.quit);
+        self.metrics.modes.set(&Capability::Hold, &modes.hold);
+        self.metrics.vitals.modes(modes, &self.annotations);
         // Nothing of the node is changed for a mode that does nothing: there
         // pods are looked at when their first process appears.
         if self.node_is_known {
-            let wanted = self.can_hold && modes.hold == Mode::Enforce;
+            let wanted = self.lacks.is_none() && modes.hold == Mode::Enforce;
             self.wishes.plugin.send_replace(wanted);
+            self.tell_modes(modes);
         }
         self.step(Event::Modes(modes));
     }
 
-    fn steps(&mut self, events: Vec<Event>) {
-        for event in events {
-            self.step(event);
+    fn tell_modes(&mut self, now: Modes) {
+        if let Some(before) = self.modes.replace(now).filter(|before| *before != now) {
+            self.teller
+                .node(&NodeCondition::ModeChanged { before, now });
+        }
+        if let Some(lacks) = &self.lacks
+            && now.hold != Mode::Off
+            && !mem::replace(&mut self.lacks_is_told, true)
+        {
+            let condition = NodeCondition::HoldUnsupported(lacks.clone());
+            self.teller.node(&condition);
         }
     }
 
     fn step(&mut self, event: Event) {
+        self.steps([event]);
+    }
+
+    /// Takes what has come at once.
+    fn steps(&mut self, events: impl IntoIterator<Item = Event>) {
+        // Read before it is asked who has ended: of an agent that is stopped anywhere after this, what it misses counts
+        // in the next step.
+        let now = self.now();
+        let late = self.overdue(now);
+        if let Some(late) = late {
+            for key in self.discovery.dead() {
+                self.step_at(late, Event::ContainerExited(key));
+            }
+        }
+        for event in events {
+            if let Event::Attempted { .. } = event {
+                boundary::reach("answer-due", "");
+            }
+            self.step_at(late.unwrap_or(now), event);
+        }
+        if late.is_some() {
+            self.step_at(now, Event::Timer);
+        }
+    }
+
+    fn step_at(&mut self, now: Timestamp, event: Event) {
         tracing::trace!(?event, "happened");
-        if let Event::Kernel(features) = &event {
-            self.can_hold = features.hold.is_ok();
+        match &event {
+            Event::Kernel(features) => self.lacks = features.hold.clone().err(),
+            Event::CannotHoldStarts(reason) => {
+                let condition = NodeCondition::StartUnsupported(reason.clone());
+                self.teller.node(&condition);
+            }
+            _ => {}
         }
         self.pods_changed |= matches!(event, Event::PodAppeared(_) | Event::PodGone(_));
-        let now = Timestamp::new(self.begin.elapsed());
         for action in self.engine.step(now, event) {
             self.act(action);
         }

@@ -1,5 +1,5 @@
 //! Decisions, for people: a log line, metrics and an entry in the pod's
-//! timeline for each.
+//! timeline for each, and an Event for the few that are worth one.
 //!
 //! It is done on the second thread: writing a line takes as long as a request,
 //! and 250 exits at once make 750 of them.
@@ -7,24 +7,32 @@
 //! The timeline is kept in memory and, line by line, in a journal in the run
 //! directory, which a restarted agent reads back. The journal is written anew
 //! when it has grown: what the timeline has dropped is dropped from it as well.
+//! A journal that cannot be written, as on a full disk, is written anew from
+//! memory when there is room again.
 
 use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-use tokio::sync::mpsc;
+use tokio::sync::{broadcast, mpsc, oneshot};
 use usher_core::{
     Decision,
     decision::Kind,
     hold::Opened,
+    id::PodUid,
+    metric::value::HoldEnd,
+    notice::Trails,
     timeline::{Entry, Timeline},
 };
 
 use crate::{
+    backoff::Backoff,
+    boundary,
+    events::Teller,
     metrics::Metrics,
     run_dir::{self, TIMELINE},
     telemetry::chain,
@@ -32,6 +40,25 @@ use crate::{
 
 /// The journal is written anew beyond this size.
 const JOURNAL_BYTES: u64 = 4 * 1024 * 1024;
+/// Decisions that somebody who watches may be behind; who is further behind is told how many were missed.
+const BEHIND: usize = 256;
+/// Questions that may wait.
+const QUESTIONS: usize = 16;
+
+/// What was decided about this pod?
+#[derive(Debug)]
+pub(crate) struct Question {
+    pub(crate) uid: PodUid,
+    pub(crate) answer: oneshot::Sender<Vec<Entry>>,
+}
+
+/// What others ask the recorder by.
+#[derive(Debug, Clone)]
+pub(crate) struct Desk {
+    pub(crate) questions: mpsc::Sender<Question>,
+    /// Decisions as they are recorded.
+    pub(crate) entries: broadcast::Sender<Arc<Entry>>,
+}
 
 /// A decision, and when it was made.
 #[derive(Debug)]
@@ -53,9 +80,17 @@ impl Record {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     metrics: Arc<Metrics>,
+    trails: Trails,
+    teller: Teller,
     timeline: Timeline,
     journal: Option<Journal>,
+    /// While there is none: when to try again.
+    again: Backoff,
+    /// That there is none was said.
+    failing: bool,
     run_dir: PathBuf,
+    desk: Desk,
+    questions: mpsc::Receiver<Question>,
 }
 
 #[derive(Debug)]
@@ -66,12 +101,23 @@ struct Journal {
 
 impl Recorder {
     /// Reads back what an earlier agent decided. A journal that cannot be used
-    /// is said to be so, and the timeline is kept in memory only.
-    pub(crate) fn open(run_dir: &Path, metrics: Arc<Metrics>) -> Self {
+    /// is said to be so, and the timeline is kept in memory meanwhile.
+    pub(crate) fn open(run_dir: &Path, metrics: Arc<Metrics>, teller: Teller) -> Self {
+        let (asked, questions) = mpsc::channel(QUESTIONS);
+        let desk = Desk {
+            questions: asked,
+            entries: broadcast::Sender::new(BEHIND),
+        };
         let mut recorder = Self {
+            desk,
+            questions,
             metrics,
+            trails: Trails::new(teller.node_name().to_owned()),
+            teller,
             timeline: Timeline::default(),
             journal: None,
+            again: Backoff::default(),
+            failing: false,
             run_dir: run_dir.to_owned(),
         };
         match run_dir::load_text(run_dir, TIMELINE) {
@@ -82,10 +128,37 @@ impl Recorder {
         recorder
     }
 
-    /// Records decisions as long as some are made.
+    /// Where others ask.
+    pub(crate) fn desk(&self) -> Desk {
+        self.desk.clone()
+    }
+
+    /// Records decisions as long as some are made, and answers questions.
     pub(crate) async fn run(&mut self, records: &mut mpsc::Receiver<Record>) {
-        while let Some(record) = records.recv().await {
-            self.record(&record);
+        loop {
+            let again = self
+                .journal
+                .is_none()
+                .then(|| self.again.due(Instant::now()));
+            let again = async {
+                match again {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = again => self.rewrite(),
+                record = records.recv() => match record {
+                    Some(record) => self.record(&record),
+                    None => return,
+                },
+                // Never None: a sender is kept here.
+                Some(Question { uid, answer }) = self.questions.recv() => {
+                    // Who asked may have stopped waiting.
+                    drop(answer.send(self.timeline.of(&uid).collect()));
+                }
+            }
         }
     }
 
@@ -99,7 +172,7 @@ impl Recorder {
     fn record(&mut self, record: &Record) {
         let Record { at_ms, decision } = record;
         let kind = &decision.kind;
-        self.metrics.decision(kind.as_str());
+        self.metrics.decisions.inc(kind);
         if let Some(since) = decision.since_exit {
             match kind {
                 Kind::QuitAccepted { .. } => {
@@ -114,7 +187,16 @@ impl Recorder {
         self.count_hold(kind);
         let entry = Entry::new(*at_ms, decision);
         log(kind, &entry);
+        if self.teller.is_heard()
+            && let Some(notice) = self.trails.notice(at_ms.saturating_mul(1000), decision)
+        {
+            self.teller.tell(notice);
+        }
         self.append(&entry);
+        if self.desk.entries.receiver_count() > 0 {
+            // Fails only when the last one has just stopped watching.
+            drop(self.desk.entries.send(Arc::new(entry.clone())));
+        }
         self.timeline.record(&decision.pod, entry);
     }
 
@@ -122,14 +204,14 @@ impl Recorder {
         let count = |connections| u64::try_from(connections).unwrap_or(u64::MAX);
         match kind {
             Kind::HoldOpened { why, shut, tally } => {
-                self.metrics.hold(why.as_str());
+                self.metrics.holds.inc(&HoldEnd::Opened(*why));
                 self.metrics.held.observe(shut.as_secs_f64());
                 let connections = count(tally.connections);
                 self.metrics.held_connections.inc_by(connections);
             }
-            Kind::HoldFailed { .. } => self.metrics.hold("failed"),
+            Kind::HoldFailed { .. } => self.metrics.holds.inc(&HoldEnd::Failed),
             Kind::StartLetGo { why, held } => {
-                self.metrics.start_hold(why.as_str());
+                self.metrics.start_holds.inc(why);
                 self.metrics.start_held.observe(held.as_secs_f64());
             }
             Kind::WouldHold { tally, .. } => {
@@ -155,11 +237,15 @@ impl Recorder {
 
     fn append(&mut self, entry: &Entry) {
         let Some(journal) = &mut self.journal else {
+            // It is in memory, and is written when the journal is made anew.
             return;
         };
         let line = entry.line();
         journal.bytes += line.len() as u64;
-        match journal.file.write_all(line.as_bytes()) {
+        boundary::reach("journal-due", "");
+        let written = journal.file.write_all(line.as_bytes());
+        boundary::reach("journal-written", "");
+        match written {
             Ok(()) if journal.bytes <= JOURNAL_BYTES => {}
             Ok(()) => self.rewrite(),
             Err(error) => self.complain(&error.to_string()),
@@ -168,6 +254,7 @@ impl Recorder {
 
     /// Writes the journal anew from what is in memory.
     fn rewrite(&mut self) {
+        self.again.tried(Instant::now());
         let entries = self.timeline.entries();
         let text: String = entries.map(|entry| entry.line()).collect();
         let written = run_dir::save_text(&self.run_dir, TIMELINE, &text);
@@ -180,6 +267,9 @@ impl Recorder {
             Ok(file) => {
                 let bytes = text.len() as u64;
                 self.journal = Some(Journal { file, bytes });
+                if std::mem::take(&mut self.failing) {
+                    tracing::info!("keeping the timeline in the run directory again");
+                }
             }
             Err(error) => self.complain(&error),
         }
@@ -188,10 +278,13 @@ impl Recorder {
     fn complain(&mut self, error: &str) {
         self.journal = None;
         self.metrics.timeline_errors.inc();
+        if std::mem::replace(&mut self.failing, true) {
+            return;
+        }
         tracing::warn!(
             error,
             run_dir = %self.run_dir.display(),
-            "could not keep the timeline in the run directory; a restarted agent will not know what was decided"
+            "could not keep the timeline in the run directory, trying again; an agent restarted meanwhile will not know what was decided"
         );
     }
 }

@@ -7,9 +7,13 @@
 //! | `config.yaml` | the last configuration that was good |
 //! | `timeline.jsonl` | what was decided about each pod |
 //! | `cni.sock` | where the CNI plugin announces pods |
+//! | `admin.sock` | where the program `usher` asks |
+//! | `cni.log`, `cni.log.1` | why the plugin could not, written by it |
 //!
 //! An agent that starts while the API server is away, or with a configuration
 //! that is broken, goes on as before.
+
+pub(crate) mod socket;
 
 use std::{
     collections::BTreeMap,
@@ -20,6 +24,8 @@ use std::{
 
 use serde::{Serialize, de::DeserializeOwned};
 
+use crate::boundary;
+
 /// The Node's annotations.
 pub(crate) const NODE_ANNOTATIONS: &str = "node-annotations.json";
 /// What Namespaces say.
@@ -28,8 +34,30 @@ pub(crate) const NAMESPACES: &str = "namespaces.json";
 pub(crate) const CONFIG: &str = "config.yaml";
 /// The socket of the CNI plugin.
 pub(crate) const CNI_SOCKET: &str = "cni.sock";
+/// The socket of the program `usher`.
+pub(crate) const ADMIN_SOCKET: &str = "admin.sock";
+/// All sockets.
+pub(crate) const SOCKETS: [&str; 2] = [CNI_SOCKET, ADMIN_SOCKET];
 /// The journal of decisions.
 pub(crate) const TIMELINE: &str = "timeline.jsonl";
+
+/// What is written anew is this behind its name until it is whole.
+const UNFINISHED: &str = ".new";
+/// Every file here that is usher's, so that nothing else is removed and nothing of usher stays.
+const OURS: [&str; 6] = [
+    NODE_ANNOTATIONS,
+    NAMESPACES,
+    CONFIG,
+    TIMELINE,
+    "cni.log",
+    "cni.log.1",
+];
+
+/// Whether a file of this name is usher's. The socket is none.
+pub(crate) fn is_ours(name: &str) -> bool {
+    let name = name.strip_suffix(UNFINISHED).unwrap_or(name);
+    OURS.contains(&name)
+}
 
 /// Annotations by key.
 pub(crate) type Annotations = BTreeMap<String, String>;
@@ -82,16 +110,44 @@ pub(crate) fn save(dir: &Path, name: &str, value: &impl Serialize) -> Result<(),
 /// Keeps a text. Whoever reads sees the old one or the new one.
 pub(crate) fn save_text(dir: &Path, name: &str, text: &str) -> Result<(), Error> {
     let path = dir.join(name);
+    let new = dir.join(format!("{name}{UNFINISHED}"));
     let write = || -> io::Result<()> {
         fs::create_dir_all(dir)?;
-        let new = dir.join(format!("{name}.new"));
         let mut file = File::create(&new)?;
+        boundary::reach("file-begun", name);
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
-        fs::rename(&new, &path)
+        boundary::reach("file-whole", name);
+        fs::rename(&new, &path)?;
+        boundary::reach("file-kept", name);
+        Ok(())
     };
-    write().map_err(|source| Error::Write {
-        path: path.clone(),
-        source,
+    write().map_err(|source| {
+        // Where the disk is full what has begun would keep the little room that there is.
+        drop(fs::remove_file(&new));
+        Error::Write {
+            path: path.clone(),
+            source,
+        }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_saved_is_known_to_be_ours() {
+        for name in OURS {
+            assert!(is_ours(name) && is_ours(&format!("{name}{UNFINISHED}")));
+        }
+        for other in ["", ".new", "cni.sock", "notes", "timeline.jsonl.old"] {
+            assert!(!is_ours(other), "{other}");
+        }
+        let log = Path::new(usher_core::cni::DEFAULT_LOG_FILE);
+        assert!(
+            log.file_name()
+                .is_some_and(|name| is_ours(&name.to_string_lossy()))
+        );
+    }
 }

@@ -30,7 +30,7 @@ use usher_sys::{
 
 pub(crate) use self::link::Launch;
 use self::link::Link;
-use crate::{metrics::Metrics, telemetry::chain};
+use crate::{events::Teller, metrics::Metrics, telemetry::chain};
 
 /// Descriptors that go with one message.
 const TOGETHER: usize = 64;
@@ -41,6 +41,7 @@ pub(crate) struct Settings {
     pub(crate) bundle_dir: PathBuf,
     pub(crate) proc: ProcRoot,
     pub(crate) launch: Launch,
+    pub(crate) teller: Teller,
 }
 
 /// The starts.
@@ -84,7 +85,7 @@ impl Starts {
             bundles: None,
             made: HashMap::new(),
             marked: HashMap::new(),
-            link: Link::new(settings.launch, metrics),
+            link: Link::new(settings.launch, metrics, settings.teller),
         }
     }
 

@@ -1,12 +1,9 @@
 //! Flags of the CNI plugin: where it goes on the host, and what it is told.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::Args;
-use usher_core::{
-    cni::{DEFAULT_LOG_FILE, DEFAULT_SOCKET},
-    duration,
-};
+use usher_core::cni::{DEFAULT_LOG_FILE, DEFAULT_SOCKET};
 
 /// Where the CNI plugin is installed. Nothing is, unless both directories are given.
 #[derive(Debug, Clone, Args)]
@@ -53,17 +50,6 @@ pub(crate) struct CniArgs {
     /// NAMESPACE/NAME-PREFIX; by default usher- in the own namespace
     #[arg(long, env = "USHER_CNI_OWN_POD")]
     pub(crate) cni_own_pod: Option<String>,
-
-    /// Only take the plugin off the host: its entry, then its binary. Exits
-    /// with 0 when nothing of it is left. An agent that runs there as usual
-    /// would put it back
-    #[arg(long)]
-    pub(crate) cni_uninstall: bool,
-
-    /// How long the binary stays behind its entry: pods that are being started
-    /// may call it yet
-    #[arg(long, default_value = "5s", value_parser = duration::parse, requires = "cni_uninstall")]
-    pub(crate) cni_linger: Duration,
 
     /// The own namespace
     #[arg(long, env = "POD_NAMESPACE")]

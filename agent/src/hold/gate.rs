@@ -35,10 +35,14 @@ use usher_sys::{
     sockdiag::{self, Sockets, State},
 };
 
-use crate::telemetry::chain;
+use crate::{boundary, telemetry::chain};
 
 /// How long copies are read after the doors are open.
 const LINGER: Duration = Duration::from_millis(20);
+
+/// Doors that are opened one by one before the table goes. A pod that puts more into its own table waits as long as the
+/// table takes.
+const DOORS: usize = 64;
 
 /// Copies in one look that are more than an app sends that waits.
 const FLOOD: usize = 512;
@@ -72,6 +76,8 @@ pub(crate) enum Command {
     OpenAll,
     /// Have connections to these ports wait for so long from now on.
     Renew(Vec<u16>, Duration),
+    /// Have the table be like this, in place of what is there.
+    Mend(Wanted),
 }
 
 /// Sends copies of connections that still wait.
@@ -144,7 +150,9 @@ impl Gate {
         if wanted.dns.is_some() {
             gate.queue = Some(Queue::bind(netns, ruleset::GROUP)?);
         }
+        boundary::reach("reader-bound", "");
         nft::install(&gate.table, &Ruleset::of(wanted))?;
+        boundary::reach("table-made", "");
         Ok(gate)
     }
 
@@ -208,6 +216,7 @@ impl Gate {
                 command = commands.recv() => match command {
                     Some(Command::OpenSome(ports)) => self.open_some(&ports),
                     Some(Command::Renew(ports, timeout)) => self.renew(&ports, timeout),
+                    Some(Command::Mend(wanted)) => self.mend(&wanted),
                     Some(Command::OpenAll) => break,
                     // Forgotten: the namespace is going, or has gone.
                     None => {
@@ -269,6 +278,7 @@ impl Gate {
         if let Err(error) = nft::delete_elements(&self.table, ports) {
             tracing::warn!(error = %chain(&error), ?ports, "could not open doors; they open at the deadline");
         }
+        boundary::reach("doors-open", "");
         self.let_go();
     }
 
@@ -285,10 +295,17 @@ impl Gate {
         }
     }
 
+    fn mend(&self, wanted: &Wanted) {
+        if let Err(error) = nft::install(&self.table, &Ruleset::of(wanted)) {
+            tracing::warn!(error = %chain(&error), "could not make the table anew; it stays as it was found");
+        }
+    }
+
     fn delete(&self) {
         if let Err(error) = nft::delete_table(&self.table) {
             tracing::warn!(error = %chain(&error), "could not delete the table; its doors open at the deadline");
         }
+        boundary::reach("table-deleted", "");
     }
 
     /// Sends the copies of connections that still wait. One that waits at
@@ -315,7 +332,12 @@ impl Gate {
 
     async fn open_all(&mut self) -> Tally {
         let ports = mem::take(&mut self.ports);
-        self.open_some(&ports);
+        if ports.len() <= DOORS {
+            self.open_some(&ports);
+        } else {
+            self.delete();
+            self.let_go();
+        }
         let opened = Timestamp::new(self.begin.elapsed());
         self.delete();
         self.linger().await;
@@ -326,11 +348,12 @@ impl Gate {
             self.released.len()
         };
         let waited = self.first.filter(|_| connections > 0);
+        let lost = self.copies.dropped() + u64::from(self.log.dropped());
         Tally {
             connections,
             longest: waited.map_or(Duration::ZERO, |first| opened.since(first)),
             ago: now.since(opened),
-            lost: usize::try_from(self.copies.dropped()).unwrap_or(usize::MAX),
+            lost: usize::try_from(lost).unwrap_or(usize::MAX),
         }
     }
 

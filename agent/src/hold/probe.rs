@@ -46,6 +46,11 @@ const NOT_YET: Duration = Duration::from_millis(10);
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_millis(500);
 
+/// Wait after a look that failed, as without descriptors; doubles each time.
+const SOON: Duration = Duration::from_millis(100);
+/// The longest.
+const LATE: Duration = Duration::from_secs(2);
+
 /// How many probes are going on.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Load(Arc<AtomicU32>);
@@ -91,12 +96,15 @@ impl Watch {
     ) -> Self {
         let turn = load.enter();
         let task = tokio::spawn(async move {
-            match until_ready(&netns, &probe, &turn.0).await {
-                Ok(()) => drop(events.send(Event::Ready { sandbox, probe }).await),
-                Err(error) => {
-                    tracing::warn!(%sandbox, error = %chain(&error), "could not look whether a sidecar is ready; its doors open at the deadline");
+            let mut wait = SOON;
+            while let Err(error) = until_ready(&netns, &probe, &turn.0).await {
+                if wait == SOON {
+                    tracing::warn!(%sandbox, error = %chain(&error), "could not look whether a sidecar is ready; trying again");
                 }
+                tokio::time::sleep(wait).await;
+                wait = LATE.min(wait * 2);
             }
+            drop(events.send(Event::Ready { sandbox, probe }).await);
         });
         Self(task.abort_handle())
     }

@@ -4,7 +4,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
-    path::Path,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -115,22 +115,37 @@ pub(super) fn temporary() -> String {
     format!("{prefix}{}-{time:x}-{count}{suffix}", std::process::id())
 }
 
-/// Removes what agents left that ended in the middle of a write.
-pub(super) fn sweep(dir: &Path) -> Result<(), Error> {
+/// What agents left that ended in the middle of a write.
+pub(super) fn temporaries(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let (prefix, suffix) = TEMPORARY;
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
-        Err(absent) if absent.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(absent) if absent.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(source) => return Err(Error::io("listing", dir)(source)),
     };
+    let mut found = Vec::new();
     for entry in entries {
         let path = entry.map_err(Error::io("listing", dir))?.path();
         let name = path.file_name().and_then(|name| name.to_str());
         if name.is_some_and(|name| name.starts_with(prefix) && name.ends_with(suffix)) {
-            remove(&path)?;
+            found.push(path);
         }
     }
-    Ok(())
+    Ok(found)
+}
+
+/// Removes them.
+pub(super) fn sweep(dir: &Path) -> Result<(), Error> {
+    temporaries(dir)?.iter().try_for_each(|path| remove(path))
+}
+
+/// Whether there is something of this name, a link that leads nowhere included.
+pub(super) fn is_there(path: &Path) -> Result<bool, Error> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(absent) if absent.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(Error::io("looking at", path)(source)),
+    }
 }
 
 /// Removes a file that may be gone already.

@@ -1,45 +1,99 @@
-//! The way off the host: the entry, then the binary.
+//! The way off the host: what is there, and how each of it goes.
 //!
 //! Runtimes call what the configuration names for the end of a pod as well, so a binary that goes too early leaves
-//! pods that cannot end. A call that has begun goes on with the list that it began with; it is given some time.
+//! pods that cannot end. In which order all goes is in [`usher_core::remains`].
 
-use std::{path::Path, thread};
+use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use usher_core::{
+    conflist::{self, Edit},
+    remains::{Found, Thing},
+};
 
-use super::{entry, error::Error, files, settings::Settings, step};
-use crate::args::cni::CniArgs;
+use super::{
+    entry,
+    error::Error,
+    files::{self, Conf},
+    settings::PLUGIN,
+    step,
+};
+use crate::telemetry::chain;
 
 /// Others may write at the same moment; nobody does so this often.
 const MOST_ATTEMPTS: usize = 16;
+/// Where a configuration cannot be read, and names the plugin.
+const REPAIR: &str = "repair the file, or take the object of type \"usher-cni\" out of it by hand";
 
-/// Takes the plugin off the host and says what was done, in the log. An agent that still runs there and wants the
-/// plugin would put it back: that one has to go first, or the Node has to say that it does not want it.
+/// What is in a directory of network configurations.
 ///
 /// # Errors
-/// When something of it is left. The binary stays while any configuration names it.
-pub(crate) fn uninstall(args: &CniArgs) -> anyhow::Result<()> {
-    let settings = Settings::of(args).context("where the CNI plugin is")?;
-    let settings = settings.context("--cni-uninstall needs --cni-conf-dir and --cni-bin-dir")?;
-    let conf_dir = &settings.conf_dir;
-    let names = remove_entries(conf_dir, &files::temporary())?;
-    for file in &names {
-        tracing::info!(file, "removed the CNI plugin's entry");
+/// When the directory or a file in it cannot be read.
+pub(crate) fn entries(dir: &Path) -> Result<Vec<Found>, Error> {
+    let files = files::list(dir)?;
+    let entry = |file: &Conf| {
+        let thing = Thing::Entry(dir.join(&file.name));
+        match conflist::remove(&file.text(), PLUGIN) {
+            Ok(Edit::Unchanged) => None,
+            Ok(_) => Some(match file.exact(dir) {
+                Ok(_) => Found::removable(thing),
+                Err(error) => Found::stuck(thing, chain(&error), REPAIR),
+            }),
+            Err(error) if file.text().contains(PLUGIN) => {
+                Some(Found::stuck(thing, chain(&error), REPAIR))
+            }
+            Err(_not_ours) => None,
+        }
+    };
+    Ok(files.iter().filter_map(entry).collect())
+}
+
+/// Takes the entry out of one file, whatever others write meanwhile.
+///
+/// # Errors
+/// When it is still there.
+pub(crate) fn remove_entry(path: &Path) -> Result<(), Error> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let is_it = |file: &Conf| path.file_name().is_some_and(|name| name == &file.name[..]);
+    for _ in 0..MOST_ATTEMPTS {
+        let mut files = files::list(dir)?;
+        files.retain(is_it);
+        let Some((_name, steps)) = entry::removal(&files).pop() else {
+            return entry::require_gone(dir, &files);
+        };
+        match step::run(dir, &files::temporary(), &steps) {
+            Ok(()) | Err(Error::Changed { .. }) => {}
+            Err(error) => return Err(error),
+        }
     }
-    if !names.is_empty() {
-        thread::sleep(args.cni_linger);
-    }
-    // Somebody may have put it back meanwhile.
-    entry::require_gone(conf_dir, &files::list(conf_dir)?)?;
-    let binary = settings.binary();
-    if binary.exists() {
-        files::remove(&binary)?;
-        tracing::info!(path = %binary.display(), "removed the CNI plugin's binary");
-    }
-    files::sweep(conf_dir)?;
-    files::sweep(&settings.bin_dir)?;
-    tracing::info!("nothing of the CNI plugin is left");
-    Ok(())
+    Err(Error::Changed {
+        path: path.to_owned(),
+    })
+}
+
+/// The plugin, and what was left half written, in a directory of plugins.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub(crate) fn binary(dir: &Path) -> Result<Option<Thing>, Error> {
+    let path = dir.join(PLUGIN);
+    let is_there = files::is_there(&path)?;
+    Ok(is_there.then_some(Thing::Binary(path)))
+}
+
+/// What agents left in a directory that ended in the middle of a write.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub(crate) fn temporaries(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    files::temporaries(dir)
+}
+
+/// Removes a file that may be gone already.
+///
+/// # Errors
+/// When it is still there.
+pub(crate) fn remove_file(path: &Path) -> Result<(), Error> {
+    files::remove(path)
 }
 
 /// Whether any file has the entry, or a text that may be one.

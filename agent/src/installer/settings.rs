@@ -1,11 +1,15 @@
 //! What is installed, and where.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use serde_json::json;
 pub(super) use usher_core::cni::PLUGIN;
 use usher_core::conflist::{self, Entry};
 
+use super::{binary::Binary, error, files};
 use crate::args::cni::CniArgs;
 
 /// How the names of the agent's own pods begin.
@@ -54,6 +58,53 @@ impl Settings {
             stem: name.map(stem).transpose()?,
             entry: entry(args)?,
         }))
+    }
+
+    /// Where network configurations are.
+    pub(crate) fn conf_dir(&self) -> &Path {
+        &self.conf_dir
+    }
+
+    /// Where CNI plugins are.
+    pub(crate) fn bin_dir(&self) -> &Path {
+        &self.bin_dir
+    }
+
+    /// The configuration to stand in, where one is given.
+    pub(crate) fn stem(&self) -> Option<&str> {
+        self.stem.as_deref()
+    }
+
+    /// The entry as it should be.
+    pub(crate) fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    /// Names and texts of the network configurations, as runtimes see them.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub(crate) fn files(&self) -> Result<Vec<(String, String)>, error::Error> {
+        let files = files::list(&self.conf_dir)?;
+        let pair = |file: &files::Conf| (file.name.clone(), file.text().into_owned());
+        Ok(files.iter().map(pair).collect())
+    }
+
+    /// Where the binary comes from.
+    pub(crate) fn source(&self) -> &Path {
+        &self.source
+    }
+
+    /// Whether the binary in place is the one that is to be installed; None where there is none.
+    ///
+    /// # Errors
+    /// When one of them cannot be read.
+    pub(crate) fn is_same(&self) -> Result<Option<bool>, error::Error> {
+        let mut binary = Binary::new(self.source.clone(), self.binary());
+        if !binary.exists() {
+            return Ok(None);
+        }
+        binary.is_right().map(Some)
     }
 
     /// Where the binary goes.
@@ -127,7 +178,7 @@ mod tests {
         };
         let list: serde_json::Value = serde_json::from_str(&list).unwrap();
         let expected = json!({
-            "type": "usher-cni", "socket": "/s", "logFile": "/var/log/usher-cni.log", "ownPod": "u/usher-",
+            "type": "usher-cni", "socket": "/s", "logFile": "/run/usher/cni.log", "ownPod": "u/usher-",
         });
         assert_eq!(list["plugins"][1], expected);
     }

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use usher_core::admin::Plugin;
+
 /// What is known and told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum State {
@@ -9,7 +11,7 @@ pub(super) enum State {
     Installed { name: String },
     /// The entry will be there soon.
     Absent { name: String },
-    /// There is no file that it could be in.
+    /// There is no file yet that it could be in.
     Waiting { why: String },
     /// It will be tried again.
     Failed { error: String },
@@ -18,6 +20,31 @@ pub(super) enum State {
 }
 
 impl State {
+    /// Whether nothing more is to be expected soon: it is as it is wanted, or cannot be.
+    pub(super) const fn is_settled(&self) -> bool {
+        match self {
+            Self::Installed { .. } | Self::Failed { .. } | Self::Unwanted => true,
+            Self::Absent { .. } | Self::Waiting { .. } => false,
+        }
+    }
+
+    /// For people who ask.
+    pub(super) fn told(&self) -> Plugin {
+        let said = match self {
+            Self::Installed { name } => Some(name.clone()),
+            Self::Absent { name } => Some(format!("soon in {name}")),
+            Self::Waiting { why } => Some(why.clone()),
+            Self::Failed { error } => Some(error.clone()),
+            Self::Unwanted => None,
+        };
+        Plugin {
+            managed: true,
+            installed: matches!(self, Self::Installed { .. }),
+            said,
+            failed: matches!(self, Self::Failed { .. }),
+        }
+    }
+
     /// One line of the log.
     pub(super) fn tell(&self, conf_dir: &Path) {
         let dir = conf_dir.display();

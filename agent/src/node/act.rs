@@ -13,12 +13,20 @@ use usher_sys::container::Init;
 use super::NodeLoop;
 use crate::{
     attempt::{self, Target},
+    boundary,
     hold::GateCommand,
     recorder::Record,
 };
 
 impl NodeLoop {
     pub(super) fn act(&mut self, action: Action) {
+        let kind = action.kind();
+        boundary::reach("before", kind);
+        self.carry_out(action);
+        boundary::reach("after", kind);
+    }
+
+    fn carry_out(&mut self, action: Action) {
         match action {
             // Full only if the engine asked twice, which it does not.
             Action::FetchPods => drop(self.wishes.pods.try_send(())),
@@ -26,7 +34,7 @@ impl NodeLoop {
                 // Full when very many Namespaces come at once: later again.
                 if let Err(full) = self.wishes.namespaces.try_send(name) {
                     let name = full.into_inner();
-                    self.step(Event::Namespace { name, values: None });
+                    self.follow_up([Event::Namespace { name, values: None }]);
                 }
             }
             Action::Report(decision) => {
@@ -49,6 +57,10 @@ impl NodeLoop {
                 ports,
                 timeout,
             } => self.gate(&sandbox, GateCommand::Renew(ports, timeout)),
+            Action::Mend { sandbox, wanted } => {
+                self.gate(&sandbox, GateCommand::Mend(wanted));
+            }
+            Action::Reply(answer) => self.reply = Some(answer),
             Action::Forget { sandbox } => {
                 self.sandboxes.forget(&sandbox);
                 self.pods_changed = true;
@@ -57,7 +69,7 @@ impl NodeLoop {
             Action::HoldStarts { pod, starts } => {
                 self.pods_changed = true;
                 let events = self.starts.wish(&pod, starts);
-                self.steps(events);
+                self.follow_up(events);
             }
             Action::LetGoStart { key } => self.starts.ended(&key),
             Action::Prepare(key) => self.prepare(&key),
@@ -78,10 +90,12 @@ impl NodeLoop {
         self.follow_up(found);
     }
 
-    /// Takes what has come of an action at once.
-    pub(super) fn follow_up(&mut self, event: Option<Event>) {
-        if let Some(event) = event {
-            self.step(event);
+    /// Takes what has come of an action at once. It makes nothing due: the step that the action is of does, when all that
+    /// came with it has been told.
+    fn follow_up(&mut self, events: impl IntoIterator<Item = Event>) {
+        for event in events {
+            let now = self.now();
+            self.step_at(self.overdue(now).unwrap_or(now), event);
         }
     }
 

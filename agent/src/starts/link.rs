@@ -15,14 +15,22 @@ use std::{
 };
 
 use tokio::time::timeout_at;
-use usher_core::start::{LONGEST_MESSAGE, News, Order};
+use usher_core::{
+    notice::NodeCondition,
+    start::{LONGEST_MESSAGE, News, Order},
+};
 use usher_sys::seqpacket::{self, Connection};
 
-use crate::{args::HOLDER, backoff::Backoff, metrics::Metrics, telemetry::chain};
+use crate::{
+    args::HOLDER, backoff::Backoff, boundary, events::Teller, metrics::Metrics, telemetry::chain,
+};
 
 /// How long the holder may take to answer. It ends by itself when it stands still
 /// while anything is marked, but not before.
 const ANSWER: Duration = Duration::from_secs(2);
+/// So many ends in a row, none of them longer than [`LASTING`] after the one before, are worth an Event.
+const ENDS: u32 = 3;
+const LASTING: Duration = Duration::from_secs(300);
 /// This program.
 const PROGRAM: &str = "/proc/self/exe";
 
@@ -54,6 +62,9 @@ pub(super) enum Word {
 pub(super) struct Link {
     launch: Launch,
     metrics: Arc<Metrics>,
+    teller: Teller,
+    ends: u32,
+    last_end: Option<Instant>,
     wanted: bool,
     given_up: bool,
     holder: Option<Running>,
@@ -69,10 +80,13 @@ struct Running {
 }
 
 impl Link {
-    pub(super) fn new(launch: Launch, metrics: Arc<Metrics>) -> Self {
+    pub(super) fn new(launch: Launch, metrics: Arc<Metrics>, teller: Teller) -> Self {
         Self {
             launch,
             metrics,
+            teller,
+            ends: 0,
+            last_end: None,
             wanted: false,
             given_up: false,
             holder: None,
@@ -109,6 +123,7 @@ impl Link {
             }
             Err(error) => {
                 tracing::error!(error = %chain(&error), "could not start the process that holds starts; they are not held");
+                self.tell();
             }
         }
     }
@@ -161,7 +176,20 @@ impl Link {
         }
         self.metrics.holder_up.set(0);
         self.metrics.holder_restarts.inc();
+        self.tell();
         Word::Ended
+    }
+
+    fn tell(&mut self) {
+        let now = Instant::now();
+        let last = self.last_end.replace(now);
+        if last.is_none_or(|last| now >= last + LASTING) {
+            self.ends = 0;
+        }
+        self.ends += 1;
+        if self.ends >= ENDS {
+            self.teller.node(&NodeCondition::HolderFails);
+        }
     }
 
     /// Gives the holder an order; says why it cannot be given.
@@ -175,6 +203,7 @@ impl Link {
         };
         // It never waits: a holder that does not read is as good as dead.
         let sent = running.socket.send_with(&order.encode(), descriptors);
+        boundary::reach("holder-told", "");
         if sent.is_ok() && matches!(order, Order::Mark { .. }) {
             let due = || Instant::now() + ANSWER;
             running.answer_due.get_or_insert_with(due);
@@ -212,5 +241,32 @@ impl Running {
         };
         // Where no thread is to be had it stays a zombie.
         drop(thread::Builder::new().name("reap".to_owned()).spawn(reap));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use usher_core::notice::Reason;
+
+    use super::*;
+    use crate::events::Events;
+
+    #[test]
+    fn one_that_ends_again_and_again_is_told() {
+        let metrics = Arc::new(Metrics::new());
+        let (teller, mut events) = Events::new("node-1", Arc::clone(&metrics));
+        let mut link = Link::new(Launch { flags: Vec::new() }, metrics, teller);
+        for _ in 1..ENDS {
+            link.ended("a test");
+        }
+        assert_eq!(events.reasons(), []);
+        link.ended("a test");
+        assert_eq!(events.reasons(), [Reason::HolderFails]);
+        // After a good while it is counted anew.
+        link.last_end = Instant::now().checked_sub(LASTING);
+        if link.last_end.is_some() {
+            link.ended("a test");
+            assert_eq!(events.reasons(), []);
+        }
     }
 }

@@ -13,10 +13,13 @@ use clap::Parser;
 use tempfile::TempDir;
 use tokio::sync::watch;
 use usher_core::conflist::{Choice, Edit, Kind, choose, insert};
+use usher_sys::proc::ProcRoot;
 
 use crate::{
     args::Args,
-    installer::{Installer, Settings, State, uninstall},
+    cleanup::{self, Places},
+    events::Teller,
+    installer::{Installer, Settings, State},
     metrics::Metrics,
 };
 
@@ -87,12 +90,31 @@ impl Host {
         let wanted = watch::Sender::new(true);
         let settings = self.settings(more);
         let receiver = wanted.subscribe();
-        let installer = Installer::new(settings, receiver, Arc::new(Metrics::new()));
+        let installer = Installer::new(
+            settings,
+            receiver,
+            Arc::new(Metrics::new()),
+            Teller::mute("node-1"),
+            Arc::default(),
+        );
         (installer, wanted)
     }
 
-    pub(super) fn uninstall(&self) -> anyhow::Result<()> {
-        uninstall(&self.args(&["--cni-uninstall", "--cni-linger", "0s"]).cni)
+    /// Takes the plugin off the host; what is left of it otherwise.
+    pub(super) fn uninstall(&self) -> Result<(), String> {
+        let report = cleanup::clean(&Places {
+            conf_dirs: vec![self.conf_dir()],
+            bin_dirs: vec![self.bin_dir()],
+            run_dir: self.path("run"),
+            log: self.path("log"),
+            // Without processes.
+            proc: ProcRoot::new(self.dir.path()),
+            linger: Duration::ZERO,
+        });
+        match report.left().next() {
+            Some(line) => Err(line.to_string()),
+            None => Ok(()),
+        }
     }
 
     fn args(&self, more: &[&str]) -> Args {

@@ -144,7 +144,8 @@ fn given_name_with_either_extension_and_no_other() {
     for name in [CONF_FILE, LIST_FILE, "10-net.json"] {
         let host = Host::with("00-first.conflist", LIST);
         let (mut installer, _wanted) = host.installer_with(&["--cni-conf", name]);
-        assert_eq!(installer.look(Instant::now()), None);
+        let now = Instant::now();
+        assert_eq!(installer.look(now), Some(now + MINUTE));
         assert!(matches!(installer.state, Some(State::Waiting { .. })));
         host.write(CONF_FILE, CONF);
         settle(&mut installer, Instant::now());

@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::Path,
+    sync::{Arc, atomic::Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -11,10 +12,10 @@ use nix::{
     mount::{MsFlags, mount, umount},
     sched::{CloneFlags, unshare},
 };
-use usher_core::conflist::Kind;
+use usher_core::{conflist::Kind, notice::Reason};
 
 use super::host::*;
-use crate::installer::State;
+use crate::{events::Events, installer::State};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -23,7 +24,8 @@ fn no_directory_and_no_network_yet() {
     let host = Host::new();
     fs::remove_dir(host.conf_dir()).unwrap();
     let mut installer = host.installer();
-    assert_eq!(installer.look(Instant::now()), None);
+    let now = Instant::now();
+    assert_eq!(installer.look(now), Some(now + MINUTE));
     let waiting = State::Waiting {
         why: "no network configuration".to_owned(),
     };
@@ -35,6 +37,36 @@ fn no_directory_and_no_network_yet() {
     host.write(LIST_FILE, LIST);
     settle(&mut installer, Instant::now());
     assert_eq!(installer.state, installed(LIST_FILE));
+}
+
+#[test]
+fn nobody_waits_for_a_network_for_ever() {
+    let host = Host::new();
+    let mut installer = host.installer();
+    let (teller, mut events) = Events::new("node-1", Arc::clone(&installer.metrics));
+    installer.teller = teller;
+    let readiness = Arc::clone(&installer.readiness);
+    let is_settled = || readiness.plugin_settled.load(Ordering::Acquire);
+    let start = Instant::now();
+    let end = start + MINUTE;
+    assert_eq!(installer.look(start), Some(end));
+    // What happens meanwhile makes it no later.
+    host.write("README", LIST);
+    assert_eq!(installer.look(start + MINUTE / 2), Some(end));
+    assert!(!is_settled() && events.reasons().is_empty());
+    for _ in 0..2 {
+        assert_eq!(installer.look(end), None);
+        assert_eq!(error(&installer), "no network configuration");
+    }
+    assert!(is_settled());
+    assert_eq!(events.reasons(), [Reason::PluginNotInstalled]);
+    host.write(LIST_FILE, LIST);
+    let end = settle(&mut installer, end);
+    assert_eq!(installer.state, installed(LIST_FILE));
+    assert_eq!(events.reasons(), [Reason::PluginInstalled]);
+    // The next time takes as long.
+    fs::remove_file(host.conf_dir().join(LIST_FILE)).unwrap();
+    assert_eq!(installer.look(end + MINUTE), Some(end + 2 * MINUTE));
 }
 
 #[test]

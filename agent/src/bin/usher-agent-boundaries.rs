@@ -1,0 +1,7 @@
+//! `usher-agent` as tests build it: it stops where they want it to (`usher_agent::boundary`).
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    usher_agent::agent()
+}

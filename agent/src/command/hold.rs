@@ -1,0 +1,37 @@
+//! `usher hold`: has connections of a pod wait until its sidecars are ready.
+
+use super::{
+    global::{Exit, Global},
+    order,
+};
+use crate::admin::Manner;
+
+/// Have connections of a pod wait until its sidecars are ready
+///
+/// For a pod that is being made, or whose proxy is not ready: from now on, or
+/// from the end of its init containers on, until the sidecars are ready, for at
+/// most usher.dev/hold-deadline. Neither the node's mode nor usher.dev/hold
+/// counts. Starts of apps wait where the pod asks for that.
+///
+/// After the fact new connections wait, and nothing else changes: what an app
+/// has connected to stays as it is, a connection that was refused stays
+/// refused, and a start that is over is over. A sidecar that is ready already
+/// lets them go at once. Exits with 3 when it is refused.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The pod: namespace/name, UID, container id, pid, IP or a unique part of
+    /// its name
+    pod: String,
+
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(super) async fn run(args: &Args, global: &Global) -> Exit {
+    let manner = Manner {
+        force: false,
+        dry_run: args.dry_run,
+    };
+    order::run(global, &args.pod, "hold", manner).await
+}

@@ -1,0 +1,149 @@
+//! How far the agents are: which nodes are clean, and what is with the others.
+
+use k8s_openapi::api::{
+    apps::v1::DaemonSet,
+    core::v1::{ContainerStatus, Pod},
+};
+
+use super::patch;
+
+/// A node that is not clean.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Lagging {
+    pub(super) node: String,
+    pub(super) why: String,
+}
+
+impl Lagging {
+    /// Where it is not known which nodes they are.
+    pub(super) fn everywhere(why: &str) -> Self {
+        Self {
+            node: "(all)".to_owned(),
+            why: why.to_owned(),
+        }
+    }
+}
+
+/// What the DaemonSet and its pods come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Rollout {
+    /// There is no DaemonSet.
+    Gone,
+    /// Every node that is to have a pod is clean.
+    Clean { nodes: usize },
+    /// Some are not.
+    Waiting { clean: usize, lagging: Vec<Lagging> },
+}
+
+/// The labels of its pods, as a list request takes them.
+pub(super) fn selector(daemonset: &DaemonSet) -> String {
+    let spec = daemonset.spec.as_ref();
+    let labels = spec.and_then(|spec| spec.selector.match_labels.as_ref());
+    let pairs = labels.into_iter().flatten();
+    let pairs: Vec<String> = pairs.map(|(key, value)| format!("{key}={value}")).collect();
+    pairs.join(",")
+}
+
+/// Judges by the pods, and by the count of nodes that are to have one.
+pub(super) fn judge(daemonset: &DaemonSet, pods: &[Pod], container: &str) -> Rollout {
+    let metadata = &daemonset.metadata;
+    let status = daemonset.status.as_ref();
+    let observed = status.and_then(|status| status.observed_generation);
+    let wanted = status.map_or(0, |status| status.desired_number_scheduled);
+    let mut clean = 0_usize;
+    let mut leaving = 0_usize;
+    let mut lagging = Vec::new();
+    for pod in pods.iter().filter(|pod| is_of(pod, daemonset)) {
+        leaving += usize::from(is_leaving(pod, container));
+        match why_not(pod, container) {
+            None => clean += 1,
+            Some(why) => {
+                let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+                let node = node.unwrap_or_else(|| "(none yet)".to_owned());
+                lagging.push(Lagging { node, why });
+            }
+        }
+    }
+    if observed < metadata.generation {
+        lagging.push(Lagging::everywhere(
+            "the DaemonSet's controller has not seen the change yet",
+        ));
+    }
+    let missing = usize::try_from(wanted)
+        .unwrap_or_default()
+        .saturating_sub(leaving);
+    if missing > 0 && lagging.is_empty() {
+        lagging.push(Lagging {
+            node: format!("({missing} of {wanted})"),
+            why: "no pod that leaves is there yet".to_owned(),
+        });
+    }
+    if lagging.is_empty() {
+        Rollout::Clean { nodes: clean }
+    } else {
+        lagging.sort();
+        Rollout::Waiting { clean, lagging }
+    }
+}
+
+fn is_of(pod: &Pod, daemonset: &DaemonSet) -> bool {
+    let owners = pod.metadata.owner_references.iter().flatten();
+    let mut uids = owners.map(|owner| Some(&owner.uid));
+    uids.any(|uid| uid == daemonset.metadata.uid.as_ref())
+}
+
+fn is_leaving(pod: &Pod, container: &str) -> bool {
+    let is_going = pod.metadata.deletion_timestamp.is_some();
+    let spec = pod.spec.as_ref();
+    !is_going && spec.is_some_and(|spec| patch::leaves(spec, container))
+}
+
+/// Why the node of this pod is not clean; None where it is.
+fn why_not(pod: &Pod, container: &str) -> Option<String> {
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    if pod.metadata.deletion_timestamp.is_some() {
+        return Some(format!("pod {name} has not ended yet"));
+    }
+    if !is_leaving(pod, container) {
+        return Some(format!("pod {name} was not replaced yet"));
+    }
+    let status = pod.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_deref());
+    let condition = |kind: &str| {
+        let conditions = conditions.unwrap_or_default();
+        conditions.iter().find(|condition| condition.type_ == kind)
+    };
+    if condition("Ready").is_some_and(|ready| ready.status == "True") {
+        return None;
+    }
+    let statuses = status.and_then(|status| status.container_statuses.as_deref());
+    let agent = statuses.unwrap_or_default().iter();
+    let agent = agent.clone().find(|status| status.name == container);
+    if let Some(reason) = agent.and_then(reason) {
+        return Some(format!("pod {name}: {reason}"));
+    }
+    let unscheduled = condition("PodScheduled").filter(|scheduled| scheduled.status == "False");
+    if let Some(message) = unscheduled.and_then(|scheduled| scheduled.message.as_deref()) {
+        return Some(format!("pod {name}: {message}"));
+    }
+    let phase = status.and_then(|status| status.phase.as_deref());
+    match phase.unwrap_or("Pending") {
+        "Running" => Some(format!(
+            "pod {name} is not ready: it is at it, or something is left there"
+        )),
+        phase => Some(format!("pod {name} is {phase}")),
+    }
+}
+
+/// Why a container does not run.
+fn reason(status: &ContainerStatus) -> Option<String> {
+    let state = status.state.as_ref()?;
+    if let Some(waiting) = &state.waiting {
+        return waiting.reason.clone();
+    }
+    let ended = state.terminated.as_ref()?;
+    Some(format!("its agent ended with {}", ended.exit_code))
+}
+
+#[cfg(test)]
+mod tests;

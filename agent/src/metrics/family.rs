@@ -1,0 +1,117 @@
+//! Numbers with labels: a counter or a gauge for each value of a type, and for no other.
+
+use std::{marker::PhantomData, sync::atomic::AtomicI64};
+
+use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
+use usher_core::metric::{Metric, Value};
+
+/// Key and value.
+pub(super) type Pair = (&'static str, &'static str);
+pub(super) type Counters = Family<[Pair; 1], Counter>;
+pub(super) type Gauges<const LABELS: usize> = Family<[Pair; LABELS], Gauge<i64, AtomicI64>>;
+
+/// The names of a metric's labels. What is missing is "", which the test of all names finds.
+fn key(metric: &Metric, number: usize) -> &'static str {
+    metric.labels.get(number).map_or("", |label| label.key)
+}
+
+/// A counter for each value.
+#[derive(Debug)]
+pub(crate) struct Counts<V> {
+    key: &'static str,
+    pub(super) family: Counters,
+    values: PhantomData<fn(&V)>,
+}
+
+impl<V: Value> Counts<V> {
+    pub(super) fn new(metric: &Metric) -> Self {
+        let key = key(metric, 0);
+        let family = Counters::default();
+        for name in V::NAMES {
+            drop(family.get_or_create(&[(key, name)]));
+        }
+        Self {
+            key,
+            family,
+            values: PhantomData,
+        }
+    }
+
+    /// One more of this.
+    pub(crate) fn inc(&self, value: &V) {
+        self.add(value, 1);
+    }
+
+    /// So many more of it.
+    pub(crate) fn add(&self, value: &V, count: u64) {
+        let pair = (self.key, value.name());
+        self.family.get_or_create(&[pair]).inc_by(count);
+    }
+}
+
+/// 1 for one value, 0 for the others.
+#[derive(Debug)]
+pub(crate) struct State<V> {
+    key: &'static str,
+    pub(super) family: Gauges<1>,
+    values: PhantomData<fn(&V)>,
+}
+
+impl<V: Value> State<V> {
+    pub(super) fn new(metric: &Metric) -> Self {
+        let state = Self {
+            key: key(metric, 0),
+            family: Gauges::default(),
+            values: PhantomData,
+        };
+        state.write("");
+        state
+    }
+
+    /// It is this one now.
+    pub(crate) fn set(&self, value: &V) {
+        self.write(value.name());
+    }
+
+    fn write(&self, now: &str) {
+        for name in V::NAMES {
+            let gauge = self.family.get_or_create(&[(self.key, name)]);
+            gauge.set(i64::from(*name == now));
+        }
+    }
+}
+
+/// The same for each of several things.
+#[derive(Debug)]
+pub(crate) struct States<T, V> {
+    keys: [&'static str; 2],
+    pub(super) family: Gauges<2>,
+    values: PhantomData<fn(&T, &V)>,
+}
+
+impl<T: Value, V: Value> States<T, V> {
+    pub(super) fn new(metric: &Metric) -> Self {
+        let states = Self {
+            keys: [key(metric, 0), key(metric, 1)],
+            family: Gauges::default(),
+            values: PhantomData,
+        };
+        for thing in T::NAMES {
+            states.write(thing, "");
+        }
+        states
+    }
+
+    /// This thing is in this state now.
+    pub(crate) fn set(&self, thing: &T, state: &V) {
+        self.write(thing.name(), state.name());
+    }
+
+    fn write(&self, thing: &'static str, now: &str) {
+        let [of, is] = self.keys;
+        for name in V::NAMES {
+            let gauge = self.family.get_or_create(&[(of, thing), (is, name)]);
+            gauge.set(i64::from(*name == now));
+        }
+    }
+}

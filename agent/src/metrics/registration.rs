@@ -1,0 +1,76 @@
+//! A description becomes a number that is served.
+
+use prometheus_client::{
+    metrics::{
+        counter::Counter,
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::{Metric as Served, Registry},
+};
+use usher_core::metric::{BUCKETS, Metric, SHORTEST, Unit, Value};
+
+use super::{
+    family::{Counts, State, States},
+    process::Own,
+};
+
+/// Metrics as they are made.
+#[derive(Debug, Default)]
+pub(super) struct Registration(Registry);
+
+impl Registration {
+    pub(super) fn counter(&mut self, metric: &Metric) -> Counter {
+        self.served(metric, Counter::default())
+    }
+
+    pub(super) fn gauge(&mut self, metric: &Metric) -> Gauge {
+        self.served(metric, Gauge::default())
+    }
+
+    pub(super) fn histogram(&mut self, metric: &Metric) -> Histogram {
+        let buckets = exponential_buckets(SHORTEST, 2.0, BUCKETS);
+        self.served(metric, Histogram::new(buckets))
+    }
+
+    pub(super) fn counts<V: Value>(&mut self, metric: &Metric) -> Counts<V> {
+        let counts = Counts::new(metric);
+        self.served(metric, counts.family.clone());
+        counts
+    }
+
+    pub(super) fn state<V: Value>(&mut self, metric: &Metric) -> State<V> {
+        let state = State::new(metric);
+        self.served(metric, state.family.clone());
+        state
+    }
+
+    pub(super) fn states<T: Value, V: Value>(&mut self, metric: &Metric) -> States<T, V> {
+        let states = States::new(metric);
+        self.served(metric, states.family.clone());
+        states
+    }
+
+    /// With what concerns the process itself.
+    pub(super) fn finish(mut self) -> Registry {
+        self.0.register_collector(Box::new(Own));
+        self.0
+    }
+
+    fn served<N: Served + Clone>(&mut self, metric: &Metric, number: N) -> N {
+        let (name, help, served) = (metric.stem(), metric.meaning, number.clone());
+        match unit(metric) {
+            None => self.0.register(name, help, served),
+            Some(unit) => self.0.register_with_unit(name, help, unit, served),
+        }
+        number
+    }
+}
+
+/// The unit as the other crate has it.
+pub(super) fn unit(metric: &Metric) -> Option<prometheus_client::registry::Unit> {
+    metric.unit.map(|unit| match unit {
+        Unit::Seconds => prometheus_client::registry::Unit::Seconds,
+        Unit::Bytes => prometheus_client::registry::Unit::Bytes,
+    })
+}
