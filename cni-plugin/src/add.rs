@@ -12,6 +12,7 @@ use crate::{
     call::Call,
     log::{Log, chain},
     netns::{self, Netns},
+    rights,
 };
 
 /// Tells the agent of the pod and returns what is to be printed.
@@ -34,6 +35,12 @@ pub(crate) fn run(call: &Call) -> Result<String, Failure> {
 
 fn told(call: &Call, conf: &Conf<'_>) {
     let log = Log::of(conf);
+    if let Err(error) = rights::give_up() {
+        log.write(&format!(
+            "goes on with more than it needs: {}",
+            chain(&error)
+        ));
+    }
     for remark in &conf.remarks {
         log.write(&format!("used a default: {remark}"));
     }

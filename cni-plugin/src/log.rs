@@ -70,9 +70,22 @@ fn line(now: SystemTime, text: &str) -> String {
     format!("{now} usher-cni[{}]: {text}\n", std::process::id())
 }
 
+/// The log is in the agent's directory, which is not there before the first agent after a boot.
+fn append(path: &Path, line: &str) -> io::Result<()> {
+    match append_there(path, line) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if let Some(parent) = path.parent() {
+                fs::create_dir(parent)?;
+            }
+            append_there(path, line)
+        }
+        written => written,
+    }
+}
+
 /// Several plugins may be here at once: a line is one write at the end of the file, and a file that another one
 /// puts aside at the same moment costs lines and nothing more.
-fn append(path: &Path, line: &str) -> io::Result<()> {
+fn append_there(path: &Path, line: &str) -> io::Result<()> {
     let mut file = open(path)?;
     if file.metadata()?.len() + line.len() as u64 > LONGEST_FILE {
         fs::rename(path, aside(path))?;
@@ -135,6 +148,16 @@ mod tests {
     }
 
     #[test]
+    fn directory_is_made_where_no_agent_was_yet() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("usher/a.log");
+        for lines in 1..=2 {
+            append(&path, "a\n").unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), lines);
+        }
+    }
+
+    #[test]
     fn places_that_take_no_line() {
         let dir = tempfile::tempdir().unwrap();
         let (target, link) = (dir.path().join("target"), dir.path().join("link"));
@@ -142,7 +165,7 @@ mod tests {
         assert!(append(&link, "a\n").is_err());
         assert!(!target.exists());
         assert!(append(dir.path(), "a\n").is_err());
-        assert!(append(&dir.path().join("none/a.log"), "a\n").is_err());
+        assert!(append(&dir.path().join("none/none/a.log"), "a\n").is_err());
         let pipe = dir.path().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(append(&pipe, "a\n").is_err());

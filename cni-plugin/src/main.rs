@@ -13,6 +13,7 @@ mod agent;
 mod call;
 mod log;
 mod netns;
+mod rights;
 
 use std::{
     io::{self, Write},

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Output},
     thread,
 };
@@ -34,7 +34,7 @@ struct Node {
 
 impl Node {
     /// Makes this thread, and what it starts, one.
-    fn enter(place: &Place) -> Self {
+    fn enter(place: &Place, reference: &Path) -> Self {
         unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).unwrap();
         let none = None::<&str>;
         mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
@@ -49,7 +49,7 @@ impl Node {
         .unwrap();
         let plugins = place.folder("plugins");
         let networks = place.folder("networks");
-        for program in fs::read_dir(programs::cni_reference().unwrap()).unwrap() {
+        for program in fs::read_dir(reference).unwrap() {
             let program = program.unwrap();
             std::os::unix::fs::symlink(program.path(), plugins.join(program.file_name())).unwrap();
         }
@@ -95,8 +95,10 @@ fn list(primary: &str, version: &str) -> String {
 /// Runs on a node of its own, on a thread that ends with it.
 fn on_a_node(test: impl FnOnce(&Place, &Node) + Send + 'static) {
     let Some(place) = Place::new() else { return };
+    // What is not built yet is built now: in the node's own namespace there is no network to get its sources by.
+    let reference = programs::cni_reference().unwrap();
     let run = move || {
-        let node = Node::enter(&place);
+        let node = Node::enter(&place, &reference);
         test(&place, &node);
     };
     thread::spawn(run).join().unwrap();
