@@ -1,0 +1,47 @@
+{{/* What the nodes have, and where: the platform's entry, and before it the user's values. As YAML, to be read by fromYaml. */}}
+{{- define "usher.node" -}}
+{{- $platforms := .Files.Get "files/platforms.yaml" | fromYaml -}}
+{{- $own := dict -}}
+{{- with .Values.platform }}{{ $own = get $platforms . }}{{ end -}}
+{{- $node := mergeOverwrite (deepCopy $platforms.default) $own -}}
+{{- with .Values.cni.confDir }}{{ $_ := set $node "cniConfDir" . }}{{ end -}}
+{{- with .Values.cni.binDir }}{{ $_ := set $node "cniBinDir" . }}{{ end -}}
+{{- with .Values.runtime.dir }}{{ $_ := set $node "runtimeDir" . }}{{ end -}}
+{{- with .Values.kubelet.certificate }}{{ $_ := set $node "kubeletCertificate" . }}{{ end -}}
+{{- if not (kindIs "invalid" .Values.cni.enabled) }}{{ $_ := set $node "cni" .Values.cni.enabled }}{{ end -}}
+{{- if not (kindIs "invalid" .Values.runtime.enabled) }}{{ $_ := set $node "runtime" .Values.runtime.enabled }}{{ end -}}
+{{- if not (kindIs "invalid" .Values.resourceQuota.enabled) }}{{ $_ := set $node "resourceQuota" .Values.resourceQuota.enabled }}{{ end -}}
+{{- toYaml $node -}}
+{{- end -}}
+
+{{/* An AppArmor profile as the annotation says it that was there before the field. */}}
+{{- define "usher.appArmorAnnotation" -}}
+{{- if eq .type "Localhost" }}localhost/{{ .localhostProfile }}
+{{- else if eq .type "RuntimeDefault" }}runtime/default
+{{- else }}unconfined
+{{- end }}
+{{- end -}}
+
+{{- define "usher.httpPort" -}}
+{{- regexFind "[0-9]+$" .Values.http.listen -}}
+{{- end -}}
+
+{{/* The host to probe: loopback where it listens there, else the pod's own address, which is the node's. */}}
+{{- define "usher.probeHost" -}}
+{{- if regexMatch "^(127[.]0[.]0[.]1|0[.]0[.]0[.]0):" .Values.http.listen }}host: 127.0.0.1, {{ end -}}
+{{- if regexMatch "^\\[::1?\\]:" .Values.http.listen }}host: "::1", {{ end -}}
+{{- end -}}
+
+{{/* Stops where something is to be scraped that nobody reaches. */}}
+{{- define "usher.requireReachableHttp" -}}
+{{- if regexMatch "^(127[.]0[.]0[.]1|\\[::1\\]):" .context.Values.http.listen -}}
+{{- fail (printf "%s needs http.listen to be $(HOST_IP):9643 or alike: on the node's loopback no Prometheus reaches it" .value) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* When the Job that has the nodes leave is ended: a minute after it should have given up by itself. */}}
+{{- define "usher.leaveDeadline" -}}
+{{- $number := regexFind "^[0-9]+" .Values.leave.timeout | int -}}
+{{- if hasSuffix "m" .Values.leave.timeout }}{{ $number = mul $number 60 }}{{ end -}}
+{{- add $number 60 -}}
+{{- end -}}
