@@ -1,0 +1,72 @@
+//! What is answered by whoever listens in a pod or on the node.
+
+use usher_core::{
+    http::{Body, Head},
+    metric::sample,
+};
+
+/// An answer to `usher request`. The first byte says whether only a head was asked for, and in which parts the rest comes.
+pub(super) fn http(bytes: &[u8]) {
+    let Some((how, bytes)) = bytes.split_first() else {
+        return;
+    };
+    let is_for_head = how & 1 == 1;
+    let whole = read(bytes.chunks(bytes.len().max(1)), is_for_head);
+    let parts = read(bytes.chunks(usize::from(how >> 1) + 1), is_for_head);
+    assert_eq!(whole, parts, "it depends on how it comes");
+    assert!(whole.heads.len() + whole.body.len() <= bytes.len());
+}
+
+/// What is shown of an answer.
+#[derive(Debug, Default, PartialEq)]
+struct Shown {
+    heads: Vec<u8>,
+    body: Vec<u8>,
+    /// It is all there, or may end where it does.
+    ends: Option<(bool, bool)>,
+    error: Option<String>,
+}
+
+/// As the command reads it.
+fn read<'a>(parts: impl Iterator<Item = &'a [u8]>, is_for_head: bool) -> Shown {
+    let (mut shown, mut unread, mut body) = (Shown::default(), Vec::new(), None::<Body>);
+    for part in parts {
+        unread.extend_from_slice(part);
+        while body.is_none() {
+            match Head::read(&unread, is_for_head) {
+                Err(error) => {
+                    shown.error = Some(error.to_string());
+                    return shown;
+                }
+                Ok(None) => break,
+                Ok(Some(head)) => {
+                    assert!(head.length > 0 && (100..1000).contains(&head.status));
+                    shown.heads.extend(unread.drain(..head.length));
+                    body = (!head.is_interim()).then(|| Body::new(head.framing));
+                }
+            }
+        }
+        if let Some(body) = &mut body {
+            let read = body.read(&unread, |bytes| shown.body.extend_from_slice(bytes));
+            if let Err(error) = read {
+                shown.error = Some(error.to_string());
+                return shown;
+            }
+            unread.clear();
+        }
+    }
+    shown.ends = body.map(|body| (body.is_complete(), body.may_end()));
+    shown
+}
+
+/// Metrics of the agent, or of who listens on its port instead.
+pub(super) fn samples(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let samples = sample::parse(&text);
+    assert!(samples.len() <= text.lines().count());
+    for sample in &samples {
+        assert!(sample.series().starts_with(&sample.name));
+        let _sum = sample::sum(&samples, &sample.name, &[]);
+        let _number = sample::number(sample.value);
+    }
+}

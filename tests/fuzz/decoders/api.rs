@@ -1,0 +1,108 @@
+//! What the kubelet and the API server say.
+
+use std::{collections::BTreeMap, str, sync::LazyLock, time::Duration};
+
+use serde_json::Value;
+use usher_core::{
+    annotation,
+    config::{Config, Defaults},
+    diagnosis::{self, Case, Facts, Seen},
+    mode::Modes,
+    podlist,
+    recipe::Reads,
+    taint,
+    tuning::{NamespaceValues, Tuning, Values},
+};
+
+/// The kubelet's answer.
+pub(super) fn podlist(bytes: &[u8]) {
+    static READS: LazyLock<Reads> = LazyLock::new(|| Config::default().reads());
+    let Ok(list) = podlist::parse(bytes, &READS) else {
+        return;
+    };
+    for container in list.pods.iter().flat_map(|pod| &pod.containers) {
+        assert!(container.probes.len() <= 2);
+        for probe in &container.probes {
+            assert!(probe.period >= Duration::from_secs(1) && probe.failures >= 1);
+        }
+    }
+}
+
+/// What people say on Nodes, Namespaces and pods. A line is a place (`node`, `namespace`, `label`, else the pod), the key behind our
+/// prefix, and the value.
+pub(super) fn annotations(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else {
+        return;
+    };
+    let mut places: BTreeMap<&str, Values> = BTreeMap::new();
+    for line in text.lines() {
+        let mut words = line.splitn(3, ' ');
+        let place = words.next().unwrap_or_default();
+        let (Some(key), Some(value)) = (words.next(), words.next()) else {
+            continue;
+        };
+        let key = format!("{}{key}", annotation::PREFIX);
+        places
+            .entry(place)
+            .or_default()
+            .insert(key, value.to_owned());
+    }
+    let mut of = |place: &str| places.remove(place).unwrap_or_default();
+    let (_modes, bad) = Modes::from_annotations(&of("node"));
+    assert!(bad.len() <= 3);
+    let namespace = NamespaceValues {
+        annotations: of("namespace"),
+        labels: of("label"),
+    };
+    let (tuning, bad) = Tuning::read(&Defaults::default(), &namespace, &of("pod"));
+    let longest = Duration::from_secs(600);
+    assert!(tuning.quit_delay <= longest && tuning.drain <= longest);
+    assert!((Duration::from_secs(1)..=longest).contains(&tuning.hold_deadline));
+    assert!(tuning.named.len() <= 32);
+    let ports: Vec<u16> = tuning.hold_ports.into_values().flatten().collect();
+    assert!(ports.len() <= 16 && !ports.contains(&0), "{ports:?}");
+    assert!(bad.iter().all(|bad| bad.value.chars().count() <= 64));
+}
+
+/// A pod as the kubelet lists it, and what `usher explain` says to it.
+pub(super) fn facts(bytes: &[u8]) {
+    static CONFIG: LazyLock<(Config, Reads)> = LazyLock::new(|| {
+        let config = Config::default();
+        let reads = config.reads();
+        (config, reads)
+    });
+    let (config, reads) = &*CONFIG;
+    let Ok(list) = podlist::parse(bytes, reads) else {
+        return;
+    };
+    let (seen, namespace) = (Seen::default(), NamespaceValues::default());
+    for pod in &list.pods {
+        let Some(facts) = Facts::find(bytes, &pod.uid) else {
+            continue;
+        };
+        let case = Case::new(pod, &facts, &seen, config, &namespace);
+        let findings = diagnosis::diagnose(&case);
+        let explanation = diagnosis::explain(&case);
+        assert_eq!(explanation.findings.len(), findings.len());
+        let _asks = diagnosis::asks_version(&facts);
+    }
+}
+
+/// The taints of the Node.
+pub(super) fn taint(bytes: &[u8]) {
+    const KEY: &str = "usher.dev/starting";
+    let Ok(Value::Array(taints)) = serde_json::from_slice(bytes) else {
+        return;
+    };
+    let is_ours = |taint: &&Value| taint["key"] == KEY;
+    let ours = taints.iter().filter(is_ours).count();
+    let Some(removal) = taint::removal(KEY, &taints) else {
+        assert_eq!(ours, 0);
+        return;
+    };
+    assert_eq!(removal.taints.len(), ours);
+    let (test, change) = (&removal.patch[0], &removal.patch[1]);
+    assert_eq!(test["value"], Value::Array(taints.clone()));
+    let left = change["value"].as_array().map_or(0, Vec::len);
+    assert_eq!(left, taints.len() - ours);
+}

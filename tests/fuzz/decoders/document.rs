@@ -1,0 +1,148 @@
+//! Documents that usher wrote and somebody may have changed, and texts on their way to a person.
+
+use std::sync::LazyLock;
+
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use usher_core::{
+    admin::{
+        self, Document, Forecast, Log, Ordered, PlannedTable, Pods, Settings, Status, WatchLine,
+    },
+    config::Config,
+    diagnosis,
+    printable::{self, Clean},
+    recipe::Reads,
+    ruleset::{self, Ruleset},
+    sysdump::{
+        Manifest, Redaction, measure,
+        place::{self, Place},
+        pod::reduce,
+    },
+};
+
+static READS: LazyLock<Reads> = LazyLock::new(|| Config::default().reads());
+
+/// Answers of the admin socket, or of a file that somebody sent.
+pub(super) fn admin(bytes: &[u8]) {
+    again::<Document<Pods>>(bytes);
+    again::<Document<Forecast>>(bytes);
+    again::<Document<Ordered>>(bytes);
+    again::<Document<Log>>(bytes);
+    again::<Document<Settings>>(bytes);
+    // These have numbers that JSON does not keep to the last bit.
+    written::<Document<Status>>(bytes);
+    written::<Document<admin::Timeline>>(bytes);
+    written::<Document<admin::Metrics>>(bytes);
+    written::<WatchLine>(bytes);
+    if let Some(planned) = again::<Document<PlannedTable>>(bytes)
+        && let Some(wanted) = planned.data.to_wanted()
+    {
+        let rules = Ruleset::of(&wanted);
+        assert!(ruleset::diff(&rules, &rules).is_empty());
+        assert!(!rules.to_string().is_empty());
+    }
+}
+
+/// What was read is written so that it can be read.
+fn written<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Option<(T, T)> {
+    let read: T = serde_json::from_slice(bytes).ok()?;
+    let text = serde_json::to_vec(&read).expect("what was read can be written");
+    let again = serde_json::from_slice(&text).expect("and read");
+    Some((read, again))
+}
+
+/// And it is the same.
+fn again<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(bytes: &[u8]) -> Option<T> {
+    let (read, again) = written::<T>(bytes)?;
+    assert_eq!(read, again);
+    Some(read)
+}
+
+/// The list of a sysdump, which anybody may have made.
+pub(super) fn manifest(bytes: &[u8]) {
+    let Some(mut manifest) = again::<Manifest>(bytes) else {
+        return;
+    };
+    manifest.sort();
+    let _made = (
+        measure::time_shown(manifest.at_ms),
+        measure::in_name(manifest.at_ms),
+    );
+    let _time = (
+        diagnosis::write_time(manifest.at_ms),
+        diagnosis::clock(manifest.at_ms),
+    );
+    for pod in &manifest.pods {
+        let uid = "7987997a-2c12-4655-9314-796855bf397c";
+        let folder = place::folder(&pod.namespace, &pod.name, uid);
+        let path = Place::Pod {
+            folder: &folder,
+            command: "explain",
+        }
+        .path();
+        assert!(place::is_below(&path), "{path:?}");
+        assert_eq!(path.split('/').count(), 3, "{path:?}");
+        let is_harmless = |byte: u8| byte.is_ascii_graphic() && !b"\\:*?".contains(&byte);
+        assert!(path.bytes().all(is_harmless) && path.len() <= 3 * 64 + 20);
+    }
+    for file in &manifest.files {
+        let _known = manifest.file(&file.path).expect("it is listed");
+        let _why = manifest.why_not(&file.path);
+    }
+}
+
+/// Texts and documents on their way into a dump.
+pub(super) fn redaction(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let mut first = Redaction::new(&READS);
+    let once = first.text(&text).into_owned();
+    let count: u64 = first.counts().values().sum();
+    assert_eq!(once == *text, count == 0);
+    assert!(once.len() as u64 <= text.len() as u64 + 10 * count);
+    let mut second = Redaction::new(&READS);
+    assert_eq!(second.text(&once), once, "twice is not once");
+    if let Ok(value) = serde_json::from_slice::<Value>(bytes) {
+        twice(&value, |value, redaction| redaction.document(value));
+        twice(&value, reduce);
+    }
+}
+
+fn twice(value: &Value, redact: impl Fn(&mut Value, &mut Redaction<'_>)) {
+    let of = |mut value: Value| {
+        redact(&mut value, &mut Redaction::new(&READS));
+        value
+    };
+    let once = of(value.clone());
+    assert_eq!(of(once.clone()), once, "twice is not once");
+}
+
+/// Texts of pods on their way to a terminal.
+pub(super) fn printable(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let clean = printable::clean(&text);
+    assert!(is_clean(&clean) && !clean.contains('\n'), "{clean:?}");
+    assert!(clean.len() <= text.len() * 10);
+    assert_eq!(printable::clean(&clean), clean);
+    assert_eq!(Clean(&text).to_string(), clean);
+    for line in printable::clean_lines(&text, 80) {
+        assert!(is_clean(&line) && line.chars().count() <= 81);
+    }
+    assert!(printable::shortened(&text, 5).chars().count() <= 6);
+    let document = printable::clean_document(&text);
+    assert!(is_clean(&document.replace('\n', "")));
+    if let Ok(value) = serde_json::from_str::<Value>(&text) {
+        let written = serde_json::to_string(&value).expect("a value can be written");
+        let shown = printable::clean_document(&written);
+        // Not the first value: a number of many digits is read as one near it.
+        let read = |text: &str| serde_json::from_str::<Value>(text).ok();
+        assert_eq!(read(&shown), read(&written));
+    }
+}
+
+fn is_clean(text: &str) -> bool {
+    let reorders =
+        |letter: char| matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    !text
+        .chars()
+        .any(|letter| letter.is_control() || reorders(letter))
+}

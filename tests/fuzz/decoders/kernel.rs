@@ -1,0 +1,65 @@
+//! What the kernel says over netlink, and packets that it copies.
+
+use std::time::Duration;
+
+use usher_core::{
+    conns::{Conns, Protocol, Scene},
+    ruleset::{self, Ruleset, Wanted},
+    syn::Syn,
+};
+use usher_sys::{netlink::message, nflog, nft, sockdiag};
+
+/// A datagram of nflog.
+pub(super) fn nflog(bytes: &[u8]) {
+    for packet in nflog::packets(bytes) {
+        syn(packet.payload);
+    }
+}
+
+/// A page of the kernel's list of sockets.
+pub(super) fn sockdiag(bytes: &[u8]) {
+    let mut scene = Scene::default();
+    for message in message::messages(bytes) {
+        for protocol in [Protocol::Tcp, Protocol::Udp] {
+            scene
+                .sockets
+                .extend(sockdiag::decode(message.body, protocol));
+        }
+    }
+    let conns = Conns {
+        sockets: scene.judge(),
+        ..Conns::default()
+    };
+    let table = conns.table(true);
+    assert_eq!(table.rows.len(), scene.sockets.len());
+}
+
+/// A packet that may open a connection.
+pub(super) fn syn(bytes: &[u8]) {
+    let Ok(syn) = Syn::parse(bytes) else {
+        return;
+    };
+    let prepared = syn.prepared_for_injection(Duration::from_millis(1500));
+    let again = Syn::parse(&prepared).expect("what is sent is a SYN");
+    assert_eq!(again.connection(), syn.connection());
+    assert_eq!(again.sequence(), syn.sequence());
+    // Right checksums stay as they are.
+    assert_eq!(again.prepared_for_injection(Duration::ZERO), prepared);
+}
+
+/// Answers of nftables to the questions for a table.
+pub(super) fn nft(bytes: &[u8]) {
+    let found = nft::decode(bytes).ruleset;
+    assert!(ruleset::diff(&found, &found).is_empty());
+    let wanted = Ruleset::of(&Wanted::default());
+    let same = ruleset::diff(&found, &wanted).is_empty();
+    assert_eq!(same, ruleset::diff(&wanted, &found).is_empty());
+    let _text = found.to_string();
+}
+
+/// What the kernel thinks of a request.
+pub(super) fn verdict(bytes: &[u8]) {
+    for message in message::messages(bytes) {
+        let _verdict = message.verdict();
+    }
+}

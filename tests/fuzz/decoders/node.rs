@@ -1,0 +1,137 @@
+//! What a node's runtime and its processes write.
+
+use std::{path::Path, str};
+
+use usher_core::{
+    bundle, cgroup,
+    cni::{self, Conf, Reply, Request},
+    diagnosis::{Process, Socket},
+    id::{Pid, PodUid},
+    mountinfo,
+    start::{News, Order},
+};
+use usher_sys::proc::text;
+
+/// What a runtime gives the CNI plugin: its configuration, and its arguments.
+pub(super) fn cni_conf(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else {
+        return;
+    };
+    if let Ok(conf) = Conf::read(text)
+        && let Some(previous) = conf.previous
+    {
+        assert!(text.contains(previous));
+    }
+    let _pod = cni::pod(text);
+}
+
+/// What the plugin and the agent say to each other.
+pub(super) fn cni_message(bytes: &[u8]) {
+    if let Ok(request) = Request::decode(bytes) {
+        let encoded = request.encode().expect("what was read can be written");
+        assert_eq!(Request::decode(&encoded).expect("and read"), request);
+    }
+    if let Ok(reply) = Reply::decode(bytes) {
+        let encoded = reply.encode().expect("what was read can be written");
+        assert_eq!(Reply::decode(&encoded).expect("and read"), reply);
+    }
+}
+
+/// What the agent and its holder say to each other.
+pub(super) fn start_message(bytes: &[u8]) {
+    if let Ok(order) = Order::decode(bytes) {
+        assert_eq!(Order::decode(&order.encode()).expect("it was read"), order);
+    }
+    if let Ok(news) = News::decode(bytes) {
+        assert_eq!(News::decode(&news.encode()).expect("it was read"), news);
+    }
+}
+
+/// A bundle's configuration, as a container runtime writes it.
+pub(super) fn bundle(bytes: &[u8]) {
+    let Ok(bundle) = bundle::parse(bytes) else {
+        return;
+    };
+    assert!(PodUid::parse(bundle.pod.as_str()).is_ok());
+    if let Some(name) = bundle.container {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        assert!(name.len() < 64 && name.bytes().all(fits), "{name:?}");
+    }
+}
+
+/// The mounts of a container's process, and of the node.
+pub(super) fn mountinfo(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else {
+        return;
+    };
+    let uid = PodUid::parse("7987997a-2c12-4655-9314-796855bf397c").expect("a UID");
+    if let Some(name) = mountinfo::container_name(text, &uid) {
+        assert!(!name.is_empty() && !name.contains('/'), "{name:?}");
+    }
+    let found = mountinfo::executable(text);
+    assert!(found.len() <= 256);
+    // In order, and each point once.
+    let bytes = |point: &Path| point.as_os_str().as_encoded_bytes().to_vec();
+    assert!(found.is_sorted_by(|(_, one), (_, next)| bytes(one) < bytes(next)));
+    for (_id, point) in found {
+        assert!(point.is_absolute() && point != Path::new("/"));
+        assert!(mountinfo::propagates(text, &point).is_some());
+    }
+}
+
+/// Names of cgroups, and the text that says which one a process is in.
+pub(super) fn cgroup(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else {
+        return;
+    };
+    for name in text.split(['/', '\n']) {
+        let _parent = (cgroup::is_kubepods(name), cgroup::is_qos(name));
+        if let Some(uid) = cgroup::pod(name) {
+            assert_eq!(cgroup::pod(&format!("pod{uid}")), Some(uid));
+        }
+        if let Some(id) = cgroup::container(name) {
+            assert_eq!(
+                cgroup::container(&format!("cri-containerd-{id}.scope")),
+                Some(id)
+            );
+        }
+    }
+    if let Some((uid, id)) = cgroup::of_process(text) {
+        let again = format!("0::/kubepods/pod{uid}/{id}\n");
+        assert_eq!(cgroup::of_process(&again), Some((uid, id)));
+    }
+}
+
+/// What the kernel says of a process, in which the process chose its name and its arguments.
+pub(super) fn proc_status(bytes: &[u8]) {
+    // The kernel gives files of one line or of many; the command line stands behind a zero.
+    let end = bytes.iter().position(|byte| *byte == 0);
+    let (status, words) = bytes.split_at(end.unwrap_or(bytes.len()));
+    let _stat = text::stat(status);
+    let _candidate = text::candidate(Pid(7), status, b"7 (a) S 1");
+    // Whatever it calls itself, it is read.
+    let is_kept = |byte: &u8| !b"\n\\".contains(byte);
+    let name: Vec<u8> = status.iter().copied().filter(is_kept).take(15).collect();
+    let stat = [&b"7 ("[..], &name, b") S", &b" 1".repeat(50)].concat();
+    let status_of_it = [b"Name:\t", &name[..], STATUS.as_bytes()].concat();
+    let candidate = text::candidate(Pid(7), &status_of_it, &stat);
+    assert_eq!(candidate.expect("a process").nspid, [7, 1]);
+    let text = String::from_utf8_lossy(status);
+    let Some(process) = Process::read("app", Pid(7), &text, words) else {
+        return;
+    };
+    assert!(process.words.len() <= words.len() && !process.name.contains('\n'));
+    assert!(process.words.last().is_none_or(|word| !word.is_empty()));
+}
+
+/// The kernel's table of a network namespace's TCP sockets.
+pub(super) fn proc_net(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let sockets = Socket::read_all(&text);
+    assert!(sockets.len() <= text.lines().count());
+}
+
+/// The fields that every kernel has, behind the name.
+const STATUS: &str = "\nState:\tS (sleeping)\nTgid:\t7\nPid:\t7\nPPid:\t1\nTracerPid:\t0\nUid:\t0 0 0 0\nGid:\t0 0 0 0\nFDSize:\t64\n\
+    Groups:\t\nNSpid:\t7\t1\nThreads:\t1\nSigQ:\t0/1\nSigPnd:\t0\nShdPnd:\t0\nSigBlk:\t0\nSigIgn:\t0\nSigCgt:\t0\nCapInh:\t0\n\
+    CapPrm:\t0\nCapEff:\t0\n";
