@@ -2,11 +2,15 @@
 //!
 //! Everything it knows is in its state directory, so any program may continue where another one stopped or was
 //! killed: [`Cluster::up`] makes what is missing and starts what has died, [`Cluster::down`] removes everything.
+//!
+//! It has one node, or more where [`Config::nodes`] says so; [`Cluster::members`] are all of them. What is asked of the
+//! cluster without naming a node is meant for the first.
 
 mod component;
 mod config;
 mod control;
 mod kubectl;
+mod member;
 mod pki;
 mod settings;
 mod start;
@@ -15,44 +19,40 @@ mod state;
 use std::{
     env,
     fmt::Display,
-    fs::File,
     net::Ipv4Addr,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
     time::Duration,
 };
 
 use anyhow::{Context, Result, bail, ensure};
 
-use self::state::{Facts, State};
-pub use self::{component::Component, config::Config, settings::Network};
+use self::state::Facts;
+pub use self::{
+    component::Component,
+    config::Config,
+    member::{Member, Status},
+    settings::Network,
+};
 use crate::{
     image::catalog,
     mesh,
-    node::{Node, address::Link, cgroup::Layout, process::wait_until},
+    node::{
+        self, Node,
+        address::Link,
+        cable::{Cable, End},
+    },
     programs::{self, Containerd, Programs},
-    progress::{Progress, output},
+    progress::Progress,
 };
 
 const LIMIT: Duration = Duration::from_secs(120);
 const NAME_MAX: usize = 20;
 
-/// What [`Cluster::status`] found.
-#[derive(Debug, Clone)]
-pub struct Status {
-    /// Whether the node's namespaces are there.
-    pub node: bool,
-    pub layout: Option<Layout>,
-    pub containerd: Option<Containerd>,
-    pub address: Option<Ipv4Addr>,
-    pub components: Vec<(Component, bool)>,
-}
-
 #[derive(Debug)]
 pub struct Cluster {
     config: Config,
-    state: State,
-    node: Node,
+    first: Member,
 }
 
 impl Cluster {
@@ -78,10 +78,15 @@ impl Cluster {
             .unwrap_or_else(|| env::temp_dir().join(format!("usher-cluster-{name}")));
         let dir = std::path::absolute(&dir)
             .with_context(|| format!("state directory {}", dir.display()))?;
-        let node = Node::new(name, &dir)?;
+        ensure!(
+            config
+                .nodes
+                .is_none_or(|nodes| (1..=node::MOST).contains(&nodes)),
+            "a cluster has 1 to {} nodes",
+            node::MOST
+        );
         Ok(Self {
-            state: State::new(dir),
-            node,
+            first: Member::new(name, 1, dir)?,
             config,
         })
     }
@@ -90,24 +95,32 @@ impl Cluster {
     pub fn up(&self) -> Result<()> {
         require_root()?;
         let progress = Progress::new();
-        programs::ensure_packages()?;
         let programs = Programs::ready(self.config.sidecars, self.containerd())?;
         let archives = catalog::archives(&programs)?;
         progress.step("programs and images are in the cache");
 
-        let _lock = self.state.lock()?;
+        let _lock = self.first.state.lock()?;
         let facts = self.facts()?;
-        if self.node.init().is_none() {
-            self.state.create_directories(&programs::cni_plugins()?)?;
-            self.node
-                .create(facts.layout, &facts.link, &programs.own.pause)?;
-            progress.step(&format!(
-                "node {} has its namespaces, cgroup layout {}",
-                self.node.name, facts.layout
-            ));
+        let mut workers = self.workers()?;
+        if self.first.node.init().is_none() {
+            // Their cables end in it.
+            for worker in &workers {
+                worker.node.remove()?;
+            }
+            let cable = Cable {
+                link: facts.link,
+                end: End::Machine,
+            };
+            create(&self.first, &facts, &cable, &programs, &progress)?;
         }
-        self.write_settings(&programs, &facts)?;
+        self.write_settings(&self.first, &programs, &facts)?;
         self.start_everything(&facts, &archives, &progress)?;
+        for number in (2..=self.config.nodes.unwrap_or(1)).skip(workers.len()) {
+            workers.push(self.worker(number)?);
+        }
+        for worker in &workers {
+            self.up_worker(worker, &facts, &programs, &archives, &progress)?;
+        }
         match &programs.istio {
             Some(istio) => mesh::install(self, &istio.manifest, &progress),
             None => Ok(()),
@@ -118,130 +131,174 @@ impl Cluster {
     pub fn down(&self) -> Result<()> {
         require_root()?;
         let progress = Progress::new();
-        let _lock = self
-            .state
-            .dir()
-            .exists()
-            .then(|| self.state.lock())
-            .transpose()?;
-        self.node.remove()?;
+        let state = &self.first.state;
+        let _lock = state.dir().exists().then(|| state.lock()).transpose()?;
+        for number in 2..=node::MOST {
+            // Their names are known, also where nothing else is known of them any more.
+            self.worker(number)?.node.remove()?;
+        }
+        self.first.node.remove()?;
         progress.step("processes, interfaces and cgroups are gone");
-        self.state.remove()?;
-        progress.step(&format!("{} is gone", self.state.dir().display()));
+        state.remove()?;
+        progress.step(&format!("{} is gone", state.dir().display()));
         Ok(())
+    }
+
+    /// Every node that there is, the first one first.
+    pub fn members(&self) -> Result<Vec<Member>> {
+        let mut members = vec![self.member(1)?];
+        members.extend(self.workers()?);
+        Ok(members)
+    }
+
+    /// The node with this number; the first is 1.
+    pub fn member(&self, number: u8) -> Result<Member> {
+        let dir = self.state_dir();
+        match number {
+            1 => Member::new(&self.config.name, 1, dir.to_owned()),
+            _ => self
+                .workers()?
+                .into_iter()
+                .find(|worker| worker.number == number)
+                .with_context(|| format!("cluster {} has no node {number}", self.config.name)),
+        }
+    }
+
+    fn worker(&self, number: u8) -> Result<Member> {
+        let dir = self.state_dir().join(format!("node-{number}"));
+        Member::new(&self.config.name, number, dir)
+    }
+
+    /// The nodes beside the first, by their directories.
+    fn workers(&self) -> Result<Vec<Member>> {
+        let all = (2..=node::MOST).map(|number| self.worker(number));
+        all.filter(|worker| {
+            worker
+                .as_ref()
+                .map_or(true, |worker| worker.state.facts().is_some())
+        })
+        .collect()
+    }
+
+    /// Makes a node beside the first, or what is missing of it.
+    fn up_worker(
+        &self,
+        worker: &Member,
+        first: &Facts,
+        programs: &Programs,
+        archives: &[PathBuf],
+        progress: &Progress,
+    ) -> Result<()> {
+        let facts = match worker.state.facts() {
+            Some(facts) => facts,
+            None => {
+                let routes = Node::routes(Some(&self.first.node))?;
+                let link = Link::choose(worker.name(), &routes)?;
+                let facts = Facts { link, ..*first };
+                worker.state.write_facts(&facts)?;
+                facts
+            }
+        };
+        if worker.node.init().is_none() {
+            let pods = node::pod_range(worker.number);
+            let cable = Cable {
+                link: facts.link,
+                end: End::First {
+                    first: &self.first.node,
+                    pods: &pods,
+                },
+            };
+            create(worker, &facts, &cable, programs, progress)?;
+        }
+        self.write_settings(worker, programs, &facts)?;
+        self.start_worker(worker, archives, progress)
     }
 
     #[must_use]
     pub fn status(&self) -> Status {
-        let facts = self.state.facts();
-        Status {
-            node: self.node.init().is_some(),
-            layout: facts.as_ref().map(|facts| facts.layout),
-            containerd: facts.as_ref().map(|facts| facts.containerd),
-            address: facts.as_ref().map(|facts| facts.link.node()),
-            components: Component::ALL
-                .map(|component| (component, self.runs(component)))
-                .to_vec(),
-        }
+        self.first.status()
     }
 
     /// A command that runs inside the node when it is started, with `ctr` and `kubectl` ready for use.
     pub fn node_command(&self, program: &str) -> Result<Command> {
-        self.node.command(program)
+        self.first.command(program)
     }
 
     /// Runs a command inside the node and returns what it wrote to stdout.
     pub fn in_node(&self, command: &[&str]) -> Result<String> {
-        let (program, args) = command.split_first().context("no command")?;
-        output(self.node_command(program)?.args(args))
+        self.first.run(command)
     }
 
-    /// Gives the node's containerd an image from a docker-archive or an OCI archive.
+    /// Gives the containerd of every node an image from a docker-archive or an OCI archive.
     pub fn import_image(&self, archive: &Path) -> Result<()> {
-        let file = File::open(archive).with_context(|| format!("open {}", archive.display()))?;
-        let done = self
-            .node_command("ctr")?
-            .args(["images", "import", "-"])
-            .stdin(file)
-            .stdout(Stdio::null())
-            .output()
-            .context("start ctr")?;
-        if !done.status.success() {
-            bail!(
-                "import {}: {}",
-                archive.display(),
-                String::from_utf8_lossy(&done.stderr).trim()
-            );
-        }
-        // The kubelet sees an image only after containerd's CRI part has noticed and marked it.
-        let listed =
-            |filter: &[&str]| self.in_node(&[&["ctr", "images", "ls", "-q"], filter].concat());
-        wait_until(LIMIT, "the kubelet's sight of the image", || {
-            let seen = listed(&["labels.\"io.cri-containerd.image\"==managed"])?;
-            Ok(listed(&[])?
-                .lines()
-                .all(|image| seen.lines().any(|other| other == image)))
-        })
+        let mut members = self.members()?.into_iter();
+        members.try_for_each(|member| member.import_image(archive))
     }
 
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
-        self.state.kubeconfig("admin")
+        self.first.state.kubeconfig("admin")
     }
 
     #[must_use]
     pub fn node_name(&self) -> &str {
-        &self.node.name
+        self.first.name()
     }
 
     /// Where the node's address is, once the cluster is up: the API server and the kubelet.
     #[must_use]
     pub fn address(&self) -> Option<Ipv4Addr> {
-        self.state.facts().map(|facts| facts.link.node())
+        self.first.address()
     }
 
     #[must_use]
     pub fn state_dir(&self) -> &Path {
-        self.state.dir()
+        self.first.state.dir()
     }
 
     /// One `<component>.log` each.
     #[must_use]
     pub fn log_dir(&self) -> PathBuf {
-        self.state.dir().join("log")
+        self.first.log_dir()
     }
 
     #[must_use]
     pub fn log_file(&self, component: Component) -> PathBuf {
-        self.log_dir().join(format!("{component}.log"))
+        self.first.log_file(component)
+    }
+
+    /// What service accounts of namespaces that are not the system's asked the API server: one audit event a line.
+    #[must_use]
+    pub fn audit_log(&self) -> PathBuf {
+        self.first.state.audit_log()
     }
 
     /// The node's file system as seen from outside; none when it is down.
     #[must_use]
     pub fn node_root(&self) -> Option<PathBuf> {
-        self.node.root()
+        self.first.root()
     }
 
     /// The one that the cluster has, or will have.
     fn containerd(&self) -> Containerd {
-        let has = self.state.facts().map(|facts| facts.containerd);
+        let has = self.first.state.facts().map(|facts| facts.containerd);
         has.or(self.config.containerd).unwrap_or_default()
     }
 
     /// What was chosen when the cluster was first made, or is chosen now.
     fn facts(&self) -> Result<Facts> {
-        if let Some(facts) = self.state.facts() {
+        if let Some(facts) = self.first.state.facts() {
             self.keeps("cgroup layout", &facts.layout, self.config.cgroups)?;
             self.keeps("containerd", &facts.containerd, self.config.containerd)?;
             return Ok(facts);
         }
-        let link = Link::choose(&self.node.name, &Node::routes()?)?;
+        let link = Link::choose(self.node_name(), &Node::routes(None)?)?;
         let facts = Facts {
             link,
-            layout: (self.config.cgroups).unwrap_or_else(|| self.node.default_layout()),
+            layout: (self.config.cgroups).unwrap_or_else(|| self.first.node.default_layout()),
             containerd: self.containerd(),
         };
-        self.state.write_facts(&facts)?;
+        self.first.state.write_facts(&facts)?;
         Ok(facts)
     }
 
@@ -255,6 +312,25 @@ impl Cluster {
             ),
         }
     }
+}
+
+/// Makes a node where none is.
+fn create(
+    member: &Member,
+    facts: &Facts,
+    cable: &Cable<'_>,
+    programs: &Programs,
+    progress: &Progress,
+) -> Result<()> {
+    member.state.create_directories(&programs::cni_plugins()?)?;
+    let pause = &programs.own.pause;
+    member.node.create(facts.layout, cable, pause)?;
+    progress.step(&format!(
+        "node {} has its namespaces, cgroup layout {}",
+        member.name(),
+        facts.layout
+    ));
+    Ok(())
 }
 
 fn require_root() -> Result<()> {

@@ -2,25 +2,31 @@
 //!
 //! An [`Image`] is written as a docker-archive, which containerd imports. The same inputs give the same bytes:
 //! entries are sorted, times are zero, owners are as asked for. Two images may share a [`Layer`]; containerd then
-//! keeps it once. [`catalog`] has the images of the test cluster.
+//! keeps it once. [`catalog`] has the images of the test cluster; [`oci`] writes what is published, for several
+//! architectures at once.
 
 pub mod catalog;
 mod layer;
+pub mod oci;
 
 use std::{
     env,
     fmt::Write as _,
     fs::{self, File},
-    io::{BufWriter, Read},
+    io::{self, BufWriter, Read},
     path::Path,
 };
 
 use anyhow::{Context, Result};
+use flate2::{Compression, GzBuilder};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
 
 pub use self::layer::Layer;
+
+/// What gzip writes where it does not know the operating system.
+const UNKNOWN_SYSTEM: u8 = 255;
 
 /// How an image runs when the pod does not say otherwise.
 #[derive(Debug, Clone, Default)]
@@ -68,7 +74,7 @@ impl Image<'_> {
             fs::remove_file(&layer_file)?;
             digests.push(digest);
         }
-        let config = self.config_json(&digests).to_string();
+        let config = self.config_json(architecture(), &digests).to_string();
         let config_name = format!("{}.json", hex(&Sha256::digest(&config)));
         append(
             &mut out,
@@ -93,24 +99,32 @@ impl Image<'_> {
         Ok(())
     }
 
-    fn config_json(&self, digests: &[String]) -> Value {
+    /// The configuration, with the digests of the layers as they are unpacked.
+    fn config_json(&self, architecture: &str, digests: &[String]) -> Value {
         let config = &self.config;
         let diff_ids: Vec<String> = digests
             .iter()
             .map(|digest| format!("sha256:{digest}"))
             .collect();
-        let mut path = vec!["PATH=/usr/local/bin:/usr/bin:/bin".to_owned()];
-        path.extend(config.env.iter().cloned());
+        let own = config
+            .env
+            .iter()
+            .any(|variable| variable.starts_with("PATH="));
+        let usual = (!own).then(|| "PATH=/usr/local/bin:/usr/bin:/bin".to_owned());
+        let env: Vec<String> = usual
+            .into_iter()
+            .chain(config.env.iter().cloned())
+            .collect();
         let working_dir = if config.working_dir.is_empty() {
             "/"
         } else {
             &config.working_dir
         };
         json!({
-            "architecture": architecture(),
+            "architecture": architecture,
             "os": "linux",
             "config": {
-                "Entrypoint": config.entrypoint, "Cmd": config.cmd, "User": config.user, "Env": path,
+                "Entrypoint": config.entrypoint, "Cmd": config.cmd, "User": config.user, "Env": env,
                 "WorkingDir": working_dir,
             },
             "rootfs": { "type": "layers", "diff_ids": diff_ids },
@@ -121,6 +135,17 @@ impl Image<'_> {
 
 /// Writes an image that has nothing but static programs, in `/`; the first is the entrypoint.
 pub fn write_from_scratch(name: &str, programs: &[&Path], archive: &Path) -> Result<()> {
+    let (layer, config) = from_scratch(programs)?;
+    Image {
+        name,
+        layers: vec![&layer],
+        config,
+    }
+    .write(archive)
+}
+
+/// Layer and configuration of such an image.
+pub fn from_scratch(programs: &[&Path]) -> Result<(Layer, ImageConfig)> {
     let places: Vec<String> = programs
         .iter()
         .map(|program| format!("/{}", program.file_name().unwrap_or_default().display()))
@@ -133,14 +158,33 @@ pub fn write_from_scratch(name: &str, programs: &[&Path], archive: &Path) -> Res
         .context("an image from scratch needs a program")?;
     let config = ImageConfig {
         entrypoint: vec![entrypoint],
+        // So that `kubectl exec` finds the others by their names.
+        env: vec!["PATH=/".to_owned()],
         ..ImageConfig::default()
     };
-    Image {
-        name,
-        layers: vec![&layer],
-        config,
-    }
-    .write(archive)
+    Ok((layer, config))
+}
+
+/// SHA-256 of a file, in lower-case hexadecimal digits.
+pub fn sha256(path: &Path) -> Result<String> {
+    let mut hash = Sha256::new();
+    let mut file = File::open(path).with_context(|| format!("open {}", path.display()))?;
+    io::copy(&mut file, &mut hash).with_context(|| format!("read {}", path.display()))?;
+    Ok(hex(&hash.finalize()))
+}
+
+/// Compresses as gzip does, with neither name nor time: the same bytes give the same bytes.
+pub fn gzip(from: &Path, to: &Path) -> Result<()> {
+    let written = || -> io::Result<()> {
+        let out = BufWriter::new(File::create(to)?);
+        let mut out = GzBuilder::new()
+            .mtime(0)
+            .operating_system(UNKNOWN_SYSTEM)
+            .write(out, Compression::best());
+        io::copy(&mut File::open(from)?, &mut out)?;
+        out.finish()?.into_inner()?.sync_all()
+    };
+    written().with_context(|| format!("compress {} to {}", from.display(), to.display()))
 }
 
 /// The name that images have for this machine's architecture.
@@ -153,7 +197,7 @@ fn architecture() -> &'static str {
 }
 
 fn append(
-    out: &mut Builder<impl std::io::Write>,
+    out: &mut Builder<impl io::Write>,
     name: &str,
     size: u64,
     content: impl Read,

@@ -1,10 +1,11 @@
-//! The project's own real one-node Kubernetes cluster.
+//! The project's own real Kubernetes cluster, of one node or a few.
 //!
 //! A [`Cluster`] is etcd, the API server, the controller manager, the scheduler, a kubelet, kube-proxy and containerd
-//! in namespaces of this machine: nothing is simulated, nothing is pulled from an image registry, and [`Cluster::down`]
+//! in namespaces of this machine; every node has its own: nothing is simulated, nothing is pulled from an image registry, and [`Cluster::down`]
 //! leaves nothing behind. The programs are built once from the Go module proxy and PyPI ([`programs`]); container
 //! images are written by [`image`] without a container engine; [`workload`] has the objects tests create, [`crowd`] many
-//! of them at once, and [`mesh`] a real Istio for them. [`podlog`] reads what their apps wrote.
+//! of them at once, and [`mesh`] a real Istio for them. [`podlog`] reads what their apps wrote,
+//! [`prometheus`] is a real server that scrapes inside the node. [`versions`] says what it all is.
 //!
 //! It needs root on Linux, Debian's containerd, runc, iptables and CNI plugins, Go, and about 1 GB of memory.
 #![cfg(feature = "cluster")]
@@ -18,8 +19,10 @@ mod node;
 pub mod podlog;
 pub mod programs;
 pub mod progress;
+pub mod prometheus;
+pub mod versions;
 pub mod workload;
 
-pub use cluster::{Cluster, Component, Config, Network, Status};
+pub use cluster::{Cluster, Component, Config, Member, Network, Status};
 pub use nix::sys::signal::Signal;
 pub use node::cgroup::Layout;

@@ -2,9 +2,11 @@
 //!
 //! Installed by [`crate::Cluster::up`] where [`crate::programs::Sidecars`] says so, from Istio's own charts. What differs
 //! from a default install is in `programs/istio/manifest/operator.yaml`, with reasons. [`run_job`] starts a Job in the
-//! mesh and follows it; [`ControlPlane`] delays the readiness of its proxy.
+//! mesh and follows it, [`complete_jobs`] measures how soon some are complete; [`ControlPlane`] delays the readiness of its proxy.
 
+mod completion;
 mod control_plane;
+mod controller;
 mod follow;
 mod outage;
 mod run;
@@ -17,7 +19,9 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 pub use self::{
+    completion::complete_jobs,
     control_plane::{ControlPlane, Paused},
+    controller::BY_CONTROLLER,
     run::{Outcome, run_job, run_jobs},
     unbound::{bind, unbind},
     variant::{InitCase, Proxy, Variant},
@@ -32,6 +36,8 @@ pub const PEER: &str = "10.96.0.80:80";
 pub const ECHO: &str = "10.96.0.80:7";
 /// What a proxy is asked whether it is ready, from inside its pod.
 pub const READY: &str = "127.0.0.1:15021/healthz/ready";
+/// What a proxy is asked to end by, from inside its pod.
+pub const QUIT: &str = "127.0.0.1:15020/quitquitquit";
 
 const SYSTEM: &str = "istio-system";
 const PEER_ADDRESS: &str = "10.96.0.80";
@@ -77,6 +83,12 @@ pub(crate) fn install(cluster: &Cluster, manifest: &Path, progress: &Progress) -
     rollout(cluster, NAMESPACE, "peer")?;
     progress.step("the peer of the mesh's tests serves");
     Ok(())
+}
+
+/// Whether it is there.
+pub(crate) fn is_installed(cluster: &Cluster) -> bool {
+    let get = ["-n", SYSTEM, "get", "deployment", "istiod"];
+    cluster.kubectl(&get).is_ok()
 }
 
 fn rollout(cluster: &Cluster, namespace: &str, deployment: &str) -> Result<()> {

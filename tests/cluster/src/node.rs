@@ -1,4 +1,4 @@
-//! The machine that the cluster believes in: namespaces, cgroups, one link to the outside.
+//! A machine that the cluster believes in: namespaces, cgroups, one cable to the outside.
 //!
 //! [`Node`] makes and ends it and runs programs inside. Its pid 1 is the pause program: when that ends, the kernel
 //! ends every process, mount and network interface of the node with it. Every process of a node is in the node's
@@ -6,6 +6,7 @@
 //! Needs cgroup namespaces (Linux 4.6) and overlayfs.
 
 pub(crate) mod address;
+pub(crate) mod cable;
 pub(crate) mod cgroup;
 pub(crate) mod process;
 
@@ -22,7 +23,8 @@ use anyhow::{Context, Result, ensure};
 use nix::{sys::signal::Signal, unistd::Pid};
 
 use self::{
-    address::{Link, Route},
+    address::Route,
+    cable::Cable,
     cgroup::{Layout, NodeCgroups},
     process::{Identity, wait_until},
 };
@@ -35,10 +37,13 @@ const MOUNTS: &str = include_str!("node/mounts.sh");
 /// Makes a second start of the kubelet possible where cgroup v2 has no controllers; runs inside.
 const QOS: &str = include_str!("node/qos.sh");
 
-/// The range that pods have their addresses from, and that of services. Both exist inside the node only.
-pub(crate) const POD_RANGE: &str = "10.88.0.0/16";
+/// The range that the pods of all nodes have their addresses from, and that of services. Both exist inside nodes only.
+pub(crate) const CLUSTER_PODS: &str = "10.88.0.0/13";
 pub(crate) const SERVICE_RANGE: &str = "10.96.0.0/16";
 pub(crate) const API_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
+
+/// The most nodes that a cluster has: so many ranges are in [`CLUSTER_PODS`].
+pub(crate) const MOST: u8 = 8;
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Places that the node has a view of its own of: a state directory below them would vanish inside.
@@ -55,7 +60,8 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub(crate) fn new(cluster: &str, state: &Path) -> Result<Self> {
+    /// The node of a cluster with this number; the first is 1.
+    pub(crate) fn new(cluster: &str, number: u8, state: &Path) -> Result<Self> {
         let covered = COVERED.iter().find(|covered| state.starts_with(covered));
         ensure!(
             covered.is_none(),
@@ -63,7 +69,11 @@ impl Node {
             state.display(),
             covered.unwrap_or(&"")
         );
-        let name = format!("usher-{cluster}");
+        let name = match number {
+            1 => format!("usher-{cluster}"),
+            // No cluster has a dot in its name, so this is never the first node of another one.
+            _ => format!("usher-{cluster}.{number}"),
+        };
         let cgroups = NodeCgroups::find(&name)?;
         Ok(Self {
             name,
@@ -88,7 +98,7 @@ impl Node {
     }
 
     /// Makes a node where none is. What an interrupted attempt left is ended first.
-    pub(crate) fn create(&self, layout: Layout, link: &Link, pause: &Path) -> Result<()> {
+    pub(crate) fn create(&self, layout: Layout, cable: &Cable<'_>, pause: &Path) -> Result<()> {
         self.remove()?;
         self.cgroups.create(layout)?;
         let init = self.start_init(pause)?;
@@ -109,7 +119,7 @@ impl Node {
                 );
                 Ok(())
             })?;
-        self.connect(&init, link)?;
+        self.connect(&init, cable)?;
         // Last: with this file the node counts as made.
         init.write(&self.state.join("init.pid"))
     }
@@ -122,17 +132,7 @@ impl Node {
             fs::remove_file(&init_file)
                 .with_context(|| format!("remove {}", init_file.display()))?;
         }
-        let veth = Link::interface(&self.name);
-        if interface_exists(&veth) {
-            // The kernel removes it together with the node's network namespace, perhaps at this moment.
-            let deleted = output(Command::new("ip").args(["link", "delete", &veth]));
-            wait_until(
-                Duration::from_secs(10),
-                &format!("the end of interface {veth}"),
-                || Ok(!interface_exists(&veth)),
-            )
-            .map_err(|error| deleted.err().unwrap_or(error))?;
-        }
+        self.disconnect()?;
         self.cgroups.remove()
     }
 
@@ -219,37 +219,6 @@ impl Node {
             .context("the node's pid 1 ended at once")
     }
 
-    /// One cable from the machine to the node. The node gets no default route: nothing leaves the machine.
-    fn connect(&self, init: &Identity, link: &Link) -> Result<()> {
-        let veth = Link::interface(&self.name);
-        let (outside, inside) = (format!("{}/30", link.host()), format!("{}/30", link.node()));
-        let gateway = link.host().to_string();
-        let ip = |args: &[&str]| output(Command::new("ip").args(args)).map(drop);
-        let ip_inside = |args: &[&str]| output(self.enter(init, "ip").args(args)).map(drop);
-        ip(&[
-            "link",
-            "add",
-            &veth,
-            "type",
-            "veth",
-            "peer",
-            "name",
-            "eth0",
-            "netns",
-            &init.pid.to_string(),
-        ])?;
-        ip(&["address", "add", &outside, "dev", &veth])?;
-        ip(&["link", "set", &veth, "up"])?;
-        ip_inside(&["link", "set", "lo", "up"])?;
-        ip_inside(&["address", "add", &inside, "dev", "eth0"])?;
-        ip_inside(&["link", "set", "eth0", "up"])?;
-        // kube-proxy rewrites the destination, but a route must exist before.
-        ip_inside(&["route", "add", SERVICE_RANGE, "via", &gateway])?;
-        let settings =
-            "echo 1 >/proc/sys/net/ipv4/ip_forward; echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter";
-        output(self.enter(init, "sh").args(["-c", settings])).map(drop)
-    }
-
     /// To be called before every start of the kubelet.
     pub(crate) fn prepare_kubelet(&self, layout: Layout) -> Result<()> {
         if layout == Layout::V2 && !self.cgroups.v2_has_controllers() {
@@ -275,22 +244,30 @@ impl Node {
         })
     }
 
-    /// The IPv4 routes of this machine.
-    pub(crate) fn routes() -> Result<Vec<Route>> {
-        Ok(address::routes(
-            &fs::read_to_string("/proc/net/route").context("read /proc/net/route")?,
-        ))
+    /// The IPv4 routes of this machine, and those of a node where it is up.
+    pub(crate) fn routes(inside: Option<&Self>) -> Result<Vec<Route>> {
+        let mut routes = Vec::new();
+        let node = inside.and_then(Self::init);
+        for process in
+            std::iter::once("self".to_owned()).chain(node.map(|init| init.pid.to_string()))
+        {
+            let file = format!("/proc/{process}/net/route");
+            let text = fs::read_to_string(&file).with_context(|| format!("read {file}"))?;
+            routes.extend(address::routes(&text));
+        }
+        Ok(routes)
     }
+}
+
+/// The range that the pods of one node have their addresses from.
+pub(crate) fn pod_range(number: u8) -> String {
+    format!("10.{}.0.0/16", 87 + u16::from(number))
 }
 
 /// The file name of the program that a process runs.
 fn program_of(pid: i32) -> Option<PathBuf> {
     let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     program.file_name().map(PathBuf::from)
-}
-
-fn interface_exists(name: &str) -> bool {
-    Path::new("/sys/class/net").join(name).exists()
 }
 
 /// Sends a signal; a process that is gone is not an error.

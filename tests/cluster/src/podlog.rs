@@ -28,6 +28,8 @@ pub struct AppRun {
     /// Tries that did not become a connection.
     pub refused: u32,
     pub exit_code: u8,
+    /// Its very last act.
+    pub exited_at: SystemTime,
 }
 
 /// The first run of a container that connects once, when it has ended.
@@ -101,6 +103,7 @@ pub(crate) fn run(log: &str) -> Option<AppRun> {
             .and_then(|get| field(get, "refused"))
             .unwrap_or_default(),
         exit_code: field(exit, "code")?,
+        exited_at: time(exit, "unix_ns")?,
     })
 }
 

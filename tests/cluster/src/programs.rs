@@ -8,8 +8,12 @@ mod containerd;
 mod debian;
 mod envoy;
 mod go;
+mod guest;
 mod istio;
 mod own;
+mod prometheus;
+mod tree;
+mod wireshark;
 
 use std::{env, path::PathBuf, str::FromStr, thread};
 
@@ -17,10 +21,13 @@ use anyhow::{Result, bail};
 
 pub use self::{
     containerd::Containerd,
-    debian::{Iptables, cni_plugins, ensure_packages},
-    go::cni_reference,
-    istio::{Istio, PilotAgent},
-    own::{OwnPrograms, build_static, cargo},
+    debian::{Iptables, cni_plugins, ensure_package},
+    go::{cni_reference, helm, helm_unittest, kubeconform},
+    guest::{Kernel, Tools, kernel, tools},
+    istio::{Istio, PilotAgent, VERSION as ISTIO_VERSION},
+    own::{OwnPrograms, build_static, cargo, ensure_target},
+    prometheus::{Prometheus, prometheus},
+    wireshark::{Wireshark, wireshark},
 };
 
 /// Which real sidecars a cluster is to have, each level with all before it. Their programs take minutes to build the
@@ -84,9 +91,11 @@ pub struct Helpers {
 }
 
 impl Programs {
-    /// Builds what is not in the cache. The longest build runs beside the others, which take turns: more at once
-    /// would only share the same cores.
+    /// Installs the packages that are missing and builds what is not in the cache. The longest build runs beside the
+    /// others, which take turns: more at once would only share the same cores.
     pub fn ready(sidecars: Sidecars, containerd: Containerd) -> Result<Self> {
+        // Some of the programs are taken from them.
+        debian::ensure_packages()?;
         thread::scope(|scope| {
             let kubernetes = scope.spawn(go::kubernetes);
             let own = own::build();

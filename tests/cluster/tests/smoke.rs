@@ -4,6 +4,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test panics")]
 
+#[path = "smoke/nodes.rs"]
+mod nodes;
+
 use std::{
     fs,
     path::Path,
@@ -13,7 +16,7 @@ use std::{
 
 use serde_json::{Value, json};
 use usher_cluster::{
-    Cluster, Component, Config, Layout, Signal,
+    Cluster, Component, Config, Layout, Member, Signal,
     programs::Containerd,
     workload::{
         add_shared_directory, app_container, envoy_container, istio_proxy_container, job,
@@ -28,7 +31,7 @@ struct Ended(Cluster);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // Its logs are what one needs after a failure.
+        // Its logs are what one needs after a failure; `cargo xtask test` ends it then.
         if !thread::panicking() {
             self.0.down().unwrap();
         }
@@ -206,7 +209,7 @@ fn healing_works(cluster: &Cluster) {
 }
 
 /// What of a cluster a machine may show.
-fn traces(cluster: &Cluster) -> Vec<String> {
+fn traces(cluster: &Cluster, nodes: &[Member]) -> Vec<String> {
     let mut traces = Vec::new();
     if cluster.state_dir().exists() {
         traces.push(cluster.state_dir().display().to_string());
@@ -221,7 +224,7 @@ fn traces(cluster: &Cluster) -> Vec<String> {
     traces.extend(
         groups
             .iter()
-            .map(|group| group.join(cluster.node_name()))
+            .flat_map(|group| nodes.iter().map(|node| group.join(node.name())))
             .filter(|dir| dir.exists())
             .map(|dir| dir.display().to_string()),
     );
@@ -229,7 +232,7 @@ fn traces(cluster: &Cluster) -> Vec<String> {
         .unwrap()
         .flatten()
         .map(|entry| entry.file_name().to_string_lossy().into_owned());
-    traces.extend(links.filter(|name| name.starts_with("ush")));
+    traces.extend(links.filter(|name| nodes.iter().any(|node| node.interface() == *name)));
     let state = cluster.state_dir().display().to_string();
     for process in fs::read_dir("/proc").unwrap().flatten() {
         let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
@@ -245,6 +248,7 @@ fn traces(cluster: &Cluster) -> Vec<String> {
 fn runs_with_containerd_2(name: &str, layout: Layout) {
     let ended = cluster(name, layout, Containerd::Two);
     let cluster = &ended.0;
+    let node = cluster.members().unwrap();
     cluster.up().unwrap();
     assert_eq!(cluster.status().containerd, Some(Containerd::Two));
     let runtime = cluster
@@ -259,18 +263,19 @@ fn runs_with_containerd_2(name: &str, layout: Layout) {
     plain_job_completes(cluster);
     healing_works(cluster);
     cluster.down().unwrap();
-    assert_eq!(traces(cluster), Vec::<String>::new());
+    assert_eq!(traces(cluster, &node), Vec::<String>::new());
 }
 
 fn works(name: &str, layout: Layout) {
     let ended = cluster(name, layout, Containerd::Debian);
     let cluster = &ended.0;
+    let node = cluster.members().unwrap();
     cluster.up().unwrap();
-    assert!(!traces(cluster).is_empty());
+    assert!(!traces(cluster, &node).is_empty());
     jobs_work(cluster);
     healing_works(cluster);
     cluster.down().unwrap();
-    assert_eq!(traces(cluster), Vec::<String>::new());
+    assert_eq!(traces(cluster, &node), Vec::<String>::new());
 }
 
 #[test]

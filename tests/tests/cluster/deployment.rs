@@ -2,8 +2,12 @@
 
 use crate::lab;
 
+/// `CAP_KILL`, `CAP_NET_ADMIN`, `CAP_NET_RAW`, `CAP_SYS_PTRACE`, `CAP_SYS_ADMIN`; to run before others is done once.
+const FIVE: u64 = 1 << 5 | 1 << 12 | 1 << 13 | 1 << 19 | 1 << 21;
+const SYS_NICE: u64 = 1 << 23;
+
 #[test]
-fn capabilities_are_six() {
+fn capabilities_are_six_and_five_are_left() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -14,19 +18,34 @@ fn capabilities_are_six() {
         let line = status.lines().find(|line| line.starts_with(field)).unwrap();
         u64::from_str_radix(line.split_whitespace().nth(1).unwrap(), 16).unwrap()
     };
-    // CAP_KILL, CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_SYS_NICE.
-    let six = 1 << 5 | 1 << 12 | 1 << 13 | 1 << 19 | 1 << 21 | 1 << 23;
-    assert_eq!(of("CapBnd:"), six);
-    assert_eq!(of("CapEff:"), six);
+    assert_eq!(of("CapBnd:"), FIVE | SYS_NICE);
+    assert_eq!(of("CapPrm:"), FIVE);
+    assert_eq!(of("CapEff:"), FIVE);
+    assert_eq!(of("CapInh:"), 0);
+    assert_eq!(of("NoNewPrivs:"), 1);
     assert_eq!(of("Seccomp:"), 2, "a filter is in force");
 }
 
+/// Where the kubelet has no such file it makes no container, so this is the one that is in force.
 #[test]
-fn rights_are_three() {
+fn seccomp_profile_is_the_one_of_a_real_run() {
     let Some(lab) = lab::shared() else {
         return;
     };
-    let account = "--as=system:serviceaccount:usher-system:usher-agent";
+    let path =
+        "jsonpath={.items[*].spec.containers[*].securityContext.seccompProfile.localhostProfile}";
+    let named = lab
+        .cluster
+        .kubectl(&["-n", lab::USHER, "get", "pods", "-o", path]);
+    assert_eq!(named.unwrap().trim(), lab::PROFILE_NAME);
+}
+
+#[test]
+fn rights_are_four() {
+    let Some(lab) = lab::shared() else {
+        return;
+    };
+    let account = "--as=system:serviceaccount:usher:usher";
     let may = |verb: &str, resource: &str, more: &[&str]| {
         let mut args = vec!["auth", "can-i", verb, resource, "-A", account];
         args.extend(more);
@@ -38,9 +57,12 @@ fn rights_are_three() {
     assert!(may("get", "nodes", &["--subresource=pods"]));
     assert!(may("watch", "nodes", &[]));
     assert!(may("get", "namespaces", &[]));
+    assert!(may("create", "events.events.k8s.io", &[]));
     for (verb, resource, subresource) in [
         ("get", "nodes", "--subresource=proxy"),
         ("patch", "nodes", "--subresource="),
+        ("list", "nodes", "--subresource="),
+        ("list", "events.events.k8s.io", "--subresource="),
         ("list", "namespaces", "--subresource="),
         ("list", "pods", "--subresource="),
         ("delete", "pods", "--subresource="),

@@ -10,17 +10,28 @@ use std::{
         atomic::{AtomicU32, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use serde_json::{Value, json};
 use usher_cluster::Cluster;
+use usher_tests::wait::found_within;
 
 /// Says which cluster the tests are to use.
 const CLUSTER: &str = "USHER_TEST_CLUSTER";
-pub(crate) const USHER: &str = "usher-system";
+pub(crate) const USHER: &str = "usher";
+/// Rendered from the chart.
+pub(crate) const MANIFEST: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../deploy/manifests/usher.yaml"
+);
+/// The narrowest seccomp profile, and where a kubelet looks for such files.
+const PROFILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/seccomp/usher.json");
+const PROFILES: &str = "var/lib/kubelet/seccomp";
+/// Its name there.
+pub(crate) const PROFILE_NAME: &str = "usher.json";
 /// Longer than anything takes on a machine that does other things as well.
-const PATIENCE: Duration = Duration::from_secs(90);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 static LAB: OnceLock<Option<Lab>> = OnceLock::new();
 static TURN: RwLock<()> = RwLock::new(());
@@ -78,15 +89,17 @@ impl Deref for Alone {
 
 impl Drop for Alone {
     fn drop(&mut self) {
-        if thread::panicking() {
-            // What failed may have left the agent away; a second panic would
-            // hide the first.
-            drop(std::panic::catch_unwind(AssertUnwindSafe(|| {
-                self.restore();
-            })));
-        } else {
-            self.restore();
-        }
+        // What failed may have left the agent away.
+        tidy(|| self.restore());
+    }
+}
+
+/// For what is dropped: while a test panics a second panic would hide the first, and end them all.
+pub(crate) fn tidy(work: impl FnOnce()) {
+    if thread::panicking() {
+        drop(std::panic::catch_unwind(AssertUnwindSafe(work)));
+    } else {
+        work();
     }
 }
 
@@ -94,7 +107,8 @@ impl Drop for Alone {
 fn open() -> Option<Lab> {
     let Ok(name) = std::env::var(CLUSTER) else {
         let reason = format!("{CLUSTER} names no cluster; `cargo xtask test` brings one up");
-        assert!(std::env::var("CI").is_err(), "skipped in CI: {reason}");
+        let pipeline = std::env::var("CI").is_ok_and(|value| value == "true");
+        assert!(!pipeline, "skipped in CI: {reason}");
         eprintln!("SKIPPED: {reason}");
         return None;
     };
@@ -108,15 +122,8 @@ fn open() -> Option<Lab> {
 }
 
 /// Waits until `check` finds something.
-pub(crate) fn until<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = check() {
-            return found;
-        }
-        assert!(Instant::now() < end, "waited in vain for {what}");
-        thread::sleep(Duration::from_millis(50));
-    }
+pub(crate) fn until<T>(what: &str, check: impl FnMut() -> Option<T>) -> T {
+    found_within(PATIENCE, what, check)
 }
 
 /// A test's own namespace. It stays until the cluster goes; when the test
@@ -162,17 +169,24 @@ impl Lab {
         self.mode("enforce");
     }
 
-    /// Applies the manifest that users apply, and waits for the agent.
+    /// Applies the manifest that users without Helm apply, with the narrowest seccomp profile, and waits for the agent:
+    /// whatever it does in these tests the profile allows.
     pub(crate) fn deploy(&self) {
-        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/usher.yaml");
-        self.cluster.kubectl(&["apply", "-f", manifest]).unwrap();
+        let root = self.cluster.node_root().expect("the node is up");
+        let profiles = root.join(PROFILES);
+        fs::create_dir_all(&profiles).unwrap();
+        fs::copy(PROFILE, profiles.join(PROFILE_NAME)).unwrap();
+        let manifest = tempfile::NamedTempFile::new().unwrap();
+        fs::write(manifest.path(), narrowed()).unwrap();
+        let path = manifest.path().to_str().unwrap();
+        self.cluster.kubectl(&["apply", "-f", path]).unwrap();
         self.cluster
             .kubectl(&[
                 "-n",
                 USHER,
                 "rollout",
                 "status",
-                "daemonset/usher-agent",
+                "daemonset/usher",
                 "--timeout=90s",
             ])
             .unwrap();
@@ -185,7 +199,7 @@ impl Lab {
             USHER,
             "delete",
             "daemonset",
-            "usher-agent",
+            "usher",
             "--cascade=foreground",
             "--wait",
         ];
@@ -250,7 +264,7 @@ impl Lab {
             .filter(|pod| {
                 pod.file_name()
                     .to_string_lossy()
-                    .starts_with("usher-system_usher-agent-")
+                    .starts_with("usher_usher-")
             })
             .flat_map(|pod| {
                 fs::read_dir(pod.path().join("agent"))
@@ -329,6 +343,19 @@ impl Lab {
             .map(str::to_owned)
             .collect()
     }
+}
+
+/// The manifest with the profile in the place of the runtime's.
+fn narrowed() -> String {
+    let manifest = fs::read_to_string(MANIFEST).unwrap();
+    let (usual, narrow) = (
+        "seccompProfile:\n              type: RuntimeDefault",
+        format!(
+            "seccompProfile:\n              type: Localhost\n              localhostProfile: {PROFILE_NAME}"
+        ),
+    );
+    assert_eq!(manifest.matches(usual).count(), 1);
+    manifest.replace(usual, &narrow)
 }
 
 /// One line of a container's log file: time, stream, tag, and what was written.

@@ -6,13 +6,23 @@
 
 #![expect(clippy::unwrap_used, reason = "a test panics")]
 
+mod chart;
+mod cli;
+mod cli_conns;
+mod cli_explain;
+mod cli_pictures;
 mod deployment;
 mod jobs;
 mod lab;
+mod leave;
+mod load;
 mod mesh;
 mod network;
+mod outage;
+mod prometheus;
 mod restarts;
 mod rules;
+mod runtime;
 mod sidecars;
 mod started;
 mod tuning;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use usher_cluster::{Component, Signal};
 
 use crate::{
@@ -80,17 +81,15 @@ fn the_kubelet_is_not_needed_for_what_the_kernel_can_tell() {
             lab::USHER,
             "rollout",
             "status",
-            "daemonset/usher-agent",
+            "daemonset/usher",
             "--timeout=1s",
         ];
         lab.cluster.kubectl(&ready).ok()
     });
 }
 
-/// Time of day of a timestamp in UTC.
-fn time_of(timestamp: &str) -> Duration {
-    let clock = timestamp.split_once('T').unwrap().1.trim_end_matches('Z');
-    let mut parts = clock.split(':').map(|part| part.parse::<f64>().unwrap());
-    let mut next = || parts.next().unwrap();
-    Duration::from_secs_f64(next() * 3600.0 + next() * 60.0 + next())
+/// When that was, since 1970.
+pub(crate) fn time_of(timestamp: &str) -> Duration {
+    let time: Timestamp = timestamp.parse().unwrap();
+    time.as_duration().unsigned_abs()
 }

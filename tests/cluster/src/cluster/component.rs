@@ -31,6 +31,9 @@ impl Component {
         Self::KubeProxy,
     ];
 
+    /// Those of a node without the control plane.
+    pub(super) const WORKER: [Self; 3] = [Self::Containerd, Self::Kubelet, Self::KubeProxy];
+
     /// As in log files and on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -149,6 +152,13 @@ fn api_server_flags(state: &State, facts: &Facts) -> Vec<String> {
         ("authorization-mode", "Node,RBAC".into()),
         ("enable-admission-plugins", "NodeRestriction".into()),
         ("allow-privileged", "true".into()),
+        (
+            "audit-policy-file",
+            state.conf("audit.json").display().to_string(),
+        ),
+        ("audit-log-path", state.audit_log().display().to_string()),
+        ("audit-log-maxsize", "20".into()),
+        ("audit-log-maxbackup", "1".into()),
         ("v", "1".into()),
     ]
     .into_iter()

@@ -24,6 +24,8 @@ pub struct Config {
     /// Which sidecars are wanted.
     pub sidecars: Sidecars,
     pub network: Network,
+    /// How many nodes it is to have at least; the first has the control plane. None: those that it has, or one.
+    pub nodes: Option<u8>,
     /// Fields of the kubelet's configuration that replace ours, read when the kubelet starts.
     pub kubelet: Map<String, Value>,
 }
@@ -42,6 +44,7 @@ impl Config {
             containerd: chosen("USHER_CLUSTER_CONTAINERD")?,
             sidecars: Sidecars::default(),
             network: Network::default(),
+            nodes: None,
             kubelet: Map::new(),
         })
     }

@@ -8,7 +8,7 @@ use std::fs;
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 
-use super::{Cluster, Component, LIMIT};
+use super::{Cluster, Component, LIMIT, Member};
 use crate::{
     node::{
         cgroup::Layout,
@@ -21,7 +21,7 @@ use crate::{
 /// Writes its own pid and start time to the first argument and becomes a component that logs to the second.
 const LAUNCH: &str = include_str!("launch.sh");
 
-impl Cluster {
+impl Member {
     /// Whether a component's process is alive.
     #[must_use]
     pub fn runs(&self, component: Component) -> bool {
@@ -36,7 +36,7 @@ impl Cluster {
         let facts = self
             .state
             .facts()
-            .with_context(|| format!("cluster {} is not up", self.config.name))?;
+            .with_context(|| format!("node {} is not up", self.node.name))?;
         if component == Component::Kubelet {
             self.node.prepare_kubelet(facts.layout)?;
         }
@@ -44,7 +44,7 @@ impl Cluster {
         if record.exists() {
             fs::remove_file(&record).with_context(|| format!("remove {}", record.display()))?;
         }
-        let mut launch = self.node_command("setsid")?;
+        let mut launch = self.command("setsid")?;
         launch
             .args(["--fork", "sh", "-c", LAUNCH, "launch"])
             .arg(&record)
@@ -75,7 +75,7 @@ impl Cluster {
             name,
             &process.pid.to_string(),
         ];
-        self.in_node(&kill)
+        self.run(&kill)
             .with_context(|| format!("send {signal} to {component}"))
             .map(drop)
     }
@@ -92,5 +92,29 @@ impl Cluster {
     fn process(&self, component: Component) -> Option<Identity> {
         let proc = self.node.root()?.join("proc");
         Identity::read(&self.state.pid_file(component)).filter(|process| process.lives(&proc))
+    }
+}
+
+/// On the first node, which has one of each.
+impl Cluster {
+    /// Whether a component's process is alive.
+    #[must_use]
+    pub fn runs(&self, component: Component) -> bool {
+        self.first.runs(component)
+    }
+
+    /// Starts a component that does not run; when it is ready to serve is for the caller to wait for.
+    pub fn start(&self, component: Component) -> Result<()> {
+        self.first.start(component)
+    }
+
+    /// Sends a signal to a component and returns at once.
+    pub fn signal(&self, component: Component, signal: Signal) -> Result<()> {
+        self.first.signal(component, signal)
+    }
+
+    /// Ends a component by a signal and waits for its end. [`Cluster::start`] or [`Cluster::up`] bring it back.
+    pub fn stop(&self, component: Component, signal: Signal) -> Result<()> {
+        self.first.stop(component, signal)
     }
 }

@@ -15,7 +15,7 @@ impl Cluster {
     /// kubectl with this cluster's configuration, for use outside the node.
     #[must_use]
     pub fn kubectl_command(&self) -> Command {
-        let mut command = Command::new(self.state.kubectl());
+        let mut command = Command::new(self.first.state.kubectl());
         command.env("KUBECONFIG", self.kubeconfig());
         command
     }

@@ -20,29 +20,53 @@ use crate::node::API_SERVICE;
 const MASTERS: &str = "system:masters";
 const NODES: &str = "system:nodes";
 
-/// Makes all certificates and kubeconfig files, once.
+/// Who has credentials on every node, and who on the first one.
+const EVERYWHERE: [&str; 3] = ["admin", "kube-proxy", "kubelet"];
+const CONTROL_PLANE: [&str; 2] = ["controller-manager", "scheduler"];
+
+/// Makes all certificates and kubeconfig files of the first node, once.
 pub(super) fn ensure(state: &State, node: &str, address: Ipv4Addr) -> Result<()> {
-    let done = state.dir().join("pki");
-    if !done.is_dir() {
-        let partial = state.dir().join("pki.partial");
-        if partial.exists() {
-            fs::remove_dir_all(&partial)
-                .with_context(|| format!("remove {}", partial.display()))?;
-        }
-        fs::create_dir(&partial).with_context(|| format!("create {}", partial.display()))?;
-        Authority::make(&partial)?.issue_all(node, address)?;
-        fs::rename(&partial, &done).with_context(|| format!("rename to {}", done.display()))?;
-    }
-    for user in [
-        "admin",
-        "controller-manager",
-        "kube-proxy",
-        "kubelet",
-        "scheduler",
-    ] {
+    whole(state, |dir| {
+        let authority = Authority::make(dir)?;
+        authority.issue_for_node(node, address)?;
+        authority.issue_control_plane(address)
+    })?;
+    for user in EVERYWHERE.iter().chain(&CONTROL_PLANE) {
         write_kubeconfig(state, user, address)?;
     }
     Ok(())
+}
+
+/// The same for another node, by the first one's authority; `api` is where the API server is.
+pub(super) fn ensure_worker(
+    first: &State,
+    state: &State,
+    node: &str,
+    address: Ipv4Addr,
+    api: Ipv4Addr,
+) -> Result<()> {
+    whole(state, |dir| {
+        Authority::open(&first.pki(""), dir)?.issue_for_node(node, address)
+    })?;
+    for user in EVERYWHERE {
+        write_kubeconfig(state, user, api)?;
+    }
+    Ok(())
+}
+
+/// Fills the directory of certificates unless it is there.
+fn whole(state: &State, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let done = state.dir().join("pki");
+    if done.is_dir() {
+        return Ok(());
+    }
+    let partial = state.dir().join("pki.partial");
+    if partial.exists() {
+        fs::remove_dir_all(&partial).with_context(|| format!("remove {}", partial.display()))?;
+    }
+    fs::create_dir(&partial).with_context(|| format!("create {}", partial.display()))?;
+    fill(&partial)?;
+    fs::rename(&partial, &done).with_context(|| format!("rename to {}", done.display()))
 }
 
 struct Authority<'a> {
@@ -52,13 +76,9 @@ struct Authority<'a> {
 
 impl<'a> Authority<'a> {
     fn make(dir: &'a Path) -> Result<Self> {
-        let mut params = CertificateParams::default();
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "usher-test-ca");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate().context("make the authority's key")?;
+        write(dir, "ca.key", &key.serialize_pem())?;
+        let params = parameters();
         let certificate = params
             .self_signed(&key)
             .context("make the authority's certificate")?;
@@ -69,43 +89,46 @@ impl<'a> Authority<'a> {
         })
     }
 
-    fn issue_all(&self, node: &str, address: Ipv4Addr) -> Result<()> {
-        let (address, service) = (address.to_string(), API_SERVICE.to_string());
+    /// The one that was made in a directory, to issue into another.
+    fn open(made: &Path, dir: &'a Path) -> Result<Self> {
+        let read = |name: &str| {
+            let path = made.join(name);
+            fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
+        };
+        let key = KeyPair::from_pem(&read("ca.key")?).context("the authority's key")?;
+        write(dir, "ca.crt", &read("ca.crt")?)?;
+        Ok(Self {
+            issuer: Issuer::new(parameters(), key),
+            dir,
+        })
+    }
+
+    fn issue_for_node(&self, node: &str, address: Ipv4Addr) -> Result<()> {
+        let user = format!("system:node:{node}");
+        let names = ["127.0.0.1", &address.to_string(), node, "localhost"];
+        self.issue("kubelet-server", Some(NODES), &user, &names)?;
+        self.issue("kubelet", Some(NODES), &user, &[])?;
+        self.issue("kube-proxy", None, "system:kube-proxy", &[])?;
+        self.issue("admin", Some(MASTERS), "admin", &[])
+    }
+
+    fn issue_control_plane(&self, address: Ipv4Addr) -> Result<()> {
         let api_names = [
             "127.0.0.1",
-            &address,
-            &service,
+            &address.to_string(),
+            &API_SERVICE.to_string(),
             "localhost",
             "kubernetes",
             "kubernetes.default",
             "kubernetes.default.svc",
             "kubernetes.default.svc.cluster.local",
         ];
-        let node_user = format!("system:node:{node}");
         self.issue("apiserver", None, "kube-apiserver", &api_names)?;
-        self.issue(
-            "kubelet-server",
-            Some(NODES),
-            &node_user,
-            &["127.0.0.1", &address, node, "localhost"],
-        )?;
-        self.issue("admin", Some(MASTERS), "admin", &[])?;
-        self.issue(
-            "apiserver-kubelet-client",
-            Some(MASTERS),
-            "apiserver-kubelet-client",
-            &[],
-        )?;
-        self.issue("kubelet", Some(NODES), &node_user, &[])?;
-        self.issue(
-            "controller-manager",
-            None,
-            "system:kube-controller-manager",
-            &[],
-        )?;
-        self.issue("scheduler", None, "system:kube-scheduler", &[])?;
-        self.issue("kube-proxy", None, "system:kube-proxy", &[])?;
-
+        let client = "apiserver-kubelet-client";
+        self.issue(client, Some(MASTERS), client, &[])?;
+        for user in CONTROL_PLANE {
+            self.issue(user, None, &format!("system:kube-{user}"), &[])?;
+        }
         let tokens = KeyPair::generate().context("make the key of service account tokens")?;
         write(self.dir, "service-account.key", &tokens.serialize_pem())?;
         write(self.dir, "service-account.pub", &tokens.public_key_pem())
@@ -145,6 +168,17 @@ impl<'a> Authority<'a> {
         write(self.dir, &format!("{file}.crt"), &certificate.pem())?;
         write(self.dir, &format!("{file}.key"), &key.serialize_pem())
     }
+}
+
+/// What the authority says of itself.
+fn parameters() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "usher-test-ca");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params
 }
 
 fn write(dir: &Path, name: &str, pem: &str) -> Result<()> {

@@ -5,10 +5,13 @@ use std::{fmt, fs, path::Path, str::FromStr};
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
 
-use super::state::{Facts, State, replace};
+use super::{
+    Member,
+    state::{Facts, State, replace},
+};
 use crate::{
     image::catalog,
-    node::{POD_RANGE, cgroup::Layout},
+    node::{self, CLUSTER_PODS, cgroup::Layout},
 };
 
 /// Where the node's network is described. A file that is there is left alone, because the project's own agent edits it.
@@ -46,20 +49,25 @@ impl FromStr for Network {
 }
 
 pub(super) fn write(
-    state: &State,
-    node: &str,
+    member: &Member,
     facts: &Facts,
     runc: &Path,
     options: &Map<String, Value>,
     network: Network,
 ) -> Result<()> {
+    let state = &member.state;
     let networks = state.dir().join(NETWORKS);
     let mut there = fs::read_dir(&networks)
         .with_context(|| format!("list {}", networks.display()))?
         .flatten();
     if !there.any(|file| file.path().extension().is_some_and(|end| end == "conflist")) {
         let conflist = networks.join(format!("10-{network}.conflist"));
-        replace(&conflist, conflist_of(network).to_string().as_bytes())?;
+        replace(
+            &conflist,
+            conflist_of(network, &node::pod_range(member.number))
+                .to_string()
+                .as_bytes(),
+        )?;
     }
     // With no name server in it containerd would give pods the machine's own file.
     replace(
@@ -71,19 +79,20 @@ pub(super) fn write(
         &state.conf("kubelet.json"),
         kubelet(state, facts.layout, options).to_string().as_bytes(),
     )?;
+    replace(&state.conf("audit.json"), audit().to_string().as_bytes())?;
     replace(
         &state.conf("kube-proxy.json"),
-        kube_proxy(state, node).to_string().as_bytes(),
+        kube_proxy(state, member.name()).to_string().as_bytes(),
     )
 }
 
-fn conflist_of(network: Network) -> Value {
+fn conflist_of(network: Network, pods: &str) -> Value {
     let mut plugin = json!({
         "type": network.to_string(),
         "ipMasq": false,
         "ipam": {
             "type": "host-local",
-            "ranges": [[{ "subnet": POD_RANGE }]],
+            "ranges": [[{ "subnet": pods }]],
             "routes": [{ "dst": "0.0.0.0/0" }],
             "dataDir": "/run/cni-ipam",
         },
@@ -169,10 +178,28 @@ fn kube_proxy(state: &State, node: &str) -> Value {
         "mode": "nftables",
         "hostnameOverride": node,
         "clientConnection": { "kubeconfig": state.kubeconfig("kube-proxy") },
-        "clusterCIDR": POD_RANGE,
+        "clusterCIDR": CLUSTER_PODS,
         "oomScoreAdj": 0,
         "conntrack": { "maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s" },
         "nodePortAddresses": ["primary"],
+    })
+}
+
+/// Of all requests only those of service accounts, and of these not the system's own, which are many.
+fn audit() -> Value {
+    let system = [
+        "system:serviceaccounts:kube-system",
+        "system:serviceaccounts:istio-system",
+    ];
+    json!({
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [
+            { "level": "None", "userGroups": system },
+            { "level": "Metadata", "userGroups": ["system:serviceaccounts"] },
+            { "level": "None" },
+        ],
     })
 }
 

@@ -7,7 +7,7 @@ use std::{path::PathBuf, process::Command, thread};
 
 use anyhow::{Context, Result, bail};
 
-use super::{Cluster, Component, LIMIT, component, pki, settings, state::Facts};
+use super::{Cluster, Component, LIMIT, Member, component, pki, settings, state::Facts};
 use crate::{
     node::{cgroup::Layout, process::wait_until},
     programs::{self, Programs},
@@ -15,26 +15,47 @@ use crate::{
 };
 
 impl Cluster {
-    pub(super) fn write_settings(&self, programs: &Programs, facts: &Facts) -> Result<()> {
-        let runc = match (facts.layout, self.node.default_layout()) {
+    /// Everything that a node's programs read.
+    pub(super) fn write_settings(
+        &self,
+        member: &Member,
+        programs: &Programs,
+        facts: &Facts,
+    ) -> Result<()> {
+        let runc = match (facts.layout, member.node.default_layout()) {
             // v2 is seen on a machine whose controllers are elsewhere.
             (Layout::V2, Layout::Hybrid) => programs.own.runc.clone(),
             _ => programs::find("runc").context("no runc")?,
         };
-        self.state.link_kubernetes(&programs.kubernetes)?;
-        self.state.link(&programs.own.app)?;
+        let (state, address) = (&member.state, facts.link.node());
+        state.link_kubernetes(&programs.kubernetes)?;
+        state.link(&programs.own.app)?;
         for program in &programs.containerd {
-            self.state.link(program)?;
+            state.link(program)?;
         }
-        pki::ensure(&self.state, &self.node.name, facts.link.node())?;
-        settings::write(
-            &self.state,
-            &self.node.name,
-            facts,
-            &runc,
-            &self.config.kubelet,
-            self.config.network,
-        )
+        match member.number {
+            1 => pki::ensure(state, member.name(), address)?,
+            _ => {
+                let api = self.address().context("the first node has no address")?;
+                pki::ensure_worker(&self.first.state, state, member.name(), address, api)?;
+            }
+        }
+        let (options, network) = (&self.config.kubelet, self.config.network);
+        settings::write(member, facts, &runc, options, network)
+    }
+
+    /// Starts what runs on a node that is not the first. Returns when pods there can reach the API server.
+    pub(super) fn start_worker(
+        &self,
+        member: &Member,
+        archives: &[PathBuf],
+        progress: &Progress,
+    ) -> Result<()> {
+        member.start(Component::Containerd)?;
+        member.import_missing(archives)?;
+        self.start_node_components(member)?;
+        progress.step(&format!("node {} is Ready too", member.name()));
+        alive(member)
     }
 
     pub(super) fn start_everything(
@@ -45,34 +66,33 @@ impl Cluster {
     ) -> Result<()> {
         self.start(Component::Containerd)?;
         self.start(Component::Etcd)?;
-        self.ready(Component::Etcd, || {
-            Ok(self.node.listens(component::ETCD_PORT))
+        let first = &self.first;
+        first.ready(Component::Etcd, || {
+            Ok(first.node.listens(component::ETCD_PORT))
         })?;
         self.start(Component::ApiServer)?;
         progress.step("etcd serves");
         thread::scope(|scope| {
-            let images = scope.spawn(|| self.import_missing(archives, progress));
+            let images = scope.spawn(|| first.import_missing(archives));
             self.start_control_plane(progress)?;
             images
                 .join()
                 .unwrap_or_else(|_| bail!("the thread that imports images panicked"))?;
-            self.start_node_components(facts, progress)
+            progress.step("containerd has the images");
+            self.start_node_components(first)
         })?;
-        match Component::ALL
-            .into_iter()
-            .find(|component| !self.runs(*component))
-        {
-            None => Ok(()),
-            Some(component) => bail!(
-                "{component} ended; the end of its log:\n{}",
-                tail(&self.log_file(component))
-            ),
-        }
+        progress.step(&format!(
+            "node {} is Ready and services answer; KUBECONFIG={}, node {}",
+            first.name(),
+            self.kubeconfig().display(),
+            facts.link.node()
+        ));
+        alive(first)
     }
 
     fn start_control_plane(&self, progress: &Progress) -> Result<()> {
-        self.ready(Component::ApiServer, || {
-            Ok(self.node.listens(component::API_PORT)
+        self.first.ready(Component::ApiServer, || {
+            Ok(self.first.node.listens(component::API_PORT)
                 && self.kubectl(&["get", "--raw", "/readyz"]).is_ok())
         })?;
         progress.step("the API server is ready");
@@ -80,32 +100,22 @@ impl Cluster {
         self.start(Component::Scheduler)
     }
 
-    fn start_node_components(&self, facts: &Facts, progress: &Progress) -> Result<()> {
-        self.start(Component::Kubelet)?;
-        self.start(Component::KubeProxy)?;
-        self.ready(Component::Kubelet, || self.node_is_ready())?;
-        progress.step(&format!("node {} is Ready", self.node.name));
-        self.ready(Component::ControllerManager, || {
+    fn start_node_components(&self, member: &Member) -> Result<()> {
+        member.start(Component::Kubelet)?;
+        member.start(Component::KubeProxy)?;
+        member.ready(Component::Kubelet, || self.node_is_ready(member))?;
+        self.first.ready(Component::ControllerManager, || {
             Ok(self.kubectl(&["get", "serviceaccount", "default"]).is_ok())
         })?;
         let service = format!("https://{}:443", crate::node::API_SERVICE);
-        self.ready(Component::KubeProxy, || {
-            Ok(self
-                .in_node(&["kubectl", "--server", &service, "get", "--raw", "/livez"])
-                .is_ok())
-        })?;
-        progress.step(&format!(
-            "services answer; KUBECONFIG={}, node {}",
-            self.kubeconfig().display(),
-            facts.link.node()
-        ));
-        Ok(())
+        let ask = ["kubectl", "--server", &service, "get", "--raw", "/livez"];
+        member.ready(Component::KubeProxy, || Ok(member.run(&ask).is_ok()))
     }
 
     /// Whether the kubelet that runs now has said so, and the controller manager has taken away the taint that keeps
     /// pods from a new node. An earlier kubelet's word still stands for a while after its death.
-    fn node_is_ready(&self) -> Result<bool> {
-        let record = self.state.pid_file(Component::Kubelet);
+    fn node_is_ready(&self, member: &Member) -> Result<bool> {
+        let record = member.state.pid_file(Component::Kubelet);
         let started = output(
             Command::new("date")
                 .args(["-u", "+%FT%TZ", "-r"])
@@ -115,14 +125,16 @@ impl Cluster {
         let query =
             format!("jsonpath={ready}.status}}/{{.spec.taints}}/{ready}.lastHeartbeatTime}}");
         let answer = self
-            .kubectl(&["get", "node", &self.node.name, "-o", &query])
+            .kubectl(&["get", "node", member.name(), "-o", &query])
             .unwrap_or_default();
         Ok(answer
             .strip_prefix("True//")
             .is_some_and(|heartbeat| heartbeat >= started.trim()))
     }
+}
 
-    fn import_missing(&self, archives: &[PathBuf], progress: &Progress) -> Result<()> {
+impl Member {
+    fn import_missing(&self, archives: &[PathBuf]) -> Result<()> {
         let socket = "run/containerd/containerd.sock";
         self.ready(Component::Containerd, || {
             let root = self.node.root().context("the node ended")?;
@@ -132,22 +144,33 @@ impl Cluster {
             self.state
                 .once_per_image(archive, || self.import_image(archive))?;
         }
-        progress.step("containerd has the images");
         Ok(())
     }
 
     /// Waits until a component does its work; its death ends the wait with the end of its log.
     fn ready(&self, component: Component, mut works: impl FnMut() -> Result<bool>) -> Result<()> {
         wait_until(LIMIT, &format!("{component} to work"), || {
-            if !self.runs(component) {
-                let log = self.log_file(component);
-                bail!(
-                    "{component} ended; the end of {}:\n{}",
-                    log.display(),
-                    tail(&log)
-                );
-            }
+            self.has_not_ended(component)?;
             works()
         })
     }
+
+    fn has_not_ended(&self, component: Component) -> Result<()> {
+        if self.runs(component) {
+            return Ok(());
+        }
+        let log = self.log_file(component);
+        bail!(
+            "{component} of node {} ended; the end of {}:\n{}",
+            self.name(),
+            log.display(),
+            tail(&log)
+        )
+    }
+}
+
+/// Whether everything that was started still runs.
+fn alive(member: &Member) -> Result<()> {
+    let mut components = member.components().iter();
+    components.try_for_each(|component| member.has_not_ended(*component))
 }

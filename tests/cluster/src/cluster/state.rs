@@ -64,6 +64,10 @@ impl State {
         self.dir.join("kube").join(format!("{user}.conf"))
     }
 
+    pub(super) fn audit_log(&self) -> PathBuf {
+        self.dir.join("log/audit.log")
+    }
+
     pub(super) fn pid_file(&self, component: Component) -> PathBuf {
         self.dir.join("pid").join(component.to_string())
     }
@@ -120,6 +124,7 @@ impl State {
             "cgroups": facts.layout.to_string(),
             "containerd": facts.containerd.to_string(),
         });
+        fs::create_dir_all(&self.dir).with_context(|| format!("create {}", self.dir.display()))?;
         replace(&self.dir.join("cluster.json"), text.to_string().as_bytes())
     }
 
@@ -176,7 +181,12 @@ impl State {
             return Ok(());
         }
         import()?;
-        replace(&list, format!("{before}{}\n", archive.display()).as_bytes())
+        // Another one of the same name was there under the same tag: it is not any more.
+        let others = before
+            .lines()
+            .filter(|line| Path::new(line).file_name() != archive.file_name());
+        let text: String = others.map(|line| format!("{line}\n")).collect();
+        replace(&list, format!("{text}{}\n", archive.display()).as_bytes())
     }
 
     pub(super) fn remove(&self) -> Result<()> {
@@ -234,5 +244,24 @@ mod tests {
             state.once_per_image(archive, import).unwrap();
         }
         assert_eq!(count, 1);
+    }
+
+    #[test]
+    fn image_that_another_one_replaced_is_imported_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = State::new(dir.path().to_owned());
+        let mut count = 0;
+        for archive in [
+            "/images-1/app.tar",
+            "/images-2/app.tar",
+            "/images-1/app.tar",
+        ] {
+            let import = || {
+                count += 1;
+                Ok(())
+            };
+            state.once_per_image(Path::new(archive), import).unwrap();
+        }
+        assert_eq!(count, 3);
     }
 }

@@ -3,11 +3,12 @@
 use std::{
     collections::BTreeMap,
     fs::File,
-    io::{self, BufWriter, Write},
+    io::{self, BufWriter, Read, Write},
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result};
+use flate2::read::GzDecoder;
 use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
 
@@ -45,6 +46,26 @@ impl Layer {
     #[must_use]
     pub fn bytes(self, path: impl Into<PathBuf>, content: impl Into<Vec<u8>>, mode: u32) -> Self {
         self.with(path.into(), Content::Bytes(content.into()), mode)
+    }
+
+    /// The files of a tar that gzip has compressed, for writing it again without times and owners.
+    pub fn of_tar_gz(path: &Path) -> Result<Self> {
+        let file = File::open(path).with_context(|| format!("open {}", path.display()))?;
+        let mut archive = tar::Archive::new(GzDecoder::new(file));
+        let mut layer = Self::default();
+        let unreadable = || format!("read {}", path.display());
+        for entry in archive.entries().with_context(unreadable)? {
+            let mut entry = entry.with_context(unreadable)?;
+            if entry.header().entry_type() != EntryType::Regular {
+                continue;
+            }
+            let place = Path::new("/").join(entry.path().with_context(unreadable)?);
+            let mode = entry.header().mode().with_context(unreadable)? & 0o777;
+            let mut content = Vec::new();
+            entry.read_to_end(&mut content).with_context(unreadable)?;
+            layer = layer.bytes(place, content, mode);
+        }
+        Ok(layer)
     }
 
     /// A symbolic link, relative to its folder or absolute.
@@ -100,7 +121,7 @@ impl Layer {
     }
 
     /// Writes the tar and returns its SHA-256 in hexadecimal digits.
-    pub(super) fn write(&self, path: &Path) -> Result<String> {
+    pub fn write(&self, path: &Path) -> Result<String> {
         let file = File::create(path).with_context(|| format!("create {}", path.display()))?;
         let mut out = Builder::new(Hashing {
             inner: BufWriter::new(file),
@@ -167,7 +188,7 @@ impl<W: Write> Write for Hashing<W> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, io::Read};
+    use std::fs;
 
     use super::*;
     use crate::image::{Image, ImageConfig};
@@ -221,6 +242,27 @@ mod tests {
             listed,
             expected.map(|(path, mode, uid)| (path.to_owned(), mode, uid))
         );
+    }
+
+    #[test]
+    fn archive_that_is_written_again_has_no_times() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let mut out = Builder::new(File::create(path("a.tar")).unwrap());
+        let mut header = Header::new_gnu();
+        header.set_mode(0o644);
+        header.set_mtime(1_700_000_000);
+        header.set_uid(1000);
+        header.set_size(1);
+        out.append_data(&mut header, "usher/Chart.yaml", &b"x"[..])
+            .unwrap();
+        out.into_inner().unwrap().flush().unwrap();
+        crate::image::gzip(&path("a.tar"), &path("a.tgz")).unwrap();
+        let again = Layer::of_tar_gz(&path("a.tgz")).unwrap();
+        let expected = Layer::default().bytes("/usher/Chart.yaml", "x", 0o644);
+        let digest = again.write(&path("again.tar")).unwrap();
+        assert_eq!(digest, expected.write(&path("expected.tar")).unwrap());
+        assert!(Layer::of_tar_gz(&path("a.tar")).is_err());
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::Cluster;
 /// Where containerd has the configuration of every container that it runs.
 const BUNDLES: &str = "run/containerd/io.containerd.runtime.v2.task/k8s.io";
 
-/// A watch on the pods of the mesh, by kubectl. It ends when this is dropped.
+/// A watch on objects of the mesh, by kubectl. It ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Watch {
     kubectl: Child,
@@ -30,9 +30,16 @@ pub(super) struct Watch {
 impl Watch {
     /// Returns when nothing that happens from now on can be missed: the peer's pod is always listed first.
     pub(super) fn start(cluster: &Cluster) -> Result<Self> {
+        let watch = Self::follow(cluster, "pods")?;
+        watch.until(Duration::from_secs(30), "a pod in the mesh", |_| true)?;
+        Ok(watch)
+    }
+
+    /// All objects of a kind: those that are there, and what becomes of them.
+    pub(super) fn follow(cluster: &Cluster, kind: &str) -> Result<Self> {
         let mut kubectl = cluster
             .kubectl_command()
-            .args(["-n", NAMESPACE, "get", "pods", "--watch", "-o", "json"])
+            .args(["-n", NAMESPACE, "get", kind, "--watch", "-o", "json"])
             .stdout(Stdio::piped())
             .spawn()
             .context("start kubectl get --watch")?;
@@ -46,12 +53,10 @@ impl Watch {
                 }
             }
         });
-        let watch = Self { kubectl, seen };
-        watch.until(Duration::from_secs(30), "a pod in the mesh", |_| true)?;
-        Ok(watch)
+        Ok(Self { kubectl, seen })
     }
 
-    /// The next state of a pod that fits, and when it was heard.
+    /// The next state of an object that fits, and when it was heard.
     pub(super) fn until(
         &self,
         limit: Duration,
@@ -69,6 +74,16 @@ impl Watch {
                 return Ok(heard);
             }
         }
+    }
+}
+
+impl Watch {
+    /// The next state of whatever; none within this time.
+    pub(super) fn next_within(&self, limit: Duration) -> Option<Value> {
+        self.seen
+            .recv_timeout(limit)
+            .ok()
+            .map(|(_at, object)| object)
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::{NAMESPACE, PEER, READY};
+use super::{NAMESPACE, PEER, QUIT, READY};
 use crate::{
     image::catalog::ISTIO_PROXY,
     workload::{app_container, job},
@@ -58,6 +58,8 @@ pub struct Variant {
     pub args: Vec<&'static str>,
     /// The app's command is wrapped in a loop that asks the proxy whether it is ready, so often.
     pub wrapper: Option<&'static str>,
+    /// The app runs below a parent that asks the proxy to end when it has.
+    pub has_parent: bool,
 }
 
 impl Variant {
@@ -73,6 +75,7 @@ impl Variant {
             annotations: Vec::new(),
             args: Vec::new(),
             wrapper: None,
+            has_parent: false,
         }
     }
 
@@ -109,6 +112,9 @@ impl Variant {
             Some(every) => vec!["--until-ready", READY, every, "/usher-test-app"],
             None => Vec::new(),
         };
+        if self.has_parent {
+            args.extend(["--then-post", QUIT, "/usher-test-app"]);
+        }
         args.extend(["--get", PEER]);
         args.extend(&self.args);
         let mut containers = vec![app_container("app", &args)];

@@ -10,8 +10,10 @@ use sha2::{Digest, Sha256};
 /// How many networks are tried before the machine counts as full.
 const TRIES: u8 = 64;
 const LISTEN: &str = "0A";
+/// The network that all links are in: the upper half of 10.0.0.0/8, apart from pods and services, which are in the lower.
+pub(crate) const LINKS: &str = "10.128.0.0/9";
 
-/// The network between machine and node: four addresses, of which two are usable.
+/// The network between a node and what its cable leads to: four addresses, of which two are usable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Link {
     network: u32,
@@ -39,7 +41,7 @@ impl Link {
             .chain_update([attempt])
             .finalize();
         let bits = u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]]);
-        // Upper half of 10.0.0.0/8: apart from the ranges of pods and services, which are in the lower.
+        // In LINKS.
         Self {
             network: 0x0A80_0000 | (bits & 0x007F_FFFC),
         }
@@ -51,7 +53,7 @@ impl Link {
         }
     }
 
-    /// The machine's end.
+    /// The far end: the machine, or the cluster's first node.
     pub(crate) fn host(&self) -> Ipv4Addr {
         Ipv4Addr::from(self.network + 1)
     }
@@ -61,7 +63,7 @@ impl Link {
         Ipv4Addr::from(self.network + 2)
     }
 
-    /// The machine's interface: at most 15 bytes, whatever the name.
+    /// The interface at the far end: at most 15 bytes, whatever the name.
     pub(crate) fn interface(name: &str) -> String {
         let digest = crate::image::hex(&Sha256::digest(name));
         format!("ush{}", &digest[..8])

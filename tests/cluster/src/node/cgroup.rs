@@ -180,6 +180,11 @@ impl NodeCgroups {
                     fs::write(&kill_all, "1").ok();
                 }
                 for group in tree(&dir) {
+                    let frozen = group.join("freezer.state");
+                    if frozen.exists() {
+                        // What runc had frozen when it was killed itself does not die before (v1 only).
+                        fs::write(&frozen, "THAWED").ok();
+                    }
                     pids.extend(pids_in(&group)?);
                 }
             }

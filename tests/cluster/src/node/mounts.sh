@@ -1,5 +1,5 @@
 # The node's own view of the file system. Runs as root in the node's new namespaces.
-# STATE: the cluster's directory; NODE: the node's name; CGROUP_MOUNTS: one line "PLACE TYPE OPTIONS" per hierarchy.
+# STATE: the node's directory; NODE: the node's name; CGROUP_MOUNTS: one line "PLACE TYPE OPTIONS" per hierarchy.
 # Nothing here reaches the machine: the mount namespace is private until the last line makes it shared for pods.
 set -eu
 

@@ -2,6 +2,7 @@
 
 use std::{
     env,
+    fs::File,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -37,7 +38,7 @@ const CNI_FOLDERS: [&str; 3] = ["/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cn
 pub(super) const CNI_PLUGINS: [&str; 5] = ["bridge", "host-local", "loopback", "portmap", "ptp"];
 
 /// Installs the packages whose programs are missing, or says which they are.
-pub fn ensure_packages() -> Result<()> {
+pub(super) fn ensure_packages() -> Result<()> {
     let missing = missing();
     if missing.is_empty() {
         return Ok(());
@@ -46,13 +47,45 @@ pub fn ensure_packages() -> Result<()> {
     packages.dedup();
     let names: Vec<&str> = missing.iter().map(|(program, _)| *program).collect();
     let (names, listed) = (names.join(", "), packages.join(" "));
+    install(&packages, &names, &listed, || self::missing().is_empty())?;
+    match self::missing().first() {
+        Some((program, package)) => {
+            bail!("{program} is still missing after the installation of {package}")
+        }
+        None => Ok(()),
+    }
+}
+
+/// Installs a package unless this program of it is there, and returns where the program is.
+pub fn ensure_package(program: &str, package: &str) -> Result<PathBuf> {
+    if find(program).is_none() {
+        install(&[package], program, package, || find(program).is_some())?;
+    }
+    find(program).with_context(|| format!("no {program}: install {package} (Debian's name)"))
+}
+
+/// dpkg has one lock, so whoever else wants a package waits, and may find what it wants there then.
+fn install(
+    packages: &[&str],
+    names: &str,
+    listed: &str,
+    is_there: impl FnOnce() -> bool,
+) -> Result<()> {
     if find("apt-get").is_none() || !nix::unistd::geteuid().is_root() {
         bail!("missing: {names}; install the packages {listed} (Debian's names)");
     }
+    let cache = cache::root()?;
+    let path = cache.join("apt-get.lock");
+    let lock = File::create(&path).with_context(|| format!("create {}", path.display()))?;
+    lock.lock()
+        .with_context(|| format!("lock {}", path.display()))?;
+    if is_there() {
+        return Ok(());
+    }
     say(&format!(
-        "Installing {listed} by apt-get, for {names}; about 10 seconds, once"
+        "Installing {listed} by apt-get, for {names}; less than a minute, once"
     ));
-    let log = cache::root()?.join("apt-get.log");
+    let log = cache.join("apt-get.log");
     run_logged(
         "apt-get update",
         Command::new("apt-get").arg("update"),
@@ -61,15 +94,10 @@ pub fn ensure_packages() -> Result<()> {
     let mut install = Command::new("apt-get");
     install
         .args(["install", "-y", "--no-install-recommends"])
-        .args(&packages)
+        .args(packages)
         .env("DEBIAN_FRONTEND", "noninteractive");
     run_logged("apt-get install", &mut install, &log)?;
-    match self::missing().first() {
-        Some((program, package)) => {
-            bail!("{program} is still missing after the installation of {package}")
-        }
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// Program and package of everything that is not there, packages in order.

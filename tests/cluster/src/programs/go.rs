@@ -23,6 +23,9 @@ const VERSIONED: [&str; 2] = [
     "k8s.io/client-go/pkg/version",
 ];
 
+/// Neither symbols nor debug information: nobody debugs these.
+const STRIPPED: [&str; 2] = ["-ldflags", "-s -w"];
+
 pub(super) fn kubernetes() -> Result<PathBuf> {
     let source = sources().join("kubernetes");
     let version = version(&source, "k8s.io/kubernetes")?;
@@ -46,7 +49,27 @@ pub(super) fn daprd() -> Result<PathBuf> {
 pub(super) fn cloud_sql_proxy() -> Result<PathBuf> {
     let package = "github.com/GoogleCloudPlatform/cloud-sql-proxy/v2";
     let note = "Building the Cloud SQL proxy from source: about half a minute on two cores, once";
-    tool("cloud-sql-proxy", package, &["-ldflags", "-s -w"], note)
+    tool("cloud-sql-proxy", package, &STRIPPED, note)
+}
+
+/// Helm, which renders, packs and installs the chart.
+pub fn helm() -> Result<PathBuf> {
+    let note = "Building Helm from source: about 2 minutes on two cores, once";
+    tool("helm", "helm.sh/helm/v4/cmd/helm", &STRIPPED, note)
+}
+
+/// The chart's own tests are written for this one. It renders as Helm 3 does, which many still have.
+pub fn helm_unittest() -> Result<PathBuf> {
+    let package = "github.com/helm-unittest/helm-unittest/cmd/helm-unittest";
+    let note = "Building helm-unittest from source: about a minute on two cores, once";
+    tool("helm-unittest", package, &STRIPPED, note)
+}
+
+/// Checks objects against the schemas of an API server.
+pub fn kubeconform() -> Result<PathBuf> {
+    let package = "github.com/yannh/kubeconform/cmd/kubeconform";
+    let note = "Building kubeconform from source: half a minute on two cores, once";
+    tool("kubeconform", package, &STRIPPED, note)
 }
 
 /// What the CNI project itself tests with: the program that calls plugins as a runtime does, and the plugins of
@@ -54,7 +77,7 @@ pub(super) fn cloud_sql_proxy() -> Result<PathBuf> {
 pub fn cni_reference() -> Result<PathBuf> {
     let name = "cnitool";
     let source = sources().join(name);
-    let args = ["-ldflags".to_owned(), "-s -w".to_owned()];
+    let args = STRIPPED.map(str::to_owned);
     cache::entry(name, &key(&source, &args)?, |dir| {
         say("Building cnitool and the reference plugins from source: a few seconds, once");
         build_into(name, &source, &args, "tool", dir)

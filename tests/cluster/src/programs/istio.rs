@@ -17,7 +17,8 @@ use crate::{
     progress::{output, say},
 };
 
-const VERSION: &str = "1.31-dev";
+/// Istio's.
+pub const VERSION: &str = "1.31-dev";
 const AGENT_TAGS: &str = "agent,disable_pgv";
 const CONTROL_PLANE_TAGS: &str = "vtprotobuf,disable_pgv";
 /// The bootstrap template's place in Istio's module.

@@ -38,12 +38,11 @@ fn musl_target() -> String {
     format!("{}-unknown-linux-musl", env::consts::ARCH)
 }
 
-/// Adds the static target to the toolchain when it is not there.
-fn ensure_musl_target() -> Result<()> {
-    let target = musl_target();
+/// Adds a target to the toolchain when it is not there.
+pub fn ensure_target(target: &str) -> Result<()> {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let library =
-        output(Command::new(rustc).args(["--print", "target-libdir", "--target", &target]))?;
+        output(Command::new(rustc).args(["--print", "target-libdir", "--target", target]))?;
     if Path::new(library.trim()).is_dir() {
         return Ok(());
     }
@@ -55,7 +54,7 @@ fn ensure_musl_target() -> Result<()> {
     let log = cache::root()?.join("rustup.log");
     run_logged(
         "rustup target add",
-        Command::new(rustup).args(["target", "add", &target]),
+        Command::new(rustup).args(["target", "add", target]),
         &log,
     )
 }
@@ -81,8 +80,8 @@ pub fn cargo() -> Command {
 /// Cargo knows what is out of date, so it is asked every time. Some packages have C code, for which any C compiler
 /// of the machine will do, because it calls nothing but what musl has.
 pub fn build_static(package: &str, args: &[&str], target_dir: &Path) -> Result<PathBuf> {
-    ensure_musl_target()?;
     let target = musl_target();
+    ensure_target(&target)?;
     let mut cargo = cargo();
     cargo
         .args([

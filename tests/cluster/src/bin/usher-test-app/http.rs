@@ -36,7 +36,7 @@ pub(crate) fn get(url: &str, retry_for: Option<Duration>, started: Instant) -> R
     let answer = loop {
         let tried = unix_ns();
         let left = retry_for.map(|limit| limit.saturating_sub(before.elapsed()));
-        let answer = once(authority, path, left)?;
+        let answer = once("GET", authority, path, left)?;
         tries += 1;
         refused += u32::from(matches!(answer, Answer::Refused(_)));
         let over = retry_for.is_none_or(|limit| before.elapsed() >= limit);
@@ -61,11 +61,23 @@ pub(crate) fn get(url: &str, retry_for: Option<Duration>, started: Instant) -> R
 /// Whether `HOST:PORT/PATH` answers with 200 now.
 pub(crate) fn is_ready(url: &str) -> Result<bool> {
     let (authority, path) = url.split_once('/').unwrap_or((url, ""));
-    Ok(matches!(once(authority, path, None)?, Answer::Status(200)))
+    Ok(matches!(
+        once("GET", authority, path, None)?,
+        Answer::Status(200)
+    ))
+}
+
+/// Whether a POST to `HOST:PORT/PATH` was accepted.
+pub(crate) fn post(url: &str) -> Result<bool> {
+    let (authority, path) = url.split_once('/').unwrap_or((url, ""));
+    Ok(matches!(
+        once("POST", authority, path, None)?,
+        Answer::Status(200)
+    ))
 }
 
 /// Without a limit a connection is waited for as long as the kernel does.
-fn once(authority: &str, path: &str, limit: Option<Duration>) -> Result<Answer> {
+fn once(method: &str, authority: &str, path: &str, limit: Option<Duration>) -> Result<Answer> {
     let connected = match limit {
         None => TcpStream::connect(authority),
         // Where loopback is down nothing refuses.
@@ -81,7 +93,9 @@ fn once(authority: &str, path: &str, limit: Option<Duration>) -> Result<Answer> 
     stream
         .set_read_timeout(Some(ANSWER_LIMIT))
         .context("bound the wait for an answer")?;
-    let request = format!("GET /{path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n");
+    let request = format!(
+        "{method} /{path} HTTP/1.1\r\nHost: {authority}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    );
     // "HTTP/1.1 200": what follows does not matter.
     let mut head = [0; 12];
     let asked = stream

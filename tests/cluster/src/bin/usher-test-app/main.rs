@@ -2,11 +2,12 @@
 //!
 //! It writes `app-start unix_ns=N monotonic_ns=N` first, times taken at its first instruction, and, as its very last act,
 //! `app-exit unix_ns=N code=C`, so that a test can measure from the end of the application itself. Without `--run-for` it
-//! ends at once, or with `--listen` on SIGTERM. With `--await-file` and `--await-port` all that begins when the file is
+//! ends at once, or with `--listen` on SIGTERM, for which `--term-code` is the exit code in place of a shell's 143. With `--await-file` and `--await-port` all that begins when the file is
 //! there, and when something in the pod listens on every such port. `--echo` sends one datagram and wants it back, `--get` asks for a page, at once and
 //! only once, or for the time of `--retry-for` until the answer is 200; `--serve-echo` and `--serve` are the servers for them.
 //!
-//! `--until-ready HOST:PORT/PATH EVERY PROGRAM ARGUMENT...` is the wrapper that people put around a command instead.
+//! `--until-ready HOST:PORT/PATH EVERY PROGRAM ARGUMENT...` is the wrapper that people put around a command instead, and
+//! `--then-post HOST:PORT/PATH PROGRAM ARGUMENT...` the one that ends the proxy after it.
 #![expect(clippy::print_stdout, reason = "its output is what tests read")]
 
 mod echo;
@@ -26,7 +27,8 @@ use nix::time::{ClockId, clock_gettime};
 
 const USAGE: &str = "usher-test-app [--run-for 1500ms] [--exit-code N] [--connect HOST:PORT] [--listen PORT] \
                      [--echo HOST:PORT] [--serve-echo PORT] [--get HOST:PORT[/PATH] [--retry-for 60s]] [--serve PORT] \
-                     [--await-file FILE] [--await-port PORT]... [--spawn N] [--fail-times N --state FILE] [--ignore-term]";
+                     [--await-file FILE] [--await-port PORT]... [--spawn N] [--fail-times N --state FILE] [--ignore-term] \
+                     [--term-code N]";
 
 #[derive(Debug, Default)]
 struct Behaviour {
@@ -45,6 +47,7 @@ struct Behaviour {
     fail_times: Option<u32>,
     state: Option<String>,
     ignore_term: bool,
+    term_code: Option<u8>,
 }
 
 fn main() -> ExitCode {
@@ -53,6 +56,13 @@ fn main() -> ExitCode {
         // It comes back only when it failed: what it waits with becomes another program.
         println!("app-error {:#}", wrapper::run());
         return ExitCode::FAILURE;
+    }
+    if env::args().nth(1).as_deref() == Some(wrapper::PARENT_FLAG) {
+        let code = wrapper::run_then_post().unwrap_or_else(|error| {
+            println!("app-error {error:#}");
+            1
+        });
+        return ExitCode::from(code);
     }
     println!("app-start unix_ns={unix} monotonic_ns={monotonic}");
     let code = behaviour()
@@ -80,6 +90,7 @@ fn behaviour() -> Result<Behaviour> {
         match flag.as_str() {
             "--run-for" => behaviour.run_for = Some(duration(&value).with_context(bad)?),
             "--exit-code" => behaviour.exit_code = Some(value.parse().with_context(bad)?),
+            "--term-code" => behaviour.term_code = Some(value.parse().with_context(bad)?),
             "--await-port" => behaviour.await_ports.push(value.parse().with_context(bad)?),
             "--await-file" => behaviour.await_file = Some(value),
             "--echo" => behaviour.echo = Some(value),

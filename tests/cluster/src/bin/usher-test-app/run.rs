@@ -74,7 +74,7 @@ pub(crate) fn run(behaviour: &Behaviour, started: Instant) -> Result<u8> {
     let serves = serves.iter().any(Option::is_some);
     let lasting = behaviour.run_for.or((!serves).then_some(Duration::ZERO));
     if lasting != Some(Duration::ZERO) && terminated_within(term, behaviour.ignore_term, lasting) {
-        return Ok(TERMINATED);
+        return Ok(behaviour.term_code.unwrap_or(TERMINATED));
     }
     let code = behaviour.exit_code.unwrap_or(0);
     match (behaviour.fail_times, &behaviour.state) {

@@ -1,0 +1,144 @@
+//! One node of a cluster: what of it is on disk, and what of it lives.
+//!
+//! The first node has the control plane, and its state directory is the cluster's. The others have a containerd, a
+//! kubelet and a kube-proxy, and a directory of their own in that one; that directory is all that says that they exist.
+
+use std::{
+    fs::File,
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, bail};
+
+use super::{Component, LIMIT, state::State};
+use crate::{
+    node::{Node, address::Link, cgroup::Layout, process::wait_until},
+    programs::Containerd,
+    progress::output,
+};
+
+/// What [`Member::status`] found.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// Whether the node's namespaces are there.
+    pub node: bool,
+    pub layout: Option<Layout>,
+    pub containerd: Option<Containerd>,
+    pub address: Option<Ipv4Addr>,
+    pub components: Vec<(Component, bool)>,
+}
+
+#[derive(Debug)]
+pub struct Member {
+    pub(super) number: u8,
+    pub(super) state: State,
+    pub(super) node: Node,
+}
+
+impl Member {
+    /// The node of a cluster with this number, whose state directory is given. Nothing happens yet.
+    pub(super) fn new(cluster: &str, number: u8, dir: PathBuf) -> Result<Self> {
+        Ok(Self {
+            number,
+            node: Node::new(cluster, number, &dir)?,
+            state: State::new(dir),
+        })
+    }
+
+    /// The name Kubernetes knows it by.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.node.name
+    }
+
+    /// Where its kubelet is, once it is up.
+    #[must_use]
+    pub fn address(&self) -> Option<Ipv4Addr> {
+        self.state.facts().map(|facts| facts.link.node())
+    }
+
+    /// The interface at the far end of its cable: on the machine, if this is the first node.
+    #[must_use]
+    pub fn interface(&self) -> String {
+        Link::interface(&self.node.name)
+    }
+
+    /// Its file system as seen from outside; none when it is down.
+    #[must_use]
+    pub fn root(&self) -> Option<PathBuf> {
+        self.node.root()
+    }
+
+    /// A command that runs inside when it is started, with `ctr` and `kubectl` ready for use.
+    pub fn command(&self, program: &str) -> Result<Command> {
+        self.node.command(program)
+    }
+
+    /// Runs a command inside and returns what it wrote to stdout.
+    pub fn run(&self, command: &[&str]) -> Result<String> {
+        let (program, args) = command.split_first().context("no command")?;
+        output(self.command(program)?.args(args))
+    }
+
+    /// The processes that it has when it is up.
+    #[must_use]
+    pub fn components(&self) -> &'static [Component] {
+        match self.number {
+            1 => &Component::ALL,
+            _ => &Component::WORKER,
+        }
+    }
+
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let facts = self.state.facts();
+        let components = self.components().iter();
+        Status {
+            node: self.node.init().is_some(),
+            layout: facts.as_ref().map(|facts| facts.layout),
+            containerd: facts.as_ref().map(|facts| facts.containerd),
+            address: facts.as_ref().map(|facts| facts.link.node()),
+            components: components.map(|one| (*one, self.runs(*one))).collect(),
+        }
+    }
+
+    /// One `<component>.log` each.
+    #[must_use]
+    pub fn log_dir(&self) -> PathBuf {
+        self.state.dir().join("log")
+    }
+
+    #[must_use]
+    pub fn log_file(&self, component: Component) -> PathBuf {
+        self.log_dir().join(format!("{component}.log"))
+    }
+
+    /// Gives its containerd an image from a docker-archive or an OCI archive.
+    pub fn import_image(&self, archive: &Path) -> Result<()> {
+        let file = File::open(archive).with_context(|| format!("open {}", archive.display()))?;
+        let done = self
+            .command("ctr")?
+            .args(["images", "import", "-"])
+            .stdin(file)
+            .stdout(Stdio::null())
+            .output()
+            .context("start ctr")?;
+        if !done.status.success() {
+            bail!(
+                "import {}: {}",
+                archive.display(),
+                String::from_utf8_lossy(&done.stderr).trim()
+            );
+        }
+        // The kubelet sees an image only after containerd's CRI part has noticed and marked it.
+        let listed = |filter: &[&str]| self.run(&[&["ctr", "images", "ls", "-q"], filter].concat());
+        wait_until(LIMIT, "the kubelet's sight of the image", || {
+            let seen = listed(&["labels.\"io.cri-containerd.image\"==managed"])?;
+            Ok(listed(&[])?
+                .lines()
+                .all(|image| seen.lines().any(|other| other == image)))
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! A release of the chart, by Helm, in a namespace that is made as the documentation says.
+
+use std::{panic::AssertUnwindSafe, process::Command, thread};
+
+use usher_cluster::{Cluster, programs, progress::output};
+
+use crate::lab::{Lab, MANIFEST, USHER, until};
+
+pub(super) const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/chart");
+/// The image of this tree, and the same under another tag: what is upgraded to.
+pub(super) const TAG: &str = "dev";
+pub(super) const NEXT_TAG: &str = "next";
+const IMAGE: &str = "usher.test/usher-agent";
+const POD_SECURITY: [&str; 3] = ["enforce", "audit", "warn"];
+
+/// Removed, with its namespace, when it is dropped.
+pub(super) struct Release {
+    lab: &'static Lab,
+}
+
+impl Release {
+    /// Installs the chart where nothing of usher is but what an earlier agent left on the node. The Node says nothing.
+    pub(super) fn install(lab: &'static Lab, values: &[&str]) -> Self {
+        let release = Self::prepare(lab);
+        release.helm(&["install", USHER, CHART, "--wait"], values);
+        release
+    }
+
+    fn prepare(lab: &'static Lab) -> Self {
+        let cluster = &lab.cluster;
+        let delete = ["delete", "-f", MANIFEST, "--ignore-not-found", "--wait"];
+        cluster.kubectl(&delete).unwrap();
+        until("the end of the agent", || {
+            lab.agent_pids().is_empty().then_some(())
+        });
+        let node = ["annotate", "node", cluster.node_name(), "usher.dev/mode-"];
+        cluster.kubectl(&node).unwrap();
+        cluster.kubectl(&["create", "namespace", USHER]).unwrap();
+        let release = Self { lab };
+        for mode in POD_SECURITY {
+            let label = format!("pod-security.kubernetes.io/{mode}=privileged");
+            let label = ["label", "namespace", USHER, &label];
+            cluster.kubectl(&label).unwrap();
+        }
+        release
+    }
+
+    /// Helm's word for it, with the image's tag and more values.
+    pub(super) fn helm(&self, args: &[&str], values: &[&str]) -> String {
+        let tag = format!("image.tag={TAG}");
+        let values = [&[tag.as_str()], values].concat();
+        let sets = values.iter().flat_map(|value| ["--set", value]);
+        let mut helm = helm(&self.lab.cluster);
+        helm.args(args).args(["--timeout", "180s"]).args(sets);
+        output(&mut helm).unwrap()
+    }
+
+    /// The same for commands that take no values.
+    pub(super) fn plain(&self, args: &[&str]) -> String {
+        let mut helm = helm(&self.lab.cluster);
+        output(helm.args(args).args(["--timeout", "180s"])).unwrap()
+    }
+
+    /// The image that the DaemonSet has.
+    pub(super) fn image(&self) -> String {
+        let get = ["-n", USHER, "get", "daemonset", USHER];
+        let found = self.lab.cluster.kubectl_json(&get).unwrap();
+        let image = &found["spec"]["template"]["spec"]["containers"][0]["image"];
+        image.as_str().unwrap().to_owned()
+    }
+
+    fn remove(&self) {
+        let mut uninstall = helm(&self.lab.cluster);
+        uninstall.args(["uninstall", USHER, "--no-hooks", "--wait"]);
+        output(uninstall.args(["--ignore-not-found", "--timeout", "60s"])).unwrap();
+        let delete = ["delete", "namespace", USHER, "--wait", "--timeout=90s"];
+        self.lab.cluster.kubectl(&delete).unwrap();
+    }
+}
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            // A second panic would hide the first.
+            drop(std::panic::catch_unwind(AssertUnwindSafe(|| self.remove())));
+        } else {
+            self.remove();
+        }
+    }
+}
+
+/// Helm in usher's namespace.
+pub(super) fn helm(cluster: &Cluster) -> Command {
+    let mut helm = Command::new(programs::helm().unwrap());
+    helm.env("KUBECONFIG", cluster.kubeconfig())
+        .env("HELM_NAMESPACE", USHER);
+    helm
+}
+
+/// Gives the agent's image a second tag, which the node has from then on.
+pub(super) fn tag_next(cluster: &Cluster) {
+    let (image, next) = (format!("{IMAGE}:{TAG}"), format!("{IMAGE}:{NEXT_TAG}"));
+    let tag = [
+        "ctr", "-n", "k8s.io", "images", "tag", "--force", &image, &next,
+    ];
+    cluster.in_node(&tag).unwrap();
+}

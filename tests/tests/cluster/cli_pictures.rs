@@ -1,0 +1,62 @@
+//! What `usher` prints on a terminal about a node and a Job that is stuck on it, for the pictures of the documentation.
+//!
+//! Real: the agent's image, Istio's proxy, a Job whose app has ended. The node only observes, so the proxy stays and there
+//! is something to explain.
+
+use std::{fs, path::Path};
+
+use usher_tests::wait::found_within;
+
+use crate::{
+    lab::{self, Lab, USHER},
+    workload::meshed_job,
+};
+
+/// Where the texts go that `cargo xtask pictures` draws.
+const FOLDER: &str = "USHER_TEST_PICTURES";
+
+#[test]
+fn node_and_stuck_job() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    lab.mode("observe");
+    let namespace = lab.namespace("shop");
+    let job = meshed_job(&namespace, "Never", &["--run-for", "500ms"]);
+    lab.cluster.apply(&job).unwrap();
+    let pod = lab::until("the Job's pod", || {
+        let get = ["-n", &namespace, "get", "pods", "-o", "name"];
+        let names = lab.cluster.kubectl(&get).ok()?;
+        Some(names.trim().strip_prefix("pod/")?.to_owned())
+    });
+    lab.decided(&namespace, "would-quit");
+    let status = printed(&lab, &["status"]);
+    let name = format!("{}/{pod}", &*namespace);
+    // A moment later it is stuck, and not just ended.
+    let explained = lab::until("a finding", || {
+        let said = printed(&lab, &["explain", &name]);
+        said.contains("sidecar-stays").then_some(said)
+    });
+    assert!(status.contains(lab.cluster.node_name()), "{status}");
+    assert!(explained.contains("istio-proxy"), "{explained}");
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        for (name, text) in [("status", status), ("explain", explained)] {
+            fs::write(Path::new(&folder).join(name).with_extension("ansi"), text).unwrap();
+        }
+    }
+}
+
+/// The command as somebody types it, and what it prints. Whatever its exit code is: a node that observes is no fault, a
+/// Job that is stuck is a finding.
+fn printed(lab: &Lab, arguments: &[&str]) -> String {
+    let exec = ["-n", USHER, "exec", "ds/usher", "--", "usher"];
+    let colours = ["--color", "always"];
+    let said = found_within(lab::PATIENCE, "an answer", || {
+        let mut kubectl = lab.cluster.kubectl_command();
+        let ran = kubectl.args(exec).args(arguments).args(colours).output();
+        let said = String::from_utf8(ran.unwrap().stdout).unwrap();
+        (!said.is_empty()).then_some(said)
+    });
+    let typed = [&exec[..], arguments].concat().join(" ");
+    format!("$ kubectl {typed}\n{said}")
+}

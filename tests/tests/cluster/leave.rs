@@ -1,0 +1,66 @@
+//! A cluster is left: the DaemonSet's agents take everything off their nodes, and are ready when that is done.
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
+
+use usher_tests::synthetic::program;
+
+use crate::lab::{Lab, USHER, alone, until};
+
+#[test]
+fn nothing_is_left_and_it_may_be_done_again() {
+    let Some(lab) = alone() else { return };
+    assert!(lab.announces());
+    assert!(has_run_dir(&lab));
+    for _ in 0..2 {
+        let left = leave(&lab, "usher", "60s");
+        assert!(left.status.success(), "{left:?}");
+        assert!(!lab.announces());
+        assert!(!has_run_dir(&lab));
+        let root = lab.cluster.node_root().unwrap();
+        assert!(!root.join("opt/cni/bin/usher-cni").exists());
+    }
+    lab.remove_agent();
+    assert!(!has_run_dir(&lab));
+    let left = leave(&lab, "usher", "60s");
+    assert!(left.status.success(), "{left:?}");
+}
+
+#[test]
+fn node_that_cannot_be_clean_is_named() {
+    let Some(lab) = alone() else { return };
+    let root = lab.cluster.node_root().unwrap();
+    let notes = root.join("run/usher/notes");
+    std::fs::write(&notes, "not usher's").unwrap();
+    let left = leave(&lab, "usher", "40s");
+    let said = String::from_utf8_lossy(&left.stdout).into_owned();
+    std::fs::remove_file(&notes).unwrap();
+    assert_eq!(left.status.code(), Some(1), "{left:?}");
+    assert!(said.contains(lab.cluster.node_name()), "{said}");
+    assert!(said.contains("something is left there"), "{said}");
+    // The agent goes on trying.
+    until("the node to be clean", || {
+        (!has_run_dir(&lab)).then_some(())
+    });
+    // What was told to leave stays told.
+    lab.remove_agent();
+}
+
+/// Runs what the chart runs before it is uninstalled.
+fn leave(lab: &Lab, daemonset: &str, timeout: &str) -> Output {
+    let agent = program::beside_this("usher-agent").expect("usher-agent is built");
+    Command::new(agent)
+        .args(["leave-cluster", "--namespace", USHER, "--timeout", timeout])
+        .args(["--daemonset", daemonset])
+        .env_clear()
+        .env("KUBECONFIG", lab.cluster.kubeconfig())
+        .output()
+        .unwrap()
+}
+
+fn has_run_dir(lab: &Lab) -> bool {
+    let root = lab.cluster.node_root().unwrap();
+    Path::exists(&root.join("run/usher"))
+}

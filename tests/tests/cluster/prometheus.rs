@@ -1,0 +1,117 @@
+//! A real Prometheus scrapes the running agent while Jobs come and go: every query of the dashboard has an answer, every
+//! recording rule samples, and the alerts that fire are those whose reasons there were.
+
+mod load;
+mod ranges;
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::PathBuf,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use serde_json::{Value, json};
+use usher_cluster::prometheus::{Dashboard, Series, Server, Span};
+
+use crate::lab::{self, Lab, until};
+
+const DASHBOARD: &str = include_str!("../../../deploy/chart/files/dashboards/usher.json");
+const RULES: &str = include_str!("../../../deploy/chart/files/rules/usher.yaml");
+/// Where the plots' data goes, and with it how long the run is: a pipeline needs one round.
+const RANGES: &str = "USHER_TEST_RANGES";
+const ROUNDS: usize = 8;
+
+/// The agent's address is on the node's loopback, where the server is.
+const AGENT: &str = "127.0.0.1:9643";
+
+fn config(lab: &Lab, rules: &str) -> Value {
+    json!({
+        "global": { "scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s" },
+        "rule_files": [rules],
+        "scrape_configs": [{
+            "job_name": "usher",
+            "static_configs": [{ "targets": [AGENT], "labels": { "node": lab.cluster.node_name() } }],
+        }],
+    })
+}
+
+fn now() -> f64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap().as_secs_f64()
+}
+
+/// Whether any point of any series is a number.
+fn has_data(series: &[Series]) -> bool {
+    let mut points = series.iter().flat_map(|one| &one.points);
+    points.any(|(_at, value)| value.is_finite())
+}
+
+/// The names of the recording rules.
+fn recorded() -> impl Iterator<Item = &'static str> {
+    let lines = RULES.lines().map(str::trim);
+    lines.filter_map(|line| line.strip_prefix("- record: "))
+}
+
+/// Alerts that fired at any moment of a span.
+fn fired(server: &Server, span: Span) -> BTreeSet<String> {
+    let firing = "ALERTS{alertstate=\"firing\"}";
+    let series = server.range(firing, span).unwrap();
+    let name = |mut series: Series| series.labels.remove("alertname");
+    series.into_iter().filter_map(name).collect()
+}
+
+#[test]
+fn every_query_of_the_dashboard_has_data() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    let wanted = std::env::var_os(RANGES).map(PathBuf::from);
+    let dir = lab.cluster.state_dir().join("prometheus");
+    // What an earlier run may have left.
+    fs::remove_dir_all(&dir).ok();
+    fs::create_dir_all(&dir).unwrap();
+    let rules = dir.join("rules.yaml");
+    fs::write(&rules, RULES).unwrap();
+    let config = config(&lab, &rules.display().to_string());
+    let server = Server::start(&lab.cluster, &dir, &config).unwrap();
+    until("the first scrape", || {
+        let up = server.query("usher_ready == 1", None).unwrap();
+        (!up.is_empty()).then_some(())
+    });
+    let from = now();
+    load::run(&lab, wanted.as_ref().map_or(1, |_| ROUNDS));
+    let dashboard = Dashboard::parse(DASHBOARD).unwrap();
+    let span = || Span {
+        from,
+        to: now(),
+        step: 1.0,
+    };
+    for panel in &dashboard.panels {
+        for query in &panel.queries {
+            let expression = query.with(&ranges::VARIABLES);
+            let what = format!("data of {:?}: {expression}", panel.title);
+            until(&what, || {
+                has_data(&server.range(&expression, span()).unwrap()).then_some(())
+            });
+        }
+    }
+    for name in recorded() {
+        until(&format!("samples of {name}"), || {
+            has_data(&server.range(name, span()).unwrap()).then_some(())
+        });
+    }
+    let expected = ["UsherHoldsReachDeadline", "UsherSidecarsStay"];
+    until("the alerts", || {
+        let fired = fired(&server, span());
+        let others = fired.iter().find(|name| !expected.contains(&name.as_str()));
+        assert_eq!(others, None, "there was no reason for it");
+        (fired.len() == expected.len()).then_some(())
+    });
+    if let Some(path) = wanted {
+        let ranges = ranges::of(&server, &dashboard, span());
+        fs::write(path, ranges.to_string()).unwrap();
+    }
+    drop(server);
+    fs::remove_dir_all(&dir).unwrap();
+}

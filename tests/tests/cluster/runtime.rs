@@ -1,0 +1,118 @@
+//! The kubelet and containerd die and come back while pods start, are held, run and finish.
+//!
+//! Neither is needed for what the kernel tells, and the shims of running containers live on. So nothing is missed, and
+//! nothing is done twice. What is said meanwhile is in the agent's timeline: its log reaches the node's disk by containerd,
+//! after the restart.
+
+use std::{fs, time::Duration};
+
+use serde_json::Value;
+use usher_cluster::{Component, Signal};
+use usher_tests::wait::found_within;
+
+use crate::{
+    lab::{self, Alone, Lab, until},
+    load,
+    workload::exit_code,
+};
+
+const JOBS: usize = 20;
+/// How long the first app runs, so that some do whenever half of them have begun; then one ends after the other.
+const FIRST: Duration = Duration::from_secs(15);
+const STEP: Duration = Duration::from_millis(500);
+/// What was being started when its runtime died is tried again, after a while, by the kubelet or the Job.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// Sidecars that are to end while the component is away.
+const MEANWHILE: usize = 3;
+
+/// A component that is away. It comes back when this is dropped.
+struct Away<'lab>(&'lab Lab, Component);
+
+impl<'lab> Away<'lab> {
+    fn start(lab: &'lab Lab, component: Component, signal: Signal) -> Self {
+        let away = Self(lab, component);
+        lab.cluster.stop(component, signal).unwrap();
+        away
+    }
+}
+
+impl Drop for Away<'_> {
+    fn drop(&mut self) {
+        lab::tidy(|| self.0.cluster.start(self.1).unwrap());
+    }
+}
+
+/// Runs the Jobs while a component is ended twice: in the middle of their starts, and of their lives.
+#[expect(clippy::print_stderr, reason = "the figures, for who asks for them")]
+fn survives(component: Component, [first, second]: [Signal; 2]) {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    let namespace = lab.namespace(component.name());
+    let lasts = |number: usize| FIRST + STEP * u32::try_from(number).unwrap();
+    let job = |number| load::light_job(&namespace, &format!("job-{number}"), lasts(number));
+    load::create(&lab, &(0..JOBS).map(job).collect::<Vec<_>>());
+    // In the middle of their starts: some of them wait, most are not there yet.
+    found_within(PATIENCE, "connections that are held", || {
+        let lines = lab.holds(&namespace);
+        let armed = lines
+            .iter()
+            .filter(|line| line.text("decision") == "hold-armed");
+        (armed.count() >= JOBS / 4).then_some(())
+    });
+    drop(Away::start(&lab, component, first));
+    // In the middle of their lives.
+    load::pods_run(&lab, &namespace, JOBS / 4, PATIENCE);
+    let away = Away::start(&lab, component, second);
+    let before = ended(&lab, &namespace);
+    // The kernel and the shims are there.
+    found_within(PATIENCE, "the end of sidecars meanwhile", || {
+        (ended(&lab, &namespace) >= before + MEANWHILE).then_some(())
+    });
+    assert!(!lab.cluster.runs(component));
+    drop(away);
+    load::all_complete(&lab, &namespace, JOBS);
+    let pods = load::pods_are(&lab, &namespace, "Succeeded", JOBS);
+    load::each_was_shown_out_once(&lab, &namespace, &pods);
+    let list = ["-n", &*namespace, "get", "pods"];
+    let all = lab.cluster.kubectl_json(&list).unwrap();
+    let all = all["items"].as_array().unwrap();
+    // Where the runtime could not start the sidecar nothing is left to wait for.
+    let refused = |pod: &&Value| *exit_code(pod, "app") == 1 && *exit_code(pod, load::SIDECAR) == 0;
+    let refused: Vec<&Value> = all.iter().filter(refused).collect();
+    assert!(refused.is_empty(), "not held: {refused:#?}");
+    eprintln!(
+        "{component} ended by {first} and {second}: {JOBS} Jobs complete, {} pods made for them",
+        all.len()
+    );
+    ready_again(&lab);
+}
+
+/// How many sidecars of a namespace have ended, by the agent's timeline.
+fn ended(lab: &Lab, namespace: &str) -> usize {
+    let root = lab.cluster.node_root().expect("the node is up");
+    // It may be replaced at this moment.
+    let text = fs::read_to_string(root.join("run/usher/timeline.jsonl")).unwrap_or_default();
+    let prefix = format!("\"pod\":\"{namespace}/");
+    text.lines()
+        .filter(|line| line.contains(&prefix) && line.contains("\"sidecar-ended\""))
+        .count()
+}
+
+fn ready_again(lab: &Alone) {
+    let status = ["-n", lab::USHER, "rollout", "status", "daemonset/usher"];
+    until("the agent to be ready again", || {
+        let args = [&status[..], &["--timeout=1s"]].concat();
+        lab.cluster.kubectl(&args).ok()
+    });
+}
+
+#[test]
+fn a_kubelet_that_ends_costs_no_quit_and_no_hold() {
+    survives(Component::Kubelet, [Signal::SIGTERM, Signal::SIGKILL]);
+}
+
+#[test]
+fn a_containerd_that_ends_costs_no_quit_and_no_hold() {
+    survives(Component::Containerd, [Signal::SIGKILL, Signal::SIGTERM]);
+}

@@ -1,0 +1,31 @@
+//! `usher.dev/quit` and `usher.dev/hold`: a mode for each capability, on each Node.
+
+use crate::rig::{Rig, announces, decided, decisions, has_plugin};
+
+/// The second node enforces when this begins, the first observes.
+pub(crate) fn one_is_off_on_one_node_and_the_other_on_the_other(rig: &Rig) {
+    let [one, two] = &rig.nodes;
+    rig.says(two, &["quit=off"], ["off", "enforce"]);
+    rig.says(one, &["mode=enforce", "hold=off"], ["enforce", "off"]);
+    // What was stuck on the first node goes, at once.
+    for job in ["first-one", "second-one"] {
+        rig.completes(job);
+    }
+    assert!(!announces(one) && !has_plugin(one), "it holds nothing");
+
+    rig.app_ends(two, "off-two");
+    rig.app_ends(one, "off-one");
+    rig.completes("off-one");
+    // That took a whole life of a pod, in which nothing was done to the other one.
+    rig.is_stuck("off-two");
+    let found = decisions(two, "off-two");
+    assert!(
+        found.iter().all(|one| !one.contains("quit")),
+        "nothing is decided: {found:?}"
+    );
+    assert!(announces(two) && has_plugin(two), "it still holds");
+
+    rig.says(two, &["quit-"], ["enforce", "enforce"]);
+    decided(two, "off-two", "sidecar-ended");
+    rig.completes("off-two");
+}

@@ -1,0 +1,23 @@
+//! usher on two nodes of one cluster: each agent does what its own Node says, and knows of nothing else.
+//!
+//! `cargo xtask test` brings the cluster up and says in `USHER_TEST_CLUSTER` which one it is. There is one test, because
+//! each part of it begins with the Nodes as the one before left them.
+
+#![expect(clippy::unwrap_used, reason = "a test panics")]
+
+mod asked;
+mod capability;
+mod mode;
+mod rig;
+
+use rig::Rig;
+
+#[test]
+fn what_one_node_says_leaves_the_other_alone() {
+    let Some(rig) = Rig::open() else {
+        return;
+    };
+    mode::observed_on_both_then_enforced_on_one(&rig);
+    capability::one_is_off_on_one_node_and_the_other_on_the_other(&rig);
+    asked::each_agent_asks_for_its_own_node_and_pods(&rig);
+}
