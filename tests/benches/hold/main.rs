@@ -15,24 +15,17 @@
 //! `--enforce` exits with 1 when a budget is not kept; a connection that failed
 //! panics. Needs root.
 
-#![expect(clippy::print_stdout, reason = "the table is what a benchmark is for")]
-
-mod add;
 mod arm;
 mod rig;
-#[path = "../quit/sample.rs"]
-mod sample;
 mod start;
-#[path = "../quit/table.rs"]
-mod table;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use arm::Arm;
 use rig::Rig;
-use table::{Limit, Table};
 use usher_tests::privilege;
+use usher_tests::record::{Limit, Record, Sample, is_quick};
 
 /// How much is measured.
 pub(crate) struct Effort {
@@ -40,8 +33,6 @@ pub(crate) struct Effort {
     holds: &'static [Duration],
     /// Pods for each figure.
     pods: usize,
-    /// Calls of the plugin for each figure.
-    calls: usize,
 }
 
 const QUICK: Effort = Effort {
@@ -51,7 +42,6 @@ const QUICK: Effort = Effort {
         Duration::from_secs(2),
     ],
     pods: 10,
-    calls: 20,
 };
 const WHOLE: Effort = Effort {
     holds: &[
@@ -63,7 +53,6 @@ const WHOLE: Effort = Effort {
         Duration::from_secs(10),
     ],
     pods: 25,
-    calls: 100,
 };
 /// Connections of one app at the same time.
 const CONNECTIONS: [usize; 2] = [20, 200];
@@ -71,54 +60,57 @@ const CONNECTIONS: [usize; 2] = [20, 200];
 const CROWD: usize = 50;
 
 fn main() -> ExitCode {
-    let flag = |name: &str| std::env::args().any(|argument| argument == name);
     if !privilege::granted_with(&["ip", "nft"]) {
         return ExitCode::SUCCESS;
     }
-    let effort = if flag("--quick") { QUICK } else { WHOLE };
-    let mut table = Table::default();
+    let effort = if is_quick() { QUICK } else { WHOLE };
+    let mut record = Record::begin("hold");
     let mut rig = Rig::new();
-    ready_to_connect(&mut table, &mut rig, &effort);
-    many_at_once(&mut table, &mut rig, &effort);
-    start::measure(&mut table, &mut rig, &effort);
-    drop(rig);
-    add::measure(&mut table, &effort);
-    table.print();
-    if flag("--enforce") && !table.kept() {
-        return ExitCode::FAILURE;
-    }
-    ExitCode::SUCCESS
+    ready_to_connect(&mut record, &mut rig, &effort);
+    many_at_once(&mut record, &mut rig, &effort);
+    start::measure(&mut record, &mut rig, &effort);
+    record.finish()
 }
 
 /// One connection, beside the alternatives.
-fn ready_to_connect(table: &mut Table, rig: &mut Rig, effort: &Effort) {
+fn ready_to_connect(record: &mut Record, rig: &mut Rig, effort: &Effort) {
     for hold in effort.holds {
-        table.section(&format!(
+        record.section(&format!(
             "ready -> connected, held for {hold:?}, 1 connection"
         ));
+        let mut medians = Vec::new();
+        let mut released = Sample::default();
         for arm in Arm::ALL {
             let times = rig.batch(arm, 1, effort.pods, *hold);
-            table.times(arm.name(), &times.connected);
+            record.times(arm.name(), &times.connected);
+            medians.push(times.connected.quantile_ms(0.50));
             if arm == Arm::Usher {
-                let p50 = times.connected.quantile_ms(0.50);
-                table.limit("p50, ms", p50, Limit::AtMost(5.0));
-                table.times("  of which: probe answered ->", &times.released);
-                let p50 = times.released.quantile_ms(0.50);
-                table.limit("  p50, ms", p50, Limit::AtMost(0.5));
+                record.times("  of which: probe answered ->", &times.released);
+                released = times.released;
             }
         }
+        record
+            .limit("hold.p50", "p50, ms", medians[0], Limit::AtMost(5.0))
+            .against(Arm::PilotAgent.name(), medians[1]);
+        let p50 = released.quantile_ms(0.50);
+        record.limit(
+            "hold.release",
+            "probe answered -> connected, p50, ms",
+            p50,
+            Limit::AtMost(0.5),
+        );
     }
 }
 
-fn many_at_once(table: &mut Table, rig: &mut Rig, effort: &Effort) {
+fn many_at_once(record: &mut Record, rig: &mut Rig, effort: &Effort) {
     for hold in effort.holds {
-        table.section(&format!("ready -> connected, held for {hold:?}, by usher"));
+        record.section(&format!("ready -> connected, held for {hold:?}, by usher"));
         for connections in CONNECTIONS {
             let times = rig.batch(Arm::Usher, connections, effort.pods.min(10), *hold);
-            table.times(&format!("{connections} connections"), &times.connected);
+            record.times(&format!("{connections} connections"), &times.connected);
         }
         let times = rig.crowd(CROWD, *hold);
-        table.times(
+        record.times(
             &format!("{CROWD} pods at the same moment"),
             &times.connected,
         );

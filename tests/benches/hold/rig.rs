@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use usher_tests::record::Sample;
 use usher_tests::synthetic::catalog::mesh::READY_PORT;
 use usher_tests::synthetic::wire::{Capture, Client};
 use usher_tests::synthetic::{Agent, Node, Pod, PodSpec};
 
 use crate::arm::{Arm, FAR};
-use crate::sample::Sample;
 
 const SIDECAR: &str = "istio-proxy";
 /// The sidecars of a batch are ready one after the other in this time.

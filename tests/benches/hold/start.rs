@@ -4,29 +4,28 @@
 
 use std::time::{Duration, Instant};
 
+use usher_tests::record::{Record, Sample};
 use usher_tests::synthetic::wire::Client;
 
 use crate::Effort;
 use crate::arm::{Arm, FAR};
 use crate::rig::{Rig, be_ready};
-use crate::sample::Sample;
-use crate::table::{Limit, Table};
 
 /// The sidecar is ready so long after its pod runs, or up to a second more.
 const SIDECAR: Duration = Duration::from_secs(1);
 /// The app's own start.
 const APP: Duration = Duration::from_millis(500);
 
-pub(crate) fn measure(table: &mut Table, rig: &mut Rig, effort: &Effort) {
-    table.section(
+pub(crate) fn measure(record: &mut Record, rig: &mut Rig, effort: &Effort) {
+    record.section(
         "app's first instruction -> first answer; sidecar ready after 1 to 2 s, app after 0.5 s",
     );
     let held = first_answer(rig, Arm::Usher, effort);
     let serial = first_answer(rig, Arm::PilotAgent, effort);
-    table.times("held by usher", &held);
-    table.times("pilot-agent wait, then the app", &serial);
+    record.times("held by usher", &held);
+    record.times("pilot-agent wait, then the app", &serial);
     let ratio = held.quantile_ms(0.50) / serial.quantile_ms(0.50);
-    table.limit("p50, held / serial", ratio, Limit::None);
+    record.figure("p50, held / serial", ratio);
 }
 
 fn first_answer(rig: &mut Rig, arm: Arm, effort: &Effort) -> Sample {

@@ -4,78 +4,56 @@
 //! taken in the sidecar when the whole head of the request is there. Beside
 //! the agent runs the best that can be had inside of a container, a wrapper
 //! that is the app's parent, exit by exit in turn on the same machine; the
-//! ratio counts, absolute figures drift.
+//! ratio counts, absolute figures drift. All exits at once are in `scale`.
 //!
 //! ```text
 //! cargo build --release -p usher-agent
-//! cargo bench -p usher-tests --bench quit -- [--quick] [--burst] [--enforce]
+//! cargo bench -p usher-tests --bench quit -- [--quick] [--enforce]
 //! ```
 //!
-//! `--burst` measures only all exits at once. `--enforce` exits with 1 when a budget is not kept. Needs root.
+//! `--enforce` exits with 1 when a budget is not kept. Needs root.
 
-#![expect(clippy::print_stdout, reason = "the table is what a benchmark is for")]
-
+mod crowd;
+mod path;
 mod rig;
-mod sample;
-mod table;
+mod trace;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
+use path::Way;
 use rig::Rig;
-use sample::Sample;
-use table::{Limit, Table};
+use trace::Trace;
 use usher_tests::privilege;
+use usher_tests::record::{Limit, Record, Sample, is_quick};
 
 /// Pods on the node.
 const CROWDS: [usize; 3] = [1, 50, 250];
-const BURST: usize = 250;
-const IDLE: Duration = Duration::from_secs(10);
-/// After this nothing is new any more.
-const NEW: Duration = Duration::from_secs(3);
-
-/// How much is measured.
-struct Effort {
-    exits: usize,
-    bursts: usize,
-}
+/// Exits with each crowd.
+const QUICK: usize = 60;
+const WHOLE: usize = 300;
+/// Pods on the node where the way is traced.
+const TRACED: usize = 10;
 
 fn main() -> ExitCode {
-    let flag = |name: &str| std::env::args().any(|argument| argument == name);
     if !privilege::granted() {
         return ExitCode::SUCCESS;
     }
-    let effort = if flag("--quick") {
-        Effort {
-            exits: 60,
-            bursts: 1,
-        }
-    } else {
-        Effort {
-            exits: 300,
-            bursts: 4,
-        }
-    };
-    let mut table = Table::default();
-    if !flag("--burst") {
-        for crowd in CROWDS {
-            one_at_a_time(&mut table, crowd, &effort);
-        }
+    let exits = if is_quick() { QUICK } else { WHOLE };
+    let mut record = Record::begin("quit");
+    for crowd in CROWDS {
+        one_at_a_time(&mut record, crowd, exits);
     }
-    all_at_once(&mut table, &effort);
-    table.print();
-    if flag("--enforce") && !table.kept() {
-        return ExitCode::FAILURE;
-    }
-    ExitCode::SUCCESS
+    // The last, since a trace costs time itself.
+    where_it_goes(&mut record, exits / 2);
+    record.finish()
 }
 
-fn one_at_a_time(table: &mut Table, crowd: usize, effort: &Effort) {
+fn one_at_a_time(record: &mut Record, crowd: usize, exits: usize) {
     let mut rig = Rig::new(crowd);
     let (mut agent, mut wrapper) = (Sample::default(), Sample::default());
     // A part of the crowd goes and comes in each round; the rest stays.
     let part = crowd.div_ceil(5);
-    while agent.len() < effort.exits {
+    while agent.len() < exits {
         for _ in 0..part {
             agent.add(rig.agent_exit());
             wrapper.add(rig.wrapper_exit());
@@ -86,64 +64,52 @@ fn one_at_a_time(table: &mut Table, crowd: usize, effort: &Effort) {
         1 => "exit -> request, 1 pod".to_owned(),
         _ => format!("exit -> request, {crowd} pods"),
     };
-    table.section(&title);
-    table.times("agent", &agent);
-    table.times("wrapper", &wrapper);
-    table.limit("p50, ms", agent.quantile_ms(0.50), Limit::AtMost(1.0));
-    table.limit("p99, ms", agent.quantile_ms(0.99), Limit::AtMost(5.0));
-    let ratio = agent.quantile_ms(0.50) / wrapper.quantile_ms(0.50);
-    table.limit("p50, agent / wrapper", ratio, Limit::AtMost(1.5));
-    if crowd == BURST {
-        idle(table, &rig);
-    }
-}
-
-fn idle(table: &mut Table, rig: &Rig) {
-    rig.settle();
-    // The names of new containers are looked for during their first 2 s.
-    std::thread::sleep(NEW);
-    let before = rig.agent().usage();
-    std::thread::sleep(IDLE);
-    let after = rig.agent().usage();
-    let share = (after.cpu - before.cpu).as_secs_f64() / IDLE.as_secs_f64() * 100.0;
-    let resident_kib = u32::try_from(after.resident_kib).expect("below 4 TiB");
-    let wakeups = u32::try_from(after.wakeups - before.wakeups).expect("a small number");
-    let preemptions =
-        u32::try_from(after.preemptions - before.preemptions).expect("a small number");
-    table.section(&format!(
-        "agent with {BURST} pods, idle for {} s",
-        IDLE.as_secs()
-    ));
-    table.limit(
-        "resident, MiB",
-        f64::from(resident_kib) / 1024.0,
-        Limit::AtMost(12.0),
-    );
-    table.limit("CPU, % of a core", share, Limit::AtMost(0.1));
-    table.limit(
-        "voluntary context switches",
-        f64::from(wakeups),
-        Limit::None,
-    );
-    table.limit(
-        "involuntary context switches",
-        f64::from(preemptions),
-        Limit::None,
+    record.section(&title);
+    record.times("agent", &agent);
+    record.times("wrapper", &wrapper);
+    let [p50, p99] = [0.50, 0.99].map(|part| (agent.quantile_ms(part), wrapper.quantile_ms(part)));
+    record
+        .limit("quit.p50", "p50, ms", p50.0, Limit::AtMost(1.0))
+        .against("wrapper", p50.1);
+    record
+        .limit("quit.p99", "p99, ms", p99.0, Limit::AtMost(5.0))
+        .against("wrapper", p99.1);
+    record.limit(
+        "quit.ratio",
+        "p50, agent / wrapper",
+        p50.0 / p50.1,
+        Limit::AtMost(1.5),
     );
 }
 
-fn all_at_once(table: &mut Table, effort: &Effort) {
-    let mut rig = Rig::new(BURST);
-    let (mut agent, mut wrapper) = (Sample::default(), Sample::default());
-    for _ in 0..effort.bursts {
-        rig.agent_burst(&mut agent);
-        rig.wrapper_burst(&mut wrapper);
+/// The parts of the way, with few pods on the node.
+fn where_it_goes(record: &mut Record, exits: usize) {
+    record.section("exit -> request, in parts, traced by the kernel");
+    let mut trace = match Trace::begin() {
+        Ok(trace) => trace,
+        Err(error) => {
+            record.section(&format!("not traced, this kernel does not let us: {error}"));
+            return;
+        }
+    };
+    let mut rig = Rig::new(TRACED);
+    let mut all: [Vec<Way>; 2] = Default::default();
+    let mut made = 0;
+    while made < exits {
+        for _ in 0..TRACED {
+            let ways = rig.ways(&mut trace).expect("the trace can be read");
+            for (all, way) in all.iter_mut().zip(ways) {
+                all.extend(way);
+            }
+            made += 1;
+        }
         rig.refill();
     }
-    table.section(&format!("exit -> request, {BURST} exits at once"));
-    table.times("agent", &agent);
-    table.times("wrapper", &wrapper);
-    table.limit("p99, ms", agent.quantile_ms(0.99), Limit::AtMost(50.0));
-    let ratio = agent.quantile_ms(0.50) / wrapper.quantile_ms(0.50);
-    table.limit("p50, agent / wrapper", ratio, Limit::None);
+    for (who, ways) in ["agent", "wrapper"].iter().zip(&all) {
+        record.figure(
+            &format!("{who}, ways that were traced whole"),
+            ways.len() as f64,
+        );
+        path::show(record, who, ways);
+    }
 }

@@ -6,21 +6,16 @@
 use std::time::Duration;
 
 use usher_cluster::crowd::Like;
+use usher_tests::record::{Record, Sample};
 
-use crate::{
-    Effort,
-    arm::Arm,
-    place::Place,
-    sample::Sample,
-    table::{Limit, Table},
-};
+use crate::{Effort, arm::Arm, place::Place};
 
 /// Programs started one after the other in one turn.
 const PROGRAMS: u32 = 1000;
 /// Keeps the app of the other pod alive, and hardly does anything.
 const SLEEPER: &str = "60s";
 
-pub(crate) fn measure(table: &mut Table, place: &Place, effort: &Effort) {
+pub(crate) fn measure(record: &mut Record, place: &Place, effort: &Effort) {
     let held = Arm::Usher.crowd(1).unwrap_or_default();
     let plain = Like {
         wrapper: Some(SLEEPER),
@@ -34,14 +29,14 @@ pub(crate) fn measure(table: &mut Table, place: &Place, effort: &Effort) {
             sample.add(each(place, &crowd.pods()[0]));
         }
     }
-    table.section(&format!(
+    record.section(&format!(
         "one fork and exec, of {PROGRAMS} in a row inside of a container"
     ));
     let [marked, unmarked] = &samples;
-    table.times("marked (its start is held)", marked);
-    table.times("not marked", unmarked);
+    record.times("marked (its start is held)", marked);
+    record.times("not marked", unmarked);
     let more = marked.quantile_ms(0.5) - unmarked.quantile_ms(0.5);
-    table.limit("p50, difference, ms", more, Limit::None);
+    record.figure("p50, difference, ms", more);
 }
 
 /// What one program took.

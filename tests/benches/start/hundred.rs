@@ -2,17 +2,14 @@
 
 use std::time::SystemTime;
 
-use crate::{
-    arm::Arm,
-    place::Place,
-    sample::Sample,
-    table::{Limit, Table},
-};
+use usher_tests::record::{Limit, Record, Sample};
+
+use crate::{arm::Arm, place::Place};
 
 const PODS: usize = 10;
 const APPS: usize = 10;
 
-pub(crate) fn measure(table: &mut Table, place: &Place) {
+pub(crate) fn measure(record: &mut Record, place: &Place) {
     let like = Arm::Usher.crowd(APPS).unwrap_or_default();
     let crowd = place.crowd("hundred", PODS, &like);
     let opened = SystemTime::now();
@@ -29,7 +26,12 @@ pub(crate) fn measure(table: &mut Table, place: &Place) {
             }
         }
     }
-    table.section("100 containers of 10 pods held at once, all sidecars told to listen at once");
-    table.times("told -> main()", &sample);
-    table.limit("  ran before", f64::from(early), Limit::AtMost(0.0));
+    record.section("100 containers of 10 pods held at once, all sidecars told to listen at once");
+    record.times("told -> main()", &sample);
+    record.limit(
+        "start.missed",
+        "ran before",
+        f64::from(early),
+        Limit::AtMost(0.0),
+    );
 }

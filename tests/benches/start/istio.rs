@@ -1,14 +1,9 @@
 //! The same with Istio's real proxy. Jobs run one after the other, the ways to wait in turn.
 
 use usher_cluster::mesh::{Outcome, run_job};
+use usher_tests::record::{Limit, Record, Sample};
 
-use crate::{
-    Effort,
-    arm::Arm,
-    place::Place,
-    sample::Sample,
-    table::{Limit, Table},
-};
+use crate::{Effort, arm::Arm, place::Place};
 
 #[derive(Default)]
 struct Row {
@@ -38,7 +33,7 @@ impl Row {
     }
 }
 
-pub(crate) fn measure(table: &mut Table, place: &Place, effort: &Effort) {
+pub(crate) fn measure(record: &mut Record, place: &Place, effort: &Effort) {
     let mut rows: Vec<(Arm, Row)> = effort
         .arms
         .iter()
@@ -50,15 +45,20 @@ pub(crate) fn measure(table: &mut Table, place: &Place, effort: &Effort) {
             row.add(*arm, &outcome);
         }
     }
-    table.section("ready -> main(), Istio's proxy (up to 3 ms are the measurement's)");
+    record.section("ready -> main(), Istio's proxy (up to 3 ms are the measurement's)");
     for (arm, row) in &rows {
-        table.times(arm.name(), &row.main);
+        record.times(arm.name(), &row.main);
         if *arm == Arm::Usher {
-            table.limit("  ran before", f64::from(row.early), Limit::AtMost(0.0));
+            record.limit(
+                "start.missed",
+                "ran before",
+                f64::from(row.early),
+                Limit::AtMost(0.0),
+            );
         }
     }
-    table.section("pod bound -> main(), Istio's proxy");
+    record.section("pod bound -> main(), Istio's proxy");
     for (arm, row) in &rows {
-        table.times(arm.name(), &row.bound);
+        record.times(arm.name(), &row.bound);
     }
 }

@@ -20,25 +20,22 @@
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
-    reason = "the table is what a benchmark is for, and it ends at the first error"
+    reason = "it says why it does nothing, and ends at the first error"
 )]
 
 mod arm;
 mod exec;
+mod gather;
 mod hundred;
 mod istio;
 mod listener;
 mod place;
-#[path = "../quit/sample.rs"]
-mod sample;
-#[path = "../quit/table.rs"]
-mod table;
 
 use std::process::ExitCode;
 
 use arm::Arm;
 use place::Place;
-use table::Table;
+use usher_tests::record::{Record, has_flag, is_quick};
 
 /// How much is measured.
 pub(crate) struct Effort {
@@ -53,34 +50,26 @@ pub(crate) struct Effort {
 }
 
 fn main() -> ExitCode {
-    let flag = |name: &str| std::env::args().any(|argument| argument == name);
     let Some(place) = Place::open() else {
         return ExitCode::SUCCESS;
     };
-    let with_usher = !flag("--alternatives");
+    let with_usher = !has_flag("--alternatives");
     let arms = Arm::ALL.into_iter();
     let arms = arms.filter(|arm| with_usher || *arm != Arm::Usher);
-    let (listeners, jobs, execs) = if flag("--quick") {
-        (10, 3, 5)
-    } else {
-        (50, 20, 20)
-    };
+    let (listeners, jobs, execs) = if is_quick() { (10, 3, 5) } else { (50, 20, 20) };
     let effort = Effort {
         listeners,
         jobs,
         execs,
         arms: arms.collect(),
     };
-    let mut table = Table::default();
-    listener::measure(&mut table, &place, &effort);
-    istio::measure(&mut table, &place, &effort);
+    let mut record = Record::begin("start");
+    place.versions(&mut record);
+    listener::measure(&mut record, &place, &effort);
+    istio::measure(&mut record, &place, &effort);
     if with_usher {
-        exec::measure(&mut table, &place, &effort);
-        hundred::measure(&mut table, &place);
+        exec::measure(&mut record, &place, &effort);
+        hundred::measure(&mut record, &place);
     }
-    table.print();
-    if flag("--enforce") && !table.kept() {
-        return ExitCode::FAILURE;
-    }
-    ExitCode::SUCCESS
+    record.finish()
 }

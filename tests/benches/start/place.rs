@@ -3,10 +3,8 @@
 use std::process;
 
 use serde_json::json;
-use usher_cluster::{
-    Cluster,
-    crowd::{Crowd, Like},
-};
+use usher_cluster::{Cluster, versions::versions};
+use usher_tests::record::Record;
 
 const CLUSTER: &str = "USHER_TEST_CLUSTER";
 
@@ -19,11 +17,11 @@ impl Place {
     /// None where no cluster is named; then that has been said.
     pub(crate) fn open() -> Option<Self> {
         let Ok(name) = std::env::var(CLUSTER) else {
-            println!("SKIPPED: {CLUSTER} names no cluster; `cargo xtask bench start` makes one");
+            println!("SKIPPED: {CLUSTER} names no cluster; `cargo xtask bench` makes one");
             return None;
         };
         let cluster = Cluster::new(&name).unwrap();
-        let namespace = format!("bench-start-{}", process::id());
+        let namespace = format!("bench-{}", process::id());
         let object =
             json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
         cluster.apply(&object).unwrap();
@@ -32,11 +30,11 @@ impl Place {
         Some(place)
     }
 
-    /// Pods that run, or would if they were not held.
-    pub(crate) fn crowd(&self, name: &str, size: usize, like: &Like) -> Crowd<'_> {
-        let crowd = Crowd::make(&self.cluster, &self.namespace, name, size, like).unwrap();
-        crowd.started().unwrap();
-        crowd
+    /// Says what runs here.
+    pub(crate) fn versions(&self, record: &mut Record) {
+        for (of, version) in versions(&self.cluster).unwrap() {
+            record.version(&of, &version);
+        }
     }
 
     /// No pod can be made before the namespace has one.

@@ -1,16 +1,12 @@
-//! What the plugin adds to a pod's CNI ADD: its whole process, from the fork to
-//! the end.
+//! The calls.
 
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use usher_tests::record::{Limit, Record, Sample};
 use usher_tests::synthetic::catalog::mesh;
 use usher_tests::synthetic::wire::Listen;
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
-
-use crate::Effort;
-use crate::sample::Sample;
-use crate::table::{Limit, Table};
 
 /// From the pod's cgroup to its network namespace, as measured with containerd:
 /// time for the agent to ask the kubelet what the pod is.
@@ -20,33 +16,45 @@ const BURST: usize = 10;
 /// Of an agent that does not answer: each call takes its whole timeout.
 const STOPPED: usize = 5;
 
-pub(crate) fn measure(table: &mut Table, effort: &Effort) {
-    table.section("CNI ADD, what usher-cni adds");
+pub(crate) fn measure(record: &mut Record, count: usize) {
     let node = Node::new();
     node.annotate(&[("usher.dev/hold", "enforce")]);
-    let absent = calls(&node, effort.calls, held);
-    table.times("no agent, no socket", &absent);
-    table.limit("p50, ms", absent.quantile_ms(0.50), Limit::AtMost(2.0));
+    let absent = calls(&node, count, held);
     let agent = Agent::start(&node);
-    let sample = calls(&node, effort.calls, held);
-    table.times("hold armed", &sample);
-    table.limit("p50, ms", sample.quantile_ms(0.50), Limit::AtMost(2.0));
-    table.limit("p99, ms", sample.quantile_ms(0.99), Limit::AtMost(10.0));
-    let sample = calls(&node, effort.calls, bare);
-    table.times("nothing to hold", &sample);
-    table.limit("p50, ms", sample.quantile_ms(0.50), Limit::AtMost(2.0));
-    table.times(
-        "10 at once, cgroup and ADD together",
-        &burst(&node, effort.calls),
-    );
+    let armed = calls(&node, count, held);
+    let nothing = calls(&node, count, bare);
+    let at_once = burst(&node, count);
     agent.signal(Signal::SIGSTOP);
-    let sample = calls(&node, STOPPED, held);
-    table.times("agent stopped, timeout 500 ms", &sample);
+    let stopped = calls(&node, STOPPED, held);
     agent.signal(Signal::SIGCONT);
     agent.kill();
-    let sample = calls(&node, effort.calls, held);
-    table.times("agent dead, its socket there", &sample);
-    table.limit("p50, ms", sample.quantile_ms(0.50), Limit::AtMost(2.0));
+    let dead = calls(&node, count, held);
+    let p50 = |sample: &Sample| sample.quantile_ms(0.50);
+    let against = ("no agent, no socket", p50(&absent));
+    record.section("CNI ADD, what usher-cni adds");
+    record.times("hold armed", &armed);
+    record.times("nothing to hold", &nothing);
+    record.times("no agent, no socket", &absent);
+    record.times("agent dead, its socket there", &dead);
+    record.times("10 at once, cgroup and ADD together", &at_once);
+    record
+        .limit(
+            "cni.p50",
+            "hold armed, p50, ms",
+            p50(&armed),
+            Limit::AtMost(2.0),
+        )
+        .against(against.0, against.1);
+    let p99 = armed.quantile_ms(0.99);
+    record
+        .limit("cni.p99", "hold armed, p99, ms", p99, Limit::AtMost(10.0))
+        .against(against.0, absent.quantile_ms(0.99));
+    for (what, sample) in [("no agent", &absent), ("agent dead", &dead)] {
+        let what = format!("{what}, p50, ms");
+        record.limit("cni.absent", &what, p50(sample), Limit::AtMost(2.0));
+    }
+    record.section("CNI ADD, agent stopped, timeout 500 ms");
+    record.times("agent stopped", &stopped);
 }
 
 /// Pods one after the other, as a node makes them when it is not in a hurry.
@@ -87,7 +95,7 @@ fn held(name: &str) -> PodSpec {
 fn bare(name: &str) -> PodSpec {
     let mut spec = PodSpec::new(name)
         .with(ContainerSpec::app("app"))
-        .announced();
+        .impatient();
     spec.network_delay = PACE;
     spec
 }

@@ -1,59 +1,40 @@
-//! When an app in a real Istio has its first good answer, by the ways that
-//! there are to wait for the proxy.
+//! When an app in a real Istio has its first good answer, by the ways that there are to wait for the proxy.
 //!
-//! Jobs run one after the other, the kinds in turn, so that a drift of the
-//! machine reaches all of them. Needs a cluster with Istio, and usher on it:
-//!
-//! ```text
-//! cargo xtask cluster --name NAME up --sidecars istio
-//! cargo xtask image
-//! cargo xtask cluster --name NAME import target/image/usher-agent.tar
-//! cargo xtask cluster --name NAME kubectl -- apply -f deploy/usher.yaml
-//! cargo xtask cluster --name NAME kubectl -- annotate node --all usher.dev/mode=enforce
-//! USHER_TEST_CLUSTER=NAME cargo bench -p usher-tests --bench mesh -- [ROUNDS]
-//! ```
-//!
-//! All pods opt out but those that usher is measured with; none of their
-//! sidecars is shown out.
-
-#![expect(
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "the table is what a benchmark is for, and it ends at the first error"
-)]
-
-mod row;
+//! All pods opt out but those that usher is measured with; none of their sidecars is shown out.
 
 use std::time::Duration;
 
-use row::Row;
-use usher_cluster::{
-    Cluster,
-    mesh::{Proxy, Variant, run_job},
+use usher_cluster::mesh::{Outcome, Proxy, Variant, run_job};
+use usher_tests::record::{Record, Sample};
+
+use crate::{
+    Effort,
+    place::Place,
+    row::{self, Row},
 };
 
-const CLUSTER: &str = "USHER_TEST_CLUSTER";
-const ROUNDS: usize = 5;
-
-fn main() {
-    let Ok(name) = std::env::var(CLUSTER) else {
-        println!("SKIPPED: {CLUSTER} names no cluster");
-        return;
-    };
-    let cluster = Cluster::new(&name).unwrap();
-    // Cargo adds an argument of its own.
-    let rounds = std::env::args().find_map(|argument| argument.parse().ok());
+pub(crate) fn measure(record: &mut Record, place: &Place, effort: &Effort) {
     let mut rows = rows();
-    for round in 0..rounds.unwrap_or(ROUNDS) {
+    for round in 0..effort.answers {
         for row in &mut rows {
-            let outcome = run_job(&cluster, &row.variant).unwrap();
+            let outcome = run_job(&place.cluster, &row.variant).unwrap();
             println!("round {round}, {}: {}", row.name, row::line(&outcome));
             row.outcomes.push(outcome);
         }
     }
     println!("\n{}", Row::HEAD);
+    rows.iter().for_each(|row| println!("{row}"));
+    record.section("pod bound -> first good answer, Istio's proxy");
     for row in &rows {
-        println!("{row}");
+        let mut sample = Sample::default();
+        let answers = row.outcomes.iter().filter_map(Outcome::first_good_answer);
+        answers.for_each(|after| sample.add(after));
+        record.times(row.name, &sample);
+    }
+    for row in &rows {
+        let refused = row.outcomes.iter().filter(|one| one.refused()).count();
+        let refused = u32::try_from(refused).unwrap();
+        record.figure(&format!("refused: {}, apps", row.name), refused.into());
     }
 }
 

@@ -1,0 +1,93 @@
+//! `usher conns` of a pod whose app has thousands of connections through a mesh.
+
+use std::process::Command;
+
+use usher_tests::record::{Limit, Record};
+use usher_tests::synthetic::spec::ISTIO_PROXY;
+use usher_tests::synthetic::wire::{Capture, Holding};
+use usher_tests::synthetic::{ContainerSpec, Node, Pod, PodSpec, usher};
+
+use crate::run::{Runs, most_mib, repeat};
+
+/// Connections of the app; as many sockets of the proxy's belong to them.
+const CONNECTIONS: usize = 5_000;
+/// So many that the kernel has more sockets than `usher` keeps.
+const TOO_MANY: usize = 17_000;
+/// Of the agent's container, which the program is run in; the agent needs a quarter of it.
+const MEMORY_MIB: f64 = 64.0;
+
+pub(crate) fn measure(record: &mut Record, runs: usize, quick: bool) {
+    let node = Node::new();
+    let sizes = if quick {
+        &[CONNECTIONS][..]
+    } else {
+        &[CONNECTIONS, TOO_MANY]
+    };
+    for &connections in sizes {
+        let pod = pod(&node, connections);
+        let name = pod.name();
+        let usher = |more: &[&str]| {
+            repeat(runs, || {
+                let mut command = usher::command_on(&node);
+                command.args(["conns", &name]).args(more);
+                command
+            })
+        };
+        let people = usher(&[]);
+        let programs = usher(&["-o", "json"]);
+        let most = most_mib();
+        let ss = |flags: &str| repeat(runs, || ss(&pod, flags));
+        let (plain, with_processes) = (ss("-tan"), ss("-tanp"));
+        record.section(&format!("usher conns, {connections} connections"));
+        let sockets = u32::try_from(plain.lines).unwrap_or(u32::MAX);
+        record.figure("sockets", sockets.into());
+        show(record, "usher conns", &people);
+        show(record, "usher conns -o json", &programs);
+        show(record, "ss -tan", &plain);
+        show(record, "ss -tanp", &with_processes);
+        let p50 = people.first.quantile_ms(0.5);
+        let what = "first output of conns, p50, ms";
+        record
+            .limit("cli.first", what, p50, Limit::AtMost(100.0))
+            .against("ss -tanp", with_processes.first.quantile_ms(0.5));
+        record.limit(
+            "cli.memory",
+            "most memory, MiB",
+            most,
+            Limit::AtMost(MEMORY_MIB),
+        );
+        for line in people.complained.lines() {
+            record.section(line);
+        }
+    }
+}
+
+fn show(record: &mut Record, what: &str, runs: &Runs) {
+    record.times(&format!("{what}, first byte"), &runs.first);
+    record.times(&format!("{what}, {} lines", runs.lines), &runs.whole);
+    record.times(&format!("{what}, CPU"), &runs.cpu);
+}
+
+fn pod(node: &Node, connections: usize) -> Pod {
+    let proxy = Holding::default()
+        .called("envoy")
+        .listening("0.0.0.0:15001");
+    let app = Holding::default().connected("10.7.7.7:8080", connections);
+    let spec = PodSpec::new(&format!("many-{connections}"))
+        .with(ContainerSpec::holding_proxy(proxy))
+        .with(ContainerSpec::holding("app", app).later())
+        .captured(Capture::default());
+    let pod = node.run(&spec);
+    pod.heard(ISTIO_PROXY, "holding");
+    pod.start("app");
+    pod.heard("app", "holding");
+    pod
+}
+
+fn ss(pod: &Pod, flags: &str) -> Command {
+    let mut command = Command::new("nsenter");
+    command
+        .arg(format!("--net={}", pod.network_path().display()))
+        .args(["ss", "-H", flags]);
+    command
+}

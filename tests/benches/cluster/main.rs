@@ -1,0 +1,79 @@
+//! Jobs in a real cluster, with usher and with what is done without it.
+//!
+//! - From an app's last act to its Job being complete: without a sidecar, with Istio's proxy shown out by usher, as a native
+//!   sidecar, by a wrapper around the app's command, and by a controller that watches the status of pods.
+//! - From a pod's binding to its app's first good answer through the mesh, by the ways that there are to wait for the proxy.
+//! - What the agent of a node with 110 real pods costs and asks for. `--real-pods N` has another number, 0 none.
+//!
+//! Jobs of different kinds run side by side or in turn, so that a drift of the machine reaches all of them. Needs a cluster
+//! with Istio and usher on it, enforcing; `cargo xtask bench cluster` makes one.
+//!
+//! ```text
+//! USHER_TEST_CLUSTER=NAME cargo bench -p usher-tests --bench cluster -- [--quick] [--enforce] [--real-pods N]
+//! ```
+//!
+//! `--enforce` exits with 1 when a budget is not kept.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "it says why it does nothing, and ends at the first error"
+)]
+
+mod answer;
+mod completion;
+mod full;
+#[path = "../start/place.rs"]
+mod place;
+mod row;
+
+use std::{process::ExitCode, time::Duration};
+
+use place::Place;
+use usher_tests::record::{Record, is_quick};
+
+const REAL_PODS: &str = "--real-pods";
+
+/// How much is measured.
+pub(crate) struct Effort {
+    /// Rounds of Jobs that complete.
+    completions: usize,
+    /// Rounds of Jobs that ask for an answer.
+    answers: usize,
+    /// Pods at the same time.
+    real_pods: usize,
+    /// How long nothing happens.
+    rest: Duration,
+}
+
+const QUICK: Effort = Effort {
+    completions: 3,
+    answers: 1,
+    real_pods: 30,
+    rest: Duration::from_secs(15),
+};
+const WHOLE: Effort = Effort {
+    completions: 15,
+    answers: 3,
+    real_pods: 110,
+    rest: Duration::from_secs(60),
+};
+
+fn main() -> ExitCode {
+    let Some(place) = Place::open() else {
+        return ExitCode::SUCCESS;
+    };
+    let mut effort = if is_quick() { QUICK } else { WHOLE };
+    let mut arguments = std::env::args().skip_while(|argument| argument != REAL_PODS);
+    if let Some(pods) = arguments.nth(1) {
+        effort.real_pods = pods.parse().unwrap();
+    }
+    let mut record = Record::begin("cluster");
+    place.versions(&mut record);
+    completion::measure(&mut record, &place, &effort);
+    answer::measure(&mut record, &place, &effort);
+    if effort.real_pods > 0 {
+        full::measure(&mut record, &place, &effort);
+    }
+    record.finish()
+}

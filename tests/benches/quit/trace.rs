@@ -1,0 +1,148 @@
+//! What the kernel does between an app's last act and the request, by its own trace.
+//!
+//! The kernel's tracing file system is mounted in a mount namespace of one thread, so that nothing of it is left
+//! behind, and an instance of it is used that nobody else has.
+//! <https://docs.kernel.org/trace/ftrace.html>
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+
+/// Where a kernel that mounts it has it; the directory is there wherever the kernel can trace.
+const PLACE: &str = "/sys/kernel/tracing";
+const INSTANCE: &str = "instances/usher-bench";
+const EVENTS: [&str; 5] = [
+    "sched/sched_process_exit",
+    "sched/sched_waking",
+    "sched/sched_switch",
+    "syscalls/sys_enter_sendto",
+    "syscalls/sys_enter_write",
+];
+const KIB: &str = "4096";
+
+/// One line of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// By the clock that the apps stamp their ends with.
+    pub(crate) at: Duration,
+    /// The thread that ran.
+    pub(crate) thread: i32,
+    /// What happened: the event's name.
+    pub(crate) what: String,
+    /// The thread that is woken, or that runs next.
+    pub(crate) other: Option<i32>,
+}
+
+/// A trace that can be read again and again.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    text: File,
+    switch: File,
+    /// The thread ends, and takes the instance with it, when this is closed.
+    _open: mpsc::Sender<()>,
+    _thread: JoinHandle<()>,
+}
+
+impl Trace {
+    /// Begins one; the error says why there is none.
+    pub(crate) fn begin() -> io::Result<Self> {
+        let (open, closed) = mpsc::channel::<()>();
+        let (tell, told) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            let opened = set_up();
+            let is_open = opened.is_ok();
+            drop(tell.send(opened));
+            if is_open {
+                // Nothing is ever sent: it returns when the other end is gone.
+                closed.recv().ok();
+            }
+            drop(fs::remove_dir(Path::new(PLACE).join(INSTANCE)));
+        });
+        let gone = |_gone| io::Error::other("its thread ended");
+        let (text, switch) = told.recv().map_err(gone)??;
+        Ok(Self {
+            text,
+            switch,
+            _open: open,
+            _thread: thread,
+        })
+    }
+
+    /// What is traced while this is done.
+    pub(crate) fn of<T>(&mut self, act: impl FnOnce() -> T) -> io::Result<(T, Vec<Mark>)> {
+        self.switch.write_all(b"1")?;
+        let done = act();
+        self.switch.write_all(b"0")?;
+        let mut text = String::new();
+        self.text.rewind()?;
+        self.text.read_to_string(&mut text)?;
+        // Only to be opened like this empties it, and by its path no other thread finds it.
+        File::create(format!("/proc/self/fd/{}", self.text.as_raw_fd()))?;
+        Ok((done, text.lines().filter_map(read).collect()))
+    }
+}
+
+fn set_up() -> io::Result<(File, File)> {
+    unshare(CloneFlags::CLONE_NEWNS)?;
+    let none = None::<&str>;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
+    mount(
+        Some("tracefs"),
+        PLACE,
+        Some("tracefs"),
+        MsFlags::empty(),
+        none,
+    )?;
+    let place = Path::new(PLACE).join(INSTANCE);
+    if !place.exists() {
+        fs::create_dir(&place)?;
+    }
+    let set = |name: &str, value: &str| fs::write(place.join(name), value);
+    set("tracing_on", "0")?;
+    set("trace_clock", "mono")?;
+    set("buffer_size_kb", KIB)?;
+    for event in EVENTS {
+        set(&format!("events/{event}/enable"), "1")?;
+    }
+    let open = |name: &str| {
+        File::options()
+            .read(true)
+            .write(true)
+            .open(place.join(name))
+    };
+    Ok((open("trace")?, open("tracing_on")?))
+}
+
+/// `  name-PID  [CPU] flags SECONDS.MICROS: what: more`, or `what(more)` of a system call.
+fn read(line: &str) -> Option<Mark> {
+    let (head, rest) = line.split_once(" [")?;
+    let (_name, thread) = head.rsplit_once('-')?;
+    let (_cpu, rest) = rest.split_once(']')?;
+    let (when, rest) = rest.split_once(": ")?;
+    let (seconds, micros) = when.split_whitespace().last()?.split_once('.')?;
+    let at =
+        Duration::from_secs(seconds.parse().ok()?) + Duration::from_micros(micros.parse().ok()?);
+    let end = rest.find([':', '(']).unwrap_or(rest.len());
+    let (what, more) = rest.split_at(end);
+    let other = |field: &str| {
+        more.split_once(field)?
+            .1
+            .split_whitespace()
+            .next()?
+            .parse()
+            .ok()
+    };
+    Some(Mark {
+        at,
+        thread: thread.trim().parse().ok()?,
+        what: what.to_owned(),
+        other: other(" next_pid=").or_else(|| other(" pid=")),
+    })
+}

@@ -1,0 +1,130 @@
+//! Pods that come, finish, are shown out and go, 20 a second.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use usher_tests::record::{Limit, Record, Sample};
+use usher_tests::synthetic::Pod;
+use usher_tests::synthetic::inventory::Inventory;
+
+use crate::Effort;
+use crate::crowd::latency;
+use crate::place::{Place, count};
+
+const EACH: Duration = Duration::from_millis(50);
+/// From a pod's beginning to its app's end, and from there until it is taken away: time to be started on a busy machine,
+/// and to be shown out.
+const LIFE: Duration = Duration::from_secs(3);
+const REST: Duration = Duration::from_secs(1);
+/// How often the memory is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Pods in the three stages of their lives, each with the end of the stage.
+#[derive(Default)]
+struct Lives {
+    running: VecDeque<(Instant, Pod)>,
+    finished: VecDeque<(Instant, Pod)>,
+    leaving: VecDeque<(Instant, Pod)>,
+    latency: Sample,
+}
+
+impl Lives {
+    /// Does all that is due.
+    fn go_on(&mut self, now: Instant) {
+        for pod in due(&mut self.running, now) {
+            pod.finish("app", 0);
+            self.finished.push_back((now + REST, pod));
+        }
+        for mut pod in due(&mut self.finished, now) {
+            self.latency.add(latency(&pod));
+            pod.begin_removal();
+            self.leaving.push_back((now + REST, pod));
+        }
+        // Its removal has had its time: hardly anything is waited for.
+        drop(due(&mut self.leaving, now));
+    }
+
+    fn is_over(&self) -> bool {
+        self.running.is_empty() && self.finished.is_empty() && self.leaving.is_empty()
+    }
+}
+
+fn due(stage: &mut VecDeque<(Instant, Pod)>, now: Instant) -> Vec<Pod> {
+    let count = stage.iter().take_while(|(end, _)| *end <= now).count();
+    stage.drain(..count).map(|(_, pod)| pod).collect()
+}
+
+pub(crate) fn measure(record: &mut Record, effort: &Effort) {
+    let mut place = Place::new(0);
+    place.crowd.settle(&place.agent);
+    let (asked, before) = (place.asked(), place.agent.usage());
+    let had = Inventory::of(place.agent.pid());
+    let (mut lives, mut most_kib, mut look) = (Lives::default(), 0, Instant::now());
+    let (began, mut made) = (Instant::now(), 0_usize);
+    let mut next = began;
+    while began.elapsed() < effort.churn || !lives.is_over() {
+        if began.elapsed() < effort.churn {
+            let spec = place.crowd.next();
+            let pod = place.crowd.node.create(&spec);
+            lives.running.push_back((Instant::now() + LIFE, pod));
+            made += 1;
+        }
+        let now = Instant::now();
+        lives.go_on(now);
+        if now >= look {
+            most_kib = most_kib.max(place.agent.usage().resident_kib);
+            look = now + LOOK;
+        }
+        next = (next + EACH).max(now);
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+    }
+    let took = began.elapsed();
+    place.crowd.settle(&place.agent);
+    let after = place.agent.usage();
+    let has = Inventory::of(place.agent.pid());
+    let asked = place.asked().since(asked);
+    let pods = count(made);
+    record.section(&format!(
+        "pods come, finish and go, {} a second wanted, for {} s",
+        Duration::from_secs(1).as_millis() / EACH.as_millis(),
+        effort.churn.as_secs()
+    ));
+    record.times("exit -> request", &lives.latency);
+    record.figure("pods", pods);
+    record.figure("pods a second", pods / effort.churn.as_secs_f64());
+    let cpu = (after.cpu - before.cpu).as_secs_f64();
+    record.figure("CPU, % of a core", cpu / took.as_secs_f64() * 100.0);
+    record.figure("CPU for each pod, ms", cpu * 1000.0 / pods);
+    let [before_mib, after_mib, most_mib] = [before.resident_kib, after.resident_kib, most_kib]
+        .map(|kib| f64::from(u32::try_from(kib).expect("below 4 TiB")) / 1024.0);
+    record.limit(
+        "churn.resident",
+        "resident at most, MiB",
+        most_mib,
+        Limit::AtMost(12.0),
+    );
+    record.figure("resident before, MiB", before_mib);
+    record.figure("resident after, MiB", after_mib);
+    record.figure("descriptors before", count(had.total()));
+    record.figure("descriptors after", count(has.total()));
+    record.keyed(
+        "fleet.kubelet",
+        "lists of the kubelet's pods for each pod",
+        asked.kubelet / pods,
+    );
+    record.keyed(
+        "fleet.requests",
+        "requests to the API server for each pod",
+        (asked.api + asked.watches) / pods,
+    );
+    record.keyed(
+        "fleet.events",
+        "Events among them for each pod",
+        asked.events / pods,
+    );
+    record.keyed(
+        "fleet.bytes",
+        "sent to the API server for each pod, bytes",
+        asked.bytes / pods,
+    );
+}

@@ -1,0 +1,61 @@
+//! What the agent costs on a full node, and what it asks of the kubelet and the API server.
+//!
+//! 250 pods at rest, 20 pods a second that come, finish and go, and 250 exits at the same moment. All with an API server,
+//! which counts what it is asked and is told. A node of 250 is more than a kubelet runs by default (110); 110 real pods are
+//! measured by `cluster`.
+//!
+//! ```text
+//! cargo build --release -p usher-agent
+//! cargo bench -p usher-tests --bench scale -- [--quick] [--enforce]
+//! ```
+//!
+//! `--enforce` exits with 1 when a budget is not kept. Needs root.
+
+mod burst;
+mod churn;
+#[path = "../quit/crowd.rs"]
+mod crowd;
+mod place;
+mod rest;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use usher_tests::privilege;
+use usher_tests::record::{Record, is_quick};
+
+/// Pods on the node.
+pub(crate) const PODS: usize = 250;
+
+/// How much is measured.
+pub(crate) struct Effort {
+    /// How long nothing happens.
+    rest: Duration,
+    /// How long pods come and go.
+    churn: Duration,
+    /// How often all exit at once.
+    bursts: usize,
+}
+
+const QUICK: Effort = Effort {
+    rest: Duration::from_secs(15),
+    churn: Duration::from_secs(30),
+    bursts: 1,
+};
+const WHOLE: Effort = Effort {
+    rest: Duration::from_secs(60),
+    churn: Duration::from_secs(600),
+    bursts: 4,
+};
+
+fn main() -> ExitCode {
+    if !privilege::granted() {
+        return ExitCode::SUCCESS;
+    }
+    let effort = if is_quick() { QUICK } else { WHOLE };
+    let mut record = Record::begin("scale");
+    rest::measure(&mut record, &effort);
+    churn::measure(&mut record, &effort);
+    burst::measure(&mut record, &effort);
+    record.finish()
+}

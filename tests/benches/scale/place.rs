@@ -1,0 +1,79 @@
+//! The node with the agent and an API server, and what was asked of both.
+
+use usher_tests::synthetic::{Agent, ApiServer, PodSpec};
+
+use crate::crowd::Crowd;
+
+pub(crate) struct Place {
+    // Dropped before all that it looks at.
+    pub(crate) agent: Agent,
+    pub(crate) crowd: Crowd,
+    pub(crate) api: ApiServer,
+}
+
+/// Requests so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Asked {
+    /// Lists of pods, of the kubelet.
+    pub(crate) kubelet: f64,
+    /// Watches that began, of the API server.
+    pub(crate) watches: f64,
+    /// Everything else that it was asked for.
+    pub(crate) api: f64,
+    /// Events among that, created or patched.
+    pub(crate) events: f64,
+    /// What it was sent in bodies, in bytes.
+    pub(crate) bytes: f64,
+}
+
+impl Place {
+    pub(crate) fn new(size: usize) -> Self {
+        let api = ApiServer::start();
+        api.annotate(&[("usher.dev/mode", "enforce")]);
+        let crowd = Crowd::new(size, PodSpec::job);
+        Self {
+            agent: Agent::start_with_api(&crowd.node, &api, &[]),
+            crowd,
+            api,
+        }
+    }
+
+    /// What was asked until now.
+    pub(crate) fn asked(&self) -> Asked {
+        let mut sum = Asked {
+            kubelet: count(self.crowd.node.kubelet().asked()),
+            ..Asked::default()
+        };
+        for asked in self.api.asked() {
+            let right = asked.right();
+            if right.starts_with("watch ") {
+                sum.watches += 1.0;
+                continue;
+            }
+            sum.api += 1.0;
+            sum.bytes += count(asked.body.to_string().len());
+            if right.ends_with(" events") {
+                sum.events += 1.0;
+            }
+        }
+        sum
+    }
+}
+
+impl Asked {
+    /// What was asked since then.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            kubelet: self.kubelet - before.kubelet,
+            watches: self.watches - before.watches,
+            api: self.api - before.api,
+            events: self.events - before.events,
+            bytes: self.bytes - before.bytes,
+        }
+    }
+}
+
+/// A small number of things.
+pub(crate) fn count(things: usize) -> f64 {
+    f64::from(u32::try_from(things).expect("a small number"))
+}

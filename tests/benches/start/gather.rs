@@ -1,0 +1,14 @@
+//! Pods of a crowd, in the namespace of this run.
+
+use usher_cluster::crowd::{Crowd, Like};
+
+use crate::place::Place;
+
+impl Place {
+    /// Pods that run, or would if they were not held.
+    pub(crate) fn crowd(&self, name: &str, size: usize, like: &Like) -> Crowd<'_> {
+        let crowd = Crowd::make(&self.cluster, &self.namespace, name, size, like).unwrap();
+        crowd.started().unwrap();
+        crowd
+    }
+}

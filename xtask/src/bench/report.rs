@@ -1,0 +1,168 @@
+//! `docs/performance.md`: what the records say, in words, tables and pictures.
+//!
+//! Everything in it is made anew each time but the reasons, which are written by people: `docs/performance/KEY.md` is put
+//! below a budget that was not kept.
+
+mod budget;
+mod fleet;
+mod number;
+mod section;
+mod setting;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, ensure};
+use usher_cluster::progress::say;
+use usher_tests::record::Document;
+
+use super::records;
+use crate::workspace::{root, shown};
+
+const PAGE: &str = "docs/performance.md";
+const PICTURES: &str = "docs/images/performance";
+/// The pictures, from the page.
+const PICTURES_FROM_PAGE: &str = "images/performance";
+/// What people wrote about budgets that are not kept.
+const REASONS: &str = "docs/performance";
+/// The order of the page. Records of others are not shown.
+const ORDER: [&str; 7] = ["quit", "hold", "start", "cni", "scale", "cluster", "cli"];
+
+/// Writes the page and its pictures.
+pub(super) fn write() -> Result<()> {
+    let documents = read(&records())?;
+    ensure!(
+        !documents.is_empty(),
+        "there is no record in {}; `cargo xtask bench` makes them",
+        shown(&records())
+    );
+    let mut pictures = Vec::new();
+    let page = page(&documents, &reason, &mut pictures);
+    let folder = root().join(PICTURES);
+    if folder.exists() {
+        fs::remove_dir_all(&folder).context("remove the old pictures")?;
+    }
+    fs::create_dir_all(&folder).context("make a place for the pictures")?;
+    for (name, text) in &pictures {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+    }
+    fs::write(root().join(PAGE), page).with_context(|| format!("write {PAGE}"))?;
+    let count = pictures.len();
+    say(&format!("{PAGE} and {count} pictures are written"));
+    Ok(())
+}
+
+fn read(folder: &Path) -> Result<Vec<Document>> {
+    let paths = ORDER.map(|name| folder.join(format!("{name}.json")));
+    let there = paths.iter().filter(|path| path.exists());
+    let read =
+        |path: &PathBuf| Document::read(path).with_context(|| format!("read {}", path.display()));
+    there.map(read).collect()
+}
+
+/// Why a budget is not kept, where somebody wrote it.
+fn reason(key: &str) -> Option<String> {
+    let path = root().join(REASONS).join(format!("{key}.md"));
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.trim().to_owned())
+}
+
+/// The text; pictures are added, each with the name of its file.
+fn page(
+    documents: &[Document],
+    reason: &dyn Fn(&str) -> Option<String>,
+    pictures: &mut Vec<(String, String)>,
+) -> String {
+    let mut page = String::from(
+        "# Performance\n\n\
+         <!-- Written by `cargo xtask bench report`; a change here is lost. Reasons are in docs/performance/. -->\n\n\
+         What usher takes, beside what is done without it, in the same run on the same machine. Ratios count: absolute figures\n\
+         drift with the machine and with what else it does, which is said below. All times are measured, none is computed;\n\
+         p50 is the median, p99 the nearest rank.\n\n",
+    );
+    page.push_str(&budget::overview(documents, reason));
+    page.push_str(&setting::of(documents));
+    for document in documents {
+        page.push_str(&section::of(document, pictures));
+    }
+    page.push_str(&fleet::of(documents));
+    page.trim_end().to_owned() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record as a benchmark leaves it.
+    fn document() -> Document {
+        let json = r#"{
+            "bench": "quit", "command": "cargo xtask bench quit --quick", "is_quick": true,
+            "began_unix_s": 1763780000, "took_s": 61.5,
+            "about": { "cpu": "A | B", "cores": 2, "memory_mib": 4096, "kernel": "6.1", "load_before": 0.1, "load_most": 2.5 },
+            "versions": [["Kubernetes", "v1"]],
+            "sections": [{ "title": "exit -> request, 1 pod",
+                "series": [{ "name": "agent", "ms": [0.2, 0.3] }, { "name": "wrapper", "ms": [0.25, 0.3] }],
+                "figures": [
+                    { "key": "quit.p50", "what": "p50", "unit": "ms", "value": 0.2, "limit": { "AtMost": 1.0 }, "against": ["wrapper", 0.25] },
+                    { "key": "quit.p50", "what": "p50", "unit": "ms", "value": 1.2, "limit": { "AtMost": 1.0 }, "against": ["wrapper", 0.6] },
+                    { "key": "quit.p99", "what": "p99", "unit": "ms", "value": null, "limit": { "AtMost": 5.0 }, "against": null }
+                ] }]
+        }"#;
+        serde_json::from_str(json).unwrap()
+    }
+
+    fn page_of(documents: &[Document]) -> (String, Vec<(String, String)>) {
+        let mut pictures = Vec::new();
+        let reason = |key: &str| (key == "quit.p50").then(|| "It was too warm.".to_owned());
+        let page = page(documents, &reason, &mut pictures);
+        (page, pictures)
+    }
+
+    #[test]
+    fn budget_that_is_kept_here_and_not_there_is_not_kept_and_has_its_reason() {
+        let (page, _) = page_of(&[document()]);
+        let row = "| 0.2 to 1.2 ms | 2 (wrapper) | **no**, 1 of 2 |";
+        assert!(page.contains(row), "{page}");
+        assert!(page.contains("It was too warm."), "{page}");
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_kept_and_what_was_not_run_is_said() {
+        let (page, _) = page_of(&[document()]);
+        assert!(page.contains("| not measured | | **no**"), "{page}");
+        assert!(page.contains("| not run |"), "{page}");
+        assert!(page.contains("docs/performance/quit.p99.md"), "{page}");
+    }
+
+    #[test]
+    fn times_that_are_compared_have_a_picture() {
+        let (page, pictures) = page_of(&[document()]);
+        let [(name, svg)] = pictures.as_slice() else {
+            panic!("{} pictures", pictures.len());
+        };
+        assert_eq!(name, "quit-exit-request-1-pod.svg");
+        assert!(
+            page.contains(&format!("(images/performance/{name})")),
+            "{page}"
+        );
+        assert!(svg.contains("wrapper") && svg.contains("p50 1 ms"), "{svg}");
+    }
+
+    #[test]
+    fn busy_machine_is_said() {
+        let mut document = document();
+        assert!(!page_of(&[document.clone()]).0.contains(setting::BUSY));
+        document.about.load_before = 2.1;
+        assert!(page_of(&[document]).0.contains(setting::BUSY));
+    }
+
+    #[test]
+    fn machine_cannot_break_the_table() {
+        let (page, _) = page_of(&[document()]);
+        assert!(page.contains("A \\| B"), "{page}");
+        assert!(page.contains("cargo xtask bench quit --quick"), "{page}");
+    }
+}

@@ -1,0 +1,80 @@
+//! Numbers as people read them.
+
+use usher_tests::record::Limit;
+
+/// Three digits that count, without noughts at the end.
+pub(super) fn short(value: f64) -> String {
+    if !value.is_finite() {
+        return "not measured".to_owned();
+    }
+    let digits = match value.abs() {
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 1.0 => 2,
+        _ => 3,
+    };
+    let text = format!("{value:.digits$}");
+    if text.contains('.') {
+        let text = text.trim_end_matches('0').trim_end_matches('.');
+        return text.to_owned();
+    }
+    text
+}
+
+/// With a unit, if it has one.
+pub(super) fn with_unit(value: f64, unit: &str) -> String {
+    match unit {
+        "" => short(value),
+        _ if !value.is_finite() => short(value),
+        _ => format!("{} {unit}", short(value)),
+    }
+}
+
+/// A budget.
+pub(super) fn limit(limit: Limit, unit: &str) -> String {
+    match limit {
+        Limit::AtMost(most) => format!("≤ {}", with_unit(most, unit)),
+        Limit::Below(bound) => format!("< {}", with_unit(bound, unit)),
+        Limit::Between(least, most) => format!("{} to {}", short(least), with_unit(most, unit)),
+    }
+}
+
+/// A large number of things, in groups of three digits.
+pub(super) fn grouped(value: f64) -> String {
+    if value < 1000.0 {
+        return short(value);
+    }
+    let digits = format!("{value:.0}");
+    let mut text = String::new();
+    for (number, digit) in digits.chars().enumerate() {
+        if number > 0 && (digits.len() - number) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_digits_that_count() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.25, "0.25"),
+            (0.2504, "0.25"),
+            (1.005, "1"),
+            (12.34, "12.3"),
+            (1200.4, "1200"),
+            (100.0, "100"),
+            (f64::NAN, "not measured"),
+        ] {
+            assert_eq!(short(value), text);
+        }
+        assert_eq!(grouped(5000.0), "5,000");
+        assert_eq!(grouped(1_234_567.0), "1,234,567");
+        assert_eq!(limit(Limit::Between(0.95, 1.05), ""), "0.95 to 1.05");
+    }
+}

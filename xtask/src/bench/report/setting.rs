@@ -1,0 +1,89 @@
+//! Where and how it was measured.
+
+use jiff::Timestamp;
+use usher_cluster::progress::output;
+use usher_tests::record::Document;
+
+use super::number::short;
+use crate::{
+    docs::markdown::{code, table},
+    workspace::root,
+};
+
+/// Said of figures that may be none.
+pub(super) const BUSY: &str = "\n**The load before some of these runs was above the machine's number of cores: from the benchmark before, whose \
+                    average it still is, or from something else. Where it was something else their times say nothing about \
+                    usher.**\n";
+
+/// Machine, versions, and a row for each benchmark.
+pub(super) fn of(documents: &[Document]) -> String {
+    let mut text = String::from("## Where and how\n\n");
+    let mut machines: Vec<String> = documents.iter().map(machine).collect();
+    machines.dedup();
+    let mut rows = vec![["usher".to_owned(), env!("CARGO_PKG_VERSION").to_owned()]];
+    // Of this moment; the toolchain is pinned.
+    let rustc = output(
+        std::process::Command::new("rustc")
+            .current_dir(root())
+            .arg("--version"),
+    );
+    rows.extend(
+        rustc
+            .ok()
+            .map(|version| ["compiler".to_owned(), version.trim().to_owned()]),
+    );
+    for (of, version) in documents.iter().flat_map(|document| &document.versions) {
+        let row = [of.clone(), version.clone()];
+        if !rows.contains(&row) {
+            rows.push(row);
+        }
+    }
+    rows.extend(
+        machines
+            .into_iter()
+            .map(|machine| ["machine".to_owned(), machine]),
+    );
+    text.push_str(&table(["of", "version"], &rows));
+    text.push_str(
+        "\nThe load is the average of one minute; its highest value has what the benchmark itself does in it.\n\n",
+    );
+    let rows: Vec<[String; 5]> = documents.iter().map(row).collect();
+    let head = ["command", "begun", "minutes", "load before", "highest load"];
+    text.push_str(&table(head, &rows));
+    if documents.iter().any(|document| document.is_quick) {
+        text.push_str(
+            "\nWith `--quick` there are fewer samples, and p99 is the highest of most of them.\n",
+        );
+    }
+    if documents.iter().any(is_disturbed) {
+        text.push_str(BUSY);
+    }
+    text + "\n"
+}
+
+/// Whether others wanted more than the machine has, before anything was measured.
+fn is_disturbed(document: &Document) -> bool {
+    document.about.load_before > document.about.cores as f64
+}
+
+fn row(document: &Document) -> [String; 5] {
+    let begun = i64::try_from(document.began_unix_s).unwrap_or_default();
+    let begun =
+        Timestamp::from_second(begun).map(|at| at.strftime("%Y-%m-%d %H:%M UTC").to_string());
+    [
+        code(&document.command),
+        begun.unwrap_or_default(),
+        short(document.took_s / 60.0),
+        short(document.about.load_before),
+        short(document.about.load_most),
+    ]
+}
+
+fn machine(document: &Document) -> String {
+    let about = &document.about;
+    let memory = (about.memory_mib as f64 / 1024.0).round();
+    format!(
+        "{}, {} cores, {memory} GiB, Linux {}",
+        about.cpu, about.cores, about.kernel
+    )
+}
