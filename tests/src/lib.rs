@@ -3,7 +3,11 @@
 //! [`synthetic`] makes pods of real processes, cgroups and namespaces without
 //! Kubernetes. The tests in `tests/` and the benchmarks in `benches/` run the
 //! real agent binary against them. All of it needs root and a cgroup2 mount;
-//! [`privilege`] says so when they are missing.
+//! [`privilege`] says so when they are missing. [`record`] keeps what a benchmark
+//! measured.
 
+pub mod golden;
 pub mod privilege;
+pub mod record;
 pub mod synthetic;
+pub mod wait;

@@ -34,12 +34,16 @@
 //! pods; directories that stay are swept by the next [`Node`].
 
 pub mod agent;
+pub mod api_server;
 mod bundles;
 pub mod catalog;
 pub mod clock;
+pub mod inventory;
 pub mod kubelet;
 pub mod layout;
 pub mod ledger;
+pub mod limit;
+mod listener;
 pub mod machine;
 pub mod manifest;
 mod node;
@@ -47,9 +51,11 @@ mod pod;
 pub mod process;
 pub mod program;
 pub mod spec;
+pub mod usher;
 pub mod wire;
 
-pub use agent::{Agent, Holder};
+pub use agent::{Agent, Doomed, Holder};
+pub use api_server::ApiServer;
 pub use kubelet::{Behaviour, Kubelet};
 pub use node::Node;
 pub use pod::{Pod, Request, Visit};

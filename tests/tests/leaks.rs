@@ -76,7 +76,16 @@ fn two_hundred_pods_disappear() {
     node.annotate(&[("usher.dev/mode", "enforce")]);
     let agent = Agent::start(&node);
     // The first pod makes what the agent makes once.
-    quit(&agent, &node.run(&PodSpec::job("first")));
+    let first = node.run(&PodSpec::job("first"));
+    agent.wait_metric("usher_decisions_total", "decision=\"not-yet\"", |count| {
+        count > 0.5
+    });
+    // A container that runs costs a descriptor of its process, and none of its namespace.
+    returns_to("networks held for a pod", &BTreeSet::new(), || {
+        process::held_networks(agent.pid())
+    });
+    quit(&agent, &first);
+    drop(first);
     agent.wait_metric("usher_pods", "", |pods| pods < 0.5);
     let networks = process::all_networks();
     let descriptors = agent.open_descriptors();

@@ -1,10 +1,12 @@
 //! The real agent, as a process on a synthetic node.
 
+mod boundary;
 mod holder;
 mod log;
 mod scrape;
 
-use std::net::SocketAddr;
+use std::ffi::OsStr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
@@ -16,8 +18,9 @@ use serde_json::Value;
 
 use crate::synthetic::ledger::PATIENCE;
 use crate::synthetic::process::{self, Traced, Usage};
-use crate::synthetic::{Node, node, program};
+use crate::synthetic::{ApiServer, Node, node, program};
 
+pub use boundary::Doomed;
 pub use holder::Holder;
 pub use log::Log;
 
@@ -26,8 +29,13 @@ const BINARY: &str = "USHER_AGENT_BIN";
 /// What the agent logs, for whoever looks for the cause of a failure.
 const FILTER: &str = "USHER_AGENT_LOG";
 const NAME: &str = "usher-agent";
+/// Where it serves HTTP.
+const HTTP: &str = "USHER_HTTP";
 /// Metrics tell no one when they change, so they are looked at this often.
 const LOOK: Duration = Duration::from_millis(10);
+
+/// Until it is known where it serves HTTP.
+const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// A running agent. Killed on drop.
 #[derive(Debug)]
@@ -52,48 +60,75 @@ impl Agent {
     pub fn start_with(node: &Node, flags: &[String]) -> Self {
         let mut command = on(node, &binary());
         command.args(flags);
-        Self::execute(node, command)
+        Self::execute(node, command, None)
     }
 
-    /// Runs the agent with these flags until it has done what they ask for, and
-    /// returns its exit code and its log.
-    ///
-    /// # Panics
-    ///
-    /// When it is not built.
-    pub fn run_once(flags: &[String]) -> (Option<i32>, String) {
-        let ran = Command::new(binary())
-            .args(["--node-name", node::NAME])
-            .args(flags)
-            .env_clear()
-            .stdin(Stdio::null())
-            .output()
-            .expect("the agent's binary runs");
-        let log = String::from_utf8_lossy(&ran.stdout).into_owned();
-        (ran.status.code(), log)
+    /// The same with an API server, which has the Node.
+    pub fn start_with_api(node: &Node, server: &ApiServer, flags: &[&str]) -> Self {
+        let mut command = on(node, &binary());
+        command.args(flags);
+        Self::execute(node, command, Some(server))
     }
 
-    /// The same, and where the agent reads the second path of a pair, it finds
-    /// the first.
+    /// Starts it below a program that executes what follows its arguments.
+    pub fn start_below(node: &Node, program: &str, arguments: &[String]) -> Self {
+        let mut command = Command::new(program);
+        command.args(arguments).arg("--").arg(binary());
+        Self::execute(node, command, None)
+    }
+
+    /// Starts it without some of root's capabilities, in setpriv's words.
+    pub fn start_without(node: &Node, server: &ApiServer, capabilities: &str) -> Self {
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--bounding-set", capabilities, "--inh-caps", capabilities])
+            .arg(binary());
+        Self::execute(node, command, Some(server))
+    }
+
+    /// Starts it without flags; where it reads the second path of a pair, it
+    /// finds the first.
     pub fn start_masked(node: &Node, masks: &[(PathBuf, PathBuf)]) -> Self {
         if masks.is_empty() {
-            return Self::execute(node, on(node, &binary()));
+            return Self::execute(node, on(node, &binary()), None);
         }
         let json = serde_json::to_string(&masks).expect("paths are UTF-8");
         let mut command = on(node, &program::path());
         command.arg("mask").arg(json).arg(binary());
-        Self::execute(node, command)
+        Self::execute(node, command, None)
     }
 
-    fn execute(node: &Node, mut command: Command) -> Self {
+    fn execute(node: &Node, command: Command, server: Option<&ApiServer>) -> Self {
+        let mut agent = Self::spawn(node, command, server, &[]);
+        agent.http = agent.log.wait("the agent to serve HTTP", served);
+        agent
+    }
+
+    /// Starts it with these variables and does not wait for anything; where it serves HTTP is not known.
+    fn spawn(
+        node: &Node,
+        mut command: Command,
+        server: Option<&ApiServer>,
+        variables: &[(&str, &OsStr)],
+    ) -> Self {
         let filter = std::env::var(FILTER).unwrap_or_else(|_| "info".to_owned());
-        command.env_clear();
+        command
+            .env_clear()
+            .env(HTTP, "127.0.0.1:0")
+            .envs(variables.iter().copied());
         if let Some(directory) = node.bundle_dir() {
             command.env("USHER_BUNDLE_DIR", directory);
         }
+        let api_server = match server {
+            Some(server) => {
+                command.env("KUBECONFIG", server.kubeconfig());
+                "in-cluster"
+            }
+            None => "off",
+        };
         let mut process = command
-            .args(["--node-name", node::NAME, "--api-server", "off"])
-            .args(["--http", "127.0.0.1:0", "--log-format", "json"])
+            .args(["--node-name", node::NAME, "--api-server", api_server])
+            .args(["--log-format", "json"])
             .args(["--log", &filter])
             .args(["--kubelet", &node.kubelet().url()])
             .arg("--cgroup-root")
@@ -114,15 +149,29 @@ impl Agent {
             log.follow(process.stdout.take().expect("piped above")),
             log.follow(process.stderr.take().expect("piped above")),
         ];
-        let served = log.wait("the agent to serve HTTP", |line| {
-            line.get("http")?.as_str()?.parse().ok()
-        });
         Self {
             process,
             log,
             readers,
-            http: served,
+            http: NOWHERE,
         }
+    }
+
+    /// Starts another one on its node, by accident at the same address, and waits until that one has ended.
+    ///
+    /// # Panics
+    ///
+    /// When it does not end.
+    pub fn rival(&self, node: &Node) -> Vec<Value> {
+        let address = self.http.to_string();
+        let rival = Self::spawn(node, on(node, &binary()), None, &[(HTTP, address.as_ref())]);
+        rival.log.wait_closed();
+        rival.kill()
+    }
+
+    /// Where it serves HTTP.
+    pub const fn http(&self) -> SocketAddr {
+        self.http
     }
 
     /// Its log so far, and how to wait for more.
@@ -146,6 +195,11 @@ impl Agent {
         of_pod
             .filter_map(|line| line["decision"].as_str().map(str::to_owned))
             .collect()
+    }
+
+    /// What it answers to a request: a status, and a text.
+    pub fn get(&self, path: &str) -> (u16, String) {
+        scrape::ask(self.http, path)
     }
 
     /// Its metrics, as text.
@@ -246,6 +300,8 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
+        // A reader that waits would never see the end.
+        self.log.resume();
         self.end();
         if std::thread::panicking() {
             self.log.print();
@@ -257,6 +313,11 @@ impl Drop for Agent {
 fn on(node: &Node, program: &Path) -> Command {
     let bundles = node.bundles();
     bundles.map_or_else(|| Command::new(program), |bundles| bundles.beside(program))
+}
+
+/// Where a line of its log says that it serves HTTP.
+fn served(line: &Value) -> Option<SocketAddr> {
+    line.get("http")?.as_str()?.parse().ok()
 }
 
 /// The agent's binary.

@@ -6,14 +6,10 @@
 //! be subtracted from a stamp taken in another. `std::time::Instant` reads it
 //! too, but does not tell the number.
 
-use std::time::{Duration, Instant};
-
 use nix::time::{ClockId, clock_gettime};
 
 use crate::synthetic::ledger::PATIENCE;
-
-/// What tells nobody when it changes is looked at this often.
-const LOOK: Duration = Duration::from_millis(5);
+use crate::wait::found_within;
 
 /// Waits until this is so.
 ///
@@ -21,11 +17,7 @@ const LOOK: Duration = Duration::from_millis(5);
 ///
 /// When that takes too long.
 pub fn eventually(what: &str, so: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !so() {
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
-        std::thread::sleep(LOOK);
-    }
+    found_within(PATIENCE, what, || so().then_some(()));
 }
 
 /// Nanoseconds of `CLOCK_MONOTONIC`.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::synthetic::ledger::{ContainerRecord, Ledger, PATIENCE, PodRecord};
-use crate::synthetic::manifest;
+use crate::synthetic::{listener, manifest};
 
 /// The bearer token that the stand-in takes.
 pub const TOKEN: &str = "synthetic-node-token";
@@ -36,6 +36,8 @@ pub enum Behaviour {
 #[derive(Debug)]
 struct Situation {
     behaviour: Behaviour,
+    /// It is silent after the next answer.
+    once: bool,
     status_lag: Duration,
     /// Answers begun, by behaviour.
     asked: Vec<Behaviour>,
@@ -98,6 +100,7 @@ impl Kubelet {
             ledger,
             situation: Mutex::new(Situation {
                 behaviour: Behaviour::Ok,
+                once: false,
                 status_lag: STATUS_LAG,
                 asked: Vec::new(),
                 closing: false,
@@ -118,6 +121,11 @@ impl Kubelet {
     pub fn behave(&self, behaviour: Behaviour) {
         self.shared.situation().behaviour = behaviour;
         self.shared.changed.notify_all();
+    }
+
+    /// It answers the next request, and says nothing to those after it.
+    pub fn answer_once(&self) {
+        self.shared.situation().once = true;
     }
 
     /// From now on statuses are this old. [`Duration::MAX`] shows none at all.
@@ -155,6 +163,6 @@ impl Drop for Kubelet {
     fn drop(&mut self) {
         self.shared.situation().closing = true;
         self.shared.changed.notify_all();
-        server::wake(self.address);
+        listener::wake(self.address);
     }
 }

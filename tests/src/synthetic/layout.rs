@@ -7,6 +7,11 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::synthetic::machine;
+
 /// Begins the name of every directory that a node makes.
 const PREFIX: &str = "usher-synthetic-";
 const CGROUP_LIMIT: Duration = Duration::from_secs(20);
@@ -134,13 +139,18 @@ impl Driver {
 /// `cgroup2`
 /// ([proc_pid_mountinfo(5)](https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html)).
 pub fn cgroup2_mount() -> Option<PathBuf> {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-    mounts.lines().find_map(|line| {
+    mounts_of("cgroup2").into_iter().next()
+}
+
+fn mounts_of(kind: &str) -> Vec<PathBuf> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let points = mounts.lines().filter_map(|line| {
         let (mount, file_system) = line.split_once(" - ")?;
-        let is_cgroup2 = file_system.starts_with("cgroup2 ");
+        let is_it = file_system.split(' ').next() == Some(kind);
         let point = mount.split(' ').nth(4)?;
-        is_cgroup2.then(|| PathBuf::from(point))
-    })
+        is_it.then(|| PathBuf::from(point))
+    });
+    points.collect()
 }
 
 /// A name for a directory of this process.
@@ -155,12 +165,17 @@ pub fn scratch_parent() -> PathBuf {
 
 /// Removes what dead test processes left.
 pub fn sweep() {
-    for path in leftovers(&cgroup2_mount().unwrap_or_default()) {
+    let mut mounts: Vec<PathBuf> = cgroup2_mount().into_iter().collect();
+    if !machine::is_own() {
+        // In a machine of its own they are still the real one's, and so are the pids in the names.
+        mounts.extend(mounts_of("cgroup"));
+    }
+    for path in mounts.iter().flat_map(|mount| leftovers(mount)) {
         remove_cgroup(&path);
     }
     for path in leftovers(&scratch_parent()) {
         // Another test process may sweep at the same time.
-        drop(std::fs::remove_dir_all(path));
+        drop(std::fs::remove_dir_all(&path).or_else(|_no_directory| std::fs::remove_file(&path)));
     }
 }
 
@@ -183,11 +198,27 @@ fn leftovers(parent: &Path) -> Vec<PathBuf> {
 pub fn remove_cgroup(path: &Path) {
     let started = Instant::now();
     // The directory may be gone at any moment, which is what is wanted.
-    drop(std::fs::write(path.join("cgroup.kill"), "1"));
+    let kill = path.join("cgroup.kill");
+    if kill.exists() {
+        drop(std::fs::write(kill, "1"));
+    } else {
+        kill_each(path);
+    }
     while path.exists() && started.elapsed() < CGROUP_LIMIT {
         remove_tree(path);
         // Its processes are killed; their parents have to reap them.
         std::thread::yield_now();
+    }
+}
+
+/// What cgroup v1 has no file for.
+fn kill_each(cgroup: &Path) {
+    let text = std::fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
+    let pids = text.lines().filter_map(|line| line.parse().ok());
+    // Those of another pid namespace are 0 here, which is this group to kill(2).
+    for pid in pids.filter(|pid| *pid > 0) {
+        // It may have ended.
+        kill(Pid::from_raw(pid), Signal::SIGKILL).ok();
     }
 }
 

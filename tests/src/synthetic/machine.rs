@@ -8,6 +8,7 @@
 //! network namespaces, in which the agent sees nothing else. It ends with the
 //! test that started it.
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -35,20 +36,8 @@ pub fn entered(test: &str) -> bool {
     if is_own() {
         return true;
     }
-    layout::sweep();
     let machine = Machine::new();
-    let places =
-        serde_json::to_string(&(&machine.cgroup, &machine.mount)).expect("paths are UTF-8");
-    let output = Command::new(program::path())
-        .arg("machine")
-        .arg(places)
-        .arg(std::env::current_exe().expect("proc is mounted"))
-        .args(["--exact", test, "--nocapture"])
-        .env(MARK, "1")
-        .env("TMPDIR", &machine.scratch)
-        .stdin(Stdio::null())
-        .output()
-        .expect("the program starts");
+    let output = machine.run(test).output().expect("the program starts");
     drop(machine);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(
@@ -61,6 +50,38 @@ pub fn entered(test: &str) -> bool {
     false
 }
 
+/// The same for a test that takes long and is ignored elsewhere: what it says is seen at once.
+///
+/// # Panics
+///
+/// When the test fails there.
+#[expect(clippy::print_stdout, reason = "a person waits for it for minutes")]
+pub fn entered_openly(test: &str) -> bool {
+    if is_own() {
+        return true;
+    }
+    let machine = Machine::new();
+    let mut run = machine.run(test);
+    run.arg("--include-ignored").stdout(Stdio::piped());
+    let mut child = run.spawn().expect("the program starts");
+    let said = child.stdout.take().expect("piped above");
+    let passed = BufReader::new(said)
+        .lines()
+        .map_while(Result::ok)
+        .inspect(|line| println!("{line}"))
+        // A name that no test has would be a success, too. All of it is read.
+        .filter(|line| line.contains("1 passed"))
+        .count()
+        > 0;
+    let status = child.wait().expect("it is our child");
+    drop(machine);
+    assert!(
+        status.success() && passed,
+        "{test} in a machine of its own: {status}"
+    );
+    false
+}
+
 /// What a machine has of the real one. Removed on drop.
 struct Machine {
     mount: PathBuf,
@@ -69,7 +90,23 @@ struct Machine {
 }
 
 impl Machine {
+    /// Runs a test of this program in it.
+    fn run(&self, test: &str) -> Command {
+        let places = serde_json::to_string(&(&self.cgroup, &self.mount)).expect("paths are UTF-8");
+        let mut command = Command::new(program::path());
+        command
+            .arg("machine")
+            .arg(places)
+            .arg(std::env::current_exe().expect("proc is mounted"))
+            .args(["--exact", test, "--nocapture"])
+            .env(MARK, "1")
+            .env("TMPDIR", &self.scratch)
+            .stdin(Stdio::null());
+        command
+    }
+
     fn new() -> Self {
+        layout::sweep();
         let name = layout::name(&format!("m{}", MACHINES.fetch_add(1, Ordering::Relaxed)));
         let mount = layout::cgroup2_mount().expect("cgroup2 is mounted");
         let machine = Self {

@@ -16,7 +16,7 @@ use nix::sys::signal::Signal;
 
 use crate::synthetic::bundles::{Bundles, Places};
 use crate::synthetic::layout::{Driver, Runtime};
-use crate::synthetic::ledger::{Attempt, ContainerRecord, Ended, Ledger};
+use crate::synthetic::ledger::{Attempt, ContainerRecord, Ended, Ledger, PodRecord};
 use crate::synthetic::node::{Node, new_container_id};
 use crate::synthetic::spec::{ContainerSpec, PodSpec};
 use crate::synthetic::wire::{self, Order, Sandbox};
@@ -97,6 +97,16 @@ impl Pod {
             pod.initialize();
         }
         pod
+    }
+
+    /// All that is known of it now.
+    ///
+    /// # Panics
+    ///
+    /// Never: a pod is on its node's ledger until it is dropped.
+    pub fn record(&self) -> PodRecord {
+        let pods = self.ledger.pods();
+        pods.get(&self.uid).cloned().expect("it is on its node")
     }
 
     /// Its UID.

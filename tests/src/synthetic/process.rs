@@ -13,6 +13,10 @@ use nix::unistd::{Pid, SysconfVar, sysconf};
 pub struct Usage {
     /// `VmRSS`, in KiB.
     pub resident_kib: u64,
+    /// `RssAnon`, in KiB: the part of it that is not pages of the program's file.
+    pub anonymous_kib: u64,
+    /// `VmHWM`, in KiB: the most that it ever was.
+    pub peak_kib: u64,
     /// User and system time of all threads.
     pub cpu: Duration,
     /// Voluntary context switches of all threads: how often one of them went
@@ -47,6 +51,8 @@ impl Usage {
         };
         Self {
             resident_kib: number(&status, "VmRSS:"),
+            anonymous_kib: number(&status, "RssAnon:"),
+            peak_kib: number(&status, "VmHWM:"),
             cpu,
             wakeups,
             preemptions,

@@ -5,7 +5,9 @@ mod probe;
 mod restart;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
 
 use crate::synthetic::layout::Qos;
 use crate::synthetic::wire::{Capture, Manner};
@@ -16,6 +18,9 @@ pub use restart::{RestartPolicy, RestartRule};
 
 /// How long the CNI plugin waits by default.
 const PLUGIN_TIMEOUT: Duration = Duration::from_millis(500);
+/// The longest that it can be told to: an agent that answers answers in this time, also a debug build on a machine that
+/// does other things as well.
+const PATIENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A pod to be.
 #[derive(Debug, Clone)]
@@ -38,6 +43,10 @@ pub struct PodSpec {
     pub shares: Shares,
     /// `runtimeClassName`
     pub runtime_class: Option<String>,
+    /// More fields of its spec, as the kubelet shows them. Nobody acts on them.
+    pub fields: BTreeMap<String, Value>,
+    /// When the kubelet says that it took it up; None is long ago.
+    pub since: Option<SystemTime>,
     /// Time between the pod's cgroup directory and its network namespace.
     pub network_delay: Duration,
     /// Run one after the other before the others.
@@ -96,6 +105,8 @@ impl PodSpec {
             qos: Qos::BestEffort,
             shares: Shares::default(),
             runtime_class: None,
+            fields: BTreeMap::new(),
+            since: None,
             network_delay: Duration::ZERO,
             init_containers: Vec::new(),
             containers: Vec::new(),
@@ -143,6 +154,15 @@ impl PodSpec {
     /// The CNI plugin tells the agent of it.
     #[must_use]
     pub const fn announced(mut self) -> Self {
+        self.announced = Some(PATIENT_TIMEOUT);
+        self.routed = true;
+        self
+    }
+
+    /// The same, and it waits as it does by default: for an agent that does
+    /// not answer.
+    #[must_use]
+    pub const fn impatient(mut self) -> Self {
         self.announced = Some(PLUGIN_TIMEOUT);
         self.routed = true;
         self
@@ -202,6 +222,20 @@ impl PodSpec {
     #[must_use]
     pub fn runtime_class(mut self, name: &str) -> Self {
         self.runtime_class = Some(name.to_owned());
+        self
+    }
+
+    /// With this field in its spec, as the kubelet shows it.
+    #[must_use]
+    pub fn field(mut self, key: &str, value: Value) -> Self {
+        self.fields.insert(key.to_owned(), value);
+        self
+    }
+
+    /// Taken up then.
+    #[must_use]
+    pub const fn since(mut self, since: SystemTime) -> Self {
+        self.since = Some(since);
         self
     }
 

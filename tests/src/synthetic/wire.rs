@@ -5,6 +5,8 @@
 //! line is below `PIPE_BUF` and written at once, so lines never mix
 //! ([pipe(7)](https://man7.org/linux/man-pages/man7/pipe.7.html)).
 
+mod holding;
+mod mischief;
 mod network;
 mod sidecar;
 mod task;
@@ -14,6 +16,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use holding::Holding;
+pub use mischief::{Mischief, MountTrick};
 pub use network::{Added, Announcement, Capture, Client, Wait};
 pub use sidecar::{
     Answer, Child, Effect, Listen, Listener, Manner, Place, Reaction, Route, Sidecar, Speech,
@@ -124,12 +128,17 @@ pub enum Program {
     Pause,
     /// Executes a program again and again, as fast as it goes and at least so
     /// many times, until a line comes on its standard input. Then it says
-    /// `executed <count>` and ends with 0.
+    /// `executed <count>` and ends with 0. Of one that a signal ended it says
+    /// `struck <number>`.
     Execs(u32),
     /// Ends when told, or by itself.
     App(End),
     /// Connects.
     Client(Client),
+    /// Holds sockets open until told to end.
+    Holding(Holding),
+    /// Does harm, as far as it can, and ends when told.
+    Mischief(Mischief),
     /// Makes a mesh's rules, as an init container does, and ends.
     Capture(Capture),
     /// The in-container baseline: runs the app as its child, asks the sidecar

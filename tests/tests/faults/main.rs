@@ -7,15 +7,25 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod clock;
 mod config;
+mod connections;
+mod descriptors;
+mod features;
+mod full_disk;
 mod kubelet;
 mod ladder;
 mod life;
 mod mode;
+mod namespace;
+mod overflow;
 mod policy;
 mod proc;
+mod resources;
 mod restart;
+mod stopped;
 mod timeline;
+mod unread;
 
 use usher_tests::privilege;
 use usher_tests::synthetic::{Agent, Node, Pod};

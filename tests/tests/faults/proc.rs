@@ -3,8 +3,10 @@
 //! The agent runs in a mount namespace in which some entries of one pod's
 //! processes are covered by other files.
 
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::{Agent, PodSpec};
 
 use crate::{SIDECAR, enforcing, finish_and_quit};
@@ -81,4 +83,35 @@ fn nonsense_in_mountinfo_only() {
 #[test]
 fn nothing_in_the_files() {
     survives(&FILES, |cover| std::fs::write(cover, "").unwrap());
+}
+
+/// A read that never returns keeps the thread that decides from everything, which `/healthz` tells whoever restarts it;
+/// when it returns all goes on.
+#[test]
+fn an_entry_that_hangs() {
+    let Some(node) = enforcing() else { return };
+    let bad = node.run(&PodSpec::job("bad"));
+    let good = node.run(&PodSpec::job("good"));
+    let pipe = node.run_dir().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let mask = PathBuf::from(format!("/proc/{}/mountinfo", bad.pid("app")));
+    let agent = Agent::start_masked(&node, &[(pipe.clone(), mask)]);
+    assert_eq!(agent.get("/healthz").0, 503);
+    good.finish("app", 0);
+    good.ended("app");
+    assert!(good.requests(SIDECAR).is_empty());
+    // Whoever opens it to read it goes on when somebody has it open to write, and then reads nothing.
+    let answer = || {
+        let mut options = std::fs::OpenOptions::new();
+        let options = options.write(true).custom_flags(nix::libc::O_NONBLOCK);
+        drop(options.open(&pipe));
+    };
+    eventually("the quit of the good one", || {
+        answer();
+        good.end_so_far(SIDECAR).is_some()
+    });
+    eventually("/healthz", || {
+        answer();
+        agent.get("/healthz").0 == 200
+    });
 }

@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 
 use serde_json::Value;
+use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, PodSpec};
 
 use crate::{enforcing, finish_and_quit};
@@ -32,6 +33,11 @@ fn tells_the_whole_story_and_survives_a_kill() {
         told.iter().any(|(_, reason)| reason.contains("app runs"))
     });
     finish_and_quit(&agent, &pod);
+    // It is told before it is written.
+    eventually("the journal's last entry", || {
+        let told = entries(&node, &pod.name());
+        told.last().is_some_and(|(last, _)| last == "sidecar-ended")
+    });
     agent.kill();
     let before = entries(&node, &pod.name());
     let told: Vec<&str> = before.iter().map(|(told, _)| told.as_str()).collect();

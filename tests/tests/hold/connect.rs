@@ -6,14 +6,16 @@ use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec, RestartPolicy};
 
 use crate::{
     FAR, FAR6, LATE, SIDECAR, armed, client, connected, has_table, holding, late, listens_ns,
-    opened, pod, ready, refused, told,
+    opened, pod, ready, refused, told, waits,
 };
 
 #[test]
 fn first_connection_waits_and_succeeds() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.run(&late("first"));
+    let pod = node.run(&told("first"));
+    waits(&pod, 1);
+    ready(&pod);
     let added = pod.added(1);
     assert_eq!(added.code, Some(0));
     assert!(added.output.contains("\"e0\""), "{added:?}");
@@ -31,7 +33,7 @@ fn first_connection_waits_and_succeeds() {
 #[test]
 fn without_an_agent_it_is_refused_and_the_pod_starts() {
     let Some(node) = holding() else { return };
-    let pod = node.run(&late("unheld"));
+    let pod = node.run(&told("unheld"));
     refused(&pod.visit("app"));
     assert_eq!(pod.added(1).code, Some(0));
     let log = std::fs::read_to_string(node.plugin_log()).unwrap();
@@ -51,11 +53,13 @@ fn both_families_and_twenty_at_once() {
         pod(
             name,
             ContainerSpec::client("app", client),
-            mesh::proxy(LATE),
+            mesh::proxy(Listen::WhenTold),
         )
     });
     let pods = node.run_all(&specs);
     for (pod, (_name, client)) in pods.iter().zip(clients) {
+        waits(pod, client.connections);
+        ready(pod);
         let visit = pod.visit("app");
         connected(&visit, client.connections);
         assert_eq!(visit.reached, [client.to.to_string()]);

@@ -9,7 +9,7 @@ use usher_tests::synthetic::{Agent, Pod, PodSpec};
 
 use crate::{
     FAR, armed, client, connected, eventually, has_table, holding, nft, opened, pod, ready, reason,
-    refused, told,
+    refused, told, waits,
 };
 
 fn brief(name: &str) -> PodSpec {
@@ -55,7 +55,7 @@ fn while_no_app_has_started_the_deadline_does_not_count() {
     let agent = Agent::start(&node);
     let proxy = mesh::proxy(Listen::WhenTold);
     let late = pod("slow-image", client(FAR).later(), proxy);
-    let pod = node.create(&late.annotation("usher.dev/hold-deadline", "2s"));
+    let pod = node.create(&late.annotation("usher.dev/hold-deadline", "10s"));
     armed(&agent, &pod);
     let before = Cell::new(left(&pod));
     for _ in 0..3 {
@@ -65,11 +65,7 @@ fn while_no_app_has_started_the_deadline_does_not_count() {
         });
     }
     pod.start("app");
-    eventually("its connection to be dropped", || {
-        let table = nft(&pod, &["list", "table", "inet", "usher"]);
-        let mut gate = table.lines().filter(|line| line.ends_with("drop"));
-        gate.any(|line| !line.contains("counter packets 0 "))
-    });
+    waits(&pod, 1);
     ready(&pod);
     connected(&pod.visit("app"), 1);
     let why = opened(&agent, &pod);

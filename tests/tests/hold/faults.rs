@@ -1,6 +1,9 @@
 //! The agent dies, stops or wedges while fifty pods are held. The kernel opens
 //! the doors at the deadline, and pods start all the time.
 
+use std::fs;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -15,13 +18,16 @@ use crate::{
 const PODS: usize = 50;
 /// Pods that start at the same time.
 const STARTS: usize = 10;
+/// An agent that ends leaves at least half of it.
+const BRIEF: &str = "12s";
 /// Far beyond what the plugin may wait for.
 const BOUND: Duration = Duration::from_secs(5);
 
 /// Apps that stay, so that their network namespaces can be looked at.
 fn staying(name: &str, deadline: &str) -> PodSpec {
     let app = ContainerSpec::client("app", Client::to(FAR).staying());
-    pod(name, app, mesh::proxy(Listen::WhenTold)).annotation("usher.dev/hold-deadline", deadline)
+    pod(name, app.later(), mesh::proxy(Listen::WhenTold))
+        .annotation("usher.dev/hold-deadline", deadline)
 }
 
 fn hold(node: &Node, agent: &Agent, deadline: &str) -> Vec<Pod> {
@@ -35,12 +41,19 @@ fn hold(node: &Node, agent: &Agent, deadline: &str) -> Vec<Pod> {
     for pod in &pods {
         armed(agent, pod);
     }
+    // Until now no deadline counts.
+    for pod in &pods {
+        pod.start("app");
+    }
+    for pod in &pods {
+        pod.first_instruction("app");
+    }
     pods
 }
 
 /// A pod that starts now starts, and its app's first connection is refused.
 fn starts_unheld(node: &Node, name: &str) {
-    let pod = node.run(&told(name));
+    let pod = node.run(&told(name).impatient());
     let added = pod.added(1);
     assert_eq!(added.code, Some(0), "{added:?}");
     assert!(added.took < BOUND, "{added:?}");
@@ -48,11 +61,12 @@ fn starts_unheld(node: &Node, name: &str) {
 }
 
 /// Nobody helps them, and all of them succeed: the sidecars are ready before
-/// the deadline, which opens the doors.
-fn succeed_by_the_deadline(pods: &[Pod]) {
+/// the deadline, which opens the doors. Others start meanwhile.
+fn succeed_by_the_deadline(node: &Node, pods: &[Pod]) {
     for pod in pods {
         ready(pod);
     }
+    starts_unheld(node, "during");
     for pod in pods {
         pod.heard(SIDECAR, "listening 15021 ");
         connected(&pod.visit_so_far("app", 1), 1);
@@ -69,10 +83,9 @@ fn nothing_is_left(pods: &[Pod]) {
 fn killed() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pods = hold(&node, &agent, "8s");
+    let pods = hold(&node, &agent, BRIEF);
     agent.kill();
-    starts_unheld(&node, "during");
-    succeed_by_the_deadline(&pods);
+    succeed_by_the_deadline(&node, &pods);
     let agent = Agent::start(&node);
     nothing_is_left(&pods);
     connected(&node.run(&crate::late("after")).visit("app"), 1);
@@ -83,10 +96,9 @@ fn killed() {
 fn stopped() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pods = hold(&node, &agent, "8s");
+    let pods = hold(&node, &agent, BRIEF);
     agent.signal(Signal::SIGSTOP);
-    starts_unheld(&node, "during");
-    succeed_by_the_deadline(&pods);
+    succeed_by_the_deadline(&node, &pods);
     agent.signal(Signal::SIGCONT);
     nothing_is_left(&pods);
     connected(&node.run(&crate::late("after")).visit("app"), 1);
@@ -96,10 +108,9 @@ fn stopped() {
 fn wedged() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pods = hold(&node, &agent, "8s");
+    let pods = hold(&node, &agent, BRIEF);
     agent.wedged(|| {
-        starts_unheld(&node, "during");
-        succeed_by_the_deadline(&pods);
+        succeed_by_the_deadline(&node, &pods);
     });
     nothing_is_left(&pods);
     connected(&node.run(&crate::late("after")).visit("app"), 1);
@@ -127,4 +138,87 @@ fn restarted_while_they_wait() {
         assert!(why.contains("is ready"), "{why}");
     }
     nothing_is_left(&pods);
+}
+
+fn listening(agent: &Agent, wanted: bool) {
+    let wanted = f64::from(u8::from(wanted));
+    agent.wait_metric("usher_cni_listening", "", |listening| listening == wanted);
+}
+
+/// The next pod is announced, and held.
+fn hears(node: &Node, agent: &Agent, name: &str) {
+    let held = || agent.metric("usher_announcements_total", "result=\"held\"");
+    let before = held();
+    let pod = node.run(&crate::late(name));
+    connected(&pod.visit("app"), 1);
+    assert_eq!(held(), before + 1.0, "{:?}", pod.added(1));
+}
+
+/// Somebody tidies up.
+#[test]
+fn without_its_socket() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    listening(&agent, true);
+    for name in ["cni.sock", "admin.sock"] {
+        let socket = node.run_dir().join(name);
+        fs::remove_file(&socket).unwrap();
+        eventually(name, || socket.exists());
+    }
+    listening(&agent, true);
+    hears(&node, &agent, "removed");
+    // Another, where nobody listens.
+    let socket = node.run_dir().join("cni.sock");
+    let other = node.run_dir().join("other");
+    drop(UnixListener::bind(&other).unwrap());
+    let inode = fs::metadata(&other).unwrap().ino();
+    // While it is open no other file gets its number.
+    let mut options = fs::OpenOptions::new();
+    let options = options.read(true).custom_flags(nix::libc::O_PATH);
+    let _open = options.open(&other).unwrap();
+    fs::rename(&other, &socket).unwrap();
+    eventually("the socket", || {
+        fs::metadata(&socket).is_ok_and(|found| found.ino() != inode)
+    });
+    listening(&agent, true);
+    hears(&node, &agent, "replaced");
+}
+
+#[test]
+fn without_a_place_for_its_socket() {
+    let Some(node) = holding() else { return };
+    let socket = node.run_dir().join("cni.sock");
+    fs::create_dir(&socket).unwrap();
+    let agent = Agent::start(&node);
+    agent.log().wait("a complaint", |line| {
+        let message = line["message"].as_str()?;
+        message.contains("pods start unheld").then_some(())
+    });
+    listening(&agent, false);
+    fs::remove_dir(&socket).unwrap();
+    listening(&agent, true);
+    hears(&node, &agent, "after");
+}
+
+/// Started by accident, it ends, and nothing of the first one is touched.
+#[test]
+fn beside_a_second_agent() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    listening(&agent, true);
+    let sockets = ["cni.sock", "admin.sock"].map(|name| node.run_dir().join(name));
+    let inodes = || {
+        sockets
+            .each_ref()
+            .map(|path| fs::metadata(path).unwrap().ino())
+    };
+    let before = inodes();
+    let said = agent.rival(&node);
+    assert!(
+        said.iter()
+            .any(|line| line.to_string().contains("listening on")),
+        "{said:?}"
+    );
+    assert_eq!(inodes(), before);
+    hears(&node, &agent, "after");
 }

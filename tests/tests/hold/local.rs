@@ -4,7 +4,7 @@ use usher_tests::synthetic::catalog::{cloud_sql, dapr, mesh};
 use usher_tests::synthetic::wire::{Capture, Client, Listen, Listener, Sidecar};
 use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec};
 
-use crate::{FAR, LATE, armed, client, connected, holding, opened, ready};
+use crate::{FAR, armed, client, connected, holding, opened, ready, waits};
 
 const DATABASE: &str = "127.0.0.1:5432";
 /// Dapr's gRPC port.
@@ -18,9 +18,10 @@ fn beside(name: &str, app: ContainerSpec, sidecar: ContainerSpec) -> PodSpec {
 fn database_proxy_dapr_and_a_declared_port() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
+    let told = Listen::WhenTold;
     let cache = Sidecar {
         listeners: vec![Listener::original(6379)],
-        listen: LATE,
+        listen: told,
         ..Sidecar::default()
     };
     let cache = ContainerSpec::sidecar("cache", "registry.example/team/cache:1", cache);
@@ -28,15 +29,18 @@ fn database_proxy_dapr_and_a_declared_port() {
         .annotation("usher.dev/hold-ports", "cache=6379");
     let six = ContainerSpec::client("app", Client::to("[::1]:5432"));
     let specs = [
-        beside("database", client(DATABASE), cloud_sql::serving(LATE)),
-        beside("database-six", six, cloud_sql::serving(LATE)),
-        beside("state", client(STATE), dapr::starting(LATE)),
+        beside("database", client(DATABASE), cloud_sql::serving(told)),
+        beside("database-six", six, cloud_sql::serving(told)),
+        beside("state", client(STATE), dapr::starting(told)),
         declared,
     ];
-    for pod in node.run_all(&specs) {
+    let sidecars = ["cloud-sql-proxy", "cloud-sql-proxy", "daprd", "cache"];
+    for (pod, sidecar) in node.run_all(&specs).iter().zip(sidecars) {
+        waits(pod, 1);
+        pod.tell(sidecar, "listen");
         connected(&pod.visit("app"), 1);
         // Ready, or ended before it was clear that no other port comes.
-        let why = opened(&agent, &pod);
+        let why = opened(&agent, pod);
         assert!(why.contains("1 connection had waited"), "{why}");
     }
 }

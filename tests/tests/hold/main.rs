@@ -10,6 +10,7 @@
 mod connect;
 mod deadline;
 mod faults;
+mod flood;
 mod init;
 mod leaks;
 mod life;
@@ -93,6 +94,19 @@ fn listens_ns(pod: &Pod, container: &str, port: u16) -> u64 {
 /// The pod's connections wait.
 fn armed(agent: &Agent, pod: &Pod) {
     agent.wait_for("hold-armed", &pod.name());
+}
+
+/// So many of its connections have come to the gate, and wait.
+fn waits(pod: &Pod, connections: usize) {
+    eventually("connections to wait", || dropped(pod) >= connections);
+}
+
+/// Packets that the gate has dropped.
+fn dropped(pod: &Pod) -> usize {
+    let table = nft(pod, &["list", "table", "inet", "usher"]);
+    let counters = table.split("counter packets ").skip(1);
+    let packets = counters.filter_map(|counter| counter.split(' ').next()?.parse::<usize>().ok());
+    packets.sum()
 }
 
 /// Its sidecar is ready from now on.

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use usher_tests::synthetic::{Agent, Node, ledger::PATIENCE, program};
+use usher_tests::synthetic::{Agent, Node, ledger::PATIENCE, program, usher};
 
 /// Files tell no one when they change, so they are looked at this often.
 const LOOK: Duration = Duration::from_millis(5);
@@ -64,15 +64,21 @@ impl<'node> Host<'node> {
         Agent::start_with(self.node, &self.flags())
     }
 
-    /// Takes the plugin off the host.
+    /// Takes the plugin off the host, of which nothing else is looked at.
     pub(crate) fn uninstall(&self, linger: &str) {
-        let mut flags = self.flags();
-        flags.extend([
-            "--cni-uninstall".to_owned(),
-            format!("--cni-linger={linger}"),
+        let nowhere = self.networks.with_file_name("nowhere");
+        fs::create_dir_all(&nowhere).unwrap();
+        let flag = |name: &str, path: &Path| format!("--{name}={}", path.display());
+        let ran = usher::run(&[
+            "cleanup".to_owned(),
+            flag("cni-conf-dir", &self.networks),
+            flag("cni-bin-dir", &self.plugins),
+            flag("run-dir", &nowhere.join("run")),
+            flag("cni-log", &nowhere.join("log")),
+            flag("proc", &nowhere),
+            format!("--linger={linger}"),
         ]);
-        let (code, log) = Agent::run_once(&flags);
-        assert_eq!(code, Some(0), "{log}");
+        assert_eq!(ran.code, Some(0), "{ran:?}");
     }
 
     /// Writes a configuration as a good writer does.

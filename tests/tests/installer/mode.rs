@@ -1,6 +1,9 @@
 //! The entry follows the Node's mode, and a restart of the agent leaves it as it is.
 
-use usher_tests::{privilege, synthetic::Node};
+use usher_tests::{
+    privilege,
+    synthetic::{Agent, Node},
+};
 
 use crate::host::{Host, PLUGIN};
 
@@ -17,6 +20,7 @@ fn entry_is_there_while_the_node_wants_it() {
     host.write(FILE, LIST);
     let agent = host.start();
     host.wait_installed(&agent, FILE);
+    assert_eq!(agent.metric("usher_cni_managed", ""), 1.0);
     drop(agent);
     let inode = host.inode(FILE);
     let agent = host.start();
@@ -28,4 +32,16 @@ fn entry_is_there_while_the_node_wants_it() {
         (!host.text(FILE).contains(PLUGIN)).then_some(())
     });
     assert_eq!(host.text(FILE), LIST);
+}
+
+#[test]
+fn nothing_is_managed_without_directories() {
+    if !privilege::granted() {
+        return;
+    }
+    let node = Node::new();
+    node.annotate(&[("usher.dev/hold", "enforce")]);
+    let agent = Agent::start(&node);
+    agent.wait_metric("usher_ready", "", |ready| ready == 1.0);
+    assert_eq!(agent.metric("usher_cni_managed", ""), 0.0);
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use usher_tests::synthetic::spec::STATUS_PORT;
-use usher_tests::synthetic::wire::{Listen, Manner};
+use usher_tests::synthetic::wire::Manner;
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 
 use crate::{asked, enforcing, terms};
@@ -107,15 +107,15 @@ fn never_quits() {
 /// The app is over before the sidecar listens; it is asked when it does, and
 /// not by a signal.
 #[test]
-fn needs_three_seconds_before_it_listens() {
+fn needs_a_while_before_it_listens() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
-    let late = Listen::After(Duration::from_secs(3));
-    let sidecar = ContainerSpec::istio(Manner::Quit).listening(late);
+    let sidecar = ContainerSpec::istio(Manner::Quit).refusing();
     let (bad, good) = pair(&node, &agent, sidecar);
     bad.finish("app", 0);
     agent.wait_for("pod-finished", &bad.name());
     let good_ns = quits(&agent, &good);
+    bad.tell(SIDECAR, "listen");
     assert_eq!(bad.ended(SIDECAR).code(), 0);
     agent.wait_for("sidecar-ended", &bad.name());
     let expected = [(STATUS_PORT, "POST /quitquitquit".to_owned())];

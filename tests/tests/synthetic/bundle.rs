@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -15,7 +16,7 @@ use nix::sys::fanotify::{
 use nix::sys::signal::Signal;
 use usher_tests::privilege;
 use usher_tests::synthetic::clock::eventually;
-use usher_tests::synthetic::wire::{End, Entry, Program, Root};
+use usher_tests::synthetic::wire::{End, Entry, Pace, Program, Root};
 use usher_tests::synthetic::{ContainerSpec, Node, Pod, PodSpec, process};
 
 /// Holds the first exec of one process, and lets all others go, until dropped.
@@ -72,6 +73,14 @@ impl Gate {
     }
 }
 
+impl Gate {
+    /// The process that is held; waits for it, since the test may be the quicker one.
+    fn held(&self) -> i32 {
+        let held = self.held.recv_timeout(PATIENCE);
+        held.expect("the container's first exec comes to this mark")
+    }
+}
+
 impl Drop for Gate {
     fn drop(&mut self) {
         std::io::Write::write_all(&mut self.stop, b"x").unwrap();
@@ -79,8 +88,17 @@ impl Drop for Gate {
     }
 }
 
+/// How long a mark is waited for to be met.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A pod whose first exec comes long after the test can have put its mark: what
+/// follows `init.pid` as fast as it goes is sometimes there before the mark.
 fn late(name: &str, entry: Entry) -> PodSpec {
-    PodSpec::new(name).with(ContainerSpec::app("app").entry(entry))
+    let pace = Pace {
+        exec: Duration::from_secs(1),
+        ..Pace::CONTAINERD
+    };
+    PodSpec::new(name).with(ContainerSpec::app("app").entry(entry).pace(pace))
 }
 
 /// Waits until the root of a container is mounted.
@@ -134,7 +152,7 @@ fn first_exec_on_the_root_is_held() {
             pod.bundle_of("app").join("init.pid"),
         );
         let init = pod.started("app");
-        assert_eq!(gate.held.recv().unwrap(), init);
+        assert_eq!(gate.held(), init);
         assert!(!pod.has_run("app"));
         // What is run in it is another process.
         pod.exec("app", "probe", Program::App(End::WhenTold));
@@ -169,7 +187,7 @@ fn held_on_a_mount_of_its_own() {
         let path = Path::new(&root).join(point);
         let gate = Gate::on(MarkFlags::FAN_MARK_MOUNT, &path, pid_file);
         let init = pod.started("app");
-        assert_eq!(gate.held.recv().unwrap(), init);
+        assert_eq!(gate.held(), init);
         assert!(!pod.has_run("app"));
         drop(gate);
         pod.first_instruction("app");
@@ -191,7 +209,7 @@ fn signal_to_one_that_is_held() {
             let root = mounted(&pod, "app");
             let pid_file = pod.bundle_of("app").join("init.pid");
             let gate = Gate::on(MarkFlags::FAN_MARK_FILESYSTEM, &root, pid_file);
-            gate.held.recv().unwrap();
+            gate.held();
             pod.signal("app", signal);
             assert_eq!(pod.ended("app").code(), code);
             assert!(!pod.has_run("app"));

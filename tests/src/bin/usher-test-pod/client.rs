@@ -134,7 +134,8 @@ fn visit(client: &Client) -> Result<Outcome, Errno> {
     Ok(outcome)
 }
 
-fn begin(to: SocketAddr) -> Result<OwnedFd, Errno> {
+/// Begins to connect, and does not wait for it.
+pub(crate) fn begin(to: SocketAddr) -> Result<OwnedFd, Errno> {
     let family = if to.is_ipv4() {
         AddressFamily::Inet
     } else {

@@ -1,5 +1,6 @@
 //! A program that executes another again and again, as shells do.
 
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,9 +21,17 @@ pub(crate) fn run(at_least: u32) -> ExitCode {
     let mut count = 0;
     while count < at_least || !told.load(Ordering::Relaxed) {
         let mut command = Command::new(program::IN_CONTAINER);
-        if let Err(error) = command.args(["nothing", "[]"]).status() {
-            say(&format!("failed execution: {error}"));
-            return ExitCode::from(BROKEN);
+        match command.args(["nothing", "[]"]).status() {
+            Ok(status) => {
+                // Nobody has a reason to.
+                if let Some(signal) = status.signal() {
+                    say(&format!("struck {signal}"));
+                }
+            }
+            Err(error) => {
+                say(&format!("failed execution: {error}"));
+                return ExitCode::from(BROKEN);
+            }
         }
         count += 1;
     }

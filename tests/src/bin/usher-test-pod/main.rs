@@ -13,6 +13,7 @@
 //! | `script` | the interpreter of a script that is a container's program |
 //! | `nothing` | ends at once |
 //! | `child` | the app below a wrapper |
+//! | `splinter` | one process of many that an app leaves behind |
 //! | `users` | holds a pod's user namespace |
 //! | `mask` | no process of a pod: covers files, then executes a command |
 //! | `mounts`, `inside`, `beside` | no process of a pod: make and enter the node's mount namespace |
@@ -25,10 +26,12 @@ mod client;
 mod config;
 mod enter;
 mod execs;
+mod holding;
 mod lives;
 mod loopback;
 mod machine;
 mod mask;
+mod mischief;
 mod mounts;
 mod network;
 mod proxy;
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         "machine" => ended(machine::run(&order(json), command)),
         "machine-init" => ended(machine::init(command)),
         "child" => app::app(order(json)),
+        "splinter" => mischief::splinter(order(json)),
         "mask" => ended(mask::run(&order(json), command)),
         other => {
             say(&format!("failed unknown role {other}"));
@@ -107,6 +111,8 @@ fn execute(program: Program) -> ExitCode {
         Program::App(end) => app::app(end),
         Program::Execs(times) => execs::run(times),
         Program::Client(client) => client::run(&client),
+        Program::Holding(holding) => holding::run(&holding),
+        Program::Mischief(mischief) => mischief::run(&mischief),
         Program::Capture(rules) => route::capture(&rules),
         Program::Wrapper { port, app } => app::wrapper(port, app),
         Program::Sidecar(sidecar) => sidecar::run(sidecar),

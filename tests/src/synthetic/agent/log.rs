@@ -29,6 +29,7 @@ struct Shared {
 struct State {
     lines: Vec<Value>,
     open: usize,
+    paused: bool,
 }
 
 impl Log {
@@ -38,6 +39,7 @@ impl Log {
         let log = self.clone();
         std::thread::spawn(move || {
             for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                log.while_paused();
                 let line = serde_json::from_str(&line).unwrap_or_else(|_| json!({"text": line}));
                 log.state().lines.push(line);
                 log.shared.changed.notify_all();
@@ -45,6 +47,23 @@ impl Log {
             log.state().open -= 1;
             log.shared.changed.notify_all();
         })
+    }
+
+    /// Nothing is read from now on, as while the runtime is away, until [`Log::resume`].
+    pub fn pause(&self) {
+        self.state().paused = true;
+    }
+
+    /// What was written meanwhile is read.
+    pub fn resume(&self) {
+        self.state().paused = false;
+        self.shared.changed.notify_all();
+    }
+
+    fn while_paused(&self) {
+        let state = self.state();
+        let waited = self.shared.changed.wait_while(state, |state| state.paused);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
     /// The lines so far.

@@ -7,8 +7,15 @@ use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The body of an answer.
+/// The body of a good answer.
 pub(super) fn get(address: SocketAddr, path: &str) -> String {
+    let (status, body) = ask(address, path);
+    assert_eq!(status, 200, "{path}: {body}");
+    body
+}
+
+/// The status and the body of an answer.
+pub(super) fn ask(address: SocketAddr, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).expect("the agent serves HTTP");
     let timeout = stream.set_read_timeout(Some(TIMEOUT));
     timeout.expect("the timeout is not zero");
@@ -19,8 +26,11 @@ pub(super) fn get(address: SocketAddr, path: &str) -> String {
     let read = stream.read_to_string(&mut answer);
     read.expect("the agent answers");
     let (head, body) = answer.split_once("\r\n\r\n").expect("an HTTP answer");
-    assert!(head.starts_with("HTTP/1.1 200"), "{path}: {head}");
-    body.to_owned()
+    let status = head
+        .strip_prefix("HTTP/1.1 ")
+        .and_then(|rest| rest.get(..3));
+    let status = status.and_then(|digits| digits.parse().ok());
+    (status.expect("a status"), body.to_owned())
 }
 
 /// The sum of the samples of this name whose labels contain this text.

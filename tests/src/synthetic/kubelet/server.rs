@@ -2,31 +2,19 @@
 //! long as the client wants.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, PoisonError};
 
 use super::{Behaviour, Shared, TOKEN};
+use crate::synthetic::listener;
 
 /// Begins to accept.
 pub(super) fn listen(shared: &Arc<Shared>) -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port");
-    let address = listener.local_addr().expect("it is bound");
-    let shared = Arc::clone(shared);
-    std::thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            if shared.situation().closing {
-                return;
-            }
-            let shared = Arc::clone(&shared);
-            std::thread::spawn(move || converse(&shared, &stream));
-        }
-    });
-    address
-}
-
-/// Makes the accepting thread look whether it should go on.
-pub(super) fn wake(address: SocketAddr) {
-    drop(TcpStream::connect(address));
+    let [closing, conversing] = [shared, shared].map(Arc::clone);
+    listener::listen(
+        move || closing.situation().closing,
+        move |stream| converse(&conversing, stream),
+    )
 }
 
 /// Answers requests until the client or the test closes.
@@ -76,6 +64,9 @@ fn answer(shared: &Shared, request: &str, authorized: bool) -> Option<Vec<u8>> {
         let mut situation = shared.situation();
         let behaviour = situation.behaviour;
         situation.asked.push(behaviour);
+        if std::mem::take(&mut situation.once) {
+            situation.behaviour = Behaviour::Silence;
+        }
         (behaviour, situation.status_lag)
     };
     shared.changed.notify_all();

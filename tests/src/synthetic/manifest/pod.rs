@@ -47,6 +47,9 @@ pub(super) fn pod_spec(node: &str, spec: &PodSpec) -> Value {
     if spec.shares.own_users {
         pod["hostUsers"] = json!(false);
     }
+    for (key, value) in &spec.fields {
+        pod[key.as_str()] = value.clone();
+    }
     if let Some(name) = &spec.runtime_class {
         pod["runtimeClassName"] = json!(name);
     }
@@ -113,6 +116,9 @@ fn container_spec(container: &ContainerSpec) -> Value {
     for probe in &container.probes {
         let (key, probe) = probe.json();
         spec[key] = probe;
+    }
+    for (key, value) in &container.fields {
+        spec[key.as_str()] = value.clone();
     }
     if container.name == ISTIO_PROXY {
         spec["ports"] =

@@ -33,6 +33,8 @@ pub(super) fn status(
         statuses(&record.spec.init_containers),
         statuses(&record.spec.containers),
     );
+    let since = record.spec.since;
+    let since = since.map_or_else(|| CREATED.to_owned(), rfc3339);
     let started = containers
         .values()
         .any(|record| !record.attempts.is_empty());
@@ -45,7 +47,7 @@ pub(super) fn status(
         "hostIP": "192.0.2.10",
         "podIP": "198.51.100.7",
         "podIPs": [{"ip": "198.51.100.7"}],
-        "startTime": CREATED,
+        "startTime": since,
         "initContainerStatuses": inits,
         "containerStatuses": statuses,
         "qosClass": qos,
@@ -60,7 +62,7 @@ fn container_status(spec: &ContainerSpec, record: &ContainerRecord, scheme: &str
         "name": spec.name,
         "state": last.map_or_else(waiting, state),
         "lastState": previous.map_or_else(|| json!({}), state),
-        "ready": last.is_some_and(|attempt| attempt.started && attempt.ended.is_none()),
+        "ready": !spec.unready && last.is_some_and(|attempt| attempt.started && attempt.ended.is_none()),
         "started": last.is_some_and(|attempt| attempt.started && attempt.ended.is_none()),
         "restartCount": record.attempts.len().saturating_sub(1),
         "image": spec.image,

@@ -1,10 +1,14 @@
 //! Containers to be.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use serde_json::Value;
 
 use crate::synthetic::spec::{Probe, RestartPolicy, RestartRule};
 use crate::synthetic::wire::{
-    Capture, Client, End, Entry, Listen, Listener, Manner, Pace, Program, Reaction, Shape, Sidecar,
+    Capture, Client, End, Entry, Holding, Listen, Listener, Manner, Pace, Program, Reaction, Shape,
+    Sidecar,
 };
 
 /// Name of Istio's sidecar container.
@@ -48,6 +52,10 @@ pub struct ContainerSpec {
     pub shape: Shape,
     /// What the kubelet asks it while it runs. Nobody asks here.
     pub probes: Vec<Probe>,
+    /// More fields of its spec, as the kubelet shows them. Nobody acts on them.
+    pub fields: BTreeMap<String, Value>,
+    /// The kubelet shows it as not ready, whatever it does.
+    pub unready: bool,
 }
 
 /// A variable of a container's environment.
@@ -79,6 +87,8 @@ impl ContainerSpec {
             entry: Entry::default(),
             shape: Shape::default(),
             probes: Vec::new(),
+            fields: BTreeMap::new(),
+            unready: false,
         }
     }
 
@@ -101,6 +111,18 @@ impl ContainerSpec {
     /// An app that connects as soon as it runs.
     pub fn client(name: &str, client: Client) -> Self {
         Self::new(name, APP_IMAGE, Program::Client(client))
+    }
+
+    /// An app that holds sockets open.
+    pub fn holding(name: &str, holding: Holding) -> Self {
+        Self::new(name, APP_IMAGE, Program::Holding(holding))
+    }
+
+    /// A mesh's proxy that does the same, as Istio's is called and recognised.
+    pub fn holding_proxy(holding: Holding) -> Self {
+        Self::new(ISTIO_PROXY, ISTIO_IMAGE, Program::Holding(holding))
+            .args(&["proxy", "sidecar"])
+            .user(Capture::PROXY)
     }
 
     /// An init container that makes a mesh's rules.
@@ -199,6 +221,20 @@ impl ContainerSpec {
     #[must_use]
     pub fn secret_env(self, name: &str, value: &str) -> Self {
         self.variable(name, value, true)
+    }
+
+    /// With this field in its spec, as the kubelet shows it.
+    #[must_use]
+    pub fn field(mut self, key: &str, value: Value) -> Self {
+        self.fields.insert(key.to_owned(), value);
+        self
+    }
+
+    /// Shown as not ready.
+    #[must_use]
+    pub const fn unready(mut self) -> Self {
+        self.unready = true;
+        self
     }
 
     /// As this user and group.

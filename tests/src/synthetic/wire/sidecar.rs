@@ -98,6 +98,8 @@ pub enum Answer {
     Trickle,
     /// Not a byte.
     Nothing,
+    /// 307 to this URL, which asks for the same request there.
+    Redirect(String),
 }
 
 /// What follows the answer.

@@ -91,7 +91,7 @@ fn serve(mut stream: TcpStream, port: u16, routes: &[Route], verdict: Sender<Ver
                 std::thread::sleep(DROP);
             }
         }
-        Answer::Status(_) | Answer::Json(_) | Answer::Nothing => {}
+        Answer::Status(_) | Answer::Json(_) | Answer::Nothing | Answer::Redirect(_) => {}
     }
     match effect {
         Effect::Stay => {}
@@ -108,6 +108,11 @@ fn send(stream: &mut TcpStream, answer: &Answer) -> std::io::Result<()> {
             return stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n");
         }
         Answer::Trickle => return stream.write_all(b"HTTP/1.1 200 OK\r\nX-Slow: "),
+        Answer::Redirect(to) => {
+            let text =
+                format!("HTTP/1.1 307 Synthetic\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n");
+            return stream.write_all(text.as_bytes());
+        }
         // It may not have a body.
         Answer::Status(204) => return stream.write_all(b"HTTP/1.1 204 Synthetic\r\n\r\n"),
         Answer::Status(code) => (*code, "text/plain", "ok"),

@@ -1,0 +1,334 @@
+//! A stand-in for the API server: one Node, Namespaces that say what they are told to, Events that are kept.
+//!
+//! It answers what the agent may ask for and nothing else, and remembers every request. The agent finds
+//! it by a kubeconfig ([`crate::synthetic::Agent::start_with_api`]). It can be away, say nothing, lose answers,
+//! refuse, and end watches.
+
+mod objects;
+mod server;
+
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::synthetic::ledger::PATIENCE;
+use crate::synthetic::{layout, listener, node};
+
+use self::objects::Objects;
+
+/// One request, as it came.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// Its method.
+    pub method: String,
+    /// Its path, without the query.
+    pub path: String,
+    /// Its query.
+    pub query: String,
+    /// Its body, if it has one.
+    pub body: Value,
+    /// When it came.
+    pub at: Instant,
+}
+
+impl Asked {
+    /// Verb and resource, as RBAC has them.
+    pub fn right(&self) -> String {
+        let path = self.path.trim_start_matches('/');
+        let parts: Vec<&str> = path.split('/').collect();
+        let (resource, named) = match parts.as_slice() {
+            ["api", "v1", "namespaces", _, resource, rest @ ..]
+            | ["apis", _, _, "namespaces", _, resource, rest @ ..]
+            | ["api", "v1", resource, rest @ ..] => (*resource, !rest.is_empty()),
+            _ => (path, true),
+        };
+        let watched = self.query.split('&').any(|pair| pair == "watch=true");
+        let verb = match (self.method.as_str(), named) {
+            ("GET", false) if watched => "watch",
+            ("GET", false) => "list",
+            ("GET", true) => "get",
+            ("POST", _) => "create",
+            ("PATCH", _) => "patch",
+            (other, _) => other,
+        };
+        format!("{verb} {resource}")
+    }
+}
+
+/// What goes wrong with one request for an Event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// Nothing.
+    Spared,
+    /// It is done, and the answer is lost.
+    Lost,
+    /// It is answered with this status and `Retry-After`, and not done.
+    Status(u16, Option<u32>),
+}
+
+#[derive(Debug)]
+struct Situation {
+    objects: Objects,
+    asked: Vec<Asked>,
+    troubles: Vec<Trouble>,
+    /// Nobody answers, and watches break off.
+    away: bool,
+    /// Requests for Events are read, and nothing comes of them for now.
+    silent: bool,
+    /// Those that came since then.
+    kept: Vec<TcpStream>,
+    /// Watches that began earlier are over.
+    watches: u64,
+    /// They end with the news that their version is too old.
+    expired: bool,
+    /// A taint that somebody adds right after the Node was looked at next.
+    race: Option<Value>,
+    /// Rights that the agent has not: verb and resource.
+    forbidden: BTreeSet<&'static str>,
+    closing: bool,
+}
+
+#[derive(Debug)]
+struct Shared {
+    situation: Mutex<Situation>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn situation(&self) -> MutexGuard<'_, Situation> {
+        self.situation
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Situation) -> T) -> T {
+        let outcome = change(&mut self.situation());
+        self.changed.notify_all();
+        outcome
+    }
+}
+
+/// The stand-in. Closed on drop.
+#[derive(Debug)]
+pub struct ApiServer {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    kubeconfig: PathBuf,
+}
+
+impl ApiServer {
+    /// With the Node of the agents that are started here.
+    ///
+    /// # Panics
+    ///
+    /// When there is no port or no place for a file.
+    pub fn start() -> Self {
+        let shared = Arc::new(Shared {
+            situation: Mutex::new(Situation {
+                objects: Objects::new(node::NAME),
+                asked: Vec::new(),
+                troubles: Vec::new(),
+                away: false,
+                silent: false,
+                kept: Vec::new(),
+                watches: 0,
+                expired: false,
+                race: None,
+                forbidden: BTreeSet::new(),
+                closing: false,
+            }),
+            changed: Condvar::new(),
+        });
+        let address = server::listen(&shared);
+        let name = layout::name(&format!("kubeconfig-{}", address.port()));
+        let kubeconfig = layout::scratch_parent().join(name);
+        let config = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "it",
+            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+            "clusters": [{"name": "it", "cluster": {"server": format!("http://{address}")}}],
+            "users": [{"name": "it", "user": {}}],
+        });
+        std::fs::write(&kubeconfig, config.to_string()).expect("/tmp is writable");
+        Self {
+            shared,
+            address,
+            kubeconfig,
+        }
+    }
+
+    /// For `KUBECONFIG`.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Replaces the Node's annotations.
+    pub fn annotate(&self, annotations: &[(&str, &str)]) {
+        let object = object(annotations);
+        self.shared
+            .change(|situation| situation.objects.annotate(object));
+    }
+
+    /// Replaces a Namespace's annotations.
+    pub fn annotate_namespace(&self, name: &str, annotations: &[(&str, &str)]) {
+        let object = object(annotations);
+        self.shared
+            .change(|situation| situation.objects.annotate_namespace(name, object));
+    }
+
+    /// Replaces the Node's taints.
+    pub fn taint(&self, taints: Value) {
+        self.shared
+            .change(|situation| situation.objects.taint(taints));
+    }
+
+    /// The Node's taints.
+    pub fn taints(&self) -> Value {
+        self.shared.situation().objects.taints()
+    }
+
+    /// Somebody adds this taint right after the Node has been looked at as a whole.
+    pub fn race(&self, taint: Value) {
+        self.shared.change(|situation| situation.race = Some(taint));
+    }
+
+    /// Takes a right away, as in `get namespaces`.
+    pub fn forbid(&self, right: &'static str) {
+        self.shared.change(|situation| {
+            situation.forbidden.insert(right);
+        });
+    }
+
+    /// Gives it back.
+    pub fn allow(&self, right: &'static str) {
+        self.shared.change(|situation| {
+            situation.forbidden.remove(right);
+        });
+    }
+
+    /// Deletes a namespace: nothing can be created in it any more.
+    pub fn delete_namespace(&self, name: &str) {
+        self.shared
+            .change(|situation| situation.objects.delete_namespace(name));
+    }
+
+    /// Nobody answers from now on, or again.
+    pub fn away(&self, away: bool) {
+        self.shared.change(|situation| situation.away = away);
+    }
+
+    /// Whoever asks for an Event from now on waits, or is answered now.
+    pub fn silent(&self, silent: bool) {
+        self.shared.change(|situation| {
+            situation.silent = silent;
+            situation.kept.clear();
+        });
+    }
+
+    /// Waits until somebody waits for a silent server.
+    pub fn wait_kept(&self) {
+        self.wait("a request to be kept", |situation| {
+            (!situation.kept.is_empty()).then_some(())
+        });
+    }
+
+    /// How many wait for a silent server, and have not gone away.
+    pub fn kept(&self) -> usize {
+        let situation = self.shared.situation();
+        let waiting = situation
+            .kept
+            .iter()
+            .filter(|stream| server::is_open(stream));
+        waiting.count()
+    }
+
+    /// These go wrong with the next requests for Events, one with each.
+    pub fn trouble(&self, troubles: &[Trouble]) {
+        self.shared
+            .change(|situation| situation.troubles = troubles.to_vec());
+    }
+
+    /// Ends the watches, as the server does now and then.
+    pub fn end_watches(&self, expired: bool) {
+        self.shared.change(|situation| {
+            situation.watches += 1;
+            situation.expired = expired;
+        });
+    }
+
+    /// The Events that there are.
+    pub fn events(&self) -> Vec<Value> {
+        self.shared.situation().objects.events()
+    }
+
+    /// All requests so far.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.shared.situation().asked.clone()
+    }
+
+    /// Those with this verb and resource.
+    pub fn asked_for(&self, right: &str) -> Vec<Asked> {
+        let mut asked = self.asked();
+        asked.retain(|asked| asked.right() == right);
+        asked
+    }
+
+    /// Waits until `found` finds something among the Events.
+    pub fn wait_events<T>(&self, what: &str, found: impl Fn(&[Value]) -> Option<T>) -> T {
+        self.wait(what, |situation| found(&situation.objects.events()))
+    }
+
+    /// Waits until the Node's taints are as wanted.
+    pub fn wait_taints(&self, what: &str, wanted: impl Fn(&Value) -> bool) {
+        self.wait(what, |situation| {
+            wanted(&situation.objects.taints()).then_some(())
+        });
+    }
+
+    /// Waits for so many requests with this verb and resource.
+    pub fn wait_asked(&self, right: &str, count: usize) {
+        self.wait(&format!("{count} times {right}"), |situation| {
+            let all = situation.asked.iter();
+            (all.filter(|asked| asked.right() == right).count() >= count).then_some(())
+        });
+    }
+
+    fn wait<T>(&self, what: &str, found: impl Fn(&Situation) -> Option<T>) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        let mut situation = self.shared.situation();
+        loop {
+            if let Some(outcome) = found(&situation) {
+                return outcome;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let (events, asked) = (situation.objects.events(), situation.asked.len());
+                drop(situation);
+                panic!("waited in vain for {what}; after {asked} requests: {events:#?}");
+            }
+            let waited = self.shared.changed.wait_timeout(situation, left);
+            situation = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// As a JSON object.
+fn object(annotations: &[(&str, &str)]) -> Value {
+    let pairs = annotations.iter();
+    let pairs = pairs.map(|(key, value)| ((*key).to_owned(), json!(value)));
+    Value::Object(pairs.collect())
+}
+
+impl Drop for ApiServer {
+    fn drop(&mut self) {
+        self.shared.change(|situation| situation.closing = true);
+        listener::wake(self.address);
+        // What cannot be removed now, the next run sweeps.
+        drop(std::fs::remove_file(&self.kubeconfig));
+    }
+}

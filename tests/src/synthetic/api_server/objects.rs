@@ -1,0 +1,181 @@
+//! The objects, and what a request does to them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+/// The Node, what Namespaces say, and the Events.
+#[derive(Debug)]
+pub(super) struct Objects {
+    node: Value,
+    version: u64,
+    /// By namespace and name.
+    events: BTreeMap<(String, String), Value>,
+    gone: BTreeSet<String>,
+    /// Annotations by Namespace.
+    namespaces: BTreeMap<String, Value>,
+}
+
+/// An answer: status and body.
+pub(super) type Answer = (u16, Value);
+
+impl Objects {
+    pub(super) fn new(node: &str) -> Self {
+        Self {
+            node: json!({
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": node, "uid": "of-the-node", "annotations": {}},
+                "spec": {},
+            }),
+            version: 1,
+            events: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            namespaces: BTreeMap::new(),
+        }
+    }
+
+    pub(super) const fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(super) fn annotate(&mut self, annotations: Value) {
+        self.node["metadata"]["annotations"] = annotations;
+        self.version += 1;
+    }
+
+    pub(super) fn taint(&mut self, taints: Value) {
+        self.node["spec"]["taints"] = taints;
+        self.version += 1;
+    }
+
+    pub(super) fn add_taint(&mut self, taint: Value) {
+        let mut taints = self.taints();
+        taints.as_array_mut().expect("a list").push(taint);
+        self.taint(taints);
+    }
+
+    pub(super) fn taints(&self) -> Value {
+        let taints = self.node["spec"].get("taints");
+        taints.cloned().unwrap_or_else(|| json!([]))
+    }
+
+    pub(super) fn annotate_namespace(&mut self, name: &str, annotations: Value) {
+        self.namespaces.insert(name.to_owned(), annotations);
+    }
+
+    pub(super) fn namespace(&self, name: &str) -> Answer {
+        let namespace = json!({
+            "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+            "metadata": {"name": name, "annotations": self.namespaces.get(name)},
+        });
+        (200, namespace)
+    }
+
+    pub(super) fn delete_namespace(&mut self, name: &str) {
+        self.gone.insert(name.to_owned());
+        self.events
+            .retain(|(namespace, _name), _event| namespace != name);
+    }
+
+    pub(super) fn events(&self) -> Vec<Value> {
+        self.events.values().cloned().collect()
+    }
+
+    /// The Node as a whole.
+    pub(super) fn node(&self, name: &str) -> Answer {
+        if self.node["metadata"]["name"] != name {
+            return failure(404, "NotFound");
+        }
+        let mut node = self.node.clone();
+        node["metadata"]["resourceVersion"] = self.version.to_string().into();
+        (200, node)
+    }
+
+    /// The same without spec and status.
+    pub(super) fn partial_node(&self, name: &str) -> Answer {
+        let (status, mut node) = self.node(name);
+        if status == 200 {
+            node["kind"] = "PartialObjectMetadata".into();
+            node["apiVersion"] = "meta.k8s.io/v1".into();
+            node.as_object_mut().expect("an object").remove("spec");
+        }
+        (status, node)
+    }
+
+    /// Applies a JSON patch of the taints.
+    pub(super) fn patch_node(&mut self, patch: &Value) -> Answer {
+        for step in patch.as_array().expect("a JSON patch") {
+            assert_eq!(step["path"], "/spec/taints", "nothing else may change");
+            match step["op"].as_str() {
+                Some("test") if step["value"] != self.taints() => return failure(422, "Invalid"),
+                Some("test") => {}
+                Some("replace") => self.taint(step["value"].clone()),
+                Some("remove") => self.taint(json!([])),
+                other => panic!("{other:?} in a JSON patch"),
+            }
+        }
+        (200, self.node.clone())
+    }
+
+    pub(super) fn create_event(&mut self, namespace: &str, event: &Value) -> Answer {
+        if self.gone.contains(namespace) {
+            return failure(404, "NotFound");
+        }
+        let name = event["metadata"]["name"].as_str().expect("a name");
+        let key = (namespace.to_owned(), name.to_owned());
+        if self.events.contains_key(&key) {
+            return failure(409, "AlreadyExists");
+        }
+        check(namespace, event);
+        self.events.insert(key, event.clone());
+        (201, event.clone())
+    }
+
+    pub(super) fn patch_event(&mut self, namespace: &str, name: &str, patch: &Value) -> Answer {
+        let key = (namespace.to_owned(), name.to_owned());
+        let Some(event) = self.events.get_mut(&key) else {
+            return failure(404, "NotFound");
+        };
+        let fields = patch.as_object().expect("a merge patch");
+        assert!(fields.keys().eq(["series"]), "nothing else may change");
+        event["series"] = patch["series"].clone();
+        (200, event.clone())
+    }
+}
+
+pub(super) fn failure(code: u16, reason: &str) -> Answer {
+    let status = json!({
+        "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
+        "message": format!("as the test wants it: {reason}"), "reason": reason, "code": code,
+    });
+    (code, status)
+}
+
+/// What the real one wants of a new Event.
+fn check(namespace: &str, event: &Value) {
+    let bounded = |field: &str, longest| {
+        let text = event[field].as_str().unwrap_or_default();
+        assert!(
+            !text.is_empty() && text.len() <= longest,
+            "{field}: {event}"
+        );
+    };
+    bounded("note", 1024);
+    for field in [
+        "reason",
+        "action",
+        "reportingController",
+        "reportingInstance",
+    ] {
+        bounded(field, 128);
+    }
+    assert_eq!(event["metadata"]["namespace"], namespace);
+    let regarding = event["regarding"]["namespace"]
+        .as_str()
+        .unwrap_or("default");
+    assert_eq!(regarding, namespace);
+    let time = event["eventTime"].as_str().unwrap_or_default();
+    assert!(time.len() == 27 && time.ends_with('Z'), "{time}");
+    assert!(["Normal", "Warning"].contains(&event["type"].as_str().unwrap_or_default()));
+}

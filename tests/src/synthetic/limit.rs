@@ -1,0 +1,102 @@
+//! Cgroups that limit what a process may have: memory, or its share of the processors.
+//!
+//! On cgroup v1 a controller has a hierarchy of its own, on v2 all are in one
+//! ([cgroup-v1](https://docs.kernel.org/admin-guide/cgroup-v1/index.html),
+//! [cgroup-v2](https://docs.kernel.org/admin-guide/cgroup-v2.html)); on a hybrid machine v1 has them.
+
+use std::path::PathBuf;
+
+use crate::synthetic::layout;
+
+/// What is limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Controller {
+    /// Memory.
+    Memory,
+    /// Time of processors, shared in proportion.
+    Cpu,
+}
+
+/// A cgroup with one such controller. Its processes are killed and it is removed on drop.
+#[derive(Debug)]
+pub struct Limited {
+    path: PathBuf,
+    is_v1: bool,
+    controller: Controller,
+}
+
+impl Controller {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Cpu => "cpu",
+        }
+    }
+
+    /// Where it is on v1, if it is there.
+    fn v1(self) -> Option<PathBuf> {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+        mounts.lines().find_map(|line| {
+            let (mount, file_system) = line.split_once(" - ")?;
+            let options = file_system.strip_prefix("cgroup ")?.rsplit(' ').next()?;
+            let is_it = options.split(',').any(|option| option == self.name());
+            is_it.then(|| mount.split(' ').nth(4).map(PathBuf::from))?
+        })
+    }
+}
+
+impl Limited {
+    /// Makes one of this name; None where the machine has no such controller to give.
+    pub fn make(controller: Controller, name: &str) -> Option<Self> {
+        let v1 = controller.v1();
+        let is_v1 = v1.is_some();
+        let mount = v1.or_else(layout::cgroup2_mount)?;
+        if !is_v1 {
+            let enable = format!("+{}", controller.name());
+            std::fs::write(mount.join("cgroup.subtree_control"), enable).ok()?;
+        }
+        let path = mount.join(layout::name(name));
+        std::fs::create_dir(&path).ok()?;
+        Some(Self {
+            path,
+            is_v1,
+            controller,
+        })
+    }
+
+    /// Sets its limit: bytes, or hundredths of a processor in competition with others.
+    ///
+    /// # Panics
+    ///
+    /// When the kernel does not take it.
+    pub fn set(&self, limit: u64) {
+        let (file, value) = match (self.controller, self.is_v1) {
+            (Controller::Memory, true) => ("memory.limit_in_bytes", limit),
+            (Controller::Memory, false) => ("memory.max", limit),
+            // As the kubelet does: 1024 shares, or a weight of 39, are one processor.
+            (Controller::Cpu, true) => ("cpu.shares", limit * 1024 / 100),
+            (Controller::Cpu, false) => ("cpu.weight", (limit * 39 / 100).max(1)),
+        };
+        self.write(file, &value.to_string());
+    }
+
+    /// Puts a process into it.
+    ///
+    /// # Panics
+    ///
+    /// When the process is gone.
+    pub fn take(&self, pid: u32) {
+        self.write("cgroup.procs", &pid.to_string());
+    }
+
+    fn write(&self, file: &str, value: &str) {
+        let path = self.path.join(file);
+        std::fs::write(&path, value).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    }
+}
+
+impl Drop for Limited {
+    fn drop(&mut self) {
+        layout::remove_cgroup(&self.path);
+    }
+}

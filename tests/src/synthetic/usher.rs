@@ -1,0 +1,80 @@
+//! The real program `usher`, as a person runs it.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::synthetic::{Node, program};
+
+/// Names a binary to test instead of the built one.
+const BINARY: &str = "USHER_CLI_BIN";
+const NAME: &str = "usher";
+
+/// What it came to.
+#[derive(Debug)]
+pub struct Ran {
+    /// None if a signal ended it.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub said: String,
+    /// Standard error.
+    pub complained: String,
+}
+
+/// Runs it to its end.
+///
+/// # Panics
+///
+/// When it is not built.
+pub fn run(arguments: &[String]) -> Ran {
+    let mut command = command();
+    command.args(arguments);
+    ran(command)
+}
+
+/// The same on a node, as in its agent's container: the same places by the same variables.
+///
+/// # Panics
+///
+/// When it is not built.
+pub fn on(node: &Node, arguments: &[&str]) -> Ran {
+    let mut command = command_on(node);
+    command.args(arguments);
+    ran(command)
+}
+
+/// What [`on`] runs, for whoever has more to set.
+///
+/// # Panics
+///
+/// When it is not built.
+pub fn command_on(node: &Node) -> Command {
+    let mut command = command();
+    command
+        .env("USHER_KUBELET", node.kubelet().url())
+        .env("USHER_KUBELET_TOKEN", node.token_file())
+        .env("USHER_CGROUP_ROOT", node.cgroup_root())
+        .env("USHER_RUN_DIR", node.run_dir())
+        .env("USHER_CONFIG", node.config_file())
+        .env("USHER_BUNDLE_DIR", node.bundle_dir().unwrap_or_default());
+    command
+}
+
+fn command() -> Command {
+    let other = std::env::var_os(BINARY).map(PathBuf::from);
+    let binary = other
+        .or_else(|| program::beside_this(NAME))
+        .unwrap_or_else(|| panic!("{NAME} is not built; run: cargo build -p usher-agent"));
+    let mut command = Command::new(binary);
+    command.env_clear().stdin(Stdio::null());
+    command
+}
+
+fn ran(mut command: Command) -> Ran {
+    let ran = command.output().expect("the program runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ran {
+        code: ran.status.code(),
+        said: text(&ran.stdout),
+        complained: text(&ran.stderr),
+    }
+}

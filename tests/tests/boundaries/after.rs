@@ -1,0 +1,105 @@
+//! What has to be so after the kill, and in the end.
+
+use serde_json::Value;
+use usher_tests::synthetic::clock::eventually;
+use usher_tests::synthetic::{Agent, Doomed, Pod, process};
+
+use crate::scene::{APP, DAPR, LOGS, PROXY, Scene, Step, doors, has_table};
+
+/// Kills the agent where it stands. What waits goes by itself at its deadline, which is the kernel's. Then another
+/// agent is started.
+pub(crate) fn the_kill(scene: &Scene, step: Step, doomed: Doomed) -> Agent {
+    doomed.kill();
+    if let Some(held) = scene.held.borrow().as_ref() {
+        // No app has been started yet: the next agent holds it from the table that it finds, or not at all.
+        scene.unheld.set(step == Step::Come && !has_table(held));
+        let doors = doors(held);
+        let elements = doors.split('}').next().unwrap_or_default();
+        let shut: Vec<&str> = elements.split(',').map(str::trim).collect();
+        let shut = shut.iter().filter(|door| !door.is_empty());
+        for door in shut.clone() {
+            let has_deadline = door.contains("timeout") && door.contains("expires");
+            assert!(has_deadline, "a door without a deadline: {doors}");
+        }
+        // Armed before, and neither sidecar is ready.
+        if matches!(step, Step::Order | Step::Start) {
+            assert!(shut.count() > 0, "killed in {step:?}: no door is shut");
+        }
+    }
+    Agent::start_with_api(&scene.node, &scene.server, &[])
+}
+
+/// The pods ended as they would have, and nothing is left in them.
+pub(crate) fn the_end(scene: &Scene, place: &str) {
+    scene.of_held(|held| {
+        let visit = held.visit_so_far(APP, 1);
+        if !scene.unheld.get() {
+            assert_eq!(visit.failed, [], "killed at {place}: {visit:?}");
+        }
+        ended_well(held, PROXY, place);
+        ended_well(held, DAPR, place);
+        // It ends by the first one, so there is no second.
+        assert_eq!(posts(held, PROXY), 1, "killed at {place}");
+    });
+    scene.of_plain(|plain| {
+        ended_well(plain, PROXY, place);
+        ended_well(plain, LOGS, place);
+        // One may come while it drains, from the agent that does not know of the first.
+        assert!((1..=2).contains(&posts(plain, PROXY)), "killed at {place}");
+    });
+    for pod in [&scene.held, &scene.plain] {
+        let pod = pod.borrow();
+        let pod = pod.as_ref().unwrap();
+        let what = format!("no table in {}, killed at {place}", pod.name());
+        eventually(&what, || !has_table(pod));
+    }
+}
+
+/// Nothing is left of usher when the pods have gone.
+pub(crate) fn all_is_well(scene: &Scene, agent: &Agent, place: &str) {
+    agent.wait_metric("usher_pods", "", |pods| pods < 0.5);
+    // It may have its own.
+    let own = process::network(i32::try_from(agent.pid()).unwrap());
+    let what = format!("no descriptor of a pod's network, killed at {place}");
+    eventually(&what, || {
+        let held = process::held_networks(agent.pid());
+        held.iter().all(|network| Some(network) == own.as_ref())
+    });
+    agent.wait_metric("usher_held_starts", "", |starts| starts < 0.5);
+    agent.wait_metric("usher_held_pods", "", |pods| pods < 0.5);
+    timeline_tells(scene, place);
+    let names = std::fs::read_dir(scene.node.run_dir()).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let unfinished: Vec<String> = names.filter(|name| name.ends_with(".new")).collect();
+    assert_eq!(unfinished, [""; 0], "killed at {place}");
+}
+
+fn ended_well(pod: &Pod, sidecar: &str, place: &str) {
+    let code = pod.ended(sidecar).code();
+    assert_eq!(code, 0, "{sidecar} of {}, killed at {place}", pod.name());
+}
+
+/// How often it was asked to quit.
+fn posts(pod: &Pod, sidecar: &str) -> usize {
+    let requests = pod.requests(sidecar);
+    let posts = requests
+        .iter()
+        .filter(|asked| asked.line.starts_with("POST"));
+    posts.count()
+}
+
+/// The journal is whole, and has the end of both stories.
+fn timeline_tells(scene: &Scene, place: &str) {
+    let told = || {
+        let text = std::fs::read_to_string(scene.node.run_dir().join("timeline.jsonl")).unwrap();
+        let read = |line: &str| serde_json::from_str::<Value>(line).ok();
+        text.lines().map(read).collect::<Option<Vec<Value>>>()
+    };
+    for pod in ["default/held", "default/plain"] {
+        eventually(&format!("{pod}'s timeline, killed at {place}"), || {
+            let told = told().unwrap_or_default();
+            let mut of_pod = told.iter().filter(|line| line["pod"] == pod);
+            of_pod.any(|line| line["decision"] == "sidecar-ended")
+        });
+    }
+}

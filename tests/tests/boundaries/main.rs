@@ -1,0 +1,166 @@
+//! The agent is killed at every boundary of what it does: before and after each kind of action, and within those that
+//! have more than one part. Another one starts, and all is as if nothing had been.
+//!
+//! The agent that is killed is a build of its own, which stops where it is told to
+//! (`cargo build --workspace --features usher-agent/boundaries --bin usher-agent-boundaries`). Needs root, built
+//! binaries and the programs `ip`, `nft` and `nsenter`.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod after;
+mod scene;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use usher_core::Action;
+use usher_tests::privilege;
+use usher_tests::synthetic::Doomed;
+use usher_tests::synthetic::clock::eventually;
+
+use crate::scene::{Scene, Step};
+
+/// Places within actions, and beside them.
+const WITHIN: [&str; 13] = [
+    "request-due",
+    "request-answered",
+    "answer-due",
+    "signalled",
+    "reader-bound",
+    "table-made",
+    "doors-open",
+    "table-deleted",
+    "journal-due",
+    "journal-written",
+    "event-due",
+    "event-answered",
+    "holder-told",
+];
+/// Places in the writing of a file that survives a restart.
+const WRITING: [&str; 3] = ["file-begun", "file-whole", "file-kept"];
+const FILES: [&str; 3] = ["timeline.jsonl", "node-annotations.json", "namespaces.json"];
+
+/// Everything that happens to two pods, with an agent that is killed at this place on the way.
+fn killed_at(place: &str) {
+    let scene = Scene::set(place);
+    let doomed = Doomed::start(&scene.node, &scene.server, place);
+    eventually("the agent", || doomed.is_there() || doomed.serves());
+    let mut doomed = Some(doomed);
+    let mut living = None;
+    for step in scene::STEPS {
+        if let Some(killed) = doomed.take_if(|doomed| doomed.is_there()) {
+            living = Some(after::the_kill(&scene, step, killed));
+        }
+        if step == Step::Leave {
+            after::the_end(&scene, place);
+        }
+        scene.act(step);
+        if let Some(doomed) = &doomed {
+            let what = format!("{step:?} or {place}");
+            eventually(&what, || {
+                doomed.is_there() || scene.is_done(step, doomed.log())
+            });
+        }
+        if let Some(killed) = doomed.take_if(|doomed| doomed.is_there()) {
+            living = Some(after::the_kill(&scene, step, killed));
+        }
+        if let Some(agent) = &living {
+            let what = format!("{step:?} after a kill at {place}");
+            eventually(&what, || scene.is_done(step, agent.log()));
+        }
+    }
+    if let Some(killed) = doomed.take() {
+        eventually(place, || killed.is_there());
+        living = Some(after::the_kill(&scene, Step::Leave, killed));
+    }
+    after::all_is_well(&scene, &living.unwrap(), place);
+}
+
+fn killed_at_each<'places>(
+    places: impl Iterator<Item = &'places str>,
+    form: impl Fn(&str) -> String,
+) {
+    if !privilege::granted_with(&["ip", "nft", "nsenter"]) {
+        return;
+    }
+    for place in places {
+        killed_at(&form(place));
+    }
+}
+
+/// The kinds in parts, which run at the same time.
+fn part(number: usize, parts: usize) -> impl Iterator<Item = &'static str> {
+    Action::KINDS.iter().skip(number).step_by(parts).copied()
+}
+
+#[test]
+fn before_each_action() {
+    killed_at_each(part(0, 2), |kind| format!("before:{kind}"));
+}
+
+#[test]
+fn before_each_other_action() {
+    killed_at_each(part(1, 2), |kind| format!("before:{kind}"));
+}
+
+#[test]
+fn after_each_action() {
+    killed_at_each(part(0, 2), |kind| format!("after:{kind}"));
+}
+
+#[test]
+fn after_each_other_action() {
+    killed_at_each(part(1, 2), |kind| format!("after:{kind}"));
+}
+
+#[test]
+fn within_actions() {
+    killed_at_each(WITHIN.into_iter(), str::to_owned);
+}
+
+#[test]
+fn while_a_file_is_written() {
+    for place in WRITING {
+        killed_at_each(FILES.into_iter(), |file| format!("{place}:{file}"));
+    }
+}
+
+/// A place that the agent has and nobody is killed at is a mistake.
+#[test]
+fn all_places_are_known() {
+    let mut found = BTreeSet::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agent/src");
+    collect(&source, &mut found);
+    let known = WITHIN.iter().chain(&WRITING).chain(&["before", "after"]);
+    let known: BTreeSet<String> = known.map(|place| (*place).to_owned()).collect();
+    assert_eq!(found, known);
+}
+
+fn collect(directory: &Path, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, found);
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let calls = text.split("boundary::reach(\"").skip(1);
+        found.extend(calls.filter_map(|call| Some(call.split_once('"')?.0.to_owned())));
+    }
+}
+
+/// What is shipped does not look at the variables: it has no such code.
+#[test]
+fn the_agent_itself_stops_nowhere() {
+    if !privilege::granted() {
+        return;
+    }
+    for name in ["usher-agent", "usher"] {
+        let path = usher_tests::synthetic::program::beside_this(name).unwrap();
+        let program = std::fs::read(path).unwrap();
+        let is_there = program
+            .windows(b"USHER_BOUNDARY".len())
+            .any(|window| window == b"USHER_BOUNDARY");
+        assert!(!is_there, "{name}");
+    }
+}

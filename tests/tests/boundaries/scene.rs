@@ -1,0 +1,260 @@
+//! A scene that has the agent do everything that it can do, in a few steps.
+//!
+//! Two pods: one is announced, captured by a mesh, its app's start and connections wait for two sidecars, a person
+//! orders something; of the other nothing was told, its sidecar's version is asked for, another ends by a signal.
+
+use std::cell::{Cell, RefCell};
+use std::process::{Child, Command, Stdio};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use usher_tests::synthetic::agent::Log;
+use usher_tests::synthetic::catalog::{dapr, istio, logs, mesh};
+use usher_tests::synthetic::spec::STATUS_PORT;
+use usher_tests::synthetic::wire::{Capture, Client, Listen, Listener, Manner, Pace};
+use usher_tests::synthetic::{ApiServer, ContainerSpec, Node, Pod, PodSpec, usher};
+
+pub(crate) const APP: &str = "app";
+const OTHER: &str = "other";
+pub(crate) const PROXY: &str = "istio-proxy";
+pub(crate) const DAPR: &str = "daprd";
+pub(crate) const LOGS: &str = "fluent-bit";
+const DAPR_PORT: u16 = 50_001;
+/// Somewhere else; nobody is there.
+const FAR: &str = "10.7.7.7:8080";
+const ENFORCE: [(&str, &str); 1] = [("usher.dev/mode", "enforce")];
+/// Long enough for a debug build on a machine that does other things as well.
+const PACE: Pace = Pace {
+    create: std::time::Duration::from_millis(200),
+    exec: std::time::Duration::from_millis(200),
+    ..Pace::CONTAINERD
+};
+
+/// What happens, one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The pods come, without the app of the one that is held.
+    Come,
+    /// A person has its table mended.
+    Order,
+    /// Its app is started.
+    Start,
+    /// One of its two sidecars listens.
+    Half,
+    /// Both do.
+    Ready,
+    /// The apps end.
+    Finish,
+    /// The pods go.
+    Leave,
+}
+
+pub(crate) const STEPS: [Step; 7] = [
+    Step::Come,
+    Step::Order,
+    Step::Start,
+    Step::Half,
+    Step::Ready,
+    Step::Finish,
+    Step::Leave,
+];
+
+/// A node with two pods. Pods go before their node.
+pub(crate) struct Scene {
+    pub(crate) held: RefCell<Option<Pod>>,
+    pub(crate) plain: RefCell<Option<Pod>>,
+    order: RefCell<Option<Child>>,
+    /// The doors are to be kept shut beyond their time once.
+    renewed: bool,
+    /// The agent was killed before it held the pod whose sidecars ran by then: it starts as without usher.
+    pub(crate) unheld: Cell<bool>,
+    /// Another app dies while its start is held.
+    dies: bool,
+    pub(crate) server: ApiServer,
+    pub(crate) node: Node,
+}
+
+impl Scene {
+    pub(crate) fn set(place: &str) -> Self {
+        let node = Node::with_bundles();
+        // The agent knows it before the API server is asked, and is told again.
+        node.annotate(&ENFORCE);
+        let server = ApiServer::start();
+        server.annotate(&ENFORCE);
+        Self {
+            held: RefCell::default(),
+            plain: RefCell::default(),
+            order: RefCell::default(),
+            renewed: place.ends_with(":renew"),
+            unheld: Cell::new(false),
+            dies: place.ends_with(":let-go-start"),
+            server,
+            node,
+        }
+    }
+
+    /// Begins a step. Waits for nothing.
+    pub(crate) fn act(&self, step: Step) {
+        if step == Step::Come {
+            // It is put off at half of it, and the next agent comes in what is left then.
+            let deadline = if self.renewed { "30s" } else { "60s" };
+            let mut held = held(deadline);
+            if self.dies {
+                let other = ContainerSpec::client(OTHER, Client::to(FAR).staying());
+                held = held.with(other.pace(PACE).later());
+            }
+            *self.held.borrow_mut() = Some(self.node.create(&held));
+            *self.plain.borrow_mut() = Some(self.node.create(&plain()));
+        }
+        if step == Step::Leave {
+            self.held.take();
+            self.plain.take();
+            return;
+        }
+        self.of_held(|held| match step {
+            Step::Come | Step::Leave => {}
+            Step::Order => {
+                // Something to be mended.
+                let more = "{ 9999 timeout 60s }";
+                nft(held, &["add", "element", "inet", "usher", "held", more]);
+                *self.order.borrow_mut() = Some(self.mend());
+            }
+            Step::Start => {
+                held.start(APP);
+                if self.dies {
+                    held.start(OTHER);
+                }
+            }
+            Step::Half => {
+                if self.dies {
+                    held.signal(OTHER, Signal::SIGKILL);
+                    held.ended(OTHER);
+                }
+                held.tell(DAPR, "listen");
+            }
+            Step::Ready => held.tell(PROXY, "listen"),
+            Step::Finish => {
+                held.finish(APP, 0);
+                self.of_plain(|plain| plain.finish(APP, 0));
+            }
+        });
+    }
+
+    /// Whether a step has come to its end, as far as pods and the agent's log tell.
+    pub(crate) fn is_done(&self, step: Step, log: &Log) -> bool {
+        if step == Step::Leave {
+            return self.held.borrow().is_none();
+        }
+        self.of_held(|held| match step {
+            Step::Come => {
+                let asked = self.of_plain(|plain| !plain.requests(PROXY).is_empty());
+                let waits = self.unheld.get() || has_table(held);
+                !self.renewed_later(log) && asked && waits
+            }
+            Step::Order => {
+                let mut order = self.order.borrow_mut();
+                match order.as_mut().and_then(|order| order.try_wait().unwrap()) {
+                    Some(status) if !status.success() && !self.unheld.get() => {
+                        // On a machine that does other things as well nobody answered in time.
+                        *order = Some(self.mend());
+                        false
+                    }
+                    ended => ended.is_some(),
+                }
+            }
+            Step::Start => {
+                let is_held = |line: &Value| line["decision"] == "start-held";
+                let apps = if self.dies { 2 } else { 1 };
+                if self.unheld.get() {
+                    return held.has_run(APP);
+                }
+                held.has_run(APP) || log.count(is_held) == apps
+            }
+            Step::Half => !doors(held).contains(&DAPR_PORT.to_string()),
+            Step::Ready => {
+                let is_over = |line: &String| {
+                    line.starts_with("connected ") || line.starts_with("failed-to-connect ")
+                };
+                held.said(APP).iter().any(is_over)
+            }
+            Step::Finish => {
+                let gone = |pod: &Pod, name| pod.end_so_far(name).is_some();
+                let plain = self.of_plain(|plain| gone(plain, PROXY) && gone(plain, LOGS));
+                plain && gone(held, PROXY) && gone(held, DAPR)
+            }
+            Step::Leave => true,
+        })
+    }
+
+    pub(crate) fn of_held<T>(&self, then: impl FnOnce(&Pod) -> T) -> T {
+        then(self.held.borrow().as_ref().unwrap())
+    }
+
+    pub(crate) fn of_plain<T>(&self, then: impl FnOnce(&Pod) -> T) -> T {
+        then(self.plain.borrow().as_ref().unwrap())
+    }
+
+    /// The agent that is to be killed when it renews has not come to it yet.
+    fn renewed_later(&self, log: &Log) -> bool {
+        let is_kill = |line: &Value| line["decision"] == "hold-found";
+        self.renewed && log.count(is_kill) == 0
+    }
+
+    fn mend(&self) -> Child {
+        usher::command_on(&self.node)
+            .args(["rules", "held", "--fix"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if let Some(order) = self.order.borrow_mut().as_mut() {
+            drop(order.kill());
+            drop(order.wait());
+        }
+    }
+}
+
+fn held(deadline: &str) -> PodSpec {
+    let app = ContainerSpec::client(APP, Client::to(FAR).staying());
+    let proxy = mesh::proxy(Listen::WhenTold);
+    PodSpec::new("held")
+        .with(app.pace(PACE).later())
+        .with(proxy.listener(Listener::mannered(STATUS_PORT, Manner::Quit)))
+        .with(dapr::starting(Listen::WhenTold))
+        .captured(Capture::default())
+        .announced()
+        .annotation("usher.dev/hold", "start")
+        .annotation("usher.dev/hold-deadline", deadline)
+}
+
+fn plain() -> PodSpec {
+    let spec = istio::v1_20_by_digest().job("plain");
+    spec.with(logs::fluent_bit().container)
+}
+
+/// What the program `nft` says in a pod's network namespace; nothing where it fails.
+fn nft(pod: &Pod, words: &[&str]) -> String {
+    let output = Command::new("nsenter")
+        .arg(format!("--net={}", pod.network_path().display()))
+        .arg("nft")
+        .args(words)
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+pub(crate) fn has_table(pod: &Pod) -> bool {
+    nft(pod, &["list", "tables"]).contains("table inet usher")
+}
+
+/// The ports at which connections wait, and for how long, as `nft` says it; empty where there are none.
+pub(crate) fn doors(pod: &Pod) -> String {
+    let set = nft(pod, &["list", "set", "inet", "usher", "held"]);
+    let elements = set.split_once("elements = {");
+    elements.map_or_else(String::new, |(_before, elements)| elements.to_owned())
+}

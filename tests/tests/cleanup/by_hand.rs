@@ -1,0 +1,131 @@
+//! `usher cleanup`.
+
+use std::fs;
+
+use usher_tests::synthetic::Node;
+
+use crate::host::{Host, SIDECAR, entered, has_table};
+
+/// The first words of its lines, and how they end.
+fn lines(said: &str) -> Vec<(&str, &str)> {
+    let line = |line: &'_ str| -> Option<(usize, usize)> {
+        let (kind, rest) = line.split_once(' ')?;
+        let at = rest.rfind(": ")? + kind.len() + 3;
+        Some((kind.len(), at))
+    };
+    said.lines()
+        .filter_map(|text| line(text).map(|(kind, at)| (&text[..kind], &text[at..])))
+        .collect()
+}
+
+#[test]
+fn agent_is_long_gone() {
+    if !entered("by_hand::agent_is_long_gone") {
+        return;
+    }
+    let node = Node::new();
+    let host = Host::new(&node);
+    let pod = host.dirty();
+
+    let before = host.files();
+    let ran = host.cleanup(&["--dry-run"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(host.files(), before);
+    assert!(has_table(&pod));
+    let found = lines(&ran.said);
+    assert!(
+        found.iter().all(|(_, fate)| *fate == "would be removed"),
+        "{ran:?}"
+    );
+    let kinds: Vec<&str> = found.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(
+        kinds[..5],
+        ["entry", "binary", "temporary", "table", "socket"],
+        "{ran:?}"
+    );
+    assert_eq!(kinds.last(), Some(&"directory"));
+
+    pod.tell(SIDECAR, "listen");
+    let ran = host.cleanup(&[]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let removed = lines(&ran.said);
+    assert!(
+        removed.iter().all(|(_, fate)| *fate == "removed"),
+        "{ran:?}"
+    );
+    assert_eq!(removed.len(), found.len());
+    host.assert_clean(&pod);
+    // What waited goes on by itself.
+    assert_eq!(pod.visit("app").code, 0);
+
+    let ran = host.cleanup(&[]);
+    assert_eq!(ran.code, Some(0));
+    assert_eq!(ran.said, "nothing of usher is on this node\n");
+}
+
+#[test]
+fn agent_lives() {
+    if !entered("by_hand::agent_lives") {
+        return;
+    }
+    let node = Node::new();
+    let host = Host::new(&node);
+    let agent = host.agent();
+    let pod = host.held(&agent);
+    let before = host.files();
+    let ran = host.cleanup(&[]);
+    assert_eq!((ran.code, &ran.said[..]), (Some(3), ""));
+    assert!(ran.complained.contains("usher.dev/mode=off"), "{ran:?}");
+    assert_eq!(host.files(), before);
+    assert!(has_table(&pod));
+    // Looking is allowed, and so is knowing better.
+    assert_eq!(host.cleanup(&["--dry-run"]).code, Some(0));
+    let ran = host.cleanup(&["--force"]);
+    assert!(ran.said.contains("table     inet usher"), "{ran:?}");
+    assert!(!has_table(&pod));
+}
+
+#[test]
+fn what_is_not_ushers_is_told_and_stays() {
+    if !entered("by_hand::what_is_not_ushers_is_told_and_stays") {
+        return;
+    }
+    let node = Node::new();
+    let host = Host::new(&node);
+    let pod = host.dirty();
+    let broken = "{\"plugins\":[{\"type\":\"usher-cni\"}";
+    host.write("net.d/20-broken.conflist", broken);
+    fs::write(node.run_dir().join("notes"), "mine").unwrap();
+    let ran = host.cleanup(&[]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let left: Vec<&str> = ran
+        .said
+        .lines()
+        .filter(|line| line.contains("LEFT"))
+        .collect();
+    assert_eq!(left.len(), 4, "{ran:?}");
+    for (line, words) in left
+        .iter()
+        .zip(["20-broken", "still names it", "notes", "is in it"])
+    {
+        assert!(line.contains(words), "{line}");
+    }
+    let text = fs::read_to_string(host.path("net.d/20-broken.conflist")).unwrap();
+    assert_eq!(text, broken);
+    assert!(host.path("bin/usher-cni").exists() && !has_table(&pod));
+
+    fs::remove_file(host.path("net.d/20-broken.conflist")).unwrap();
+    fs::remove_file(node.run_dir().join("notes")).unwrap();
+    assert_eq!(host.cleanup(&[]).code, Some(0));
+    host.assert_clean(&pod);
+}
+
+#[test]
+fn wrong_command_line() {
+    if !entered("by_hand::wrong_command_line") {
+        return;
+    }
+    let node = Node::new();
+    let ran = Host::new(&node).cleanup(&["--everything"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+}

@@ -1,0 +1,226 @@
+//! `usher quit`, `usher hold`, `usher release`.
+
+use usher_tests::synthetic::catalog::{cloud_sql, mesh};
+use usher_tests::synthetic::clock::eventually;
+use usher_tests::synthetic::usher::Ran;
+use usher_tests::synthetic::wire::{Capture, Client, Listen};
+use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
+
+use crate::{answer, privilege, run};
+
+const SIDECAR: &str = "istio-proxy";
+/// Somewhere else; nobody is there.
+const FAR: &str = "10.7.7.7:8080";
+
+/// A node of this mode.
+fn node(mode: &str) -> Option<Node> {
+    let node = privilege::granted_with(&["ip", "nft", "nsenter"]).then(Node::new)?;
+    node.annotate(&[("usher.dev/mode", mode)]);
+    Some(node)
+}
+
+/// The agent has seen what there is.
+fn agent(node: &Node) -> Agent {
+    let agent = Agent::start(node);
+    let knows = || {
+        let pods = run(node, &["pods", "--all", "-o", "json"]).said;
+        let pods: serde_json::Value = serde_json::from_str(&pods).unwrap_or_default();
+        let items = pods["items"].as_array().cloned().unwrap_or_default();
+        pods["from"] == "agent"
+            && !items.is_empty()
+            && items.iter().all(|pod| pod["name"].is_string())
+    };
+    eventually("the agent to know the pods", knows);
+    agent
+}
+
+/// It was refused, for this reason.
+fn refused(ran: &Ran, why: &str) {
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(ran.complained.contains(why), "{ran:?}");
+    assert_eq!(ran.said, "", "{ran:?}");
+}
+
+/// What was ordered by hand, as the log has it.
+fn by_hand(agent: &Agent, pod: &Pod) -> String {
+    let line = agent.wait_for("by-hand", &pod.name());
+    line["reason"].as_str().unwrap().to_owned()
+}
+
+/// A pod that a mesh captures, whose sidecar is ready when told.
+fn captured(name: &str, app: ContainerSpec) -> PodSpec {
+    PodSpec::new(name)
+        .with(app)
+        .with(mesh::proxy(Listen::WhenTold))
+        .captured(Capture::default())
+        .announced()
+}
+
+#[test]
+fn quit_in_observe_mode_and_against_an_opt_out() {
+    let Some(node) = node("observe") else { return };
+    let spec = PodSpec::job("by-hand").annotation("usher.dev/quit", "false");
+    let pod = node.run(&spec);
+    let agent = agent(&node);
+    refused(
+        &run(&node, &["quit", "by-hand"]),
+        "app container app runs; --force does it",
+    );
+    pod.finish("app", 0);
+    agent.wait_for("left-alone", &pod.name());
+    let dry = answer(&node, &["quit", "by-hand", "--dry-run"]);
+    assert!(
+        dry.contains("quit (dry run): shown out: istio-proxy by POST :15020/quitquitquit"),
+        "{dry}"
+    );
+    assert!(pod.end_so_far(SIDECAR).is_none());
+    let said = answer(&node, &["quit", pod.uid(), "--wait=30s"]);
+    assert!(
+        said.contains("although the node's mode is observe"),
+        "{said}"
+    );
+    assert_eq!(pod.ended(SIDECAR).code(), 0);
+    let noted = by_hand(&agent, &pod);
+    assert!(noted.starts_with("quit by hand (uid 0, pid "), "{noted}");
+    agent.wait_for("sidecar-ended", &pod.name());
+    let again = answer(&node, &["quit", "by-hand"]);
+    assert!(again.contains("none of its sidecars runs"), "{again}");
+}
+
+#[test]
+fn quit_is_forced_while_an_app_runs_and_where_it_spoils() {
+    let Some(node) = node("enforce") else { return };
+    let running = node.run(&PodSpec::job("running"));
+    let spoilt = node.run(&cloud_sql::v2().job("spoilt"));
+    let agent = agent(&node);
+    let said = answer(&node, &["quit", "running", "--force", "--wait"]);
+    assert!(said.contains("although app container app runs"), "{said}");
+    assert_eq!(running.ended(SIDECAR).code(), 0);
+    assert!(running.end_so_far("app").is_none());
+    spoilt.finish("app", 0);
+    agent.wait_for("gave-up", &spoilt.name());
+    let ran = run(&node, &["quit", "spoilt"]);
+    refused(&ran, "exit code 143");
+    let ran = run(
+        &node,
+        &["quit", "spoilt", "--force", "--wait", "-o", "json"],
+    );
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let order: serde_json::Value = serde_json::from_str(&ran.said).unwrap();
+    let step = &order["steps"][0];
+    assert_eq!(step["exitCode"], 143, "{order}");
+    assert!(
+        step["note"].as_str().unwrap().starts_with("forced: "),
+        "{order}"
+    );
+    assert_eq!(
+        (&order["kind"], &order["answer"]),
+        (&"Order".into(), &"taken".into())
+    );
+}
+
+#[test]
+fn a_quit_that_is_waited_for_in_vain_says_so() {
+    let Some(node) = node("observe") else { return };
+    let deaf = mesh::proxy(Listen::WhenTold).deaf_to_term();
+    let pod = node.run(&PodSpec::beside_app("deaf", deaf));
+    let _agent = agent(&node);
+    pod.finish("app", 0);
+    eventually("the end of the app", || {
+        run(&node, &["quit", "deaf", "--dry-run"]).code == Some(0)
+    });
+    let ran = run(&node, &["quit", "deaf", "--wait=50ms"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.complained.contains("there still run: "), "{ran:?}");
+}
+
+#[test]
+fn held_by_hand_and_released_by_hand() {
+    let Some(node) = node("observe") else { return };
+    let app = ContainerSpec::client("app", Client::to(FAR)).later();
+    let mut spec = captured("held", app);
+    spec.containers[1] = spec.containers[1].clone().later();
+    let pod = node.create(&spec);
+    let agent = agent(&node);
+    let said = answer(&node, &["hold", "held"]);
+    assert!(said.contains("connections to :15001 wait"), "{said}");
+    agent.wait_for("hold-armed", &pod.name());
+    let again = answer(&node, &["hold", "held"]);
+    assert!(again.contains("wait already"), "{again}");
+    pod.start("app");
+    pod.start(SIDECAR);
+    pod.wait_container(SIDECAR);
+    let dry = answer(&node, &["release", "held", "--dry-run"]);
+    assert!(
+        dry.contains("release (dry run): connections to :15001 go now"),
+        "{dry}"
+    );
+    // It waits until the sidecar is ready, as in enforce mode.
+    pod.tell(SIDECAR, "listen");
+    let visit = pod.visit("app");
+    assert_eq!((visit.code, visit.failed.len()), (0, 0), "{visit:?}");
+    agent.wait_for("hold-opened", &pod.name());
+    let over = answer(&node, &["release", "held"]);
+    assert!(over.contains("nothing of it waits"), "{over}");
+    let pod = node.run(&captured("let-go", ContainerSpec::app("app")));
+    answer(&node, &["hold", "let-go"]);
+    agent.wait_for("hold-armed", &pod.name());
+    let said = answer(&node, &["release", "let-go"]);
+    assert!(said.contains("connections to :15001 go now"), "{said}");
+    let line = agent.wait_for("hold-opened", &pod.name());
+    assert!(
+        line["reason"]
+            .as_str()
+            .unwrap()
+            .starts_with("somebody had it released by hand"),
+        "{line}"
+    );
+}
+
+#[test]
+fn after_the_fact_new_connections_wait() {
+    let Some(node) = node("off") else { return };
+    let pod = node.run(&captured("late", ContainerSpec::app("app")));
+    let agent = agent(&node);
+    let said = answer(&node, &["hold", "late"]);
+    assert!(
+        said.contains("what its apps have connected to before stays as it is"),
+        "{said}"
+    );
+    agent.wait_for("hold-armed", &pod.name());
+    let rules = answer(&node, &["rules", "late"]);
+    assert!(
+        rules.contains("elements = { 15001 timeout 30s }"),
+        "{rules}"
+    );
+    pod.tell(SIDECAR, "listen");
+    let line = agent.wait_for("hold-opened", &pod.name());
+    assert!(
+        line["reason"]
+            .as_str()
+            .unwrap()
+            .starts_with("the sidecar is ready"),
+        "{line}"
+    );
+    let rules = answer(&node, &["rules", "late"]);
+    assert!(rules.contains("no table inet usher"), "{rules}");
+}
+
+#[test]
+fn who_is_not_there_is_said() {
+    let Some(node) = node("enforce") else { return };
+    let _pod = node.run(&PodSpec::job("alone"));
+    for order in ["quit", "hold", "release"] {
+        let ran = run(&node, &[order, "alone"]);
+        assert_eq!(ran.code, Some(5), "{ran:?}");
+        assert!(ran.complained.contains("this needs the agent"), "{ran:?}");
+    }
+    let _agent = agent(&node);
+    for order in ["quit", "hold", "release", "plan", "rules"] {
+        let ran = run(&node, &[order, "nobody"]);
+        assert_eq!(ran.code, Some(4), "{ran:?}");
+        assert!(ran.complained.contains("/alone"), "{ran:?}");
+    }
+    let ran = run(&node, &["quit", "alone", "--dry-run", "--wait"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+}

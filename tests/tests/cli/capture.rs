@@ -1,0 +1,276 @@
+//! `usher capture`, beside tcpdump and read by tshark.
+
+mod flood;
+mod place;
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream, UdpSocket},
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use nix::sys::signal::Signal;
+use usher_cluster::programs::{self, Wireshark};
+use usher_tests::{
+    privilege,
+    synthetic::{
+        ContainerSpec, Node, Pod, PodSpec, catalog::mesh, clock::eventually, usher, wire::Listen,
+    },
+};
+
+use crate::network::{Beside, has, inside};
+
+/// Behind the pod's interface.
+const FAR: &str = "10.7.7.7:8080";
+/// What the last packet of a test carries.
+const LAST: &[u8] = b"the last of them";
+/// What tshark is asked of each packet: who, what, in which order, and every byte that was carried.
+const FIELDS: [&str; 18] = [
+    "ip.src",
+    "ip.dst",
+    "ip.id",
+    "ip.proto",
+    "ip.checksum",
+    "ipv6.src",
+    "ipv6.dst",
+    "tcp.srcport",
+    "tcp.dstport",
+    "tcp.seq_raw",
+    "tcp.ack_raw",
+    "tcp.flags",
+    "tcp.checksum",
+    "tcp.payload",
+    "udp.srcport",
+    "udp.dstport",
+    "udp.payload",
+    "icmp.type",
+];
+/// Not what the kernel says on a new interface on its own.
+const OURS: &str = "ip.addr == 127.0.0.1 or ipv6.addr == ::1 or ip.dst == 10.7.7.7";
+
+/// A node, and a pod with loopback, another interface and a sidecar that listens.
+fn pod(name: &str) -> Option<(Node, Pod)> {
+    let node = privilege::granted_with(&["ip", "nsenter", "setpriv"]).then(Node::new)?;
+    let mut spec = PodSpec::new(name)
+        .with(ContainerSpec::app("app"))
+        .with(mesh::proxy(Listen::AtOnce));
+    spec.routed = true;
+    let pod = node.run(&spec);
+    Some((node, pod))
+}
+
+/// Starts a capture into this file and waits until it has begun.
+fn start(node: &Node, pod: &Pod, file: &Path, more: &[&str]) -> Beside {
+    let mut command = usher::command_on(node);
+    command
+        .args(["capture", &pod.name(), "-w"])
+        .arg(file)
+        .args(more);
+    let capture = Beside::start(command);
+    eventually("the file's beginning", || {
+        std::fs::metadata(file).is_ok_and(|file| file.len() > 0)
+    });
+    capture
+}
+
+/// Traffic of every kind: TCP and UDP on both loopbacks, ICMP, and what leaves the pod. The last of it says so.
+fn traffic() {
+    for loopback in ["127.0.0.1:0", "[::1]:0"] {
+        let listener = TcpListener::bind(loopback).unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut server = listener.accept().unwrap().0;
+        client.write_all(&[b'x'; 100_000]).unwrap();
+        drop(client);
+        server.read_to_end(&mut Vec::new()).unwrap();
+        let udp = UdpSocket::bind(loopback).unwrap();
+        for size in [0, 1, 1400, 9000] {
+            udp.send_to(&vec![b'y'; size], udp.local_addr().unwrap())
+                .unwrap();
+        }
+        // Nobody is there: the answer is ICMP.
+        let gone = UdpSocket::bind(loopback).unwrap().local_addr().unwrap();
+        udp.send_to(b"anybody", gone).unwrap();
+    }
+    let udp = UdpSocket::bind("0.0.0.0:0").unwrap();
+    udp.send_to(b"far away", FAR).unwrap();
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    udp.send_to(LAST, udp.local_addr().unwrap()).unwrap();
+}
+
+/// What tshark reads of a file.
+fn read(tools: &Wireshark, file: &Path, filter: &str, fields: &[&str]) -> Vec<String> {
+    let mut tshark = tools.tshark();
+    tshark
+        .arg("-nr")
+        .arg(file)
+        .args(["-Y", filter, "-T", "fields"]);
+    for field in fields {
+        tshark.args(["-e", field]);
+    }
+    let output = tshark.output().unwrap();
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{complained}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    said.lines().map(str::to_owned).collect()
+}
+
+fn file(node: &Node, name: &str) -> PathBuf {
+    node.run_dir().join(name)
+}
+
+#[test]
+fn tshark_reads_the_packets_that_tcpdump_captured() {
+    let Some((node, pod)) = pod("captured") else {
+        return;
+    };
+    let tools = programs::wireshark().unwrap();
+    let (ours, theirs) = (file(&node, "ours.pcapng"), file(&node, "theirs.pcap"));
+    let mut tcpdump = tools.tcpdump(&pod.network_path());
+    // Its ring has room for eight packets otherwise.
+    let room = ["-B", "65536"];
+    tcpdump.args(["-i", "any", "-U", "--immediate-mode", "-Z", "root"]);
+    tcpdump.args(room).arg("-w").arg(&theirs);
+    let mut tcpdump = Beside::start(tcpdump);
+    let mut said = BufReader::new(tcpdump.0.stderr.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().contains("listening on")));
+    let capture = start(&node, &pod, &ours, &[]);
+    inside(&pod, traffic);
+    // It is ended at once, with packets on their way.
+    let (code, complained) = capture.end(Signal::SIGINT);
+    assert_eq!(code, Some(0), "{complained}");
+    eventually("the last packet in tcpdump's file", || has(&theirs, LAST));
+    drop(tcpdump);
+
+    let [mut ours_read, mut theirs_read] =
+        [&ours, &theirs].map(|file| read(&tools, file, OURS, &FIELDS));
+    assert!(ours_read.len() > 20, "{ours_read:?}");
+    ours_read.sort_unstable();
+    theirs_read.sort_unstable();
+    assert_eq!(ours_read, theirs_read);
+    assert!(
+        complained.contains("none dropped by the kernel; ended: a signal"),
+        "{complained}"
+    );
+
+    let interfaces = read(
+        &tools,
+        &ours,
+        OURS,
+        &["frame.interface_name", "frame.packet_flags_direction"],
+    );
+    // Loopback has no ways; to whom it went from the other interface is told.
+    let far = read(
+        &tools,
+        &ours,
+        "ip.dst == 10.7.7.7",
+        &["frame.interface_name", "frame.packet_flags_direction"],
+    );
+    assert!(
+        interfaces.iter().any(|line| line.starts_with("lo\t")),
+        "{interfaces:?}"
+    );
+    assert!(
+        far.iter()
+            .all(|line| !line.starts_with("lo") && line.ends_with("\t0x00000002")),
+        "{far:?}"
+    );
+}
+
+#[test]
+fn comments_name_who_listens() {
+    let Some((node, pod)) = pod("commented") else {
+        return;
+    };
+    let tools = programs::wireshark().unwrap();
+    let ours = file(&node, "ours.pcapng");
+    let capture = start(
+        &node,
+        &pod,
+        &ours,
+        &["--port", "15001,15021", "--protocol", "tcp"],
+    );
+    inside(&pod, || {
+        drop(TcpStream::connect("127.0.0.1:15001").unwrap());
+        traffic();
+    });
+    let (code, complained) = capture.end(Signal::SIGTERM);
+    assert_eq!(code, Some(0), "{complained}");
+    let comments = read(
+        &tools,
+        &ours,
+        "frame",
+        &["tcp.dstport", "tcp.flags", "frame.comment"],
+    );
+    assert_eq!(comments[0], "15001\t0x0002\tto istio-proxy's port 15001");
+    assert!(
+        comments[1..]
+            .iter()
+            .all(|line| line.contains("15001") || line.starts_with(char::is_numeric))
+    );
+    assert!(
+        comments[1..].iter().all(|line| line.ends_with('\t')),
+        "{comments:?}"
+    );
+    // The rest of the traffic is to other ports.
+    assert!(!has(&ours, LAST));
+}
+
+#[test]
+fn lines_until_there_are_enough() {
+    let Some((node, pod)) = pod("lines") else {
+        return;
+    };
+    let mut command = usher::command_on(&node);
+    command.args(["capture", &pod.name(), "--port", "15001", "--count", "12"]);
+    command.stdout(Stdio::piped());
+    let mut capture = Beside::start(command);
+    let mut lines = BufReader::new(capture.0.stdout.take().unwrap());
+    let mut said = String::new();
+    // Connections until one is seen: it may not have begun.
+    eventually("its end", || {
+        inside(&pod, || {
+            drop(TcpStream::connect("127.0.0.1:15001").unwrap());
+        });
+        std::fs::read_to_string(format!("/proc/{}/stat", capture.pid()))
+            .map_or(true, |stat| stat.contains(") Z "))
+    });
+    lines.read_to_string(&mut said).unwrap();
+    let (code, complained) = capture.wait();
+    assert_eq!(code, Some(0), "{complained}");
+    assert!(complained.contains("12 packets in "), "{complained}");
+    assert!(
+        complained.contains("ended: --count is reached"),
+        "{complained}"
+    );
+    assert_eq!(said.lines().count(), 12, "{said}");
+    // It may have begun in the middle of a connection.
+    let first = said.lines().find(|line| line.contains("[S]")).unwrap();
+    for words in [
+        " lo       -   tcp  127.0.0.1:",
+        " > 127.0.0.1:15001 [S] payload 0 length 74  (to istio-proxy's port 15001)",
+    ] {
+        assert!(first.contains(words), "{said}");
+    }
+}
+
+#[test]
+fn readers_that_go_away_end_it() {
+    let Some((node, pod)) = pod("unread") else {
+        return;
+    };
+    let mut command = usher::command_on(&node);
+    command
+        .args(["capture", &pod.name(), "-w", "-"])
+        .stdout(Stdio::piped());
+    let mut capture = Beside::start(command);
+    let mut out = capture.0.stdout.take().unwrap();
+    let mut first = [0; 4];
+    out.read_exact(&mut first).unwrap();
+    assert_eq!(first, [0x0a, 0x0d, 0x0d, 0x0a]);
+    // Not a packet comes.
+    drop(out);
+    let (code, complained) = capture.wait();
+    assert_eq!(code, Some(0), "{complained}");
+    assert!(complained.contains("nobody reads any more"), "{complained}");
+}

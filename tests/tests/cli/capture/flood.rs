@@ -1,0 +1,201 @@
+//! A capture of everything that loopback can carry: bounded memory, and no packet that is lost without being told.
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream, UdpSocket},
+    path::Path,
+    process::Stdio,
+    thread,
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use usher_tests::synthetic::{self, clock::eventually, usher};
+
+use super::{file, pod, start};
+use crate::network::{Beside, inside};
+
+/// Small packets, and bytes in large ones.
+const DATAGRAMS: u32 = 200_000;
+const BYTES: usize = 1024 * 1024 * 1024;
+
+/// What loopback has received, as the kernel counts.
+fn received(pod: &synthetic::Pod) -> u64 {
+    let pid = pod.wait_container("app");
+    let table = std::fs::read_to_string(format!("/proc/{pid}/net/dev")).unwrap();
+    let line = table
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("lo:"))
+        .unwrap();
+    line.split_ascii_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap()
+}
+
+fn flood() {
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = udp.local_addr().unwrap();
+    for _ in 0..DATAGRAMS {
+        udp.send_to(&[7; 64], to).unwrap();
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let mut server = listener.accept().unwrap().0;
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let part = vec![7; 1024 * 1024];
+            for _ in 0..BYTES / part.len() {
+                client.write_all(&part).unwrap();
+            }
+        });
+        let mut part = vec![0; 1024 * 1024];
+        while server.read(&mut part).unwrap() > 0 {}
+    });
+}
+
+/// Packets of a file, and what it says of received and dropped ones.
+fn counts(file: &Path) -> (u64, u64, u64) {
+    let bytes = std::fs::read(file).unwrap();
+    let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let (mut packets, mut received, mut dropped) = (0, 0, 0);
+    let mut at = 0;
+    while at < bytes.len() {
+        let (kind, length) = (number(at), number(at + 4) as usize);
+        assert_eq!(number(at + length - 4) as usize, length, "at {at}");
+        packets += u64::from(kind == 6);
+        if kind == 5 {
+            let mut option = at + 20;
+            while number(option) != 0 {
+                let (code, size) = (number(option) & 0xffff, number(option) >> 16);
+                match code {
+                    4 => received += u64::from(number(option + 4)),
+                    5 => dropped += u64::from(number(option + 4)),
+                    _ => {}
+                }
+                option += 4 + size.next_multiple_of(4) as usize;
+            }
+        }
+        at += length;
+    }
+    (packets, received, dropped)
+}
+
+fn peak_kib(pid: i32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap();
+    line.split_ascii_whitespace()
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap()
+}
+
+#[test]
+fn nothing_is_lost_without_being_told() {
+    let Some((node, pod)) = pod("flooded") else {
+        return;
+    };
+    let into = file(&node, "flood.pcapng");
+    let capture = start(
+        &node,
+        &pod,
+        &into,
+        &["-i", "lo", "--snaplen", "128", "--size", "1GiB"],
+    );
+    let before = received(&pod);
+    inside(&pod, flood);
+    // Nobody reads for a while, and the ring is full soon.
+    kill(Pid::from_raw(capture.pid()), Signal::SIGSTOP).unwrap();
+    inside(&pod, flood);
+    kill(Pid::from_raw(capture.pid()), Signal::SIGCONT).unwrap();
+    let sent = received(&pod) - before;
+    let peak = peak_kib(capture.pid());
+    let (code, complained) = capture.end(Signal::SIGINT);
+    assert_eq!(code, Some(0), "{complained}");
+    let (packets, accepted, dropped) = counts(&into);
+    eprintln!(
+        "{sent} sent; {packets} captured, {dropped} dropped; at most {peak} KiB; {complained}"
+    );
+    assert_eq!(accepted, sent);
+    assert_eq!(packets + dropped, sent);
+    assert!(
+        complained.contains(&format!("{packets} packets in ")),
+        "{complained}"
+    );
+    assert!(dropped > 0, "nothing was dropped");
+    let told = format!("{dropped} of {accepted} DROPPED by the kernel");
+    assert!(complained.contains(&told), "{complained}");
+    // The ring, a buffer, and what the program is.
+    assert!(peak < 40 * 1024, "{peak} KiB");
+}
+
+#[test]
+fn size_bounds_the_file() {
+    let Some((node, pod)) = pod("bounded") else {
+        return;
+    };
+    let into = file(&node, "bounded.pcapng");
+    let mut capture = start(&node, &pod, &into, &["--size", "1MiB"]);
+    inside(&pod, || {
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for _ in 0..2000 {
+            udp.send_to(&[7; 1000], udp.local_addr().unwrap()).unwrap();
+        }
+    });
+    let (code, complained) = capture.wait();
+    assert_eq!(code, Some(0), "{complained}");
+    assert!(
+        complained.contains("ended: --size is reached"),
+        "{complained}"
+    );
+    let length = std::fs::metadata(&into).unwrap().len();
+    assert!((900_000..=1024 * 1024).contains(&length), "{length}");
+    assert!(
+        complained.contains(&format!("({length} bytes written)")),
+        "{complained}"
+    );
+    let (packets, accepted, dropped) = counts(&into);
+    assert!(
+        packets > 800 && accepted >= packets + dropped,
+        "{packets} {accepted} {dropped}"
+    );
+    assert!(
+        complained.contains("more came and were not taken"),
+        "{complained}"
+    );
+}
+
+#[test]
+fn reader_that_does_not_read_keeps_nobody() {
+    let Some((node, pod)) = pod("stuck") else {
+        return;
+    };
+    let mut command = usher::command_on(&node);
+    command
+        .args(["capture", &pod.name(), "-w", "-", "--duration", "1s"])
+        .stdout(Stdio::piped());
+    let mut capture = Beside::start(command);
+    let _unread = capture.0.stdout.take();
+    let udp = inside(&pod, || UdpSocket::bind("127.0.0.1:0").unwrap());
+    let to = udp.local_addr().unwrap();
+    eventually("its end", || {
+        for _ in 0..1000 {
+            udp.send_to(&[7; 1000], to).unwrap();
+        }
+        std::fs::read_to_string(format!("/proc/{}/stat", capture.pid()))
+            .map_or(true, |stat| stat.contains(") Z "))
+    });
+    let (code, complained) = capture.wait();
+    assert_eq!(code, Some(1), "{complained}");
+    assert!(
+        complained.contains("nobody reads what was captured"),
+        "{complained}"
+    );
+}

@@ -1,0 +1,381 @@
+//! `usher check`: what is broken one by one, and the command that mends it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use usher_tests::privilege;
+use usher_tests::synthetic::catalog::mesh;
+use usher_tests::synthetic::kubelet::Behaviour;
+use usher_tests::synthetic::wire::{Capture, Client, Listen};
+use usher_tests::synthetic::{Agent, ContainerSpec, Node, PodSpec, machine, program, usher};
+
+use crate::{enforcing, golden, run};
+
+const LIST: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"bridge"}]}"#;
+
+/// A host's directories for networks, beside the node's.
+struct Host {
+    networks: PathBuf,
+    plugins: PathBuf,
+}
+
+impl Host {
+    fn new(node: &Node) -> Self {
+        let top = node.run_dir().with_file_name("host");
+        let (networks, plugins) = (top.join("net.d"), top.join("bin"));
+        for directory in [&networks, &plugins] {
+            fs::create_dir_all(directory).unwrap();
+        }
+        let host = Self { networks, plugins };
+        host.write("10-net.conflist", LIST);
+        host
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.networks.join(name), text).unwrap();
+    }
+
+    fn flags(&self) -> Vec<String> {
+        let flag = |name: &str, path: &Path| format!("--{name}={}", path.display());
+        let binary = program::beside_this("usher-cni").unwrap();
+        vec![
+            flag("cni-conf-dir", &self.networks),
+            flag("cni-bin-dir", &self.plugins),
+            flag("cni-binary", &binary),
+        ]
+    }
+
+    /// All checks, and how the program ended.
+    fn check(&self, node: &Node, arguments: &[&str]) -> (Option<i32>, Value) {
+        let flags = self.flags();
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let ran = run(
+            node,
+            &[&["check", "-o", "json"], arguments, &flags].concat(),
+        );
+        let checks =
+            serde_json::from_str(&ran.said).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+        (ran.code, checks)
+    }
+}
+
+/// One check.
+fn of<'a>(checks: &'a Value, id: &str) -> &'a Value {
+    let all = checks["checks"].as_array().unwrap();
+    let found = all.iter().find(|check| check["id"] == id);
+    found.unwrap_or_else(|| panic!("no {id} in {checks:#}"))
+}
+
+#[track_caller]
+fn expect(checks: &Value, id: &str, outcome: &str, mend: &str) {
+    let check = of(checks, id);
+    assert_eq!(check["outcome"], outcome, "{check:#}");
+    let words = check["mend"].as_str().unwrap_or_default();
+    assert!(words.contains(mend), "{check:#}");
+}
+
+#[test]
+fn node_without_an_agent() {
+    let Some(node) = enforcing() else { return };
+    let host = Host::new(&node);
+    let _pod = node.run(&PodSpec::job("there"));
+    let (code, checks) = host.check(&node, &["--pre"]);
+    assert_eq!(code, Some(0), "{checks:#}");
+    assert_eq!(
+        (&checks["kind"], &checks["apiVersion"]),
+        (&"Checks".into(), &"usher.dev/cli/v1".into())
+    );
+    for id in [
+        "kernel-netns",
+        "kernel-table",
+        "privileges-capabilities",
+        "node-cgroups",
+        "network-first-file",
+        "kubelet-pods",
+    ] {
+        expect(&checks, id, "ok", "");
+    }
+    expect(&checks, "network-entry", "skipped", "");
+    assert_eq!(
+        of(&checks, "cluster-sidecars")["saw"],
+        "istio in 1 of 1 pods"
+    );
+    let agent = checks["checks"].as_array().unwrap().iter();
+    assert!(
+        agent
+            .map(|check| &check["category"])
+            .all(|category| category != "agent")
+    );
+
+    let (code, checks) = host.check(&node, &[]);
+    assert_eq!(code, Some(1), "{checks:#}");
+    expect(&checks, "agent-runs", "failed", "kubectl get pods -n usher");
+    expect(&checks, "agent-ready", "skipped", "");
+}
+
+#[test]
+fn node_with_an_agent() {
+    // Tables are looked for in all network namespaces of the machine.
+    if !privilege::granted() || !machine::entered("check::node_with_an_agent") {
+        return;
+    }
+    let Some(node) = enforcing() else { return };
+    let host = Host::new(&node);
+    let agent = Agent::start_with(&node, &host.flags());
+    agent.wait_metric("usher_cni_installed", "", |installed| installed == 1.0);
+    agent.wait_metric("usher_kubelet_requests_total", "result=\"ok\"", |count| {
+        count > 0.0
+    });
+    let (code, checks) = host.check(&node, &[]);
+    assert_eq!(code, Some(0), "{checks:#}");
+    assert_eq!(checks["count"]["failed"], 0);
+    for id in [
+        "agent-runs",
+        "agent-ready",
+        "agent-versions",
+        "agent-modes",
+        "agent-kubelet",
+        "network-entry",
+        "remains-tables",
+    ] {
+        expect(&checks, id, "ok", "");
+    }
+    // Kernels and privileges are not the same everywhere.
+    let all = checks["checks"].as_array().unwrap().iter();
+    let ours = all.filter(|check| {
+        ["network", "kubelet", "agent", "remains"].contains(&check["category"].as_str().unwrap())
+    });
+    let line = |check: &Value| format!("{} {}: {}", check["outcome"], check["id"], check["saw"]);
+    let lines: Vec<String> = ours.map(line).collect();
+    let names = [
+        (host.networks.display().to_string(), "CONF-DIR"),
+        (host.plugins.display().to_string(), "BIN-DIR"),
+        (node.kubelet().url(), "KUBELET"),
+    ];
+    let names: Vec<(&str, &str)> = names
+        .iter()
+        .map(|(value, name)| (value.as_str(), *name))
+        .collect();
+    golden("check.txt", &(lines.join("\n") + "\n"), &names);
+}
+
+#[test]
+fn each_trouble_with_the_kubelet() {
+    let Some(node) = enforcing() else { return };
+    let host = Host::new(&node);
+    for (behaviour, mend) in [
+        (
+            Behaviour::Status(401),
+            "authentication.webhook.enabled: true",
+        ),
+        (
+            Behaviour::Status(403),
+            "resources: [nodes/pods], verbs: [get]",
+        ),
+        (Behaviour::Status(500), "journalctl -u kubelet"),
+        (Behaviour::TruncatedJson, "is a kubelet"),
+    ] {
+        node.kubelet().behave(behaviour);
+        let (code, checks) = host.check(&node, &["--pre"]);
+        assert_eq!(code, Some(1), "{checks:#}");
+        expect(&checks, "kubelet-pods", "failed", mend);
+        expect(&checks, "cluster-sidecars", "skipped", "");
+    }
+    node.kubelet().behave(Behaviour::Ok);
+    let (_, checks) = host.check(&node, &["--pre", "--kubelet-token", "/no/such/token"]);
+    expect(
+        &checks,
+        "kubelet-pods",
+        "failed",
+        "kubectl create token usher",
+    );
+    let (_, checks) = host.check(&node, &["--pre", "--kubelet", "http://127.0.0.1:1"]);
+    expect(
+        &checks,
+        "kubelet-pods",
+        "failed",
+        "systemctl status kubelet",
+    );
+    let (_, checks) = host.check(
+        &node,
+        &[
+            "--pre",
+            "--kubelet",
+            "https://127.0.0.1:1",
+            "--kubelet-ca",
+            "/no/such/ca",
+        ],
+    );
+    expect(&checks, "kubelet-pods", "failed", "");
+}
+
+#[test]
+fn each_trouble_with_the_network() {
+    let Some(node) = enforcing() else { return };
+    let host = Host::new(&node);
+    let with_entry = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"bridge"},{"type":"usher-cni"},{"type":"late"}]}"#;
+    host.write("10-net.conflist", with_entry);
+    let (code, checks) = host.check(&node, &["--pre"]);
+    assert_eq!(code, Some(1), "{checks:#}");
+    expect(&checks, "network-entry", "failed", "rollout restart");
+    host.write("05-broken.conflist", "{");
+    let (_, checks) = host.check(&node, &["--pre"]);
+    expect(
+        &checks,
+        "network-first-file",
+        "failed",
+        "net.d/05-broken.conflist on the node",
+    );
+    for name in ["05-broken.conflist", "10-net.conflist"] {
+        fs::remove_file(host.networks.join(name)).unwrap();
+    }
+    let (_, checks) = host.check(&node, &["--pre"]);
+    expect(&checks, "network-first-file", "failed", "cni.confDir");
+    fs::remove_dir(&host.networks).unwrap();
+    fs::remove_dir(&host.plugins).unwrap();
+    let (_, checks) = host.check(&node, &["--pre"]);
+    expect(&checks, "network-directory", "failed", "cni.confDir");
+    expect(&checks, "network-programs", "failed", "cni.binDir");
+}
+
+#[test]
+fn configuration_and_places() {
+    let Some(node) = enforcing() else { return };
+    let host = Host::new(&node);
+    node.configure("defaults:\n  hold: perhaps\n");
+    let (code, checks) = host.check(&node, &["--pre"]);
+    assert_eq!(code, Some(1), "{checks:#}");
+    expect(&checks, "node-configuration", "failed", "correct that line");
+    let saw = of(&checks, "node-configuration")["saw"].as_str().unwrap();
+    assert!(saw.contains("config.yaml:2:9: defaults.hold"), "{saw}");
+    let nowhere = [
+        "--pre",
+        "--cgroup-root",
+        "/proc/self",
+        "--run-dir",
+        "/proc/self/stat/usher",
+        "--bundle-dir",
+        "/no/such",
+    ];
+    let (_, checks) = host.check(&node, &nowhere);
+    expect(&checks, "node-cgroups", "failed", "USHER_CGROUP_ROOT");
+    expect(
+        &checks,
+        "node-run-directory",
+        "failed",
+        "mkdir -p /proc/self/stat/usher",
+    );
+    expect(&checks, "node-bundles", "warning", "runtime.dir=");
+}
+
+/// The program without some of root's capabilities, as in a container that was not given them.
+fn without(node: &Node, capabilities: &str, arguments: &[&str]) -> Command {
+    let ordinary = usher::command_on(node);
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--bounding-set", capabilities, "--inh-caps", capabilities])
+        .arg(ordinary.get_program())
+        .args(arguments)
+        .env_clear();
+    for (name, value) in ordinary.get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    command
+}
+
+#[test]
+fn a_capability_that_is_missing_is_named_with_what_it_is_for() {
+    if !privilege::granted_with(&["setpriv"]) {
+        return;
+    }
+    let node = Node::new();
+    for (name, dropped, also) in [
+        ("NET_ADMIN", "-net_admin", "kernel-table"),
+        ("SYS_ADMIN", "-sys_admin", "kernel-netns"),
+        ("NET_RAW", "-net_raw", ""),
+    ] {
+        let ran = without(&node, dropped, &["check", "--pre", "-o", "json"])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout);
+        let checks: Value =
+            serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+        assert_eq!(ran.status.code(), Some(1), "{said}");
+        expect(
+            &checks,
+            "privileges-capabilities",
+            "failed",
+            &format!("capabilities.add: [{name}]"),
+        );
+        if !also.is_empty() {
+            expect(&checks, also, "failed", "CAP_");
+        }
+    }
+}
+
+#[test]
+fn text_has_marks_and_mends_and_only_problems_where_that_is_asked() {
+    let Some(node) = enforcing() else { return };
+    let host = Host::new(&node);
+    node.kubelet().behave(Behaviour::Status(403));
+    let flags = host.flags();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let all = run(&node, &[&["check", "--pre"], &flags[..]].concat());
+    assert!(
+        all.said
+            .contains("\nkubelet\n  ✗ the kubelet gives its pods: "),
+        "{all:?}"
+    );
+    assert!(
+        all.said.contains("      mend: the ClusterRole usher needs"),
+        "{all:?}"
+    );
+    assert!(
+        all.said.contains("  ✓ a network namespace can be made"),
+        "{all:?}"
+    );
+    let short = run(
+        &node,
+        &[&["check", "--pre", "--problems"], &flags[..]].concat(),
+    );
+    assert!(
+        short.said.contains("✗ the kubelet gives its pods"),
+        "{short:?}"
+    );
+    assert!(!short.said.contains('✓'), "{short:?}");
+    let last = |said: &str| said.lines().last().map(str::to_owned);
+    assert_eq!(last(&all.said), last(&short.said));
+    assert_eq!((all.code, short.code), (Some(1), Some(1)));
+}
+
+#[test]
+fn a_table_that_nobody_looks_after_is_told() {
+    let is_granted = privilege::granted_with(&["ip", "nft", "nsenter"]);
+    if !is_granted || !machine::entered("check::a_table_that_nobody_looks_after_is_told") {
+        return;
+    }
+    let Some(node) = enforcing() else { return };
+    let host = Host::new(&node);
+    let agent = Agent::start_with(&node, &host.flags());
+    let spec = PodSpec::new("held")
+        .with(ContainerSpec::client("app", Client::to("10.7.7.7:8080")))
+        .with(mesh::proxy(Listen::WhenTold))
+        .captured(Capture::default())
+        .announced();
+    let pod = node.run(&spec);
+    agent.wait_for("hold-armed", &pod.name());
+    let (_, checks) = host.check(&node, &[]);
+    expect(&checks, "remains-tables", "ok", "");
+    agent.kill();
+    let (code, checks) = host.check(&node, &[]);
+    assert_eq!(code, Some(1));
+    expect(
+        &checks,
+        "remains-tables",
+        "warning",
+        "usher cleanup --dry-run",
+    );
+}

@@ -1,0 +1,40 @@
+//! `usher conns`: beside `ss` in the same namespace, and what it says of a mesh.
+
+mod agree;
+mod host;
+mod lacking;
+mod mesh;
+
+use usher_tests::synthetic::spec::ISTIO_PROXY;
+use usher_tests::synthetic::wire::{Capture, Holding};
+use usher_tests::synthetic::{ContainerSpec, Node, Pod, PodSpec};
+
+/// An address that leads to the mesh, or nowhere.
+const FAR: &str = "10.7.7.7:8080";
+/// A port that the mesh leaves alone.
+const EXCLUDED: &str = "10.7.7.7:9999";
+
+/// A proxy that accepts what is redirected to it.
+fn proxy() -> Holding {
+    Holding::default()
+        .called("envoy")
+        .listening("0.0.0.0:15001")
+        .listening("[::]:15020")
+}
+
+/// A pod with an app and such a proxy, whose connections are captured.
+fn meshed(node: &Node, name: &str, app: Holding) -> Pod {
+    let capture = Capture {
+        excluded: vec![9999],
+        ..Capture::default()
+    };
+    let spec = PodSpec::new(name)
+        .with(ContainerSpec::holding_proxy(proxy()))
+        .with(ContainerSpec::holding("app", app).later())
+        .captured(capture);
+    let pod = node.run(&spec);
+    pod.heard(ISTIO_PROXY, "holding");
+    pod.start("app");
+    pod.heard("app", "holding");
+    pod
+}

@@ -1,0 +1,37 @@
+//! A pod in the node's own network namespace: only what is its own is shown.
+
+use std::net::TcpListener;
+
+use usher_tests::privilege;
+use usher_tests::synthetic::wire::Holding;
+use usher_tests::synthetic::{ContainerSpec, PodSpec, machine};
+
+use crate::{enforcing, run};
+
+#[test]
+fn sockets_of_the_node_stay_the_nodes() {
+    let test = "conns::host::sockets_of_the_node_stay_the_nodes";
+    if !privilege::granted() || !machine::entered(test) {
+        return;
+    }
+    let Some(node) = enforcing() else { return };
+    // Of this test, which is not in the pod.
+    let _of_the_node = TcpListener::bind("127.0.0.1:7777").unwrap();
+    let app = Holding::default()
+        .listening("127.0.0.1:8080")
+        .connected("127.0.0.1:8080", 1);
+    let spec = PodSpec::new("host")
+        .with(ContainerSpec::holding("app", app))
+        .host_network();
+    let pod = node.run(&spec);
+    pod.heard("app", "holding");
+    let ran = run(&node, &["conns", &pod.name(), "--all"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.said.contains("127.0.0.1:8080"), "{ran:?}");
+    assert!(!ran.said.contains(":7777"), "{ran:?}");
+    assert!(ran.complained.contains("node's network"), "{ran:?}");
+    assert!(
+        ran.said.lines().skip(1).all(|line| line.contains(" app ")),
+        "{ran:?}"
+    );
+}

@@ -1,0 +1,90 @@
+//! With less than everything: capabilities, the kubelet, the right words.
+
+use std::process::Command;
+
+use usher_tests::privilege;
+use usher_tests::synthetic::spec::ISTIO_PROXY;
+use usher_tests::synthetic::wire::Holding;
+use usher_tests::synthetic::{Behaviour, Node, usher};
+
+use super::{FAR, meshed};
+use crate::{enforcing, run};
+
+/// Runs it with no other capabilities than these.
+fn with_capabilities(node: &Node, arguments: &[&str], capabilities: &str) -> (String, String) {
+    let usher = usher::command_on(node);
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--inh-caps", capabilities, "--bounding-set", capabilities])
+        .arg(usher.get_program())
+        .args(arguments)
+        .env_clear();
+    for (name, value) in usher.get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    let output = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn capabilities_of_the_agents_container_are_enough() {
+    if !privilege::granted_with(&["ip", "nft", "setpriv"]) {
+        return;
+    }
+    let Some(node) = enforcing() else { return };
+    let pod = meshed(&node, "capabilities", Holding::default().connected(FAR, 1));
+    let arguments = ["conns", &pod.name(), "--no-headers"];
+    let ours = "-all,+sys_admin,+sys_ptrace,+net_admin,+net_raw,+kill";
+    let (said, complained) = with_capabilities(&node, &arguments, ours);
+    // The proxy is another user: root may not list its descriptors, but may look at what they are.
+    let envoy = format!("{}/envoy", pod.pid(ISTIO_PROXY));
+    assert!(said.contains(&envoy), "{said}{complained}");
+    assert!(!complained.contains("do not show"), "{complained}");
+    let (said, complained) = with_capabilities(&node, &arguments, "-all,+sys_admin");
+    assert!(
+        said.is_empty() && complained.contains("namespace"),
+        "{said}{complained}"
+    );
+}
+
+#[test]
+fn without_the_kubelet_the_ways_are_unknown() {
+    let Some(node) = enforcing() else { return };
+    let pod = meshed(&node, "alone", Holding::default().connected(FAR, 1));
+    node.kubelet().behave(Behaviour::Status(401));
+    let ran = run(&node, &["conns", pod.uid(), "-o", "wide"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.complained.contains("kubelet"), "{ran:?}");
+    let line = ran.said.lines().find(|line| line.contains(FAR)).unwrap();
+    assert!(
+        line.contains("which containers are sidecars is not known"),
+        "{line}"
+    );
+    // Their names are known from their mounts.
+    assert!(line.contains("app"), "{line}");
+}
+
+#[test]
+fn words_that_cannot_be_used() {
+    let Some(node) = enforcing() else { return };
+    let pod = meshed(&node, "words", Holding::default().ignoring("127.0.0.1:80"));
+    let name = pod.name();
+    for (arguments, code) in [
+        (vec!["conns", "nobody-is-called-so"], 4),
+        (vec!["conns"], 2),
+        (vec!["conns", &name, "--state", "sleeping"], 2),
+        (vec!["conns", &name, "--port", "65536"], 2),
+        (vec!["conns", &name, "--container", "none"], 2),
+        (
+            vec!["conns", &name, "--container", "app", "--state", "listening"],
+            0,
+        ),
+        (vec!["conns", &name, "--state", "TIME-WAIT"], 0),
+    ] {
+        let ran = run(&node, &arguments);
+        assert_eq!(ran.code, Some(code), "{arguments:?}: {ran:?}");
+    }
+    let ran = run(&node, &["conns", &name, "-c", "none"]);
+    assert!(ran.complained.contains("app, istio-proxy"), "{ran:?}");
+}

@@ -1,0 +1,143 @@
+//! What goes through the mesh, and whose each socket is.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+use usher_tests::golden;
+use usher_tests::synthetic::wire::Holding;
+use usher_tests::synthetic::{ContainerSpec, Node, Pod, PodSpec, spec::ISTIO_PROXY};
+use usher_tests::wait::found_within;
+
+use super::{EXCLUDED, FAR, meshed};
+use crate::{answer, enforcing, json};
+
+/// Longer than it takes on a machine that does other things as well.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn app() -> Holding {
+    Holding::default()
+        .called("report")
+        .listening("127.0.0.1:8080")
+        .ignoring("127.0.0.1:8082")
+        .connected(FAR, 2)
+        .connected("127.0.0.1:8080", 1)
+        .connected("127.0.0.1:8082", 1)
+        .connected("127.0.0.1:15020", 1)
+        .connecting(EXCLUDED)
+}
+
+fn sockets(answer: &Value) -> &Vec<Value> {
+    answer["sockets"].as_array().unwrap()
+}
+
+/// Waits until the proxy has accepted everything, and gives the sockets.
+fn settled(node: &Node, pod: &Pod) -> Value {
+    found_within(PATIENCE, "accepted connections", || {
+        let found = json(node, &["conns", &pod.name()]);
+        let held = sockets(&found).iter().filter(|row| {
+            row["container"] == ISTIO_PROXY && row["owner"] == "process" && row["state"] == "ESTAB"
+        });
+        (held.count() == 3).then_some(found)
+    })
+}
+
+fn ways<'a>(answer: &'a Value, container: &str, peer: &str) -> Vec<&'a Value> {
+    let rows = sockets(answer).iter().filter(|row| {
+        row["container"] == container && row["peer"].as_str().is_some_and(|at| at == peer)
+    });
+    rows.map(|row| &row["via"]).collect()
+}
+
+#[test]
+fn every_connection_has_its_way() {
+    let Some(node) = enforcing() else { return };
+    let pod = meshed(&node, "ways", app());
+    let answer = settled(&node, &pod);
+    assert_eq!(answer["kind"], "Conns");
+    assert_eq!(answer["pod"], pod.name());
+    assert_eq!(answer["gaps"], serde_json::json!([]));
+    for way in ways(&answer, "app", FAR) {
+        assert_eq!(way["how"], "through");
+        assert_eq!(way["container"], ISTIO_PROXY);
+        assert_eq!(way["port"], 15001);
+    }
+    assert_eq!(ways(&answer, "app", FAR).len(), 2);
+    assert_eq!(ways(&answer, "app", "127.0.0.1:15020")[0]["how"], "to");
+    assert_eq!(ways(&answer, "app", "127.0.0.1:8080")[0]["how"], "direct");
+    let unanswered = ways(&answer, "app", EXCLUDED)[0];
+    assert_eq!(unanswered["how"], "unknown");
+    assert_eq!(unanswered["why"], "nobody has answered yet");
+    let of_proxy = sockets(&answer)
+        .iter()
+        .filter(|row| row["container"] == ISTIO_PROXY);
+    for row in of_proxy.filter(|row| row["state"] == "ESTAB") {
+        assert_eq!(row["via"]["how"], "for", "{row}");
+        assert_eq!(row["via"]["container"], "app");
+        assert_eq!(row["uid"], 1337);
+        assert_eq!(row["processes"][0]["pid"], pod.pid(ISTIO_PROXY));
+        assert_eq!(row["processes"][0]["name"], "envoy");
+    }
+    // Nobody has accepted it: it is the listener's container's all the same.
+    let queued = sockets(&answer)
+        .iter()
+        .find(|row| row["local"] == "127.0.0.1:8082" && row["state"] == "ESTAB");
+    assert_eq!(queued.unwrap()["container"], "app");
+    assert_eq!(queued.unwrap()["owner"], "container");
+    assert_eq!(answer["unattributed"], 0);
+}
+
+/// The words of a line, with one space between two, and names for what varies.
+fn named(line: &str, names: &[(String, &str)]) -> String {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let replace = |line: String, (text, name): &(String, &str)| line.replace(text.as_str(), name);
+    names.iter().fold(words.join(" "), replace)
+}
+
+#[test]
+fn table_as_people_see_it() {
+    let Some(node) = enforcing() else { return };
+    let pod = meshed(&node, "table", app());
+    let found = settled(&node, &pod);
+    // Ports that the kernel chose, by what they belong to.
+    let mut names: Vec<(String, &str)> = vec![
+        (format!("{}/", pod.pid("app")), "PID/"),
+        (format!("{}/", pod.pid(ISTIO_PROXY)), "PID/"),
+    ];
+    for row in sockets(&found) {
+        for end in [&row["local"], &row["peer"]] {
+            let port = end.as_str().and_then(|end| end.rsplit(':').next());
+            if let Some(port) = port.filter(|port| port.parse::<u16>().unwrap() > 20000) {
+                names.push((format!(":{port}"), ":PORT"));
+            }
+        }
+    }
+    let text = answer(&node, &["conns", &pod.name()]);
+    // How wide a column is, and which of two sockets comes first, depends on those numbers.
+    let mut lines: Vec<String> = text.lines().map(|line| named(line, &names)).collect();
+    lines[1..].sort();
+    let text = lines.join("\n") + "\n";
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/golden/conns.txt");
+    golden::check(&file, &text, &[]);
+}
+
+#[test]
+fn a_hostile_name_is_harmless() {
+    let Some(node) = enforcing() else { return };
+    let app = Holding::default()
+        .called("\u{1b}[2J\u{202e}a\nb")
+        .listening("127.0.0.1:8080");
+    let spec = PodSpec::new("hostile").with(ContainerSpec::holding("app", app));
+    let pod = node.run(&spec);
+    pod.heard("app", "holding");
+    for form in ["table", "wide", "json", "yaml"] {
+        let text = answer(&node, &["conns", &pod.name(), "-o", form]);
+        let acts = |character: char| character != '\n' && character.is_control();
+        assert!(!text.contains(acts), "{form}: {text:?}");
+        assert!(!text.contains('\u{202e}'), "{form}: {text:?}");
+    }
+    let text = answer(&node, &["conns", &pod.name()]);
+    assert!(text.contains(r"\x1b[2J\u{202e}a\nb"), "{text}");
+    // One line for the names of the columns, one for the socket.
+    assert_eq!(text.lines().count(), 2, "{text}");
+}

@@ -1,0 +1,324 @@
+//! `usher explain`: broken pods, one for each finding, on a node that shows them; and a healthy one.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+use usher_tests::privilege;
+use usher_tests::synthetic::catalog::{StandIn, cloud_sql, istio, linkerd, mesh, vault};
+use usher_tests::synthetic::clock::eventually;
+use usher_tests::synthetic::wire::{Client, Listen, Program};
+use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec, RestartPolicy};
+use usher_tests::wait::found_within;
+
+use crate::run;
+
+/// Longer than anything takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A node that is only watched, so that what is broken stays so.
+fn observing() -> Option<Node> {
+    let node = privilege::granted().then(Node::new)?;
+    node.annotate(&[("usher.dev/mode", "observe")]);
+    node.kubelet().lag(Duration::ZERO);
+    Some(node)
+}
+
+/// What `explain` says of a pod, and how it ends.
+fn explain(node: &Node, pod: &Pod) -> (Value, Option<i32>) {
+    let ran = run(node, &["explain", &pod.name(), "-o", "json"]);
+    let said = serde_json::from_str(&ran.said);
+    (
+        said.unwrap_or_else(|error| panic!("{error}: {ran:?}")),
+        ran.code,
+    )
+}
+
+fn ids(explanation: &Value) -> Vec<&str> {
+    let findings = explanation["findings"].as_array().unwrap();
+    let troubles = findings
+        .iter()
+        .filter(|finding| finding["severity"] != "hint");
+    troubles
+        .map(|finding| finding["id"].as_str().unwrap())
+        .collect()
+}
+
+/// Waits until something is found, and it is this and nothing else; its evidence has these words.
+fn finds(node: &Node, pod: &Pod, id: &str, words: &[&str]) {
+    let (explanation, code) = found_within(PATIENCE, id, || {
+        let found = explain(node, pod);
+        (!ids(&found.0).is_empty()).then_some(found)
+    });
+    assert_eq!(ids(&explanation), [id], "{explanation:#}");
+    assert_eq!(code, Some(1));
+    let text = explanation["findings"].to_string();
+    for word in words {
+        assert!(text.contains(word), "{word} in {explanation:#}");
+    }
+    let shown = run(node, &["explain", &pod.name()]);
+    let first = shown.said.lines().next().unwrap_or_default();
+    assert!(first.contains(": something is wrong; "), "{}", shown.said);
+    assert!(
+        shown.said.contains(&format!("docs/explain.md#{id}")),
+        "{}",
+        shown.said
+    );
+}
+
+/// An app beside Istio's proxy, with a field of its own.
+fn beside_istio(name: &str, app: ContainerSpec) -> PodSpec {
+    PodSpec::new(name).with(app).with(istio::v1_26().container)
+}
+
+#[test]
+fn healthy_pod_in_one_line() {
+    let Some(node) = observing() else { return };
+    let pod = node.run(&PodSpec::job("well"));
+    let name = pod.name();
+    let ran = run(&node, &["explain", &name]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let expected = format!("{name}: nothing is wrong; app app runs for ");
+    assert!(ran.said.starts_with(&expected), "{}", ran.said);
+    assert_eq!(ran.said.lines().count(), 1, "{}", ran.said);
+    let wide = run(&node, &["explain", &name, "-o", "wide"]);
+    for words in [
+        "istio-proxy: sidecar (istio), runs for",
+        "timeline",
+        "quit: observe",
+        "what would change it",
+    ] {
+        assert!(wide.said.contains(words), "{words} in {}", wide.said);
+    }
+    assert_eq!(run(&node, &["explain", "nobody"]).code, Some(4));
+}
+
+#[test]
+fn app_that_ran_before_its_proxy() {
+    let Some(node) = observing() else { return };
+    let app = ContainerSpec::brief_app("app", Duration::ZERO, 1);
+    let spec = PodSpec::new("early").policy(RestartPolicy::OnFailure);
+    let pod = node.run(&spec.with(app).with(mesh::proxy(Listen::AtOnce)));
+    pod.ended("app");
+    let words = [
+        "exit code 1",
+        "usher.dev/hold=enforce",
+        "the spec has it after the app",
+    ];
+    finds(&node, &pod, "started-before-proxy", &words);
+}
+
+#[test]
+fn hold_that_is_lost() {
+    let Some(node) = observing() else { return };
+    let hook = json!({"postStart": {"exec": {"command": ["/bin/true"]}}});
+    let proxy = istio::v1_26().container.field("lifecycle", hook);
+    let spec = PodSpec::new("lost")
+        .with(proxy)
+        .with(ContainerSpec::app("app"));
+    let wanted = "holdApplicationUntilProxyStarts: true";
+    let pod = node.run(&spec.annotation("proxy.istio.io/config", wanted));
+    finds(
+        &node,
+        &pod,
+        "hold-lost",
+        &["/bin/true", "spec.containers[0].lifecycle.postStart"],
+    );
+}
+
+#[test]
+fn port_name_that_misleads() {
+    let Some(node) = observing() else { return };
+    let ports = json!([{"name": "web-http", "containerPort": 8080}]);
+    let pod = node.run(&beside_istio(
+        "ports",
+        ContainerSpec::app("app").field("ports", ports),
+    ));
+    finds(
+        &node,
+        &pod,
+        "port-name",
+        &["http-web", "spec.containers[0].ports[8080].name"],
+    );
+}
+
+#[test]
+fn probe_that_was_injected_twice() {
+    let Some(node) = observing() else { return };
+    let probe =
+        json!({"httpGet": {"path": "/app-health/app/readyz", "port": 15020}, "periodSeconds": 1});
+    let app = ContainerSpec::app("app")
+        .field("readinessProbe", probe)
+        .unready();
+    let pod = node.run(&beside_istio("probe", app));
+    finds(
+        &node,
+        &pod,
+        "probe-lost",
+        &["/app-health/app/readyz", "ISTIO_KUBE_APP_PROBERS"],
+    );
+}
+
+#[test]
+fn shell_that_keeps_signals() {
+    let Some(node) = observing() else { return };
+    let shell = vault::below_a_shell();
+    let shell = StandIn {
+        annotations: vec![("vault.hashicorp.com/agent-enable-quit", "true")],
+        ..shell
+    };
+    let pod = node.run(&shell.job("shell"));
+    finds(
+        &node,
+        &pod,
+        "shell-is-pid-1",
+        &["SigCgt has no SIGTERM", "pid 1 of its namespace"],
+    );
+}
+
+#[test]
+fn endpoint_that_is_off() {
+    let Some(node) = observing() else { return };
+    let pod = node.run(&cloud_sql::v2().job("sql"));
+    finds(
+        &node,
+        &pod,
+        "quit-endpoint-off",
+        &["no --quitquitquit", "socket :9091"],
+    );
+}
+
+#[test]
+fn exit_code_that_spoils() {
+    let Some(node) = observing() else { return };
+    let pod = node.run(&cloud_sql::v2().job("spoilt"));
+    let name = cloud_sql::v2().container.name;
+    pod.finish("app", 0);
+    pod.ended("app");
+    pod.signal(&name, nix::sys::signal::Signal::SIGTERM);
+    pod.ended(&name);
+    finds(
+        &node,
+        &pod,
+        "exit-code-spoils",
+        &["exitCode 143", "Job", "--exit-zero-on-sigterm"],
+    );
+}
+
+#[test]
+fn proxy_that_waits_for_metadata() {
+    let Some(node) = observing() else { return };
+    let client = Client::to("169.254.169.254:80").staying();
+    let proxy = istio::v1_26().container;
+    let asks = ContainerSpec {
+        program: Program::Client(client),
+        ..proxy
+    };
+    let mut spec = PodSpec::new("cloud")
+        .with(ContainerSpec::app("app"))
+        .with(asks.user(1337));
+    spec.routed = true;
+    let pod = node.create(&spec);
+    finds(
+        &node,
+        &pod,
+        "metadata-wait",
+        &["169.254.169.254", "CLOUD_PLATFORM", "user 1337"],
+    );
+}
+
+#[test]
+fn deadline_that_is_near() {
+    let Some(node) = observing() else { return };
+    let since = SystemTime::now() - Duration::from_secs(550);
+    let pod = node.run(
+        &PodSpec::job("late")
+            .field("activeDeadlineSeconds", json!(600))
+            .since(since),
+    );
+    finds(
+        &node,
+        &pod,
+        "deadline-near",
+        &["activeDeadlineSeconds", "not on the node"],
+    );
+}
+
+#[test]
+fn sidecar_that_stays() {
+    let Some(node) = observing() else { return };
+    let _agent = Agent::start(&node);
+    let pod = node.run(&PodSpec::job("stuck"));
+    pod.finish("app", 0);
+    pod.ended("app");
+    finds(
+        &node,
+        &pod,
+        "sidecar-stays",
+        &[
+            "would-quit",
+            "POST :15020/quitquitquit",
+            "usher.dev/quit=enforce",
+        ],
+    );
+    let pod = node.run(&linkerd::disabled().job("linkerd"));
+    pod.finish("app", 0);
+    pod.ended("app");
+    finds(
+        &node,
+        &pod,
+        "quit-endpoint-off",
+        &["SHUTDOWN_ENDPOINT_ENABLED", "would-quit"],
+    );
+}
+
+/// A hint is no trouble: the pod is well, and the better way is named.
+#[test]
+fn native_sidecar_that_is_possible() {
+    let Some(node) = observing() else { return };
+    let native =
+        json!([{"name": "istio-proxy", "image": "proxyv2:1.27.0", "restartPolicy": "Always"}]);
+    let other = PodSpec::new("other")
+        .with(ContainerSpec::app("app"))
+        .field("initContainers", native);
+    let _other = node.run(&other);
+    let pod = node.run(&PodSpec::job("classic"));
+    let (explanation, code) = explain(&node, &pod);
+    let findings = explanation["findings"].as_array().unwrap();
+    assert_eq!((findings.len(), code), (1, Some(0)), "{explanation:#}");
+    assert_eq!(findings[0]["id"], "native-possible");
+    assert!(
+        findings[0].to_string().contains("pod default/other"),
+        "{explanation:#}"
+    );
+}
+
+#[test]
+fn without_agent_and_without_kubelet() {
+    let Some(node) = observing() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&PodSpec::job("alone"));
+    let has_story = |explanation: &Value| {
+        let told = explanation["timeline"].as_array().unwrap();
+        told.iter().any(|moment| moment["from"] == "usher")
+    };
+    eventually("a decision", || has_story(&explain(&node, &pod).0));
+    agent.kill();
+    let ran = run(&node, &["explain", &pod.name(), "-o", "wide"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.complained.contains("no agent answers"), "{ran:?}");
+    assert!(
+        ran.said
+            .contains("the timeline is what the last one wrote down"),
+        "{ran:?}"
+    );
+    node.kubelet()
+        .behave(usher_tests::synthetic::Behaviour::Status(503));
+    let ran = run(&node, &["explain", &pod.name()]);
+    assert_eq!((ran.code, &ran.said[..]), (Some(5), ""), "{ran:?}");
+    assert!(
+        ran.complained
+            .contains("cannot be explained without what the kubelet says"),
+        "{ran:?}"
+    );
+    assert!(ran.complained.contains("503"), "{ran:?}");
+}

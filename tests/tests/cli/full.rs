@@ -1,0 +1,116 @@
+//! Standard output that takes nothing: half an answer never looks like a whole one, and a signal ends what waits.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, BufRead, BufReader, ErrorKind, PipeWriter, Write},
+    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
+    process::{Output, Stdio},
+};
+
+use nix::{
+    fcntl::OFlag,
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use usher_tests::{
+    synthetic::{Agent, Node, PodSpec, ledger::PATIENCE, usher},
+    wait::found_within,
+};
+
+use crate::{answer, enforcing, known, network::Beside};
+
+const POD: &str = "default/told";
+/// What ends well where there is room.
+const CASES: [&[&str]; 13] = [
+    &["pods"],
+    &["pods", "-o", "json"],
+    &["pods", "-o", "yaml"],
+    &["status"],
+    &["status", "--wait=1s"],
+    &["plan", POD],
+    &["conns", POD],
+    &["rules", POD],
+    &["config"],
+    &["metrics"],
+    &["completion", "bash"],
+    &["cleanup", "--dry-run", "--run-dir", "/nothing"],
+    &["sysdump", "--pod", POD],
+];
+
+fn into(node: &Node, arguments: &[&str], out: impl Into<Stdio>) -> Output {
+    let mut command = usher::command_on(node);
+    command.args(arguments).stdout(out);
+    command.stderr(Stdio::piped()).output().unwrap()
+}
+
+#[test]
+fn it_is_said_and_ends_badly() {
+    let Some(node) = enforcing() else { return };
+    let _agent = Agent::start(&node);
+    let _pod = node.run(&PodSpec::job("told"));
+    known(&node);
+    for arguments in CASES {
+        if !["cleanup", "sysdump"].contains(&arguments[0]) {
+            answer(&node, arguments);
+        }
+        let output = into(&node, arguments, File::create("/dev/full").unwrap());
+        let complained = String::from_utf8_lossy(&output.stderr);
+        let said = complained
+            .lines()
+            .filter(|line| line.contains("No space left"));
+        assert_eq!(said.count(), 1, "{arguments:?}: {complained}");
+        assert!(
+            matches!(output.status.code(), Some(1 | 3)),
+            "{arguments:?}: {output:?}"
+        );
+    }
+    // Of what goes on by itself the first line suffices.
+    let output = into(&node, &["watch"], File::create("/dev/full").unwrap());
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+}
+
+#[test]
+fn who_reads_no_more_has_what_it_wanted() {
+    let Some(node) = enforcing() else { return };
+    for arguments in [&["pods"][..], &["completion", "bash"], &["watch"]] {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        let output = into(&node, arguments, writer);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
+    }
+}
+
+/// Writes as much to a pipe as there is room for.
+fn fill(pipe: &PipeWriter) {
+    let mut options = OpenOptions::new();
+    options.write(true).custom_flags(OFlag::O_NONBLOCK.bits());
+    let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());
+    let mut other = options.open(path).unwrap();
+    loop {
+        match other.write(b"x") {
+            Ok(_) => {}
+            Err(full) if full.kind() == ErrorKind::WouldBlock => return,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn who_has_stopped_reading_does_not_keep_it() {
+    let Some(node) = enforcing() else { return };
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let (_reader, writer) = io::pipe().unwrap();
+        fill(&writer);
+        let mut command = usher::command_on(&node);
+        command.arg("watch").stdout(writer);
+        let mut watch = Beside::start(command);
+        let mut complained = BufReader::new(watch.0.stderr.take().unwrap());
+        let mut said = String::new();
+        // What comes next is the line with the names of the columns.
+        complained.read_line(&mut said).unwrap();
+        assert!(said.contains("following the timeline's file"), "{said}");
+        kill(Pid::from_raw(watch.pid()), signal).unwrap();
+        let ended = found_within(PATIENCE, "its end", || watch.0.try_wait().unwrap());
+        assert_eq!(ended.code(), Some(0), "{signal}");
+    }
+}

@@ -1,0 +1,87 @@
+//! `usher log`.
+
+use usher_tests::synthetic::clock::eventually;
+use usher_tests::synthetic::{Agent, Node, PodSpec};
+
+use crate::{answer, enforcing, json, run};
+
+/// Whether the agent logs as it did at the start.
+fn is_as_at_the_start(node: &Node) -> bool {
+    let log = json(node, &["log"]);
+    log["filter"] == log["base"] && log["revertsInMs"].is_null()
+}
+
+#[test]
+fn more_is_logged_for_a_while_and_then_as_before() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    assert!(is_as_at_the_start(&node));
+    let said = answer(
+        &node,
+        &["log", "--level", "agent::kubelet=debug", "--for", "4s"],
+    );
+    assert!(
+        said.starts_with("info,usher_agent::kubelet=debug, for 4s more"),
+        "{said}"
+    );
+    assert!(said.ends_with("more; then info again\n"), "{said}");
+    let _pod = node.run(&PodSpec::job("asked"));
+    agent
+        .log()
+        .wait("a line that is not there at info", |line| {
+            (line["message"] == "listed the kubelet's pods").then_some(())
+        });
+    agent.log().wait("the end of it", |line| {
+        (line["message"] == "the log's filter is what it was at the start").then_some(())
+    });
+    assert!(is_as_at_the_start(&node));
+}
+
+#[test]
+fn a_second_wish_counts_until_its_own_end() {
+    let Some(node) = enforcing() else { return };
+    let _agent = Agent::start(&node);
+    answer(&node, &["log", "--level", "debug", "--for", "1s"]);
+    answer(&node, &["log", "--level", "core=trace", "--for", "1h"]);
+    let log = json(&node, &["log"]);
+    assert_eq!(log["filter"], "info,usher_core=trace");
+    let is_second = || json(&node, &["log"])["revertsInMs"].as_u64();
+    // The first one's second is over by then.
+    eventually("time to pass", || {
+        is_second().is_none_or(|left| left < 3_598_500)
+    });
+    assert_eq!(json(&node, &["log"])["filter"], "info,usher_core=trace");
+    answer(&node, &["log", "--reset"]);
+    assert!(is_as_at_the_start(&node));
+}
+
+#[test]
+fn what_is_no_directive_is_named_and_changes_nothing() {
+    let Some(node) = enforcing() else { return };
+    let _agent = Agent::start(&node);
+    for (arguments, words) in [
+        (
+            &["--level", "agent::nft=debgu"][..],
+            "\"debgu\" is no level",
+        ),
+        (
+            &["--level", "not a module=debug"],
+            "\"not a module\" is no module",
+        ),
+        (&["--level", "debug", "--for", "100ms"], "1s to 24h"),
+    ] {
+        let ran = run(&node, &[&["log"], arguments].concat());
+        assert_eq!(ran.code, Some(3), "{ran:?}");
+        assert!(ran.complained.contains(words), "{ran:?}");
+    }
+    assert_eq!(run(&node, &["log", "--for", "5s"]).code, Some(2));
+    assert!(is_as_at_the_start(&node));
+}
+
+#[test]
+fn needs_an_agent() {
+    let Some(node) = enforcing() else { return };
+    let ran = run(&node, &["log"]);
+    assert_eq!(ran.code, Some(5), "{ran:?}");
+    assert!(ran.complained.contains("this needs the agent"), "{ran:?}");
+}

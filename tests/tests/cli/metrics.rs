@@ -1,0 +1,49 @@
+//! `usher metrics`.
+
+use usher_tests::synthetic::Agent;
+
+use crate::{answer, enforcing, json, run};
+
+#[test]
+fn same_numbers_as_over_http() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    agent.wait_metric("usher_kubelet_requests_total", "result=\"ok\"", |count| {
+        count > 0.0
+    });
+    let said = answer(&node, &["metrics", "usher_mode"]);
+    let words: Vec<Vec<&str>> = said
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        words,
+        [
+            ["NAME", "LABELS", "VALUE"],
+            ["usher_mode", "capability=hold,mode=enforce", "1"],
+            ["usher_mode", "capability=quit,mode=enforce", "1"],
+        ],
+        "{said}"
+    );
+    let all = json(&node, &["metrics", "--all"]);
+    let of_http = agent.metrics();
+    let samples = of_http
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .count();
+    assert_eq!(all["items"].as_array().map(Vec::len), Some(samples));
+    assert_eq!(all["kind"], "Metrics");
+    let valid = json(&node, &["metrics", "usher_config_valid"]);
+    let expected = serde_json::json!([{"name": "usher_config_valid", "labels": {}, "value": 1.0}]);
+    assert_eq!(valid["items"], expected);
+    let none = answer(&node, &["metrics", "no_such"]);
+    assert!(none.contains("nothing of that name"), "{none}");
+}
+
+#[test]
+fn needs_an_agent() {
+    let Some(node) = enforcing() else { return };
+    let ran = run(&node, &["metrics"]);
+    assert_eq!((ran.code, &ran.said[..]), (Some(5), ""), "{ran:?}");
+    assert!(ran.complained.contains("this needs the agent"), "{ran:?}");
+}

@@ -1,0 +1,376 @@
+//! `usher request`, beside curl in the same network namespace.
+
+mod server;
+
+use std::{
+    ffi::OsStr,
+    fs::File,
+    io::{Read, Write},
+    process::{Command, Output, Stdio},
+};
+
+use usher_cluster::programs;
+use usher_tests::{
+    privilege,
+    synthetic::{ContainerSpec, Node, Pod, PodSpec, catalog::mesh, usher, wire::Listen},
+};
+
+use self::server::{ANSWERS, LARGE, Server};
+use crate::run;
+
+fn pod(name: &str) -> Option<(Node, Pod, Server)> {
+    let node = privilege::granted_with(&["ip", "nsenter"]).then(Node::new)?;
+    let spec = PodSpec::new(name)
+        .with(ContainerSpec::app("app"))
+        .with(mesh::proxy(Listen::AtOnce));
+    let pod = node.run(&spec);
+    let server = Server::start(&pod);
+    Some((node, pod, server))
+}
+
+/// Runs `usher request` on the pod; its standard output is a pipe.
+fn request<S: AsRef<OsStr>>(node: &Node, pod: &Pod, arguments: &[S]) -> Output {
+    let mut command = usher::command_on(node);
+    command.args(["request", "--raw", &pod.name()]);
+    command.args(arguments).output().unwrap()
+}
+
+/// Runs curl in the pod's network namespace.
+fn curl<S: AsRef<OsStr>>(pod: &Pod, arguments: &[S]) -> Output {
+    let curl = programs::ensure_package("curl", "curl").unwrap();
+    let mut command = Command::new("nsenter");
+    command
+        .arg(format!("--net={}", pod.network_path().display()))
+        .arg(curl);
+    command
+        .args([
+            "--silent",
+            "--show-error",
+            "--noproxy",
+            "*",
+            "--max-time",
+            "20",
+        ])
+        .args(arguments);
+    command.output().unwrap()
+}
+
+fn code(output: &Output) -> Option<i32> {
+    output.status.code()
+}
+
+fn complained(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn what_curl_gives() {
+    let Some((node, pod, server)) = pod("asked") else {
+        return;
+    };
+    for (path, status, answer) in ANSWERS {
+        let url = server.url(path);
+        let ours = request(&node, &pod, &["GET", &url, "-i"]);
+        let theirs = curl(&pod, &["-i", &url]);
+        assert_eq!(
+            theirs.status.code(),
+            Some(0),
+            "{path}: {}",
+            complained(&theirs)
+        );
+        assert_eq!(
+            code(&ours),
+            Some(i32::from(*status >= 400)),
+            "{path}: {}",
+            complained(&ours)
+        );
+        assert_eq!(ours.stdout, theirs.stdout, "{path}: {}", complained(&ours));
+        assert!(ours.stderr.is_empty(), "{path}: {}", complained(&ours));
+        // They asked for the same, but for what they are called.
+        let [ours, theirs] = [server.asked(), server.asked()];
+        let words = |asked: &str| {
+            asked
+                .lines()
+                .filter(|line| !line.starts_with("User-Agent"))
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        assert_eq!(words(&ours), words(&theirs));
+        assert!(ours.contains("User-Agent: usher/"), "{ours}");
+
+        let ours = request(&node, &pod, &["HEAD", &url, "--include"]);
+        let theirs = curl(&pod, &["--head", &url]);
+        assert_eq!(ours.stdout, theirs.stdout, "HEAD {path}");
+        assert!(answer.starts_with(&ours.stdout), "HEAD {path}");
+        drop([server.asked(), server.asked()]);
+    }
+    // Without -i it is the body.
+    let ours = request(&node, &pod, &["GET", &server.url("/chunked")]);
+    assert_eq!(ours.stdout, b"hello, world");
+    // And what stands behind it is not: curl shows it with -i.
+    let ours = request(&node, &pod, &["GET", &server.url("/trailer"), "-i"]);
+    assert!(ours.stdout.ends_with(b"\r\n\r\nok"), "{ours:?}");
+}
+
+#[test]
+fn large_bodies_come_whole() {
+    let Some((node, pod, server)) = pod("large") else {
+        return;
+    };
+    for path in ["/large", "/large-chunked", "/large-until-close"] {
+        let url = server.url(path);
+        let (ours, theirs) = (request(&node, &pod, &["GET", &url]), curl(&pod, &[&url]));
+        assert_eq!(code(&ours), Some(0), "{path}: {}", complained(&ours));
+        assert_eq!(ours.stdout.len(), LARGE, "{path}");
+        assert!(ours.stdout == theirs.stdout, "{path}");
+        let cut = request(&node, &pod, &["GET", &url, "--max-size", "1M"]);
+        assert_eq!(
+            (code(&cut), cut.stdout.len()),
+            (Some(1), 1024 * 1024),
+            "{path}"
+        );
+        assert!(cut.stdout == ours.stdout[..1024 * 1024]);
+        let why = "only a part of the answer is there: the body is longer than 1048576 bytes";
+        assert!(complained(&cut).contains(why), "{}", complained(&cut));
+    }
+}
+
+#[test]
+fn what_is_sent_is_what_curl_sends() {
+    let Some((node, pod, server)) = pod("told") else {
+        return;
+    };
+    let url = server.url("/plain");
+    let file = node.run_dir().join("body");
+    let body: Vec<u8> = (0..200_000).map(|byte| byte as u8).collect();
+    std::fs::write(&file, &body).unwrap();
+    let from_file = format!("@{}", file.display());
+    for data in ["a=b&c=d", "", &from_file] {
+        let headers = [
+            "-H",
+            "X-One: 1",
+            "-H",
+            "Accept: text/plain",
+            "-H",
+            "User-Agent: same",
+        ];
+        let ours = ["POST", &url, "--data", data];
+        let ours = request(&node, &pod, &[&ours[..], &headers].concat());
+        assert_eq!(code(&ours), Some(0), "{}", complained(&ours));
+        // Curl would ask whether it may send a long body.
+        let theirs = ["--data-binary", data, "-H", "Expect:", &url];
+        let theirs = curl(&pod, &[&theirs[..], &headers].concat());
+        assert_eq!(theirs.status.code(), Some(0), "{}", complained(&theirs));
+        let sort = |asked: String| {
+            let (head, body) = asked.split_once("\r\n\r\n").unwrap();
+            let mut lines: Vec<_> = head.lines().map(str::to_owned).collect();
+            lines[1..].sort_unstable();
+            (lines, body.to_owned())
+        };
+        assert_eq!(sort(server.asked()), sort(server.asked()));
+    }
+    let mut command = usher::command_on(&node);
+    command.args(["request", &pod.name(), "PUT", &url, "-d", "@-"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"from a pipe")
+        .unwrap();
+    assert!(child.wait().unwrap().success());
+    let asked = server.asked();
+    assert!(
+        asked.starts_with("PUT /plain HTTP/1.1\r\n") && asked.ends_with("\r\n\r\nfrom a pipe"),
+        "{asked}"
+    );
+}
+
+#[test]
+fn what_is_no_answer_is_said() {
+    let Some((node, pod, server)) = pod("silent") else {
+        return;
+    };
+    for (path, expected, words) in [
+        (
+            "/short",
+            1,
+            "only a part of the answer is there: the connection was closed",
+        ),
+        (
+            "/bad-chunk",
+            1,
+            "only a part of the answer is there: the answer's body has a chunk whose size",
+        ),
+        ("/not-http", 5, "no answer: the answer is not one of HTTP/1"),
+        ("/closed", 5, "no answer: the connection was closed"),
+        (
+            "/lengths",
+            5,
+            "no answer: the answer's Content-Length is not one number",
+        ),
+        ("/never", 5, "no answer from port "),
+        ("/half", 1, "the rest did not come within 1s"),
+    ] {
+        let ours = request(&node, &pod, &["GET", &server.url(path), "--timeout", "1s"]);
+        assert_eq!(code(&ours), Some(expected), "{path}: {}", complained(&ours));
+        assert!(
+            complained(&ours).contains(words),
+            "{path}: {}",
+            complained(&ours)
+        );
+    }
+    let ours = request(&node, &pod, &["GET", ":9/"]);
+    assert_eq!(code(&ours), Some(5));
+    for words in [
+        "nobody listens at 127.0.0.1:9 in default/silent; its TCP listeners: ",
+        "15001 (istio-proxy)",
+    ] {
+        assert!(complained(&ours).contains(words), "{}", complained(&ours));
+    }
+}
+
+#[test]
+fn only_the_pods_own_addresses() {
+    let Some((node, pod, _server)) = pod("own") else {
+        return;
+    };
+    let name = pod.name();
+    for (url, code, words) in [
+        (
+            "http://192.0.2.7/",
+            3,
+            "192.0.2.7 is not one of default/own; --anywhere",
+        ),
+        ("http://[2001:db8::1]/", 3, "is not one of"),
+        (
+            "http://example.org/",
+            2,
+            "would have to be looked up in the pod",
+        ),
+        ("https://localhost/", 2, "https:// is not spoken here"),
+        ("http://a:b@localhost/", 2, "Authorization"),
+        ("/a b", 2, "percent-encoded"),
+    ] {
+        let ran = run(&node, &["request", &name, "GET", url]);
+        assert_eq!(
+            (ran.code, &ran.said[..]),
+            (Some(code), ""),
+            "{url}: {ran:?}"
+        );
+        assert!(ran.complained.contains(words), "{url}: {ran:?}");
+    }
+    // There is no way out of this pod.
+    let ran = run(
+        &node,
+        &["request", &name, "GET", "http://192.0.2.7/", "--anywhere"],
+    );
+    assert_eq!(ran.code, Some(5), "{ran:?}");
+    assert!(
+        ran.complained.contains("cannot connect to 192.0.2.7:80"),
+        "{ran:?}"
+    );
+    for (arguments, words) in [
+        (["G ET", "/", "-i"], "is no method"),
+        (["GET", "/", "-Hx"], "is no header"),
+        (["GET", "/", "-Hx: a\r\nb: c"], "is no header"),
+        (["GET", "/", "-ojson"], "there is no -o json here"),
+    ] {
+        let ran = run(&node, &[&["request", &name][..], &arguments].concat());
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.complained.contains(words), "{ran:?}");
+    }
+    // IPv6's loopback, where nobody is at IPv4's.
+    let ran = run(
+        &node,
+        &[
+            "request",
+            &name,
+            "GET",
+            "http://[::1]:15021/healthz/ready",
+            "-i",
+        ],
+    );
+    assert!(
+        ran.code == Some(0) && ran.said.starts_with("HTTP/1.1 200"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn answers_do_not_drive_a_terminal() {
+    let Some((node, pod, server)) = pod("hostile") else {
+        return;
+    };
+    let terminal = nix::pty::openpty(None, None).unwrap();
+    let mut command = usher::command_on(&node);
+    command.args(["request", &pod.name(), "GET", &server.url("/hostile"), "-i"]);
+    let status = command.stdout(terminal.slave).status().unwrap();
+    drop(command);
+    assert!(status.success());
+    let mut shown = Vec::new();
+    // It ends with an error when the other side is closed.
+    drop(File::from(terminal.master).read_to_end(&mut shown));
+    let shown = String::from_utf8(shown).unwrap();
+    assert!(
+        shown
+            .chars()
+            .all(|one| !one.is_control() || "\r\n\t".contains(one)),
+        "{shown:?}"
+    );
+    for words in [
+        "X-Title: \\x1b]0;owned\\x07",
+        "X-C1: \\u{9b}31m",
+        "body \\x1b[2J \\u{202e}",
+        "a\tb",
+    ] {
+        assert!(shown.contains(words), "{shown}");
+    }
+    // Whoever asks for bytes gets them.
+    let raw = request(&node, &pod, &["GET", &server.url("/hostile")]);
+    assert!(raw.stdout.starts_with(b"body \x1b[2J"));
+}
+
+#[test]
+fn half_an_answer_is_said_to_be_one() {
+    let Some((node, pod, server)) = pod("cut") else {
+        return;
+    };
+    // A line with its end, and one without.
+    for path in ["/plain", "/until-close"] {
+        let mut command = usher::command_on(&node);
+        command.args(["request", &pod.name(), "GET", &server.url(path)]);
+        command.stdout(File::create("/dev/full").unwrap());
+        let output = command.stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(code(&output), Some(1), "{path}: {output:?}");
+        let said = complained(&output);
+        assert!(said.contains("it cannot be written"), "{path}: {said}");
+        assert_eq!(said.lines().count(), 1, "{path}: {said}");
+    }
+}
+
+#[test]
+fn capture_does_not_write_to_a_terminal() {
+    let Some((node, pod, _server)) = pod("terminal") else {
+        return;
+    };
+    let terminal = nix::pty::openpty(None, None).unwrap();
+    let mut command = usher::command_on(&node);
+    command.args(["capture", &pod.name(), "-w", "-"]);
+    let output = command
+        .stdout(terminal.slave)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = output.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        complained(&output).contains("standard output is a terminal"),
+        "{}",
+        complained(&output)
+    );
+}

@@ -1,0 +1,132 @@
+//! `usher rules`.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use usher_tests::golden;
+use usher_tests::synthetic::catalog::mesh;
+use usher_tests::synthetic::wire::{Capture, Listen};
+use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
+
+use crate::{answer, json, privilege, run};
+
+fn held() -> Option<(Node, Agent, Pod)> {
+    let node = privilege::granted_with(&["ip", "nft", "nsenter"]).then(Node::new)?;
+    node.annotate(&[("usher.dev/hold", "enforce")]);
+    let agent = Agent::start(&node);
+    let spec = PodSpec::new("ruled")
+        .with(ContainerSpec::app("app"))
+        .with(mesh::proxy(Listen::WhenTold))
+        .captured(Capture::default())
+        .announced();
+    let pod = node.run(&spec);
+    agent.wait_for("hold-armed", &pod.name());
+    Some((node, agent, pod))
+}
+
+/// Has the program nft change something in a pod's network namespace.
+fn nft(pod: &Pod, words: &[&str]) {
+    let done = Command::new("nsenter")
+        .arg(format!("--net={}", pod.network_path().display()))
+        .arg("nft")
+        .args(words)
+        .status()
+        .unwrap();
+    assert!(done.success(), "{words:?}");
+}
+
+fn file(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/cli/golden")
+        .join(name)
+}
+
+#[test]
+fn the_kernels_table_and_what_others_have() {
+    let Some((node, agent, pod)) = held() else {
+        return;
+    };
+    let text = answer(&node, &["rules", "ruled"]);
+    golden::check(&file("rules.txt"), &text, &[]);
+    let rules = json(&node, &["rules", "ruled"]);
+    assert_eq!(rules["kind"], "Rules");
+    assert_eq!(rules["others"][0]["table"], "mesh");
+    let listed = Command::new("nsenter")
+        .arg(format!("--net={}", pod.network_path().display()))
+        .args(["nft", "list", "table", "inet", "usher"])
+        .output()
+        .unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    // Without what runs, the program nft says the same.
+    let own = rules["table"]["text"].as_str().unwrap();
+    for line in own.lines().filter(|line| !line.contains("elements")) {
+        assert!(listed.contains(line.trim()), "{line} is not in {listed}");
+    }
+    // Tabs and ends of lines are no other value in YAML.
+    let yaml = answer(&node, &["rules", "ruled", "-o", "yaml"]);
+    let yaml: serde_json::Value = serde_saphyr::from_str(&yaml).unwrap();
+    assert!(own.contains("\n\t"), "{own}");
+    assert_eq!(yaml["table"]["text"], own);
+    // Without an agent as well.
+    agent.kill();
+    let again = json(&node, &["rules", "ruled"]);
+    assert_eq!(again["table"]["text"], rules["table"]["text"]);
+    let ran = run(&node, &["rules", "ruled", "--diff"]);
+    assert_eq!(ran.code, Some(5), "{ran:?}");
+}
+
+#[test]
+fn drift_is_marked_and_mended() {
+    let Some((node, agent, pod)) = held() else {
+        return;
+    };
+    let fine = answer(&node, &["rules", "ruled", "--diff"]);
+    assert!(fine.contains("no drift: as the agent wants it"), "{fine}");
+    for damage in [
+        &["delete", "element", "inet", "usher", "held", "{ 15001 }"][..],
+        &["flush", "chain", "inet", "usher", "gate"],
+        &[
+            "add", "rule", "inet", "usher", "gate", "tcp", "dport", "80", "drop",
+        ],
+        &[
+            "add",
+            "element",
+            "inet",
+            "usher",
+            "held",
+            "{ 9999 timeout 10s }",
+        ],
+    ] {
+        nft(&pod, damage);
+        let ran = run(&node, &["rules", "ruled", "--diff"]);
+        assert_eq!(ran.code, Some(1), "{damage:?}: {ran:?}");
+        assert!(
+            ran.said.contains("missing: ") || ran.said.contains("surplus: "),
+            "{ran:?}"
+        );
+        let dry = answer(&node, &["rules", "ruled", "--fix", "--dry-run"]);
+        assert!(dry.contains("(dry run): the table is made anew"), "{dry}");
+        assert_eq!(run(&node, &["rules", "ruled", "--diff"]).code, Some(1));
+        let fixed = answer(&node, &["rules", "ruled", "--fix"]);
+        assert!(fixed.contains("the table is made anew"), "{fixed}");
+        assert_eq!(
+            run(&node, &["rules", "ruled", "--diff"]).code,
+            Some(0),
+            "{damage:?}"
+        );
+    }
+    // It holds and opens as before.
+    pod.tell("istio-proxy", "listen");
+    agent.wait_for("hold-opened", &pod.name());
+    let none = answer(&node, &["rules", "ruled", "--diff"]);
+    assert!(
+        none.contains("no table is wanted, and there is none"),
+        "{none}"
+    );
+    // What nobody wants goes.
+    nft(&pod, &["add", "table", "inet", "usher"]);
+    let ran = run(&node, &["rules", "ruled", "--diff"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    answer(&node, &["rules", "ruled", "--fix"]);
+    assert_eq!(run(&node, &["rules", "ruled", "--diff"]).code, Some(0));
+}

@@ -1,0 +1,183 @@
+//! `usher watch`.
+
+use std::io::{BufRead, BufReader};
+use std::ops::{Deref, DerefMut};
+use std::process::{Child, ChildStdout, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use usher_tests::synthetic::clock::eventually;
+use usher_tests::synthetic::ledger::PATIENCE;
+use usher_tests::synthetic::{Agent, Node, PodSpec, usher};
+use usher_tests::wait::found_within;
+
+use crate::{enforcing, run};
+
+/// A process that ends with the test, also with one that fails.
+struct Running(Child);
+
+impl Deref for Running {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Running {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// `usher watch` that is running.
+struct Watch {
+    process: Running,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Watch {
+    fn start(node: &Node, arguments: &[&str]) -> Self {
+        let mut process = usher::command_on(node)
+            .arg("watch")
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut watch = Self {
+            lines: BufReader::new(process.stdout.take().unwrap()),
+            process: Running(process),
+        };
+        // It is on its way when this is there.
+        if !arguments.contains(&"--no-headers") && !arguments.contains(&"json") {
+            assert!(watch.line().starts_with("TIME"));
+        }
+        watch
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        line
+    }
+
+    fn interrupt(mut self) -> Option<i32> {
+        let pid = Pid::from_raw(i32::try_from(self.process.id()).unwrap());
+        kill(pid, Signal::SIGINT).unwrap();
+        self.process.wait().unwrap().code()
+    }
+}
+
+#[test]
+fn decisions_come_as_they_are_made() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    eventually("the agent to answer", || {
+        run(&node, &["pods"]).code == Some(0) && run(&node, &["pods"]).complained.is_empty()
+    });
+    let mut all = Watch::start(&node, &[]);
+    let mut some = Watch::start(
+        &node,
+        &[
+            "followed",
+            "-d",
+            "quit-accepted",
+            "-d",
+            "sidecar-ended",
+            "-n",
+            "default",
+        ],
+    );
+    let other = node.run(&PodSpec::job("other"));
+    let pod = node.run(&PodSpec::job("followed"));
+    pod.finish("app", 0);
+    other.finish("app", 0);
+    agent.wait_for("sidecar-ended", &pod.name());
+    let (first, second) = (some.line(), some.line());
+    assert!(
+        first.contains("default/followed") && first.contains("quit-accepted"),
+        "{first}"
+    );
+    assert!(
+        second.contains("istio-proxy") && second.contains("sidecar-ended"),
+        "{second}"
+    );
+    let line = all.line();
+    assert!(
+        line.contains("not-yet") || line.contains("not-held"),
+        "{line}"
+    );
+    assert_eq!(some.interrupt(), Some(0));
+    assert_eq!(all.interrupt(), Some(0));
+}
+
+#[test]
+fn json_is_one_object_a_line_and_count_ends_it() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    eventually("the agent to answer", || {
+        run(&node, &["pods"]).complained.is_empty()
+    });
+    let mut watch = Watch::start(&node, &["--count", "1", "-o", "json", "-d", "pod-finished"]);
+    let mut names = (0..).map(|number| format!("counted-{number}"));
+    // Nothing tells when it has begun but what it says.
+    found_within(PATIENCE, "a line and the end", || {
+        let pod = node.run(&PodSpec::job(&names.next().unwrap()));
+        pod.finish("app", 0);
+        agent.wait_for("pod-finished", &pod.name());
+        watch.process.try_wait().unwrap()
+    });
+    let line: serde_json::Value = serde_json::from_str(&watch.line()).unwrap();
+    assert_eq!(line["decision"], "pod-finished", "{line}");
+    assert_eq!(watch.line(), "", "one line");
+    assert_eq!(watch.process.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn without_an_agent_the_file_is_followed() {
+    let Some(node) = enforcing() else { return };
+    let mut watch = Watch::start(&node, &["later", "-d", "pod-finished"]);
+    let pod = node.run(&PodSpec::job("later"));
+    let agent = Agent::start(&node);
+    pod.finish("app", 0);
+    agent.wait_for("sidecar-ended", &pod.name());
+    assert!(watch.line().contains("default/later"));
+    let process = &mut watch.process;
+    let mut complained = BufReader::new(process.stderr.take().unwrap());
+    let mut said = String::new();
+    complained.read_line(&mut said).unwrap();
+    assert!(said.contains("following the timeline's file"), "{said}");
+    assert_eq!(watch.interrupt(), Some(0));
+}
+
+#[test]
+fn an_agent_that_goes_and_a_reader_that_goes() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    eventually("the agent to answer", || {
+        run(&node, &["pods"]).complained.is_empty()
+    });
+    let mut watch = Watch::start(&node, &[]);
+    agent.kill();
+    assert_eq!(watch.process.wait().unwrap().code(), Some(5));
+    let agent = Agent::start(&node);
+    eventually("the agent to answer", || {
+        run(&node, &["pods"]).complained.is_empty()
+    });
+    let Watch { mut process, lines } = Watch::start(&node, &[]);
+    drop(lines);
+    let pod = node.run(&PodSpec::job("unread"));
+    pod.finish("app", 0);
+    agent.wait_for("sidecar-ended", &pod.name());
+    assert_eq!(process.wait().unwrap().code(), Some(0));
+    let ran = run(&node, &["watch", "-d", "no-such-decision"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+}

@@ -1,0 +1,174 @@
+//! The API server is away, loses answers, or does not want to.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use usher_tests::synthetic::api_server::Trouble;
+use usher_tests::synthetic::{Agent, ApiServer, Node, PodSpec};
+
+use crate::{enforcing, knows_mode, scene, wait_for, with};
+
+fn finish(node: &Node, agent: &Agent, names: &[&str]) {
+    let specs: Vec<PodSpec> = names.iter().map(|name| PodSpec::job(name)).collect();
+    for pod in &node.run_all(&specs) {
+        pod.finish("app", 0);
+        agent.wait_for("sidecar-ended", &pod.name());
+    }
+}
+
+/// No Event was made twice.
+fn each_once(server: &ApiServer, count: usize) {
+    let events = server.wait_events("all Events", |events| {
+        (events.len() >= count).then(|| events.to_vec())
+    });
+    let notes = events.iter().map(|event| {
+        let uid = event["regarding"]["uid"].to_string();
+        (uid, event["reason"].to_string())
+    });
+    let different: BTreeSet<_> = notes.collect();
+    assert_eq!((events.len(), different.len()), (count, count));
+}
+
+#[test]
+fn they_come_afterwards_with_their_times() {
+    let Some((node, server, agent)) = enforcing() else {
+        return;
+    };
+    // The Namespace is known before.
+    finish(&node, &agent, &["before"]);
+    wait_for(&server, "SidecarQuit");
+    server.away(true);
+    let names = ["a", "b", "c", "d", "e", "f"];
+    finish(&node, &agent, &names);
+    let label = "result=\"sent\"";
+    let sent = agent.metric("usher_events_total", label);
+    assert!((sent - 1.0).abs() < 0.1, "{sent}");
+    let back = Timestamp::now();
+    // The first one's answer is lost; the second one is refused, then its answer is lost.
+    server.trouble(&[
+        Trouble::Lost,
+        Trouble::Spared,
+        Trouble::Status(500, None),
+        Trouble::Lost,
+    ]);
+    server.away(false);
+    each_once(&server, 1 + names.len());
+    for event in with(&server.events(), "SidecarQuit") {
+        let time: Timestamp = event["eventTime"].as_str().unwrap().parse().unwrap();
+        assert!(time < back, "{event}");
+    }
+    agent.wait_metric("usher_events_queued", "", |queued| queued < 0.5);
+    let posts = server.asked_for("create events").len();
+    assert_eq!(posts, 1 + names.len() + 3, "three were sent again");
+    for result in ["dropped", "failed"] {
+        let label = format!("result=\"{result}\"");
+        let count = agent.metric("usher_events_total", &label);
+        assert!(count < 0.5, "{count} {result}");
+    }
+    let lines = agent.log().lines();
+    let said = |text| lines.iter().filter(|line| line["message"] == text).count();
+    assert_eq!(said("could not send an Event; keeping it for later"), 2);
+}
+
+#[test]
+fn retry_after_is_kept_to() {
+    let Some((node, server, agent)) = enforcing() else {
+        return;
+    };
+    server.trouble(&[Trouble::Status(429, Some(3))]);
+    finish(&node, &agent, &["one"]);
+    each_once(&server, 1);
+    let posts = server.asked_for("create events");
+    let waited = posts[1].at - posts[0].at;
+    assert!(waited >= Duration::from_secs(3), "{waited:?}");
+    assert_eq!(posts[0].body, posts[1].body);
+}
+
+#[test]
+fn what_is_gone_is_dropped_and_what_is_refused_as_well() {
+    let Some((node, server, agent)) = enforcing() else {
+        return;
+    };
+    let spec = PodSpec::job("gone");
+    let pod = node.run(&spec);
+    let namespace = pod.name().split('/').next().unwrap().to_owned();
+    server.delete_namespace(&namespace);
+    pod.finish("app", 0);
+    let dropped = "result=\"dropped\"";
+    agent.wait_metric("usher_events_total", dropped, |count| count > 0.5);
+    server.trouble(&[Trouble::Status(403, None)]);
+    finish(&node, &agent, &["forbidden"]);
+    let failed = "result=\"failed\"";
+    agent.wait_metric("usher_events_total", failed, |count| count > 0.5);
+    agent.log().wait("a complaint", |line| {
+        let said = line["message"] == "the API server does not take an Event";
+        said.then_some(())
+    });
+    agent.wait_metric("usher_events_queued", "", |queued| queued < 0.5);
+    assert_eq!(server.events().len(), 0);
+}
+
+/// Two thousand different notices while nobody takes them.
+#[test]
+fn what_is_kept_is_bounded_and_losses_are_told() {
+    const MANY: u32 = 2000;
+    let Some((node, server, agent)) = scene(&[], &[]) else {
+        return;
+    };
+    knows_mode(&agent, "observe");
+    node.configure("defaults: {quit: true}\n");
+    let taken = |count: u32| {
+        let wanted = f64::from(count) - 0.5;
+        let label = "result=\"rejected\"";
+        agent.wait_metric("usher_config_reloads_total", label, |found| found > wanted);
+    };
+    agent.wait_metric("usher_config_reloads_total", "result=\"ok\"", |found| {
+        found > 1.5
+    });
+    server.away(true);
+    let before = agent.usage().resident_kib;
+    for number in 0..MANY {
+        node.configure(&format!("wrong{number}: {}\n", "x".repeat(200)));
+        taken(number + 1);
+    }
+    let queued = agent.metric("usher_events_queued", "");
+    assert!((1000.0..=1025.0).contains(&queued), "{queued}");
+    let dropped = agent.metric("usher_events_total", "result=\"dropped\"");
+    let all = queued + dropped;
+    assert!(
+        (all - f64::from(MANY)).abs() < 1.5,
+        "{queued} and {dropped}"
+    );
+    let grown = agent.usage().resident_kib.saturating_sub(before);
+    assert!(grown < 8 * 1024, "{grown} KiB more");
+    server.away(false);
+    let event = wait_for(&server, "EventsDropped");
+    let note = event["note"].as_str().unwrap();
+    assert!(
+        note.starts_with(&format!("{dropped} Events were lost")),
+        "{note}"
+    );
+    assert_eq!(event["regarding"]["kind"], "Node");
+}
+
+/// It goes on while a request takes its time.
+#[test]
+fn decisions_do_not_wait_for_the_server() {
+    let Some((node, server, agent)) = enforcing() else {
+        return;
+    };
+    finish(&node, &agent, &["before"]);
+    wait_for(&server, "SidecarQuit");
+    let pods = node.run_all(&["one", "two"].map(PodSpec::job));
+    server.silent(true);
+    for pod in &pods {
+        pod.finish("app", 0);
+        agent.wait_for("sidecar-ended", &pod.name());
+        server.wait_kept();
+    }
+    // The one about the first has had no answer yet.
+    assert!(server.kept() > 0);
+    server.silent(false);
+    each_once(&server, 3);
+}

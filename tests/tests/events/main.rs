@@ -1,0 +1,64 @@
+//! The real agent against a stand-in for the API server: what it tells, what it asks for, and what
+//! becomes of both when the server is away.
+//!
+//! Needs root and a built agent (`cargo build -p usher-agent`). Nothing here waits for time to pass.
+
+mod away;
+mod node;
+mod pod;
+mod taint;
+
+use serde_json::Value;
+use usher_tests::privilege;
+use usher_tests::synthetic::{Agent, ApiServer, Node};
+
+/// What the agent's role allows; and with a startup taint.
+const RIGHTS: [&str; 5] = [
+    "get nodes",
+    "watch nodes",
+    "get namespaces",
+    "create events",
+    "patch events",
+];
+
+/// A node, its API server with these annotations, and an agent; None when tests are skipped here.
+fn scene(annotations: &[(&str, &str)], flags: &[&str]) -> Option<(Node, ApiServer, Agent)> {
+    privilege::granted().then(|| {
+        let node = Node::new();
+        let server = ApiServer::start();
+        server.annotate(annotations);
+        let agent = Agent::start_with_api(&node, &server, flags);
+        (node, server, agent)
+    })
+}
+
+fn enforcing() -> Option<(Node, ApiServer, Agent)> {
+    let scene = scene(&[("usher.dev/mode", "enforce")], &[])?;
+    knows_mode(&scene.2, "enforce");
+    Some(scene)
+}
+
+fn knows_mode(agent: &Agent, mode: &str) {
+    let labels = format!("capability=\"quit\",mode=\"{mode}\"");
+    agent.wait_metric("usher_mode", &labels, |value| value > 0.5);
+}
+
+/// Nothing but what the role allows was asked for.
+fn asked_only(server: &ApiServer, more: &[&str]) {
+    for asked in server.asked() {
+        let right = asked.right();
+        let known = RIGHTS.iter().chain(more).any(|known| *known == right);
+        assert!(known, "{right}: {asked:?}");
+    }
+}
+
+/// The Events with this reason.
+fn with(events: &[Value], reason: &str) -> Vec<Value> {
+    let of_reason = events.iter().filter(|event| event["reason"] == reason);
+    of_reason.cloned().collect()
+}
+
+/// The first Event with this reason.
+fn wait_for(server: &ApiServer, reason: &str) -> Value {
+    server.wait_events(reason, |events| with(events, reason).into_iter().next())
+}

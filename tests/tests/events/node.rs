@@ -1,0 +1,107 @@
+//! The watch on the own Node, and Events about it.
+
+use usher_tests::synthetic::{Agent, ApiServer};
+
+use crate::{asked_only, enforcing, knows_mode, scene, wait_for, with};
+
+fn follows(server: &ApiServer, agent: &Agent, mode: &str) {
+    server.annotate(&[("usher.dev/mode", mode)]);
+    knows_mode(agent, mode);
+}
+
+#[test]
+fn a_change_counts_at_once_and_nothing_is_listed() {
+    let Some((_node, server, agent)) = enforcing() else {
+        return;
+    };
+    for mode in ["off", "observe", "enforce"] {
+        follows(&server, &agent, mode);
+    }
+    server.wait_asked("watch nodes", 1);
+    assert_eq!(server.asked_for("get nodes").len(), 1);
+    let watches = server.asked_for("watch nodes");
+    assert_eq!(watches.len(), 1);
+    let query = &watches[0].query;
+    for part in [
+        "fieldSelector=metadata.name%3Dsynthetic-node",
+        "resourceVersion=",
+        "allowWatchBookmarks=true",
+        "timeoutSeconds=240",
+    ] {
+        assert!(query.contains(part), "{query}");
+    }
+    asked_only(&server, &[]);
+}
+
+#[test]
+fn a_watch_that_expires_or_ends_is_begun_anew() {
+    let Some((_node, server, agent)) = enforcing() else {
+        return;
+    };
+    for (round, expired) in [(2, true), (3, false), (4, true)] {
+        server.wait_asked("watch nodes", round - 1);
+        server.end_watches(expired);
+        server.wait_asked("get nodes", round);
+        server.wait_asked("watch nodes", round);
+        follows(&server, &agent, if expired { "off" } else { "enforce" });
+    }
+    let errors = agent.metric("usher_node_watch_errors_total", "");
+    assert!(errors < 0.5, "that is no error: {errors}");
+    asked_only(&server, &[]);
+}
+
+#[test]
+fn what_changed_while_it_was_away_is_seen() {
+    let Some((_node, server, agent)) = enforcing() else {
+        return;
+    };
+    server.away(true);
+    agent.wait_metric("usher_node_watch_errors_total", "", |count| count > 1.5);
+    server.annotate(&[("usher.dev/mode", "off")]);
+    server.away(false);
+    knows_mode(&agent, "off");
+    let lines = agent.log().lines();
+    let said = |text| lines.iter().filter(|line| line["message"] == text).count();
+    let lost = "lost the watch on the Node, trying again; its last annotations count";
+    assert_eq!(said(lost), 1);
+    assert_eq!(said("watching the Node again"), 1);
+}
+
+#[test]
+fn a_broken_configuration_is_told_and_that_it_is_good_again() {
+    let Some((node, server, agent)) = scene(&[], &[]) else {
+        return;
+    };
+    knows_mode(&agent, "observe");
+    node.configure("defaults: {quit: perhaps}\n");
+    let event = wait_for(&server, "ConfigurationRejected");
+    assert_eq!(event["regarding"]["kind"], "Node");
+    assert_eq!(event["regarding"]["uid"], "synthetic-node");
+    assert_eq!(event["metadata"]["namespace"], "default");
+    let note = event["note"].as_str().unwrap();
+    assert!(note.contains("config.yaml:1:"), "{note}");
+    node.configure("defaults: {quit: true}\n");
+    wait_for(&server, "ConfigurationTaken");
+}
+
+/// The same again is no new object.
+#[test]
+fn what_repeats_is_a_series() {
+    let annotations = [("usher.dev/mode", "enforced")];
+    let Some((_node, server, agent)) = scene(&annotations, &[]) else {
+        return;
+    };
+    let event = wait_for(&server, "BadAnnotation");
+    assert_eq!(event["series"]["count"].as_u64(), None);
+    server.annotate(&[("usher.dev/mode", "enforced"), ("usher.dev/hold", "off")]);
+    let event = server.wait_events("a series", |events| {
+        let found = with(events, "BadAnnotation");
+        assert_eq!(found.len(), 1);
+        (found[0]["series"]["count"] == 2).then(|| found[0].clone())
+    });
+    assert!(event["series"]["lastObservedTime"].is_string());
+    let first = event["eventTime"].as_str().unwrap();
+    assert!(first < event["series"]["lastObservedTime"].as_str().unwrap());
+    asked_only(&server, &[]);
+    drop(agent);
+}

@@ -1,0 +1,37 @@
+//! Somebody on the node opens connections to the port of health and metrics, and says nothing.
+
+use std::io::{ErrorKind, Read};
+use std::net::TcpStream;
+
+use usher_tests::synthetic::ledger::PATIENCE;
+use usher_tests::synthetic::{Agent, PodSpec};
+
+use crate::{enforcing, finish_and_quit};
+
+/// More than are answered at the same time.
+const MANY: usize = 200;
+/// What an agent answers at the same time.
+const MOST: usize = 64;
+/// Descriptors that come and go beside.
+const OTHERS: usize = 16;
+
+#[test]
+fn those_who_say_nothing_keep_nobody_out() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let before = agent.open_descriptors();
+    let connect = |_| TcpStream::connect(agent.http()).unwrap();
+    let silent: Vec<TcpStream> = (0..MANY).map(connect).collect();
+    assert_eq!(agent.get("/healthz"), (200, "ok\n".to_owned()));
+    let open = agent.open_descriptors();
+    assert!(open <= before + MOST + OTHERS, "{before}, then {open}");
+    let pod = node.run(&PodSpec::job("meanwhile"));
+    finish_and_quit(&agent, &pod);
+    for mut stream in silent {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        match stream.read(&mut [0]) {
+            Ok(read) => assert_eq!(read, 0),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! No descriptor is left to the agent (`EMFILE`), for a while.
+
+use std::process::Command;
+
+use nix::sys::resource::{Resource, getrlimit};
+use usher_tests::synthetic::{Agent, PodSpec};
+
+use crate::{enforcing, expect_quit, finish_and_quit};
+
+/// So many that none is left. Of none at all poll(2) could not even ask whether a process lives.
+const FEW: &str = "1";
+
+/// Sets the soft limit of a process that runs.
+fn limit(agent: &Agent, descriptors: &str) {
+    let set = Command::new("prlimit")
+        .arg(format!("--pid={}", agent.pid()))
+        .arg(format!("--nofile={descriptors}:"))
+        .status()
+        .unwrap();
+    assert!(set.success());
+}
+
+#[test]
+fn pods_that_come_meanwhile_are_followed_when_there_are_some_again() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let known = node.run(&PodSpec::job("known"));
+    let other = node.run(&PodSpec::job("other"));
+    finish_and_quit(&agent, &other);
+    limit(&agent, FEW);
+    // What is open stays open: its pidfd, and the socket for the request.
+    finish_and_quit(&agent, &known);
+    let meanwhile = node.run(&PodSpec::job("meanwhile"));
+    let ended = node.run(&PodSpec::job("ended"));
+    ended.finish("app", 0);
+    ended.ended("app");
+    agent.log().wait("a complaint", |line| {
+        let is_it = line["level"] == "WARN" && line["uid"] == meanwhile.uid();
+        is_it.then_some(())
+    });
+    let (_soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    limit(&agent, &hard.to_string());
+    expect_quit(&agent, &ended);
+    finish_and_quit(&agent, &meanwhile);
+    assert!(agent.metric("usher_discovery_errors_total", "") >= 1.0);
+    let late = node.run(&PodSpec::job("late"));
+    finish_and_quit(&agent, &late);
+}

@@ -1,0 +1,173 @@
+//! There is no room in the run directory: a small file system of its own, in a machine of its own.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use usher_tests::privilege;
+use usher_tests::synthetic::clock::eventually;
+use usher_tests::synthetic::{Agent, ApiServer, Node, Pod, PodSpec, machine};
+
+use crate::finish_and_quit;
+
+const QUIT: [(&str, &str); 1] = [("usher.dev/quit", "enforce")];
+const BOTH: [(&str, &str); 2] = [("usher.dev/quit", "enforce"), ("usher.dev/hold", "enforce")];
+/// More than the pages that have begun have room for.
+const PODS: usize = 20;
+
+/// A run directory with 256 KiB.
+fn small(node: &Node) {
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"])
+        .arg(node.run_dir())
+        .status()
+        .unwrap();
+    assert!(mounted.success());
+}
+
+/// Takes all the room that there is.
+fn fill(directory: &Path) -> PathBuf {
+    let path = directory.join("filler");
+    let mut file = File::create(&path).unwrap();
+    loop {
+        match file.write_all(&[7; 512]) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::StorageFull => return path,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+fn knows(agent: &Agent, capability: &str) {
+    let labels = format!("capability=\"{capability}\",mode=\"enforce\"");
+    agent.wait_metric("usher_mode", &labels, |mode| mode > 0.5);
+}
+
+/// It could not keep this.
+fn complains(agent: &Agent, what: &str) {
+    agent.log().wait(what, |line| {
+        let message = line["message"].as_str()?;
+        let is_it = line["level"] == "WARN" && message.starts_with(what);
+        is_it.then_some(())
+    });
+}
+
+fn kept(node: &Node) -> Value {
+    let text = fs::read_to_string(node.run_dir().join("node-annotations.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// The journal's lines that are whole, and how many are not.
+fn journal(node: &Node) -> (Vec<Value>, usize) {
+    let text = fs::read_to_string(node.run_dir().join("timeline.jsonl")).unwrap();
+    let lines = text.lines().map(serde_json::from_str::<Value>);
+    let (whole, torn): (Vec<_>, Vec<_>) = lines.partition(Result::is_ok);
+    (whole.into_iter().flatten().collect(), torn.len())
+}
+
+#[test]
+fn nothing_waits_for_room_and_what_was_kept_stays_whole() {
+    if !privilege::granted()
+        || !machine::entered("full_disk::nothing_waits_for_room_and_what_was_kept_stays_whole")
+    {
+        return;
+    }
+    let node = Node::new();
+    small(&node);
+    let server = ApiServer::start();
+    server.annotate(&QUIT);
+    let agent = Agent::start_with_api(&node, &server, &[]);
+    knows(&agent, "quit");
+    let before = node.run(&PodSpec::job("before"));
+    finish_and_quit(&agent, &before);
+    eventually("the mode to be kept", || {
+        node.run_dir().join("node-annotations.json").exists()
+    });
+
+    let filler = fill(&node.run_dir());
+    // What changes is taken; it cannot be kept.
+    server.annotate(&BOTH);
+    knows(&agent, "hold");
+    complains(&agent, "could not keep the Node's annotations");
+    assert_eq!(kept(&node)["usher.dev/hold"], Value::Null);
+    let specs: Vec<PodSpec> = (0..PODS)
+        .map(|n| PodSpec::job(&format!("full-{n}")))
+        .collect();
+    let pods: Vec<Pod> = node.run_all(&specs);
+    for pod in &pods {
+        finish_and_quit(&agent, pod);
+    }
+    complains(&agent, "could not keep the timeline");
+    assert!(agent.metric("usher_timeline_errors_total", "") >= 1.0);
+    // An agent that starts now believes nothing that is not whole.
+    agent.kill();
+    let agent = Agent::start_with_api(&node, &server, &[]);
+    knows(&agent, "hold");
+    let during = node.run(&PodSpec::job("during"));
+    finish_and_quit(&agent, &during);
+
+    fs::remove_file(filler).unwrap();
+    let (name, _) = (
+        during.name(),
+        agent.wait_for("sidecar-ended", &during.name()),
+    );
+    eventually("the journal", || {
+        let (lines, torn) = journal(&node);
+        let ended = |line: &Value| line["pod"] == *name && line["decision"] == "sidecar-ended";
+        torn == 0 && lines.iter().any(ended)
+    });
+    // The API server tells something of the Node every few minutes.
+    server.annotate(&BOTH);
+    eventually("the mode to be kept", || {
+        kept(&node)["usher.dev/hold"] == "enforce"
+    });
+    for entry in fs::read_dir(node.run_dir()).unwrap() {
+        let name = entry.unwrap().file_name();
+        assert!(!name.to_str().unwrap().ends_with(".new"), "{name:?}");
+    }
+    agent.kill();
+    let agent = Agent::start(&node);
+    knows(&agent, "hold");
+}
+
+/// What could not be written down is counted by file. The configuration that counts is kept before a broken one could
+/// be all that there is.
+#[test]
+fn what_could_not_be_kept_is_counted_and_kept_later() {
+    if !privilege::granted()
+        || !machine::entered("full_disk::what_could_not_be_kept_is_counted_and_kept_later")
+    {
+        return;
+    }
+    let node = Node::new();
+    small(&node);
+    let server = ApiServer::start();
+    server.annotate(&QUIT);
+    let agent = Agent::start_with_api(&node, &server, &[]);
+    knows(&agent, "quit");
+    let configuration = node.run_dir().join("config.yaml");
+    eventually("the files", || {
+        configuration.exists() && node.run_dir().join("node-annotations.json").exists()
+    });
+    let filler = fill(&node.run_dir());
+    server.annotate(&BOTH);
+    complains(&agent, "could not keep the Node's annotations");
+    let good = "excludedNamespaces: [left]\n";
+    node.configure(good);
+    complains(&agent, "could not keep the configuration");
+    finish_and_quit(&agent, &node.run(&PodSpec::job("asks")));
+    complains(&agent, "could not keep what a Namespace says");
+    for file in ["node-annotations.json", "config.yaml", "namespaces.json"] {
+        let label = format!("file=\"{file}\"");
+        let count = agent.metric("usher_run_dir_errors_total", &label);
+        assert!(count > 0.5, "{file}: {count}");
+    }
+    assert_eq!(fs::read_to_string(&configuration).unwrap(), "");
+    fs::remove_file(filler).unwrap();
+    node.configure("excludedNamespaces: [\n");
+    eventually("the last good configuration", || {
+        fs::read_to_string(&configuration).unwrap() == good
+    });
+}

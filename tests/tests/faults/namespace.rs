@@ -1,0 +1,62 @@
+//! The right to read Namespaces is taken away.
+
+use usher_tests::privilege;
+use usher_tests::synthetic::{Agent, ApiServer, Node, PodSpec};
+
+use crate::{SIDECAR, finish_and_quit};
+
+fn start(node: &Node, server: &ApiServer) -> Agent {
+    let agent = Agent::start_with_api(node, server, &[]);
+    let labels = "capability=\"quit\",mode=\"enforce\"";
+    agent.wait_metric("usher_mode", labels, |mode| mode > 0.5);
+    agent
+}
+
+#[test]
+fn one_that_had_opted_out_stays_so() {
+    if !privilege::granted() {
+        return;
+    }
+    let node = Node::new();
+    let server = ApiServer::start();
+    server.annotate(&[("usher.dev/mode", "enforce")]);
+    server.annotate_namespace("default", &[("usher.dev/quit", "false")]);
+    let agent = start(&node, &server);
+    let before = node.run(&PodSpec::job("before"));
+    before.finish("app", 0);
+    agent.wait_for("left-alone", &before.name());
+    agent.kill();
+    server.forbid("get namespaces");
+    let agent = start(&node, &server);
+    let after = node.run(&PodSpec::job("after"));
+    after.finish("app", 0);
+    agent.wait_for("left-alone", &after.name());
+    // One that was never read says nothing.
+    let mut other = PodSpec::job("other");
+    other.namespace = "other".to_owned();
+    finish_and_quit(&agent, &node.run(&other));
+    let said = |text: &str| {
+        let is_it = |line: &&serde_json::Value| {
+            line["message"]
+                .as_str()
+                .is_some_and(|said| said.ends_with(text))
+        };
+        let lines = agent.log().lines();
+        let found = lines.iter().find(is_it);
+        found.map(|line| line["namespace"].clone())
+    };
+    assert_eq!(
+        said("what it said of usher last counts").unwrap(),
+        "default"
+    );
+    assert_eq!(
+        said("what it says of usher does not count").unwrap(),
+        "other"
+    );
+    let labels = "result=\"forbidden\"";
+    assert!(agent.metric("usher_namespace_requests_total", labels) >= 2.0);
+    agent.kill();
+    for pod in [before, after] {
+        assert!(pod.requests(SIDECAR).is_empty());
+    }
+}

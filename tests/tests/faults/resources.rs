@@ -1,0 +1,108 @@
+//! The agent gets no more memory, and next to no processor.
+
+use std::process::{Child, Command, Stdio};
+
+use usher_tests::synthetic::clock::eventually;
+use usher_tests::synthetic::limit::{Controller, Limited};
+use usher_tests::synthetic::{Agent, Pod, PodSpec, process};
+
+use crate::{enforcing, expect_quit, finish_and_quit};
+
+/// So much more than it has, and not enough for the pods.
+const MEMORY: u64 = 256 * 1024;
+/// In hundredths of a processor: what the chart requests.
+const REQUEST: u64 = 10;
+const PODS: usize = 20;
+
+fn jobs(name: &str) -> Vec<PodSpec> {
+    let names = (0..PODS).map(|n| format!("{name}-{n}"));
+    names.map(|name| PodSpec::job(&name)).collect()
+}
+
+/// The kernel kills it in the middle of something, as at the limit of its container. The next one does the rest.
+#[test]
+fn killed_at_the_limit_of_its_memory() {
+    let Some(node) = enforcing() else { return };
+    let limited = Limited::make(Controller::Memory, "memory").expect("a controller of memory");
+    let agent = Agent::start(&node);
+    let before = node.run_all(&jobs("before"));
+    let other = node.run(&PodSpec::job("other"));
+    finish_and_quit(&agent, &other);
+    limited.take(agent.pid());
+    limited.set(MEMORY);
+    for pod in &before {
+        pod.finish("app", 0);
+    }
+    let mut during: Vec<Pod> = Vec::new();
+    eventually("the agent to be killed", || {
+        matches!(process::state(agent.pid()), None | Some('Z'))
+            || agent
+                .log()
+                .count(|line| line["decision"] == "sidecar-ended")
+                > PODS
+    });
+    while !matches!(process::state(agent.pid()), None | Some('Z')) {
+        assert!(during.len() < 20 * PODS, "it needs no memory");
+        during.extend(node.run_all(&jobs(&format!("during-{}", during.len()))));
+    }
+    agent.kill();
+    for pod in &during {
+        pod.finish("app", 0);
+    }
+    let agent = Agent::start(&node);
+    for pod in before.iter().chain(&during) {
+        assert_eq!(pod.ended(crate::SIDECAR).code(), 0);
+    }
+    let after = node.run(&PodSpec::job("after"));
+    finish_and_quit(&agent, &after);
+}
+
+/// A program that never waits.
+struct Busy(Child);
+
+impl Busy {
+    fn start() -> Self {
+        let mut shell = Command::new("sh");
+        // Also where a test that is killed leaves it.
+        shell.args(["-c", "while kill -0 $PPID; do :; done"]);
+        Self(
+            shell
+                .stdin(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap(),
+        )
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// It has what it requests, and others that never wait have all the rest: pods are quit all the same.
+#[test]
+fn beside_busy_neighbours_at_its_own_request() {
+    let Some(node) = enforcing() else { return };
+    let own = Limited::make(Controller::Cpu, "own").expect("a controller of processors");
+    let neighbours = Limited::make(Controller::Cpu, "busy").expect("a controller of processors");
+    own.set(REQUEST);
+    neighbours.set(400);
+    let agent = Agent::start(&node);
+    own.take(agent.pid());
+    let processors = std::thread::available_parallelism().unwrap().get();
+    let busy: Vec<Busy> = (0..2 * processors).map(|_| Busy::start()).collect();
+    for one in &busy {
+        neighbours.take(one.0.id());
+    }
+    let pods = node.run_all(&jobs("starved"));
+    for pod in &pods {
+        pod.finish("app", 0);
+    }
+    for pod in &pods {
+        expect_quit(&agent, pod);
+    }
+    drop(busy);
+}

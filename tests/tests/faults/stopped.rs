@@ -1,0 +1,120 @@
+//! An agent that gets no time for a while.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use usher_tests::privilege;
+use usher_tests::synthetic::clock::eventually;
+use usher_tests::synthetic::wire::{Answer, Effect, Listener, Route, Sidecar};
+use usher_tests::synthetic::{Agent, ApiServer, ContainerSpec, Doomed, Node, Pod, PodSpec};
+
+use crate::enforcing;
+
+/// How long after its answer the sidecar ends: after the agent was stopped, before the agent's patience is over.
+const DRAINS: Duration = Duration::from_millis(500);
+/// The agent's patience, and some more.
+const OVERDUE: Duration = Duration::from_millis(3_500);
+const PODS: usize = 10;
+const ENFORCE: [(&str, &str); 1] = [("usher.dev/mode", "enforce")];
+
+fn job(number: usize) -> PodSpec {
+    let quit = Effect::Quit {
+        after: DRAINS,
+        code: 0,
+    };
+    let route = Route::any(Answer::Status(200), quit);
+    let sidecar = Sidecar {
+        listeners: vec![Listener::new(9091, vec![route])],
+        ..Sidecar::default()
+    };
+    let image = "registry.example/cloud-sql-connectors/cloud-sql-proxy:2.25.3";
+    let proxy = ContainerSpec::sidecar("cloud-sql-proxy", image, sidecar)
+        .args(&["--quitquitquit", "project:region:db?port=5432"]);
+    PodSpec::beside_app(&format!("job-{number}"), proxy)
+}
+
+/// Nothing was done to a sidecar that had ended, and nobody was told that it runs on.
+fn assert_ended_in_time(agent: &Agent, pod: &str) {
+    let ended = agent.wait_for("sidecar-ended", pod);
+    let decisions = agent.decisions(pod);
+    let wrong = ["step-failed", "gave-up"].map(str::to_owned);
+    assert!(
+        !decisions.iter().any(|decision| wrong.contains(decision)),
+        "{decisions:?}"
+    );
+    // Its cgroup may have been gone by then, too.
+    let how = "the sidecar ended as asked, with exit code 0";
+    assert_eq!(ended["reason"], how, "{ended}");
+}
+
+fn wait_overdue(stopped: Instant) {
+    eventually("the agent's patience to be over", || {
+        stopped.elapsed() > OVERDUE
+    });
+}
+
+/// When it goes on, the timer and the end are there at the same time.
+#[test]
+fn an_end_that_was_not_heard_of_counts() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let pods = node.run_all(&(0..PODS).map(job).collect::<Vec<_>>());
+    for pod in &pods {
+        pod.finish("app", 0);
+    }
+    for pod in &pods {
+        agent.wait_for("quit-accepted", &pod.name());
+    }
+    agent.signal(Signal::SIGSTOP);
+    let stopped = Instant::now();
+    for pod in &pods {
+        assert_eq!(pod.ended("cloud-sql-proxy").code(), 0);
+    }
+    wait_overdue(stopped);
+    agent.signal(Signal::SIGCONT);
+    for pod in &pods {
+        assert_ended_in_time(&agent, &pod.name());
+    }
+}
+
+/// It is stopped while it takes the answer of the last of three sidecars; `meanwhile` happens to their pods.
+fn stopped_at_an_answer(meanwhile: impl FnOnce(Vec<Pod>) -> Vec<Pod>) {
+    let Some(node) = privilege::granted().then(Node::new) else {
+        return;
+    };
+    let server = ApiServer::start();
+    node.annotate(&ENFORCE);
+    server.annotate(&ENFORCE);
+    let agent = Doomed::start(&node, &server, "answer-due#3");
+    let pods = node.run_all(&(0..3).map(job).collect::<Vec<_>>());
+    let names: Vec<String> = pods.iter().map(Pod::name).collect();
+    for pod in &pods {
+        pod.finish("app", 0);
+    }
+    eventually("the third answer", || agent.is_there());
+    let stopped = Instant::now();
+    for pod in &pods {
+        assert_eq!(pod.ended("cloud-sql-proxy").code(), 0);
+    }
+    let _pods = meanwhile(pods);
+    wait_overdue(stopped);
+    let agent = agent.resume();
+    for name in names {
+        assert_ended_in_time(&agent, &name);
+    }
+}
+
+/// The moment comes between the clock and what it is read for.
+#[test]
+fn an_end_during_a_step_counts() {
+    stopped_at_an_answer(|pods| pods);
+}
+
+/// The cgroups of all three are gone by then, which is told at once.
+#[test]
+fn an_end_that_is_told_with_others_counts() {
+    stopped_at_an_answer(|pods| {
+        drop(pods);
+        Vec::new()
+    });
+}

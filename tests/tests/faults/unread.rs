@@ -1,0 +1,39 @@
+//! Nobody reads the agent's log, as while the container runtime is away.
+
+use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec, wire::Manner};
+
+use crate::{SIDECAR, enforcing};
+
+/// What is said of so many fills the pipe and more.
+const PODS: u32 = 120;
+
+#[test]
+fn a_log_that_nobody_reads_stops_nothing_and_is_read_later() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let specs: Vec<PodSpec> = (0..PODS)
+        .map(|n| {
+            PodSpec::new(&format!("unread-{n}"))
+                .with(ContainerSpec::app("app"))
+                .with(ContainerSpec::istio(Manner::Quit))
+        })
+        .collect();
+    let pods = node.run_all(&specs);
+    agent.wait_metric("usher_pods", "", |pods| pods >= f64::from(PODS));
+    agent.log().pause();
+    for pod in &pods {
+        pod.finish("app", 0);
+    }
+    for pod in &pods {
+        assert_eq!(pod.ended(SIDECAR).code(), 0);
+    }
+    agent.wait_metric("usher_decisions_total", "sidecar-ended", |ended| {
+        ended >= f64::from(PODS)
+    });
+    assert_eq!(agent.get("/healthz").0, 200);
+    agent.log().resume();
+    for pod in &pods {
+        agent.wait_for("sidecar-ended", &pod.name());
+    }
+    assert_eq!(agent.metric("usher_log_lines_dropped_total", ""), 0.0);
+}

@@ -1,0 +1,78 @@
+//! A fork bomb at the app's end.
+
+use usher_tests::synthetic::clock::eventually;
+use usher_tests::synthetic::wire::{Mischief, Program};
+use usher_tests::synthetic::{Agent, Node, Pod, PodSpec};
+
+use crate::{APP, another_is_quit, done, enforcing, finish_and_quit, hostile, is_quit, is_sound};
+
+/// Enough to be seen among what the agent looks at, and no danger to the machine.
+const PROCESSES: u32 = 400;
+
+fn bomber(name: &str) -> PodSpec {
+    hostile(name, Mischief::default().bomb(PROCESSES))
+}
+
+/// It is over with the pid namespace.
+#[test]
+fn in_a_pid_namespace_of_its_own() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let pod = done(&node, &bomber("bomb"));
+    pod.finish(APP, 0);
+    another_is_quit(&node, &agent, "other");
+    is_quit(&agent, &pod);
+    is_sound(&agent);
+}
+
+/// The processes outlive the app, in its cgroup: its init process has ended all the same.
+#[test]
+fn whose_processes_outlive_the_app() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let pod = done(&node, &bomber("bomb").sharing_processes());
+    // The app has been seen: what is left of its container after its end could be taken for it. A runtime kills that.
+    another_is_quit(&node, &agent, "before");
+    pod.finish(APP, 0);
+    another_is_quit(&node, &agent, "other");
+    is_quit(&agent, &pod);
+    whole(&pod);
+    is_sound(&agent);
+}
+
+/// An agent that starts looks at all of them: no process is pid 1 of its container there, and none of them is taken
+/// for the app.
+#[test]
+fn met_by_an_agent_that_starts() {
+    let Some(node) = enforcing() else { return };
+    let pods: Vec<Pod> = ["one", "two"].map(|name| bombed(&node, name)).into();
+    let agent = Agent::start(&node);
+    another_is_quit(&node, &agent, "other");
+    for pod in &pods {
+        finish_and_quit(&agent, pod);
+    }
+    is_sound(&agent);
+}
+
+/// An app that lives, beside all the processes of one that has ended.
+fn bombed(node: &Node, name: &str) -> Pod {
+    let bomber = Mischief::default().bomb(PROCESSES);
+    let spec = PodSpec::job(name).sharing_processes();
+    let pod = node.run(&spec);
+    pod.exec(APP, "bomber", Program::Mischief(bomber));
+    pod.heard("bomber", "done");
+    pod.tell("bomber", "exit 0");
+    pod.ended("bomber");
+    whole(&pod);
+    pod
+}
+
+/// Its processes are there, in the app's cgroup.
+fn whole(pod: &Pod) {
+    let procs = pod.cgroup().join(pod.id(APP)).join("cgroup.procs");
+    let all = || {
+        let text = std::fs::read_to_string(&procs).unwrap();
+        text.lines().count() >= PROCESSES as usize
+    };
+    eventually("the whole bomb", all);
+}

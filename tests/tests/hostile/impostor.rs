@@ -1,0 +1,81 @@
+//! Somebody else at the sidecar's ports: a process of the same pod that was there first.
+
+use std::net::TcpListener;
+
+use usher_tests::synthetic::wire::{Answer, Effect, Listener, Manner, Program, Route, Sidecar};
+use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
+
+use crate::{APP, SIDECAR, another_is_quit, asked, enforcing, is_sound, terms};
+
+const IMPOSTOR: &str = "impostor";
+
+/// A pod in whose app's container a process has the proxy's ports. It outlives the app, as processes may where the pod
+/// shares its pid namespace.
+fn taken(node: &Node, answer: Answer, effect: Effect) -> Pod {
+    let proxy = ContainerSpec::istio(Manner::Quit).refusing();
+    let pod = node.run(&PodSpec::beside_app("taken", proxy).sharing_processes());
+    let routes = vec![Route::any(answer, effect)];
+    let listeners = [15_020, 15_000].map(|port| Listener::new(port, routes.clone()));
+    let impostor = Sidecar {
+        listeners: listeners.into(),
+        ..Sidecar::default()
+    };
+    pod.exec(APP, IMPOSTOR, Program::Sidecar(impostor));
+    pod.heard(IMPOSTOR, "listening 15000 ");
+    pod
+}
+
+/// It gets what was meant for the sidecar and nothing else; the sidecar's end is what counts, so SIGTERM follows.
+fn gains_nothing(answer: Answer, effect: Effect) {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let pod = taken(&node, answer, effect);
+    // The app has been seen: what is left of its container after its end could be taken for it.
+    another_is_quit(&node, &agent, "before");
+    pod.finish(APP, 0);
+    another_is_quit(&node, &agent, "other");
+    assert_eq!(pod.ended(SIDECAR).code(), 0);
+    agent.wait_for("sidecar-ended", &pod.name());
+    assert_eq!(terms(&pod, SIDECAR), 1);
+    let asked = asked(&pod, IMPOSTOR);
+    assert!(!asked.is_empty());
+    assert!(
+        asked
+            .iter()
+            .all(|line| line.ends_with(" POST /quitquitquit HTTP/1.1")),
+        "{asked:?}"
+    );
+    // Tries are few, whatever it answers.
+    assert!(asked.len() <= 6, "{asked:?}");
+    is_sound(&agent);
+}
+
+#[test]
+fn that_says_yes() {
+    gains_nothing(Answer::Status(200), Effect::Stay);
+}
+
+#[test]
+fn that_never_answers() {
+    gains_nothing(Answer::Nothing, Effect::Hang);
+}
+
+#[test]
+fn that_streams_without_end() {
+    gains_nothing(Answer::Endless, Effect::Stay);
+}
+
+#[test]
+fn that_trickles_a_header() {
+    gains_nothing(Answer::Trickle, Effect::Stay);
+}
+
+/// Nobody goes where it points to.
+#[test]
+fn that_redirects_to_the_node() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let url = format!("http://{}/quitquitquit", listener.local_addr().unwrap());
+    gains_nothing(Answer::Redirect(url), Effect::Stay);
+    assert!(listener.accept().is_err(), "somebody followed");
+}

@@ -1,0 +1,102 @@
+//! The real agent beside pods that mean harm: what such a pod does reaches itself and nobody else.
+//!
+//! In each test a pod does its worst while another one finishes, which is quit by one request as ever. Root in its
+//! container is what the hostile pod has here, with all capabilities: more than most clusters give one.
+//!
+//! Needs root and a built agent (`cargo build -p usher-agent -p usher-cni`), and for some tests the programs `ip`,
+//! `nft` and `nsenter`.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bomb;
+mod impostor;
+mod mounts;
+mod names;
+mod pids;
+mod rights;
+mod rules;
+mod storm;
+
+use usher_tests::privilege;
+use usher_tests::synthetic::wire::{Manner, Mischief, Program};
+use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
+
+/// The sidecar's container.
+const SIDECAR: &str = "istio-proxy";
+/// The hostile container, where it is an app.
+const APP: &str = "app";
+/// What the agent may ever take here, in KiB: as built for tests it has 30 MiB and more when nothing happens.
+const PEAK_KIB: u64 = 96 * 1024;
+
+/// A node whose Node object says `enforce`; None when tests are skipped here.
+fn enforcing() -> Option<Node> {
+    privilege::granted().then(|| enforced(Node::new()))
+}
+
+fn enforced(node: Node) -> Node {
+    node.annotate(&[("usher.dev/mode", "enforce")]);
+    node
+}
+
+/// An app that does this, and a well-behaved sidecar.
+fn hostile(name: &str, mischief: Mischief) -> PodSpec {
+    PodSpec::new(name)
+        .with(ContainerSpec::new(
+            APP,
+            "registry.example/team/report:7.4.1",
+            Program::Mischief(mischief),
+        ))
+        .with(ContainerSpec::istio(Manner::Quit))
+}
+
+/// Runs it until its harm is done.
+fn done(node: &Node, spec: &PodSpec) -> Pod {
+    let pod = node.create(spec);
+    pod.heard(APP, "done");
+    pod
+}
+
+/// Ends the app, and expects the sidecar to be asked once, by POST to the status port, and to end with 0.
+fn finish_and_quit(agent: &Agent, pod: &Pod) {
+    pod.finish(APP, 0);
+    is_quit(agent, pod);
+}
+
+fn is_quit(agent: &Agent, pod: &Pod) {
+    assert_eq!(pod.ended(SIDECAR).code(), 0);
+    agent.wait_for("sidecar-ended", &pod.name());
+    assert_eq!(asked(pod, SIDECAR), ["15020 POST /quitquitquit HTTP/1.1"]);
+    assert_eq!(terms(pod, SIDECAR), 0);
+}
+
+/// Somebody else's pod is quit as ever.
+fn another_is_quit(node: &Node, agent: &Agent, name: &str) {
+    finish_and_quit(agent, &node.run(&PodSpec::job(name)));
+}
+
+/// What a container was asked, each with its port.
+fn asked(pod: &Pod, container: &str) -> Vec<String> {
+    let requests = pod.requests(container).into_iter();
+    requests
+        .map(|request| format!("{} {}", request.port, request.line))
+        .collect()
+}
+
+/// How often a container got SIGTERM.
+fn terms(pod: &Pod, container: &str) -> usize {
+    let said = pod.said(container);
+    said.iter().filter(|line| line.starts_with("term ")).count()
+}
+
+/// The agent is of its usual size, and has not panicked.
+fn is_sound(agent: &Agent) {
+    let peak = agent.usage().peak_kib;
+    assert!(peak < PEAK_KIB, "{peak} KiB");
+    let panics = |line: &serde_json::Value| {
+        line["text"]
+            .as_str()
+            .is_some_and(|text| text.contains("panicked"))
+    };
+    assert_eq!(agent.log().count(panics), 0);
+    assert_eq!(agent.get("/healthz").0, 200);
+}

@@ -1,0 +1,100 @@
+//! Mounts in a container that say what is not so.
+
+use usher_tests::synthetic::wire::{Mischief, MountTrick};
+use usher_tests::synthetic::{Agent, Pod, PodSpec};
+
+use crate::{
+    APP, SIDECAR, another_is_quit, asked, done, enforcing, finish_and_quit, hostile, is_sound,
+    terms,
+};
+
+/// What the agent does for a container that calls itself the sidecar is between the two of them; nobody else is
+/// asked, signalled or kept waiting.
+fn only_itself(trick: Mischief) {
+    let Some(node) = enforcing() else { return };
+    let bystander = node.run(&PodSpec::job("bystander"));
+    let pod = done(&node, &hostile("liar", trick));
+    // It meets what is there, and what is there already when it looks.
+    let agent = Agent::start(&node);
+    another_is_quit(&node, &agent, "other");
+    pod.finish(APP, 0);
+    pod.ended(APP);
+    another_is_quit(&node, &agent, "later");
+    is_untouched(&bystander);
+    finish_and_quit(&agent, &bystander);
+    is_sound(&agent);
+}
+
+fn is_untouched(pod: &Pod) {
+    assert!(asked(pod, SIDECAR).is_empty());
+    assert_eq!(terms(pod, SIDECAR), 0);
+    assert!(pod.end_so_far(SIDECAR).is_none());
+}
+
+#[test]
+fn that_claim_to_be_the_sidecar() {
+    let claim = MountTrick::claim(None, SIDECAR);
+    only_itself(Mischief::default().mounting(claim.clone()));
+    let hidden = Mischief::default().mounting(claim);
+    only_itself(hidden.mounting(MountTrick::HideTerminationLog));
+}
+
+/// Its cgroup says whose it is.
+#[test]
+fn that_claim_to_be_of_another_pod() {
+    let Some(node) = enforcing() else { return };
+    let bystander = node.run(&PodSpec::job("bystander"));
+    let claim = MountTrick::claim(Some(bystander.uid()), APP);
+    let trick = Mischief::default()
+        .mounting(claim)
+        .mounting(MountTrick::HideTerminationLog);
+    let pod = done(&node, &hostile("liar", trick));
+    let agent = Agent::start(&node);
+    agent.wait_metric("usher_pods", "", |pods| pods > 1.5);
+    another_is_quit(&node, &agent, "other");
+    // The app of the other pod has not ended by this one's end.
+    pod.finish(APP, 0);
+    pod.ended(APP);
+    another_is_quit(&node, &agent, "later");
+    is_untouched(&bystander);
+    finish_and_quit(&agent, &bystander);
+}
+
+/// The agent has a procfs of its own.
+#[test]
+fn over_its_own_process() {
+    let Some(node) = enforcing() else { return };
+    let trick = Mischief::default().mounting(MountTrick::OverOwnProcess);
+    let pod = done(&node, &hostile("covered", trick));
+    let agent = Agent::start(&node);
+    finish_and_quit(&agent, &pod);
+}
+
+/// Tens of MB of mountinfo, of which the agent wants one line.
+#[test]
+fn thousands_with_long_names() {
+    let Some(node) = enforcing() else { return };
+    let many = Mischief::default().mounting(MountTrick::Many {
+        mounts: 4_000,
+        depth: 14,
+    });
+    let hidden = many.clone().mounting(MountTrick::HideTerminationLog);
+    // The second one does not have that line: it is looked for again and again.
+    let pods = [("many", many), ("nameless", hidden)]
+        .map(|(name, mischief)| done(&node, &hostile(name, mischief)));
+    for pod in &pods {
+        let size = size_of_mountinfo(pod);
+        assert!(size > 32 << 20, "{size} bytes");
+    }
+    let agent = Agent::start(&node);
+    another_is_quit(&node, &agent, "other");
+    for pod in &pods {
+        finish_and_quit(&agent, pod);
+    }
+    is_sound(&agent);
+}
+
+fn size_of_mountinfo(pod: &Pod) -> usize {
+    let path = format!("/proc/{}/mountinfo", pod.pid(APP));
+    std::fs::read(path).unwrap().len()
+}

@@ -1,0 +1,115 @@
+//! What is left of the agent's rights when it has started: of each thread as much as its work takes.
+//!
+//! The agent is started by root with everything here. In a cluster it has six capabilities to begin with
+//! (`tests/tests/cluster/deployment.rs`), and cannot have more than those afterwards.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use usher_tests::privilege;
+use usher_tests::synthetic::catalog::mesh;
+use usher_tests::synthetic::clock::eventually;
+use usher_tests::synthetic::wire::{Capture, Client, Listen};
+use usher_tests::synthetic::{Agent, ContainerSpec, Node, PodSpec};
+
+const KILL: u64 = 1 << 5;
+const NET_ADMIN: u64 = 1 << 12;
+const NET_RAW: u64 = 1 << 13;
+const SYS_PTRACE: u64 = 1 << 19;
+const SYS_ADMIN: u64 = 1 << 21;
+const SYS_NICE: u64 = 1 << 23;
+const DECIDING: u64 = KILL | NET_ADMIN | NET_RAW | SYS_PTRACE | SYS_ADMIN;
+
+/// The fields of a thread's status that are numbers of base 16, and `NoNewPrivs`.
+fn status(path: &str) -> BTreeMap<String, u64> {
+    let text = fs::read_to_string(path).unwrap();
+    let fields = text.lines().filter_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        let number = u64::from_str_radix(value.trim(), 16).ok()?;
+        Some((name.to_owned(), number))
+    });
+    fields.collect()
+}
+
+/// Its threads by name; the first one, which is named after the binary, is `main`.
+fn threads(pid: u32) -> BTreeMap<String, BTreeMap<String, u64>> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let paths = tasks
+        .flatten()
+        .map(|task| task.path().display().to_string());
+    let named = paths.map(|path| {
+        let comm = fs::read_to_string(format!("{path}/comm")).unwrap();
+        let is_first = path.ends_with(&format!("/{pid}"));
+        let name = if is_first { "main" } else { comm.trim() };
+        (name.to_owned(), status(&format!("{path}/status")))
+    });
+    named.collect()
+}
+
+fn has(status: &BTreeMap<String, u64>, permitted: u64, bounding: u64) {
+    let expected = [
+        ("CapInh", 0),
+        ("CapPrm", permitted),
+        ("CapEff", permitted),
+        ("CapBnd", bounding),
+        ("CapAmb", 0),
+        ("NoNewPrivs", 1),
+    ];
+    for (field, value) in expected {
+        assert_eq!(status[field], value, "{field} of {status:x?}");
+    }
+}
+
+#[test]
+fn of_each_thread() {
+    if !privilege::granted() {
+        return;
+    }
+    let node = Node::new();
+    node.annotate(&[("usher.dev/mode", "enforce")]);
+    let agent = Agent::start(&node);
+    // The last that it gives up is what it needs to run before others, when it begins to decide.
+    let main = format!("/proc/{}/status", agent.pid());
+    eventually("the agent to decide", || {
+        status(&main)["CapPrm"] & SYS_NICE == 0
+    });
+    let threads = threads(agent.pid());
+    let names: Vec<&str> = threads.keys().map(String::as_str).collect();
+    assert_eq!(names, ["beside", "log", "main"]);
+    let bounding = DECIDING | SYS_NICE;
+    has(&threads["main"], DECIDING, bounding);
+    has(&threads["beside"], 0, bounding);
+    has(&threads["log"], 0, bounding);
+}
+
+/// The agent executes it, with no more than it has itself.
+#[test]
+fn of_the_holder() {
+    if !privilege::granted_with(&["ip", "nft", "nsenter"]) {
+        return;
+    }
+    let node = Node::with_bundles();
+    node.annotate(&[("usher.dev/hold", "enforce")]);
+    let agent = Agent::start(&node);
+    let spec = PodSpec::new("first")
+        .with(ContainerSpec::client(
+            "app",
+            Client::to("10.7.7.7:8080").staying(),
+        ))
+        .with(mesh::proxy(Listen::WhenTold))
+        .captured(Capture::default())
+        .announced()
+        .annotation("usher.dev/hold", "start");
+    let _pod = node.create(&spec);
+    let holder = agent.wait_holder(None);
+    // What it gives up it gives up when it has what it needed it for.
+    let main = format!("/proc/{}/status", holder.pid());
+    eventually("the holder's rights", || {
+        status(&main)["CapPrm"] == SYS_ADMIN
+    });
+    let threads = threads(holder.pid());
+    assert_eq!(threads.len(), 1, "{threads:?}");
+    for status in threads.values() {
+        has(status, SYS_ADMIN, SYS_ADMIN | DECIDING | SYS_NICE);
+    }
+}

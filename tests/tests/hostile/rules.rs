@@ -1,0 +1,156 @@
+//! A pod that does something to the rules by which it is held, and one that opens more connections than anybody needs.
+//!
+//! What deleting the table does is in the tests of the hold (`tests/tests/hold/owner.rs`).
+
+use std::fmt::Write;
+use std::process::Command;
+
+use usher_tests::privilege;
+use usher_tests::synthetic::catalog::mesh;
+use usher_tests::synthetic::clock::eventually;
+use usher_tests::synthetic::wire::{Capture, Client, Listen};
+use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
+
+use crate::{SIDECAR, is_sound};
+
+/// Somewhere else; nobody is there.
+const FAR: &str = "10.7.7.7:8080";
+const ELEMENTS: u16 = 10_000;
+/// Expressions of a rule: two for each match.
+const EXPRESSIONS: usize = 40;
+const RULES: usize = 2_000;
+const APPS: usize = 5;
+const CONNECTIONS: usize = 4_000;
+
+fn holding() -> Option<Node> {
+    privilege::granted_with(&["ip", "nft", "nsenter"]).then(|| {
+        let node = Node::new();
+        node.annotate(&[("usher.dev/hold", "enforce")]);
+        node
+    })
+}
+
+fn captured(name: &str, apps: impl IntoIterator<Item = ContainerSpec>, listen: Listen) -> PodSpec {
+    let spec = apps.into_iter().fold(PodSpec::new(name), PodSpec::with);
+    spec.with(mesh::proxy(listen))
+        .captured(Capture::default())
+        .announced()
+}
+
+fn client(name: &str, connections: usize) -> ContainerSpec {
+    ContainerSpec::client(name, Client::to(FAR).times(connections).staying())
+}
+
+/// Another pod's connection waits for its sidecar, and is made.
+fn another_connects(node: &Node, agent: &Agent, name: &str) {
+    let pod = node.run(&captured(name, [client("app", 1)], Listen::WhenTold));
+    agent.wait_for("hold-armed", &pod.name());
+    pod.tell(SIDECAR, "listen");
+    is_connected(&pod);
+}
+
+/// Connections of a pod that wait for an answer
+/// ([proc_pid_net(5)](https://man7.org/linux/man-pages/man5/proc_pid_net.5.html), `SYN_SENT`).
+fn waiting(pod: &Pod) -> usize {
+    let path = format!("/proc/{}/net/tcp", pod.pid("app-0"));
+    let text = std::fs::read_to_string(path).unwrap();
+    let states = text
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(3));
+    states.filter(|state| *state == "02").count()
+}
+
+/// A script counts as a whole or not at all.
+fn has_chain(pod: &Pod, chain: &str) -> bool {
+    let netns = format!("--net=/proc/{}/ns/net", pod.pid("app"));
+    let listed = Command::new("nsenter")
+        .args([netns.as_str(), "nft", "-t", "list", "chains", "inet"])
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&listed.stdout).contains(&format!("chain {chain} "))
+}
+
+fn is_connected(pod: &Pod) {
+    let visit = pod.visit_so_far("app", 1);
+    assert_eq!(visit.failed, [], "{visit:?}");
+}
+
+/// Changes the rules of a pod that is held, before its sidecar is ready.
+fn changes(script: &str) {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&captured("changes", [client("app", 1)], Listen::WhenTold));
+    agent.wait_for("hold-armed", &pod.name());
+    pod.filter(script);
+    another_connects(&node, &agent, "other");
+    pod.tell(SIDECAR, "listen");
+    agent.wait_for("hold-opened", &pod.name());
+    another_connects(&node, &agent, "later");
+    is_sound(&agent);
+}
+
+/// The whole table goes when the doors open, whatever else is in it.
+#[test]
+fn ten_thousand_elements_more() {
+    let mut script = String::new();
+    for port in 1..=ELEMENTS {
+        writeln!(
+            script,
+            "add element inet usher held {{ {port} timeout 600s }}"
+        )
+        .unwrap();
+    }
+    changes(&script);
+}
+
+/// So much in the table that the next agent could not keep it in its memory: it is left as it is, and all others are looked
+/// after as ever.
+#[test]
+fn more_rules_than_anybody_reads() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&captured("rules", [client("app", 1)], Listen::WhenTold));
+    agent.wait_for("hold-armed", &pod.name());
+    let rule = "meta l4proto 6 ".repeat(EXPRESSIONS);
+    let mut script = String::from("add chain inet usher mine\n");
+    for _number in 0..RULES {
+        writeln!(script, "add rule inet usher mine {rule} accept").unwrap();
+    }
+    pod.filter(&script);
+    eventually("the rules", || has_chain(&pod, "mine"));
+    agent.kill();
+    let agent = Agent::start(&node);
+    another_connects(&node, &agent, "other");
+    let left = |line: &serde_json::Value| {
+        line["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("could not look into"))
+    };
+    eventually("the table to be left", || agent.log().count(left) > 0);
+    is_sound(&agent);
+}
+
+/// A table of the same name with nothing in it that usher knows.
+#[test]
+fn another_table_in_its_place() {
+    let script = "delete table inet usher\ntable inet usher { chain held { type filter hook output priority 0; policy accept; } }\n";
+    changes(script);
+}
+
+#[test]
+fn twenty_thousand_connections() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let names: Vec<String> = (0..APPS).map(|number| format!("app-{number}")).collect();
+    let apps = names.iter().map(|name| client(name, CONNECTIONS));
+    let pod = node.run(&captured("crowd", apps, Listen::WhenTold));
+    agent.wait_for("hold-armed", &pod.name());
+    let all = APPS * CONNECTIONS;
+    eventually("all connections to wait", || waiting(&pod) >= all);
+    another_connects(&node, &agent, "other");
+    is_sound(&agent);
+    pod.tell(SIDECAR, "listen");
+    agent.wait_for("hold-opened", &pod.name());
+    another_connects(&node, &agent, "later");
+    is_sound(&agent);
+}

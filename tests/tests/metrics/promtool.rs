@@ -1,0 +1,47 @@
+//! promtool, on files and on standard input.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use usher_cluster::programs;
+
+/// promtool, or None where the test is to be skipped; then that has been said.
+#[expect(clippy::print_stderr, reason = "a skip has to be seen")]
+pub(crate) fn promtool() -> Option<PathBuf> {
+    match programs::prometheus() {
+        Ok(prometheus) => Some(prometheus.promtool),
+        Err(error) => {
+            let pipeline = std::env::var("CI").is_ok_and(|value| value == "true");
+            assert!(!pipeline, "skipped in CI: {error:#}");
+            eprintln!("SKIPPED: {error:#}");
+            None
+        }
+    }
+}
+
+/// Runs it with these arguments and this on standard input, in the top of the repository.
+///
+/// # Panics
+///
+/// When it finds fault.
+pub(crate) fn passes(promtool: &Path, args: &[&str], input: &str) {
+    let top = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let mut child = Command::new(promtool)
+        .args(args)
+        .current_dir(top)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Where it reads no input, and has ended, nobody takes it.
+    drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
+    let done = child.wait_with_output().unwrap();
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, error) = (said(&done.stdout), said(&done.stderr));
+    assert!(
+        done.status.success(),
+        "promtool {args:?}:\n{out}{error}\n{input}"
+    );
+}

@@ -1,0 +1,106 @@
+//! Alert and recording rules.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::names::{is_served, names};
+use crate::promtool::{passes, promtool};
+
+const RULES: &str = "deploy/chart/files/rules/usher.yaml";
+const TESTS: &str = "tests/prometheus/usher_test.yaml";
+#[derive(Debug, Deserialize)]
+struct File {
+    groups: Vec<Group>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Group {
+    rules: Vec<Rule>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Rule {
+    record: Option<String>,
+    alert: Option<String>,
+    expr: String,
+    labels: Option<Labels>,
+    annotations: Option<Annotations>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Labels {
+    severity: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Annotations {
+    summary: String,
+    description: String,
+}
+
+fn text(path: &str) -> String {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    std::fs::read_to_string(top.join(path)).unwrap()
+}
+
+fn rules() -> Vec<Rule> {
+    let file: File = serde_saphyr::from_str(&text(RULES)).unwrap();
+    file.groups
+        .into_iter()
+        .flat_map(|group| group.rules)
+        .collect()
+}
+
+#[test]
+fn rules_are_rules() {
+    if let Some(promtool) = promtool() {
+        passes(&promtool, &["check", "rules", "--lint-fatal", RULES], "");
+    }
+}
+
+#[test]
+fn alerts_fire_when_they_should_and_only_then() {
+    if let Some(promtool) = promtool() {
+        passes(&promtool, &["test", "rules", TESTS], "");
+    }
+}
+
+#[test]
+fn every_alert_is_tested_and_says_what_to_do() {
+    let tests = text(TESTS);
+    for rule in rules() {
+        let Some(alert) = rule.alert else {
+            continue;
+        };
+        let fires = format!("alertname=\"{alert}\"");
+        assert!(tests.contains(&fires), "{alert} never fires in {TESTS}");
+        let severity = rule.labels.unwrap().severity;
+        assert!(["info", "warning", "critical"].contains(&severity.as_str()));
+        let Annotations {
+            summary,
+            description,
+        } = rule.annotations.unwrap();
+        assert!(summary.ends_with('.') && description.ends_with('.'));
+        let pages = description
+            .split(|letter: char| letter.is_whitespace() || "(),;".contains(letter))
+            .filter_map(|word| word.trim_end_matches('.').strip_prefix("docs/"));
+        assert!(pages.count() > 0, "{alert} names no page of the docs");
+    }
+}
+
+#[test]
+fn rules_ask_for_what_is_served_or_recorded() {
+    let rules = rules();
+    let recorded: BTreeSet<&str> = rules
+        .iter()
+        .filter_map(|rule| rule.record.as_deref())
+        .collect();
+    for rule in &rules {
+        for name in names(&rule.expr) {
+            let known = is_served(name) || recorded.contains(name);
+            assert!(known, "nothing serves {name}: {}", rule.expr);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What goes wrong, as data.
+
+use std::time::Duration;
+
+/// A kind of fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fault {
+    /// The agent gets SIGKILL; the next one comes when the fault is over.
+    Killed,
+    /// The same with SIGTERM.
+    Restarted,
+    /// The agent is stopped.
+    Stopped,
+    /// The holder gets SIGKILL.
+    HolderKilled,
+    /// The holder is stopped.
+    HolderStopped,
+    /// The files of the run directory are deleted.
+    Wiped,
+    /// The same, and then the agent gets SIGKILL.
+    WipedAndKilled,
+    /// Its sockets there are deleted.
+    SocketsWiped,
+    /// A broken configuration file.
+    BadConfiguration,
+    /// Another good one.
+    Reconfigured,
+    /// `usher.dev/mode: observe`
+    Observes,
+    /// `usher.dev/quit: observe`
+    ObservesQuit,
+    /// `usher.dev/hold: observe`
+    ObservesHold,
+    /// `usher.dev/quit: off`
+    QuitOff,
+    /// `usher.dev/hold: off`
+    HoldOff,
+    /// The kubelet answers with this status.
+    KubeletSays(u16),
+    /// It answers with half a list.
+    KubeletGarbage,
+    /// It does not answer.
+    KubeletSilent,
+    /// Its statuses are old.
+    KubeletSlow,
+    /// The API server does not answer.
+    ApiAway,
+    /// Its watches end.
+    WatchesEnd,
+    /// Its answers to Events are lost, or refusals.
+    EventsRefused,
+}
+
+/// One fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Planned {
+    /// After the one before on the same lane has ended.
+    pub(crate) after: Duration,
+    /// How long it lasts.
+    pub(crate) lasts: Duration,
+    /// What it is.
+    pub(crate) fault: Fault,
+}
+
+/// Who may be hit by a fault while another one is hit by another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// The agent, and what is said to it.
+    Agent,
+    /// Those that it asks.
+    Servers,
+}
+
+impl Fault {
+    /// Those of a lane, by weight.
+    pub(crate) const fn of(lane: Lane) -> &'static [(u64, Self)] {
+        match lane {
+            Lane::Agent => &[
+                (5, Self::Killed),
+                (3, Self::Restarted),
+                (3, Self::Stopped),
+                (2, Self::HolderKilled),
+                (1, Self::HolderStopped),
+                (2, Self::Wiped),
+                (1, Self::WipedAndKilled),
+                (1, Self::SocketsWiped),
+                (2, Self::BadConfiguration),
+                (2, Self::Reconfigured),
+                (2, Self::Observes),
+                (2, Self::ObservesQuit),
+                (1, Self::ObservesHold),
+                (2, Self::QuitOff),
+                (1, Self::HoldOff),
+            ],
+            Lane::Servers => &[
+                (2, Self::KubeletSays(401)),
+                (2, Self::KubeletSays(500)),
+                (2, Self::KubeletGarbage),
+                (2, Self::KubeletSilent),
+                (2, Self::KubeletSlow),
+                (3, Self::ApiAway),
+                (2, Self::WatchesEnd),
+                (2, Self::EventsRefused),
+            ],
+        }
+    }
+
+    /// The process that decides ends.
+    pub(crate) const fn ends_agent(self) -> bool {
+        matches!(self, Self::Killed | Self::Restarted | Self::WipedAndKilled)
+    }
+
+    /// The process that decides ends, or does nothing for a while.
+    pub(crate) const fn stops_agent(self) -> bool {
+        self.ends_agent() || matches!(self, Self::Stopped)
+    }
+
+    /// The kubelet does not give its list.
+    pub(crate) const fn keeps_list(self) -> bool {
+        matches!(
+            self,
+            Self::KubeletSays(_) | Self::KubeletGarbage | Self::KubeletSilent
+        )
+    }
+
+    /// While it lasts no sidecar may be shown out.
+    pub(crate) const fn forbids_quits(self) -> bool {
+        matches!(self, Self::Observes | Self::ObservesQuit | Self::QuitOff)
+    }
+
+    /// What is decided may be an observer's: a mode says so, or an agent began without knowing better.
+    pub(crate) const fn may_observe(self) -> bool {
+        self.forbids_quits()
+            || self.stops_agent()
+            || matches!(
+                self,
+                Self::ObservesHold
+                    | Self::HoldOff
+                    | Self::BadConfiguration
+                    | Self::ApiAway
+                    | Self::Wiped
+            )
+    }
+}

@@ -1,0 +1,269 @@
+//! The judge: what must have become of a pod, by its story and what went wrong meanwhile, against what did.
+//!
+//! It knows nothing of usher's code, only of what usher promises.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use usher_tests::synthetic::RestartPolicy;
+
+use crate::facts::{Facts, Life};
+use crate::fault::Fault;
+use crate::guest::Temper;
+use crate::story::{Story, Twist, last_life};
+use crate::weather::{NEVER, Trouble};
+
+/// An attempt that was decided before a mode changed may arrive so much later.
+const IN_FLIGHT: u64 = 2_000_000_000;
+/// A connection that waits goes with its next retransmission after the deadline, on a machine that is busy.
+const RETRANSMISSION: u64 = 20_000_000_000;
+/// From the order to make a pod to its app's start, on such a machine.
+const MAKING: u64 = 30_000_000_000;
+/// Faults that ended so long ago may still be felt: what failed is tried again after up to 30 s.
+const AFTERMATH: u64 = 31_000_000_000;
+
+/// What must become of a sidecar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It ends, if there is peace for long enough.
+    Leaves,
+    /// It is asked and stays.
+    Stays,
+    /// Nobody asks it.
+    Untouched,
+    /// The kubelet deals with it, and usher may.
+    Anything,
+}
+
+/// What must become of a sidecar of this pod.
+pub(crate) fn fate(story: &Story, guest: usize) -> Fate {
+    if !story.finishes() || matches!(story.twist, Twist::OptedOut | Twist::Excluded) {
+        return Fate::Untouched;
+    }
+    if matches!(story.twist, Twist::Removed(_) | Twist::Deleted) {
+        return Fate::Anything;
+    }
+    match story.guests[guest].temper() {
+        Temper::Leaves => Fate::Leaves,
+        Temper::Stays => Fate::Stays,
+        // Never a code that spoils a good pod, nor one for which it would be started again.
+        Temper::Spoils if story.policy == RestartPolicy::Never && !succeeds(story) => Fate::Leaves,
+        Temper::Spoils => Fate::Untouched,
+    }
+}
+
+/// The last codes of all apps are 0.
+pub(crate) fn succeeds(story: &Story) -> bool {
+    story.apps.iter().all(|app| {
+        let (last, _) = last_life(story.policy, app);
+        app.lives[last].1 == 0
+    })
+}
+
+/// What is wrong with a pod.
+pub(crate) fn pod(facts: &Facts, troubles: &[Trouble]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (number, lives) in facts.guests.iter().enumerate() {
+        let name = format!("{:?}", facts.story.guests[number]);
+        let found = guest(facts, troubles, number, lives);
+        wrong.extend(found.into_iter().map(|what| format!("{name}: {what}")));
+    }
+    wrong.extend(order(facts));
+    wrong.extend(hold(facts));
+    if facts.table && facts.settled {
+        wrong.push("usher's table is left in its network namespace".to_owned());
+    }
+    wrong
+}
+
+fn guest(facts: &Facts, troubles: &[Trouble], number: usize, lives: &[Life]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let fate = fate(&facts.story, number);
+    let touched = || lives.iter().flat_map(Life::touched);
+    // Removal ends everything at once, apps first or last.
+    let early = |at: &u64| *at < facts.told.unwrap_or(NEVER) && *at < facts.gone;
+    if touched().any(|at| early(&at)) {
+        wrong.push("asked before every app had ended for good".to_owned());
+    }
+    if fate == Fate::Untouched && touched().any(|at| at < facts.gone) {
+        wrong.push("asked, and it was to be left alone".to_owned());
+    }
+    if fate == Fate::Leaves && facts.settled && lives.iter().any(|life| life.code.is_none()) {
+        wrong.push("runs on in a finished pod".to_owned());
+    }
+    if fate == Fate::Stays && lives.iter().any(|life| life.code == Some(137)) {
+        wrong.push("killed, which nobody asked for".to_owned());
+    }
+    let spoiled = lives
+        .iter()
+        .any(|life| life.code.is_some_and(|code| code != 0));
+    if fate == Fate::Leaves && succeeds(&facts.story) && spoiled {
+        wrong.push("ended with a code that spoils its pod".to_owned());
+    }
+    for trouble in troubles
+        .iter()
+        .filter(|trouble| trouble.fault.forbids_quits())
+    {
+        let from = trouble.sure.saturating_add(IN_FLIGHT);
+        if touched().any(|at| from <= at && at < trouble.to && at < facts.gone) {
+            wrong.push(format!("asked during {:?}", trouble.fault));
+        }
+    }
+    let told = facts.told.unwrap_or(facts.gone);
+    let again = troubles
+        .iter()
+        .filter(|trouble| trouble.overlaps(told, facts.gone));
+    let most = 1 + again.count();
+    for life in lives {
+        for (_, what) in &life.asks {
+            let times = life.asks.iter().filter(|(_, other)| other == what).count();
+            if times > most {
+                wrong.push(format!(
+                    "asked {times} times by {what}, {most} are explained"
+                ));
+                break;
+            }
+        }
+    }
+    wrong
+}
+
+/// The mesh goes last.
+fn order(facts: &Facts) -> Option<String> {
+    let first = |mesh: bool| {
+        let guests = facts.story.guests.iter().zip(&facts.guests);
+        let of_kind = guests.filter(move |(guest, _)| guest.is_mesh() == mesh);
+        of_kind.filter_map(|(_, lives)| lives.iter().flat_map(Life::touched).min())
+    };
+    let has_other = facts.story.guests.iter().any(|guest| !guest.is_mesh());
+    let mesh = first(true).min().filter(|at| *at < facts.gone)?;
+    let others = first(false).max().unwrap_or(NEVER);
+    (has_other && mesh < others).then(|| "the mesh was asked before the others".to_owned())
+}
+
+fn hold(facts: &Facts) -> Option<String> {
+    let hold = facts.story.hold?;
+    let deadline = u64::try_from(hold.deadline.as_nanos()).unwrap_or(NEVER);
+    let visit = facts.visit;
+    let Some(ran) = visit.ran else {
+        let late = facts.gone.saturating_sub(facts.made) > deadline + MAKING;
+        return late.then(|| "its start was held for too long".to_owned());
+    };
+    let over = visit.connected.or(visit.failed).unwrap_or(facts.gone);
+    let waited = over.saturating_sub(ran);
+    (waited > deadline + RETRANSMISSION).then(|| {
+        let waited = Duration::from_nanos(waited);
+        format!(
+            "its connection waited {waited:?}, the deadline is {:?}",
+            hold.deadline
+        )
+    })
+}
+
+/// What is wrong with the hold of a pod that was to have one, by usher's own account.
+pub(crate) fn armed(facts: &Facts, troubles: &[Trouble], decided: &[String]) -> Option<String> {
+    let hold = facts.story.hold?;
+    let visit = facts.visit;
+    let disturbed = disturbed(troubles, facts.made, facts.gone);
+    let in_time = facts.ready? < visit.ran? + u64::try_from(hold.deadline.as_nanos()).ok()? / 2;
+    let was_armed = decided.iter().any(|decision| decision == "hold-armed");
+    let refused = visit.connected.is_none() && visit.failed.is_some();
+    let told = decided
+        .iter()
+        .any(|decision| matches!(decision.as_str(), "not-held" | "hold-failed"));
+    if !disturbed && refused && !was_armed && !told {
+        return Some("its connections were not held, and nobody said so".to_owned());
+    }
+    if disturbed || !in_time || !was_armed || !facts.answered {
+        return None;
+    }
+    if refused {
+        return Some("its connections were held, and one failed".to_owned());
+    }
+    let held = decided.iter().any(|decision| decision == "start-held");
+    (held && visit.ran < facts.ready).then(|| "its start was held, and it ran too early".to_owned())
+}
+
+/// Why this Event may not be there, if so.
+pub(crate) fn unjustified(facts: &Facts, troubles: &[Trouble], reason: &str) -> bool {
+    let story = &facts.story;
+    let during = |wanted: fn(Fault) -> bool| {
+        let from = facts.made.saturating_sub(AFTERMATH);
+        let mut overlapping = troubles.iter().filter(|one| one.overlaps(from, facts.gone));
+        overlapping.any(|trouble| wanted(trouble.fault))
+    };
+    let fates = || (0..story.guests.len()).map(|guest| fate(story, guest));
+    let ours = story.finishes() && !matches!(story.twist, Twist::OptedOut | Twist::Excluded);
+    let justified = match reason {
+        "SidecarQuit" => fates().any(|fate| fate != Fate::Untouched),
+        "SidecarStays" => {
+            let tempers = || story.guests.iter().map(|guest| guest.temper());
+            ours && tempers().any(|temper| temper != Temper::Leaves)
+        }
+        "WouldQuit" => ours && during(Fault::may_observe),
+        "BadAnnotation" => story.twist == Twist::BadAnnotations,
+        "ConnectionsHeld" | "HoldDeadline" => story.hold.is_some(),
+        "WouldHold" => story.hold.is_some() && during(Fault::may_observe),
+        "HoldFailed" => story.hold.is_some() && matches!(story.twist, Twist::Removed(_)),
+        // A holder that gets no time ends, so that nobody waits for it; and where nobody gets any, its limit comes before the
+        // doors' deadline is taken.
+        "StartHeld" | "StartMissed" | "StartNotHeld" | "StartLimit" => {
+            story.hold.is_some_and(|hold| hold.start)
+        }
+        _ => false,
+    };
+    !justified
+}
+
+/// Whether this Event may not be on the Node after these faults.
+pub(crate) fn unjustified_on_node(seen: &BTreeSet<Fault>, reason: &str) -> bool {
+    let any = |wanted: fn(Fault) -> bool| seen.iter().any(|fault| wanted(*fault));
+    let justified = match reason {
+        "ModeChanged" => any(Fault::may_observe),
+        "ConfigurationRejected" | "ConfigurationTaken" => seen.contains(&Fault::BadConfiguration),
+        "HolderFails" => any(|fault| matches!(fault, Fault::HolderKilled | Fault::HolderStopped)),
+        // A minute without the kubelet's list is longer than any fault, not than several.
+        "KubeletUnreachable" => any(Fault::keeps_list),
+        _ => false,
+    };
+    !justified
+}
+
+/// The Events that have to be there.
+pub(crate) fn due(facts: &Facts, troubles: &[Trouble]) -> Vec<&'static str> {
+    // An agent that ends takes with it what it has not sent, and one that is told to keep out of it says no more of what
+    // it had begun; nothing else may.
+    let (from, to) = (facts.made, facts.gone + AFTERMATH);
+    let silences = |fault: Fault| fault.ends_agent() || fault.forbids_quits();
+    let mut ends = troubles.iter().filter(|one| silences(one.fault));
+    if facts.told.is_none() || ends.any(|one| one.overlaps(from, to)) {
+        return Vec::new();
+    }
+    let guests = || facts.guests.iter().enumerate();
+    let fated = |number, wanted| fate(&facts.story, number) == wanted;
+    let left = |(number, lives): (usize, &Vec<Life>)| {
+        let asked = lives.iter().any(|life| life.touched().next().is_some());
+        let ended = lives.iter().any(|life| life.code.is_some());
+        fated(number, Fate::Leaves) && asked && ended
+    };
+    let stays = |(number, _): (usize, &Vec<Life>)| facts.settled && fated(number, Fate::Stays);
+    let mut due = Vec::new();
+    if guests().any(left) {
+        due.push("SidecarQuit");
+        if facts.story.twist == Twist::BadAnnotations {
+            due.push("BadAnnotation");
+        }
+    }
+    if guests().any(stays) {
+        due.push("SidecarStays");
+    }
+    due
+}
+
+fn disturbed(troubles: &[Trouble], from: u64, to: u64) -> bool {
+    let from = from.saturating_sub(AFTERMATH);
+    troubles.iter().any(|trouble| trouble.overlaps(from, to))
+}

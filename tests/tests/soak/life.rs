@@ -1,0 +1,255 @@
+//! A pod's life, as a story has it: what the kubelet would do, done here.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use usher_tests::synthetic::clock::monotonic_ns;
+use usher_tests::synthetic::{Node, Pod, RestartPolicy, usher};
+
+use crate::facts::{self, Facts};
+use crate::guest::Guest;
+use crate::judge::{self, Fate};
+use crate::story::{KILLED, Story, Twist, app_name, comes_back, last_life};
+use crate::weather::{NEVER, Weather};
+
+/// In this time without faults everything that has to happen happens, also on a busy machine: what failed is tried
+/// again after at most 30 s, and a ladder takes some 12 s.
+pub(crate) const PEACE: Duration = Duration::from_secs(60);
+/// How often a life is looked at.
+const LOOK: Duration = Duration::from_millis(25);
+/// Time between the end of a container and its next start.
+const BACKOFF: Duration = Duration::from_millis(150);
+/// A pod that is not to change is looked at for so long.
+const WATCHED: Duration = Duration::from_secs(4);
+/// Lives of a sidecar that comes back.
+const LIVES: usize = 5;
+
+/// Where an app is in its lives.
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    /// It does not run yet.
+    Starting,
+    /// It runs until then.
+    Until(Instant),
+    /// It was told to end.
+    Told,
+    /// It is started again then.
+    Again(Instant),
+    /// It has no life left.
+    Over,
+}
+
+struct Course<'a> {
+    story: &'a Story,
+    pod: &'a Pod,
+    /// Number of the life, and where it is.
+    apps: Vec<(usize, Stage)>,
+    told: Option<u64>,
+    created: BTreeMap<usize, Option<Instant>>,
+    made: Instant,
+}
+
+/// Lives it, and tells what was seen.
+pub(crate) fn live(story: &Story, node: &Node, weather: &Weather) -> Facts {
+    let made = monotonic_ns();
+    let mut pod = node.create(&story.spec());
+    if let Twist::Removed(after) = story.twist {
+        std::thread::sleep(after);
+        let facts = facts(story, &pod, made, None, false);
+        pod.begin_removal();
+        return facts;
+    }
+    pod.initialize();
+    if story.twist == Twist::Deleted {
+        pod.mark_deleted();
+    }
+    let mut course = Course {
+        story,
+        pod: &pod,
+        apps: vec![(0, Stage::Starting); story.apps.len()],
+        told: None,
+        created: BTreeMap::new(),
+        made: Instant::now(),
+    };
+    while !course.step() {
+        std::thread::sleep(LOOK);
+    }
+    let settled = course.settle(weather);
+    let told = course.told;
+    facts(story, &pod, made, told, settled).explained(node, &pod)
+}
+
+impl Course<'_> {
+    /// One look at everything; true when the apps have no more lives.
+    fn step(&mut self) -> bool {
+        for number in 0..self.apps.len() {
+            self.apps[number] = self.app(number);
+        }
+        self.guests();
+        self.apps
+            .iter()
+            .all(|(_, stage)| matches!(stage, Stage::Over))
+    }
+
+    fn app(&mut self, number: usize) -> (usize, Stage) {
+        let (life, stage) = self.apps[number];
+        let app = &self.story.apps[number];
+        let name = app_name(number);
+        let (length, code) = app.lives[life];
+        let next = match stage {
+            Stage::Starting if self.pod.has_run(&name) => Stage::Until(Instant::now() + length),
+            Stage::Until(due) if due <= Instant::now() => {
+                self.tell(number, life, &name, code);
+                Stage::Told
+            }
+            Stage::Told if self.pod.end_so_far(&name).is_some() => {
+                let more = comes_back(self.story.policy, app, code) && life + 1 < app.lives.len();
+                if !more {
+                    return (life, Stage::Over);
+                }
+                return (life + 1, Stage::Again(Instant::now() + BACKOFF));
+            }
+            Stage::Again(due) if due <= Instant::now() => {
+                self.pod.restart(&name);
+                Stage::Starting
+            }
+            other => other,
+        };
+        (life, next)
+    }
+
+    fn tell(&mut self, number: usize, life: usize, name: &str, code: u8) {
+        let over = |(other, app): (usize, &(usize, Stage))| {
+            other == number || matches!(app.1, Stage::Told | Stage::Over)
+        };
+        let is_last = last_life(self.story.policy, &self.story.apps[number]).0 == life;
+        let others = self.apps.iter().enumerate().all(over);
+        let others_last = self.apps.iter().enumerate().all(|(other, (life, _))| {
+            last_life(self.story.policy, &self.story.apps[other]).0 == *life
+        });
+        if self.story.finishes() && is_last && others && others_last {
+            self.told = Some(monotonic_ns());
+        }
+        if code == KILLED {
+            self.pod.signal(name, Signal::SIGKILL);
+        } else {
+            self.pod.finish(name, code);
+        }
+    }
+
+    /// Sidecars that come late, or again.
+    fn guests(&mut self) {
+        for (number, guest) in self.story.guests.iter().enumerate() {
+            let name = guest.stand_in().container.name;
+            let late = self.story.guests_late;
+            if late.is_some_and(|late| late > self.made.elapsed()) {
+                continue;
+            }
+            let due = self.created.entry(number).or_insert_with(|| {
+                late.is_some().then(|| self.pod.start(&name));
+                None
+            });
+            let record = self.pod.record();
+            let lives = &record.containers[&name].attempts;
+            let Some(ended) = lives.last().and_then(|life| life.ended.as_ref()) else {
+                continue;
+            };
+            let again = match self.story.policy {
+                RestartPolicy::Never => false,
+                RestartPolicy::OnFailure => ended.code() != 0,
+                RestartPolicy::Always => true,
+            };
+            if !again || lives.len() >= LIVES {
+                continue;
+            }
+            match *due {
+                None => *due = Some(Instant::now() + BACKOFF),
+                Some(at) if at <= Instant::now() => {
+                    *due = None;
+                    self.pod.start(&name);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Waits until what has to become of the sidecars has; false if there was not enough peace for it.
+    fn settle(&mut self, weather: &Weather) -> bool {
+        let began = Instant::now();
+        let since = monotonic_ns();
+        loop {
+            self.guests();
+            let peace = weather.calm_since(since);
+            if self.left() || peace >= PEACE {
+                return self.left() || peace >= PEACE;
+            }
+            let fates = (0..self.story.guests.len()).map(|guest| judge::fate(self.story, guest));
+            let waits = fates.clone().any(|fate| fate == Fate::Leaves);
+            let stays = fates.clone().any(|fate| fate == Fate::Stays);
+            let watched = if stays { PEACE } else { WATCHED };
+            if !waits && began.elapsed() >= watched {
+                return false;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// All sidecars that have to are gone, and there are such.
+    fn left(&self) -> bool {
+        let record = self.pod.record();
+        let guests: Vec<(usize, &Guest)> = self.story.guests.iter().enumerate().collect();
+        let leaving = guests
+            .iter()
+            .filter(|(number, _)| judge::fate(self.story, *number) == Fate::Leaves);
+        let mut leaving = leaving.peekable();
+        leaving.peek().is_some()
+            && leaving.all(|(_, guest)| {
+                let name = guest.stand_in().container.name;
+                let container = record.containers.get(&name);
+                let last = container.and_then(|container| container.attempts.last());
+                last.is_some_and(|life| life.ended.is_some())
+            })
+    }
+}
+
+fn facts(story: &Story, pod: &Pod, made: u64, told: Option<u64>, settled: bool) -> Facts {
+    let gone = monotonic_ns();
+    let record = pod.record();
+    Facts {
+        story: story.clone(),
+        uid: pod.uid().to_owned(),
+        made,
+        told,
+        gone,
+        settled,
+        guests: facts::guests(story, &record),
+        visit: facts::visit(&record),
+        answered: facts::answered(story, &record),
+        ready: facts::ready(story, &record),
+        table: story.hold.is_some() && settled && has_table(pod),
+        explained: String::new(),
+    }
+}
+
+impl Facts {
+    /// Asks usher what it thinks of the pod where a judge will want to know.
+    fn explained(mut self, node: &Node, pod: &Pod) -> Self {
+        let suspicious = self.table || !judge::pod(&self, &[]).is_empty();
+        if suspicious && self.gone != NEVER {
+            let ran = usher::on(node, &["explain", &pod.name()]);
+            self.explained = format!("{}{}", ran.said, ran.complained);
+        }
+        self
+    }
+}
+
+/// Whether usher has a table in the pod.
+fn has_table(pod: &Pod) -> bool {
+    let ran = Command::new("nsenter")
+        .arg(format!("--net={}", pod.network_path().display()))
+        .args(["nft", "list", "tables"])
+        .output();
+    ran.is_ok_and(|ran| String::from_utf8_lossy(&ran.stdout).contains("table inet usher"))
+}

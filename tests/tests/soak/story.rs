@@ -1,0 +1,228 @@
+//! What a pod is and what happens to it, as data, and the kubelet's part in it.
+
+use std::time::Duration;
+
+use usher_tests::synthetic::wire::{Capture, Client};
+use usher_tests::synthetic::{ContainerSpec, PodSpec, RestartPolicy, RestartRule};
+
+use crate::guest::Guest;
+
+/// The exit code of a container that was killed.
+pub(crate) const KILLED: u8 = 137;
+/// The namespace that the configuration excludes.
+pub(crate) const EXCLUDED: &str = "left";
+/// Somewhere else; nobody is there.
+const FAR: &str = "10.7.7.7:8080";
+
+/// One pod.
+#[derive(Debug, Clone)]
+pub(crate) struct Story {
+    /// Unique in a run.
+    pub(crate) name: String,
+    /// When it is made, after the beginning of its round.
+    pub(crate) at: Duration,
+    /// The pod's policy.
+    pub(crate) policy: RestartPolicy,
+    /// Its apps, `app-0` and so on.
+    pub(crate) apps: Vec<App>,
+    /// Its sidecars.
+    pub(crate) guests: Vec<Guest>,
+    /// Its sidecars are created so long after its apps.
+    pub(crate) guests_late: Option<Duration>,
+    /// What is unusual about it.
+    pub(crate) twist: Twist,
+    /// What its first app's first connection waits for.
+    pub(crate) hold: Option<Hold>,
+}
+
+/// One app and its lives; the kubelet may not come to the later ones.
+#[derive(Debug, Clone)]
+pub(crate) struct App {
+    /// How long each lives, and the code that it ends with.
+    pub(crate) lives: Vec<(Duration, u8)>,
+    /// Its own policy.
+    pub(crate) policy: Option<RestartPolicy>,
+    /// It is started again after this code, whatever the policy.
+    pub(crate) again_after: Option<u8>,
+}
+
+/// What is unusual about a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Twist {
+    /// Nothing.
+    None,
+    /// `usher.dev/quit: "false"`
+    OptedOut,
+    /// It is in a namespace that is left alone.
+    Excluded,
+    /// Annotations that cannot be used.
+    BadAnnotations,
+    /// A quit delay.
+    Delayed,
+    /// An init container.
+    Init,
+    /// One pid namespace for all.
+    SharedPids,
+    /// The node's network namespace.
+    HostNetwork,
+    /// Taken away so long after it was made.
+    Removed(Duration),
+    /// Deleted through the API right after it was made; its sidecars run on for a while.
+    Deleted,
+}
+
+/// A hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hold {
+    /// Of the start, too.
+    pub(crate) start: bool,
+    /// The pod's deadline.
+    pub(crate) deadline: Duration,
+    /// The sidecar is ready so long after its start.
+    pub(crate) ready: Option<Duration>,
+}
+
+impl Story {
+    pub(crate) fn spec(&self) -> PodSpec {
+        let mut spec = PodSpec::new(&self.name).policy(self.policy);
+        spec.namespace = self.namespace().to_owned();
+        for (number, app) in self.apps.iter().enumerate() {
+            spec = spec.with(self.app(number, app));
+        }
+        for guest in &self.guests {
+            let stand_in = guest.stand_in();
+            for (key, value) in stand_in.annotations {
+                spec = spec.annotation(key, value);
+            }
+            let late = self.guests_late.is_some();
+            let container = stand_in.container;
+            spec = spec.with(if late { container.later() } else { container });
+        }
+        if let Some(hold) = self.hold {
+            let deadline = format!("{}s", hold.deadline.as_secs());
+            let how = if hold.start { "start" } else { "connect" };
+            spec = spec
+                .captured(Capture::default())
+                .impatient()
+                .annotation("usher.dev/hold", how)
+                .annotation("usher.dev/hold-deadline", &deadline);
+        } else {
+            spec = spec.annotation("usher.dev/hold", "false");
+        }
+        self.twisted(spec)
+    }
+
+    fn twisted(&self, spec: PodSpec) -> PodSpec {
+        match self.twist {
+            Twist::OptedOut => spec.annotation("usher.dev/quit", "false"),
+            Twist::BadAnnotations => spec
+                .annotation("usher.dev/quit", "fasle")
+                .annotation("usher.dev/quit-delay", "soon"),
+            Twist::Delayed => spec.annotation("usher.dev/quit-delay", "700ms"),
+            Twist::Init => spec.init(ContainerSpec::brief_app(
+                "init",
+                Duration::from_millis(60),
+                0,
+            )),
+            Twist::SharedPids => spec.sharing_processes(),
+            Twist::HostNetwork => spec.host_network(),
+            _ => spec,
+        }
+    }
+
+    fn app(&self, number: usize, app: &App) -> ContainerSpec {
+        let name = app_name(number);
+        let mut container = match self.hold {
+            Some(_) if number == 0 => ContainerSpec::client(&name, Client::to(FAR).staying()),
+            _ => ContainerSpec::app(&name),
+        };
+        container.restart_policy = app.policy;
+        if let Some(code) = app.again_after {
+            container = container.rule(RestartRule::restart_after(&[i32::from(code)]));
+        }
+        container
+    }
+
+    pub(crate) fn namespace(&self) -> &'static str {
+        if self.twist == Twist::Excluded {
+            EXCLUDED
+        } else {
+            "shop"
+        }
+    }
+
+    /// Every app ends for good.
+    pub(crate) fn finishes(&self) -> bool {
+        self.apps.iter().all(|app| last_life(self.policy, app).1)
+    }
+}
+
+pub(crate) fn app_name(number: usize) -> String {
+    format!("app-{number}")
+}
+
+/// Whether the kubelet starts a container again that ended with this code
+/// ([pod lifecycle](https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-policy)).
+pub(crate) fn comes_back(policy: RestartPolicy, app: &App, code: u8) -> bool {
+    if app.again_after == Some(code) {
+        return true;
+    }
+    match app.policy.unwrap_or(policy) {
+        RestartPolicy::Never => false,
+        RestartPolicy::OnFailure => code != 0,
+        RestartPolicy::Always => true,
+    }
+}
+
+/// The number of an app's last life, and whether it ended for good with that: else it waits for the kubelet.
+pub(crate) fn last_life(policy: RestartPolicy, app: &App) -> (usize, bool) {
+    let lives = app.lives.iter().enumerate();
+    for (number, (_, code)) in lives {
+        if !comes_back(policy, app, *code) {
+            return (number, true);
+        }
+    }
+    (app.lives.len() - 1, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use usher_tests::synthetic::RestartPolicy::{Always, Never, OnFailure};
+
+    fn app(codes: &[u8]) -> App {
+        App {
+            lives: codes.iter().map(|code| (Duration::ZERO, *code)).collect(),
+            policy: None,
+            again_after: None,
+        }
+    }
+
+    #[test]
+    fn ends_for_good() {
+        let own = |policy, codes: &[u8]| App {
+            policy: Some(policy),
+            ..app(codes)
+        };
+        let ruled = |code, codes: &[u8]| App {
+            again_after: Some(code),
+            ..app(codes)
+        };
+        let table = [
+            (Never, app(&[0]), (0, true)),
+            (Never, app(&[KILLED, 0]), (0, true)),
+            (OnFailure, app(&[0]), (0, true)),
+            (OnFailure, app(&[1, 1, 0]), (2, true)),
+            (OnFailure, app(&[1]), (0, false)),
+            (Always, app(&[0, 0]), (1, false)),
+            (Never, own(OnFailure, &[1, 0]), (1, true)),
+            (OnFailure, own(Never, &[1]), (0, true)),
+            (Never, own(Always, &[0]), (0, false)),
+            (Never, ruled(42, &[42, 1]), (1, true)),
+            (OnFailure, ruled(0, &[0]), (0, false)),
+        ];
+        for (policy, app, expected) in table {
+            assert_eq!(last_life(policy, &app), expected, "{policy:?} {app:?}");
+        }
+    }
+}
