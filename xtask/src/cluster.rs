@@ -1,4 +1,4 @@
-//! `cargo xtask cluster`: the one-node cluster of the tests, by hand.
+//! `cargo xtask cluster`: the cluster of the tests, by hand.
 #![expect(clippy::print_stdout, reason = "a command line tool")]
 
 use std::{os::unix::process::CommandExt, path::PathBuf, process::Command};
@@ -6,7 +6,7 @@ use std::{os::unix::process::CommandExt, path::PathBuf, process::Command};
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use usher_cluster::{
-    Cluster, Config, Layout, Network,
+    Cluster, Config, Layout, Member, Network,
     programs::{Containerd, Sidecars},
 };
 
@@ -37,6 +37,9 @@ enum Action {
         /// Which containerd it runs: 1.6 (Debian's) or 2 (built from source once, one and a half minutes) [default: 1.6]
         #[arg(long)]
         containerd: Option<Containerd>,
+        /// How many nodes it has at least, up to 8; the first has the control plane [default: what it has, or 1]
+        #[arg(long)]
+        nodes: Option<u8>,
     },
     /// End the cluster and remove every trace of it
     Down,
@@ -47,12 +50,15 @@ enum Action {
         #[arg(last = true)]
         args: Vec<String>,
     },
-    /// Run a command inside the node
+    /// Run a command inside a node
     In {
+        /// Which one; the first has the control plane
+        #[arg(long, default_value_t = 1)]
+        node: u8,
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
-    /// Give the node an image from an archive
+    /// Give every node an image from an archive
     Import { archive: PathBuf },
 }
 
@@ -63,8 +69,10 @@ pub(crate) fn run(args: Args) -> Result<()> {
         sidecars,
         network,
         containerd,
+        nodes,
     } = args.action
     {
+        config.nodes = nodes;
         config.sidecars = sidecars;
         config.network = network;
         config.containerd = containerd.or(config.containerd);
@@ -73,27 +81,32 @@ pub(crate) fn run(args: Args) -> Result<()> {
     match args.action {
         Action::Up { .. } => cluster.up(),
         Action::Down => cluster.down(),
-        Action::Status => {
-            status(&cluster);
-            Ok(())
-        }
+        Action::Status => status(&cluster),
         Action::Kubectl { args } => become_program(cluster.kubectl_command().args(args)),
-        Action::In { command } => {
+        Action::In { node, command } => {
             let (program, args) = command.split_first().context("no command")?;
-            become_program(cluster.node_command(program)?.args(args))
+            become_program(cluster.member(node)?.command(program)?.args(args))
         }
         Action::Import { archive } => cluster.import_image(&archive),
     }
 }
 
-fn status(cluster: &Cluster) {
-    let status = cluster.status();
+fn status(cluster: &Cluster) -> Result<()> {
+    println!("{:<24} {}", "KUBECONFIG", cluster.kubeconfig().display());
+    for member in cluster.members()? {
+        println!();
+        node_status(&member);
+    }
+    Ok(())
+}
+
+fn node_status(member: &Member) {
+    let status = member.status();
     let word = |alive: bool| if alive { "up" } else { "down" };
-    println!("{:<24} {}", cluster.node_name(), word(status.node));
+    println!("{:<24} {}", member.name(), word(status.node));
     if let (Some(layout), Some(address)) = (status.layout, status.address) {
         println!("{:<24} {layout}\n{:<24} {address}", "cgroups", "address");
-        println!("{:<24} {}", "KUBECONFIG", cluster.kubeconfig().display());
-        println!("{:<24} {}", "logs", cluster.log_dir().display());
+        println!("{:<24} {}", "logs", member.log_dir().display());
     }
     if let Some(containerd) = status.containerd {
         println!("{:<24} {containerd}", "containerd version");

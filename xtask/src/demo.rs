@@ -23,12 +23,11 @@ use self::{
     lab::Lab,
     table::{Row, Table},
 };
-use crate::{image, supervisor, workspace::root};
+use crate::{chart::MANIFEST, image, supervisor, workspace::root};
 
 const CLUSTER: &str = "demo";
 /// The Job that hangs while usher observes.
 const OBSERVED: &str = "observe";
-const MANIFEST: &str = "deploy/usher.yaml";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

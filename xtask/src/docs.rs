@@ -3,9 +3,12 @@
 //! A page says where: between `<!-- generated: NAME -->` and `<!-- end generated -->`. `--check`, which lint runs, writes
 //! nothing and fails where a page says something else than the code. Examples in YAML are read as usher reads them.
 
+mod cli;
 mod configuration;
+mod events;
 mod example;
-mod markdown;
+pub(crate) mod markdown;
+mod metrics;
 mod page;
 mod recipe;
 mod recipes;
@@ -16,20 +19,20 @@ use anyhow::{Context, Result, bail};
 use usher_cluster::progress::say;
 
 use self::page::Part;
-use crate::workspace::root;
+use crate::{reliability, vm, workspace::root};
 
 /// The pages that have generated parts, and which.
-const PAGES: [(&str, &[Part]); 2] = [
+const PAGES: [(&str, &[Part]); 7] = [
     (
         "docs/sidecars.md",
         &[
             Part {
                 name: "overview of recipes",
-                write: recipes::overview,
+                write: || Ok(recipes::overview()),
             },
             Part {
                 name: "recipes",
-                write: recipes::each,
+                write: || Ok(recipes::each()),
             },
         ],
     ),
@@ -38,13 +41,62 @@ const PAGES: [(&str, &[Part]); 2] = [
         &[
             Part {
                 name: "annotations",
-                write: configuration::annotations,
+                write: || Ok(configuration::annotations()),
             },
             Part {
                 name: "configuration keys",
-                write: configuration::keys,
+                write: || Ok(configuration::keys()),
             },
         ],
+    ),
+    (
+        "docs/metrics.md",
+        &[
+            Part {
+                name: "metrics",
+                write: || Ok(metrics::reference()),
+            },
+            Part {
+                name: "alerts",
+                write: || Ok(metrics::alerts()),
+            },
+            Part {
+                name: "recorded",
+                write: || Ok(metrics::recorded()),
+            },
+            Part {
+                name: "panels",
+                write: || Ok(metrics::panels()),
+            },
+        ],
+    ),
+    (
+        "docs/events.md",
+        &[Part {
+            name: "reasons",
+            write: || Ok(events::reasons()),
+        }],
+    ),
+    (
+        "docs/reference-cli.md",
+        &[Part {
+            name: "command lines",
+            write: cli::reference,
+        }],
+    ),
+    (
+        "docs/reliability.md",
+        &[Part {
+            name: "faults",
+            write: reliability::table,
+        }],
+    ),
+    (
+        "docs/compatibility.md",
+        &[Part {
+            name: "kernels",
+            write: vm::tables,
+        }],
     ),
 ];
 
@@ -59,6 +111,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.check {
         return check();
     }
+    write()
+}
+
+/// Writes what differs from the code.
+pub(crate) fn write() -> Result<()> {
     for (path, parts) in PAGES {
         let now = read(path)?;
         let wanted = page::filled(path, &now, parts)?;
@@ -85,6 +142,12 @@ pub(crate) fn check() -> Result<()> {
         bail!("the documentation is not what the code says; `cargo xtask docs` writes it");
     }
     examples()
+}
+
+/// Every key of the configuration file, as a path.
+#[cfg(test)]
+pub(crate) fn configuration_keys() -> impl Iterator<Item = &'static str> {
+    configuration::names()
 }
 
 fn examples() -> Result<()> {

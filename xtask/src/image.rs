@@ -1,17 +1,24 @@
-//! `cargo xtask image`: the agent in an image that has nothing else but the CNI plugin, which it puts on the host. Both
-//! are static programs: the plugin runs with whatever libraries a host has, or none.
+//! `cargo xtask image`: the agent in an image that has nothing else but the CNI plugin, which it puts on the host, and
+//! `usher` for people. All are static programs: they run with whatever libraries a host has, or none.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result};
 use usher_cluster::{image, programs, progress};
 
 use crate::workspace::{shown, target_dir};
 
-/// The image's name in `deploy/usher.yaml`.
+/// The image's name in `deploy/manifests/usher.yaml`.
 const AGENT: &str = "usher.test/usher-agent:dev";
-/// The packages, each with a program of its name that is in `/`; the first is the entrypoint.
-const PROGRAMS: [&str; 2] = ["usher-agent", "usher-cni"];
+/// The programs in `/`, each with its package; the first is the entrypoint.
+const PROGRAMS: [(&str, &str); 3] = [
+    ("usher-agent", "usher-agent"),
+    ("usher", "usher-agent"),
+    ("usher-cni", "usher-cni"),
+];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -27,30 +34,30 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     write(&args.tag, args.output.clone()).map(drop)
 }
 
-/// Builds the image that `deploy/usher.yaml` names, and returns its archive.
+/// Builds the image that `deploy/manifests/usher.yaml` names, and returns its archive.
 pub(crate) fn agent() -> Result<PathBuf> {
     write(AGENT, None)
 }
 
-/// Builds the CNI plugin as it is in the image.
-pub(crate) fn plugin() -> Result<PathBuf> {
-    build(PROGRAMS[1])
+/// Builds the programs as they are in the image: the agent, `usher` and the CNI plugin.
+pub(crate) fn programs() -> Result<Vec<PathBuf>> {
+    PROGRAMS.map(build).into_iter().collect()
 }
 
-fn build(package: &str) -> Result<PathBuf> {
-    let folder = programs::build_static(package, &["--bin", package], &target_dir())?;
-    Ok(folder.join(package))
+fn build((program, package): (&str, &str)) -> Result<PathBuf> {
+    let folder = programs::build_static(package, &["--bin", program], &target_dir())?;
+    Ok(folder.join(program))
 }
 
 fn write(tag: &str, output: Option<PathBuf>) -> Result<PathBuf> {
     let target_dir = target_dir();
-    let [agent, plugin] = PROGRAMS.map(build);
-    let (agent, plugin) = (agent?, plugin?);
+    let programs = programs()?;
+    let programs: Vec<&Path> = programs.iter().map(PathBuf::as_path).collect();
     let archive = output.unwrap_or_else(|| target_dir.join("image/usher-agent.tar"));
     if let Some(parent) = archive.parent() {
         fs::create_dir_all(parent).with_context(|| format!("create {}", parent.display()))?;
     }
-    image::write_from_scratch(tag, &[&agent, &plugin], &archive)?;
+    image::write_from_scratch(tag, &programs, &archive)?;
     let size = fs::metadata(&archive)
         .with_context(|| format!("look at {}", archive.display()))?
         .len();

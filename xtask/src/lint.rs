@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use usher_cluster::progress::say;
 
 use crate::{
-    docs,
+    chart, docs,
     step::Steps,
     workspace::{cargo, run as run_command},
 };
@@ -27,6 +27,7 @@ pub(crate) fn steps(steps: &mut Steps) {
     });
     steps.run("rules of this repository", rules);
     steps.run("generated documentation", docs::check);
+    steps.run("chart", chart::check);
     steps.run("policy for dependencies", policy::check);
     steps.run("clippy", || {
         run_command(&mut cargo([

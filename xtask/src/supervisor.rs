@@ -1,12 +1,13 @@
 //! Work that has clusters, and ends them whatever happens to it.
 //!
-//! The work is done by a second process of this program, in a process group of its own. This one waits for its end, ends
-//! the whole group on SIGINT, SIGTERM and SIGHUP, and then ends the clusters: after success, failure, a panic, Ctrl-C or
-//! a kill alike. Signals are blocked here and taken by a thread, so a second Ctrl-C does not stop the cleaning up.
+//! The work is done by a second process of this program, in a session of its own. This one waits for its end, ends the
+//! whole session on SIGINT, SIGTERM and SIGHUP, and then ends the clusters: after success, failure, a panic, Ctrl-C or a
+//! kill alike. Signals are blocked here and taken by a thread, so a second Ctrl-C does not stop the cleaning up.
 
 use std::{
-    env,
-    os::unix::process::{CommandExt, ExitStatusExt},
+    collections::HashSet,
+    env, fs,
+    os::unix::process::ExitStatusExt,
     process::{Command, ExitCode, ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError},
     thread,
@@ -15,10 +16,10 @@ use std::{
 use anyhow::{Context, Result};
 use nix::{
     sys::{
-        signal::{SigSet, Signal, killpg},
+        signal::{SigSet, Signal, kill, killpg},
         wait::{Id, WaitPidFlag, waitid},
     },
-    unistd::Pid,
+    unistd::{Pid, getpgid, getsid, setsid},
 };
 use usher_cluster::{Cluster, progress::say};
 
@@ -28,11 +29,11 @@ const WORKER: &str = "USHER_XTASK_WORKER";
 const BY_SIGNAL: u8 = 128;
 const SIGNALS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
-/// The group of the worker while it has not ended, and the signal for which it was ended. That is done by SIGTERM: who
+/// The session of the worker while it has not ended, and the signal for which it was ended. That is done by SIGTERM: who
 /// started this program may have made it ignore the others.
 #[derive(Debug, Default)]
 struct Worker {
-    group: Option<Pid>,
+    session: Option<Pid>,
     signal: Option<Signal>,
 }
 
@@ -44,6 +45,7 @@ pub(crate) fn run(
 ) -> Result<ExitCode> {
     let signals = SIGNALS.into_iter().collect::<SigSet>();
     if env::var_os(WORKER).is_some() {
+        setsid().context("begin a session")?;
         signals.thread_unblock().context("unblock signals")?;
         return work().map(|()| ExitCode::SUCCESS);
     }
@@ -82,34 +84,66 @@ fn supervise(signals: SigSet) -> Result<(ExitStatus, Option<Signal>)> {
         .args(env::args_os().skip(1))
         .env(WORKER, "1")
         .stdin(Stdio::null())
-        .process_group(0)
         .spawn()
         .with_context(|| format!("start {} again", program.display()))?;
-    let group = Pid::from_raw(i32::try_from(child.id()).context("a pid is not a pid")?);
+    let session = Pid::from_raw(i32::try_from(child.id()).context("a pid is not a pid")?);
     let worker = Arc::new(Mutex::new(Worker {
-        group: Some(group),
+        session: Some(session),
         signal: None,
     }));
     let shared = Arc::clone(&worker);
     thread::spawn(move || {
         while let Ok(signal) = signals.wait() {
             let mut worker = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(group) = worker.group
-                && killpg(group, Signal::SIGTERM).is_ok()
+            // One that has not begun its session yet takes it when it unblocks signals.
+            if let Some(session) = worker.session
+                && kill(session, Signal::SIGTERM).is_ok()
             {
+                for group in groups(session) {
+                    killpg(group, Signal::SIGTERM).ok();
+                }
                 worker.signal = Some(signal);
             }
         }
     });
-    // Not reaped yet, so the group's number is still its own: what the worker left running goes with it. The
+    // Not reaped yet, so the session's number is still its own: what the worker left running goes with it. The
     // clusters' own processes are in other sessions.
-    waitid(Id::Pid(group), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)
-        .context("wait for the worker")?;
+    waitid(
+        Id::Pid(session),
+        WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT,
+    )
+    .context("wait for the worker")?;
     let mut worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
-    worker.group = None;
-    killpg(group, Signal::SIGKILL).context("end what the worker left")?;
+    worker.session = None;
+    end_session(session);
     let status = child.wait().context("reap the worker")?;
     Ok((status, worker.signal))
+}
+
+/// Ends what is left of a session, groups that come meanwhile as well.
+fn end_session(session: Pid) {
+    let mut ended = HashSet::new();
+    loop {
+        let mut new = groups(session);
+        new.retain(|group| ended.insert(*group));
+        if new.is_empty() {
+            return;
+        }
+        for group in new {
+            // It may have ended by itself.
+            killpg(group, Signal::SIGKILL).ok();
+        }
+    }
+}
+
+/// The process groups of a session.
+fn groups(session: Pid) -> HashSet<Pid> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.map(Pid::from_raw)
+        .filter(|pid| getsid(Some(*pid)) == Ok(session))
+        .filter_map(|pid| getpgid(Some(pid)).ok())
+        .collect()
 }
 
 fn exit_code(status: ExitStatus, signal: Option<Signal>) -> ExitCode {

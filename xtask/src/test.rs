@@ -1,4 +1,4 @@
-//! `cargo xtask test`: lint, unit tests, node tests with synthetic pods, then the agent's image on real clusters.
+//! `cargo xtask test`: lint, unit tests, node tests with synthetic pods, a soak, then the agent's image on real clusters.
 //!
 //! The first failure ends it. What a machine cannot do is skipped, loudly; with `CI=true` that is a failure.
 
@@ -6,7 +6,8 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
-    thread,
+    thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
@@ -18,19 +19,46 @@ use usher_cluster::{
 };
 
 use crate::{
-    image, lint,
+    fuzz, image, lint, soak,
     step::Steps,
     supervisor,
-    workspace::{cargo, root, run as run_command},
+    workspace::{cargo, root, run as run_command, run_within},
 };
 
 /// The cluster's name, and the variable that tells it to the tests.
 const CLUSTER: &str = "test";
 const CLUSTER_VARIABLE: &str = "USHER_TEST_CLUSTER";
-/// The test programs that need a cluster.
+/// The test programs that need a cluster: of one node, and of two.
 const CLUSTER_TARGET: &str = "cluster";
+const NODES_TARGET: &str = "nodes";
+/// The agent that stops where a test wants to kill it. The same packages as below, so that little is built anew.
+const BOUNDARIES: [&str; 6] = [
+    "build",
+    "--workspace",
+    "--features",
+    "usher-agent/boundaries",
+    "--bin",
+    "usher-agent-boundaries",
+];
+/// Those of them that know nothing of cgroups and runtimes: one cluster is enough.
+const SAME_EVERYWHERE: [&str; 3] = ["chart::", "outage::", "prometheus::"];
 /// The tests of the cluster itself. They bring up their own, so plain `cargo test` leaves them out.
 const SMOKE_TARGET: &str = "smoke";
+/// The clusters that they bring up.
+const SMOKE: [&str; 8] = [
+    "smoke-hybrid",
+    "smoke-v2",
+    "smoke-two",
+    "smoke-two-v2",
+    "smoke-one",
+    "smoke-other",
+    "smoke-pair",
+    "smoke-pair-v2",
+];
+/// How long a run of tests may take: three times what the longest takes on two idle cores.
+const LIMIT: Duration = Duration::from_secs(60 * 60);
+/// How long a soak goes on here.
+const SOAK: Duration = Duration::from_secs(10 * 60);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -40,6 +68,9 @@ pub(crate) struct Args {
     /// Leave out the tests on real clusters
     #[arg(long)]
     without_cluster: bool,
+    /// Leave out the soak
+    #[arg(long)]
+    without_soak: bool,
     /// Only a cluster with this cgroup layout: hybrid or v2
     #[arg(long, conflicts_with = "without_cluster")]
     layout: Option<Layout>,
@@ -47,8 +78,14 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, skips_are_errors: bool) -> Result<ExitCode> {
     let clusters = !args.without_cluster && Uid::effective().is_root();
-    let names: &[&str] = if clusters { &[CLUSTER] } else { &[] };
-    supervisor::run(names, false, || everything(args, skips_are_errors))
+    let mut names = Vec::new();
+    if clusters {
+        names.push(CLUSTER);
+    }
+    if clusters && tests_the_cluster_itself(args.layout) {
+        names.extend(SMOKE);
+    }
+    supervisor::run(&names, false, || everything(args, skips_are_errors))
 }
 
 /// Whether this is a pipeline, by what pipelines set.
@@ -67,7 +104,8 @@ fn everything(args: &Args, skips_are_errors: bool) -> Result<()> {
         lint::steps(&mut steps);
     }
     steps.run("build what tests start", || {
-        run_command(&mut cargo(["build", "--workspace", "--bins"]))
+        run_command(&mut cargo(["build", "--workspace", "--bins"]))?;
+        run_command(&mut cargo(BOUNDARIES))
     });
     // Before the tests, some of which look at the clock.
     if let Some(programs) = programs {
@@ -79,25 +117,47 @@ fn everything(args: &Args, skips_are_errors: bool) -> Result<()> {
     steps.run("unit and node tests", || {
         let targets = targets_without_cluster(&metadata()?);
         let named = targets.iter().flat_map(|name| ["--test", name]);
-        run_command(test(skips_are_errors).args(["--lib", "--bins"]).args(named))
+        run_within(
+            LIMIT,
+            test(skips_are_errors).args(["--lib", "--bins"]).args(named),
+        )
     });
+    // It waits for pods most of the time, and its judge allows for a busy machine.
+    let soaks = !args.without_soak && Uid::effective().is_root() && !steps.failed();
+    let soaking = soaks
+        .then(|| thread::spawn(move || soak::soak(&soak::Args::short(SOAK), skips_are_errors)));
+    match fuzz::has_compiler() {
+        Ok(()) => steps.run("fuzz", fuzz::in_a_pipeline),
+        Err(error) => steps.skip("fuzz", &format!("{error:#}"), skips_are_errors),
+    }
     steps.run("examples in the documentation", || {
         run_command(test(skips_are_errors).arg("--doc"))
     });
+    let mut archive = PathBuf::new();
     if clusters {
-        on_clusters(&mut steps, args.layout, skips_are_errors);
+        steps.run("image of the agent", || {
+            archive = image::agent()?;
+            Ok(())
+        });
+    }
+    // Before the clusters, whose tests look at the clock; and whatever failed meanwhile, nobody else would end it.
+    match soaking.map(JoinHandle::join) {
+        Some(soaked) => steps.run("soak", || {
+            soaked.unwrap_or_else(|_panic| bail!("the thread of the soak panicked"))
+        }),
+        None if Uid::effective().is_root() => {}
+        None => steps.skip("soak", "it needs root", skips_are_errors),
+    }
+    if clusters {
+        on_clusters(&mut steps, &archive, args.layout, skips_are_errors);
     } else if !args.without_cluster {
         steps.skip("cluster tests", "they need root", skips_are_errors);
     }
     steps.finish()
 }
 
-fn on_clusters(steps: &mut Steps, wanted: Option<Layout>, skips_are_errors: bool) {
-    let mut archive = PathBuf::new();
-    steps.run("image of the agent", || {
-        archive = image::agent()?;
-        Ok(())
-    });
+fn on_clusters(steps: &mut Steps, archive: &Path, wanted: Option<Layout>, skips_are_errors: bool) {
+    let mut left_out: &[&str] = &[];
     for layout in wanted.map_or(vec![Layout::Hybrid, Layout::V2], |layout| vec![layout]) {
         let title = format!("cluster tests, cgroup layout {layout}");
         if layout == Layout::Hybrid && wanted.is_none() && !machine_has_cgroup_v1() {
@@ -105,10 +165,16 @@ fn on_clusters(steps: &mut Steps, wanted: Option<Layout>, skips_are_errors: bool
             steps.skip(&title, "this machine has cgroup v2 only", false);
             continue;
         }
-        steps.run(&title, || on_cluster(layout, &archive, skips_are_errors));
+        steps.run(&title, || {
+            on_cluster(layout, archive, left_out, skips_are_errors)
+        });
+        left_out = &SAME_EVERYWHERE;
     }
-    if wanted.is_none() && machine_has_cgroup_v1() {
+    steps.run("two nodes", || on_two_nodes(archive, skips_are_errors));
+    if tests_the_cluster_itself(wanted) {
         steps.run("the cluster itself", || {
+            // What an earlier run may have left.
+            supervisor::end(&SMOKE)?;
             let args = [
                 "--test",
                 SMOKE_TARGET,
@@ -116,12 +182,23 @@ fn on_clusters(steps: &mut Steps, wanted: Option<Layout>, skips_are_errors: bool
                 "--ignored",
                 "--test-threads=1",
             ];
-            run_command(test(skips_are_errors).args(args))
+            let tested = run_within(LIMIT, test(skips_are_errors).args(args));
+            tested.and(supervisor::end(&SMOKE))
         });
     }
 }
 
-fn on_cluster(layout: Layout, archive: &Path, skips_are_errors: bool) -> Result<()> {
+/// Whether there is a step of its own for it, which needs both layouts.
+fn tests_the_cluster_itself(wanted: Option<Layout>) -> bool {
+    wanted.is_none() && machine_has_cgroup_v1()
+}
+
+fn on_cluster(
+    layout: Layout,
+    archive: &Path,
+    left_out: &[&str],
+    skips_are_errors: bool,
+) -> Result<()> {
     // What an earlier run may have left.
     supervisor::end(&[CLUSTER])?;
     // Both kinds of containerd in two runs.
@@ -129,17 +206,42 @@ fn on_cluster(layout: Layout, archive: &Path, skips_are_errors: bool) -> Result<
         Layout::Hybrid => Containerd::Debian,
         Layout::V2 => Containerd::Two,
     };
-    let cluster = Cluster::with(Config {
+    let config = Config {
         cgroups: Some(layout),
         containerd: Some(containerd),
         sidecars: Sidecars::All,
         ..Config::from_env(CLUSTER)?
-    })?;
+    };
+    tested_on(config, CLUSTER_TARGET, archive, left_out, skips_are_errors)
+}
+
+fn on_two_nodes(archive: &Path, skips_are_errors: bool) -> Result<()> {
+    supervisor::end(&[CLUSTER])?;
+    let config = Config {
+        nodes: Some(2),
+        sidecars: Sidecars::Mesh,
+        ..Config::from_env(CLUSTER)?
+    };
+    tested_on(config, NODES_TARGET, archive, &[], skips_are_errors)
+}
+
+/// Brings a cluster up, runs the tests there, and ends it.
+fn tested_on(
+    config: Config,
+    target: &str,
+    archive: &Path,
+    left_out: &[&str],
+    skips_are_errors: bool,
+) -> Result<()> {
+    let cluster = Cluster::with(config)?;
     let tested = cluster.up().and_then(|()| {
         cluster.import_image(archive)?;
-        run_command(
+        let skips = left_out.iter().flat_map(|name| ["--skip", name]);
+        run_within(
+            LIMIT,
             test(skips_are_errors)
-                .args(["--test", CLUSTER_TARGET])
+                .args(["--test", target, "--"])
+                .args(skips)
                 .env(CLUSTER_VARIABLE, CLUSTER),
         )
     });
@@ -172,7 +274,7 @@ fn targets_without_cluster(metadata: &Metadata) -> Vec<String> {
     let mut names: Vec<String> = targets
         .filter(|target| target.kind.contains(&TargetKind::Test))
         .map(|target| target.name.clone())
-        .filter(|name| name != CLUSTER_TARGET)
+        .filter(|name| name != CLUSTER_TARGET && name != NODES_TARGET)
         .collect();
     names.sort();
     names.dedup();
@@ -186,12 +288,26 @@ fn machine_has_cgroup_v1() -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+
+    #[test]
+    fn all_clusters_of_the_smoke_test_are_ended() {
+        let folder = root().join("tests/cluster/tests");
+        let texts = ["smoke.rs", "smoke/nodes.rs"]
+            .map(|file| fs::read_to_string(folder.join(file)).unwrap());
+        let named = texts.iter().flat_map(|text| text.split('"'));
+        let named: BTreeSet<&str> = named.filter(|word| word.starts_with("smoke-")).collect();
+        assert_eq!(named, BTreeSet::from(SMOKE));
+    }
 
     #[test]
     fn cluster_tests_wait_for_their_cluster() {
         let names = targets_without_cluster(&metadata().unwrap());
         assert!(names.contains(&"synthetic".to_owned()), "{names:?}");
-        assert!(!names.contains(&CLUSTER_TARGET.to_owned()), "{names:?}");
+        for target in [CLUSTER_TARGET, NODES_TARGET] {
+            assert!(!names.contains(&target.to_owned()), "{names:?}");
+        }
     }
 }

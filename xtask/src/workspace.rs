@@ -3,11 +3,18 @@
 use std::{
     env,
     ffi::OsStr,
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, ExitStatus},
+    thread,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
+use nix::{
+    sys::signal::{Signal, killpg},
+    unistd::Pid,
+};
 use usher_cluster::programs;
 
 /// The top of the repository.
@@ -38,6 +45,38 @@ pub(crate) fn cargo<I: AsRef<OsStr>>(args: impl IntoIterator<Item = I>) -> Comma
 
 /// Runs a command in the foreground, with its output for the person at the terminal.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
+    run_by(command, |command| command.status().map(Some))
+}
+
+/// The same, and ends it with all that it started when it takes longer than this: what hangs must not take a pipeline's
+/// whole time. Below [`crate::supervisor`] only, which ends what is left of the groups of its worker's session.
+pub(crate) fn run_within(limit: Duration, command: &mut Command) -> Result<()> {
+    run_by(command, |command| {
+        let mut child = command.process_group(0).spawn()?;
+        let group = Pid::from_raw(child.id().cast_signed());
+        let end = Instant::now() + limit;
+        loop {
+            match child.try_wait()? {
+                None if Instant::now() < end => thread::sleep(LOOK),
+                None => {
+                    killpg(group, Signal::SIGKILL)?;
+                    child.wait()?;
+                    return Ok(None);
+                }
+                ended => return Ok(ended),
+            }
+        }
+    })
+    .with_context(|| format!("within {} minutes", limit.as_secs() / 60))
+}
+
+/// How often a command with a limit is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+fn run_by(
+    command: &mut Command,
+    run: impl FnOnce(&mut Command) -> std::io::Result<Option<ExitStatus>>,
+) -> Result<()> {
     let program = Path::new(command.get_program())
         .file_name()
         .unwrap_or_default()
@@ -46,15 +85,19 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     let words = command
         .get_args()
         .fold(program, |line, word| format!("{line} {}", word.display()));
-    let status = command.status().with_context(|| format!("start {words}"))?;
-    if !status.success() {
-        bail!("{words}: {status}");
+    match run(command).with_context(|| format!("run {words}"))? {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => bail!("{words}: {status}"),
+        None => bail!(
+            "{words}: ended, since it took too long; the last test it names is the one that hangs"
+        ),
     }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
 
     #[test]
@@ -70,5 +113,27 @@ mod tests {
     fn failed_command_is_named_with_its_arguments() {
         let error = run(Command::new("/bin/sh").args(["-c", "exit 3"])).unwrap_err();
         assert_eq!(error.to_string(), "sh -c exit 3: exit status: 3");
+    }
+
+    #[test]
+    fn command_that_hangs_is_ended() {
+        let cat = || Command::new("/bin/cat");
+        let mut hanging = cat();
+        let (input, kept) = std::io::pipe().unwrap();
+        let error = run_within(Duration::ZERO, hanging.stdin(input)).unwrap_err();
+        assert!(format!("{error:#}").contains("took too long"), "{error:#}");
+        drop(kept);
+        // And what it started, which would keep the pipe open.
+        let (input, kept) = std::io::pipe().unwrap();
+        let (mut said, output) = std::io::pipe().unwrap();
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", "cat; true"]).stdin(input).stdout(output);
+        run_within(Duration::ZERO, &mut shell).unwrap_err();
+        drop(shell);
+        assert_eq!(said.read(&mut [0]).unwrap(), 0);
+        drop(kept);
+        let (input, kept) = std::io::pipe().unwrap();
+        drop(kept);
+        run_within(Duration::from_secs(60), cat().stdin(input)).unwrap();
     }
 }

@@ -49,6 +49,12 @@ pub(super) fn keys() -> String {
     table(["key", "takes", "default", "meaning"], &rows)
 }
 
+/// Every key, as a path.
+#[cfg(test)]
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    all(&Config::default()).into_iter().map(|key| key.key)
+}
+
 /// Every key. Whoever adds one to the configuration is told by the compiler to say here what it is.
 fn all(config: &Config) -> Vec<Key> {
     let Config {

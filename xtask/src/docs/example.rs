@@ -10,6 +10,8 @@ use usher_core::{
     tuning::{NamespaceValues, Tuning, Values},
 };
 
+use crate::chart;
+
 const FENCE: &str = "```";
 
 /// One example.
@@ -60,9 +62,10 @@ impl Example {
             "config.yaml" => config(&self.text),
             "configmap.yaml" => config_map(&self.text),
             "pod.yaml" | "job.yaml" => workload(&self.text),
+            "values.yaml" => chart::takes(&object(&self.text)?),
             other => Err(format!(
-                "the fence of an example says what it is: yaml title=config.yaml, configmap.yaml, pod.yaml or job.yaml, \
-                 not {other:?}"
+                "the fence of an example says what it is: yaml title=config.yaml, configmap.yaml, values.yaml, pod.yaml or \
+                 job.yaml, not {other:?}"
             )),
         }
     }
@@ -76,13 +79,13 @@ fn object(text: &str) -> Result<Value, String> {
     serde_saphyr::from_str(text).map_err(|error| error.to_string())
 }
 
-/// A ConfigMap as `deploy/usher.yaml` mounts it.
+/// A ConfigMap as `deploy/manifests/usher.yaml` mounts it.
 fn config_map(text: &str) -> Result<(), String> {
     let object = object(text)?;
     for (place, wanted) in [
         ("/kind", "ConfigMap"),
         ("/metadata/name", "usher"),
-        ("/metadata/namespace", "usher-system"),
+        ("/metadata/namespace", "usher"),
     ] {
         if object.pointer(place).and_then(Value::as_str) != Some(wanted) {
             return Err(format!("{place} is not {wanted}"));
@@ -154,7 +157,8 @@ mod tests {
         assert_eq!(found(" title=config.yaml", "ladder: {kill: true}\n"), "");
         let error = found(" title=config.yaml", "ladder: {hill: true}\n");
         assert!(error.starts_with("docs/a.md:3: config.yaml:1:"), "{error}");
-        let map = "kind: ConfigMap\nmetadata: {name: usher, namespace: usher-system}\ndata:\n  config.yaml: |\n";
+        let map =
+            "kind: ConfigMap\nmetadata: {name: usher, namespace: usher}\ndata:\n  config.yaml: |\n";
         assert_eq!(
             found(" title=configmap.yaml", &format!("{map}    ladder: {{}}\n")),
             ""

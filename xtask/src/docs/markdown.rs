@@ -1,7 +1,7 @@
 //! Pieces of Markdown.
 
 /// A text as code.
-pub(super) fn code(text: &str) -> String {
+pub(crate) fn code(text: &str) -> String {
     format!("`{text}`")
 }
 
@@ -21,16 +21,21 @@ pub(super) fn listed(texts: &[String], word: &str) -> String {
 }
 
 /// A table.
-pub(super) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
-    let row = |cells: [String; N]| {
+pub(crate) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
+    wide_table(&head.map(str::to_owned), rows)
+}
+
+/// A table of as many columns as its head has.
+pub(crate) fn wide_table(head: &[String], rows: &[impl AsRef<[String]>]) -> String {
+    let row = |cells: &[String]| {
         // A bar ends a cell, in code as well.
-        let cells = cells.map(|cell| cell.replace('|', "\\|"));
+        let cells = cells.iter().map(|cell| cell.replace('|', "\\|"));
         let cells = cells.map(|cell| if cell.is_empty() { cell } else { cell + " " });
-        format!("| {}|\n", cells.join("| "))
+        format!("| {}|\n", cells.collect::<Vec<_>>().join("| "))
     };
-    let mut table = row(head.map(str::to_owned));
-    table.push_str(&row(["---"; N].map(str::to_owned)));
-    table.extend(rows.iter().cloned().map(row));
+    let mut table = row(head);
+    table.push_str(&row(&vec!["---".to_owned(); head.len()]));
+    table.extend(rows.iter().map(|cells| row(cells.as_ref())));
     table
 }
 

@@ -12,7 +12,7 @@ pub(super) struct Part {
     /// Its name in the marker.
     pub(super) name: &'static str,
     /// What stands there.
-    pub(super) write: fn() -> String,
+    pub(super) write: fn() -> Result<String>,
 }
 
 /// The page with every part as the code has it. What stands between the markers now does not matter.
@@ -35,7 +35,7 @@ pub(super) fn filled(path: &str, text: &str, parts: &[Part]) -> Result<String> {
                 if !seen.insert(name) {
                     bail!("{path}:{number}: a second part {name:?}");
                 }
-                page.push_str(&format!("{line}\n\n{}\n\n", (part.write)().trim_end()));
+                page.push_str(&format!("{line}\n\n{}\n\n", (part.write)()?.trim_end()));
                 open = Some((name, number));
             }
             (Some((name, from)), Some(_)) => {
@@ -98,11 +98,11 @@ mod tests {
     const PARTS: [Part; 2] = [
         Part {
             name: "one",
-            write: || "1\n".to_owned(),
+            write: || Ok("1\n".to_owned()),
         },
         Part {
             name: "two words",
-            write: || "2".to_owned(),
+            write: || Ok("2".to_owned()),
         },
     ];
 

@@ -1,0 +1,152 @@
+//! Whether the chart is what it should be: by Helm for every platform, by its own tests, and against what this tree says.
+
+use std::{collections::BTreeSet, path::Path, process::Command};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use usher_cluster::{
+    programs,
+    progress::{output, say},
+};
+
+use super::{CHART, file};
+use crate::workspace::root;
+
+/// The entry of platforms.yaml that all others begin with.
+const DEFAULT: &str = "default";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+pub(super) fn all(helm: &Path) -> Result<()> {
+    versions()?;
+    let platforms = platforms()?;
+    for platform in &platforms {
+        lint(helm, platform)?;
+    }
+    say(&format!(
+        "helm lint --strict: {} platforms",
+        platforms.len()
+    ));
+    tests()
+}
+
+/// One version for all: an image's tag is the chart's appVersion unless the user says otherwise.
+fn versions() -> Result<()> {
+    let chart: Value = serde_saphyr::from_str(&file("Chart.yaml")?).context("read Chart.yaml")?;
+    for key in ["version", "appVersion"] {
+        ensure!(
+            chart[key] == VERSION,
+            "Chart.yaml: {key} is {}, and the workspace's version {VERSION}",
+            chart[key]
+        );
+    }
+    Ok(())
+}
+
+/// All that there are, the usual one as the empty name: those of the data, which are those that the schema takes.
+fn platforms() -> Result<BTreeSet<String>> {
+    let data: Value =
+        serde_saphyr::from_str(&file("files/platforms.yaml")?).context("read platforms.yaml")?;
+    let data = data.as_object().context("platforms.yaml is no object")?;
+    let others = data.keys().filter(|name| *name != DEFAULT).cloned();
+    let known: BTreeSet<String> = others.chain([String::new()]).collect();
+    let schema = schema()?;
+    let taken = schema.pointer("/properties/platform/enum");
+    let taken = taken.and_then(Value::as_array).context("no platforms")?;
+    let taken: BTreeSet<String> = taken
+        .iter()
+        .filter_map(|name| name.as_str().map(str::to_owned))
+        .collect();
+    ensure!(
+        known == taken,
+        "platforms.yaml has {known:?}, and values.schema.json takes {taken:?}"
+    );
+    Ok(known)
+}
+
+pub(super) fn schema() -> Result<Value> {
+    serde_json::from_str(&file("values.schema.json")?).context("read values.schema.json")
+}
+
+/// Whether objects have keys that the schema's properties have, as deep as these go.
+pub(super) fn keys(values: &Value, properties: &Value, path: &str) -> Result<(), String> {
+    let Some(known) = properties.as_object() else {
+        return Ok(());
+    };
+    for (key, value) in values.as_object().into_iter().flatten() {
+        let of = known.get(key);
+        let of = of.ok_or_else(|| format!("the chart has no value {path}{key}"))?;
+        keys(value, &of["properties"], &format!("{path}{key}."))?;
+    }
+    Ok(())
+}
+
+fn lint(helm: &Path, platform: &str) -> Result<()> {
+    let mut lint = Command::new(helm);
+    lint.current_dir(root()).args(["lint", "--strict", CHART]);
+    lint.args(["--set", &format!("platform={platform}")]);
+    let said = output(&mut lint).with_context(|| format!("platform {platform:?}"))?;
+    if said.contains("[WARNING]") || said.contains("[ERROR]") {
+        bail!("platform {platform:?}: {said}");
+    }
+    Ok(())
+}
+
+fn tests() -> Result<()> {
+    let mut tests = Command::new(programs::helm_unittest()?);
+    tests.current_dir(root()).args(["--strict", CHART]);
+    let done = tests.output().context("start helm-unittest")?;
+    let said = String::from_utf8_lossy(&done.stdout);
+    if !done.status.success() {
+        bail!("the chart's own tests failed:\n{said}");
+    }
+    let summary = said.lines().filter(|line| line.starts_with("Test"));
+    summary.for_each(say);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::docs::configuration_keys;
+
+    #[test]
+    fn versions_and_platforms_are_the_trees() {
+        versions().unwrap();
+        assert!(platforms().unwrap().contains("openshift"));
+    }
+
+    #[test]
+    fn values_take_the_keys_of_the_configuration_and_no_others() {
+        let schema = schema().unwrap();
+        let config = &schema["properties"]["config"];
+        let mut taken = BTreeSet::new();
+        for (key, of) in config["properties"].as_object().unwrap() {
+            match of["properties"].as_object() {
+                Some(below) => taken.extend(below.keys().map(|name| format!("{key}.{name}"))),
+                None => drop(taken.insert(key.clone())),
+            }
+        }
+        let known: BTreeSet<String> = configuration_keys().map(str::to_owned).collect();
+        assert_eq!(taken, known);
+    }
+
+    /// An object without an end to what may be in it takes every misspelt key. The exceptions are texts to texts, and
+    /// Kubernetes' own types, which the API server checks.
+    #[test]
+    fn no_object_takes_keys_that_nobody_knows() {
+        fn open(path: &str, schema: &Value, found: &mut Vec<String>) {
+            if schema["type"] == "object"
+                && schema["properties"].is_object()
+                && schema["additionalProperties"] != false
+            {
+                found.push(path.to_owned());
+            }
+            for (key, below) in schema.as_object().into_iter().flatten() {
+                open(&format!("{path}/{key}"), below, found);
+            }
+        }
+        let mut found = Vec::new();
+        open("", &schema().unwrap(), &mut found);
+        assert_eq!(found, ["/properties/extraVolumes/items"]);
+    }
+}

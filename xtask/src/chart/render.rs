@@ -1,0 +1,65 @@
+//! The chart's default objects, as a text that people read and apply.
+
+use std::{path::Path, process::Command};
+
+use anyhow::Result;
+use usher_cluster::progress::output;
+
+use super::CHART;
+use crate::workspace::root;
+
+/// What differs from an installation by Helm: the Namespace is one of the objects, and the image is the one of this tree.
+const VALUES: [&str; 2] = ["namespace.create=true", "image.tag=dev"];
+/// What would say that Helm has these objects.
+const OF_HELM: [&str; 2] = ["app.kubernetes.io/managed-by: ", "helm.sh/chart: "];
+
+const HEAD: &str = "\
+# usher on every Linux node of a cluster, observing until a Node is annotated. Rendered from deploy/chart by `cargo xtask chart`.
+#
+#   kubectl apply -k deploy/manifests
+#   kubectl annotate node NODE usher.dev/mode=enforce
+";
+
+/// All objects but hooks, which are Helm's.
+pub(super) fn manifest(helm: &Path) -> Result<String> {
+    let mut command = Command::new(helm);
+    command.current_dir(root());
+    command.args(["template", "usher", CHART, "--namespace", "usher"]);
+    command.arg("--no-hooks");
+    for value in VALUES {
+        command.args(["--set", value]);
+    }
+    Ok(readable(&output(&mut command)?))
+}
+
+/// Without Helm's own lines, and without the empty ones that templates leave.
+fn readable(rendered: &str) -> String {
+    let of_helm = |line: &str| {
+        let text = line.trim_start();
+        line.starts_with("# Source: ") || OF_HELM.iter().any(|start| text.starts_with(start))
+    };
+    let lines = rendered.lines().filter(|line| !of_helm(line));
+    lines
+        .filter(|line| !line.trim().is_empty())
+        .fold(HEAD.to_owned(), |mut text, line| {
+            text.push_str(line.trim_end());
+            text.push('\n');
+            text
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_has_nothing_of_helm() {
+        let rendered = "---\n# Source: usher/templates/a.yaml\nkind: A\nmetadata:\n  labels:\n    \
+                        app.kubernetes.io/managed-by: Helm\n    helm.sh/chart: usher-1\n    a: b\n\n---\nkind: B\n";
+        let text = readable(rendered);
+        assert_eq!(
+            text.strip_prefix(HEAD),
+            Some("---\nkind: A\nmetadata:\n  labels:\n    a: b\n---\nkind: B\n")
+        );
+    }
+}

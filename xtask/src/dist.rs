@@ -1,0 +1,140 @@
+//! `cargo xtask dist`: everything that a release is made of, in `target/dist`.
+//!
+//! The same sources give the same bytes, wherever they are built; `--verify` shows it for the programs, which all else
+//! is made of. `docs/release.md` says what is in it.
+
+mod build;
+mod chart;
+mod manual;
+mod sbom;
+mod tarball;
+mod verify;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use usher_cluster::{
+    image::{self, Image, oci},
+    progress::say,
+};
+
+use self::build::Architecture;
+use crate::workspace::{root, shown, target_dir};
+
+/// The version of all packages.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only this architecture [default: both]
+    #[arg(long, value_enum)]
+    arch: Option<Architecture>,
+    /// Build all programs a second time, from a copy of the sources in another folder, and compare
+    #[arg(long)]
+    verify: bool,
+    /// The image's name [default: usher.test/usher-agent:VERSION]
+    #[arg(long)]
+    tag: Option<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let dist = target_dir().join("dist");
+    if dist.exists() {
+        fs::remove_dir_all(&dist).with_context(|| format!("remove {}", dist.display()))?;
+    }
+    fs::create_dir_all(&dist).with_context(|| format!("create {}", dist.display()))?;
+    let architectures = args
+        .arch
+        .map_or(Architecture::ALL.to_vec(), |one| vec![one]);
+    let mut built = Vec::new();
+    for architecture in architectures {
+        // Not where `cargo build` builds: that one has other flags, and would build everything again each time.
+        let programs = build::programs(root(), &target_dir().join("dist-build"), architecture)?;
+        if args.verify {
+            verify::same(&programs, architecture)?;
+        }
+        built.push((architecture, programs));
+    }
+    let extras = manual::write(&target_dir().join("dist-manual"))?;
+    for (architecture, programs) in &built {
+        let name = format!("usher-{VERSION}-linux-{}", architecture.name());
+        tarball::write(&name, programs, &extras, &dist)?;
+    }
+    let name = args.tag.clone();
+    let name = name.unwrap_or_else(|| format!("usher.test/usher-agent:{VERSION}"));
+    let digest = write_image(&name, &built, &dist)?;
+    sbom::write(&dist.join(format!("usher-{VERSION}.cdx.json")))?;
+    chart::package(&dist)?;
+    let sums = sums(&dist)?;
+    fs::write(dist.join("SHA256SUMS"), &sums).context("write SHA256SUMS")?;
+    say(&format!(
+        "In {}:\n{sums}image {name} has the digest {digest}",
+        shown(&dist)
+    ));
+    Ok(())
+}
+
+fn write_image(name: &str, built: &[(Architecture, Vec<PathBuf>)], dist: &Path) -> Result<String> {
+    let mut layers = Vec::new();
+    for (architecture, programs) in built {
+        let programs: Vec<&Path> = programs.iter().map(PathBuf::as_path).collect();
+        layers.push((architecture.name(), image::from_scratch(&programs)?));
+    }
+    let images: Vec<(&str, Image<'_>)> = layers
+        .iter()
+        .map(|(architecture, (layer, config))| {
+            let image = Image {
+                name,
+                layers: vec![layer],
+                config: config.clone(),
+            };
+            (*architecture, image)
+        })
+        .collect();
+    let annotations = json!({
+        "org.opencontainers.image.title": "usher",
+        "org.opencontainers.image.version": VERSION,
+        "org.opencontainers.image.licenses": env!("CARGO_PKG_LICENSE"),
+    });
+    let archive = dist.join(format!("usher-agent-{VERSION}.oci.tar"));
+    oci::write(name, &images, &annotations, &archive)
+}
+
+/// A line for each file, as `sha256sum --check` reads them.
+fn sums(dist: &Path) -> Result<String> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dist).with_context(|| format!("list {}", dist.display()))? {
+        let entry = entry.with_context(|| format!("list {}", dist.display()))?;
+        ensure!(
+            entry.file_type().is_ok_and(|kind| kind.is_file()),
+            "{} is no file",
+            entry.path().display()
+        );
+        names.push(entry.file_name().display().to_string());
+    }
+    names.sort();
+    let line = |name: &String| Ok(format!("{}  {name}\n", image::sha256(&dist.join(name))?));
+    names.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_sorted_and_of_files_only() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["b", "a"] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        let expected = format!("{empty}  a\n{empty}  b\n");
+        assert_eq!(sums(dir.path()).unwrap(), expected);
+        fs::create_dir(dir.path().join("c")).unwrap();
+        assert!(sums(dir.path()).is_err());
+    }
+}

@@ -1,0 +1,107 @@
+//! `cargo xtask fuzz`: every decoder of what comes from outside, fed with broken bytes for some time.
+//!
+//! The targets are in `tests/fuzz`, with a corpus that ordinary tests decode as well. What a run finds beside it is kept in
+//! `target/fuzz/corpus`, where the next run begins; a crash and a hang stay in `target/fuzz/crashes` and are an error.
+
+mod build;
+mod outcome;
+mod report;
+mod session;
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use usher_cluster::progress::say;
+use usher_core::duration;
+
+use self::{outcome::Outcome, session::Session};
+use crate::workspace::{shown, target_dir};
+
+pub(crate) use build::has_compiler;
+
+/// What a pipeline has for all of it, the building included, and for the fuzzing at least.
+const IN_A_PIPELINE: Duration = Duration::from_secs(240);
+const AT_LEAST: Duration = Duration::from_secs(30);
+/// And at most: a quick machine does the same as others.
+const AT_MOST: Duration = Duration::from_secs(100);
+/// The seed of a pipeline.
+const PIPELINE: u32 = 1;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How long all of it takes, without the building; each target has its share
+    #[arg(long = "for", value_name = "TIME", default_value = "10m", value_parser = duration::parse)]
+    lasts: Duration,
+    /// Targets to run [default: all]
+    #[arg(long = "target", value_name = "NAME", num_args = 1..)]
+    targets: Vec<String>,
+    /// How many targets run at once
+    #[arg(long, default_value = "1", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    jobs: u8,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let all = session::targets()?;
+    if let Some(unknown) = args.targets.iter().find(|name| !all.contains(name)) {
+        bail!("{unknown} is no target; there are: {}", all.join(", "));
+    }
+    let session = session(None)?;
+    let targets = if args.targets.is_empty() {
+        &all
+    } else {
+        &args.targets
+    };
+    fuzz(&session, targets, args.lasts, args.jobs.into())
+}
+
+/// All targets in the time that a pipeline has, on all of its processors.
+pub(crate) fn in_a_pipeline() -> Result<()> {
+    let started = Instant::now();
+    // The same as ever, so that a change is judged by itself there; new ways are for longer runs.
+    let session = session(Some(PIPELINE))?;
+    let left = IN_A_PIPELINE.saturating_sub(started.elapsed());
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let lasts = left.clamp(AT_LEAST, AT_MOST);
+    fuzz(&session, &session::targets()?, lasts, jobs)
+}
+
+fn session(seed: Option<u32>) -> Result<Session> {
+    let place = target_dir().join("fuzz");
+    fs::create_dir_all(&place).with_context(|| format!("make {}", place.display()))?;
+    let program = build::program(&place)?;
+    Ok(Session {
+        program,
+        place,
+        seed,
+    })
+}
+
+fn fuzz(session: &Session, targets: &[String], lasts: Duration, jobs: usize) -> Result<()> {
+    let share = session::share(lasts, targets.len(), jobs);
+    say(&format!(
+        "{} targets, {} s each, {jobs} at once",
+        targets.len(),
+        share.as_secs()
+    ));
+    let outcomes = session.all(targets, share, jobs)?;
+    say(&format!("\n{}", report::table(&outcomes)));
+    let file = session.place.join("report.json");
+    fs::write(&file, report::json(&outcomes)?)
+        .with_context(|| format!("write {}", file.display()))?;
+    say(&format!("the same as JSON: {}", shown(&file)));
+    let failures: Vec<&Outcome> = outcomes
+        .iter()
+        .filter(|one| one.failure.is_some())
+        .collect();
+    for failed in &failures {
+        say(&report::failure(failed, session));
+    }
+    if failures.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = failures.iter().map(|one| one.target.as_str()).collect();
+    bail!("{} failed", names.join(", "))
+}

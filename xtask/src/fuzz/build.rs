@@ -1,0 +1,86 @@
+//! The program that is fuzzed: `tests/fuzz` with a counter in every branch.
+//!
+//! libFuzzer ([LLVM's documentation](https://llvm.org/docs/LibFuzzer.html)) wants the counters and the operands of comparisons, which
+//! are a pass of LLVM that the stable compiler has as well
+//! ([SanitizerCoverage](https://clang.llvm.org/docs/SanitizerCoverage.html)). A sanitizer of memory is what it has not; `unsafe` is in
+//! few places of `agent/sys`, and none of them decodes anything. libFuzzer itself is C++, which libfuzzer-sys brings and builds.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use usher_cluster::{
+    programs,
+    progress::{run_logged, say},
+};
+
+use crate::workspace::{cargo, root};
+
+/// What the `cc` crate calls, and the Debian package that has it.
+const COMPILER: (&str, &str) = ("c++", "g++");
+
+const FLAGS: [&str; 6] = [
+    // The convention by which libfuzzer-sys and others know.
+    "--cfg=fuzzing",
+    "-Cpasses=sancov-module",
+    // Every edge.
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+];
+
+/// Whether there is a C++ compiler, or can be; else the reason.
+pub(crate) fn has_compiler() -> Result<()> {
+    let (program, package) = COMPILER;
+    programs::ensure_package(program, package).map(drop)
+}
+
+/// Builds the program and returns where it is.
+pub(super) fn program(place: &Path) -> Result<PathBuf> {
+    has_compiler().context("libFuzzer needs a C++ compiler")?;
+    let host = format!("{}-unknown-linux-gnu", env::consts::ARCH);
+    let built = place.join("build");
+    say("Building the fuzz targets: a minute or two the first time");
+    let mut build = cargo(["build", "--release", "--locked", "--target", &host]);
+    build
+        .current_dir(root().join("tests/fuzz"))
+        // With a target named, build scripts and macros have none of the flags.
+        .env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\x1f"))
+        .env("CARGO_TARGET_DIR", &built);
+    run_logged("fuzz targets", &mut build, &place.join("build.log"))?;
+    Ok(built.join(host).join("release/usher-fuzz"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs};
+
+    use super::*;
+
+    /// Name and version of each package of a lock file.
+    fn packages(lock: &str) -> BTreeSet<(String, String)> {
+        let text = fs::read_to_string(root().join(lock)).unwrap();
+        let value = |line: Option<&str>, key: &str| {
+            let value = line.unwrap().strip_prefix(key).unwrap();
+            value.trim_matches('"').to_owned()
+        };
+        let package = |package: &str| {
+            let mut lines = package.trim_start().lines();
+            let name = value(lines.next(), "name = ");
+            (name, value(lines.next(), "version = "))
+        };
+        text.split("[[package]]").skip(1).map(package).collect()
+    }
+
+    #[test]
+    fn all_but_the_fuzzer_is_what_is_shipped() {
+        let own = packages("tests/fuzz/Cargo.lock");
+        let shipped = packages("Cargo.lock");
+        let only_here: Vec<&str> = own.difference(&shipped).map(|(name, _)| &**name).collect();
+        let expected = ["arbitrary", "jobserver", "libfuzzer-sys", "usher-fuzz"];
+        assert_eq!(only_here, expected);
+    }
+}

@@ -1,0 +1,150 @@
+//! One guest: an initramfs, an emulator, and what it prints.
+
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader, Write},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use usher_cluster::programs::{Kernel, Tools};
+
+use super::suite::Suite;
+use crate::workspace::{root, target_dir};
+
+/// What a guest needs before it can see the machine's file system.
+const MODULES: [&str; 4] = ["virtio_pci", "9pnet_virtio", "9p", "overlay"];
+const INIT: &str = include_str!("init.sh");
+/// Directories that the init script mounts at.
+const DIRECTORIES: [&str; 7] = ["bin", "proc", "dev", "host", "layer", "new", "modules"];
+/// Begins the lines that the host reads.
+pub(super) const MARK: &str = "vm-suite";
+
+/// Boots a kernel, runs the suites one after the other, and hands every line on. The guest has no network but its own.
+pub(super) fn run(
+    kernel: &Kernel,
+    tools: &Tools,
+    suites: &[Suite],
+    limit: Duration,
+    mut line: impl FnMut(&str),
+) -> Result<()> {
+    let folder = target_dir().join("vm").join(&kernel.release);
+    // What an earlier run left.
+    drop(fs::remove_dir_all(&folder));
+    let initramfs = initramfs(&folder, kernel, tools, suites)?;
+    let seconds = limit.as_secs().to_string();
+    let mut emulator = Command::new("timeout");
+    emulator.arg(&seconds).arg(&tools.emulator);
+    // A device for virtualization may be there and not work.
+    emulator.args(["-accel", "tcg,thread=multi", "-cpu", "max"]);
+    emulator.args(["-m", "3072", "-smp", "2", "-nodefaults", "-nographic"]);
+    emulator.args(["-serial", "stdio", "-no-reboot"]);
+    emulator.arg("-kernel").arg(&kernel.image);
+    emulator.arg("-initrd").arg(&initramfs);
+    emulator.args(["-append", "console=ttyS0 loglevel=1 panic=-1"]);
+    emulator.args([
+        "-virtfs",
+        "local,path=/,mount_tag=host,security_model=passthrough,readonly=on,multidevs=remap",
+    ]);
+    let mut guest = emulator
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("start the emulator")?;
+    let output = guest.stdout.take().context("its output is piped")?;
+    for text in BufReader::new(output).split(b'\n') {
+        let text = text.context("read what the guest prints")?;
+        line(String::from_utf8_lossy(&text).trim_end());
+    }
+    let status = guest.wait().context("wait for the emulator")?;
+    ensure!(
+        status.success(),
+        "the guest did not end by itself: {status} (its limit is {seconds} s)"
+    );
+    Ok(())
+}
+
+fn initramfs(
+    folder: &Path,
+    kernel: &Kernel,
+    tools: &Tools,
+    suites: &[Suite],
+) -> Result<std::path::PathBuf> {
+    let root = folder.join("root");
+    for directory in DIRECTORIES {
+        fs::create_dir_all(root.join(directory)).context("make the guest's folders")?;
+    }
+    fs::copy(&tools.busybox, root.join("bin/busybox")).context("copy busybox")?;
+    for (number, file) in tools.module_files(kernel, &MODULES)?.iter().enumerate() {
+        let module = tools.module(file)?;
+        // They are loaded in the order of their names.
+        fs::write(root.join(format!("modules/{number:02}.ko")), module).context("copy a module")?;
+    }
+    let init = INIT.replace("@TREE@", &kernel.tree.display().to_string());
+    write_script(&root.join("init"), &init)?;
+    write_script(&root.join("suites"), &script(suites))?;
+    let archive = folder.join("initramfs");
+    let mut pack = Command::new(&tools.busybox)
+        .args(["cpio", "-o", "-H", "newc"])
+        .current_dir(&root)
+        .stdin(Stdio::piped())
+        .stdout(File::create(&archive).context("create the initramfs")?)
+        .stderr(Stdio::null())
+        .spawn()
+        .context("start cpio")?;
+    let mut names = pack.stdin.take().context("its input is piped")?;
+    for name in names_below(&root)? {
+        writeln!(names, "{name}").context("tell cpio what to pack")?;
+    }
+    drop(names);
+    ensure!(
+        pack.wait().context("wait for cpio")?.success(),
+        "cpio failed"
+    );
+    Ok(archive)
+}
+
+fn names_below(root: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(&folder)
+            .context("list the guest's files")?
+            .flatten()
+        {
+            let path = entry.path();
+            names.push(path.strip_prefix(root)?.display().to_string());
+            if path.is_dir() {
+                open.push(path);
+            }
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Runs every suite to its end, whatever becomes of the one before, and switches the guest off.
+fn script(suites: &[Suite]) -> String {
+    let mut script = format!(
+        "echo\ncd {}\nexport HOME=/root CI=true PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n",
+        root().display()
+    );
+    for suite in suites {
+        let words = suite.command.join(" ");
+        script.push_str(&format!(
+            "echo '{MARK} begin {name}'\n{words} 2>&1\necho \"{MARK} end {name} $?\"\n",
+            name = suite.name
+        ));
+    }
+    // It is switched off by somebody else, in a moment.
+    script.push_str("echo o > /proc/sysrq-trigger\nwhile :; do :; done\n");
+    script
+}
+
+fn write_script(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).context("write the guest's script")?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).context("make it a program")
+}

@@ -1,0 +1,89 @@
+//! What a guest said, read line by line.
+
+use super::guest::MARK;
+use crate::verdict;
+
+/// What became of one suite on one kernel.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Outcome {
+    pub(super) suite: String,
+    /// None where the guest ended before it did.
+    pub(super) code: Option<i32>,
+    pub(super) passed: usize,
+    /// Names of tests that failed.
+    pub(super) failed: Vec<String>,
+    /// All that it printed, for suites that are no tests.
+    pub(super) lines: Vec<String>,
+}
+
+/// The outcomes in a guest's output.
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    pub(super) outcomes: Vec<Outcome>,
+}
+
+impl Reader {
+    /// Takes the next line.
+    pub(super) fn take(&mut self, line: &str) {
+        if let Some(words) = line.strip_prefix(MARK) {
+            let words: Vec<&str> = words.split_whitespace().collect();
+            match words.as_slice() {
+                ["begin", suite] => self.outcomes.push(Outcome {
+                    suite: (*suite).to_owned(),
+                    ..Outcome::default()
+                }),
+                ["end", suite, code] => {
+                    let ended = self.outcomes.iter_mut().rfind(|one| one.suite == *suite);
+                    if let Some(outcome) = ended {
+                        outcome.code = code.parse().ok();
+                    }
+                }
+                _ => {}
+            }
+            return;
+        }
+        let Some(outcome) = self.outcomes.last_mut().filter(|last| last.code.is_none()) else {
+            return;
+        };
+        match verdict::of(line) {
+            Some((_name, true)) => outcome.passed += 1,
+            Some((name, false)) => outcome.failed.push(name.to_owned()),
+            None => {}
+        }
+        outcome.lines.push(line.to_owned());
+    }
+}
+
+impl Outcome {
+    /// A cell of the table.
+    pub(super) fn cell(&self) -> String {
+        match (self.code, self.failed.len()) {
+            (None, _) => format!("not finished, {} passed", self.passed),
+            (Some(0), _) => format!("{} passed", self.passed),
+            (Some(_), 0) => "failed".to_owned(),
+            (Some(_), failed) => format!("{} passed, **{failed} failed**", self.passed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suites_are_told_apart() {
+        let mut reader = Reader::default();
+        let text = "noise\nvm-suite begin sys\nrunning 3 tests\ntest a ... ok\ntest b::c ... \u{1b}[31mFAILED\u{1b}[m\n\
+                    vm-suite end sys 101\nvm-suite begin hold\ntest d ... ok\n";
+        text.lines().for_each(|line| reader.take(line));
+        let [sys, hold] = reader.outcomes.as_slice() else {
+            panic!("{reader:?}");
+        };
+        assert_eq!(
+            (sys.code, sys.passed, sys.failed.as_slice()),
+            (Some(101), 1, &["b::c".to_owned()][..])
+        );
+        assert_eq!(sys.cell(), "1 passed, **1 failed**");
+        assert_eq!(hold.cell(), "not finished, 1 passed");
+    }
+}
