@@ -168,7 +168,7 @@ impl Sandboxes {
         }
         (all && !sent).then(|| Event::Opened {
             sandbox: id.clone(),
-            tally: usher_core::hold::Tally::default(),
+            result: Ok(usher_core::hold::Tally::default()),
         })
     }
 

@@ -209,7 +209,7 @@ impl Recorder {
                 let connections = count(tally.connections);
                 self.metrics.held_connections.inc_by(connections);
             }
-            Kind::HoldFailed { .. } => self.metrics.holds.inc(&HoldEnd::Failed),
+            Kind::HoldFailed(_) => self.metrics.holds.inc(&HoldEnd::Failed),
             Kind::StartLetGo { why, held } => {
                 self.metrics.start_holds.inc(why);
                 self.metrics.start_held.observe(held.as_secs_f64());
@@ -327,7 +327,7 @@ fn log(kind: &Kind, entry: &Entry) {
         Kind::GaveUp { .. }
         | Kind::StepFailed { .. }
         | Kind::Unsupported { .. }
-        | Kind::HoldFailed { .. }
+        | Kind::HoldFailed(_)
         | Kind::HoldStaysShut { .. }
         | Kind::HoldOpened {
             why: Opened::Deadline,

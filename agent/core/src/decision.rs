@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     event::Outcome,
-    hold::{NotHeld, Opened, Tally},
+    hold::{Failed, NotHeld, Opened, Tally},
     id::PodUid,
     order,
     process::ExitStatus,
@@ -165,11 +165,8 @@ pub enum Kind {
         /// What had waited.
         tally: Tally,
     },
-    /// Connections should wait and cannot be made to.
-    HoldFailed {
-        /// What failed.
-        error: String,
-    },
+    /// Connections should wait and cannot be made to, or wait and cannot be let go.
+    HoldFailed(Failed),
     /// The deadline has come, and connections wait on as the user chose.
     HoldStaysShut {
         /// The deadline.
@@ -338,7 +335,7 @@ impl Kind {
             Self::NotHeld(_) => "not-held",
             Self::HoldArmed { .. } => "hold-armed",
             Self::HoldOpened { .. } => "hold-opened",
-            Self::HoldFailed { .. } => "hold-failed",
+            Self::HoldFailed(_) => "hold-failed",
             Self::HoldStaysShut { .. } => "hold-stays-shut",
             Self::HoldFound { .. } => "hold-found",
             Self::WouldHold { .. } => "would-hold",

@@ -141,9 +141,9 @@ impl Engine {
                     holding.ready(tracked, &probe, actions);
                 });
             }
-            Event::Opened { sandbox, tally } => {
+            Event::Opened { sandbox, result } => {
                 self.told(now, &sandbox, &mut actions, |holding, tracked, actions| {
-                    holding.opened(tracked, tally, actions);
+                    holding.opened(tracked, result, actions);
                 });
             }
             Event::Found {

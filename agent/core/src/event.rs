@@ -109,12 +109,12 @@ pub enum Event {
         /// The probe.
         probe: Probe,
     },
-    /// All connections of this sandbox go.
+    /// The doors of this sandbox have been opened, or do not open.
     Opened {
         /// The sandbox.
         sandbox: SandboxId,
         /// What had waited.
-        tally: Tally,
+        result: Result<Tally, String>,
     },
     /// The network namespace of this container is open, as that of a sandbox
     /// which is called by the container's id from now on.

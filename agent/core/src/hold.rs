@@ -149,6 +149,17 @@ pub enum Opened {
     ByHand,
 }
 
+/// What of a hold failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failed {
+    /// No connection can be made to wait: what the kernel said.
+    Arm(String),
+    /// Who had them wait ended, and they go.
+    Gate,
+    /// The doors do not open: what the kernel said.
+    Open(String),
+}
+
 impl Opened {
     /// The word for it in metrics.
     pub const fn as_str(self) -> &'static str {

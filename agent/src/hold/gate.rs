@@ -214,13 +214,14 @@ impl Gate {
             tokio::select! {
                 biased;
                 command = commands.recv() => match command {
-                    Some(Command::OpenSome(ports)) => self.open_some(&ports),
+                    // Where one refuses to open all are opened with the table.
+                    Some(Command::OpenSome(ports)) => if self.open_some(&ports).is_err() { break },
                     Some(Command::Renew(ports, timeout)) => self.renew(&ports, timeout),
                     Some(Command::Mend(wanted)) => self.mend(&wanted),
                     Some(Command::OpenAll) => break,
                     // Forgotten: the namespace is going, or has gone.
                     None => {
-                        self.delete();
+                        drop(self.delete());
                         return;
                     }
                 },
@@ -243,11 +244,12 @@ impl Gate {
                 tokio::time::sleep(PAUSE).await;
             }
         }
-        let tally = self.open_all().await;
+        let result = self.open_all().await;
+        let result = result.map_err(|error| chain(&error).to_string());
         // Closed before anybody hears of it, who may want to arm again.
         drop(self);
         // Nobody listens only when the agent is ending.
-        drop(events.send(Event::Opened { sandbox, tally }).await);
+        drop(events.send(Event::Opened { sandbox, result }).await);
     }
 
     fn came(&mut self, syn: Syn, now: Timestamp) {
@@ -274,12 +276,14 @@ impl Gate {
         }
     }
 
-    fn open_some(&mut self, ports: &[u16]) {
-        if let Err(error) = nft::delete_elements(&self.table, ports) {
-            tracing::warn!(error = %chain(&error), ?ports, "could not open doors; they open at the deadline");
+    fn open_some(&mut self, ports: &[u16]) -> Result<(), NftError> {
+        let opened = nft::delete_elements(&self.table, ports);
+        if let Err(error) = &opened {
+            tracing::warn!(error = %chain(error), ?ports, "could not open doors; they open with the table, or at the deadline");
         }
         boundary::reach("doors-open", "");
         self.let_go();
+        opened
     }
 
     fn renew(&mut self, ports: &[u16], timeout: Duration) {
@@ -301,11 +305,13 @@ impl Gate {
         }
     }
 
-    fn delete(&self) {
-        if let Err(error) = nft::delete_table(&self.table) {
-            tracing::warn!(error = %chain(&error), "could not delete the table; its doors open at the deadline");
+    fn delete(&self) -> Result<(), NftError> {
+        let deleted = nft::delete_table(&self.table);
+        if let Err(error) = &deleted {
+            tracing::warn!(error = %chain(error), "could not delete the table; doors that are shut open at the deadline");
         }
         boundary::reach("table-deleted", "");
+        deleted.map(drop)
     }
 
     /// Sends the copies of connections that still wait. One that waits at
@@ -330,16 +336,19 @@ impl Gate {
         }
     }
 
-    async fn open_all(&mut self) -> Tally {
+    /// # Errors
+    /// When doors are still shut: the kernel opens them at the deadline.
+    async fn open_all(&mut self) -> Result<Tally, NftError> {
         let ports = mem::take(&mut self.ports);
-        if ports.len() <= DOORS {
-            self.open_some(&ports);
-        } else {
-            self.delete();
+        let still_shut = ports.len() > DOORS || self.open_some(&ports).is_err();
+        let mut opened = Timestamp::new(self.begin.elapsed());
+        // Without doors that are shut it holds nobody.
+        let deleted = self.delete();
+        if still_shut {
+            deleted?;
+            opened = Timestamp::new(self.begin.elapsed());
             self.let_go();
         }
-        let opened = Timestamp::new(self.begin.elapsed());
-        self.delete();
         self.linger().await;
         let now = Timestamp::new(self.begin.elapsed());
         let connections = if self.count_only {
@@ -349,12 +358,12 @@ impl Gate {
         };
         let waited = self.first.filter(|_| connections > 0);
         let lost = self.copies.dropped() + u64::from(self.log.dropped());
-        Tally {
+        Ok(Tally {
             connections,
             longest: waited.map_or(Duration::ZERO, |first| opened.since(first)),
             ago: now.since(opened),
             lost: usize::try_from(lost).unwrap_or(usize::MAX),
-        }
+        })
     }
 
     /// Lets go what was on its way when the doors were opened.

@@ -3,7 +3,8 @@
 //! What deleting the table does is in the tests of the hold (`tests/tests/hold/owner.rs`).
 
 use std::fmt::Write;
-use std::process::Command;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 
 use usher_tests::privilege;
 use usher_tests::synthetic::catalog::mesh;
@@ -60,11 +61,19 @@ fn waiting(pod: &Pod) -> usize {
     states.filter(|state| *state == "02").count()
 }
 
+/// The program `nft` in the pod's network namespace.
+fn nft(pod: &Pod) -> Command {
+    let mut command = Command::new("nsenter");
+    command
+        .arg(format!("--net=/proc/{}/ns/net", pod.pid("app")))
+        .arg("nft");
+    command
+}
+
 /// A script counts as a whole or not at all.
 fn has_chain(pod: &Pod, chain: &str) -> bool {
-    let netns = format!("--net=/proc/{}/ns/net", pod.pid("app"));
-    let listed = Command::new("nsenter")
-        .args([netns.as_str(), "nft", "-t", "list", "chains", "inet"])
+    let listed = nft(pod)
+        .args(["-t", "list", "chains", "inet"])
         .output()
         .unwrap();
     String::from_utf8_lossy(&listed.stdout).contains(&format!("chain {chain} "))
@@ -127,6 +136,39 @@ fn more_rules_than_anybody_reads() {
             .is_some_and(|text| text.contains("could not look into"))
     };
     eventually("the table to be left", || agent.log().count(left) > 0);
+    is_sound(&agent);
+}
+
+/// A table that nobody but a process of the pod may change
+/// ([`NFT_TABLE_F_OWNER`](https://github.com/torvalds/linux/blob/v6.12/include/uapi/linux/netfilter/nf_tables.h#L187)): its
+/// door does not open, which is said of it, and the kernel opens it at the deadline.
+#[test]
+fn a_table_that_belongs_to_the_pod() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&captured("owns", [client("app", 1)], Listen::WhenTold));
+    agent.wait_for("hold-armed", &pod.name());
+    let mut owner = nft(&pod)
+        .arg("--interactive")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let table = "delete table inet usher; table inet usher { flags owner; set held { type inet_service; flags timeout; \
+                 elements = { 15001 timeout 5s } }; chain gate { type filter hook output priority -90; policy accept; \
+                 tcp dport @held drop; }; }\n";
+    let mut orders = owner.stdin.take().unwrap();
+    orders.write_all(table.as_bytes()).unwrap();
+    eventually("the owner's table", || !has_chain(&pod, "copy"));
+    pod.tell(SIDECAR, "listen");
+    let failed = agent.wait_for("hold-failed", &pod.name());
+    let reason = failed["reason"].as_str().unwrap();
+    assert!(reason.contains("cannot be let go"), "{reason}");
+    another_connects(&node, &agent, "other");
+    // It connects in the end: the kernel does not ask whose table it is.
+    is_connected(&pod);
+    drop(orders);
+    owner.wait().unwrap();
     is_sound(&agent);
 }
 

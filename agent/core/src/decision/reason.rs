@@ -73,9 +73,7 @@ pub(super) fn of(kind: &Kind) -> String {
             starts,
         } => hold::armed(doors, *deadline, *without_dns, starts),
         Kind::HoldOpened { why, shut, tally } => hold::opened(*why, *shut, *tally),
-        Kind::HoldFailed { error } => {
-            format!("connections cannot be made to wait, they go and may be refused: {error}")
-        }
+        Kind::HoldFailed(failed) => hold::failed(failed),
         Kind::HoldStaysShut { deadline } => format!(
             "the sidecar is not ready after {deadline:?}; connections wait on, as {} asks",
             annotation::ON_DEADLINE

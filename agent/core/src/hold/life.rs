@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{
-    Features, NotHeld, Opened, Tally,
+    Failed, Features, NotHeld, Opened, Tally,
     doors::next_look,
     known::{Known, sidecar_ended},
     state::{Sandbox, Shut, State},
@@ -146,7 +146,7 @@ impl<'engine> Holding<'engine> {
                 }
                 Err(error) => {
                     answer(&mut sandbox, Outcome::Failed, &error, actions);
-                    let kind = Kind::HoldFailed { error };
+                    let kind = Kind::HoldFailed(Failed::Arm(error));
                     actions.push(report(tracked, spec, None, kind, None));
                     sandbox.state = State::over();
                     tracked.hold.by_hand = false;
@@ -158,19 +158,28 @@ impl<'engine> Holding<'engine> {
     }
 
     /// What an opening that is over leaves.
-    pub(crate) fn opened(self, tracked: &mut Tracked, tally: Tally, actions: &mut Vec<Action>) {
+    pub(crate) fn opened(
+        self,
+        tracked: &mut Tracked,
+        result: Result<Tally, String>,
+        actions: &mut Vec<Action>,
+    ) {
         let Some(mut sandbox) = tracked.hold.sandbox.take() else {
             return;
         };
-        if matches!(sandbox.state, State::Shut(_)) {
-            let error = "its gate was lost; connections go".to_owned();
+        let failed = match &result {
+            Err(error) => Some(Failed::Open(error.clone())),
+            Ok(_) if matches!(sandbox.state, State::Shut(_)) => Some(Failed::Gate),
+            Ok(_) => None,
+        };
+        if let Some(failed) = failed {
             let spec = self.known.map(|known| known.spec);
-            let kind = Kind::HoldFailed { error };
+            let kind = Kind::HoldFailed(failed);
             actions.push(report(tracked, spec, None, kind, None));
             sandbox.state = State::over();
             tracked.hold.by_hand = false;
             self.close(&sandbox, actions);
-        } else if let State::Opening { why, shut } = &sandbox.state {
+        } else if let (State::Opening { why, shut }, Ok(tally)) = (&sandbox.state, result) {
             let why = *why;
             let starts = self.would_hold_starts(tracked);
             let kind = shut.opened(self.now, why, tally, starts);

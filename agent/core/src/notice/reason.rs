@@ -156,7 +156,7 @@ meanings! {
         "The deadline came, and connections wait on as `usher.dev/on-deadline: closed` asks",
         "See why the sidecar does not become ready";
     HoldFailed, Warning, Pod, "Hold",
-        "Connections of the pod could not be made to wait; they go and may be refused",
+        "Connections of the pod could not be made to wait, and go; or could not be let go, and wait until the deadline at most",
         "The note has the kernel's answer; report it if it is not one of the node's limits";
     StartHeld, Normal, Pod, "HoldStart",
         "The start of an app waited until the sidecar was ready",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     annotation,
-    hold::{NotHeld, Opened, Tally},
+    hold::{Failed, NotHeld, Opened, Tally},
     start::Start,
 };
 
@@ -44,6 +44,18 @@ pub(super) fn not_held(why: &NotHeld) -> String {
         ),
         NotHeld::Late => "its apps had started before usher did".to_owned(),
         NotHeld::Ending => "it is being deleted, or its apps have ended".to_owned(),
+    }
+}
+
+pub(super) fn failed(failed: &Failed) -> String {
+    match failed {
+        Failed::Arm(error) => {
+            format!("connections cannot be made to wait, they go and may be refused: {error}")
+        }
+        Failed::Gate => "who had connections wait ended; they go and may be refused".to_owned(),
+        Failed::Open(error) => format!(
+            "connections cannot be let go, they wait until the kernel opens the doors at the deadline: {error}"
+        ),
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) fn line(action: &Action) -> Option<String> {
             kind @ (Kind::NotHeld(_)
             | Kind::HoldArmed { .. }
             | Kind::HoldOpened { .. }
-            | Kind::HoldFailed { .. }
+            | Kind::HoldFailed(_)
             | Kind::HoldStaysShut { .. }
             | Kind::HoldFound { .. }
             | Kind::StartHeld(_)
@@ -159,11 +159,11 @@ impl Stage {
     pub(super) fn opened(&mut self, connections: usize) {
         self.send(Event::Opened {
             sandbox: sandbox(),
-            tally: Tally {
+            result: Ok(Tally {
                 connections,
                 longest: Duration::from_millis(240),
                 ..Tally::default()
-            },
+            }),
         });
     }
 

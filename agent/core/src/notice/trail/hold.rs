@@ -6,7 +6,7 @@ use super::{QUOTED, container, time};
 use crate::{
     Decision, annotation,
     decision::Kind,
-    hold::{Opened, Tally},
+    hold::{Failed, Opened, Tally},
     notice::{Reason, text::bounded},
     start::{NotHeld, Why},
 };
@@ -34,14 +34,7 @@ pub(super) fn told(node: &str, decision: &Decision) -> Option<(Reason, String)> 
             );
             (Reason::HoldStaysShut, note)
         }
-        Kind::HoldFailed { error } => {
-            let note = format!(
-                "connections could not be made to wait for the sidecar: they go, and may be refused. Have the app try again \
-                 where it does not; the cause: {}",
-                bounded(error, QUOTED)
-            );
-            (Reason::HoldFailed, note)
-        }
+        Kind::HoldFailed(failed) => (Reason::HoldFailed, failed_note(failed)),
         Kind::StartLetGo { why, held } => return let_go(app, *why, *held),
         Kind::StartMissed => {
             let note = format!(
@@ -53,6 +46,26 @@ pub(super) fn told(node: &str, decision: &Decision) -> Option<(Reason, String)> 
         _ => return None,
     };
     Some(told)
+}
+
+fn failed_note(failed: &Failed) -> String {
+    let again = "Have the app try again where it does not";
+    match failed {
+        Failed::Arm(error) => format!(
+            "connections could not be made to wait for the sidecar: they go, and may be refused. {again}; the cause: {}",
+            bounded(error, QUOTED)
+        ),
+        Failed::Gate => {
+            format!(
+                "who had connections wait for the sidecar ended: they go, and may be refused. {again}"
+            )
+        }
+        Failed::Open(error) => format!(
+            "the doors at which connections wait for the sidecar do not open; the kernel opens them at the deadline, they \
+             may wait until the deadline; the cause: {}",
+            bounded(error, QUOTED)
+        ),
+    }
 }
 
 fn opened(why: Opened, shut: Duration, tally: Tally) -> Option<(Reason, String)> {

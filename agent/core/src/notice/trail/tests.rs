@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     decision::{LeftAlone, NotOurs, NotYet},
     event::Outcome,
-    hold::{self, Opened, Tally},
+    hold::{self, Failed, Opened, Tally},
     mode::Mode,
     pod::ProbeKind,
     start::{self, Probed, Start, Why},
@@ -204,11 +204,19 @@ fn table() {
             "usher.dev/on-deadline: closed",
         ),
         (
-            Kind::HoldFailed {
-                error: "EPERM".to_owned(),
-            },
+            Kind::HoldFailed(Failed::Arm("EPERM".to_owned())),
             Reason::HoldFailed,
-            "EPERM",
+            "they go, and may be refused. Have the app try again where it does not; the cause: EPERM",
+        ),
+        (
+            Kind::HoldFailed(Failed::Gate),
+            Reason::HoldFailed,
+            "they go, and may be refused",
+        ),
+        (
+            Kind::HoldFailed(Failed::Open("EPERM".to_owned())),
+            Reason::HoldFailed,
+            "until the deadline; the cause: EPERM",
         ),
         (
             let_go(Why::Opened(Opened::Ready)),
@@ -280,7 +288,8 @@ proptest! {
             Kind::BadAnnotation(bad),
             failed(Outcome::Failed(error.clone())),
             Kind::GaveUp { reason: spoil },
-            Kind::HoldFailed { error: error.clone() },
+            Kind::HoldFailed(Failed::Arm(error.clone())),
+            Kind::HoldFailed(Failed::Open(error.clone())),
             Kind::StartNotHeld(start::NotHeld::Container { reason: error }),
             Kind::Unsupported { runtime_class: Some(value) },
         ];

@@ -330,10 +330,10 @@ fn what_counts_is_when_the_doors_opened_not_when_it_was_told() {
     stage.said();
     stage.send(Event::Opened {
         sandbox: sandbox(),
-        tally: Tally {
+        result: Ok(Tally {
             ago: Duration::from_millis(20),
             ..Tally::default()
-        },
+        }),
     });
     assert!(stage.said()[0].contains("100 ms after it was armed"));
 }
@@ -383,6 +383,27 @@ fn gate_that_is_lost_is_said_to_be() {
     stage.shut();
     stage.opened(0);
     let said = stage.said();
-    assert!(said[0].starts_with("hold-failed: "), "{said:?}");
-    assert_eq!(said[1], "forget");
+    assert_eq!(
+        said,
+        [
+            "hold-failed: who had connections wait ended; they go and may be refused",
+            "forget"
+        ]
+    );
+}
+
+#[test]
+fn doors_that_do_not_open_are_said_to_stay_shut() {
+    let mut stage = held(Mode::Enforce, istio());
+    stage.shut();
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.probed(ready());
+    assert_eq!(stage.said(), [WATCH, "open all"]);
+    stage.send(Event::Opened {
+        sandbox: sandbox(),
+        result: Err("EPERM".to_owned()),
+    });
+    let failed = "hold-failed: connections cannot be let go, they wait until the kernel opens the doors at the deadline: EPERM";
+    assert_eq!(stage.said(), [failed, "forget"]);
 }

@@ -275,8 +275,8 @@ impl World {
                 self.send(Event::Armed { sandbox, result });
             } else if std::mem::take(&mut place.opening) {
                 place.shut = None;
-                let tally = Tally::default();
-                self.send(Event::Opened { sandbox, tally });
+                let result = Ok(Tally::default());
+                self.send(Event::Opened { sandbox, result });
             }
         }
     }
