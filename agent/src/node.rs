@@ -6,7 +6,9 @@
 //! between an exit and its request.
 
 mod act;
+mod input;
 mod late;
+mod modes;
 mod order;
 mod view;
 
@@ -15,22 +17,17 @@ use std::{collections::VecDeque, mem, sync::Arc, time::Instant};
 use tokio::sync::{
     Semaphore,
     mpsc::{self, error::TrySendError},
-    oneshot, watch,
+    watch,
 };
 use usher_core::{
-    Engine, Event, admin,
-    config::Config,
-    metric::value::Capability,
-    mode::{Mode, Modes},
-    notice::NodeCondition,
-    order::Answer,
-    pod::Pod,
-    time::Timestamp,
-    tuning::NamespaceValues,
+    Engine, Event, mode::Modes, notice::NodeCondition, order::Answer, time::Timestamp,
 };
 use usher_sys::cgroup;
 
-pub(crate) use self::order::Person;
+pub(crate) use self::{
+    input::{Input, View},
+    order::Person,
+};
 use crate::{
     announcements::Announcement,
     attempt::Host,
@@ -43,41 +40,10 @@ use crate::{
     recorder::Record,
     run_dir::Annotations,
     starts::{self, Starts},
-    telemetry::chain,
 };
 
 /// Attempts at the same time: each is a socket and a few kB. More wait.
 const ATTEMPTS: usize = 256;
-
-/// What comes from outside the node's kernel.
-#[derive(Debug)]
-pub(crate) enum Input {
-    /// The Node's annotations.
-    Node(Annotations),
-    /// They are not known from before; the API server may tell.
-    NodeUnknown,
-    /// This configuration counts.
-    Config(Arc<Config>),
-    /// What a Namespace says; None when it could not be had.
-    Namespace(String, Option<NamespaceValues>),
-    /// The kubelet's pods; None when they could not be had.
-    Pods(Option<Vec<Pod>>),
-    /// Whoever sends this wants to know that the loop runs.
-    Pulse(oneshot::Sender<()>),
-    /// Or what it knows.
-    View(oneshot::Sender<View>),
-    /// A person orders something, or asks what would be done.
-    Person(Person),
-}
-
-/// What the loop knows, for people.
-#[derive(Debug)]
-pub(crate) struct View {
-    pub(crate) pods: Vec<admin::Pod>,
-    pub(crate) modes: Modes,
-    pub(crate) lacks: admin::Lacks,
-    pub(crate) census: admin::Census,
-}
 
 /// What the loop wants to know from outside the node's kernel.
 #[derive(Debug)]
@@ -269,85 +235,6 @@ impl NodeLoop {
             self.metrics.finished_pods.set(gauge(census.finished));
             self.metrics.held_pods.set(gauge(census.held));
             self.metrics.held_starts.set(gauge(census.held_starts));
-        }
-    }
-
-    fn take(&mut self, input: Input) -> Result<(), cgroup::Error> {
-        match input {
-            Input::Node(annotations) => {
-                self.annotations = annotations;
-                self.node_is_known = true;
-                self.take_modes();
-            }
-            Input::NodeUnknown => self.take_modes(),
-            Input::Config(config) => {
-                self.step(Event::Configured(config));
-                if !mem::replace(&mut self.trusted, true) {
-                    self.take_modes();
-                }
-            }
-            Input::Namespace(name, values) => self.step(Event::Namespace { name, values }),
-            Input::Pods(pods) => {
-                // A container that the list mentions and the tree does not show
-                // is taken for gone, so what the tree shows by now comes first.
-                let events = self.discovery.now()?;
-                self.steps(events);
-                let pods = pods.filter(|_pods| self.discovery.is_whole());
-                self.step(match pods {
-                    Some(pods) => Event::Pods(pods),
-                    None => Event::PodsUnavailable,
-                });
-            }
-            // Who asked may have stopped waiting.
-            Input::Pulse(pulse) => drop(pulse.send(())),
-            Input::View(answer) => drop(answer.send(self.view())),
-            Input::Person(person) => {
-                let events = self.discovery.now()?;
-                self.steps(events);
-                self.answer(person);
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads the modes off the Node's annotations.
-    fn take_modes(&mut self) {
-        let (mut modes, bad) = Modes::from_annotations(&self.annotations);
-        for bad in bad {
-            let error = chain(&bad);
-            tracing::warn!(error, "Node has an annotation that is not one");
-            self.teller.node(&NodeCondition::BadAnnotation(error));
-        }
-        for mode in [&mut modes.quit, &mut modes.hold] {
-            if !self.trusted && *mode == Mode::Enforce {
-                *mode = Mode::Observe;
-            }
-        }
-        tracing::info!(quit = %modes.quit, hold = %modes.hold, "took the Node's modes");
-        self.metrics.modes.set(&Capability::Quit, &modes.quit);
-        self.metrics.modes.set(&Capability::Hold, &modes.hold);
-        self.metrics.vitals.modes(modes, &self.annotations);
-        // Nothing of the node is changed for a mode that does nothing: there
-        // pods are looked at when their first process appears.
-        if self.node_is_known {
-            let wanted = self.lacks.is_none() && modes.hold == Mode::Enforce;
-            self.wishes.plugin.send_replace(wanted);
-            self.tell_modes(modes);
-        }
-        self.step(Event::Modes(modes));
-    }
-
-    fn tell_modes(&mut self, now: Modes) {
-        if let Some(before) = self.modes.replace(now).filter(|before| *before != now) {
-            self.teller
-                .node(&NodeCondition::ModeChanged { before, now });
-        }
-        if let Some(lacks) = &self.lacks
-            && now.hold != Mode::Off
-            && !mem::replace(&mut self.lacks_is_told, true)
-        {
-            let condition = NodeCondition::HoldUnsupported(lacks.clone());
-            self.teller.node(&condition);
         }
     }
 

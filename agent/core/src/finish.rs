@@ -2,20 +2,18 @@
 //! would be done, in enforce mode the next step with each of its sidecars.
 
 mod by_hand;
+mod permission;
+mod turns;
 
 use crate::{
     action::Action,
     config::Ladder,
-    decision::{Decision, GaveUp, Kind, LeftAlone, NotYet},
+    decision::{Decision, Kind, LeftAlone, NotYet},
     event::ContainerKey,
-    fetch, lifecycle,
     mode::Mode,
     plan::{Plan, Sidecar},
     pod::{self, Pod},
-    policy::{self, Verdict},
-    quit::{Candidate, Next, Permission},
-    recipe::{Purpose, Rung},
-    step::{Signal, Step},
+    step::Step,
     time::Timestamp,
     tracked::{RunState, Tracked},
 };
@@ -195,153 +193,6 @@ impl Finished<'_> {
                 actions.push(self.report(tracked, Some(&sidecar.name), kind, self.now));
             }
         }
-    }
-
-    /// Takes the next steps with the sidecars whose turn it is.
-    fn show_out(self, tracked: &mut Tracked, actions: &mut Vec<Action>) -> Need {
-        let failed = lifecycle::has_failed(tracked, self.spec) == Some(true);
-        if failed && !std::mem::replace(&mut tracked.quit.said.failed, true) {
-            tracked.quit.take_up(self.now);
-        }
-        let sidecars = self.plan.sidecars.iter();
-        let left: Vec<&Sidecar> = sidecars
-            .filter(|sidecar| {
-                let newest = tracked.newest(&sidecar.name);
-                let gave_up = newest.is_some_and(|(id, _)| tracked.quit.gave_up(&sidecar.name, id));
-                !gave_up && self.is_left(tracked, sidecar)
-            })
-            .collect();
-        self.take_turns(tracked, &left, actions)
-    }
-
-    /// Takes the next steps with those of the earliest stage.
-    fn take_turns(
-        self,
-        tracked: &mut Tracked,
-        left: &[&Sidecar],
-        actions: &mut Vec<Action>,
-    ) -> Need {
-        let Some(turn) = left.iter().map(|sidecar| sidecar.order).min() else {
-            return Need::Nothing;
-        };
-        let mut need = Need::Nothing;
-        for sidecar in left.iter().filter(|sidecar| sidecar.order == turn) {
-            if self.take_steps(tracked, sidecar, actions) == Need::Codes {
-                need = Need::Codes;
-            }
-        }
-        need
-    }
-
-    fn take_steps(
-        self,
-        tracked: &mut Tracked,
-        sidecar: &Sidecar,
-        actions: &mut Vec<Action>,
-    ) -> Need {
-        let Some((id, run)) = tracked.newest(&sidecar.name) else {
-            // It may have been one of those that ended before anybody could
-            // tell which container they were.
-            return if tracked.has_nameless_end() {
-                Need::Codes
-            } else {
-                Need::Nothing
-            };
-        };
-        if run.state != RunState::Running {
-            return Need::Nothing;
-        }
-        let (id, since) = (id.clone(), run.since);
-        let failed = lifecycle::has_failed(tracked, self.spec);
-        // What nobody will tell any more does not allow to spoil the pod.
-        let in_vain = fetch::patience(tracked.vain_answers).is_none();
-        let failed = failed.or(in_vain.then_some(false));
-        let candidate = Candidate {
-            name: &sidecar.name,
-            run: &id,
-            since,
-            ladder: &sidecar.ladder,
-            timings: self.timings,
-        };
-        loop {
-            let permission = |rung: &Rung| self.permission(sidecar, rung, failed);
-            let kind = match tracked.quit.next(self.now, candidate, permission) {
-                Next::Nothing => return Need::Nothing,
-                Next::Ask => return Need::Codes,
-                Next::Attempt(step) => {
-                    actions.push(Action::Attempt {
-                        key: ContainerKey {
-                            pod: tracked.uid.clone(),
-                            id: id.clone(),
-                        },
-                        step,
-                        timeout: self.timings.attempt,
-                    });
-                    continue;
-                }
-                Next::Failed {
-                    step,
-                    outcome,
-                    next,
-                } => Kind::StepFailed {
-                    recipe: sidecar.recipe.clone(),
-                    step,
-                    outcome,
-                    next,
-                },
-                Next::GaveUp(reason) => Kind::GaveUp { reason },
-            };
-            actions.push(self.report(tracked, Some(&sidecar.name), kind, self.now));
-        }
-    }
-
-    /// Whether a step does the pod no harm. Ending a sidecar so that it is
-    /// started again is in vain, and ending it so that a pod that succeeded
-    /// becomes a failed one has the Job do its work again.
-    pub(crate) fn permission(
-        self,
-        sidecar: &Sidecar,
-        rung: &Rung,
-        failed: Option<bool>,
-    ) -> Permission {
-        if self.force {
-            return Permission::Granted;
-        }
-        if rung.purpose == Purpose::Drain {
-            return self.permission_to_drain(sidecar, failed);
-        }
-        let (step, code) = (rung.step.clone(), rung.code);
-        let advice = rung.advice.clone();
-        if policy::judge(sidecar.policy, &sidecar.rules, Some(code)) == Verdict::ComesBack {
-            return Permission::Denied(GaveUp::WouldRestart { step, code, advice });
-        }
-        let killing = step == Step::signal(Signal::Kill);
-        if code == 0 || killing || self.plan.tuning.spoil {
-            return Permission::Granted;
-        }
-        match failed {
-            Some(true) => Permission::Granted,
-            Some(false) => Permission::Denied(GaveUp::WouldSpoil { step, code, advice }),
-            None => Permission::Unknown,
-        }
-    }
-
-    /// A sidecar that will not be asked to quit is not drained either.
-    fn permission_to_drain(self, sidecar: &Sidecar, failed: Option<bool>) -> Permission {
-        let steps = sidecar.ladder.iter();
-        let steps = steps.filter(|rung| rung.purpose == Purpose::Quit);
-        let mut all = steps.map(|rung| self.permission(sidecar, rung, failed));
-        let mut denied = None;
-        let open = all.find(|permission| match permission {
-            Permission::Denied(_) => {
-                denied.get_or_insert(permission.clone());
-                false
-            }
-            Permission::Granted | Permission::Unknown => true,
-        });
-        open.map_or(denied.unwrap_or(Permission::Granted), |_open| {
-            Permission::Granted
-        })
     }
 
     pub(crate) fn report(

@@ -6,11 +6,13 @@
 //! of the time that the whole table takes; the copies that have come are read;
 //! each connection that still waits is sent its copy again; then the table goes.
 //! What comes later, of connections that were on their way, follows as long as
-//! the reader stays, [`LINGER`].
+//! the reader stays.
+
+mod opening;
+mod sender;
 
 use std::{
     collections::BTreeSet,
-    mem,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -18,31 +20,25 @@ use std::{
 use tokio::sync::mpsc;
 use usher_core::{
     Event,
-    hold::{Remains, Tally},
+    hold::Remains,
     id::SandboxId,
     ruleset::{self, Door, Ruleset, Wanted},
-    syn::{Connection, Copies, Held, Syn},
+    syn::{Connection, Copies, Syn},
     time::Timestamp,
 };
 use usher_sys::{
-    inject::{self, Injector},
+    inject,
     netlink::Protocol,
     netlink::Socket,
     netns::{self, Netns},
     nflog::{self, Log},
     nfqueue::{self, Queue},
     nft::{self, NftError},
-    sockdiag::{self, Sockets, State},
+    sockdiag,
 };
 
+use self::sender::Sender;
 use crate::{boundary, telemetry::chain};
-
-/// How long copies are read after the doors are open.
-const LINGER: Duration = Duration::from_millis(20);
-
-/// Doors that are opened one by one before the table goes. A pod that puts more into its own table waits as long as the
-/// table takes.
-const DOORS: usize = 64;
 
 /// Copies in one look that are more than an app sends that waits.
 const FLOOD: usize = 512;
@@ -78,43 +74,6 @@ pub(crate) enum Command {
     Renew(Vec<u16>, Duration),
     /// Have the table be like this, in place of what is there.
     Mend(Wanted),
-}
-
-/// Sends copies of connections that still wait.
-#[derive(Debug)]
-struct Sender {
-    injector: Injector,
-    sockets: Sockets,
-}
-
-impl Sender {
-    fn open(netns: &Netns) -> Result<Self, Error> {
-        Ok(Self {
-            injector: Injector::open(netns)?,
-            sockets: Sockets::open(netns)?,
-        })
-    }
-
-    /// Sends a copy; whether it went out.
-    fn send(&mut self, held: &Held, now: Timestamp) -> bool {
-        let connection = held.syn.connection();
-        match self.sockets.state(connection) {
-            Ok(Some(State::SynSent)) => {}
-            Ok(_) => return false,
-            Err(error) => {
-                tracing::debug!(error = %chain(&error), "sent a copy without knowing whether its connection waits");
-            }
-        }
-        let packet = held.syn.prepared_for_injection(now.since(held.arrived));
-        match self.injector.send(&packet, connection.destination) {
-            // If not it waits at another door.
-            Ok(sent) => sent,
-            Err(error) => {
-                tracing::debug!(error = %chain(&error), "could not send a copy; its connection goes on by itself");
-                false
-            }
-        }
-    }
 }
 
 /// A gate.
@@ -261,31 +220,6 @@ impl Gate {
         }
     }
 
-    /// Reads what has come without waiting.
-    fn read(&mut self) {
-        let now = Timestamp::new(self.begin.elapsed());
-        let mut arrived = Vec::new();
-        let read = self
-            .log
-            .drain(|packet| arrived.extend(Syn::parse(packet.payload).ok()));
-        if let Err(error) = read {
-            tracing::debug!(error = %chain(&error), "could not read the copies of waiting connections");
-        }
-        for syn in arrived {
-            self.came(syn, now);
-        }
-    }
-
-    fn open_some(&mut self, ports: &[u16]) -> Result<(), NftError> {
-        let opened = nft::delete_elements(&self.table, ports);
-        if let Err(error) = &opened {
-            tracing::warn!(error = %chain(error), ?ports, "could not open doors; they open with the table, or at the deadline");
-        }
-        boundary::reach("doors-open", "");
-        self.let_go();
-        opened
-    }
-
     fn renew(&mut self, ports: &[u16], timeout: Duration) {
         let doors: Vec<Door> = ports
             .iter()
@@ -312,79 +246,5 @@ impl Gate {
         }
         boundary::reach("table-deleted", "");
         deleted.map(drop)
-    }
-
-    /// Sends the copies of connections that still wait. One that waits at
-    /// another door is copied, and waits, again.
-    fn let_go(&mut self) {
-        self.read();
-        if let Some(queue) = &self.queue
-            && let Err(error) = queue.accept_all()
-        {
-            tracing::warn!(error = %chain(&error), "could not let DNS queries go; they are asked again");
-        }
-        let now = Timestamp::new(self.begin.elapsed());
-        let Some(sender) = &mut self.sender else {
-            return;
-        };
-        for held in self.copies.take() {
-            if sender.send(&held, now) {
-                let first = self.first.get_or_insert(held.since);
-                *first = held.since.min(*first);
-                self.released.insert(held.syn.connection());
-            }
-        }
-    }
-
-    /// # Errors
-    /// When doors are still shut: the kernel opens them at the deadline.
-    async fn open_all(&mut self) -> Result<Tally, NftError> {
-        let ports = mem::take(&mut self.ports);
-        let still_shut = ports.len() > DOORS || self.open_some(&ports).is_err();
-        let mut opened = Timestamp::new(self.begin.elapsed());
-        // Without doors that are shut it holds nobody.
-        let deleted = self.delete();
-        if still_shut {
-            deleted?;
-            opened = Timestamp::new(self.begin.elapsed());
-            self.let_go();
-        }
-        self.linger().await;
-        let now = Timestamp::new(self.begin.elapsed());
-        let connections = if self.count_only {
-            self.counted
-        } else {
-            self.released.len()
-        };
-        let waited = self.first.filter(|_| connections > 0);
-        let lost = self.copies.dropped() + u64::from(self.log.dropped());
-        Ok(Tally {
-            connections,
-            longest: waited.map_or(Duration::ZERO, |first| opened.since(first)),
-            ago: now.since(opened),
-            lost: usize::try_from(lost).unwrap_or(usize::MAX),
-        })
-    }
-
-    /// Lets go what was on its way when the doors were opened.
-    async fn linger(&mut self) {
-        let end = tokio::time::sleep(LINGER);
-        tokio::pin!(end);
-        loop {
-            let mut arrived = Vec::new();
-            let read = self
-                .log
-                .receive(|packet| arrived.extend(Syn::parse(packet.payload).ok()));
-            tokio::select! {
-                biased;
-                () = &mut end => return,
-                read = read => if read.is_err() { return },
-            }
-            let now = Timestamp::new(self.begin.elapsed());
-            for syn in arrived {
-                self.came(syn, now);
-            }
-            self.let_go();
-        }
     }
 }

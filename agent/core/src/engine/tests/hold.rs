@@ -1,6 +1,7 @@
 //! Scenes of connections that wait.
 
 mod announced;
+mod failed;
 mod found;
 mod opening;
 mod property;

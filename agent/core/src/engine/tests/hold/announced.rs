@@ -161,20 +161,6 @@ fn what_is_never_held() {
 }
 
 #[test]
-fn what_cannot_be_armed_says_so() {
-    let mut stage = held(Mode::Enforce, istio());
-    stage.announce();
-    stage.said();
-    stage.send(Event::Armed {
-        sandbox: sandbox(),
-        result: Err("EPERM".to_owned()),
-    });
-    let failed =
-        "hold-failed: connections cannot be made to wait, they go and may be refused: EPERM";
-    assert_eq!(stage.said(), ["answer Failed: EPERM", failed, "forget"]);
-}
-
-#[test]
 fn sandbox_that_is_gone_is_forgotten_and_a_new_one_is_held() {
     let mut stage = held(Mode::Enforce, istio());
     stage.shut();

@@ -376,34 +376,3 @@ fn another_probe_is_watched_when_the_sidecar_tells_its_version() {
     stage.probed(Probe::Answers { port, path });
     assert_eq!(stage.said(), ["open all"]);
 }
-
-#[test]
-fn gate_that_is_lost_is_said_to_be() {
-    let mut stage = held(Mode::Enforce, istio());
-    stage.shut();
-    stage.opened(0);
-    let said = stage.said();
-    assert_eq!(
-        said,
-        [
-            "hold-failed: who had connections wait ended; they go and may be refused",
-            "forget"
-        ]
-    );
-}
-
-#[test]
-fn doors_that_do_not_open_are_said_to_stay_shut() {
-    let mut stage = held(Mode::Enforce, istio());
-    stage.shut();
-    stage.start("app", "a");
-    stage.start(PROXY, "i");
-    stage.probed(ready());
-    assert_eq!(stage.said(), [WATCH, "open all"]);
-    stage.send(Event::Opened {
-        sandbox: sandbox(),
-        result: Err("EPERM".to_owned()),
-    });
-    let failed = "hold-failed: connections cannot be let go, they wait until the kernel opens the doors at the deadline: EPERM";
-    assert_eq!(stage.said(), [failed, "forget"]);
-}

@@ -1,0 +1,117 @@
+//! Opening a gate: doors, then what waits at them, then the table.
+
+use std::{mem, time::Duration};
+
+use usher_core::{hold::Tally, syn::Syn, time::Timestamp};
+use usher_sys::nft::{self, NftError};
+
+use super::Gate;
+use crate::{boundary, telemetry::chain};
+
+/// How long copies are read after the doors are open.
+const LINGER: Duration = Duration::from_millis(20);
+
+/// Doors that are opened one by one before the table goes. A pod that puts more into its own table waits as long as the
+/// table takes.
+const DOORS: usize = 64;
+
+impl Gate {
+    pub(super) fn open_some(&mut self, ports: &[u16]) -> Result<(), NftError> {
+        let opened = nft::delete_elements(&self.table, ports);
+        if let Err(error) = &opened {
+            tracing::warn!(error = %chain(error), ?ports, "could not open doors; they open with the table, or at the deadline");
+        }
+        boundary::reach("doors-open", "");
+        self.let_go();
+        opened
+    }
+
+    /// Reads what has come without waiting.
+    fn read(&mut self) {
+        let now = Timestamp::new(self.begin.elapsed());
+        let mut arrived = Vec::new();
+        let read = self
+            .log
+            .drain(|packet| arrived.extend(Syn::parse(packet.payload).ok()));
+        if let Err(error) = read {
+            tracing::debug!(error = %chain(&error), "could not read the copies of waiting connections");
+        }
+        for syn in arrived {
+            self.came(syn, now);
+        }
+    }
+
+    /// Sends the copies of connections that still wait. One that waits at
+    /// another door is copied, and waits, again.
+    fn let_go(&mut self) {
+        self.read();
+        if let Some(queue) = &self.queue
+            && let Err(error) = queue.accept_all()
+        {
+            tracing::warn!(error = %chain(&error), "could not let DNS queries go; they are asked again");
+        }
+        let now = Timestamp::new(self.begin.elapsed());
+        let Some(sender) = &mut self.sender else {
+            return;
+        };
+        for held in self.copies.take() {
+            if sender.send(&held, now) {
+                let first = self.first.get_or_insert(held.since);
+                *first = held.since.min(*first);
+                self.released.insert(held.syn.connection());
+            }
+        }
+    }
+
+    /// # Errors
+    /// When doors are still shut: the kernel opens them at the deadline.
+    pub(super) async fn open_all(&mut self) -> Result<Tally, NftError> {
+        let ports = mem::take(&mut self.ports);
+        let still_shut = ports.len() > DOORS || self.open_some(&ports).is_err();
+        let mut opened = Timestamp::new(self.begin.elapsed());
+        // Without doors that are shut it holds nobody.
+        let deleted = self.delete();
+        if still_shut {
+            deleted?;
+            opened = Timestamp::new(self.begin.elapsed());
+            self.let_go();
+        }
+        self.linger().await;
+        let now = Timestamp::new(self.begin.elapsed());
+        let connections = if self.count_only {
+            self.counted
+        } else {
+            self.released.len()
+        };
+        let waited = self.first.filter(|_| connections > 0);
+        let lost = self.copies.dropped() + u64::from(self.log.dropped());
+        Ok(Tally {
+            connections,
+            longest: waited.map_or(Duration::ZERO, |first| opened.since(first)),
+            ago: now.since(opened),
+            lost: usize::try_from(lost).unwrap_or(usize::MAX),
+        })
+    }
+
+    /// Lets go what was on its way when the doors were opened.
+    async fn linger(&mut self) {
+        let end = tokio::time::sleep(LINGER);
+        tokio::pin!(end);
+        loop {
+            let mut arrived = Vec::new();
+            let read = self
+                .log
+                .receive(|packet| arrived.extend(Syn::parse(packet.payload).ok()));
+            tokio::select! {
+                biased;
+                () = &mut end => return,
+                read = read => if read.is_err() { return },
+            }
+            let now = Timestamp::new(self.begin.elapsed());
+            for syn in arrived {
+                self.came(syn, now);
+            }
+            self.let_go();
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Sends copies of connections that wait, so that they go at once and not with their next retransmission.
+
+use usher_core::{syn::Held, time::Timestamp};
+use usher_sys::{
+    inject::Injector,
+    netns::Netns,
+    sockdiag::{Sockets, State},
+};
+
+use super::Error;
+use crate::telemetry::chain;
+
+/// Sends copies of connections that still wait.
+#[derive(Debug)]
+pub(super) struct Sender {
+    injector: Injector,
+    sockets: Sockets,
+}
+
+impl Sender {
+    pub(super) fn open(netns: &Netns) -> Result<Self, Error> {
+        Ok(Self {
+            injector: Injector::open(netns)?,
+            sockets: Sockets::open(netns)?,
+        })
+    }
+
+    /// Sends a copy; whether it went out.
+    pub(super) fn send(&mut self, held: &Held, now: Timestamp) -> bool {
+        let connection = held.syn.connection();
+        match self.sockets.state(connection) {
+            Ok(Some(State::SynSent)) => {}
+            Ok(_) => return false,
+            Err(error) => {
+                tracing::debug!(error = %chain(&error), "sent a copy without knowing whether its connection waits");
+            }
+        }
+        let packet = held.syn.prepared_for_injection(now.since(held.arrived));
+        match self.injector.send(&packet, connection.destination) {
+            // If not it waits at another door.
+            Ok(sent) => sent,
+            Err(error) => {
+                tracing::debug!(error = %chain(&error), "could not send a copy; its connection goes on by itself");
+                false
+            }
+        }
+    }
+}
