@@ -10,7 +10,7 @@ use crate::{recipe::Version, time::Timestamp};
 
 /// Waits before the first question, the second, ...
 const WAITS_MS: [u64; 6] = [300, 500, 1000, 3000, 10_000, 60_000];
-/// Images that are remembered; beyond it all are forgotten and asked anew.
+/// Images of one pod that are asked for their versions; more are not, however often its owner changes them.
 const IMAGES: usize = 64;
 
 /// What is known of each image.
@@ -36,7 +36,7 @@ impl Asked {
     /// A sidecar of this image runs. Whether it is to be asked now.
     pub(crate) fn ask(&mut self, now: Timestamp, image: &str) -> bool {
         if self.0.len() >= IMAGES && !self.0.contains_key(image) {
-            self.0.clear();
+            return false;
         }
         let first = State::Due {
             at: now + Duration::from_millis(WAITS_MS[0]),
@@ -131,6 +131,22 @@ mod tests {
         assert_eq!(asked.version("x").unwrap().minor, 20);
         assert!(!asked.ask(at(9999), "x"));
         assert!(!asked.answered(at(9999), "x", None), "nobody asked");
+    }
+
+    #[test]
+    fn more_images_than_a_pod_has_are_not_asked() {
+        let mut asked = Asked::default();
+        let images: Vec<String> = (0..=IMAGES).map(|number| format!("x:{number}")).collect();
+        let due = images.iter().filter(|image| {
+            asked.ask(at(0), image);
+            asked.ask(at(300), image)
+        });
+        assert_eq!(due.count(), IMAGES);
+        let version = version_in(r#"{"v":"1.20.8"}"#, "/v");
+        assert!(asked.answered(at(301), &images[0], version));
+        assert!(!asked.ask(at(9999), &images[IMAGES]));
+        assert_eq!(asked.due(&images[IMAGES]), None);
+        assert_eq!(asked.version(&images[0]), version);
     }
 
     #[test]

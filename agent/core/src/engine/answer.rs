@@ -102,6 +102,7 @@ impl Engine {
         let Some((name, question)) = asked else {
             // It ended while it was being asked; the next one is asked.
             tracked.asked.forget_flights();
+            self.review_pod(now, &key.pod, actions);
             return;
         };
         let version = body.and_then(|body| asked::version_in(body, &question.pointer));

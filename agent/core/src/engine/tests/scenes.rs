@@ -188,3 +188,23 @@ fn a_pod_that_disappears_is_forgotten() {
     assert!(stage.take().is_empty());
     assert_eq!(stage.engine.census().pods, 0);
 }
+
+/// A sidecar that ends while it is asked for its version never answers; its next run is asked.
+#[test]
+fn the_next_run_is_asked_for_its_version() {
+    let mut spec = pod(RestartPolicy::OnFailure, &["app"]);
+    spec.containers[1].image = "istio/proxyv2:latest".to_owned();
+    let mut stage = Stage::new(Mode::Enforce, spec);
+    stage.run_all();
+    stage.pass(Duration::from_secs(1));
+    assert_eq!(stage.questions, [key("i")]);
+    stage.exit("i", 1);
+    stage.start(PROXY, "j");
+    let no_answer = Event::VersionAnswered {
+        key: key("i"),
+        body: None,
+    };
+    stage.send(no_answer);
+    stage.pass(Duration::from_secs(1));
+    assert_eq!(stage.questions, [key("i"), key("j")]);
+}
