@@ -110,7 +110,10 @@ mod tests {
         let mut asked = Asked::default();
         assert!(!asked.ask(at(0), "x"), "it does not listen yet");
         let mut questions = 0;
+        let mut last = at(0);
         while let Some(due) = asked.due("x") {
+            assert!(due > last, "{questions}");
+            last = due;
             assert!(asked.ask(due, "x"));
             assert!(!asked.ask(due, "x"), "one at a time");
             assert!(!asked.answered(due, "x", None));
