@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use super::stage::{PROXY, Stage, key, pod, status, uid};
 use crate::{
-    Event,
+    Event, annotation,
     event::Outcome,
     mode::Mode,
     pod::{RunState, Status},
     policy::RestartPolicy,
+    tuning::NamespaceValues,
 };
 
 const STATUS: &str = "i POST :15020/quitquitquit";
@@ -135,4 +136,43 @@ fn a_list_on_its_way_says_nothing_of_a_pod_that_came_after() {
     stage.send(Event::Pods(Vec::new()));
     let next = stage.engine.next_wake().unwrap();
     assert_eq!(next.since(asked), Duration::from_millis(100));
+}
+
+/// What a Namespace says counts for the pods that are there already.
+#[test]
+fn a_namespace_that_opts_out_later_is_heard() {
+    let mut stage = never();
+    stage.run_all();
+    let annotations = [(annotation::QUIT.to_owned(), "false".to_owned())].into();
+    let values = NamespaceValues {
+        annotations,
+        ..NamespaceValues::default()
+    };
+    let name = "shop".to_owned();
+    stage.send(Event::Namespace {
+        name,
+        values: Some(values),
+    });
+    stage.exit("a", 0);
+    assert_eq!(stage.take(), ["left-alone: OptedOut"]);
+}
+
+/// The first list is older than the start by as much as the kubelet's watch lags behind.
+#[test]
+fn the_first_lists_may_be_old_and_more_follow() {
+    let mut stage = never();
+    let start = stage.now;
+    let mut lists = Vec::new();
+    while let Some(wake) = stage.engine.next_wake() {
+        if wake.since(start) > Duration::from_secs(60) {
+            break;
+        }
+        stage.now = wake;
+        stage.send(Event::Timer);
+        if stage.asked {
+            lists.push(stage.now.since(start).as_millis());
+            stage.answer_with(Vec::new());
+        }
+    }
+    assert_eq!(lists, [99, 699, 2499]);
 }

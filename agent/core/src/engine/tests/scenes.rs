@@ -21,7 +21,13 @@ fn never() -> Stage {
 fn a_finished_pod_is_shown_out() {
     let mut stage = never();
     stage.run_all();
+    let counted = |stage: &Stage| {
+        let census = stage.engine.census();
+        (census.pods, census.finished)
+    };
+    assert_eq!(counted(&stage), (1, 0));
     stage.exit("a", 0);
+    assert_eq!(counted(&stage), (1, 1));
     assert_eq!(stage.take(), ["pod-finished", STATUS]);
     stage.outcome("i", Outcome::Accepted);
     stage.exit("i", 0);
