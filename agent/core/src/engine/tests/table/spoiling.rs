@@ -75,8 +75,8 @@ fn steps_that_spoil() {
         row(
             "lists that were asked for others' sake do not use up its patience",
             "Never app sql",
-            "all app! list list list list list list list list list list list list list ; app=T3 1s list",
-            &["sql.0 SIGTERM"],
+            "all ; app! list list list list list list list list list list list list list app=T3 1s list",
+            &[SQL_LEFT, "sql.0 SIGTERM"],
         ),
         row(
             "the code comes after nobody asked for it any more",
