@@ -157,6 +157,29 @@ fn a_namespace_that_opts_out_later_is_heard() {
     assert_eq!(stage.take(), ["left-alone: OptedOut"]);
 }
 
+/// The kubelet's list may be older than what the kernel shows.
+#[test]
+fn a_pod_that_is_not_listed_yet_is_not_forgotten() {
+    let mut stage = never();
+    stage.send(Event::PodAppeared(uid()));
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.answer_with(Vec::new());
+    stage.list();
+    stage.exit("a", 0);
+    assert_eq!(stage.take(), ["pod-finished", STATUS]);
+}
+
+/// The kubelet lists pods before they have cgroups, and some never get any.
+#[test]
+fn a_pod_that_was_only_ever_listed_is_forgotten_with_the_list() {
+    let mut stage = never();
+    stage.list();
+    assert_eq!(stage.engine.pods.len(), 1);
+    stage.answer_with(Vec::new());
+    assert_eq!(stage.engine.pods.len(), 0);
+}
+
 /// The first list is older than the start by as much as the kubelet's watch lags behind.
 #[test]
 fn the_first_lists_may_be_old_and_more_follow() {
