@@ -170,6 +170,17 @@ fn a_pod_that_is_not_listed_yet_is_not_forgotten() {
     assert_eq!(stage.take(), ["pod-finished", STATUS]);
 }
 
+#[test]
+fn a_namespace_is_asked_for_once_and_for_pods_that_are_there() {
+    let mut stage = never();
+    stage.list();
+    assert_eq!(stage.fetched, 0);
+    stage.run_all();
+    stage.list();
+    stage.list();
+    assert_eq!(stage.fetched, 1);
+}
+
 /// The kubelet lists pods before they have cgroups, and some never get any.
 #[test]
 fn a_pod_that_was_only_ever_listed_is_forgotten_with_the_list() {

@@ -105,6 +105,8 @@ pub(super) struct Stage {
     pub(super) namespace: Option<NamespaceValues>,
     /// Sidecars that were asked for their version.
     pub(super) questions: Vec<ContainerKey>,
+    /// How often a Namespace was asked for.
+    pub(super) fetched: usize,
     /// What was done about connections, and said of them.
     pub(super) hold: Vec<String>,
     /// Whether connections are held.
@@ -128,6 +130,7 @@ impl Stage {
             stances: Vec::new(),
             namespace: Some(NamespaceValues::default()),
             questions: Vec::new(),
+            fetched: 0,
             hold: Vec::new(),
             hold_mode: Mode::Off,
             answers: Vec::new(),
@@ -154,6 +157,7 @@ impl Stage {
             self.log.extend(line(&action));
             self.done.push(match action {
                 Action::FetchNamespace(name) => {
+                    self.fetched += 1;
                     namespaces.push(name);
                     continue;
                 }
