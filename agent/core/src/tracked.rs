@@ -361,3 +361,6 @@ impl Run {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

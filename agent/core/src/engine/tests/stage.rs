@@ -19,7 +19,7 @@ use crate::{
 
 pub(super) const PROXY: &str = "istio-proxy";
 
-pub(super) fn uid() -> PodUid {
+pub(crate) fn uid() -> PodUid {
     PodUid::parse("0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11").unwrap()
 }
 
