@@ -42,6 +42,8 @@ fn sandbox_without_a_uid_is_placed_by_name() {
     let mut stage = bare(Mode::Enforce, istio());
     stage.send(Event::PodAppeared(uid()));
     stage.announce_as(None);
+    // A list that is older than the pod.
+    stage.answer_with(Vec::new());
     assert_eq!(stage.said(), [""; 0]);
     stage.list();
     assert_eq!(stage.said(), [ARM]);
