@@ -159,6 +159,38 @@ fn who_is_there() {
             ],
         ),
         row(
+            "a pod without a sidecar is told what it says wrong itself",
+            "Never app usher.dev/quit=maybe",
+            "all",
+            &[
+                UNLISTED,
+                "not-yet: the API server has not told yet",
+                "bad-annotation: annotation usher.dev/quit is \"maybe\"",
+                "not-ours: no recipe",
+            ],
+        ),
+        row(
+            "and not what its Namespace does",
+            "Never app annotation:usher.dev/quit=maybe",
+            "all",
+            &[
+                UNLISTED,
+                "not-yet: the API server has not told yet",
+                "not-ours: no recipe",
+            ],
+        ),
+        row(
+            "which pods with sidecars are told",
+            "Never app istio-proxy annotation:usher.dev/quit=maybe",
+            "all",
+            &[
+                UNLISTED,
+                "not-yet: the API server has not told yet",
+                "bad-annotation: annotation of the Namespace usher.dev/quit is",
+                RUNS,
+            ],
+        ),
+        row(
             "what cannot be read is said once",
             "Never app istio-proxy usher.dev/sidecars=app=SIGKILL",
             "all list list",
