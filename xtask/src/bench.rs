@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: how fast it is, beside the alternatives, in the same run on the same machine.
 //!
-//! Each benchmark leaves a record in `target/bench`; from all that are there `docs/performance.md` and its pictures are
+//! Each benchmark leaves a record in `target/bench`; when all have left one, `docs/performance.md` and its pictures are
 //! written, at the end of each run and by `cargo xtask bench report`.
 
 mod cluster;

@@ -1,4 +1,5 @@
-//! `docs/performance.md`: what the records say, in words, tables and pictures.
+//! `docs/performance.md`: what the records say, in words, tables and pictures. As long as a benchmark has no record here
+//! the page stays as it is, and the report is beside the records.
 //!
 //! Everything in it is made anew each time but the reasons, which are written by people: `docs/performance/KEY.md` is put
 //! below a budget that was not kept.
@@ -21,10 +22,9 @@ use usher_tests::record::Document;
 use super::records;
 use crate::workspace::{root, shown};
 
-const PAGE: &str = "docs/performance.md";
-const PICTURES: &str = "docs/images/performance";
+const PAGE: &str = "performance.md";
 /// The pictures, from the page.
-const PICTURES_FROM_PAGE: &str = "images/performance";
+const PICTURES: &str = "images/performance";
 /// What people wrote about budgets that are not kept.
 const REASONS: &str = "docs/performance";
 /// The order of the page. Records of others are not shown.
@@ -39,8 +39,14 @@ pub(super) fn write() -> Result<()> {
         shown(&records())
     );
     let mut pictures = Vec::new();
-    let page = page(&documents, &reason, &mut pictures);
-    let folder = root().join(PICTURES);
+    let text = page(&documents, &reason, &mut pictures);
+    let missing = missing(&documents);
+    let place = if missing.is_empty() {
+        root().join("docs")
+    } else {
+        records()
+    };
+    let folder = place.join(PICTURES);
     if folder.exists() {
         fs::remove_dir_all(&folder).context("remove the old pictures")?;
     }
@@ -49,10 +55,23 @@ pub(super) fn write() -> Result<()> {
         let path = folder.join(name);
         fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
     }
-    fs::write(root().join(PAGE), page).with_context(|| format!("write {PAGE}"))?;
-    let count = pictures.len();
-    say(&format!("{PAGE} and {count} pictures are written"));
+    let page = place.join(PAGE);
+    fs::write(&page, text).with_context(|| format!("write {}", page.display()))?;
+    let (page, count) = (shown(&page), pictures.len());
+    say(&format!("{page} and {count} pictures are written"));
+    if !missing.is_empty() {
+        let missing = missing.join(", ");
+        say(&format!(
+            "docs/{PAGE} stays as it is: it has all benchmarks, and here is no record of {missing}"
+        ));
+    }
     Ok(())
+}
+
+/// Benchmarks without a record.
+fn missing(documents: &[Document]) -> Vec<&'static str> {
+    let is_missing = |name: &&str| documents.iter().all(|document| document.bench != *name);
+    ORDER.into_iter().filter(is_missing).collect()
 }
 
 fn read(folder: &Path) -> Result<Vec<Document>> {
@@ -149,6 +168,17 @@ mod tests {
             "{page}"
         );
         assert!(svg.contains("wrapper") && svg.contains("p50 1 ms"), "{svg}");
+    }
+
+    #[test]
+    fn a_part_is_not_the_whole() {
+        let mut documents = vec![document()];
+        assert_eq!(missing(&documents), ORDER[1..]);
+        documents.extend(ORDER[1..].iter().map(|name| Document {
+            bench: (*name).to_owned(),
+            ..document()
+        }));
+        assert_eq!(missing(&documents), [""; 0]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use usher_tests::record::{Document, Figure, Limit, Section, Series, quantile};
 
 use super::{
-    PICTURES_FROM_PAGE,
+    PICTURES,
     number::{limit, short, with_unit},
 };
 use crate::{
@@ -24,10 +24,7 @@ pub(super) fn of(document: &Document, pictures: &mut Vec<(String, String)>) -> S
         text.push_str(&format!("### {}\n\n", section.title));
         if let Some(svg) = picture(section) {
             let name = plots::file(&format!("{} {}", document.bench, section.title));
-            text.push_str(&format!(
-                "![{}]({PICTURES_FROM_PAGE}/{name})\n\n",
-                section.title
-            ));
+            text.push_str(&format!("![{}]({PICTURES}/{name})\n\n", section.title));
             pictures.push((name, svg));
         }
         if !section.series.is_empty() {
