@@ -25,3 +25,24 @@ impl Said {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_that_nobody_knows_are_forgotten() {
+        let id = |digit: &str| ContainerId::parse(&digit.repeat(64)).unwrap();
+        let both = BTreeSet::from([id("a"), id("b")]);
+        let mut said = Said {
+            would_quit: both.clone(),
+            ended: both.clone(),
+            prepared: both,
+            ..Said::default()
+        };
+        said.retain(|known| *known == id("b"));
+        for runs in [said.would_quit, said.ended, said.prepared] {
+            assert_eq!(runs, BTreeSet::from([id("b")]));
+        }
+    }
+}

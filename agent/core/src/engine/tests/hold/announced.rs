@@ -28,6 +28,25 @@ fn from_add_to_ready() {
 }
 
 #[test]
+fn pods_whose_connections_wait_are_counted() {
+    for (mode, count) in [(Mode::Enforce, 1), (Mode::Observe, 0)] {
+        let mut stage = held(mode, istio());
+        let counted = |stage: &Stage| stage.engine.census().held;
+        assert_eq!(counted(&stage), 0, "{mode:?}");
+        stage.announce();
+        assert_eq!(counted(&stage), count, "{mode:?}");
+        stage.armed();
+        assert_eq!(counted(&stage), count, "{mode:?}");
+        stage.start("app", "a");
+        stage.start(PROXY, "i");
+        stage.probed(ready());
+        assert_eq!(counted(&stage), count, "{mode:?}");
+        stage.opened(0);
+        assert_eq!(counted(&stage), 0, "{mode:?}");
+    }
+}
+
+#[test]
 fn sandbox_of_a_pod_that_is_not_listed_yet_waits_for_the_list() {
     let mut stage = bare(Mode::Enforce, istio());
     stage.send(Event::PodAppeared(uid()));
