@@ -61,8 +61,8 @@ fn failed_note(failed: &Failed) -> String {
             )
         }
         Failed::Open(error) => format!(
-            "the doors at which connections wait for the sidecar do not open; the kernel opens them at the deadline, they \
-             may wait until the deadline; the cause: {}",
+            "connections that wait for the sidecar cannot be let go, and wait until the deadline. Something in the pod may \
+             have taken the table inet usher over: usher rules POD shows it; the cause: {}",
             bounded(error, QUOTED)
         ),
     }

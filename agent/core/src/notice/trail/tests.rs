@@ -216,7 +216,7 @@ fn table() {
         (
             Kind::HoldFailed(Failed::Open("EPERM".to_owned())),
             Reason::HoldFailed,
-            "until the deadline; the cause: EPERM",
+            "usher rules POD shows it; the cause: EPERM",
         ),
         (
             let_go(Why::Opened(Opened::Ready)),
