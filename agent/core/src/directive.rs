@@ -118,7 +118,9 @@ fn module(text: &str) -> Option<String> {
         .map_or((text, None), |(package, rest)| (package, Some(rest)));
     let known = PACKAGES.iter().find(|(short, _)| *short == package);
     let package = known.map_or(package, |(_, name)| name);
-    Some(rest.map_or_else(|| package.to_owned(), |rest| format!("{package}::{rest}")))
+    let path = rest.map_or_else(|| package.to_owned(), |rest| format!("{package}::{rest}"));
+    // A package's own name is longer than its folder's, and the whole path is what people are shown, and give back.
+    (path.len() <= LONGEST).then_some(path)
 }
 
 /// A wish, as it goes to the agent.
@@ -204,6 +206,18 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn length_counts_with_the_packages_own_name() {
+        let long = |package: &str, rest: usize| format!("{package}::{}=debug", "a".repeat(rest));
+        let longest = LONGEST - "usher_agent::".len();
+        let read = |text: &str| text.parse::<Directive>().map(|one| one.to_string());
+        let whole = long("usher_agent", longest);
+        assert_eq!(read(&long("agent", longest)), Ok(whole.clone()));
+        assert_eq!(read(&whole), Ok(whole.clone()));
+        assert!(read(&long("agent", longest + 1)).is_err());
+        assert!(read(&long("usher_agent", longest + 1)).is_err());
     }
 
     #[test]
