@@ -5,6 +5,7 @@
 //! through [`Redaction`] on its way: it looks at all of a document, whatever command made it, so a new one cannot forget
 //! to. What could not be had is listed with the reason; what was left out is counted by rule, never quoted.
 
+mod key;
 pub mod manifest;
 pub mod measure;
 pub mod place;

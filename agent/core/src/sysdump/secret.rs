@@ -1,5 +1,7 @@
 //! What looks like a secret, in texts that are not ours. Rather too much than too little, with one limit: a path is none.
 
+use super::key;
+
 /// What stands where something was left out.
 pub(super) const MARK: &str = "[redacted]";
 
@@ -42,8 +44,6 @@ const BEGINNINGS: [&str; 13] = [
 ];
 /// And how long they are at least.
 const TOKEN: usize = 16;
-const PEM_BEGIN: &str = "-----BEGIN ";
-const PEM_END: &str = "-----END ";
 
 /// Whether what has this name is a secret: `DB_PASSWORD`, `--api-key`, `clientSecret`; not `TOKEN_FILE`.
 pub(super) fn is_name(name: &str) -> bool {
@@ -58,37 +58,12 @@ pub(super) fn is_name(name: &str) -> bool {
 
 /// The text without what looks like a secret, and how often something did. A text that has nothing comes back as it was.
 pub(super) fn scrubbed(text: &str) -> Option<(String, u64)> {
-    let (text, mut count) = keys(text);
+    let (text, mut count) = key::left_out(text);
     let mut clean = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         count += self::line(line, &mut clean);
     }
     (count > 0).then_some((clean, count))
-}
-
-/// Private keys, from the line that begins one to the line that ends it, or to the end of the text.
-fn keys(text: &str) -> (String, u64) {
-    let (mut clean, mut rest, mut count) = (String::with_capacity(text.len()), text, 0);
-    while let Some(at) = rest.find(PEM_BEGIN) {
-        let (before, key) = rest.split_at(at);
-        let title = key[PEM_BEGIN.len()..].split("-----").next();
-        let is_private = title.is_some_and(|title| title.contains("PRIVATE KEY"));
-        clean.push_str(before);
-        let end = key.find(PEM_END).map_or(key.len(), |end| {
-            let after = end + PEM_END.len();
-            let dashes = key[after..].find("-----");
-            dashes.map_or(key.len(), |dashes| after + dashes + 5)
-        });
-        if is_private {
-            clean.push_str(MARK);
-            count += 1;
-        } else {
-            clean.push_str(&key[..end]);
-        }
-        rest = &key[end..];
-    }
-    clean.push_str(rest);
-    (clean, count)
 }
 
 /// One line, word by word. Words end where neither a token nor a name goes on.
@@ -314,11 +289,11 @@ mod tests {
                 r#""{\"password\":\"[redacted]\"}""#,
             ),
             ("key AKIAIOSFODNN7EXAMPLE.", "key [redacted]"),
+            ("a\n-----BEGIN PRIVATE KEY-----\nMII", "a\n[redacted]"),
             (
-                "a\n-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\nb",
-                "a\n[redacted]\nb",
+                "-----BEGIN R{\"token\":\"-----x\":\"a PRIVATE KEY-----",
+                "-----BEGIN R{\"token\":\"[redacted]\":\"a PRIVATE KEY-----",
             ),
-            ("-----BEGIN PRIVATE KEY-----\nMII", "[redacted]"),
             (web, "[redacted]"),
         ] {
             assert_eq!(of(text), expected, "{text}");
