@@ -1,9 +1,39 @@
 //! Waiting for what tells nobody when it changes: it is looked at again and again, and only a failure takes long.
 
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
+
+/// Names how many times as long a machine needs that is far slower than others.
+pub const FACTOR_VARIABLE: &str = "USHER_TEST_PATIENCE";
+/// Far more than a loaded machine needs.
+const ENOUGH: Duration = Duration::from_secs(60);
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// How long a test waits before it gives up.
+///
+/// # Panics
+///
+/// As [`slower`].
+pub fn patience() -> Duration {
+    slower(ENOUGH)
+}
+
+/// What takes so long elsewhere, on this machine.
+///
+/// # Panics
+///
+/// When [`FACTOR_VARIABLE`] is no whole number.
+pub fn slower(elsewhere: Duration) -> Duration {
+    static FACTOR: LazyLock<u32> = LazyLock::new(|| {
+        let factor = std::env::var(FACTOR_VARIABLE);
+        factor.map_or(1, |factor| {
+            factor.parse().expect("USHER_TEST_PATIENCE is a number")
+        })
+    });
+    elsewhere * *FACTOR
+}
 
 /// What `check` finds in the end.
 ///

@@ -10,6 +10,7 @@ mod session;
 
 use std::{
     fs,
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -68,9 +69,19 @@ pub(crate) fn in_a_pipeline() -> Result<()> {
     fuzz(&session, &session::targets()?, lasts, jobs)
 }
 
-fn session(seed: Option<u32>) -> Result<Session> {
+/// Builds the targets, for a run that comes later.
+pub(crate) fn build() -> Result<()> {
+    build::program(&place()?).map(drop)
+}
+
+fn place() -> Result<PathBuf> {
     let place = target_dir().join("fuzz");
     fs::create_dir_all(&place).with_context(|| format!("make {}", place.display()))?;
+    Ok(place)
+}
+
+fn session(seed: Option<u32>) -> Result<Session> {
+    let place = place()?;
     let program = build::program(&place)?;
     Ok(Session {
         program,

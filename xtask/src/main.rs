@@ -1,5 +1,6 @@
 //! `cargo xtask`: everything done to this repository that cargo alone does not do.
 
+mod ahead;
 mod bench;
 mod chart;
 mod cluster;

@@ -19,7 +19,7 @@ use usher_cluster::{
 };
 
 use crate::{
-    fuzz, image, lint, soak,
+    ahead, fuzz, lint, soak,
     step::Steps,
     supervisor,
     workspace::{cargo, root, run as run_command, run_within},
@@ -114,6 +114,7 @@ fn everything(args: &Args, skips_are_errors: bool) -> Result<()> {
             Err(_) => bail!("the thread that builds them panicked"),
         });
     }
+    let ahead = (!steps.failed()).then(|| ahead::begin(clusters));
     steps.run("unit and node tests", || {
         let targets = targets_without_cluster(&metadata()?);
         let named = targets.iter().flat_map(|name| ["--test", name]);
@@ -122,6 +123,13 @@ fn everything(args: &Args, skips_are_errors: bool) -> Result<()> {
             test(skips_are_errors).args(["--lib", "--bins"]).args(named),
         )
     });
+    let mut archive = PathBuf::new();
+    if let Some(ahead) = ahead {
+        steps.run("fuzz targets and image of the agent", || {
+            archive = ahead.finish()?.unwrap_or_default();
+            Ok(())
+        });
+    }
     // It waits for pods most of the time, and its judge allows for a busy machine.
     let soaks = !args.without_soak && Uid::effective().is_root() && !steps.failed();
     let soaking = soaks
@@ -133,14 +141,10 @@ fn everything(args: &Args, skips_are_errors: bool) -> Result<()> {
     steps.run("examples in the documentation", || {
         run_command(test(skips_are_errors).arg("--doc"))
     });
-    let mut archive = PathBuf::new();
     if clusters {
-        steps.run("image of the agent", || {
-            archive = image::agent()?;
-            Ok(())
-        });
+        beside_the_soak(&mut steps, &archive, args.layout, skips_are_errors);
     }
-    // Before the clusters, whose tests look at the clock; and whatever failed meanwhile, nobody else would end it.
+    // Before the other clusters, whose tests look at the clock; and whatever failed meanwhile, nobody else would end it.
     match soaking.map(JoinHandle::join) {
         Some(soaked) => steps.run("soak", || {
             soaked.unwrap_or_else(|_panic| bail!("the thread of the soak panicked"))
@@ -170,6 +174,15 @@ fn on_clusters(steps: &mut Steps, archive: &Path, wanted: Option<Layout>, skips_
         });
         left_out = &SAME_EVERYWHERE;
     }
+}
+
+/// Clusters whose tests look at no clock.
+fn beside_the_soak(
+    steps: &mut Steps,
+    archive: &Path,
+    wanted: Option<Layout>,
+    skips_are_errors: bool,
+) {
     steps.run("two nodes", || on_two_nodes(archive, skips_are_errors));
     if tests_the_cluster_itself(wanted) {
         steps.run("the cluster itself", || {

@@ -9,18 +9,23 @@ mod outcome;
 mod results;
 mod suite;
 
-use std::time::Duration;
+use std::{
+    num::NonZero,
+    panic::resume_unwind,
+    thread::{self, ScopedJoinHandle},
+    time::Duration,
+};
 
 use anyhow::{Result, bail};
 use usher_cluster::{
-    programs::{kernel, tools},
+    programs::{Kernel, Tools, kernel, tools},
     progress::say,
 };
 
 use self::{
     outcome::{Outcome, Reader},
     results::Results,
-    suite::{PROBE, SUITES},
+    suite::{PROBE, SUITES, Suite},
 };
 use crate::docs;
 
@@ -48,36 +53,62 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         args.suites.clone()
     };
     let suites = suite::built(&names)?;
-    let mut results = Results::kept()?;
-    results.take_own()?;
+    results::change(Results::take_own)?;
+    let kernels: Vec<Kernel> = args
+        .kernels
+        .iter()
+        .map(|series| kernel(series, &tools))
+        .collect::<Result<_>>()?;
+    let limit = Duration::from_secs(args.limit * 60);
+    let try_on = |kernel: &Kernel| {
+        tried(kernel, &tools, &suites, limit)
+            .unwrap_or_else(|error| vec![format!("{}: {error:#}", kernel.release)])
+    };
+    // A guest keeps one processor busy.
+    let at_once = thread::available_parallelism().map_or(1, NonZero::get);
     let mut failed = Vec::new();
-    for series in &args.kernels {
-        let kernel = kernel(series, &tools)?;
-        say(&format!("=== Linux {} ===", kernel.release));
-        let mut reader = Reader::default();
-        let limit = Duration::from_secs(args.limit * 60);
-        let ended = guest::run(&kernel, &tools, &suites, limit, |line| {
-            say(line);
-            reader.take(line);
-        });
-        let bad = |outcome: &&Outcome| outcome.suite != PROBE && outcome.code != Some(0);
-        failed.extend(
-            reader
-                .outcomes
+    for kernels in kernels.chunks(at_once) {
+        failed.extend(thread::scope(|scope| {
+            let guests: Vec<_> = kernels
                 .iter()
-                .filter(bad)
-                .map(|one| format!("{} on {}", one.suite, kernel.release)),
-        );
-        if let Err(error) = ended {
-            failed.push(format!("{}: {error:#}", kernel.release));
-        }
-        results.take(&kernel.release, &reader.outcomes)?;
-        results.keep()?;
+                .map(|kernel| scope.spawn(|| try_on(kernel)))
+                .collect();
+            let ended = guests.into_iter().map(ScopedJoinHandle::join);
+            ended
+                .flat_map(|ended| ended.unwrap_or_else(|panic| resume_unwind(panic)))
+                .collect::<Vec<_>>()
+        }));
     }
-    say(&results.tables());
+    say(&tables()?);
     docs::write()?;
     if !failed.is_empty() {
         bail!("failed: {}", failed.join(", "));
     }
     Ok(())
+}
+
+/// Runs the suites in one guest, keeps what each came to as soon as it ended, and names what failed.
+fn tried(kernel: &Kernel, tools: &Tools, suites: &[Suite], limit: Duration) -> Result<Vec<String>> {
+    let release = kernel.release.as_str();
+    let mut reader = Reader::default();
+    let mut kept = Ok(());
+    let ended = guest::run(kernel, tools, suites, limit, |line| {
+        say(&format!("{release}: {line}"));
+        if let (Some(outcome), Ok(())) = (reader.take(line), &kept) {
+            kept = results::change(|results| results.take(release, outcome));
+        }
+    });
+    kept?;
+    if let Some(outcome) = reader.unfinished().filter(|one| one.suite != PROBE) {
+        results::change(|results| results.take(release, outcome))?;
+    }
+    let bad = |outcome: &&Outcome| outcome.suite != PROBE && outcome.code != Some(0);
+    let bad = reader.outcomes.iter().filter(bad);
+    let mut failed: Vec<String> = bad
+        .map(|one| format!("{} on {release}: {}", one.suite, one.failed.join(" ")))
+        .collect();
+    if let Err(error) = ended {
+        failed.push(format!("{release}: {error:#}"));
+    }
+    Ok(failed)
 }

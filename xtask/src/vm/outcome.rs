@@ -23,8 +23,8 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Takes the next line.
-    pub(super) fn take(&mut self, line: &str) {
+    /// Takes the next line, and gives the outcome that it ends.
+    pub(super) fn take(&mut self, line: &str) -> Option<&Outcome> {
         if let Some(words) = line.strip_prefix(MARK) {
             let words: Vec<&str> = words.split_whitespace().collect();
             match words.as_slice() {
@@ -33,24 +33,30 @@ impl Reader {
                     ..Outcome::default()
                 }),
                 ["end", suite, code] => {
-                    let ended = self.outcomes.iter_mut().rfind(|one| one.suite == *suite);
-                    if let Some(outcome) = ended {
-                        outcome.code = code.parse().ok();
-                    }
+                    let ended = self.outcomes.iter_mut().rfind(|one| one.suite == *suite)?;
+                    ended.code = code.parse().ok();
+                    return Some(ended);
                 }
                 _ => {}
             }
-            return;
+            return None;
         }
-        let Some(outcome) = self.outcomes.last_mut().filter(|last| last.code.is_none()) else {
-            return;
-        };
+        let outcome = self
+            .outcomes
+            .last_mut()
+            .filter(|last| last.code.is_none())?;
         match verdict::of(line) {
             Some((_name, true)) => outcome.passed += 1,
             Some((name, false)) => outcome.failed.push(name.to_owned()),
             None => {}
         }
         outcome.lines.push(line.to_owned());
+        None
+    }
+
+    /// The suite in which the guest ended.
+    pub(super) fn unfinished(&self) -> Option<&Outcome> {
+        self.outcomes.last().filter(|last| last.code.is_none())
     }
 }
 
@@ -75,7 +81,12 @@ mod tests {
         let mut reader = Reader::default();
         let text = "noise\nvm-suite begin sys\nrunning 3 tests\ntest a ... ok\ntest b::c ... \u{1b}[31mFAILED\u{1b}[m\n\
                     vm-suite end sys 101\nvm-suite begin hold\ntest d ... ok\n";
-        text.lines().for_each(|line| reader.take(line));
+        let ended: Vec<String> = text
+            .lines()
+            .filter_map(|line| reader.take(line).map(|ended| ended.suite.clone()))
+            .collect();
+        assert_eq!(ended, ["sys"]);
+        assert_eq!(reader.unfinished().unwrap().suite, "hold");
         let [sys, hold] = reader.outcomes.as_slice() else {
             panic!("{reader:?}");
         };

@@ -1,6 +1,10 @@
 //! What kernels came to, kept beside the tests, and the tables of the documentation that are made from it.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    process::Command,
+    sync::{Mutex, PoisonError},
+};
 
 use anyhow::{Context, Result};
 use nix::sys::utsname::uname;
@@ -53,7 +57,7 @@ struct Checks {
 }
 
 impl Results {
-    pub(super) fn kept() -> Result<Self> {
+    fn kept() -> Result<Self> {
         let path = root().join(RESULTS);
         if !path.exists() {
             return Ok(Self::default());
@@ -62,23 +66,21 @@ impl Results {
         serde_json::from_str(&text).with_context(|| format!("read {RESULTS}"))
     }
 
-    pub(super) fn keep(&self) -> Result<()> {
+    fn keep(&self) -> Result<()> {
         let text = serde_json::to_string_pretty(self).context("write what kernels came to")?;
         fs::write(root().join(RESULTS), text + "\n").with_context(|| format!("write {RESULTS}"))
     }
 
     /// Takes what a guest came to. Suites that were not run this time keep their last result.
-    pub(super) fn take(&mut self, release: &str, outcomes: &[Outcome]) -> Result<()> {
+    pub(super) fn take(&mut self, release: &str, outcome: &Outcome) -> Result<()> {
         let kernel = self.of(release);
-        for outcome in outcomes {
-            if outcome.suite == PROBE {
-                kernel.probes = probes(&outcome.lines.join("\n"))?;
-                continue;
-            }
-            let (name, cell) = (outcome.suite.clone(), outcome.cell());
-            kernel.suites.retain(|suite| suite.name != name);
-            kernel.suites.push(Suite { name, cell });
+        if outcome.suite == PROBE {
+            kernel.probes = probes(&outcome.lines.join("\n"))?;
+            return Ok(());
         }
+        let (name, cell) = (outcome.suite.clone(), outcome.cell());
+        kernel.suites.retain(|suite| suite.name != name);
+        kernel.suites.push(Suite { name, cell });
         let place = |suite: &Suite| SUITES.iter().position(|name| *name == suite.name);
         kernel.suites.sort_by_key(place);
         Ok(())
@@ -92,8 +94,14 @@ impl Results {
         let (program, arguments) = words.split_first().context("the probe is a program")?;
         let said = Command::new(program).args(arguments).output();
         let said = said.with_context(|| format!("run {program}"))?;
-        self.of(&release).probes = probes(&String::from_utf8_lossy(&said.stdout))?;
+        self.own(&release, probes(&String::from_utf8_lossy(&said.stdout))?);
         Ok(())
+    }
+
+    /// The machine's own kernel stands in place of that of the machine before.
+    fn own(&mut self, release: &str, probes: Vec<Probe>) {
+        self.kernels.retain(|kernel| !kernel.suites.is_empty());
+        self.of(release).probes = probes;
     }
 
     fn of(&mut self, release: &str) -> &mut Kernel {
@@ -153,6 +161,15 @@ impl Results {
     }
 }
 
+/// Changes what is kept. Guests run beside each other: whoever changes it reads it anew.
+pub(super) fn change(what: impl FnOnce(&mut Results) -> Result<()>) -> Result<()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut results = Results::kept()?;
+    what(&mut results)?;
+    results.keep()
+}
+
 /// What is about the kernel, in what `usher check -o json` printed between other lines.
 fn probes(text: &str) -> Result<Vec<Probe>> {
     let begin = text.find("{\n").context("usher check printed nothing")?;
@@ -193,14 +210,14 @@ mod tests {
         };
         let mut results = Results::default();
         let said = SAID.replacen("noise {\n", "noise\n", 1);
-        results
-            .take(
-                "6.12.1",
-                &[outcome(PROBE, 0, &[&said]), outcome("hold", 7, &[])],
-            )
-            .unwrap();
-        results.take("6.1.9", &[outcome("sys", 3, &[])]).unwrap();
-        results.take("6.12.1", &[outcome("sys", 5, &[])]).unwrap();
+        for (release, outcome) in [
+            ("6.12.1", outcome(PROBE, 0, &[&said])),
+            ("6.12.1", outcome("hold", 7, &[])),
+            ("6.1.9", outcome("sys", 3, &[])),
+            ("6.12.1", outcome("sys", 5, &[])),
+        ] {
+            results.take(release, &outcome).unwrap();
+        }
         let tables = results.tables();
         assert!(
             tables.starts_with("| capability | 6.1.9 | 6.12.1 |\n"),
@@ -211,6 +228,14 @@ mod tests {
         has("| sys | 3 passed | 5 passed |\n");
         has("| hold | not run | 7 passed |\n");
         assert!(!tables.contains("| x |"), "{tables}");
+        for own in ["6.18.1", "6.18.2"] {
+            results.own(own, Vec::new());
+        }
+        let tables = results.tables();
+        assert!(
+            tables.starts_with("| capability | 6.1.9 | 6.12.1 | 6.18.2 |\n"),
+            "{tables}"
+        );
     }
 
     #[test]
