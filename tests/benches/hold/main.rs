@@ -1,7 +1,7 @@
 //! How soon after its sidecar is ready an app's first connection is made.
 //!
-//! Times are `CLOCK_MONOTONIC`: the sidecar's `listen` has returned, the app's
-//! `connect` has. Beside the agent, in the same run and with the same pods, is
+//! Times are `CLOCK_MONOTONIC`: the sidecar begins to listen, the app's
+//! `connect` has returned. Beside the agent, in the same run and with the same pods, is
 //! what is done without it: `pilot-agent wait`, a loop around `curl`, and a
 //! packet filter that drops until the sidecar is ready and leaves the rest to
 //! TCP's retransmissions. The sidecars of a batch become ready spread evenly
