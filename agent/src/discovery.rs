@@ -111,7 +111,10 @@ impl Discovery {
     /// Containers that have ended, of which it was not told yet. It will be, once more.
     pub(crate) fn dead(&mut self) -> Vec<ContainerKey> {
         let living = self.living.iter();
-        let dead = living.filter(|(_key, living)| !living.init.pidfd.is_alive());
+        let dead = living.filter(|(_key, living)| {
+            // Of the others it is not clear yet whether they had begun.
+            living.init.has_executed() && !living.init.pidfd.is_alive()
+        });
         let dead: Vec<ContainerKey> = dead.map(|(key, _living)| key.clone()).collect();
         dead.iter().for_each(|key| self.end(key));
         dead
@@ -150,10 +153,14 @@ impl Discovery {
         let living = self.living.get(&key).map(|living| Arc::clone(&living.init));
         self.end(&key);
         let init = self.ended.remove(&key).or(living);
-        let status = init.and_then(|init| init.pidfd.status());
-        let status = status.map(|status| Event::ContainerStatus {
-            key: key.clone(),
-            status,
+        let status = init.and_then(|init| Some((init.pidfd.status()?, init)));
+        let status = status.map(|(status, init)| {
+            let key = key.clone();
+            if init.never_executed(status) {
+                Event::ContainerNotStarted(key)
+            } else {
+                Event::ContainerStatus { key, status }
+            }
         });
         status
             .into_iter()
@@ -175,7 +182,7 @@ impl Discovery {
                 Change::ContainerAppeared(key, cgroup) => {
                     self.follow(Container {
                         key: key.clone(),
-                        cgroup,
+                        cgroup: cgroup.into(),
                         proc: self.proc.clone(),
                     });
                     vec![Event::ContainerAppeared(key)]
@@ -194,7 +201,7 @@ impl Discovery {
                 drop(seen.send((key.clone(), sight)).await);
             };
             let mut wait = SOON;
-            while let Err(error) = container.clone().follow(&tell).await {
+            while let Err(error) = container.follow(&tell).await {
                 metrics.discovery_errors.inc(&error.kind());
                 if wait == SOON {
                     tracing::warn!(
@@ -228,6 +235,10 @@ impl Discovery {
             Sight::Exited => {
                 self.end(&key);
                 Event::ContainerExited(key)
+            }
+            Sight::NotStarted => {
+                self.end(&key);
+                Event::ContainerNotStarted(key)
             }
             Sight::Status(status) => {
                 self.ended.remove(&key);

@@ -203,7 +203,9 @@ impl Recorder {
     fn count_hold(&self, kind: &Kind) {
         let count = |connections| u64::try_from(connections).unwrap_or(u64::MAX);
         match kind {
-            Kind::HoldOpened { why, shut, tally } => {
+            Kind::HoldOpened {
+                why, shut, tally, ..
+            } => {
                 self.metrics.holds.inc(&HoldEnd::Opened(*why));
                 self.metrics.held.observe(shut.as_secs_f64());
                 let connections = count(tally.connections);

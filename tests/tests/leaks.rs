@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use usher_tests::privilege;
 use usher_tests::synthetic::wire::Pace;
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec, process};
+use usher_tests::wait::patience;
 
 const PODS: usize = 200;
 /// Pods that live at the same time.
 const CROWD: usize = 10;
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A short sequence of numbers that is the same in every run (Lehmer).
 struct Dice(u64);
@@ -53,7 +53,7 @@ fn quit(agent: &Agent, pod: &Pod) {
 
 /// Waits until a figure is what it was.
 fn returns_to<T: PartialEq + std::fmt::Debug>(what: &str, wanted: &T, now: impl Fn() -> T) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + patience();
     loop {
         let found = now();
         if found == *wanted {

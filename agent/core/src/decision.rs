@@ -160,8 +160,10 @@ pub enum Kind {
     HoldOpened {
         /// Why.
         why: Opened,
-        /// How long the doors were shut.
+        /// How long this agent saw the doors shut.
         shut: Duration,
+        /// An earlier agent had shut them.
+        adopted: bool,
         /// What had waited.
         tally: Tally,
     },

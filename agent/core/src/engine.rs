@@ -39,7 +39,8 @@ pub struct Engine {
     fetch: Fetch,
     agenda: Agenda,
     namespaces: Namespaces,
-    pods: BTreeMap<PodUid, Tracked>,
+    /// In boxes: half of the room in the tree's nodes may be empty.
+    pods: BTreeMap<PodUid, Box<Tracked>>,
     /// What the kernel can do of what a hold needs.
     features: Option<Features>,
     /// Whose the sandboxes are.
@@ -117,11 +118,20 @@ impl Engine {
             Event::PodAppeared(uid) => {
                 let pod = self.pod(&uid);
                 pod.present = true;
+                pod.leaving = false;
                 self.review_pod(now, &uid, &mut actions);
             }
             Event::Attempted { key, outcome } => {
-                self.attempted(now, &key, outcome, &mut actions);
-                self.review_pod(now, &key.pod, &mut actions);
+                // Of a pod that has gone only what was heard is worth telling.
+                let leaving = self.pods.get(&key.pod).is_some_and(|pod| pod.leaving);
+                let is_told = !leaving || outcome.is_heard();
+                let mut said = Vec::new();
+                self.attempted(now, &key, outcome, &mut said);
+                if is_told {
+                    actions.append(&mut said);
+                    self.review_pod(now, &key.pod, &mut actions);
+                }
+                self.leave(&key.pod);
             }
             Event::VersionAnswered { key, body } => {
                 self.version_answered(now, &key, body.as_deref(), &mut actions);
@@ -179,6 +189,11 @@ impl Engine {
                 self.sandbox_ended(&key, &mut actions);
                 self.start_ended(key, &mut actions);
             }
+            Event::ContainerNotStarted(key) => {
+                self.kernel(now, &key, |pod, id| pod.not_started(id, now), &mut actions);
+                self.sandbox_ended(&key, &mut actions);
+                self.start_ended(key, &mut actions);
+            }
             Event::ContainerGone(key) => {
                 self.sandbox_ended(&key, &mut actions);
                 self.kernel(now, &key, |pod, id| pod.gone(id, now), &mut actions);
@@ -224,7 +239,7 @@ impl Engine {
     fn pod(&mut self, uid: &PodUid) -> &mut Tracked {
         self.pods
             .entry(uid.clone())
-            .or_insert_with(|| Tracked::new(uid.clone()))
+            .or_insert_with(|| Box::new(Tracked::new(uid.clone())))
     }
 
     /// Takes an event of the kernel about one container.
@@ -248,8 +263,22 @@ impl Engine {
         self.forget_sandbox(uid, actions);
         // The kubelet may list it for as long as the API has the object; with
         // its cgroup everything that could be done for it is gone.
-        self.pods.remove(uid);
-        self.agenda.set(uid, None);
+        if let Some(tracked) = self.pods.get_mut(uid) {
+            tracked.leaving = true;
+        }
+        self.leave(uid);
+    }
+
+    /// Forgets a pod that has gone, once it has been told what came of all that was done: a sidecar's end and the pod's may
+    /// overtake the answer to the request.
+    fn leave(&mut self, uid: &PodUid) {
+        let Some(tracked) = self.pods.get(uid) else {
+            return;
+        };
+        if tracked.leaving && !tracked.quit.awaits_answers() {
+            self.pods.remove(uid);
+            self.agenda.set(uid, None);
+        }
     }
 
     fn listed(&mut self, now: Timestamp, pods: Vec<Pod>, actions: &mut Vec<Action>) {

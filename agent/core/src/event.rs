@@ -67,6 +67,10 @@ pub enum Event {
     ContainerOpaque(ContainerKey),
     /// The init process of a container has ended.
     ContainerExited(ContainerKey),
+    /// The init process of a container was killed before it became the image's program. A runtime that comes back does that
+    /// with what it had created and not started when it went, and the kubelet starts such a container again whatever its
+    /// policy ([ShouldContainerBeRestarted](https://github.com/kubernetes/kubernetes/blob/v1.33.0/pkg/kubelet/container/helpers.go)).
+    ContainerNotStarted(ContainerKey),
     /// How the init process of a container ended.
     ContainerStatus {
         /// The container.
@@ -179,4 +183,11 @@ pub enum Outcome {
     NoProcess,
     /// The attempt could not be made.
     Failed(String),
+}
+
+impl Outcome {
+    /// Whether the sidecar may have heard it.
+    pub(crate) const fn is_heard(&self) -> bool {
+        matches!(self, Self::Accepted | Self::NoReply | Self::Signalled)
+    }
 }

@@ -159,6 +159,9 @@ impl Finished<'_> {
             let RunState::Exited { at, status, .. } = run.state else {
                 continue;
             };
+            if run.not_started {
+                continue;
+            }
             let id = id.clone();
             let settled = run.is_settled();
             // Often the end overtakes the answer that it was asked for with;

@@ -128,6 +128,16 @@ fn restarters(spec: &Pod) -> impl Iterator<Item = &Container> {
     containers.filter(|container| container.restart_rules.iter().any(|rule| rule.whole_pod))
 }
 
+/// Whether a run ended that was only created, as far as is known, so that the container is started again whatever its policy.
+pub(crate) fn may_not_have_begun(container: &Container, id: &ContainerId, run: &Run) -> bool {
+    let status = container.status.as_ref();
+    let is_created =
+        |status: &Status| status.state == Reported::Waiting && status.id.as_ref() == Some(id);
+    // Of one that had gone before it was looked at only the kubelet can tell.
+    let unseen = run.since.is_none() && status.is_some_and(is_created);
+    (run.not_started || unseen) && container.reported_code(id).is_none()
+}
+
 /// How a run ended, from the kernel or else from the kubelet.
 fn code_of(container: &Container, id: &ContainerId, run: &Run) -> Option<i32> {
     let RunState::Exited { status, .. } = run.state else {
@@ -199,6 +209,9 @@ fn app(tracked: &Tracked, spec: &Pod, container: &Container) -> Progress {
             RunState::Starting if run.opaque => Progress::Hidden,
             RunState::Starting => Progress::Unfinished(NotYet::NotStarted { container: name() }),
             RunState::Running => Progress::Unfinished(NotYet::Runs { container: name() }),
+            RunState::Exited { .. } if may_not_have_begun(container, id, run) => {
+                Progress::AskKubelet(NotYet::StatusUnknown { container: name() })
+            }
             RunState::Exited { at, .. } => judge(code_of(container, id, run), Some(at)),
         };
     }

@@ -90,11 +90,13 @@ impl Plan {
             value: name.clone(),
             expected: "the name of a regular container of this pod",
         }));
-        let sidecars: Vec<Sidecar> = pod
+        let mut sidecars: Vec<Sidecar> = pod
             .containers
             .iter()
             .filter_map(|container| sidecar(pod, container, config, &tuning, asked))
             .collect();
+        // A plan is kept, and most have one.
+        sidecars.shrink_to_fit();
         let sidecar = |name: &str| sidecars.iter().any(|sidecar| sidecar.name == name);
         let declared = tuning.hold_ports.iter();
         let declared = declared.filter(|(name, _ports)| !sidecar(name));

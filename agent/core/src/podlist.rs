@@ -165,10 +165,10 @@ impl RawPod {
                 });
             }
         };
-        let mut annotations = annotations.unwrap_or_default();
-        annotations.retain(|key, _value| {
-            key.starts_with(annotation::PREFIX) || reads.annotations.contains(key)
-        });
+        let is_read =
+            |key: &String| key.starts_with(annotation::PREFIX) || reads.annotations.contains(key);
+        let annotations = annotations.unwrap_or_default().into_iter();
+        let annotations = annotations.filter(|(key, _value)| is_read(key)).collect();
         let terminal = self.status.terminal();
         let security = self.spec.security_context;
         let read = |raw: Vec<RawContainer>, statuses: Option<Vec<RawStatus>>| {
@@ -188,7 +188,9 @@ impl RawPod {
             init_container_statuses,
             ..
         } = self.status;
-        let containers = read(self.spec.containers, container_statuses);
+        let mut containers = read(self.spec.containers, container_statuses);
+        // They stand where the longer ones that were read did; a pod is kept.
+        containers.shrink_to_fit();
         let init = self.spec.init_containers.unwrap_or_default();
         let init = read(init, init_container_statuses);
         let is_native = |init: &&Container| init.restart_policy == Some(RestartPolicy::Always);
@@ -197,6 +199,8 @@ impl RawPod {
         let native_sidecars = native.into_iter().map(name_of).collect();
         let init_containers = before.into_iter().map(name_of).collect();
         let restarts = |init: &Container| init.restart_rules.iter().any(|rule| rule.whole_pod);
+        let mut init_restarters: Vec<_> = init.into_iter().filter(restarts).collect();
+        init_restarters.shrink_to_fit();
         Ok(Pod {
             uid,
             namespace,
@@ -208,7 +212,7 @@ impl RawPod {
             terminal,
             native_sidecars,
             init_containers,
-            init_restarters: init.into_iter().filter(restarts).collect(),
+            init_restarters,
             restart_policy: self.spec.restart_policy.map(Into::into).unwrap_or_default(),
             containers,
         })

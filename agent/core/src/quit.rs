@@ -195,6 +195,12 @@ impl Quit {
             || progress.is_some_and(|progress| progress.run == *run && progress.accepted)
     }
 
+    /// Whether an attempt is being made with any sidecar.
+    pub(crate) fn awaits_answers(&self) -> bool {
+        let mut sidecars = self.sidecars.values();
+        sidecars.any(|progress| progress.phase == Phase::InFlight)
+    }
+
     /// Whether nothing is left to try with this run.
     pub(crate) fn gave_up(&self, name: &str, run: &ContainerId) -> bool {
         self.sidecars

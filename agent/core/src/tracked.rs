@@ -28,6 +28,8 @@ pub(crate) struct Tracked {
     pub(crate) uid: PodUid,
     /// Its cgroup exists.
     pub(crate) present: bool,
+    /// Its cgroup has gone, and answers of its sidecars have not come yet.
+    pub(crate) leaving: bool,
     /// What the kubelet said last.
     pub(crate) spec: Option<Arc<Pod>>,
     /// What follows from the spec and all that counts for it.
@@ -50,7 +52,8 @@ pub(crate) struct Tracked {
     pub(crate) complained: Vec<BadAnnotation>,
     /// The newest restart of the whole pod.
     pub(crate) restart: Option<Restart>,
-    runs: BTreeMap<ContainerId, Run>,
+    /// In boxes: a node of the tree has room for eleven, and a pod has few.
+    runs: BTreeMap<ContainerId, Box<Run>>,
     started: u64,
 }
 
@@ -88,6 +91,8 @@ pub(crate) struct Run {
     gone: bool,
     /// Its processes cannot be seen.
     pub(crate) opaque: bool,
+    /// It ended before it was the image's program, so its end says nothing of the container.
+    pub(crate) not_started: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,6 +114,7 @@ impl Tracked {
         Self {
             uid,
             present: false,
+            leaving: false,
             spec: None,
             plan: None,
             plan_is_old: true,
@@ -192,6 +198,12 @@ impl Tracked {
         self.prune();
     }
 
+    /// A run was killed before it was the image's program.
+    pub(crate) fn not_started(&mut self, id: &ContainerId, now: Timestamp) {
+        self.exited(id, now);
+        self.run(id).not_started = true;
+    }
+
     /// The cgroup of a run is gone.
     pub(crate) fn gone(&mut self, id: &ContainerId, now: Timestamp) {
         self.exited(id, now);
@@ -212,21 +224,20 @@ impl Tracked {
 
     /// All runs that are kept.
     pub(crate) fn runs(&self) -> impl Iterator<Item = (&ContainerId, &Run)> {
-        self.runs.iter()
+        self.runs.iter().map(|(id, run)| (id, &**run))
     }
 
     /// The newest run of the container `name`; a living one before all others.
     pub(crate) fn newest(&self, name: &str) -> Option<(&ContainerId, &Run)> {
-        self.runs
-            .iter()
+        self.runs()
             .filter(|(id, run)| self.name_of(id, run) == Some(name))
             .max_by_key(|(_id, run)| (run.lives(), run.order))
     }
 
     /// All runs of the container `name` that are kept, newest first.
     pub(crate) fn runs_of(&self, name: &str) -> Vec<(&ContainerId, &Run)> {
-        let runs = self.runs.iter();
-        let mut runs: Vec<_> = runs
+        let mut runs: Vec<_> = self
+            .runs()
             .filter(|(id, run)| self.name_of(id, run) == Some(name))
             .collect();
         runs.sort_by_key(|(_id, run)| std::cmp::Reverse(run.order));
@@ -235,23 +246,23 @@ impl Tracked {
 
     /// Whether some run ended before anybody could tell which container it was.
     pub(crate) fn has_nameless_end(&self) -> bool {
-        self.runs
-            .iter()
+        self.runs()
             .any(|(id, run)| !run.lives() && self.name_of(id, run).is_none())
     }
 
     /// Runs, of those that began when `begun` had, that ended with 0, as far as
     /// is known, before anybody could tell which container they were.
     pub(crate) fn nameless_good_ends(&self, begun: u64) -> usize {
-        let runs = self.runs.iter().filter(|(_id, run)| run.order >= begun);
+        let runs = self.runs().filter(|(_id, run)| run.order >= begun);
         runs.filter(|(id, run)| run.ended_well() && self.name_of(id, run).is_none())
             .count()
     }
 
     /// How many runs began before those of this sandbox.
     pub(crate) fn begun_before(&self, sandbox: &SandboxId) -> u64 {
-        let mut runs = self.runs.iter();
-        let own = runs.find(|(id, _run)| id.as_str() == sandbox.as_str());
+        let own = self
+            .runs()
+            .find(|(id, _run)| id.as_str() == sandbox.as_str());
         own.map_or(self.started, |(_id, run)| run.order)
     }
 
@@ -282,29 +293,31 @@ impl Tracked {
         let next = self.started;
         self.runs.entry(id.clone()).or_insert_with(|| {
             self.started += 1;
-            Run {
+            Box::new(Run {
                 state: RunState::Starting,
                 name: None,
                 order: next,
                 since: None,
                 gone: false,
                 opaque: false,
-            }
+                not_started: false,
+            })
         })
     }
 
     /// Forgets ended runs that a newer run of the same container replaced,
     /// once it is known how they ended, and all but the newest of those that
-    /// nobody could name.
+    /// nobody could name. Before the kubelet has listed the pod its rules are not
+    /// known, and each of them may tell something.
     fn prune(&mut self) {
         let mut ended: Vec<(u64, Option<String>, bool, ContainerId)> = self
-            .runs
-            .iter()
+            .runs()
             .filter_map(|(id, run)| {
                 let RunState::Exited { status, .. } = run.state else {
                     return None;
                 };
-                Some((run.order, run.name.clone(), status.is_some(), id.clone()))
+                let known = status.is_some() && self.spec.is_some();
+                Some((run.order, run.name.clone(), known, id.clone()))
             })
             .collect();
         ended.sort();
@@ -319,7 +332,7 @@ impl Tracked {
         for (order, name, known, id) in ended {
             let replaced = name.as_ref().is_some_and(|name| {
                 let newer = |run: &Run| run.order > order && run.name.as_ref() == Some(name);
-                self.runs.values().any(newer)
+                self.runs().any(|(_id, run)| newer(run))
             });
             let forget = if known && name.is_some() {
                 replaced
@@ -347,7 +360,7 @@ impl Run {
     pub(crate) fn ended_well(&self) -> bool {
         match self.state {
             RunState::Exited { status, .. } => {
-                status.is_none_or(|status| status.kubernetes_code() == 0)
+                !self.not_started && status.is_none_or(|status| status.kubernetes_code() == 0)
             }
             RunState::Starting | RunState::Running => false,
         }

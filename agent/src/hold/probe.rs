@@ -36,7 +36,7 @@ use crate::{
 };
 
 /// The shortest wait between two looks.
-const SHORTEST: Duration = Duration::from_millis(2);
+const SHORTEST: Duration = Duration::from_millis(1);
 /// The longest.
 const LONGEST: Duration = Duration::from_millis(50);
 /// What each probe that is going on adds: 200 of them take some 5 % of a core.

@@ -10,8 +10,17 @@ mod error;
 mod look;
 mod member;
 
-use std::{future::Future, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
+use nix::sys::signal::Signal;
 use tokio::{
     task::yield_now,
     time::{sleep, timeout},
@@ -51,6 +60,8 @@ const AT_ONCE: usize = 64;
 const NAMING: Duration = Duration::from_secs(2);
 /// Waits between the looks for a name that is late.
 const LATE_MS: [u64; 10] = [5, 5, 10, 10, 20, 50, 100, 200, 500, 1000];
+/// Waits between the looks whether the init process has become the image's program. Afterwards it is told by how it ends.
+const EXEC_MS: [u64; 6] = [10, 10, 30, 100, 300, 1000];
 /// How long a parent may take to reap its child before the exit status is
 /// given up.
 const REAP: Duration = Duration::from_secs(5);
@@ -63,7 +74,25 @@ pub struct Init {
     /// The network namespace that it was in when its container had been set up.
     pub netns: NetnsId,
     /// The container's cgroup, where its other processes are.
-    pub cgroup: PathBuf,
+    pub cgroup: Arc<Path>,
+    /// It was seen to be the image's program.
+    executed: AtomicBool,
+}
+
+impl Init {
+    /// Whether it is known to have become the image's program. One of which it is not may have lived briefly.
+    pub fn has_executed(&self) -> bool {
+        self.executed.load(Ordering::Relaxed)
+    }
+
+    /// Whether it ended before that. A runtime that comes back kills what it had created and not started.
+    pub fn never_executed(&self, status: ExitStatus) -> bool {
+        !self.has_executed() && is_kill(status)
+    }
+}
+
+fn is_kill(status: ExitStatus) -> bool {
+    status == ExitStatus::Signal(Signal::SIGKILL as u8)
 }
 
 /// What is seen of a container, in this order.
@@ -77,17 +106,19 @@ pub enum Sight {
     Named(String),
     /// Its init process ended.
     Exited,
+    /// Its init process was killed before it was the image's program.
+    NotStarted,
     /// How it ended.
     Status(ExitStatus),
 }
 
 /// One container to follow.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Container {
     /// Which one.
     pub key: ContainerKey,
     /// Its cgroup.
-    pub cgroup: PathBuf,
+    pub cgroup: Arc<Path>,
     /// Where processes are looked at.
     pub proc: ProcRoot,
 }
@@ -96,9 +127,26 @@ impl Container {
     /// Follows the container to its end, and tells what is seen of it. Ends by
     /// itself when the cgroup or the init process is gone.
     ///
+    /// A full node has hundreds of these, and all that most do is to wait for an end. Beginning and end have boxes of
+    /// their own, and take no room meanwhile.
+    ///
     /// # Errors
     /// [`Error`], after which nothing more is told.
-    pub async fn follow<Tell, Told>(self, tell: Tell) -> Result<(), Error>
+    pub async fn follow<Tell, Told>(&self, tell: Tell) -> Result<(), Error>
+    where
+        Tell: Fn(Sight) -> Told,
+        Told: Future<Output = ()>,
+    {
+        if let Some(init) = Box::pin(self.begin(&tell)).await? {
+            init.pidfd.exited().await;
+            let executed = init.has_executed();
+            Box::pin(self.end(&init.pidfd, executed, &tell)).await;
+        }
+        Ok(())
+    }
+
+    /// Until it is known who it is; None when it has ended by then.
+    async fn begin<Tell, Told>(&self, tell: &Tell) -> Result<Option<Arc<Init>>, Error>
     where
         Tell: Fn(Sight) -> Told,
         Told: Future<Output = ()>,
@@ -108,7 +156,7 @@ impl Container {
             tell(Sight::Opaque).await;
         }
         let Some(pidfd) = found? else {
-            return Ok(());
+            return Ok(None);
         };
         let named = {
             let ended = pidfd.exited();
@@ -128,8 +176,8 @@ impl Container {
             if let Some(name) = named.flatten() {
                 tell(Sight::Named(name)).await;
             }
-            tell(Sight::Exited).await;
-            return self.end(&pidfd, tell).await;
+            self.end(&pidfd, false, tell).await;
+            return Ok(None);
         }
         let failed = |source| Error::Netns {
             id: self.key.id.clone(),
@@ -140,7 +188,8 @@ impl Container {
         let init = Arc::new(Init {
             pidfd,
             netns,
-            cgroup: self.cgroup.clone(),
+            cgroup: Arc::clone(&self.cgroup),
+            executed: AtomicBool::new(false),
         });
         let name = named.flatten();
         let nameless = name.is_none();
@@ -155,20 +204,45 @@ impl Container {
                 },
             }
         }
-        init.pidfd.exited().await;
-        tell(Sight::Exited).await;
-        self.end(&init.pidfd, tell).await
+        tokio::select! {
+            biased;
+            () = init.pidfd.exited() => {}
+            executed = self.execution(init.pidfd.pid()) => init.executed.store(executed, Ordering::Relaxed),
+        }
+        Ok(Some(init))
     }
 
-    async fn end<Tell, Told>(&self, pidfd: &Pidfd, tell: Tell) -> Result<(), Error>
+    /// Waits until a process has become the image's program; false when that takes long, as where its start is held.
+    async fn execution(&self, pid: Pid) -> bool {
+        let executed = || matches!(self.proc.has_executed(pid), Ok(Some(true)));
+        for ms in EXEC_MS {
+            if executed() {
+                return true;
+            }
+            sleep(Duration::from_millis(ms)).await;
+        }
+        executed()
+    }
+
+    /// The init process has ended. Where it was not seen to be the image's program, only how it ended tells whether it was.
+    async fn end<Tell, Told>(&self, pidfd: &Pidfd, executed: bool, tell: &Tell)
     where
         Tell: Fn(Sight) -> Told,
         Told: Future<Output = ()>,
     {
-        if let Ok(Some(status)) = timeout(REAP, pidfd.reaped()).await {
+        if executed {
+            tell(Sight::Exited).await;
+        }
+        let status = timeout(REAP, pidfd.reaped()).await.ok().flatten();
+        if !executed {
+            if status.is_some_and(is_kill) {
+                return tell(Sight::NotStarted).await;
+            }
+            tell(Sight::Exited).await;
+        }
+        if let Some(status) = status {
             tell(Sight::Status(status)).await;
         }
-        Ok(())
     }
 
     /// Finds the init process; None when the cgroup is gone before it shows

@@ -16,7 +16,10 @@ use nix::{
     errno::Errno,
     sys::uio::{RemoteIoVec, process_vm_readv},
 };
-use procfs::{ProcError, process::Process};
+use procfs::{
+    ProcError,
+    process::{Process, StatFlags},
+};
 use usher_core::{cgroup, event::ContainerKey, id::Pid, process::Candidate};
 
 /// An environment beyond this is not looked at.
@@ -187,6 +190,29 @@ impl ProcRoot {
     pub fn has_own_mounts(&self, pid: Pid) -> bool {
         let of = |pid| fs::read_link(self.path(pid, "ns/mnt")).ok();
         of(pid).is_some_and(|own| Some(own) != of(Pid(1)))
+    }
+
+    /// Whether a process has executed a program since it was forked; None when it has been reaped. The kernel keeps it in a
+    /// flag of the task
+    /// ([PF_FORKNOEXEC](https://github.com/torvalds/linux/blob/v6.12/include/linux/sched.h)), which everybody may see.
+    ///
+    /// # Errors
+    /// [`Error::Form`].
+    pub fn has_executed(&self, pid: Pid) -> Result<Option<bool>, Error> {
+        let path = self.0.join(pid.to_string());
+        let read = || {
+            let process = Process::new_with_root(path.clone())?;
+            text::stat(&bytes(&process, "stat")?)
+        };
+        match read() {
+            Ok(stat) => Ok(Some(stat.flags & StatFlags::PF_FORKNOEXEC.bits() == 0)),
+            Err(ProcError::NotFound(_)) => Ok(None),
+            Err(ProcError::Io(source, _)) if ended(&source) => Ok(None),
+            Err(source) => Err(Error::Form {
+                path,
+                source: Box::new(source),
+            }),
+        }
     }
 
     fn read(&self, path: &Path) -> Result<Option<String>, Error> {

@@ -16,9 +16,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::synthetic::ledger::PATIENCE;
 use crate::synthetic::process::{self, Traced, Usage};
 use crate::synthetic::{ApiServer, Node, node, program};
+use crate::wait::patience;
 
 pub use boundary::Doomed;
 pub use holder::Holder;
@@ -218,7 +218,7 @@ impl Agent {
     ///
     /// When that takes too long.
     pub fn wait_metric(&self, name: &str, labels: &str, wanted: impl Fn(f64) -> bool) -> f64 {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + patience();
         loop {
             let value = self.metric(name, labels);
             if wanted(value) {

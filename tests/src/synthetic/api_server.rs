@@ -15,8 +15,8 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::synthetic::ledger::PATIENCE;
 use crate::synthetic::{layout, listener, node};
+use crate::wait::patience;
 
 use self::objects::Objects;
 
@@ -299,7 +299,7 @@ impl ApiServer {
     }
 
     fn wait<T>(&self, what: &str, found: impl Fn(&Situation) -> Option<T>) -> T {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + patience();
         let mut situation = self.shared.situation();
         loop {
             if let Some(outcome) = found(&situation) {

@@ -8,8 +8,7 @@
 
 use nix::time::{ClockId, clock_gettime};
 
-use crate::synthetic::ledger::PATIENCE;
-use crate::wait::found_within;
+use crate::wait::{found_within, patience};
 
 /// Waits until this is so.
 ///
@@ -17,7 +16,7 @@ use crate::wait::found_within;
 ///
 /// When that takes too long.
 pub fn eventually(what: &str, so: impl Fn() -> bool) {
-    found_within(PATIENCE, what, || so().then_some(()));
+    found_within(patience(), what, || so().then_some(()));
 }
 
 /// Nanoseconds of `CLOCK_MONOTONIC`.

@@ -12,8 +12,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::synthetic::ledger::{ContainerRecord, Ledger, PATIENCE, PodRecord};
+use crate::synthetic::ledger::{ContainerRecord, Ledger, PodRecord};
 use crate::synthetic::{listener, manifest};
+use crate::wait::patience;
 
 /// The bearer token that the stand-in takes.
 pub const TOKEN: &str = "synthetic-node-token";
@@ -144,7 +145,7 @@ impl Kubelet {
     ///
     /// When that takes too long.
     pub fn wait_asked(&self, behaviour: Behaviour, times: usize) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + patience();
         let mut situation = self.shared.situation();
         let count = |situation: &Situation| {
             let asked = situation.asked.iter();

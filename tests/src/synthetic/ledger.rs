@@ -6,14 +6,11 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, PipeReader};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use crate::synthetic::spec::PodSpec;
 use crate::synthetic::wire::{Added, Event, What};
-
-/// How long a test waits before it gives up: far more than a loaded machine
-/// needs.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+use crate::wait::patience;
 
 /// One life of a container.
 #[derive(Debug, Clone)]
@@ -148,10 +145,10 @@ impl Ledger {
     ///
     /// # Panics
     ///
-    /// When it takes longer than [`PATIENCE`], and when a step of one of the
+    /// When it takes longer than [`patience`], and when a step of one of the
     /// pod's containers failed.
     pub fn wait<T>(&self, uid: &str, what: &str, found: impl Fn(&PodRecord) -> Option<T>) -> T {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + patience();
         let mut pods = self.pods();
         loop {
             let record = pods.get(uid).expect("the pod is on its node");

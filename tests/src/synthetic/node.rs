@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use serde_json::{Map, json};
 
@@ -13,9 +14,12 @@ use crate::synthetic::layout::{self, Driver, Runtime};
 use crate::synthetic::ledger::Ledger;
 use crate::synthetic::spec::{Origin, PodSpec};
 use crate::synthetic::{Kubelet, Pod, kubelet, machine, manifest, program};
+use crate::wait::slower;
 
 /// The name under which the node's pods are.
 pub(crate) const NAME: &str = "synthetic-node";
+
+const SECOND: Duration = Duration::from_secs(1);
 
 static NODES: AtomicU32 = AtomicU32::new(0);
 static IDS: AtomicU64 = AtomicU64::new(0);
@@ -83,7 +87,7 @@ impl Node {
         let follower = Arc::clone(&ledger);
         // Ends when the node and all shims have closed the pipe.
         std::thread::spawn(move || follower.follow(reader));
-        Self {
+        let node = Self {
             driver,
             runtime,
             cgroup_root,
@@ -92,7 +96,11 @@ impl Node {
             kubelet: Kubelet::serve(Arc::clone(&ledger)),
             ledger,
             bundles: None,
+        };
+        if slower(SECOND) > SECOND {
+            node.configure(&in_slow_motion());
         }
+        node
     }
 
     /// For `--cgroup-root`.
@@ -266,4 +274,18 @@ fn new_uid(origin: Origin) -> String {
 /// An id as containerd makes them.
 pub(crate) fn new_container_id() -> String {
     serial().repeat(4)
+}
+
+/// The configuration of an agent on a machine that is far slower than others: what it waits for elsewhere by default.
+/// A sidecar that answers in time there is not to be too late here.
+fn in_slow_motion() -> String {
+    let seconds = |elsewhere| format!("{}s", (slower(SECOND) * elsewhere).as_secs());
+    format!(
+        "defaults: {{holdDeadline: {}}}\nladder: {{attempt: {}, settle: {}, settleSignal: {}, listen: {}}}\n",
+        seconds(30),
+        seconds(1),
+        seconds(2),
+        seconds(30),
+        seconds(10)
+    )
 }

@@ -177,6 +177,12 @@ impl Pod {
         self.create(self.container(container));
     }
 
+    /// The same, at another pace.
+    pub fn restart_at(&self, container: &str, pace: wire::Pace) {
+        self.ended(container);
+        self.create(&self.container(container).clone().pace(pace));
+    }
+
     /// The same, and its init process is to have this pid, which nobody has.
     /// Another process may be faster: ask [`Pod::pid`].
     pub fn start_with_pid(&self, container: &str, pid: i32) {

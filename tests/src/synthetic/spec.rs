@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::synthetic::layout::Qos;
 use crate::synthetic::wire::{Capture, Manner};
+use crate::wait::slower;
 
 pub use container::{ADMIN_PORT, ContainerSpec, ISTIO_PROXY, STATUS_PORT, Variable};
 pub use probe::{Probe, ProbeKind};
@@ -188,6 +189,13 @@ impl PodSpec {
     pub fn annotation(mut self, key: &str, value: &str) -> Self {
         self.annotations.insert(key.to_owned(), value.to_owned());
         self
+    }
+
+    /// Connections and starts wait so long at most.
+    #[must_use]
+    pub fn hold_deadline(self, deadline: Duration) -> Self {
+        let seconds = slower(deadline).as_secs();
+        self.annotation("usher.dev/hold-deadline", &format!("{seconds}s"))
     }
 
     /// One more label.

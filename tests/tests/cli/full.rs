@@ -13,8 +13,8 @@ use nix::{
     unistd::Pid,
 };
 use usher_tests::{
-    synthetic::{Agent, Node, PodSpec, ledger::PATIENCE, usher},
-    wait::found_within,
+    synthetic::{Agent, Node, PodSpec, usher},
+    wait::{found_within, patience},
 };
 
 use crate::{answer, enforcing, known, network::Beside};
@@ -110,7 +110,7 @@ fn who_has_stopped_reading_does_not_keep_it() {
         complained.read_line(&mut said).unwrap();
         assert!(said.contains("following the timeline's file"), "{said}");
         kill(Pid::from_raw(watch.pid()), signal).unwrap();
-        let ended = found_within(PATIENCE, "its end", || watch.0.try_wait().unwrap());
+        let ended = found_within(patience(), "its end", || watch.0.try_wait().unwrap());
         assert_eq!(ended.code(), Some(0), "{signal}");
     }
 }

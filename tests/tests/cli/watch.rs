@@ -7,9 +7,8 @@ use std::process::{Child, ChildStdout, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use usher_tests::synthetic::clock::eventually;
-use usher_tests::synthetic::ledger::PATIENCE;
 use usher_tests::synthetic::{Agent, Node, PodSpec, usher};
-use usher_tests::wait::found_within;
+use usher_tests::wait::{found_within, patience};
 
 use crate::{enforcing, run};
 
@@ -129,7 +128,7 @@ fn json_is_one_object_a_line_and_count_ends_it() {
     let mut watch = Watch::start(&node, &["--count", "1", "-o", "json", "-d", "pod-finished"]);
     let mut names = (0..).map(|number| format!("counted-{number}"));
     // Nothing tells when it has begun but what it says.
-    found_within(PATIENCE, "a line and the end", || {
+    found_within(patience(), "a line and the end", || {
         let pod = node.run(&PodSpec::job(&names.next().unwrap()));
         pod.finish("app", 0);
         agent.wait_for("pod-finished", &pod.name());

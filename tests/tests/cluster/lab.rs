@@ -292,6 +292,15 @@ impl Lab {
         self.decided_about(namespace, true)
     }
 
+    /// How many holds have come to their deadline so far.
+    pub(crate) fn deadlines(&self) -> usize {
+        let has_come = |line: &&Line| {
+            line.text("decision") == "hold-opened"
+                && line.text("reason").contains("the deadline has come")
+        };
+        self.log().iter().filter(has_come).count()
+    }
+
     fn decided_about(&self, namespace: &str, connections: bool) -> Vec<Line> {
         let prefix = format!("{namespace}/");
         let mut lines = self.log();

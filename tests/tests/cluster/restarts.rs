@@ -12,6 +12,10 @@ use crate::{
     },
 };
 
+/// How long an app runs that is to be seen running: the API server may learn of it seconds late, and of a shorter one only that it
+/// has ended.
+const RUN: &str = "15s";
+
 #[test]
 fn an_agent_that_starts_later_quits_within_a_second() {
     let Some(lab) = lab::alone() else {
@@ -46,7 +50,7 @@ fn a_killed_agent_comes_back_and_quits() {
     };
     let namespace = lab.namespace("killed");
     lab.cluster
-        .apply(&meshed_job(&namespace, "Never", &["--run-for", "4000ms"]))
+        .apply(&meshed_job(&namespace, "Never", &["--run-for", RUN]))
         .unwrap();
     container_runs(&lab, &namespace, "istio-proxy");
     for pid in lab.agent_pids() {
@@ -65,7 +69,7 @@ fn the_kubelet_is_not_needed_for_what_the_kernel_can_tell() {
     };
     let namespace = lab.namespace("no-kubelet");
     lab.cluster
-        .apply(&meshed_job(&namespace, "Never", &["--run-for", "5000ms"]))
+        .apply(&meshed_job(&namespace, "Never", &["--run-for", RUN]))
         .unwrap();
     container_runs(&lab, &namespace, "istio-proxy");
     lab.cluster

@@ -3,8 +3,8 @@
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 
-use usher_tests::synthetic::ledger::PATIENCE;
 use usher_tests::synthetic::{Agent, PodSpec};
+use usher_tests::wait::patience;
 
 use crate::{enforcing, finish_and_quit};
 
@@ -28,7 +28,7 @@ fn those_who_say_nothing_keep_nobody_out() {
     let pod = node.run(&PodSpec::job("meanwhile"));
     finish_and_quit(&agent, &pod);
     for mut stream in silent {
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(patience())).unwrap();
         match stream.read(&mut [0]) {
             Ok(read) => assert_eq!(read, 0),
             Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),

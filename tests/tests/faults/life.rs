@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use usher_tests::synthetic::wire::{Manner, Pace};
 use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec};
 
@@ -58,6 +59,33 @@ fn a_runtime_that_takes_its_time() {
 #[test]
 fn an_app_that_ends_at_once() {
     lives_shortly(Duration::ZERO, Pace::default());
+}
+
+/// A runtime that comes back kills what it had created and not started, and the kubelet starts that whatever the policy.
+#[test]
+fn an_app_that_is_killed_before_it_has_begun() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let created = Pace {
+        exec: Duration::from_secs(3600),
+        ..Pace::RUNC
+    };
+    let spec = PodSpec::new("created")
+        .with(ContainerSpec::istio(Manner::Quit))
+        .with(ContainerSpec::app("app").pace(created).later());
+    let pod = node.run(&spec);
+    pod.start("app");
+    pod.pid("app");
+    // The agent has seen what there is when it has dealt with another pod.
+    finish_and_quit(&agent, &node.run(&PodSpec::job("before")));
+    pod.signal("app", Signal::SIGKILL);
+    pod.ended("app");
+    finish_and_quit(&agent, &node.run(&PodSpec::job("after")));
+    assert_eq!(agent.decisions(&pod.name()), [""; 0]);
+    pod.restart_at("app", Pace::RUNC);
+    pod.wait_container("app");
+    finish_and_quit(&agent, &pod);
+    assert_eq!(pod.requests(SIDECAR).len(), 1);
 }
 
 #[test]

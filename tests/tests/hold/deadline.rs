@@ -13,7 +13,7 @@ use crate::{
 };
 
 fn brief(name: &str) -> PodSpec {
-    told(name).annotation("usher.dev/hold-deadline", "2s")
+    told(name).hold_deadline(Duration::from_secs(2))
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn while_no_app_has_started_the_deadline_does_not_count() {
     let agent = Agent::start(&node);
     let proxy = mesh::proxy(Listen::WhenTold);
     let late = pod("slow-image", client(FAR).later(), proxy);
-    let pod = node.create(&late.annotation("usher.dev/hold-deadline", "10s"));
+    let pod = node.create(&late.hold_deadline(Duration::from_secs(10)));
     armed(&agent, &pod);
     let before = Cell::new(left(&pod));
     for _ in 0..3 {

@@ -10,6 +10,7 @@ use nix::sys::signal::Signal;
 use usher_tests::synthetic::catalog::mesh;
 use usher_tests::synthetic::wire::{Client, Listen};
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
+use usher_tests::wait::slower;
 
 use crate::{
     FAR, SIDECAR, armed, connected, eventually, has_table, holding, opened, pod, ready, told,
@@ -18,19 +19,20 @@ use crate::{
 const PODS: usize = 50;
 /// Pods that start at the same time.
 const STARTS: usize = 10;
+/// Deadlines. One that does not come while a test lasts.
+const LONG: Duration = Duration::from_secs(60);
 /// An agent that ends leaves at least half of it.
-const BRIEF: &str = "12s";
+const BRIEF: Duration = Duration::from_secs(12);
 /// Far beyond what the plugin may wait for.
 const BOUND: Duration = Duration::from_secs(5);
 
 /// Apps that stay, so that their network namespaces can be looked at.
-fn staying(name: &str, deadline: &str) -> PodSpec {
+fn staying(name: &str, deadline: Duration) -> PodSpec {
     let app = ContainerSpec::client("app", Client::to(FAR).staying());
-    pod(name, app.later(), mesh::proxy(Listen::WhenTold))
-        .annotation("usher.dev/hold-deadline", deadline)
+    pod(name, app.later(), mesh::proxy(Listen::WhenTold)).hold_deadline(deadline)
 }
 
-fn hold(node: &Node, agent: &Agent, deadline: &str) -> Vec<Pod> {
+fn hold(node: &Node, agent: &Agent, deadline: Duration) -> Vec<Pod> {
     let specs: Vec<PodSpec> = (0..PODS)
         .map(|n| staying(&format!("held-{n}"), deadline))
         .collect();
@@ -56,7 +58,7 @@ fn starts_unheld(node: &Node, name: &str) {
     let pod = node.run(&told(name).impatient());
     let added = pod.added(1);
     assert_eq!(added.code, Some(0), "{added:?}");
-    assert!(added.took < BOUND, "{added:?}");
+    assert!(added.took < slower(BOUND), "{added:?}");
     crate::refused(&pod.visit("app"));
 }
 
@@ -121,7 +123,7 @@ fn wedged() {
 fn restarted_while_they_wait() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pods = hold(&node, &agent, "60s");
+    let pods = hold(&node, &agent, LONG);
     agent.kill();
     let agent = Agent::start(&node);
     for pod in &pods {

@@ -9,7 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use usher_tests::synthetic::{Agent, Node, ledger::PATIENCE, program, usher};
+use usher_tests::synthetic::{Agent, Node, program, usher};
+use usher_tests::wait::patience;
 
 /// Files tell no one when they change, so they are looked at this often.
 const LOOK: Duration = Duration::from_millis(5);
@@ -99,7 +100,7 @@ impl<'node> Host<'node> {
 
     /// Waits until a file has the entry.
     pub(crate) fn wait_installed(&self, agent: &Agent, name: &str) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + patience();
         while !self.text(name).contains(PLUGIN) {
             assert!(
                 Instant::now() < deadline,

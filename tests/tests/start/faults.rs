@@ -9,6 +9,8 @@
 //! | agent stopped or wedged | at the hold's own limit, which the holder keeps |
 //! | both | the sooner of both |
 
+use std::time::Duration;
+
 use nix::sys::signal::Signal;
 use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::{Agent, Holder, Node, Pod};
@@ -18,16 +20,18 @@ use crate::{APP, held, holding, meanwhile, told};
 const PODS: usize = 20;
 /// Pods that start at the same time.
 const STARTS: usize = 5;
-/// The limit of the holds whose agent does not end them.
-const LIMIT: &str = "20s";
+/// Limits of the holds. One that does not come while a test lasts.
+const LONG: Duration = Duration::from_secs(60);
+/// The one where no agent ends them.
+const LIMIT: Duration = Duration::from_secs(20);
 
-fn hold(node: &Node, agent: &Agent, deadline: &str) -> Vec<Pod> {
+fn hold(node: &Node, agent: &Agent, deadline: Duration) -> Vec<Pod> {
     let mut pods = Vec::new();
     while pods.len() < PODS {
         let first = pods.len();
         for n in first..first + STARTS {
             let spec = told(&format!("held-{n}"));
-            pods.push(node.create(&spec.annotation("usher.dev/hold-deadline", deadline)));
+            pods.push(node.create(&spec.hold_deadline(deadline)));
         }
         for pod in pods.iter().skip(first) {
             held(agent, pod);
@@ -55,7 +59,7 @@ fn holds_again(node: &Node, agent: &Agent, old: Holder) {
 fn holder_killed() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pods = hold(&node, &agent, "60s");
+    let pods = hold(&node, &agent, LONG);
     let holder = agent.wait_holder(None);
     holder.signal(Signal::SIGKILL);
     start(&pods);
@@ -69,7 +73,7 @@ fn holder_killed() {
 fn holder_stopped() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pods = hold(&node, &agent, "60s");
+    let pods = hold(&node, &agent, LONG);
     let holder = agent.wait_holder(None);
     holder.signal(Signal::SIGSTOP);
     start(&pods);
@@ -80,7 +84,7 @@ fn holder_stopped() {
 fn holder_wedged() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pods = hold(&node, &agent, "60s");
+    let pods = hold(&node, &agent, LONG);
     let holder = agent.wait_holder(None);
     holder.wedged(|| start(&pods));
     holds_again(&node, &agent, holder);
@@ -110,7 +114,7 @@ fn holder_stopped_before_a_pod_comes() {
 fn agent_killed() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pods = hold(&node, &agent, "60s");
+    let pods = hold(&node, &agent, LONG);
     let holder = agent.wait_holder(None);
     agent.signal(Signal::SIGKILL);
     // By itself, long before any limit.
@@ -125,7 +129,7 @@ fn agent_killed() {
 fn agent_asked_to_end() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pods = hold(&node, &agent, "60s");
+    let pods = hold(&node, &agent, LONG);
     assert_eq!(agent.stop(), Some(0));
     start(&pods);
 }
@@ -154,7 +158,7 @@ fn agent_wedged() {
 fn both_killed() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pods = hold(&node, &agent, "60s");
+    let pods = hold(&node, &agent, LONG);
     let holder = agent.wait_holder(None);
     holder.signal(Signal::SIGKILL);
     agent.kill();
@@ -167,7 +171,7 @@ fn both_killed() {
 fn both_stopped() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pods = hold(&node, &agent, "60s");
+    let pods = hold(&node, &agent, LONG);
     let holder = agent.wait_holder(None);
     agent.signal(Signal::SIGSTOP);
     holder.signal(Signal::SIGSTOP);

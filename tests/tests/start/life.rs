@@ -1,5 +1,7 @@
 //! Which containers are held, and what ends it.
 
+use std::time::Duration;
+
 use nix::sys::signal::Signal;
 use usher_tests::synthetic::catalog::{cloud_sql, dapr};
 use usher_tests::synthetic::clock::eventually;
@@ -135,7 +137,7 @@ fn both_of_two_sidecars_have_to_be_ready() {
 fn deadline() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.create(&told("deadline").annotation("usher.dev/hold-deadline", "4s"));
+    let pod = node.create(&told("deadline").hold_deadline(Duration::from_secs(4)));
     held(&agent, &pod);
     pod.first_instruction(APP);
     let why = let_go(&agent, &pod);

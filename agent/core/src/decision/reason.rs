@@ -72,7 +72,12 @@ pub(super) fn of(kind: &Kind) -> String {
             without_dns,
             starts,
         } => hold::armed(doors, *deadline, *without_dns, starts),
-        Kind::HoldOpened { why, shut, tally } => hold::opened(*why, *shut, *tally),
+        Kind::HoldOpened {
+            why,
+            shut,
+            adopted,
+            tally,
+        } => hold::opened(*why, *shut, *adopted, *tally),
         Kind::HoldFailed(failed) => hold::failed(failed),
         Kind::HoldStaysShut { deadline } => format!(
             "the sidecar is not ready after {deadline:?}; connections wait on, as {} asks",

@@ -247,6 +247,7 @@ mod tests {
                 let opened = entry(Kind::HoldOpened {
                     why,
                     shut: Duration::ZERO,
+                    adopted: false,
                     tally: tally(count),
                 });
                 assert_eq!(

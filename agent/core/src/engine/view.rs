@@ -19,7 +19,7 @@ impl Engine {
             .pods
             .values()
             .filter(|pod| pod.present)
-            .map(pod_of)
+            .map(|pod| pod_of(pod))
             .collect();
         let key = |pod: &Pod| {
             (

@@ -101,6 +101,9 @@ impl Known<'_> {
         let RunState::Exited { status, .. } = run.state else {
             return false;
         };
+        if lifecycle::may_not_have_begun(container, id, run) {
+            return false;
+        }
         let code = status.map(ExitStatus::kubernetes_code);
         let code = code.or_else(|| container.reported_code(id));
         let policy = self.spec.policy_of(container);

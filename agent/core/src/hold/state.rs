@@ -120,7 +120,12 @@ impl Shut {
                 starts,
             }
         } else {
-            Kind::HoldOpened { why, shut, tally }
+            Kind::HoldOpened {
+                why,
+                shut,
+                adopted: self.adopted,
+                tally,
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::policy::RestartPolicy;
 
 fn id(number: usize) -> ContainerId {
     ContainerId::parse(&format!("{number:064x}")).unwrap()
@@ -29,7 +30,7 @@ fn of_runs_without_a_name_the_newest_are_kept() {
 }
 
 #[test]
-fn a_run_that_was_replaced_is_kept_until_it_is_known_how_it_ended() {
+fn a_run_that_was_replaced_is_kept_until_it_is_known_how_it_ended_and_by_which_rules() {
     let mut tracked = pod();
     for number in 0..2 {
         tracked.started(&id(number), now(), Some("app".to_owned()));
@@ -37,6 +38,11 @@ fn a_run_that_was_replaced_is_kept_until_it_is_known_how_it_ended() {
     }
     assert_eq!(tracked.runs_of("app").len(), 2);
     tracked.ended_with(&id(0), now(), ExitStatus::Code(1));
+    assert_eq!(tracked.runs_of("app").len(), 2, "no list told of its rules");
+    tracked.listed(Some(crate::engine::stage::pod(
+        RestartPolicy::Never,
+        &["app"],
+    )));
     tracked.named(&id(1), "app".to_owned());
     let kept: Vec<&ContainerId> = tracked.runs().map(|(id, _run)| id).collect();
     assert_eq!(kept, [&id(1)]);

@@ -3,7 +3,9 @@
 use std::{
     collections::{BTreeMap, HashMap},
     net::IpAddr,
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
 };
 
 use hyper::body::Bytes;
@@ -15,10 +17,14 @@ use usher_core::{
 use usher_sys::{
     cgroup::{self, FoundPod},
     container::{self, Look},
+    proc::ProcRoot,
 };
 
 use super::Node;
 use crate::{command::failure::Failure, namespaces, run_dir, telemetry::chain};
+
+/// A pod's cgroups, and what each of its containers shows.
+pub(crate) type Seen = (FoundPod, HashMap<ContainerKey, Look>);
 
 /// What one look at the node shows.
 #[derive(Debug)]
@@ -26,7 +32,7 @@ pub(crate) struct Survey {
     /// The pods as the core sees them.
     pub(crate) pods: Vec<Pod>,
     /// What the kernel shows of each.
-    pub(crate) seen: Vec<(FoundPod, HashMap<ContainerKey, Look>)>,
+    pub(crate) seen: Vec<Seen>,
     /// The kubelet's list; else why it cannot be had.
     pub(crate) kubelet: Result<Bytes, Failure>,
     /// Addresses of pods, from that list.
@@ -42,19 +48,16 @@ pub(crate) struct Survey {
 impl Survey {
     pub(super) async fn of(node: &Node) -> Result<Self, Failure> {
         let args = &node.args;
-        let mut gaps = Vec::new();
         let root = cgroup::locate(&args.cgroup_root)
             .map_err(|error| Failure::absent(format!("{error}; is --cgroup-root right?")))?;
-        let found = cgroup::walk(&root).map_err(|error| Failure::absent(chain(&error)))?;
-        let seen: Vec<_> = found
-            .into_iter()
-            .map(|pod| {
-                let looks = look_into(node, &pod, &mut gaps);
-                (pod, looks)
-            })
-            .collect();
-        let config = config(node, &mut gaps);
+        let proc = node.proc.clone();
+        // Beside each other: on a full node both take long.
+        let looking = thread::spawn(move || walk(&proc, &root));
         let kubelet = node.raw_pods().await;
+        let panicked = |_panic| Failure::absent("the thread that looks at the pods panicked");
+        let looked = looking.join().map_err(panicked)?;
+        let (seen, mut gaps) = looked.map_err(|error| Failure::absent(chain(&error)))?;
+        let config = config(node, &mut gaps);
         if let Err(error) = &kubelet {
             gaps.push(format!(
                 "no names, specs and exit codes from the kubelet: {}",
@@ -117,11 +120,26 @@ impl Survey {
     }
 }
 
-fn look_into(node: &Node, pod: &FoundPod, gaps: &mut Vec<String>) -> HashMap<ContainerKey, Look> {
+/// What the kernel shows of all pods, and what it does not.
+fn walk(proc: &ProcRoot, root: &Path) -> Result<(Vec<Seen>, Vec<String>), cgroup::Error> {
+    let mut gaps = Vec::new();
+    let mut seen = Vec::new();
+    for pod in cgroup::walk(root)? {
+        let looks = look_into(proc, &pod, &mut gaps);
+        seen.push((pod, looks));
+    }
+    Ok((seen, gaps))
+}
+
+fn look_into(
+    proc: &ProcRoot,
+    pod: &FoundPod,
+    gaps: &mut Vec<String>,
+) -> HashMap<ContainerKey, Look> {
     let mut looks = HashMap::new();
     for (id, cgroup) in &pod.containers {
         let key = pod.key(id);
-        match container::look(&node.proc, &key, cgroup) {
+        match container::look(proc, &key, cgroup) {
             Ok(look) => drop(looks.insert(key, look)),
             Err(error) => gaps.push(chain(&error)),
         }
@@ -158,7 +176,7 @@ fn tell(
     node: &Node,
     config: Arc<Config>,
     modes: Option<Modes>,
-    seen: &[(FoundPod, HashMap<ContainerKey, Look>)],
+    seen: &[Seen],
     listed: Option<&Bytes>,
     gaps: &mut Vec<String>,
 ) -> Engine {

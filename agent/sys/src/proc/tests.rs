@@ -5,6 +5,14 @@ use std::{
     process::{Command, Stdio},
 };
 
+use nix::{
+    sys::{
+        signal::{Signal, kill},
+        wait::{Id, WaitPidFlag, waitid},
+    },
+    unistd::{ForkResult, fork, pause},
+};
+
 use super::*;
 
 #[test]
@@ -33,6 +41,31 @@ fn process_may_have_any_name() {
         assert_eq!(candidate.nspid.last(), Some(&pid.0), "{name:?}");
         assert!(variable.unwrap().is_some(), "{name:?}");
     }
+}
+
+#[test]
+#[expect(unsafe_code, reason = "fork")]
+fn process_has_executed_or_was_only_forked() {
+    let proc = ProcRoot::new("/proc");
+    let own = Pid(nix::unistd::getpid().as_raw());
+    assert_eq!(proc.has_executed(own).unwrap(), Some(true));
+    // SAFETY: the child makes system calls only, and returns to nothing of this program.
+    let child = match unsafe { fork() }.unwrap() {
+        ForkResult::Child => loop {
+            pause();
+        },
+        ForkResult::Parent { child } => child,
+    };
+    let pid = Pid(child.as_raw());
+    let forked = proc.has_executed(pid);
+    kill(child, Signal::SIGKILL).unwrap();
+    let how = |flags| waitid(Id::Pid(child), WaitPidFlag::WEXITED | flags);
+    how(WaitPidFlag::WNOWAIT).unwrap();
+    let zombie = proc.has_executed(pid);
+    how(WaitPidFlag::empty()).unwrap();
+    assert_eq!(forked.unwrap(), Some(false));
+    assert_eq!(zombie.unwrap(), Some(false));
+    assert_eq!(proc.has_executed(pid).unwrap(), None);
 }
 
 #[test]

@@ -5,6 +5,8 @@ use std::{
     fs,
     os::fd::{AsFd, OwnedFd},
     path::Path,
+    thread,
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -21,6 +23,9 @@ use usher_sys::{
 
 use crate::scratch::{Starter, TRUE, all, bind, inside, overlay, readable, tmpfs};
 
+/// Far more than the kernel needs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 fn own() -> Pid {
     Pid(gettid().as_raw())
 }
@@ -31,7 +36,12 @@ fn program_of_its_own_mounts_or_not() {
         let proc = ProcRoot::new("/proc");
         assert!(!started(&proc, own()).unwrap());
         let mut starter = Starter::executing(&dir.join("none"));
-        assert!(started(&proc, starter.pid()).unwrap());
+        // Who starts a program goes on a moment before the process has its memory.
+        let end = Instant::now() + PATIENCE;
+        while !started(&proc, starter.pid()).unwrap() {
+            assert!(Instant::now() < end);
+            thread::yield_now();
+        }
         starter.go();
         assert!(!starter.succeeds());
         started(&proc, starter.pid()).unwrap_err();

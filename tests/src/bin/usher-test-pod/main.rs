@@ -6,8 +6,7 @@
 //! | role | it is |
 //! | --- | --- |
 //! | `shim` | the parent of all containers of a pod |
-//! | `stage` | the short-lived first process in a container's cgroup |
-//! | `init` | the container's init process until its execve |
+//! | `stage` | the short-lived first process in a container's cgroup, and the init process until its execve |
 //! | `run` | the container's program, or one that it started |
 //! | `enter` | runs a program in a container |
 //! | `script` | the interpreter of a script that is a container's program |
@@ -71,7 +70,6 @@ fn main() -> ExitCode {
     match role.as_str() {
         "shim" => ended(shim::run(&order(json))),
         "stage" => ended(stage::stage(&order(json))),
-        "init" => ended(stage::init(&order(json))),
         "enter" => ended(enter::run(&order(json))),
         "run" => execute(order(json)),
         "nothing" => ExitCode::SUCCESS,

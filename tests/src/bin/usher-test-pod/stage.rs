@@ -12,8 +12,8 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::path::Path;
-use std::process::Command;
 
+use fork::Fork;
 use nix::mount::{MntFlags, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::signal::{SigSet, Signal};
@@ -43,18 +43,17 @@ pub(crate) fn stage(order: &Order) -> Result<(), String> {
         // The file is that of the namespace in which the writer is numbered.
         write(Path::new(LAST_PID), &(pid - 1).to_string())?;
     }
-    let json = serde_json::to_string(order).map_err(|error| format!("order: {error}"))?;
-    // Not waited for: when this process ends, the shim is the parent.
-    Command::new("/proc/self/exe")
-        .arg("init")
-        .arg(json)
-        .spawn()
-        .map(drop)
-        .map_err(|error| format!("spawn init: {error}"))
+    // Not waited for: when this process ends, the shim is the parent. As with runc it has executed nothing until it is the
+    // container's program.
+    match fork::fork() {
+        Ok(Fork::Child) => init(order),
+        Ok(Fork::Parent(_)) => Ok(()),
+        Err(error) => Err(format!("fork: {error}")),
+    }
 }
 
 /// Pid 1 of the container, up to its execve.
-pub(crate) fn init(order: &Order) -> Result<(), String> {
+fn init(order: &Order) -> Result<(), String> {
     // The mounted /proc is still the test's, so the link is the pid there.
     let pid = std::fs::read_link("/proc/self").map_err(|error| format!("/proc/self: {error}"))?;
     say(&format!("init {}", pid.display()));

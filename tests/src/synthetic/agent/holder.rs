@@ -6,8 +6,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::Agent;
-use crate::synthetic::ledger::PATIENCE;
 use crate::synthetic::process::{self, Traced};
+use crate::wait::patience;
 
 /// Tells it from other children.
 const ARGUMENT: &str = "hold-starts";
@@ -37,7 +37,7 @@ impl Agent {
     ///
     /// When that takes too long.
     pub fn wait_holder(&self, other_than: Option<Holder>) -> Holder {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + patience();
         loop {
             if let Some(holder) = self.holder().filter(|found| Some(*found) != other_than) {
                 return holder;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::synthetic::ledger::PATIENCE;
+use crate::wait::patience;
 
 /// A process whose agent is gone ends in far less.
 const SOON: Duration = Duration::from_secs(5);
@@ -83,7 +83,7 @@ impl Log {
     ///
     /// When that takes too long, and when the agent ends first.
     pub fn wait<T>(&self, what: &str, found: impl Fn(&Value) -> Option<T>) -> T {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + patience();
         let mut state = self.state();
         let mut looked = 0;
         loop {
@@ -123,7 +123,7 @@ impl Log {
 
     /// Waits until the agent has closed its streams.
     pub(super) fn wait_closed(&self) {
-        assert!(self.closes_within(PATIENCE), "the agent does not end");
+        assert!(self.closes_within(patience()), "the agent does not end");
     }
 
     /// Whether all that write to it are gone soon.

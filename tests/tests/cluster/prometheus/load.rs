@@ -13,10 +13,9 @@ use crate::lab::{Lab, Namespace};
 
 /// Jobs of one round whose sidecars have no control plane.
 const JOBS: usize = 4;
-/// How long istiod is away, and how long connections wait at most where it is away for too long.
+/// How long istiod is away, and how long connections wait at most where it is away for longer.
 const AWAY: Duration = Duration::from_secs(4);
-const TOO_LONG: Duration = Duration::from_secs(8);
-const DEADLINE: &str = "2s";
+const DEADLINE: Duration = Duration::from_secs(2);
 
 /// Observe, then enforce, so many rounds of it.
 pub(super) fn run(lab: &'static Lab, rounds: usize) {
@@ -79,9 +78,12 @@ fn wait(lab: &Lab, away: Duration) {
 /// An app that is let go at its deadline, and refused.
 fn late(lab: &Lab) {
     let variant = Variant {
-        delay: Some(TOO_LONG),
-        annotations: vec![("usher.dev/hold-deadline", DEADLINE)],
+        delay: Some(DEADLINE),
+        annotations: vec![("usher.dev/hold-deadline", "2s")],
         ..Variant::new(Proxy::Last)
     };
-    run_job(&lab.cluster, &variant).unwrap();
+    // It counts from the app's start, which may be late itself.
+    let due = lab.deadlines() + 1;
+    let has_come = || lab.deadlines() >= due;
+    run_jobs(&lab.cluster, &[variant], &has_come).unwrap();
 }

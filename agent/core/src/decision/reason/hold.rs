@@ -98,7 +98,7 @@ pub(super) fn why(why: Opened) -> &'static str {
     }
 }
 
-pub(super) fn opened(why: Opened, shut: Duration, tally: Tally) -> String {
+pub(super) fn opened(why: Opened, shut: Duration, adopted: bool, tally: Tally) -> String {
     let what = self::why(why);
     let Tally {
         connections,
@@ -115,7 +115,12 @@ pub(super) fn opened(why: Opened, shut: Duration, tally: Tally) -> String {
         0 => String::new(),
         lost => format!("; {lost} more go on with their next retransmission"),
     };
-    format!("{what}, {} after it was armed; {waited}{lost}", time(shut))
+    let begin = if adopted {
+        "this agent found it"
+    } else {
+        "it was armed"
+    };
+    format!("{what}, {} after {begin}; {waited}{lost}", time(shut))
 }
 
 pub(super) fn would_hold(shut: Duration, tally: Tally, starts: &[(String, Duration)]) -> String {

@@ -166,6 +166,7 @@ fn sidecar_that_was_not_ready_at_the_deadline_is_not_called_ready() {
     let deadline = Kind::HoldOpened {
         why: Opened::Deadline,
         shut: Duration::from_secs(30),
+        adopted: false,
         tally: Tally::default(),
     };
     let late = healthy().decided(20, "hold-opened", &deadline.reason());
@@ -175,6 +176,7 @@ fn sidecar_that_was_not_ready_at_the_deadline_is_not_called_ready() {
     let ready = Kind::HoldOpened {
         why: Opened::Ready,
         shut: Duration::from_secs(1),
+        adopted: false,
         tally: Tally::default(),
     };
     let again = late.decided(10, "hold-opened", &ready.reason());

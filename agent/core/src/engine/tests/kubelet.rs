@@ -36,6 +36,8 @@ pub(super) struct Member {
     pub(super) rules: Vec<Rule>,
     /// Codes of its runs; the run after the last of them goes on for ever.
     pub(super) codes: VecDeque<u8>,
+    /// How many of its runs may be lost before they begin.
+    pub(super) losses: usize,
     /// How many runs it has had.
     pub(super) runs: usize,
     pub(super) state: State,
@@ -43,12 +45,19 @@ pub(super) struct Member {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// Not started, or about to be started again after that code.
-    Waits(Option<u8>),
-    /// Runs; the run before ended with that code.
-    Runs(Option<u8>),
-    /// Its newest run ended with the first code, the one before with the other.
-    Ended(u8, Option<u8>),
+    /// Not started, or about to be started again after that end.
+    Waits(Option<Past>),
+    /// Runs, or is about to; the last run that ended did so like that.
+    Runs(Option<Past>),
+    /// Its newest run ended with that code, the one that had ended before it like that.
+    Ended(u8, Option<Past>),
+}
+
+/// The end of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Past {
+    pub(super) run: usize,
+    pub(super) code: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +73,8 @@ enum Work {
 pub(super) enum Move {
     /// This container ends by itself.
     End(usize),
+    /// The runtime comes back, and kills what it had created of this container and not started.
+    Lose(usize),
     /// The worker looks at the pod, or does its next piece of work.
     Work,
 }
@@ -73,6 +84,8 @@ pub(super) enum Happened {
     Began(usize),
     /// With the code; None for SIGKILL.
     Ended(usize, Option<u8>),
+    /// It was killed before it had begun.
+    Lost(usize),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,6 +130,14 @@ impl Member {
         self.rule_for(code).is_some_and(|rule| rule.all)
     }
 
+    /// One that has ended is to be started again.
+    fn wait(&mut self) {
+        if let State::Ended(code, _) = self.state {
+            let run = self.runs - 1;
+            self.state = State::Waits(Some(Past { run, code }));
+        }
+    }
+
     pub(super) fn runs_now(&self) -> bool {
         matches!(self.state, State::Runs(_))
     }
@@ -135,6 +156,9 @@ impl Kubelet {
         let ends = self.members.iter().enumerate();
         let ends = ends.filter(|(_, member)| member.runs_now() && !member.codes.is_empty());
         let mut moves: Vec<Move> = ends.map(|(at, _)| Move::End(at)).collect();
+        let losses = self.members.iter().enumerate();
+        let losses = losses.filter(|(_, member)| member.runs_now() && member.losses > 0);
+        moves.extend(losses.map(|(at, _)| Move::Lose(at)));
         if !self.work.is_empty() || !self.to_do().is_empty() {
             moves.push(Move::Work);
         }
@@ -147,8 +171,21 @@ impl Kubelet {
                 let code = self.members[at].codes.pop_front();
                 Some(self.end(at, code))
             }
+            Move::Lose(at) => Some(self.lose(at)),
             Move::Work => self.work(),
         }
+    }
+
+    /// What was created and not started is created again, whatever the policy
+    /// ([ShouldContainerBeRestarted](https://github.com/kubernetes/kubernetes/blob/v1.33.0/pkg/kubelet/container/helpers.go)).
+    fn lose(&mut self, at: usize) -> Happened {
+        let member = &mut self.members[at];
+        let State::Runs(before) = member.state else {
+            panic!("{at} does not run");
+        };
+        member.losses -= 1;
+        member.state = State::Waits(before);
+        Happened::Lost(at)
     }
 
     /// A container ends; a code of None is SIGKILL.
@@ -202,10 +239,7 @@ impl Kubelet {
             self.work = self.to_do();
             for work in &self.work {
                 if let Work::Start(at) = work {
-                    let member = &mut self.members[*at];
-                    if let State::Ended(code, _) = member.state {
-                        member.state = State::Waits(Some(code));
-                    }
+                    self.members[*at].wait();
                 }
             }
             return None;
@@ -214,11 +248,7 @@ impl Kubelet {
             Work::Kill(at) if self.members[at].runs_now() => Some(self.end(at, None)),
             Work::Kill(_) => None,
             Work::Remove => {
-                for member in &mut self.members {
-                    if let State::Ended(code, _) = member.state {
-                        member.state = State::Waits(Some(code));
-                    }
-                }
+                self.members.iter_mut().for_each(Member::wait);
                 let all = 0..self.members.len();
                 self.work = all.map(Work::Start).collect();
                 None

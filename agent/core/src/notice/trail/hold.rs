@@ -14,7 +14,12 @@ use crate::{
 pub(super) fn told(node: &str, decision: &Decision) -> Option<(Reason, String)> {
     let app = container(decision);
     let told = match &decision.kind {
-        Kind::HoldOpened { why, shut, tally } => return opened(*why, *shut, *tally),
+        Kind::HoldOpened {
+            why,
+            shut,
+            adopted,
+            tally,
+        } => return opened(*why, *shut, *adopted, *tally),
         Kind::WouldHold { tally, .. } if tally.connections > 0 => {
             let note = format!(
                 "{} refused before the sidecar was ready, the first {} before; usher would have had {} wait but only observes \
@@ -68,7 +73,7 @@ fn failed_note(failed: &Failed) -> String {
     }
 }
 
-fn opened(why: Opened, shut: Duration, tally: Tally) -> Option<(Reason, String)> {
+fn opened(why: Opened, shut: Duration, adopted: bool, tally: Tally) -> Option<(Reason, String)> {
     let waited = match tally.connections {
         0 => "no connection had waited".to_owned(),
         many => format!(
@@ -83,17 +88,26 @@ fn opened(why: Opened, shut: Duration, tally: Tally) -> Option<(Reason, String)>
             "the sidecar ended and is not started again"
         }
         Opened::Deadline => {
+            let late = if adopted {
+                "at the deadline".to_owned()
+            } else {
+                format!("after {}", time(shut))
+            };
             let note = format!(
-                "the sidecar was not ready after {}: connections go and may be refused; {waited}. See why the sidecar is slow, or \
+                "the sidecar was not ready {late}: connections go and may be refused; {waited}. See why the sidecar is slow, or \
                  give it longer by {}",
-                time(shut),
                 annotation::HOLD_DEADLINE
             );
             return Some((Reason::HoldDeadline, note));
         }
         _ => return None,
     };
-    let note = format!("{why}, {} after the hold began; {waited}", time(shut));
+    let begin = if adopted {
+        "this agent found the hold of an earlier one"
+    } else {
+        "the hold began"
+    };
+    let note = format!("{why}, {} after {begin}; {waited}", time(shut));
     Some((Reason::ConnectionsHeld, note))
 }
 

@@ -133,7 +133,14 @@ fn table() {
     let opened = |why, connections| Kind::HoldOpened {
         why,
         shut,
+        adopted: false,
         tally: tally(connections),
+    };
+    let adopted = |why| Kind::HoldOpened {
+        why,
+        shut,
+        adopted: true,
+        tally: tally(1),
     };
     let would_hold = |connections| Kind::WouldHold {
         shut,
@@ -192,6 +199,16 @@ fn table() {
             opened(Opened::Deadline, 0),
             Reason::HoldDeadline,
             "usher.dev/hold-deadline",
+        ),
+        (
+            adopted(Opened::Ready),
+            Reason::ConnectionsHeld,
+            "ready, 2000 ms after this agent found the hold of an earlier one; 1 connection had",
+        ),
+        (
+            adopted(Opened::Deadline),
+            Reason::HoldDeadline,
+            "not ready at the deadline: connections go",
         ),
         (
             would_hold(1),

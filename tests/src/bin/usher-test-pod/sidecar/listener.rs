@@ -25,6 +25,8 @@ const DROP: Duration = Duration::from_millis(50);
 pub(super) fn open(listeners: &[Listener], verdict: &Sender<Verdict>) {
     for listener in listeners {
         let port = listener.port;
+        // Before: who waits for it may see it before a stamp that is taken afterwards.
+        let begun_ns = monotonic_ns();
         let opened = match listener.speech {
             Speech::Http => bind(listener.place, port).map(Some),
             Speech::Original => bind(listener.place, port).and_then(original::serve),
@@ -37,7 +39,7 @@ pub(super) fn open(listeners: &[Listener], verdict: &Sender<Verdict>) {
                 return;
             }
         };
-        say(&format!("listening {port} {}", monotonic_ns()));
+        say(&format!("listening {port} {begun_ns}"));
         let Some(socket) = socket else { continue };
         let (verdict, routes) = (verdict.clone(), Arc::new(listener.routes.clone()));
         std::thread::spawn(move || {

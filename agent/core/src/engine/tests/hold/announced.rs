@@ -231,6 +231,21 @@ fn init_container_that_failed_has_not_ended() {
 }
 
 #[test]
+fn init_container_that_was_killed_before_it_had_begun_has_not_ended() {
+    let mut spec = istio();
+    spec.init_containers = vec!["migrate".to_owned()];
+    let mut stage = held(Mode::Enforce, spec);
+    stage.announce();
+    stage.said();
+    stage.start("migrate", "m");
+    stage.send(Event::ContainerNotStarted(key("m")));
+    assert_eq!(stage.said(), [""; 0]);
+    stage.start("migrate", "n");
+    stage.exit("n", 0);
+    assert_eq!(stage.said(), [ARM]);
+}
+
+#[test]
 fn init_containers_of_the_sandbox_before_do_not_count() {
     let mut spec = istio();
     spec.init_containers = vec!["migrate".to_owned()];

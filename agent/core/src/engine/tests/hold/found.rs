@@ -39,6 +39,16 @@ fn what_an_earlier_agent_left_is_adopted_or_cleaned_up() {
     assert_eq!(stage.said(), [found, WATCH]);
     stage.pass(seconds(13));
     assert_eq!(stage.said(), ["open all"]);
+    // How long they were shut before, nobody has told it.
+    stage.send(Event::Opened {
+        sandbox: SandboxId::parse(key("a").id.as_str()).unwrap(),
+        result: Ok(Tally::default()),
+    });
+    let said = stage.said();
+    assert!(
+        said[0].contains("13.0 s after this agent found it"),
+        "{said:?}"
+    );
     // Its time was over.
     let mut stage = restarted(Mode::Enforce);
     let over = Remains {

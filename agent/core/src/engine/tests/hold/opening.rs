@@ -142,6 +142,22 @@ fn sidecar_that_is_started_again_keeps_the_doors_shut() {
 }
 
 #[test]
+fn sidecar_that_was_killed_before_it_had_begun_keeps_the_doors_shut() {
+    let mut stage = held(Mode::Enforce, istio());
+    stage.shut();
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.said();
+    stage.send(Event::ContainerNotStarted(key("i")));
+    stage.send(Event::ContainerGone(key("i")));
+    stage.pass(seconds(5));
+    assert_eq!(stage.said(), [""; 0]);
+    stage.start(PROXY, "j");
+    stage.probed(ready());
+    assert_eq!(stage.said(), ["open all"]);
+}
+
+#[test]
 fn ports_on_loopback_open_one_by_one() {
     let mut spec = istio();
     spec.containers[1] = container("cloud-sql-proxy");

@@ -40,21 +40,15 @@ pub(super) fn run(member: &Member, number: usize) -> String {
 
 pub(super) fn status(member: &Member) -> Option<Status> {
     let newest = member.runs.checked_sub(1)?;
-    let ended = |number: usize, code: u8| Ended {
-        id: id(&run(member, number)),
-        code: code.into(),
+    let (state, before) = match member.state {
+        State::Waits(before) => (RunState::Waiting, before),
+        State::Runs(before) => (RunState::Running, before),
+        State::Ended(code, before) => (RunState::Terminated(code.into()), before),
     };
-    let (state, last) = match member.state {
-        State::Waits(code) => (RunState::Waiting, code.map(|code| ended(newest, code))),
-        State::Runs(before) => {
-            let last = before.map(|code| ended(newest - 1, code));
-            (RunState::Running, last)
-        }
-        State::Ended(code, before) => {
-            let last = before.map(|code| ended(newest - 1, code));
-            (RunState::Terminated(code.into()), last)
-        }
-    };
+    let last = before.map(|past| Ended {
+        id: id(&run(member, past.run)),
+        code: past.code.into(),
+    });
     let id = Some(id(&run(member, newest)));
     Some(Status { id, state, last })
 }

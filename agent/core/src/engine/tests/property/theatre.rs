@@ -13,7 +13,7 @@ use super::{
 use crate::{
     Event,
     engine::tests::{
-        kubelet::{Happened, Kubelet},
+        kubelet::{Happened, Kubelet, Move},
         stage::{Stage, key, text_of, uid},
     },
     event::Outcome,
@@ -64,7 +64,7 @@ impl Theatre<'_> {
         let all = self.kubelet.members.iter();
         self.published.push(all.map(status).collect());
         let Some(happened) = happened else { return };
-        let (Happened::Began(at) | Happened::Ended(at, _)) = happened;
+        let (Happened::Began(at) | Happened::Ended(at, _) | Happened::Lost(at)) = happened;
         let member = &self.kubelet.members[at];
         let number = member.runs - 1;
         if let (Happened::Began(_), Some(before)) = (happened, number.checked_sub(1)) {
@@ -85,6 +85,11 @@ impl Theatre<'_> {
                 };
                 self.untold.insert(run, [started].into());
                 self.tell(Event::ContainerAppeared(key));
+            }
+            Happened::Lost(_) => {
+                self.untold
+                    .insert(run, [Event::ContainerGone(key.clone())].into());
+                self.tell(Event::ContainerNotStarted(key));
             }
             Happened::Ended(_, code) => {
                 let status = code.map_or(ExitStatus::Signal(9), ExitStatus::Code);
@@ -184,7 +189,12 @@ impl Theatre<'_> {
     fn start(&mut self) {
         // What ended before it is not told any more, only seen to be gone.
         for events in self.untold.values_mut() {
-            events.retain(|event| !matches!(event, Event::ContainerStatus { .. }));
+            events.retain(|event| {
+                !matches!(
+                    event,
+                    Event::ContainerStatus { .. } | Event::ContainerNotStarted(_)
+                )
+            });
         }
         let mode = if self.play.by_hand {
             Mode::Observe
@@ -210,6 +220,12 @@ impl Theatre<'_> {
         }
     }
 
+    fn moves_without_losses(&self) -> Vec<Move> {
+        let mut moves = self.kubelet.moves();
+        moves.retain(|this| !matches!(this, Move::Lose(_)));
+        moves
+    }
+
     pub(super) fn perform(&mut self) {
         let mut restarting = false;
         for (number, (what, age)) in self.play.picks.iter().enumerate() {
@@ -220,7 +236,10 @@ impl Theatre<'_> {
                 self.oldest = self.oldest.min(self.published.len() - 1);
                 self.start();
             }
-            let moves = self.kubelet.moves();
+            let moves = match self.stage {
+                Some(_) => self.kubelet.moves(),
+                None => self.moves_without_losses(),
+            };
             let mut runs = self.untold.iter().filter(|(_, events)| !events.is_empty());
             let tellings = runs.clone().count();
             match what % (moves.len() + tellings + 1) {
@@ -243,7 +262,7 @@ impl Theatre<'_> {
     fn finish(&mut self, mut restarting: bool) {
         let mut steps = 0;
         while (self.play.to_the_end || self.stage.is_none() && restarting)
-            && let Some(next) = self.kubelet.moves().last()
+            && let Some(next) = self.moves_without_losses().last()
         {
             let happened = self.kubelet.make(*next);
             self.happen(happened);
@@ -276,6 +295,7 @@ fn short(event: &Event) -> String {
         Event::ContainerStarted { key, name } => format!("{} started as {name:?}", text_of(key)),
         Event::ContainerExited(key) => format!("{} exited", text_of(key)),
         Event::ContainerStatus { key, status } => format!("{} had {status}", text_of(key)),
+        Event::ContainerNotStarted(key) => format!("{} was lost", text_of(key)),
         Event::ContainerGone(key) => format!("{} gone", text_of(key)),
         other => format!("{other:?}"),
     }

@@ -123,6 +123,37 @@ fn codes_that_the_kernel_does_not_tell() {
             ],
         ),
         row(
+            "it was killed before it had begun, and is started again whatever the policy",
+            "Never app istio-proxy",
+            "all ; app!created 5s +app 1m app!1",
+            &[
+                "not-yet: only the kubelet can tell what became of container app",
+                "not-yet: app container app runs",
+                FINISHED,
+                QUIT,
+            ],
+        ),
+        row(
+            "its cgroup went unseen, and the kubelet says that it was only created",
+            "Never app istio-proxy",
+            "pod +istio-proxy app=W@app.0 list ; ?app.0 app=T0@app.0 list",
+            &[
+                "not-yet: only the kubelet can tell what became of container app",
+                FINISHED,
+                QUIT,
+            ],
+        ),
+        row(
+            "it was killed before it had begun, and is not started again",
+            "Never app istio-proxy",
+            "all ; app!created app=T128 list",
+            &[
+                "not-yet: only the kubelet can tell what became of container app",
+                FINISHED,
+                QUIT,
+            ],
+        ),
+        row(
             "it is not asked for while another app runs",
             "OnFailure app job istio-proxy",
             "all ; job! 1m",

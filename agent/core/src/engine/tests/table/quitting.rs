@@ -100,6 +100,44 @@ fn one_stage_after_the_other() {
 }
 
 #[test]
+fn what_was_killed_before_it_had_begun_has_not_ended() {
+    check(&[row(
+        "a sidecar that is waited with",
+        "Never app istio-proxy usher.dev/quit-delay=5s",
+        "all ; app!0 istio-proxy!created 1s +istio-proxy 5s",
+        &[
+            FINISHED,
+            "not-yet: usher.dev/quit-delay asks to wait for 5s",
+            "istio-proxy.1 POST :15020/quitquitquit",
+        ],
+    )]);
+}
+
+#[test]
+fn what_overtakes_the_answer() {
+    const TOLD: &[&str] = &[
+        FINISHED,
+        QUIT,
+        "istio-proxy quit-accepted",
+        "istio-proxy sidecar-ended: as asked, with exit code 0",
+    ];
+    check(&[
+        row(
+            "the sidecar's end",
+            "Never app istio-proxy",
+            "all ; app!0 istio-proxy!0 istio-proxy>accepted",
+            TOLD,
+        ),
+        row(
+            "the pod's end",
+            "Never app istio-proxy",
+            "all ; app!0 istio-proxy!0 sandbox!0 gone istio-proxy>accepted 1m",
+            TOLD,
+        ),
+    ]);
+}
+
+#[test]
 fn runs_that_come_back() {
     check(&[
         row(

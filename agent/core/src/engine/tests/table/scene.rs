@@ -174,6 +174,10 @@ impl Scene {
         let key = key(&self.newest(name));
         let status = match how {
             "" => return self.stage.send(Event::ContainerExited(key)),
+            "created" => {
+                self.stage.send(Event::ContainerNotStarted(key.clone()));
+                return self.stage.send(Event::ContainerGone(key));
+            }
             "TERM" => ExitStatus::Signal(15),
             "KILL" => ExitStatus::Signal(9),
             code => ExitStatus::Code(code.parse().unwrap()),

@@ -130,6 +130,12 @@ fn what_only_the_kubelet_can_tell() {
             &[JOB],
         ),
         row(
+            "its end was over before the first list told of the rule",
+            "Never app istio-proxy[1=all]",
+            "pod +istio-proxy ~app app! istio-proxy!1 +istio-proxy app!0 ~app app=R@app.0 ; list",
+            &["not-yet: the API server has not told yet", COMES],
+        ),
+        row(
             "what ended before the agent started comes back, too",
             "Never app[42=all] job istio-proxy",
             "pod +app +istio-proxy job=T0@x list app!42 ; +app app!0 1m",
