@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use crate::synthetic::layout::Qos;
 use crate::synthetic::wire::{Capture, Manner};
-use crate::wait::slower;
 
 pub use container::{ADMIN_PORT, ContainerSpec, ISTIO_PROXY, STATUS_PORT, Variable};
 pub use probe::{Probe, ProbeKind};
@@ -194,8 +193,10 @@ impl PodSpec {
     /// Connections and starts wait so long at most.
     #[must_use]
     pub fn hold_deadline(self, deadline: Duration) -> Self {
-        let seconds = slower(deadline).as_secs();
-        self.annotation("usher.dev/hold-deadline", &format!("{seconds}s"))
+        self.annotation(
+            "usher.dev/hold-deadline",
+            &format!("{}s", deadline.as_secs()),
+        )
     }
 
     /// One more label.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use usher_tests::synthetic::catalog::mesh;
 use usher_tests::synthetic::wire::Listen;
 use usher_tests::synthetic::{Agent, Pod, PodSpec};
+use usher_tests::wait::slower;
 
 use crate::{
     FAR, armed, client, connected, eventually, has_table, holding, nft, opened, pod, ready, reason,
@@ -13,7 +14,7 @@ use crate::{
 };
 
 fn brief(name: &str) -> PodSpec {
-    told(name).hold_deadline(Duration::from_secs(2))
+    told(name).hold_deadline(slower(Duration::from_secs(2)))
 }
 
 #[test]
@@ -55,7 +56,7 @@ fn while_no_app_has_started_the_deadline_does_not_count() {
     let agent = Agent::start(&node);
     let proxy = mesh::proxy(Listen::WhenTold);
     let late = pod("slow-image", client(FAR).later(), proxy);
-    let pod = node.create(&late.hold_deadline(Duration::from_secs(10)));
+    let pod = node.create(&late.hold_deadline(slower(Duration::from_secs(10))));
     armed(&agent, &pod);
     let before = Cell::new(left(&pod));
     for _ in 0..3 {

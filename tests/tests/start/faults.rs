@@ -14,6 +14,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::{Agent, Holder, Node, Pod};
+use usher_tests::wait::slower;
 
 use crate::{APP, held, holding, meanwhile, told};
 
@@ -31,7 +32,7 @@ fn hold(node: &Node, agent: &Agent, deadline: Duration) -> Vec<Pod> {
         let first = pods.len();
         for n in first..first + STARTS {
             let spec = told(&format!("held-{n}"));
-            pods.push(node.create(&spec.hold_deadline(deadline)));
+            pods.push(node.create(&spec.hold_deadline(slower(deadline))));
         }
         for pod in pods.iter().skip(first) {
             held(agent, pod);

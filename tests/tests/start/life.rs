@@ -7,6 +7,7 @@ use usher_tests::synthetic::catalog::{cloud_sql, dapr};
 use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::wire::{Capture, Client, Listen};
 use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec, RestartPolicy};
+use usher_tests::wait::slower;
 
 use crate::{
     APP, FAR, PACE, SIDECAR, app, connected, count, held, holding, is_held_until_ready, let_go,
@@ -137,7 +138,7 @@ fn both_of_two_sidecars_have_to_be_ready() {
 fn deadline() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.create(&told("deadline").hold_deadline(Duration::from_secs(4)));
+    let pod = node.create(&told("deadline").hold_deadline(slower(Duration::from_secs(4))));
     held(&agent, &pod);
     pod.first_instruction(APP);
     let why = let_go(&agent, &pod);
