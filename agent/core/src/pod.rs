@@ -1,5 +1,8 @@
 //! A pod as the kubelet describes it, reduced to what decisions need.
 
+#[cfg(test)]
+pub(crate) mod plain;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{

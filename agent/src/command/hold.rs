@@ -4,7 +4,6 @@ use super::{
     global::{Exit, Global},
     order,
 };
-use crate::admin::Manner;
 
 /// Have connections of a pod wait until its sidecars are ready
 ///
@@ -19,19 +18,10 @@ use crate::admin::Manner;
 /// lets them go at once. Exits with 3 when it is refused.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The pod: namespace/name, UID, container id, pid, IP or a unique part of
-    /// its name
-    pod: String,
-
-    /// Only say what would be done
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    order: order::Given,
 }
 
 pub(super) async fn run(args: &Args, global: &Global) -> Exit {
-    let manner = Manner {
-        force: false,
-        dry_run: args.dry_run,
-    };
-    order::run(global, &args.pod, "hold", manner).await
+    order::run(global, "hold", &args.order).await
 }

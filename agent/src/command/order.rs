@@ -15,6 +15,18 @@ use super::{
 };
 use crate::admin::Manner;
 
+// No comment that clap would take for the command's own.
+#[derive(Debug, clap::Args)]
+pub(super) struct Given {
+    /// The pod: namespace/name, UID, container id, pid, IP or a unique part of
+    /// its name
+    pub(super) pod: String,
+
+    /// Only say what would be done
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
+
 /// An order that can be given: an agent, and the pod that is meant.
 #[derive(Debug)]
 pub(super) struct Desk {
@@ -47,8 +59,12 @@ impl Desk {
 }
 
 /// Gives an order and shows the answer.
-pub(super) async fn run(global: &Global, given: &str, order: &str, manner: Manner) -> Exit {
-    let answer = match Desk::open(global, given).await {
+pub(super) async fn run(global: &Global, order: &str, given: &Given) -> Exit {
+    let manner = Manner {
+        force: false,
+        dry_run: given.dry_run,
+    };
+    let answer = match Desk::open(global, &given.pod).await {
         Ok(desk) => desk.give(order, manner).await,
         Err(error) => Err(error),
     };

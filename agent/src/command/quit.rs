@@ -8,7 +8,7 @@ use usher_core::{admin::Ordered, duration};
 
 use super::{
     global::{Exit, Global},
-    order::{Desk, show},
+    order::{self, Desk, show},
 };
 use crate::admin::Manner;
 
@@ -26,13 +26,8 @@ use crate::admin::Manner;
 /// too long or usher gave up.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The pod: namespace/name, UID, container id, pid, IP or a unique part of
-    /// its name
-    pod: String,
-
-    /// Only say what would be done
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    order: order::Given,
 
     /// Also while an app runs, and also where it spoils the pod
     #[arg(long)]
@@ -47,9 +42,9 @@ pub(super) struct Args {
 pub(super) async fn run(args: &Args, global: &Global) -> Exit {
     let manner = Manner {
         force: args.force,
-        dry_run: args.dry_run,
+        dry_run: args.order.dry_run,
     };
-    let desk = match Desk::open(global, &args.pod).await {
+    let desk = match Desk::open(global, &args.order.pod).await {
         Ok(desk) => desk,
         Err(error) => return error.told(),
     };

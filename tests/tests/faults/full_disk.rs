@@ -45,6 +45,17 @@ fn knows(agent: &Agent, capability: &str) {
     agent.wait_metric("usher_mode", &labels, |mode| mode > 0.5);
 }
 
+/// An agent on a node with little room, which it has been told to quit sidecars on.
+fn quitting() -> (Node, ApiServer, Agent) {
+    let node = Node::new();
+    small(&node);
+    let server = ApiServer::start();
+    server.annotate(&QUIT);
+    let agent = Agent::start_with_api(&node, &server, &[]);
+    knows(&agent, "quit");
+    (node, server, agent)
+}
+
 /// It could not keep this.
 fn complains(agent: &Agent, what: &str) {
     agent.log().wait(what, |line| {
@@ -74,12 +85,7 @@ fn nothing_waits_for_room_and_what_was_kept_stays_whole() {
     {
         return;
     }
-    let node = Node::new();
-    small(&node);
-    let server = ApiServer::start();
-    server.annotate(&QUIT);
-    let agent = Agent::start_with_api(&node, &server, &[]);
-    knows(&agent, "quit");
+    let (node, server, agent) = quitting();
     let before = node.run(&PodSpec::job("before"));
     finish_and_quit(&agent, &before);
     eventually("the mode to be kept", || {
@@ -141,12 +147,7 @@ fn what_could_not_be_kept_is_counted_and_kept_later() {
     {
         return;
     }
-    let node = Node::new();
-    small(&node);
-    let server = ApiServer::start();
-    server.annotate(&QUIT);
-    let agent = Agent::start_with_api(&node, &server, &[]);
-    knows(&agent, "quit");
+    let (node, server, agent) = quitting();
     let configuration = node.run_dir().join("config.yaml");
     eventually("the files", || {
         configuration.exists() && node.run_dir().join("node-annotations.json").exists()

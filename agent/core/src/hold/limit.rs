@@ -66,9 +66,8 @@ fn limit(probe: &KubeletProbe) -> Limit {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
+    use crate::pod::plain;
 
     const NET: bool = false;
     const EXEC: bool = true;
@@ -94,17 +93,8 @@ mod tests {
 
     fn container(probes: &[KubeletProbe]) -> Container {
         Container {
-            name: "app".to_owned(),
-            image: String::new(),
-            image_id: None,
-            words: Vec::new(),
-            env: BTreeMap::new(),
-            user: None,
-            group: None,
-            restart_policy: None,
-            restart_rules: Vec::new(),
             probes: probes.to_vec(),
-            status: None,
+            ..plain::container("app", "")
         }
     }
 

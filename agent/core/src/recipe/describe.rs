@@ -106,47 +106,13 @@ fn is_of_version(condition: &Condition) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeMap, time::Duration};
+    use std::time::Duration;
 
     use super::*;
     use crate::{
-        id::PodUid,
-        pod::{Container, Pod},
-        policy::RestartPolicy,
+        pod::plain,
         recipe::{Rung, Subject, Version, builtin},
     };
-
-    /// A pod that changes nothing, with one container.
-    fn pod() -> Pod {
-        let container = Container {
-            name: "a".to_owned(),
-            image: "a".to_owned(),
-            image_id: None,
-            words: Vec::new(),
-            env: BTreeMap::new(),
-            restart_policy: None,
-            restart_rules: Vec::new(),
-            user: None,
-            group: None,
-            probes: Vec::new(),
-            status: None,
-        };
-        Pod {
-            uid: PodUid::parse("0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11").unwrap(),
-            namespace: "a".to_owned(),
-            name: "b".to_owned(),
-            annotations: BTreeMap::new(),
-            deleting: false,
-            host_network: false,
-            runtime_class: None,
-            terminal: None,
-            restart_policy: RestartPolicy::Never,
-            containers: vec![container],
-            native_sidecars: Vec::new(),
-            init_restarters: Vec::new(),
-            init_containers: Vec::new(),
-        }
-    }
 
     type Told = Vec<(Step, i32, Duration)>;
 
@@ -165,7 +131,7 @@ mod tests {
 
     #[test]
     fn description_is_what_is_done() {
-        let pod = pod();
+        let pod = plain::pod(vec![plain::container("a", "a")]);
         let done = |rung: Rung| (rung.step, rung.code, rung.takes);
         for recipe in builtin().iter() {
             let quit = recipe.quit_by_version();

@@ -2,10 +2,7 @@ mod istio;
 mod kinds;
 
 use super::*;
-use crate::{
-    asked::Asked, config::Config, id::PodUid, plan::Plan, policy::RestartPolicy,
-    tuning::NamespaceValues,
-};
+use crate::{asked::Asked, config::Config, plan::Plan, pod::plain, tuning::NamespaceValues};
 
 /// A container, and what is said of it and its pod.
 #[derive(Default, Clone, Copy)]
@@ -27,32 +24,14 @@ fn owned(pairs: &[(&str, &str)]) -> std::collections::BTreeMap<String, String> {
 /// `5s` where it takes time.
 fn ladder(case: Case<'_>) -> String {
     let container = Container {
-        name: case.name.to_owned(),
-        image: case.image.to_owned(),
-        image_id: None,
         words: case.words.iter().map(|word| (*word).to_owned()).collect(),
         env: owned(case.env),
-        restart_policy: None,
-        restart_rules: Vec::new(),
-        user: None,
-        group: None,
-        probes: Vec::new(),
-        status: None,
+        ..plain::container(case.name, case.image)
     };
     let pod = Pod {
-        uid: PodUid::parse("0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11").unwrap(),
-        namespace: "a".to_owned(),
-        name: "b".to_owned(),
         annotations: owned(case.annotations),
-        deleting: false,
         host_network: case.host_network,
-        runtime_class: None,
-        terminal: None,
-        restart_policy: RestartPolicy::Never,
-        containers: vec![container],
-        native_sidecars: Vec::new(),
-        init_restarters: Vec::new(),
-        init_containers: Vec::new(),
+        ..plain::pod(vec![container])
     };
     let config = Config::default();
     let namespace = NamespaceValues::default();

@@ -1,6 +1,6 @@
 //! A stage for scenes: one pod, an engine, and a clock that is moved by hand.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use crate::{
     Action, Decision, Engine, Event,
@@ -9,7 +9,7 @@ use crate::{
     id::{ContainerId, PodUid},
     mode::{Mode, Modes},
     order::Answer,
-    pod::{Container, Pod, RunState, Status},
+    pod::{Container, Pod, RunState, Status, plain},
     policy::RestartPolicy,
     process::ExitStatus,
     step::Step,
@@ -20,7 +20,7 @@ use crate::{
 pub(super) const PROXY: &str = "istio-proxy";
 
 pub(crate) fn uid() -> PodUid {
-    PodUid::parse("0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11").unwrap()
+    plain::pod(Vec::new()).uid
 }
 
 /// The container id that stands for a short text.
@@ -42,37 +42,14 @@ pub(crate) fn container(name: &str) -> Container {
     } else {
         "shop/report:1"
     };
-    Container {
-        name: name.to_owned(),
-        image: image.to_owned(),
-        image_id: None,
-        words: Vec::new(),
-        env: BTreeMap::new(),
-        restart_policy: None,
-        restart_rules: Vec::new(),
-        user: None,
-        group: None,
-        probes: Vec::new(),
-        status: None,
-    }
+    plain::container(name, image)
 }
 
 pub(crate) fn pod(restart_policy: RestartPolicy, apps: &[&str]) -> Pod {
     let names = apps.iter().copied().chain([PROXY]);
     Pod {
-        uid: uid(),
-        namespace: "shop".to_owned(),
-        name: "report".to_owned(),
-        annotations: BTreeMap::new(),
-        deleting: false,
-        host_network: false,
-        runtime_class: None,
-        terminal: None,
-        native_sidecars: Vec::new(),
-        init_restarters: Vec::new(),
-        init_containers: Vec::new(),
         restart_policy,
-        containers: names.map(container).collect(),
+        ..plain::pod(names.map(container).collect())
     }
 }
 

@@ -210,14 +210,20 @@ fn sandbox_that_is_gone_is_forgotten_and_a_new_one_is_held() {
     assert_eq!(stage.said(), ["forget"]);
 }
 
-#[test]
-fn init_container_that_failed_has_not_ended() {
+/// An announced pod with an init container, which runs.
+fn migrating() -> Stage {
     let mut spec = istio();
     spec.init_containers = vec!["migrate".to_owned()];
     let mut stage = held(Mode::Enforce, spec);
     stage.announce();
     stage.said();
     stage.start("migrate", "m");
+    stage
+}
+
+#[test]
+fn init_container_that_failed_has_not_ended() {
+    let mut stage = migrating();
     // The code comes before the end does, where the kernel tells both at once.
     stage.send(Event::ContainerStatus {
         key: key("m"),
@@ -232,12 +238,7 @@ fn init_container_that_failed_has_not_ended() {
 
 #[test]
 fn init_container_that_was_killed_before_it_had_begun_has_not_ended() {
-    let mut spec = istio();
-    spec.init_containers = vec!["migrate".to_owned()];
-    let mut stage = held(Mode::Enforce, spec);
-    stage.announce();
-    stage.said();
-    stage.start("migrate", "m");
+    let mut stage = migrating();
     stage.send(Event::ContainerNotStarted(key("m")));
     assert_eq!(stage.said(), [""; 0]);
     stage.start("migrate", "n");
