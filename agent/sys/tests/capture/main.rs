@@ -27,6 +27,9 @@ use usher_sys::{
     packet::{LONGEST, SMALLEST_ROOM, Tap, Woke},
 };
 
+/// A part of the ring for each of a few packets: the kernel closes a part that has one when its time is over, and nobody reads meanwhile.
+const ROOM: usize = 16 * SMALLEST_ROOM;
+
 /// Runs a test on a thread in a new namespace that has loopback.
 #[expect(
     clippy::print_stderr,
@@ -117,8 +120,7 @@ fn kernel_runs_the_filter() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let udp = UdpSocket::bind("[::1]:0").unwrap();
         let (tcp, other) = (listener.local_addr().unwrap(), udp.local_addr().unwrap());
-        let open =
-            |filter: &Filter| Tap::open(&netns, &filter.program(128), SMALLEST_ROOM).unwrap();
+        let open = |filter: &Filter| Tap::open(&netns, &filter.program(128), ROOM).unwrap();
         let loopback = Tap::interfaces(&netns).unwrap();
         let names: Vec<_> = loopback
             .iter()
