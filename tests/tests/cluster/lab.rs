@@ -1,6 +1,7 @@
 //! The cluster under test, with usher deployed on it.
 
 use std::{
+    collections::BTreeSet,
     fs,
     ops::Deref,
     panic::AssertUnwindSafe,
@@ -292,13 +293,16 @@ impl Lab {
         self.decided_about(namespace, true)
     }
 
-    /// How many holds have come to their deadline so far.
-    pub(crate) fn deadlines(&self) -> usize {
+    /// Pods whose hold has come to its deadline, by UID. What earlier agents said of theirs goes when the kubelet removes
+    /// their logs, so their number says nothing.
+    pub(crate) fn deadlines(&self) -> BTreeSet<String> {
         let has_come = |line: &&Line| {
             line.text("decision") == "hold-opened"
                 && line.text("reason").contains("the deadline has come")
         };
-        self.log().iter().filter(has_come).count()
+        let log = self.log();
+        let lines = log.iter().filter(has_come);
+        lines.map(|line| line.text("uid").to_owned()).collect()
     }
 
     fn decided_about(&self, namespace: &str, connections: bool) -> Vec<Line> {
