@@ -6,7 +6,7 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
-    thread::{self, JoinHandle},
+    thread,
     time::Duration,
 };
 
@@ -144,9 +144,12 @@ fn everything(args: &Args, skips_are_errors: bool) -> Result<()> {
     if clusters {
         beside_the_soak(&mut steps, &archive, args.layout, skips_are_errors);
     }
-    // Before the other clusters, whose tests look at the clock; and whatever failed meanwhile, nobody else would end it.
-    match soaking.map(JoinHandle::join) {
-        Some(soaked) => steps.run("soak", || {
+    // Before the other clusters, whose tests look at the clock.
+    match soaking {
+        // Nobody else would end it.
+        Some(soaking) if steps.failed() => drop(soaking.join()),
+        Some(soaking) => steps.run("soak", || {
+            let soaked = soaking.join();
             soaked.unwrap_or_else(|_panic| bail!("the thread of the soak panicked"))
         }),
         None if Uid::effective().is_root() => {}
