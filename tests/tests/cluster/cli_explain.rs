@@ -175,9 +175,13 @@ fn each_broken_pod_has_its_finding_and_no_other() {
         let look = |broken: &Broken| {
             lab.cluster.apply(&broken.pod).unwrap();
             let pod = format!("{namespace}/{}", broken.name);
-            let found = until(&format!("a finding about {pod}"), || {
+            // The kernel tells of an app that failed before the kubelet tells how it ended.
+            let what = format!("{} with {:?} about {pod}", broken.finding, broken.words);
+            let found = until(&what, || {
                 let found = findings(lab, &pod)?;
-                found.iter().any(is_trouble).then_some(found)
+                let text = serde_json::to_string(&found).unwrap();
+                let is_whole = broken.words.iter().all(|word| text.contains(word));
+                (is_whole && found.iter().any(is_trouble)).then_some(found)
             });
             (broken.name, found)
         };
@@ -188,13 +192,7 @@ fn each_broken_pod_has_its_finding_and_no_other() {
         let all = running.into_iter().map(|one| one.join().unwrap());
         all.collect::<BTreeMap<_, _>>()
     });
-    for Broken {
-        name,
-        finding,
-        words,
-        ..
-    } in &broken
-    {
+    for Broken { name, finding, .. } in &broken {
         let found = &report[name];
         let troubles: Vec<&str> = found
             .iter()
@@ -203,10 +201,6 @@ fn each_broken_pod_has_its_finding_and_no_other() {
             .collect();
         eprintln!("{name}: {troubles:?}");
         assert_eq!(troubles, [*finding], "{name}: {found:#?}");
-        let text = serde_json::to_string(found).unwrap();
-        for word in *words {
-            assert!(text.contains(word), "{name}: {word:?} in {text}");
-        }
     }
     exit_code_that_spoils(lab, namespace);
 }
