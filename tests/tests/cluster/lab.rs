@@ -1,7 +1,6 @@
 //! The cluster under test, with usher deployed on it.
 
 use std::{
-    collections::BTreeSet,
     fs,
     ops::Deref,
     panic::AssertUnwindSafe,
@@ -14,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use usher_cluster::Cluster;
 use usher_tests::wait::found_within;
@@ -162,6 +162,10 @@ impl Line {
     pub(crate) fn text(&self, field: &str) -> &str {
         self.0[field].as_str().unwrap_or_default()
     }
+
+    fn at(&self) -> Option<Timestamp> {
+        self.text("timestamp").parse().ok()
+    }
 }
 
 impl Lab {
@@ -255,8 +259,7 @@ impl Lab {
         Namespace { lab: self, name }
     }
 
-    /// Everything that the running agent has logged, and its earlier runs in
-    /// the same pod.
+    /// What agents have logged, in the order of time. It may become less: the kubelet removes the logs of those that were.
     pub(crate) fn log(&self) -> Vec<Line> {
         let root = self.cluster.node_root().expect("the node is up");
         let pods = fs::read_dir(root.join("var/log/pods")).unwrap();
@@ -276,11 +279,21 @@ impl Lab {
             .map(|file| file.path())
             .collect();
         files.sort();
-        files
+        let texts = files
             .iter()
-            .filter_map(|file| fs::read_to_string(file).ok())
+            .filter_map(|file| fs::read_to_string(file).ok());
+        let mut lines: Vec<Line> = texts
             .flat_map(|text| text.lines().filter_map(line).collect::<Vec<_>>())
-            .collect()
+            .collect();
+        lines.sort_by_cached_key(Line::at);
+        lines
+    }
+
+    /// The same, from a moment on.
+    pub(crate) fn log_since(&self, since: Timestamp) -> Vec<Line> {
+        let mut lines = self.log();
+        lines.retain(|line| line.at().is_some_and(|at| at >= since));
+        lines
     }
 
     /// The decisions about the sidecars of a namespace's pods.
@@ -293,16 +306,12 @@ impl Lab {
         self.decided_about(namespace, true)
     }
 
-    /// Pods whose hold has come to its deadline, by UID. What earlier agents said of theirs goes when the kubelet removes
-    /// their logs, so their number says nothing.
-    pub(crate) fn deadlines(&self) -> BTreeSet<String> {
-        let has_come = |line: &&Line| {
+    /// Whether a hold has come to its deadline since then.
+    pub(crate) fn deadline_since(&self, since: Timestamp) -> bool {
+        self.log_since(since).iter().any(|line| {
             line.text("decision") == "hold-opened"
                 && line.text("reason").contains("the deadline has come")
-        };
-        let log = self.log();
-        let lines = log.iter().filter(has_come);
-        lines.map(|line| line.text("uid").to_owned()).collect()
+        })
     }
 
     fn decided_about(&self, namespace: &str, connections: bool) -> Vec<Line> {

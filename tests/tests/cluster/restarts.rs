@@ -33,7 +33,7 @@ fn an_agent_that_starts_later_quits_within_a_second() {
     let log = lab.log();
     let started = log
         .iter()
-        .find(|line| line.text("message") == "watching pods")
+        .rfind(|line| line.text("message") == "watching pods")
         .unwrap();
     let took = time_of(accepted.text("timestamp")) - time_of(started.text("timestamp"));
     assert!(

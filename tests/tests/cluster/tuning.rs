@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use usher_cluster::workload::{app_container, envoy_container, istio_proxy_container, job, pod};
 
@@ -86,12 +87,7 @@ fn nudge(lab: &Lab, number: u32) {
 
 /// Applies the ConfigMap, and waits until the agent has said this of it.
 fn configure(lab: &Lab, number: u32, text: &str, message: &str) -> lab::Line {
-    let count = |lab: &Lab| {
-        let lines = lab.log();
-        let mut said = lines.iter().filter(|line| line.text("message") == message);
-        (said.clone().count(), said.next_back().cloned())
-    };
-    let (before, _) = count(lab);
+    let since = Timestamp::now();
     let object = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -101,8 +97,8 @@ fn configure(lab: &Lab, number: u32, text: &str, message: &str) -> lab::Line {
     lab.cluster.apply(&object).unwrap();
     nudge(lab, number);
     until(message, || {
-        let (after, line) = count(lab);
-        line.filter(|_| after > before)
+        let mut lines = lab.log_since(since).into_iter();
+        lines.find(|line| line.text("message") == message)
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::{thread, time::Duration};
 
+use jiff::Timestamp;
 use usher_cluster::mesh::{InitCase, NAMESPACE, Outcome, Proxy, Variant, run_jobs};
 
 use super::run;
@@ -116,8 +117,8 @@ fn deadline_ends_the_wait() {
         ..Variant::new(Proxy::Last)
     };
     // It counts from the app's start, which may be late itself.
-    let before = lab.deadlines();
-    let has_come = || !lab.deadlines().is_subset(&before);
+    let since = Timestamp::now();
+    let has_come = || lab.deadline_since(since);
     let outcomes = run_jobs(&lab.cluster, &[variant], &has_come).unwrap();
     let outcome = &outcomes[0];
     assert!(outcome.refused(), "{outcome:#?}");
@@ -175,14 +176,7 @@ fn agent_that_is_killed_meanwhile_costs_no_connection() {
     // it starts it again.
     lab.remove_agent();
     lab.deploy();
-    let armed = |lab: &Lab| {
-        let lines = lab.holds(NAMESPACE);
-        let armed = lines
-            .iter()
-            .filter(|line| line.text("decision") == "hold-armed");
-        armed.count()
-    };
-    let before = armed(&lab);
+    let since = Timestamp::now();
     let outcome = thread::scope(|scope| {
         let job = scope.spawn(|| {
             let variant = Variant {
@@ -191,7 +185,11 @@ fn agent_that_is_killed_meanwhile_costs_no_connection() {
             };
             run(&lab.cluster, &variant)
         });
-        until("a hold", || (armed(&lab) > before).then_some(()));
+        until("a hold", || {
+            let lines = lab.log_since(since);
+            let mut lines = lines.iter();
+            lines.find_map(|line| (line.text("decision") == "hold-armed").then_some(()))
+        });
         for pid in lab.agent_pids() {
             lab.cluster.in_node(&["kill", "-KILL", &pid]).unwrap();
         }

@@ -1,5 +1,6 @@
 //! Who holds an app's start dies: the app runs, and what it connects to is waited for.
 
+use jiff::Timestamp;
 use usher_cluster::mesh::Proxy;
 
 use super::{
@@ -15,7 +16,7 @@ fn app_runs_after(lab: &'static Lab, what: &str, pids: &dyn Fn() -> Vec<String>)
     let before = pids();
     assert_ne!(before, [""; 0], "nobody to kill");
     let killed = lab.agent_pids().iter().any(|pid| before.contains(pid));
-    let due = agents(lab) + usize::from(killed);
+    let since = Timestamp::now();
     for pid in &before {
         lab.cluster.in_node(&["kill", "-KILL", pid]).unwrap();
     }
@@ -28,7 +29,9 @@ fn app_runs_after(lab: &'static Lab, what: &str, pids: &dyn Fn() -> Vec<String>)
         let now = pids();
         (!now.is_empty() && now.iter().all(|pid| !before.contains(pid))).then_some(())
     });
-    until("an agent that works", || (agents(lab) >= due).then_some(()));
+    until("an agent that works", || {
+        (!killed || has_begun(lab, since)).then_some(())
+    });
     let again = format!("{what}-again");
     let mut waiting = Waiting::begin(lab, &[rig::pod(&again, &variant(Proxy::Last))]);
     waiting.held(0);
@@ -44,13 +47,12 @@ fn deploy_anew(lab: &Lab) {
     lab.deploy();
 }
 
-/// How often an agent has begun to work.
-fn agents(lab: &Lab) -> usize {
-    let lines = lab.log();
-    let began = lines
+/// Whether an agent has begun to work since then.
+fn has_begun(lab: &Lab, since: Timestamp) -> bool {
+    let lines = lab.log_since(since);
+    lines
         .iter()
-        .filter(|line| line.text("message") == "watching pods");
-    began.count()
+        .any(|line| line.text("message") == "watching pods")
 }
 
 #[test]
