@@ -192,7 +192,9 @@ impl Lab {
                 "rollout",
                 "status",
                 "daemonset/usher",
-                "--timeout=90s",
+                // After an outage of the API server all pods of the node count as not ready, and the kubelet is late to say
+                // otherwise.
+                "--timeout=180s",
             ])
             .unwrap();
     }
