@@ -165,7 +165,11 @@ impl Events {
             Err(send::Error {
                 answer: Answer::Later(_),
                 why,
+                is_refusal,
             }) => {
+                if *is_refusal {
+                    self.metrics.events.inc(&Told::Failed);
+                }
                 if !std::mem::replace(&mut self.failing, true) {
                     tracing::warn!(error = why, "could not send an Event; keeping it for later");
                 }
@@ -173,6 +177,7 @@ impl Events {
             Err(send::Error {
                 answer: Answer::Gone,
                 why,
+                ..
             }) => {
                 self.metrics.events.inc(&Told::Dropped);
                 tracing::debug!(error = why, "dropped an Event about something that is gone");

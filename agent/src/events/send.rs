@@ -20,12 +20,21 @@ const LONGEST: usize = 64 * 1024;
 const SAID: usize = 512;
 /// In the answer where a namespace is being deleted.
 const TERMINATING: &str = "NamespaceTerminating";
+/// In the answer where a right is missing, which is usher's own matter and no pod's: quotas and admission forbid in other words. A
+/// server that has just begun says it of everybody for some 100 ms, until it has read the roles
+/// ([ForbiddenMessage](https://github.com/kubernetes/kubernetes/blob/v1.33.0/staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go)).
+const NO_RIGHT: [&str; 2] = [
+    r#"cannot create resource \"events\""#,
+    r#"cannot patch resource \"events\""#,
+];
 
 /// It was not taken.
 #[derive(Debug)]
 pub(super) struct Error {
     pub(super) answer: Answer,
     pub(super) why: String,
+    /// The server answered that it does not take it, now or ever.
+    pub(super) is_refusal: bool,
 }
 
 /// Sends it.
@@ -45,10 +54,12 @@ pub(super) async fn send(client: &Client, order: &Order) -> Result<(), Error> {
     let request = request.body(Body::from(bytes)).map_err(|error| Error {
         answer: Answer::Refused,
         why: error.to_string(),
+        is_refusal: true,
     })?;
     let later = |why| Error {
         answer: Answer::Later(None),
         why,
+        is_refusal: false,
     };
     let exchange = async {
         let answer = client.send(request).await?;
@@ -71,6 +82,7 @@ pub(super) async fn send(client: &Client, order: &Order) -> Result<(), Error> {
     Err(Error {
         answer,
         why: format!("status {}: {said}", head.status.as_u16()),
+        is_refusal: head.status == StatusCode::FORBIDDEN || answer == Answer::Refused,
     })
 }
 
@@ -86,6 +98,9 @@ fn meaning(create: bool, status: StatusCode, headers: &HeaderMap, body: &str) ->
         // Its namespace, or an Event that is as old as Events get.
         StatusCode::NOT_FOUND => Answer::Gone,
         StatusCode::FORBIDDEN if body.contains(TERMINATING) => Answer::Gone,
+        StatusCode::FORBIDDEN if NO_RIGHT.iter().any(|words| body.contains(words)) => {
+            Answer::Later(None)
+        }
         StatusCode::CONFLICT
         | StatusCode::UNAUTHORIZED
         | StatusCode::REQUEST_TIMEOUT
@@ -103,6 +118,10 @@ mod tests {
     fn table() {
         let mut headers = HeaderMap::new();
         let terminating = r#"{"details":{"causes":[{"reason":"NamespaceTerminating"}]}}"#;
+        // As a real server of 1.36 said it.
+        let no_right = r#"{"kind":"Status","message":"events.events.k8s.io is forbidden: User \"system:serviceaccount:usher:usher\" cannot create resource \"events\" in API group \"events.k8s.io\" in the namespace \"shop\"","code":403}"#;
+        let no_patch = no_right.replace("create", "patch");
+        let quota = r#"{"message":"events.events.k8s.io \"a\" is forbidden: exceeded quota: cannot-create","code":403}"#;
         for (create, status, body, expected) in [
             (true, 201, "", Answer::Taken),
             (false, 200, "", Answer::Taken),
@@ -111,7 +130,9 @@ mod tests {
             (true, 404, "", Answer::Gone),
             (false, 404, "", Answer::Gone),
             (true, 403, terminating, Answer::Gone),
-            (true, 403, "no right", Answer::Refused),
+            (true, 403, no_right, Answer::Later(None)),
+            (false, 403, &no_patch, Answer::Later(None)),
+            (true, 403, quota, Answer::Refused),
             (true, 400, "", Answer::Refused),
             (true, 422, "", Answer::Refused),
             (true, 302, "", Answer::Refused),
