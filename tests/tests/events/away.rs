@@ -109,6 +109,20 @@ fn what_is_gone_is_dropped_and_what_is_refused_as_well() {
     assert_eq!(server.events().len(), 0);
 }
 
+/// A server that has just begun says so of everybody.
+#[test]
+fn who_has_no_right_for_a_moment_loses_none() {
+    let Some((node, server, agent)) = enforcing() else {
+        return;
+    };
+    server.forbid("create events");
+    finish(&node, &agent, &["early"]);
+    let failed = "result=\"failed\"";
+    agent.wait_metric("usher_events_total", failed, |count| count > 0.5);
+    server.allow("create events");
+    each_once(&server, 1);
+}
+
 /// Two thousand different notices while nobody takes them.
 #[test]
 fn what_is_kept_is_bounded_and_losses_are_told() {

@@ -6,7 +6,8 @@ use super::{Label, Metric, value::Told};
 pub const EVENTS: Metric = Metric::counter(
     "usher_events_total",
     &[Label::of::<Told>("result")],
-    "Kubernetes Events, by what came of them; `dropped`: the queue was full, or what they are about is gone",
+    "Kubernetes Events, by what came of them; `dropped`: the queue was full, or what they are about is gone; `failed`: \
+     the API server refused them, and those for which usher has no right are kept and count each time",
 );
 
 /// Those that wait.

@@ -145,9 +145,20 @@ impl Objects {
 }
 
 pub(super) fn failure(code: u16, reason: &str) -> Answer {
+    failed(code, reason, &format!("as the test wants it: {reason}"))
+}
+
+/// In the words of the real one, by which it can be told from what a quota or a policy forbids.
+pub(super) fn no_right(verb: &str, resource: &str) -> Answer {
+    let message =
+        format!("{resource} is forbidden: User \"usher\" cannot {verb} resource \"{resource}\"");
+    failed(403, "Forbidden", &message)
+}
+
+fn failed(code: u16, reason: &str, message: &str) -> Answer {
     let status = json!({
         "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
-        "message": format!("as the test wants it: {reason}"), "reason": reason, "code": code,
+        "message": message, "reason": reason, "code": code,
     });
     (code, status)
 }

@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 use serde_json::{Value, json};
 
-use super::objects::{Answer, failure};
+use super::objects::{Answer, failure, no_right};
 use super::{Asked, Shared, Situation, Trouble};
 use crate::synthetic::listener;
 
@@ -94,8 +94,10 @@ fn trouble(situation: &mut Situation, asked: &Asked) -> (Option<Answer>, Option<
 }
 
 fn answer(situation: &mut Situation, asked: &Asked) -> Answer {
-    if situation.forbidden.contains(asked.right().as_str()) {
-        return failure(403, "Forbidden");
+    let right = asked.right();
+    if situation.forbidden.contains(right.as_str()) {
+        let (verb, resource) = right.split_once(' ').unwrap_or_default();
+        return no_right(verb, resource);
     }
     let path: Vec<&str> = asked.path.split('/').skip(1).collect();
     let objects = &mut situation.objects;
