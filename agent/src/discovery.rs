@@ -230,6 +230,7 @@ impl Discovery {
                 self.living.insert(key.clone(), Living { init, socket });
                 Event::ContainerStarted { key, name }
             }
+            Sight::Executed => Event::ContainerExecuted(key),
             Sight::Opaque => Event::ContainerOpaque(key),
             Sight::Named(name) => Event::ContainerNamed { key, name },
             Sight::Exited => {

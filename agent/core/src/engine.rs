@@ -181,6 +181,9 @@ impl Engine {
             Event::ContainerNamed { key, name } => {
                 self.kernel(now, &key, |pod, id| pod.named(id, name), &mut actions);
             }
+            Event::ContainerExecuted(key) => {
+                self.kernel(now, &key, Tracked::executed, &mut actions);
+            }
             Event::ContainerOpaque(key) => {
                 self.kernel(now, &key, Tracked::opaque, &mut actions);
             }

@@ -62,14 +62,17 @@ pub enum Event {
         /// Its name.
         name: String,
     },
+    /// The init process of a container is the image's program from now on.
+    ContainerExecuted(ContainerKey),
     /// A container showed no process for longer than any start takes: its
     /// runtime hides them.
     ContainerOpaque(ContainerKey),
     /// The init process of a container has ended.
     ContainerExited(ContainerKey),
-    /// The init process of a container was killed before it became the image's program. A runtime that comes back does that
-    /// with what it had created and not started when it went, and the kubelet starts such a container again whatever its
-    /// policy ([ShouldContainerBeRestarted](https://github.com/kubernetes/kubernetes/blob/v1.33.0/pkg/kubelet/container/helpers.go)).
+    /// The init process of a container ended before it became the image's program, as far as is known. A runtime that comes
+    /// back kills what it had created and not started when it went, and what it was creating then ended by itself; the kubelet
+    /// starts such a container again whatever its policy
+    /// ([ShouldContainerBeRestarted](https://github.com/kubernetes/kubernetes/blob/v1.33.0/pkg/kubelet/container/helpers.go)).
     ContainerNotStarted(ContainerKey),
     /// How the init process of a container ended.
     ContainerStatus {

@@ -91,6 +91,8 @@ pub(crate) struct Run {
     gone: bool,
     /// Its processes cannot be seen.
     pub(crate) opaque: bool,
+    /// It was seen to be the image's program.
+    executed: bool,
     /// It ended before it was the image's program, so its end says nothing of the container.
     pub(crate) not_started: bool,
 }
@@ -198,7 +200,7 @@ impl Tracked {
         self.prune();
     }
 
-    /// A run was killed before it was the image's program.
+    /// A run ended before it was the image's program.
     pub(crate) fn not_started(&mut self, id: &ContainerId, now: Timestamp) {
         self.exited(id, now);
         self.run(id).not_started = true;
@@ -208,6 +210,11 @@ impl Tracked {
     pub(crate) fn gone(&mut self, id: &ContainerId, now: Timestamp) {
         self.exited(id, now);
         self.run(id).gone = true;
+    }
+
+    /// A run is the image's program from now on.
+    pub(crate) fn executed(&mut self, id: &ContainerId) {
+        self.run(id).executed = true;
     }
 
     /// The processes of a run cannot be seen.
@@ -227,11 +234,18 @@ impl Tracked {
         self.runs.iter().map(|(id, run)| (id, &**run))
     }
 
-    /// The newest run of the container `name`; a living one before all others.
+    /// The newest run of the container `name`; a living one before all others. What a runtime that died had created and not
+    /// started may live on, and is nothing when the container was created again.
     pub(crate) fn newest(&self, name: &str) -> Option<(&ContainerId, &Run)> {
-        self.runs()
-            .filter(|(id, run)| self.name_of(id, run) == Some(name))
-            .max_by_key(|(_id, run)| (run.lives(), run.order))
+        let runs = || {
+            let all = self.runs();
+            all.filter(|(id, run)| self.name_of(id, run) == Some(name))
+        };
+        let last = runs().map(|(_id, run)| run.order).max();
+        runs().max_by_key(|(_id, run)| {
+            let counts = run.executed || last == Some(run.order);
+            (run.lives() && counts, run.order)
+        })
     }
 
     /// All runs of the container `name` that are kept, newest first.
@@ -300,6 +314,7 @@ impl Tracked {
                 since: None,
                 gone: false,
                 opaque: false,
+                executed: false,
                 not_started: false,
             })
         })

@@ -60,8 +60,11 @@ const AT_ONCE: usize = 64;
 const NAMING: Duration = Duration::from_secs(2);
 /// Waits between the looks for a name that is late.
 const LATE_MS: [u64; 10] = [5, 5, 10, 10, 20, 50, 100, 200, 500, 1000];
-/// Waits between the looks whether the init process has become the image's program. Afterwards it is told by how it ends.
-const EXEC_MS: [u64; 6] = [10, 10, 30, 100, 300, 1000];
+/// Waits between the looks whether the init process has become the image's program, as long as a start may be held.
+/// Afterwards it is told by how it ends.
+const EXEC_MS: [u64; 11] = [
+    10, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 500_000,
+];
 /// How long a parent may take to reap its child before the exit status is
 /// given up.
 const REAP: Duration = Duration::from_secs(5);
@@ -85,14 +88,22 @@ impl Init {
         self.executed.load(Ordering::Relaxed)
     }
 
-    /// Whether it ended before that. A runtime that comes back kills what it had created and not started.
+    /// Whether it ended before that, as far as is known.
     pub fn never_executed(&self, status: ExitStatus) -> bool {
-        !self.has_executed() && is_kill(status)
+        !self.has_executed() && is_of_runtime(status)
     }
 }
 
-fn is_kill(status: ExitStatus) -> bool {
-    status == ExitStatus::Signal(Signal::SIGKILL as u8)
+/// Whether a runtime's own process may end so. One that comes back kills what it had created and not started. What it is
+/// creating when it goes ends by itself: runc's with 1, from 1.2 on with 255
+/// ([init](https://github.com/opencontainers/runc/blob/v1.2.0/libcontainer/init_linux.go)), or with 2 as every Go program
+/// that SIGTERM or a failure ends.
+fn is_of_runtime(status: ExitStatus) -> bool {
+    const KILL: u8 = Signal::SIGKILL as u8;
+    matches!(
+        status,
+        ExitStatus::Signal(KILL) | ExitStatus::Code(1 | 2 | 255)
+    )
 }
 
 /// What is seen of a container, in this order.
@@ -100,13 +111,15 @@ fn is_kill(status: ExitStatus) -> bool {
 pub enum Sight {
     /// Its init process, and its name where that is known.
     Started(Arc<Init>, Option<String>),
+    /// Its init process is the image's program from now on.
+    Executed,
     /// It shows no process: its runtime hides them.
     Opaque,
     /// Its name, when it came late.
     Named(String),
     /// Its init process ended.
     Exited,
-    /// Its init process was killed before it was the image's program.
+    /// Its init process ended before it was the image's program, as far as is known.
     NotStarted,
     /// How it ended.
     Status(ExitStatus),
@@ -139,7 +152,7 @@ impl Container {
     {
         if let Some(init) = Box::pin(self.begin(&tell)).await? {
             init.pidfd.exited().await;
-            let executed = init.has_executed();
+            let executed = init.has_executed().then_some(true);
             Box::pin(self.end(&init.pidfd, executed, &tell)).await;
         }
         Ok(())
@@ -176,7 +189,7 @@ impl Container {
             if let Some(name) = named.flatten() {
                 tell(Sight::Named(name)).await;
             }
-            self.end(&pidfd, false, tell).await;
+            self.end(&pidfd, None, tell).await;
             return Ok(None);
         }
         let failed = |source| Error::Netns {
@@ -207,7 +220,10 @@ impl Container {
         tokio::select! {
             biased;
             () = init.pidfd.exited() => {}
-            executed = self.execution(init.pidfd.pid()) => init.executed.store(executed, Ordering::Relaxed),
+            executed = self.execution(init.pidfd.pid()) => if executed {
+                init.executed.store(true, Ordering::Relaxed);
+                tell(Sight::Executed).await;
+            },
         }
         Ok(Some(init))
     }
@@ -224,21 +240,23 @@ impl Container {
         executed()
     }
 
-    /// The init process has ended. Where it was not seen to be the image's program, only how it ended tells whether it was.
-    async fn end<Tell, Told>(&self, pidfd: &Pidfd, executed: bool, tell: &Tell)
+    /// The init process has ended. Whether it was the image's program by then it may tell itself until it is reaped, and then
+    /// only how it ended.
+    async fn end<Tell, Told>(&self, pidfd: &Pidfd, executed: Option<bool>, tell: &Tell)
     where
         Tell: Fn(Sight) -> Told,
         Told: Future<Output = ()>,
     {
-        if executed {
+        let executed = executed.or_else(|| self.proc.has_executed(pidfd.pid()).ok().flatten());
+        if executed == Some(true) {
             tell(Sight::Exited).await;
         }
         let status = timeout(REAP, pidfd.reaped()).await.ok().flatten();
-        if !executed {
-            if status.is_some_and(is_kill) {
-                return tell(Sight::NotStarted).await;
-            }
-            tell(Sight::Exited).await;
+        match executed {
+            Some(true) => {}
+            Some(false) => return tell(Sight::NotStarted).await,
+            None if status.is_some_and(is_of_runtime) => return tell(Sight::NotStarted).await,
+            None => tell(Sight::Exited).await,
         }
         if let Some(status) = status {
             tell(Sight::Status(status)).await;

@@ -170,8 +170,7 @@ impl Pod {
         id
     }
 
-    /// Creates a container again, as the kubelet does under a policy: a new
-    /// id, the same name.
+    /// Creates a container again, as the kubelet does under a policy: a new id, the same name.
     pub fn restart(&self, container: &str) {
         self.ended(container);
         self.create(self.container(container));
@@ -180,6 +179,11 @@ impl Pod {
     /// The same, at another pace.
     pub fn restart_at(&self, container: &str, pace: wire::Pace) {
         self.ended(container);
+        self.start_at(container, pace);
+    }
+
+    /// Starts a container at another pace, and beside a run of it that lives.
+    pub fn start_at(&self, container: &str, pace: wire::Pace) {
         self.create(&self.container(container).clone().pace(pace));
     }
 

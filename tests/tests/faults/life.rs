@@ -64,6 +64,16 @@ fn an_app_that_ends_at_once() {
 /// A runtime that comes back kills what it had created and not started, and the kubelet starts that whatever the policy.
 #[test]
 fn an_app_that_is_killed_before_it_has_begun() {
+    ends_before_it_has_begun(Signal::SIGKILL);
+}
+
+/// What a runtime is creating when it goes ends by itself.
+#[test]
+fn an_app_that_ends_with_2_before_it_has_begun() {
+    ends_before_it_has_begun(Signal::SIGTERM);
+}
+
+fn ends_before_it_has_begun(by: Signal) {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let created = Pace {
@@ -78,7 +88,7 @@ fn an_app_that_is_killed_before_it_has_begun() {
     pod.pid("app");
     // The agent has seen what there is when it has dealt with another pod.
     finish_and_quit(&agent, &node.run(&PodSpec::job("before")));
-    pod.signal("app", Signal::SIGKILL);
+    pod.signal("app", by);
     pod.ended("app");
     finish_and_quit(&agent, &node.run(&PodSpec::job("after")));
     assert_eq!(agent.decisions(&pod.name()), [""; 0]);
@@ -86,6 +96,40 @@ fn an_app_that_is_killed_before_it_has_begun() {
     pod.wait_container("app");
     finish_and_quit(&agent, &pod);
     assert_eq!(pod.requests(SIDECAR).len(), 1);
+}
+
+/// A runtime that comes back may leave what it had created and not started, and the kubelet has the container made again.
+#[test]
+fn what_was_only_created_lives_on_beside_the_app() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let created = Pace {
+        exec: Duration::from_secs(3600),
+        ..Pace::RUNC
+    };
+    let spec = PodSpec::new("created")
+        .with(ContainerSpec::istio(Manner::Quit))
+        .with(ContainerSpec::app("app").pace(created).later());
+    let pod = node.run(&spec);
+    pod.start("app");
+    pod.pid("app");
+    pod.start_at("app", Pace::RUNC);
+    pod.wait_container("app");
+    finish_and_quit(&agent, &pod);
+}
+
+/// The kubelet does not know of it any more, and it runs.
+#[test]
+fn an_app_that_lives_on_beside_its_next_run_is_waited_for() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&PodSpec::job("beside"));
+    pod.start_at("app", Pace::RUNC);
+    pod.wait_container("app");
+    pod.finish("app", 0);
+    pod.ended("app");
+    finish_and_quit(&agent, &node.run(&PodSpec::job("after")));
+    assert_eq!(agent.decisions(&pod.name()), [""; 0]);
 }
 
 #[test]

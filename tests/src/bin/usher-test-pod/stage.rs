@@ -54,6 +54,7 @@ pub(crate) fn stage(order: &Order) -> Result<(), String> {
 
 /// Pid 1 of the container, up to its execve.
 fn init(order: &Order) -> Result<(), String> {
+    let term = block_term()?;
     // The mounted /proc is still the test's, so the link is the pid there.
     let pid = std::fs::read_link("/proc/self").map_err(|error| format!("/proc/self: {error}"))?;
     say(&format!("init {}", pid.display()));
@@ -76,8 +77,8 @@ fn init(order: &Order) -> Result<(), String> {
     if let Some(user) = order.user {
         become_user(user)?;
     }
+    end_on(term);
     if let Some(fifo) = &fifo {
-        end_on_term()?;
         say("waits");
         task::wait_at(fifo)?;
     }
@@ -85,20 +86,24 @@ fn init(order: &Order) -> Result<(), String> {
     execute(order)
 }
 
-/// A runtime's init process is a Go program, which ends with 2 when SIGTERM
-/// comes before it has become another, also while that is held up.
-fn end_on_term() -> Result<(), String> {
+/// Until a thread waits for it, which there may not be before namespaces have been entered.
+fn block_term() -> Result<SigSet, String> {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGTERM);
     signals
         .thread_block()
         .map_err(|error| format!("sigmask: {error}"))?;
+    Ok(signals)
+}
+
+/// A runtime's init process is a Go program, which ends with 2 when SIGTERM
+/// comes before it has become another, also while that is held up.
+fn end_on(signals: SigSet) {
     std::thread::spawn(move || {
         if signals.wait().is_ok() {
             end_with_two();
         }
     });
-    Ok(())
 }
 
 #[expect(

@@ -224,7 +224,9 @@ impl Stage {
         self.appear(run);
         let name = Some(name.to_owned());
         let key = key(run);
+        let of = key.clone();
         self.send(Event::ContainerStarted { key, name });
+        self.send(Event::ContainerExecuted(of));
     }
 
     pub(super) fn exit(&mut self, run: &str, code: u8) {

@@ -83,7 +83,8 @@ impl Theatre<'_> {
                     key: key.clone(),
                     name,
                 };
-                self.untold.insert(run, [started].into());
+                let executed = Event::ContainerExecuted(key.clone());
+                self.untold.insert(run, [started, executed].into());
                 self.tell(Event::ContainerAppeared(key));
             }
             Happened::Lost(_) => {
@@ -213,8 +214,11 @@ impl Theatre<'_> {
             }
             let run = run(member, member.runs - 1);
             let name = self.told(at).0.then(|| member.name.clone());
-            if self.untold[&run].is_empty() {
+            let mut untold = self.untold[&run].iter();
+            if !untold.any(|event| matches!(event, Event::ContainerStarted { .. })) {
                 let key = key(&run);
+                let executed = Event::ContainerExecuted(key.clone());
+                self.untold.insert(run, [executed].into());
                 self.tell(Event::ContainerStarted { key, name });
             }
         }

@@ -154,6 +154,12 @@ fn codes_that_the_kernel_does_not_tell() {
             ],
         ),
         row(
+            "what was created first lives on beside it, and was never started",
+            "Never app istio-proxy",
+            "pod +sandbox? *app +istio-proxy 1m list ; +app app!0",
+            &[FINISHED, QUIT],
+        ),
+        row(
             "it is not asked for while another app runs",
             "OnFailure app job istio-proxy",
             "all ; job! 1m",

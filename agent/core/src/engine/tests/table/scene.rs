@@ -19,7 +19,7 @@
 //! | --- | --- |
 //! | `all` | the pod appears, its sandbox and all containers start, it is listed |
 //! | `pod` `list` `gone` | it appears, is listed, disappears |
-//! | `+NAME` `+NAME?` `~NAME` | a new run starts; one that is never named; one without a process |
+//! | `+NAME` `+NAME?` `*NAME` `~NAME` | a new run starts; one that is never named; one that is only created; one without a process |
 //! | `NAME!3` `NAME!TERM` `NAME!` | the newest run ends with a code, by a signal, nobody knows how |
 //! | `?x` | a container comes and goes before anybody can look at it |
 //! | `NAME=T3` `NAME=R` `NAME=W` `NAME=W3` `NAME=T128@x` `NAME=R@x` | its status from now on: terminated, running, waiting, waiting after a code; of the run `x`; `NAME=R3@x` has `x` as the run before |
@@ -36,7 +36,7 @@ use crate::{
     Event,
     config::Config,
     engine::tests::stage::{Stage, container, id, key, pod, uid},
-    event::Outcome,
+    event::{ContainerKey, Outcome},
     id::ContainerId,
     mode::Mode,
     pod::{Container, Ended, Pod, RunState, Status},
@@ -94,6 +94,8 @@ impl Scene {
     pub(super) fn play(&mut self, word: &str) {
         if let Some(name) = word.strip_prefix('+') {
             self.start(name);
+        } else if let Some(name) = word.strip_prefix('*') {
+            self.create(name);
         } else if let Some(name) = word.strip_prefix('~') {
             let run = self.next_run(name);
             self.stage.appear(&run);
@@ -146,6 +148,11 @@ impl Scene {
     }
 
     fn start(&mut self, name: &str) {
+        let key = self.create(name);
+        self.stage.send(Event::ContainerExecuted(key));
+    }
+
+    fn create(&mut self, name: &str) -> ContainerKey {
         let (name, named) = match name.strip_suffix('?') {
             Some(name) => (name, None),
             None => (name, Some(name.to_owned())),
@@ -153,7 +160,9 @@ impl Scene {
         let run = self.next_run(name);
         self.stage.appear(&run);
         let (key, name) = (key(&run), named);
+        let created = key.clone();
         self.stage.send(Event::ContainerStarted { key, name });
+        created
     }
 
     fn next_run(&mut self, name: &str) -> String {
