@@ -13,6 +13,8 @@ use crate::lab::{Lab, until};
 
 /// After an outage the kubelet and the controllers look for the API server every 30 s, one after the other.
 const PATIENCE: Duration = Duration::from_secs(180);
+/// Where the runtime went while it started the sidecar, the kubelet has it made again up to 30 s later.
+const DEADLINE: &str = "60s";
 pub(crate) const SIDECAR: &str = "side";
 const PORT: &str = "9000";
 /// Jobs that complete, as far as usher is concerned, may have to be tried again where the runtime dies in the middle of a start.
@@ -34,6 +36,7 @@ pub(crate) fn light_job(namespace: &str, name: &str, lasts: Duration) -> Value {
     object["spec"]["template"]["metadata"]["annotations"] = json!({
         "usher.dev/sidecars": format!("{SIDECAR}=SIGTERM"),
         "usher.dev/hold-ports": format!("{SIDECAR}={PORT}"),
+        "usher.dev/hold-deadline": DEADLINE,
     });
     object
 }
