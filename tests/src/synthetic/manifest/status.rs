@@ -90,6 +90,8 @@ fn waiting() -> Value {
 fn state(attempt: &Attempt, scheme: &str) -> Value {
     let started = rfc3339(attempt.ordered);
     match &attempt.ended {
+        // What was only created is to be started again.
+        Some(_) if !attempt.started => waiting(),
         Some(ended) => json!({"terminated": {
             "exitCode": ended.code(),
             "reason": if ended.code() == 0 { "Completed" } else { "Error" },
