@@ -128,7 +128,7 @@ pub(crate) fn until<T>(what: &str, check: impl FnMut() -> Option<T>) -> T {
 }
 
 /// A test's own namespace. It stays until the cluster goes; when the test
-/// fails, what was decided in it is printed.
+/// fails, what was decided in it is printed, and what became of its pods.
 pub(crate) struct Namespace {
     lab: &'static Lab,
     name: String,
@@ -146,6 +146,14 @@ impl Drop for Namespace {
     #[expect(clippy::print_stderr, reason = "for who reads why a test failed")]
     fn drop(&mut self) {
         if thread::panicking() {
+            let list = |what: &str, which: &str, how: &str| {
+                let args = ["-n", &self.name, "get", what, which, "-o", how];
+                let found = self.lab.cluster.kubectl(&args);
+                eprintln!("{}", found.unwrap_or_else(|error| error.to_string()));
+            };
+            let statuses = "jsonpath={range .items[*]}{.metadata.name}: {.status.containerStatuses}{'\n'}{end}";
+            list("pods", "--field-selector=status.phase!=Succeeded", statuses);
+            list("events", "--field-selector=type=Warning", "wide");
             let lines = self.lab.decisions(&self.name);
             for line in lines.into_iter().chain(self.lab.holds(&self.name)) {
                 eprintln!("{}", line.0);

@@ -6,14 +6,14 @@
 
 use std::{fs, time::Duration};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use usher_cluster::{Component, Signal};
 use usher_tests::wait::found_within;
 
 use crate::{
     lab::{self, Alone, Lab, until},
     load,
-    workload::exit_code,
+    workload::{exit_code, runs},
 };
 
 const JOBS: usize = 20;
@@ -77,8 +77,12 @@ fn survives(component: Component, [first, second]: [Signal; 2]) {
     let list = ["-n", &*namespace, "get", "pods"];
     let all = lab.cluster.kubectl_json(&list).unwrap();
     let all = all["items"].as_array().unwrap();
-    // Where the runtime could not start the sidecar nothing is left to wait for.
-    let refused = |pod: &&Value| *exit_code(pod, "app") == 1 && *exit_code(pod, load::SIDECAR) == 0;
+    // Where the runtime could not start the sidecar nothing is left to wait for. And of an app that runs when the runtime
+    // comes back and does not know it, nobody can tell that the kubelet does not kill it for good.
+    let refused = |pod: &&Value| {
+        let codes = (exit_code(pod, "app"), exit_code(pod, load::SIDECAR));
+        codes == (&json!(1), &json!(0)) && runs(pod, "app") == 1
+    };
     let refused: Vec<&Value> = all.iter().filter(refused).collect();
     assert!(refused.is_empty(), "not held: {refused:#?}");
     eprintln!(

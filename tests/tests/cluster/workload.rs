@@ -44,6 +44,12 @@ pub(crate) fn container<'pod>(pod: &'pod Value, name: &str) -> &'pod Value {
     found.unwrap_or(&Value::Null)
 }
 
+/// How many runs of a container there have been.
+pub(crate) fn runs(pod: &Value, name: &str) -> usize {
+    let again = container(pod, name)["restartCount"].as_u64();
+    1 + usize::try_from(again.unwrap_or_default()).unwrap()
+}
+
 /// Exit code of a container's newest run; null while it runs.
 pub(crate) fn exit_code<'pod>(pod: &'pod Value, name: &str) -> &'pod Value {
     &container(pod, name)["state"]["terminated"]["exitCode"]
