@@ -151,7 +151,7 @@ impl Drop for Namespace {
                 let found = self.lab.cluster.kubectl(&args);
                 eprintln!("{}", found.unwrap_or_else(|error| error.to_string()));
             };
-            let statuses = "jsonpath={range .items[*]}{.metadata.name}: {.status.containerStatuses}{'\n'}{end}";
+            let statuses = r#"jsonpath={range .items[*]}{.metadata.name}: {.status.containerStatuses}{"\n"}{end}"#;
             list("pods", "--field-selector=status.phase!=Succeeded", statuses);
             list("events", "--field-selector=type=Warning", "wide");
             let lines = self.lab.decisions(&self.name);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use usher_tests::synthetic::wire::{Manner, Pace};
-use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec};
+use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 
 use crate::{SIDECAR, enforcing, expect_quit, finish_and_quit};
 
@@ -73,9 +73,7 @@ fn an_app_that_ends_with_2_before_it_has_begun() {
     ends_before_it_has_begun(Signal::SIGTERM);
 }
 
-fn ends_before_it_has_begun(by: Signal) {
-    let Some(node) = enforcing() else { return };
-    let agent = Agent::start(&node);
+fn with_app_that_is_only_created(node: &Node) -> Pod {
     let created = Pace {
         exec: Duration::from_secs(3600),
         ..Pace::RUNC
@@ -86,6 +84,13 @@ fn ends_before_it_has_begun(by: Signal) {
     let pod = node.run(&spec);
     pod.start("app");
     pod.pid("app");
+    pod
+}
+
+fn ends_before_it_has_begun(by: Signal) {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let pod = with_app_that_is_only_created(&node);
     // The agent has seen what there is when it has dealt with another pod.
     finish_and_quit(&agent, &node.run(&PodSpec::job("before")));
     pod.signal("app", by);
@@ -103,16 +108,7 @@ fn ends_before_it_has_begun(by: Signal) {
 fn what_was_only_created_lives_on_beside_the_app() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
-    let created = Pace {
-        exec: Duration::from_secs(3600),
-        ..Pace::RUNC
-    };
-    let spec = PodSpec::new("created")
-        .with(ContainerSpec::istio(Manner::Quit))
-        .with(ContainerSpec::app("app").pace(created).later());
-    let pod = node.run(&spec);
-    pod.start("app");
-    pod.pid("app");
+    let pod = with_app_that_is_only_created(&node);
     pod.start_at("app", Pace::RUNC);
     pod.wait_container("app");
     finish_and_quit(&agent, &pod);
