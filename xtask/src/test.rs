@@ -41,7 +41,15 @@ const BOUNDARIES: [&str; 6] = [
     "usher-agent-boundaries",
 ];
 /// Those of them that know nothing of cgroups and runtimes: one cluster is enough.
-const SAME_EVERYWHERE: [&str; 3] = ["chart::", "outage::", "prometheus::"];
+const SAME_EVERYWHERE: [&str; 7] = [
+    "chart::",
+    "cli_explain::",
+    "cli_pictures::",
+    "outage::",
+    "prometheus::",
+    "sidecars::",
+    "tuning::",
+];
 /// The tests of the cluster itself. They bring up their own, so plain `cargo test` leaves them out.
 const SMOKE_TARGET: &str = "smoke";
 /// The clusters that they bring up.
@@ -123,6 +131,10 @@ fn everything(args: &Args, skips_are_errors: bool) -> Result<()> {
             test(skips_are_errors).args(["--lib", "--bins"]).args(named),
         )
     });
+    // It waits for pods most of the time, and its judge allows for a busy machine.
+    let soaks = !args.without_soak && Uid::effective().is_root() && !steps.failed();
+    let soaking = soaks
+        .then(|| thread::spawn(move || soak::soak(&soak::Args::short(SOAK), skips_are_errors)));
     let mut archive = PathBuf::new();
     if let Some(ahead) = ahead {
         steps.run("fuzz targets and image of the agent", || {
@@ -130,10 +142,6 @@ fn everything(args: &Args, skips_are_errors: bool) -> Result<()> {
             Ok(())
         });
     }
-    // It waits for pods most of the time, and its judge allows for a busy machine.
-    let soaks = !args.without_soak && Uid::effective().is_root() && !steps.failed();
-    let soaking = soaks
-        .then(|| thread::spawn(move || soak::soak(&soak::Args::short(SOAK), skips_are_errors)));
     match fuzz::has_compiler() {
         Ok(()) => steps.run("fuzz", fuzz::in_a_pipeline),
         Err(error) => steps.skip("fuzz", &format!("{error:#}"), skips_are_errors),

@@ -27,6 +27,8 @@ const PAGE: &str = "performance.md";
 const PICTURES: &str = "images/performance";
 /// What people wrote about budgets that are not kept.
 const REASONS: &str = "docs/performance";
+/// The name, among those of the budgets, of what people wrote about runs on other machines.
+const ELSEWHERE: &str = "elsewhere";
 /// The order of the page. Records of others are not shown.
 const ORDER: [&str; 7] = ["quit", "hold", "start", "cni", "scale", "cluster", "cli"];
 
@@ -108,6 +110,9 @@ fn page(
         page.push_str(&section::of(document, pictures));
     }
     page.push_str(&fleet::of(documents));
+    if let Some(text) = reason(ELSEWHERE) {
+        page.push_str(&format!("## On another machine\n\n{text}\n"));
+    }
     page.trim_end().to_owned() + "\n"
 }
 
@@ -135,7 +140,11 @@ mod tests {
 
     fn page_of(documents: &[Document]) -> (String, Vec<(String, String)>) {
         let mut pictures = Vec::new();
-        let reason = |key: &str| (key == "quit.p50").then(|| "It was too warm.".to_owned());
+        let reason = |key: &str| match key {
+            "quit.p50" => Some("It was too warm.".to_owned()),
+            ELSEWHERE => Some("It was colder there.".to_owned()),
+            _ => None,
+        };
         let page = page(documents, &reason, &mut pictures);
         (page, pictures)
     }
@@ -146,6 +155,13 @@ mod tests {
         let row = "| 0.2 to 1.2 ms | 2 (wrapper) | **no**, 1 of 2 |";
         assert!(page.contains(row), "{page}");
         assert!(page.contains("It was too warm."), "{page}");
+    }
+
+    #[test]
+    fn other_machines_are_told_of_at_the_end() {
+        let (page, _) = page_of(&[document()]);
+        let end = "## On another machine\n\nIt was colder there.\n";
+        assert!(page.ends_with(end), "{page}");
     }
 
     #[test]
