@@ -212,10 +212,7 @@ impl Quit {
     /// happened.
     pub(crate) fn next_wake(&self) -> Option<Timestamp> {
         let sidecars = self.sidecars.values();
-        let phases = sidecars.filter_map(|progress| match progress.phase {
-            Phase::Waiting { until } | Phase::Settling { until, .. } => Some(until),
-            Phase::InFlight | Phase::GaveUp => None,
-        });
+        let phases = sidecars.filter_map(|progress| progress.phase.due());
         let delay = match self.delay {
             Delay::Until(until) => Some(until),
             Delay::Ahead | Delay::Over => None,

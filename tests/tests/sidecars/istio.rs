@@ -14,8 +14,10 @@ quits! {
     v1_20_on_ipv6_only: istio::v1_20_ipv6(), [(15_000, QUIT)], Request, 0;
     v1_26_ends_at_once: istio::v1_26(), [(15_020, QUIT)], Request, 0;
     v1_26_whose_reply_is_lost: istio::v1_26_without_a_reply(), [(15_020, QUIT)], Request, 0;
+    v1_26_that_panics: istio::v1_26_that_panics(), [(15_020, QUIT), (15_020, QUIT)], Request, 0;
     v1_26_without_ports: istio::v1_26_without_ports(), [], Term, 0;
-    proxyless_grpc: istio::proxyless(), [(15_020, QUIT)], Request, 0;
+    proxyless_grpc: istio::proxyless(), [], Term, 0;
+    proxyless_grpc_v1_25: istio::proxyless_v1_25(), [(15_020, QUIT)], Request, 0;
 }
 
 /// Its version is asked for while the app runs, so that it is known by then.

@@ -51,6 +51,13 @@ fn act(step: &Described<'_>) -> String {
     code(&step.step.act.by_default().to_string())
 }
 
+fn act_where(step: &Described<'_>) -> String {
+    match exists(step).as_str() {
+        "" => act(step),
+        only => format!("{} ({only})", act(step)),
+    }
+}
+
 fn joined(texts: impl Iterator<Item = String>) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
@@ -149,7 +156,7 @@ fn advice(recipe: &Recipe) -> Vec<String> {
 fn drain(recipe: &Recipe) -> Option<String> {
     let stretches = recipe.drain_by_version();
     let range = |stretch: &Stretch<'_>| {
-        let steps: Vec<String> = stretch.steps.iter().map(act).collect();
+        let steps: Vec<String> = stretch.steps.iter().map(act_where).collect();
         let steps = if steps.is_empty() {
             "none".to_owned()
         } else {

@@ -82,6 +82,16 @@ pub fn v1_26_without_a_reply() -> StandIn {
     proxy("1.26.2", serving(listeners, DRAIN))
 }
 
+/// The same while it starts: the status port is open before what the handler uses is there, so that it panics, which costs
+/// the reply only. Seen once with 1.31-dev, 12 ms after the port was opened.
+pub fn v1_26_that_panics() -> StandIn {
+    let listeners = vec![
+        status(Answer::Status(200), Duration::ZERO).losing(1),
+        Listener::new(ADMIN_PORT, admin(Effect::QUIT, "1.26.2")),
+    ];
+    proxy("1.26.2", serving(listeners, DRAIN))
+}
+
 /// 1.26 with the status port switched off (annotation
 /// `status.sidecar.istio.io/port: "0"`, injection-template.yaml) and no admin
 /// port: only SIGTERM is left.
@@ -89,11 +99,21 @@ pub fn v1_26_without_ports() -> StandIn {
     proxy("1.26.2", silent(DRAIN)).annotation("status.sidecar.istio.io/port", "0")
 }
 
-/// Proxyless gRPC (`grpc-agent.yaml`, env `DISABLE_ENVOY`): the agent alone,
-/// so there is a status port and no admin port.
+/// Proxyless gRPC (`grpc-agent.yaml`, env `DISABLE_ENVOY`): the agent alone, so there is a status port and no admin port.
+/// From 1.26 on `/quitquitquit` tells the supervisor of Envoy not to drain, which is not there, and panics. Seen with
+/// 1.31-dev: no reply, it runs on, and ends 17 ms after SIGTERM.
 pub fn proxyless() -> StandIn {
-    let listeners = vec![status(Answer::Status(200), Duration::ZERO)];
-    let mut stand_in = proxy("1.26.2", serving(listeners, DRAIN));
+    let panics = status(Answer::Status(200), Duration::ZERO).losing(u32::MAX);
+    without_envoy("1.26.2", panics)
+}
+
+/// The same before 1.26 (`server.go` 1.25): the agent is told to end, and has nothing to drain.
+pub fn proxyless_v1_25() -> StandIn {
+    without_envoy("1.25.3", status(Answer::Status(200), Duration::ZERO))
+}
+
+fn without_envoy(version: &str, status: Listener) -> StandIn {
+    let mut stand_in = proxy(version, serving(vec![status], Duration::ZERO));
     stand_in.container = stand_in.container.env("DISABLE_ENVOY", "true");
     stand_in
 }

@@ -43,6 +43,8 @@ pub struct Listener {
     pub speech: Speech,
     /// The first that fits a request counts; without one it is 404.
     pub routes: Vec<Route>,
+    /// So many requests come to nothing first: the connection is closed, as after a handler that panics.
+    pub lost: u32,
 }
 
 /// What a port speaks.
@@ -238,6 +240,7 @@ impl Listener {
             place: Place::Loopback,
             speech: Speech::Http,
             routes,
+            lost: 0,
         }
     }
 
@@ -248,6 +251,7 @@ impl Listener {
             place: Place::Everywhere,
             speech: Speech::Original,
             routes: Vec::new(),
+            lost: 0,
         }
     }
 
@@ -258,6 +262,7 @@ impl Listener {
             place: Place::Loopback,
             speech: Speech::Datagram,
             routes: Vec::new(),
+            lost: 0,
         }
     }
 
@@ -265,6 +270,13 @@ impl Listener {
     pub fn mannered(port: u16, manner: Manner) -> Self {
         let (answer, effect) = manner.acts();
         Self::new(port, vec![Route::any(answer, effect)])
+    }
+
+    /// So many requests come to nothing first.
+    #[must_use]
+    pub const fn losing(mut self, requests: u32) -> Self {
+        self.lost = requests;
+        self
     }
 
     /// On these addresses instead.

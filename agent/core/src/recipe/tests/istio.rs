@@ -82,14 +82,6 @@ fn istio_as_its_pod_has_it() {
         }),
         off
     );
-    let proxyless = "istio: POST :15020/quitquitquit, SIGTERM 5s";
-    assert_eq!(
-        ladder(Case {
-            env: &[("DISABLE_ENVOY", "true")],
-            ..case
-        }),
-        proxyless
-    );
     assert_eq!(
         ladder(Case {
             host_network: true,
@@ -116,4 +108,29 @@ fn istio_as_its_pod_has_it() {
         first.starts_with("istio: drain POST :15000/drain_listeners?graceful 7s, POST :15000"),
         "{first}"
     );
+}
+
+/// pilot-agent alone. From 1.26 on its handler panics then, and /drain since 1.21, when it came.
+#[test]
+fn without_envoy() {
+    let environment = [("DISABLE_ENVOY", "true")];
+    let drained = [("usher.dev/drain", "7s")];
+    let quit = "istio: POST :15020/quitquitquit 5s, SIGTERM 5s";
+    for (image, expected) in [
+        ("r/proxyv2:1.31.0", "istio: SIGTERM 5s"),
+        ("r/proxyv2:1.26.0", "istio: SIGTERM 5s"),
+        ("r/proxyv2:1.25.9", quit),
+        ("r/proxyv2:1.10.0", quit),
+    ] {
+        for annotations in [&[][..], &drained] {
+            let case = Case {
+                name: "istio-proxy",
+                image,
+                env: &environment,
+                annotations,
+                ..Case::default()
+            };
+            assert_eq!(ladder(case), expected, "{image} {annotations:?}");
+        }
+    }
 }

@@ -6,6 +6,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
@@ -41,11 +42,12 @@ pub(super) fn open(listeners: &[Listener], verdict: &Sender<Verdict>) {
         };
         say(&format!("listening {port} {begun_ns}"));
         let Some(socket) = socket else { continue };
-        let (verdict, routes) = (verdict.clone(), Arc::new(listener.routes.clone()));
+        let verdict = verdict.clone();
+        let shared = Arc::new((listener.routes.clone(), AtomicU32::new(listener.lost)));
         std::thread::spawn(move || {
             for stream in socket.incoming().map_while(Result::ok) {
-                let (verdict, routes) = (verdict.clone(), Arc::clone(&routes));
-                std::thread::spawn(move || serve(stream, port, &routes, verdict));
+                let (verdict, shared) = (verdict.clone(), Arc::clone(&shared));
+                std::thread::spawn(move || serve(stream, port, &shared.0, &shared.1, verdict));
             }
         });
     }
@@ -61,14 +63,28 @@ fn bind(place: Place, port: u16) -> std::io::Result<TcpListener> {
     }
 }
 
-fn serve(mut stream: TcpStream, port: u16, routes: &[Route], verdict: Sender<Verdict>) {
+fn serve(
+    mut stream: TcpStream,
+    port: u16,
+    routes: &[Route],
+    lost: &AtomicU32,
+    verdict: Sender<Verdict>,
+) {
     let Some(request) = Request::read(&mut stream) else {
         return;
     };
     let now = monotonic_ns();
-    let lost = (Answer::Status(404), Effect::Stay);
-    let route = routes.iter().find(|route| request.fits(route));
-    let (answer, effect) = route.map_or(lost, |route| (route.answer.clone(), route.effect));
+    let nothing_there = (Answer::Status(404), Effect::Stay);
+    let one_less = |left: u32| left.checked_sub(1);
+    let is_lost = lost
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
+        .is_ok();
+    let mut routes = routes.iter();
+    let (answer, effect) = match routes.find(|route| request.fits(route)) {
+        _ if is_lost => (Answer::Nothing, Effect::Stay),
+        Some(route) => (route.answer.clone(), route.effect),
+        None => nothing_there,
+    };
     let say_it = || say(&format!("request {now} {port} {}", request.line));
     let quits = matches!(effect, Effect::Quit { .. });
     // After the reply, so that saying it costs the measured path nothing; but
