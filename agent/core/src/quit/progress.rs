@@ -158,7 +158,9 @@ impl Progress {
         let timings = sidecar.timings;
         let rung = self.ladder.get(self.rung)?.clone();
         Some(match outcome {
-            Outcome::NoReply if rung.purpose == Purpose::Quit => self.unanswered(now, rung, timings),
+            Outcome::NoReply if rung.purpose == Purpose::Quit => {
+                self.unanswered(now, rung, timings)
+            }
             Outcome::Accepted | Outcome::NoReply | Outcome::Signalled => {
                 self.accepted |= rung.purpose == Purpose::Quit;
                 self.phase = Phase::Settling {
