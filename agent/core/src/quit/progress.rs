@@ -21,7 +21,7 @@ const LAST_RETRY: Duration = Duration::from_millis(250);
 /// 1.31 ends 9 to 31 ms after it. Its handler panics where the request comes between the status port and Envoy's supervisor,
 /// some 10 ms later and up to 100 on a busy node, and pilot-agent runs on as if nothing had been asked
 /// ([`SkipDrain`](https://github.com/istio/istio/blob/1.26.0/pkg/istio-agent/agent.go)).
-const FIRST_DOUBT: Duration = Duration::from_millis(100);
+const FIRST_AGAIN: Duration = Duration::from_millis(100);
 /// How often "nobody listens" is doubted with a sidecar that has run for long
 /// enough to listen.
 const DOUBTS: u32 = 3;
@@ -221,7 +221,7 @@ impl Progress {
         }
         let until = now + settle(&rung, timings);
         let until = *self.unanswered.get_or_insert(until);
-        let wait = FIRST_DOUBT.saturating_mul(1 << self.retries.min(16));
+        let wait = FIRST_AGAIN.saturating_mul(1 << self.retries.min(16));
         self.retries += 1;
         self.phase = Phase::Settling {
             until,
