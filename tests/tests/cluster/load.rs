@@ -16,8 +16,10 @@ use crate::{
 
 /// After an outage the kubelet and the controllers look for the API server every 30 s, one after the other.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// Where the runtime went while it started the sidecar, the kubelet has it made again up to 30 s later.
-const DEADLINE: &str = "60s";
+/// Where the runtime went while it started the sidecar, the kubelet has it made again up to 30 s later. A kubelet that starts
+/// again needs 3 s for each container that ends meanwhile before it makes anything: 62 s were seen. `connect()` gives up
+/// after 131 s.
+const DEADLINE: &str = "120s";
 pub(crate) const SIDECAR: &str = "side";
 const PORT: &str = "9000";
 /// Jobs that complete, as far as usher is concerned, may have to be tried again where the runtime dies in the middle of a start.
