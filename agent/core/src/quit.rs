@@ -3,12 +3,13 @@
 
 mod progress;
 mod said;
+mod wait;
 
 use std::{collections::BTreeMap, time::Duration};
 
 #[cfg(test)]
-pub(crate) use self::progress::HEARS;
-pub(crate) use self::progress::settle;
+pub(crate) use self::wait::HEARS;
+pub(crate) use self::wait::settle;
 use self::{
     progress::{Phase, Progress},
     said::Said,

@@ -1,8 +1,9 @@
 //! How far one run of a sidecar is on its ladder.
 
-use std::time::Duration;
-
-use super::{Candidate, Judgement, Next, Permission};
+use super::{
+    Candidate, Judgement, Next, Permission,
+    wait::{HEARS, again, may_listen_yet, retry, settle},
+};
 use crate::{
     config::Ladder,
     decision::GaveUp,
@@ -12,23 +13,6 @@ use crate::{
     step::Step,
     time::Timestamp,
 };
-
-/// First wait after "nobody listens"; doubles each time.
-const FIRST_RETRY: Duration = Duration::from_millis(5);
-/// Longest wait after "nobody listens".
-const LAST_RETRY: Duration = Duration::from_millis(250);
-/// How long a process that took a request without a reply has to end before it is asked again; doubles each time. Istio's
-/// 1.31 ends 9 to 31 ms after it. Its handler panics where the request comes between the status port and Envoy's supervisor,
-/// some 10 ms later and up to 100 on a busy node, and pilot-agent runs on as if nothing had been asked
-/// ([`SkipDrain`](https://github.com/istio/istio/blob/1.26.0/pkg/istio-agent/agent.go)).
-const FIRST_AGAIN: Duration = Duration::from_millis(100);
-/// How often "nobody listens" is doubted with a sidecar that has run for long
-/// enough to listen.
-const DOUBTS: u32 = 3;
-/// How old a sidecar is that hears a signal. Before, its process may be the runtime's, which a signal ends badly, or have no
-/// handler yet: as the first process of a pid namespace it would never know of the signal
-/// ([pid_namespaces(7)](https://man7.org/linux/man-pages/man7/pid_namespaces.7.html)).
-pub(crate) const HEARS: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(super) struct Progress {
@@ -189,11 +173,9 @@ impl Progress {
                 Judgement::Wait
             }
             Outcome::Refused if may_listen_yet(now, sidecar, &rung, self.retries) => {
-                let wait = FIRST_RETRY.saturating_mul(1 << self.retries.min(16));
+                let wait = retry(self.retries);
                 self.retries += 1;
-                self.phase = Phase::Waiting {
-                    until: now + wait.min(LAST_RETRY),
-                };
+                self.phase = Phase::Waiting { until: now + wait };
                 Judgement::Wait
             }
             Outcome::Refused
@@ -221,7 +203,7 @@ impl Progress {
         }
         let until = now + settle(&rung, timings);
         let until = *self.unanswered.get_or_insert(until);
-        let wait = FIRST_AGAIN.saturating_mul(1 << self.retries.min(16));
+        let wait = again(self.retries);
         self.retries += 1;
         self.phase = Phase::Settling {
             until,
@@ -254,22 +236,4 @@ impl Progress {
         self.phase = Phase::Waiting { until: now };
         self.ladder.get(self.rung).map(|rung| rung.step.clone())
     }
-}
-
-/// How long an accepted step has before the next one follows.
-pub(crate) fn settle(rung: &Rung, timings: &Ladder) -> Duration {
-    match (rung.purpose, &rung.step) {
-        (Purpose::Drain, _) => rung.takes,
-        (Purpose::Quit, Step::Request(_)) => rung.takes + timings.settle,
-        (Purpose::Quit, Step::Signal { .. }) => {
-            (rung.takes + timings.settle).max(timings.settle_signal)
-        }
-    }
-}
-
-/// Whether "nobody listens" may mean "not yet": the sidecar is young. One that
-/// has run for long is asked a few times more, in case it is busy with itself.
-fn may_listen_yet(now: Timestamp, sidecar: Candidate<'_>, rung: &Rung, retries: u32) -> bool {
-    let since = sidecar.since.unwrap_or(now);
-    rung.purpose == Purpose::Quit && (now.since(since) < sidecar.timings.listen || retries < DOUBTS)
 }

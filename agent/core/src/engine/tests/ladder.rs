@@ -7,6 +7,10 @@ use crate::{event::Outcome, mode::Mode, policy::RestartPolicy};
 
 const STATUS: &str = "i POST :15020/quitquitquit";
 const ADMIN: &str = "i POST :15000/quitquitquit";
+const NEXT: [&str; 2] = [
+    "istio-proxy step-failed, next POST :15000/quitquitquit",
+    ADMIN,
+];
 
 fn never() -> Stage {
     Stage::new(Mode::Enforce, pod(RestartPolicy::Never, &["app"]))
@@ -45,16 +49,23 @@ fn the_ladder_ends_with_a_report() {
     assert_eq!(stage.take(), ["istio-proxy sidecar-ended as asked"]);
 }
 
-/// What quits may close the connection first, and so does a handler that fails, after which nothing has been asked for.
-#[test]
-fn a_request_without_a_reply_is_made_again() {
+/// The proxy took its first request, and nothing came.
+fn unanswered() -> Stage {
     let mut stage = never();
     stage.run_all();
     stage.exit("a", 0);
     stage.outcome("i", Outcome::NoReply);
-    stage.pass(Duration::from_millis(99));
     let expected = ["pod-finished", STATUS, "istio-proxy quit-accepted"];
     assert_eq!(stage.take(), expected);
+    stage
+}
+
+/// What quits may close the connection first, and so does a handler that fails, after which nothing has been asked for.
+#[test]
+fn a_request_without_a_reply_is_made_again() {
+    let mut stage = unanswered();
+    stage.pass(Duration::from_millis(99));
+    assert!(stage.take().is_empty());
     stage.pass(Duration::from_millis(1));
     assert_eq!(stage.take(), [STATUS]);
     stage.outcome("i", Outcome::NoReply);
@@ -72,11 +83,7 @@ fn a_request_without_a_reply_is_made_again() {
 /// The step's time is the same, however often it was made.
 #[test]
 fn without_any_reply_the_next_step_is_not_later() {
-    let mut stage = never();
-    stage.run_all();
-    stage.exit("a", 0);
-    stage.outcome("i", Outcome::NoReply);
-    stage.take();
+    let mut stage = unanswered();
     let mut again = 0;
     for _tick in 0..190 {
         stage.pass(Duration::from_millis(10));
@@ -88,32 +95,21 @@ fn without_any_reply_the_next_step_is_not_later() {
     }
     assert_eq!(again, 4, "100, 300, 700 and 1,500 ms after the first");
     stage.pass(Duration::from_millis(100));
-    let expected = [
-        "istio-proxy step-failed, next POST :15000/quitquitquit",
-        ADMIN,
-    ];
-    assert_eq!(stage.take(), expected);
+    assert_eq!(stage.take(), NEXT);
 }
 
 /// It closed its port, since it had heard the first.
 #[test]
 fn nobody_listens_any_more_after_a_request_without_a_reply() {
     for outcome in [Outcome::Refused, Outcome::TimedOut, Outcome::Rejected(500)] {
-        let mut stage = never();
-        stage.run_all();
-        stage.exit("a", 0);
-        stage.outcome("i", Outcome::NoReply);
+        let mut stage = unanswered();
         stage.pass(Duration::from_millis(100));
-        assert_eq!(stage.take().last().unwrap(), STATUS);
+        assert_eq!(stage.take(), [STATUS]);
         stage.outcome("i", outcome);
         stage.pass(Duration::from_millis(1_800));
         assert!(stage.take().is_empty());
         stage.pass(Duration::from_millis(100));
-        let expected = [
-            "istio-proxy step-failed, next POST :15000/quitquitquit",
-            ADMIN,
-        ];
-        assert_eq!(stage.take(), expected);
+        assert_eq!(stage.take(), NEXT);
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt};
 use usher_tests::synthetic::clock::monotonic_ns;
-use usher_tests::synthetic::wire::{Answer, Effect, Listener, Place, Route, Speech};
+use usher_tests::synthetic::wire::{Answer, Effect, Listener, Place, Speech};
 
 use super::request::Request;
 use super::{Verdict, end_after, original};
@@ -43,11 +43,11 @@ pub(super) fn open(listeners: &[Listener], verdict: &Sender<Verdict>) {
         say(&format!("listening {port} {begun_ns}"));
         let Some(socket) = socket else { continue };
         let verdict = verdict.clone();
-        let shared = Arc::new((listener.routes.clone(), AtomicU32::new(listener.lost)));
+        let shared = Arc::new((listener.clone(), AtomicU32::new(listener.lost)));
         std::thread::spawn(move || {
             for stream in socket.incoming().map_while(Result::ok) {
                 let (verdict, shared) = (verdict.clone(), Arc::clone(&shared));
-                std::thread::spawn(move || serve(stream, port, &shared.0, &shared.1, verdict));
+                std::thread::spawn(move || serve(stream, &shared.0, &shared.1, verdict));
             }
         });
     }
@@ -63,29 +63,24 @@ fn bind(place: Place, port: u16) -> std::io::Result<TcpListener> {
     }
 }
 
-fn serve(
-    mut stream: TcpStream,
-    port: u16,
-    routes: &[Route],
-    lost: &AtomicU32,
-    verdict: Sender<Verdict>,
-) {
+fn serve(mut stream: TcpStream, listener: &Listener, lost: &AtomicU32, verdict: Sender<Verdict>) {
     let Some(request) = Request::read(&mut stream) else {
         return;
     };
     let now = monotonic_ns();
-    let nothing_there = (Answer::Status(404), Effect::Stay);
     let one_less = |left: u32| left.checked_sub(1);
     let is_lost = lost
         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
         .is_ok();
-    let mut routes = routes.iter();
-    let (answer, effect) = match routes.find(|route| request.fits(route)) {
-        _ if is_lost => (Answer::Nothing, Effect::Stay),
-        Some(route) => (route.answer.clone(), route.effect),
-        None => nothing_there,
+    let mut routes = listener.routes.iter();
+    let (answer, effect) = if is_lost {
+        (Answer::Nothing, Effect::Stay)
+    } else if let Some(route) = routes.find(|route| request.fits(route)) {
+        (route.answer.clone(), route.effect)
+    } else {
+        (Answer::Status(404), Effect::Stay)
     };
-    let say_it = || say(&format!("request {now} {port} {}", request.line));
+    let say_it = || say(&format!("request {now} {} {}", listener.port, request.line));
     let quits = matches!(effect, Effect::Quit { .. });
     // After the reply, so that saying it costs the measured path nothing; but
     // whoever is not to end by this may be ended for it in no time.
