@@ -29,6 +29,8 @@ pub(super) struct Progress {
     pub(super) accepted: bool,
     /// This step was taken without a reply, and has until then.
     unanswered: Option<Timestamp>,
+    /// A step was not answered in time, and may be heeded until then: nothing is given up before.
+    late: Option<Timestamp>,
     /// The first step that was left out, and why.
     forbidden: Option<(usize, GaveUp)>,
 }
@@ -73,6 +75,7 @@ impl Progress {
             phase,
             accepted: false,
             unanswered: None,
+            late: None,
             forbidden: None,
         }
     }
@@ -86,13 +89,9 @@ impl Progress {
     ) -> Next {
         match self.phase.clone() {
             Phase::Waiting { until } if until <= now => loop {
-                let Some(rung) = self.ladder.get(self.rung) else {
-                    self.phase = Phase::GaveUp;
-                    let why = self.forbidden.clone();
-                    return Next::GaveUp(why.map_or(GaveUp::StillRuns, |(_rung, why)| why));
-                };
-                match permission(rung) {
-                    Permission::Granted => {
+                let rung = self.ladder.get(self.rung);
+                match rung.map(|rung| (rung, permission(rung))) {
+                    Some((rung, Permission::Granted)) => {
                         let hears = sidecar.since.map_or(now, |since| since + HEARS);
                         if matches!(rung.step, Step::Signal { .. }) && now < hears {
                             self.phase = Phase::Waiting { until: hears };
@@ -101,10 +100,20 @@ impl Progress {
                         self.phase = Phase::InFlight;
                         return Next::Attempt(rung.step.clone());
                     }
-                    Permission::Unknown => return Next::Ask,
-                    Permission::Denied(why) => {
+                    Some((_rung, Permission::Unknown)) => return Next::Ask,
+                    // What was asked before may be heeded yet.
+                    _ if let Some(until) = self.late.take_if(|until| now < *until) => {
+                        self.phase = Phase::Waiting { until };
+                        return Next::Nothing;
+                    }
+                    Some((_rung, Permission::Denied(why))) => {
                         self.forbidden.get_or_insert((self.rung, why));
                         self.climb(now);
+                    }
+                    None => {
+                        self.phase = Phase::GaveUp;
+                        let why = self.forbidden.clone();
+                        return Next::GaveUp(why.map_or(GaveUp::StillRuns, |(_rung, why)| why));
                     }
                 }
             },
@@ -184,8 +193,10 @@ impl Progress {
             | Outcome::NoProcess
             | Outcome::Failed(_) => {
                 // Its answer is late; that it ends is what it was asked for.
-                let heard = *outcome == Outcome::TimedOut && rung.purpose == Purpose::Quit;
-                self.accepted |= heard;
+                if *outcome == Outcome::TimedOut && rung.purpose == Purpose::Quit {
+                    self.accepted = true;
+                    self.late = Some(now + settle(&rung, timings));
+                }
                 Judgement::Failed {
                     step: rung.step,
                     next: self.climb(now),

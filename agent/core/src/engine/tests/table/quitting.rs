@@ -5,6 +5,9 @@ use super::{check, check_with, row};
 
 const QUIT: &str = "istio-proxy.0 POST :15020/quitquitquit";
 const FINISHED: &str = "pod-finished: still running: istio-proxy";
+/// Its signal spoils a pod that succeeded.
+const FRAGILE: &str = "{recipes: [{name: fragile, order: logs, recognise: [{image: [acme/fragile]}], \
+                   quit: [{post: {port: 4000, path: /stop}}, {signal: SIGTERM, code: 143}]}]}";
 
 #[test]
 fn one_stage_after_the_other() {
@@ -135,6 +138,47 @@ fn what_overtakes_the_answer() {
             TOLD,
         ),
     ]);
+}
+
+#[test]
+fn nothing_is_left_after_a_late_answer() {
+    const POD: &str = "Never app tool image=tool=registry.test/acme/fragile:1";
+    const LATE: &str = "tool step-failed: was not answered in time; next is SIGTERM";
+    check_with(
+        &[
+            row(
+                "it was asked, and has time to end",
+                POD,
+                "config all app!0 ; tool>late 1900ms tool!0",
+                &[LATE, "tool sidecar-ended: as asked, with exit code 0"],
+            ),
+            row(
+                "it runs on",
+                POD,
+                "config all app!0 ; tool>late 2s",
+                &[
+                    LATE,
+                    "tool gave-up: SIGTERM would end the sidecar with exit code 143",
+                ],
+            ),
+            row(
+                "it refused: nothing is to be waited for",
+                POD,
+                "config all app!0 ; tool>500",
+                &[
+                    "tool step-failed: answered with status 500; next is SIGTERM",
+                    "tool gave-up: SIGTERM would end the sidecar with exit code 143",
+                ],
+            ),
+            row(
+                "what was left out meanwhile is allowed",
+                POD,
+                "config all app!0 tool>late ; 1s usher.dev/spoil=true list 1s",
+                &["tool.0 SIGTERM"],
+            ),
+        ],
+        FRAGILE,
+    );
 }
 
 #[test]

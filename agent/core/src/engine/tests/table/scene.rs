@@ -203,6 +203,7 @@ impl Scene {
             "signalled" => Outcome::Signalled,
             "refused" => Outcome::Refused,
             "late" => Outcome::TimedOut,
+            "silent" => Outcome::NoReply,
             "over" => Outcome::Gone,
             "started" => {
                 let (key, name) = (key(&run), Some(name.to_owned()));

@@ -81,6 +81,18 @@ fn before_and_after_a_step() {
             ],
         ),
         row(
+            "a drain without a reply is not asked for again",
+            "Never app istio-proxy usher.dev/drain=5s",
+            "all app!0 istio-proxy>silent ; 4900ms",
+            &[],
+        ),
+        row(
+            "a drain without an answer in time has not asked it to end",
+            "Never app istio-proxy usher.dev/drain=5s",
+            "all app!0 istio-proxy>late ; istio-proxy!0 istio-proxy>refused",
+            &["istio-proxy sidecar-ended: by itself"],
+        ),
+        row(
             "drained beside a step that spoils",
             "Never app logs usher.dev/drain=5s",
             "all ; app!0",
@@ -97,6 +109,18 @@ fn before_and_after_a_step() {
                 "istio-proxy step-failed: nobody listening; next is POST :15000/quitquitquit",
                 "istio-proxy.0 POST :15000/quitquitquit",
             ],
+        ),
+        row(
+            "who was refused has not asked it to end",
+            "Never app istio-proxy",
+            "all app!0 istio-proxy>500 ; istio-proxy!0 istio-proxy>refused",
+            &["istio-proxy sidecar-ended: by itself"],
+        ),
+        row(
+            "it has gone: its end is waited for",
+            "Never app istio-proxy",
+            "all app!0 istio-proxy>over ; 1900ms",
+            &[],
         ),
         row(
             "a recipe knows how long it takes to end, and two seconds are added",

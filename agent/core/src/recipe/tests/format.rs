@@ -1,0 +1,123 @@
+//! What a recipe may say, and what not: both sides of each limit.
+
+use super::super::{Act, Recipe};
+use crate::step::{Method, Step};
+
+const SIGNAL: &str = "{signal: SIGTERM}";
+
+/// A recipe of these fields, in which what is not said is right.
+fn read(fields: &[(&str, String)]) -> Result<Recipe, String> {
+    let mut text = String::new();
+    for (key, value) in [
+        ("name", "x".to_owned()),
+        ("recognise", "[{name: [x]}]".to_owned()),
+        ("quit", format!("[{SIGNAL}]")),
+    ] {
+        if fields.iter().all(|(field, _)| *field != key) {
+            text.push_str(&format!("{key}: {value}\n"));
+        }
+    }
+    for (key, value) in fields {
+        text.push_str(&format!("{key}: {value}\n"));
+    }
+    serde_saphyr::from_str(&text).map_err(|error| error.to_string())
+}
+
+fn list(item: &str, count: usize) -> String {
+    format!("[{}]", vec![item; count].join(", "))
+}
+
+#[test]
+fn limits() {
+    let hold = |ports| format!("{{local: {}}}", list("{default: 1}", ports));
+    let version = |path, pointer| format!("{{port: 1, path: {path}, pointer: {pointer}}}");
+    let step = |step: &str| format!("[{step}]");
+    for (key, good) in [
+        ("name", "a-9".to_owned()),
+        ("name", "a".repeat(63)),
+        ("quit", list(SIGNAL, 16)),
+        ("drain", "[]".to_owned()),
+        ("drain", list(SIGNAL, 16)),
+        ("hold", hold(16)),
+        ("version", version("/v", "/v")),
+        ("recognise", "[{name: [x]}]".to_owned()),
+        ("recognise", "[{image: [x]}]".to_owned()),
+        ("recognise", "[{args: [x]}]".to_owned()),
+        ("quit", step("{signal: SIGTERM, process: x}")),
+    ] {
+        let recipe = read(&[(key, good.clone())]);
+        assert!(recipe.is_ok(), "{key}: {good}\n{recipe:?}");
+    }
+    for (key, bad, why) in [
+        ("name", "''".to_owned(), "is no name"),
+        ("name", "a".repeat(64), "is no name"),
+        ("name", "a_b".to_owned(), "is no name"),
+        ("recognise", "[]".to_owned(), "recognises nothing"),
+        ("recognise", "[{}]".to_owned(), "name, image or args"),
+        ("quit", "[]".to_owned(), "1 to 16 steps"),
+        ("quit", list(SIGNAL, 17), "1 to 16 steps"),
+        ("drain", list(SIGNAL, 17), "1 to 16 steps"),
+        ("hold", hold(17), "more than 16 ports"),
+        ("version", version("v", "/v"), "begin with slashes"),
+        ("version", version("/v", "v"), "begin with slashes"),
+        ("quit", step("{}"), "one of post, get and signal"),
+        (
+            "quit",
+            step("{post: {port: 1, path: /x}, process: x}"),
+            "process goes with signal only",
+        ),
+        (
+            "quit",
+            step("{signal: SIGTERM, when: 5}"),
+            "a map, or a list of maps",
+        ),
+    ] {
+        let error = read(&[(key, bad.clone())]).unwrap_err();
+        assert!(error.contains(why), "{key}: {bad}\n{error}");
+    }
+}
+
+#[test]
+fn a_step_is_what_it_says() {
+    for (text, expected) in [("post", Method::Post), ("get", Method::Get)] {
+        let quit = format!("[{{{text}: {{port: 1, path: /x}}}}]");
+        let recipe = read(&[("quit", quit)]).unwrap();
+        let Act::Request { method, .. } = &recipe.quit[0].act else {
+            panic!("{recipe:?}");
+        };
+        assert_eq!(*method, expected);
+        assert!(matches!(recipe.quit[0].act.by_default(), Step::Request(_)));
+    }
+}
+
+/// The first drain step that exists is taken, so none after one that always does is told of.
+#[test]
+fn what_comes_after_a_step_that_always_exists_is_not_described() {
+    let post = |path: &str, rest: &str| format!("{{post: {{port: 1, path: {path}}}{rest}}}");
+    for (condition, described) in [
+        ("", 1),
+        (", when: {flag: --x}", 2),
+        (", unless: {flag: --x}", 2),
+        (", when: {flag: --x}, unless: {flag: --y}", 2),
+    ] {
+        let drain = format!("[{}, {}]", post("/a", condition), post("/b", ""));
+        let recipe = read(&[("drain", drain)]).unwrap();
+        let stretches = recipe.drain_by_version();
+        assert_eq!(stretches.len(), 1, "{condition}");
+        assert_eq!(stretches[0].steps.len(), described, "{condition}");
+    }
+}
+
+/// What comes to the same is one range, though a step that is never reached is told apart in it.
+#[test]
+fn ranges_that_come_to_the_same_are_one() {
+    let drain =
+        "[{post: {port: 1, path: /a}}, {post: {port: 1, path: /b}, when: {version: '>=2.0'}}]";
+    let recipe = read(&[("drain", drain.to_owned())]).unwrap();
+    let stretches = recipe.drain_by_version();
+    let ranges: Vec<_> = stretches
+        .iter()
+        .map(|one| one.versions.to_string())
+        .collect();
+    assert_eq!(ranges, ["any version"]);
+}
