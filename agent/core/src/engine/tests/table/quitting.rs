@@ -132,6 +132,12 @@ fn what_overtakes_the_answer() {
             TOLD,
         ),
         row(
+            "a second answer, to what was asked before the app had been started again",
+            "Never app istio-proxy",
+            "all app!0 +app app!0 istio-proxy>accepted ; istio-proxy>500 1900ms",
+            &[],
+        ),
+        row(
             "the pod's end",
             "Never app istio-proxy",
             "all ; app!0 istio-proxy!0 sandbox!0 gone istio-proxy>accepted 1m",
