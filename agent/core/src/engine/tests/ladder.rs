@@ -49,6 +49,21 @@ fn the_ladder_ends_with_a_report() {
     assert_eq!(stage.take(), ["istio-proxy sidecar-ended as asked"]);
 }
 
+/// An idle node wakes nobody.
+#[test]
+fn nothing_is_due_for_a_sidecar_that_has_ended() {
+    let mut stage = never();
+    stage.run_all();
+    stage.exit("a", 0);
+    stage.outcome("i", Outcome::Accepted);
+    stage.pass(Duration::from_secs(1));
+    let next = stage.now + Duration::from_secs(1);
+    assert_eq!(stage.engine.next_wake(), Some(next));
+    stage.exit("i", 0);
+    stage.pass(Duration::from_millis(900));
+    assert_ne!(stage.engine.next_wake(), Some(next));
+}
+
 /// The proxy took its first request, and nothing came.
 fn unanswered() -> Stage {
     let mut stage = never();
