@@ -65,8 +65,8 @@ fn deadline_counts_from_the_first_app_s_start() {
     assert_eq!(stage.said(), ["open all"]);
 }
 
-#[test]
-fn doors_that_are_to_stay_shut_stay_shut_by_lease() {
+/// Its doors are to stay shut after five seconds.
+fn closed() -> Stage {
     let mut spec = istio();
     let annotations = [
         ("usher.dev/on-deadline".to_owned(), "closed".to_owned()),
@@ -77,6 +77,21 @@ fn doors_that_are_to_stay_shut_stay_shut_by_lease() {
     stage.announce();
     assert_eq!(stage.said(), ["arm 15001 25s, users [1337]"]);
     stage.armed();
+    stage
+}
+
+/// No app has begun; the agent may end at any time, and the kernel opens nothing before its lease is over.
+#[test]
+fn a_deadline_that_is_put_off_has_its_lease_again() {
+    let mut stage = closed();
+    stage.said();
+    stage.pass(seconds(3));
+    assert_eq!(stage.said(), ["renew 15001 25s"]);
+}
+
+#[test]
+fn doors_that_are_to_stay_shut_stay_shut_by_lease() {
+    let mut stage = closed();
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.said();
