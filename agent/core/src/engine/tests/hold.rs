@@ -1,6 +1,8 @@
 //! Scenes of connections that wait.
 
+mod again;
 mod announced;
+mod deadline;
 mod failed;
 mod found;
 mod opening;
@@ -182,4 +184,12 @@ impl Stage {
 
 pub(super) fn istio() -> Pod {
     pod(RestartPolicy::Never, &["app"])
+}
+
+/// Istio's proxy and Dapr's.
+fn two_sidecars() -> Pod {
+    let mut spec = istio();
+    spec.containers.push(container("daprd"));
+    spec.containers[2].image = "ghcr.io/dapr/daprd:1.14.0".to_owned();
+    spec
 }

@@ -23,7 +23,7 @@
 //! | `NAME!3` `NAME!TERM` `NAME!` | the newest run ends with a code, by a signal, nobody knows how |
 //! | `?x` | a container comes and goes before anybody can look at it |
 //! | `NAME=T3` `NAME=R` `NAME=W` `NAME=W3` `NAME=T128@x` `NAME=R@x` | its status from now on: terminated, running, waiting, waiting after a code; of the run `x`; `NAME=R3@x` has `x` as the run before |
-//! | `NAME>200` `NAME>accepted` `NAME>signalled` `NAME>refused` `NAME>late` `NAME>over` | what came of an attempt |
+//! | `NAME>200` `NAME>accepted` `NAME>signalled` `NAME>refused` `NAME>late` `NAME>silent` `NAME>over` | what came of an attempt |
 //! | `NAME>opaque` `NAME>started` `NAME>version=1.20.1` | its processes cannot be seen; are found late; its answer |
 //! | `deleting` `terminal=Evicted` `KEY=VALUE` | the pod is listed like this from now on |
 //! | `config` `observe` `enforce` `api-back` | what it says |

@@ -1,0 +1,93 @@
+//! Sidecars that are started again.
+
+use super::*;
+
+/// A pod whose proxy is waited for whenever it is started again.
+fn held_again() -> Pod {
+    let mut spec = pod(RestartPolicy::Always, &["app"]);
+    let again = [("usher.dev/hold-again".to_owned(), "true".to_owned())];
+    spec.annotations = again.into();
+    spec
+}
+
+#[test]
+fn sidecar_that_is_started_again_keeps_the_doors_shut() {
+    let mut stage = held(Mode::Enforce, pod(RestartPolicy::OnFailure, &["app"]));
+    stage.shut();
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.said();
+    stage.exit("i", 1);
+    stage.start(PROXY, "j");
+    stage.pass(seconds(5));
+    assert_eq!(stage.said(), [""; 0]);
+    stage.probed(ready());
+    assert_eq!(stage.said(), ["open all"]);
+}
+
+#[test]
+fn sidecar_that_was_killed_before_it_had_begun_keeps_the_doors_shut() {
+    let mut stage = held(Mode::Enforce, istio());
+    stage.shut();
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.said();
+    stage.send(Event::ContainerNotStarted(key("i")));
+    stage.send(Event::ContainerGone(key("i")));
+    stage.pass(seconds(5));
+    assert_eq!(stage.said(), [""; 0]);
+    stage.start(PROXY, "j");
+    stage.probed(ready());
+    assert_eq!(stage.said(), ["open all"]);
+}
+
+#[test]
+fn restarted_proxy_is_waited_for_where_that_is_asked_for() {
+    let mut stage = held(Mode::Enforce, held_again());
+    stage.shut();
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.probed(ready());
+    stage.opened(0);
+    // The namespace stays open for the next time.
+    assert!(!stage.said().contains(&"forget".to_owned()));
+    stage.exit("i", 1);
+    assert_eq!(stage.said(), [ARM]);
+    stage.armed();
+    stage.said();
+    stage.start(PROXY, "j");
+    assert_eq!(stage.said(), [WATCH]);
+    stage.probed(ready());
+    assert_eq!(stage.said(), ["open all"]);
+}
+
+#[test]
+fn restarted_proxy_is_not_waited_for_in_observe_mode() {
+    let mut stage = held(Mode::Observe, held_again());
+    stage.shut();
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.probed(ready());
+    stage.opened(0);
+    assert!(stage.said().contains(&"forget".to_owned()));
+    stage.exit("i", 1);
+    assert_eq!(stage.said(), [""; 0]);
+}
+
+#[test]
+fn proxy_that_was_dead_at_the_deadline_is_not_waited_for_again_at_once() {
+    let mut stage = held(Mode::Enforce, held_again());
+    stage.shut();
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.exit("i", 1);
+    stage.said();
+    stage.pass(seconds(31));
+    assert_eq!(stage.said(), ["open all"]);
+    stage.opened(1);
+    assert!(!stage.said().contains(&ARM.to_owned()));
+    stage.start(PROXY, "j");
+    assert_eq!(stage.said(), [""; 0]);
+    stage.exit("j", 1);
+    assert_eq!(stage.said(), [ARM]);
+}

@@ -1,0 +1,118 @@
+//! When a deadline comes, and what it opens.
+
+use super::*;
+
+#[test]
+fn at_the_deadline_doors_open() {
+    let mut stage = held(Mode::Enforce, istio());
+    stage.shut();
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.said();
+    stage.pass(seconds(29));
+    assert_eq!(stage.said(), [""; 0]);
+    stage.pass(seconds(2));
+    assert_eq!(stage.said(), ["open all"]);
+    stage.opened(2);
+    let said = stage.said();
+    assert!(
+        said[0].starts_with("hold-opened: the deadline has come"),
+        "{said:?}"
+    );
+    assert!(
+        said[0].ends_with("2 connections had waited, the first 240 ms"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn deadline_counts_from_the_first_app_s_start() {
+    let mut stage = held(Mode::Enforce, istio());
+    stage.shut();
+    let renew = "renew 15001 30s";
+    // Its image takes its time.
+    stage.pass(seconds(14));
+    assert_eq!(stage.said(), [""; 0]);
+    stage.pass(seconds(2));
+    assert_eq!(stage.said(), [renew]);
+    stage.start(PROXY, "i");
+    assert_eq!(stage.said(), [WATCH]);
+    stage.pass(seconds(60));
+    assert_eq!(stage.said(), [renew; 4]);
+    stage.pass(seconds(5));
+    stage.start("app", "a");
+    assert_eq!(stage.said(), [renew]);
+    stage.pass(seconds(29));
+    stage.start("app", "b");
+    assert_eq!(stage.said(), [""; 0]);
+    stage.pass(seconds(2));
+    assert_eq!(stage.said(), ["open all"]);
+}
+
+/// Its doors are to stay shut after five seconds.
+fn closed() -> Stage {
+    let mut spec = istio();
+    let annotations = [
+        ("usher.dev/on-deadline".to_owned(), "closed".to_owned()),
+        ("usher.dev/hold-deadline".to_owned(), "5s".to_owned()),
+    ];
+    spec.annotations = annotations.into();
+    let mut stage = held(Mode::Enforce, spec);
+    stage.announce();
+    assert_eq!(stage.said(), ["arm 15001 25s, users [1337]"]);
+    stage.armed();
+    stage
+}
+
+/// No app has begun; the agent may end at any time, and the kernel opens nothing before its lease is over.
+#[test]
+fn a_deadline_that_is_put_off_has_its_lease_again() {
+    let mut stage = closed();
+    stage.said();
+    stage.pass(seconds(3));
+    assert_eq!(stage.said(), ["renew 15001 25s"]);
+}
+
+#[test]
+fn doors_that_are_to_stay_shut_stay_shut_by_lease() {
+    let mut stage = closed();
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.said();
+    stage.pass(seconds(16));
+    let stays = "hold-stays-shut: the sidecar is not ready after 5s; connections wait on, as usher.dev/on-deadline asks";
+    let renew = "renew 15001 20s";
+    assert_eq!(stage.said(), [stays, renew, renew]);
+    stage.probed(ready());
+    assert_eq!(stage.said(), ["open all"]);
+}
+
+#[test]
+fn what_only_counts_ends_when_it_is_to_hold_and_at_its_deadline() {
+    let mut stage = held(Mode::Observe, istio());
+    stage.shut();
+    stage.hold_mode = Mode::Enforce;
+    stage.mode(Mode::Off);
+    assert_eq!(stage.said(), ["open all"]);
+    let mut spec = istio();
+    let closed = [("usher.dev/on-deadline".to_owned(), "closed".to_owned())];
+    spec.annotations = closed.into();
+    let mut stage = held(Mode::Observe, spec);
+    stage.shut();
+    stage.pass(seconds(31));
+    assert_eq!(stage.said(), ["open all"]);
+}
+
+#[test]
+fn deadline_of_one_sidecar_comes_also_when_another_is_ready() {
+    let mut stage = held(Mode::Enforce, two_sidecars());
+    stage.shut();
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.start("daprd", "d");
+    stage.probed(Probe::Listens { port: 3500 });
+    stage.probed(Probe::Listens { port: 50001 });
+    stage.said();
+    stage.pass(seconds(31));
+    assert_eq!(stage.said(), ["open all"]);
+}
