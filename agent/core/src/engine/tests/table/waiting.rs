@@ -119,7 +119,7 @@ fn before_and_after_a_step() {
         row(
             "it has gone: its end is waited for",
             "Never app istio-proxy",
-            "all app!0 istio-proxy>over ; 1900ms",
+            "all app!0 ; istio-proxy>over 1900ms",
             &[],
         ),
         row(
