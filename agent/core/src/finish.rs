@@ -69,9 +69,14 @@ impl Finished<'_> {
         if !tracked.quit.said.finished && !self.anybody_left(tracked) {
             return Need::Nothing;
         }
-        if let Some(reason) = self.left_alone() {
+        // When its sidecars have ended nobody is left alone: its phase says so soon, and often it is deleted then.
+        let left_alone = tracked.quit.said.left_alone;
+        if let Some(reason) = self.left_alone()
+            && (left_alone || self.anybody_left(tracked))
+        {
             tracked.quit.stop();
-            if !std::mem::replace(&mut tracked.quit.said.left_alone, true) {
+            tracked.quit.said.left_alone = true;
+            if !left_alone {
                 actions.push(self.report(tracked, None, Kind::LeftAlone { reason }, self.now));
             }
             return Need::Nothing;

@@ -60,6 +60,55 @@ fn ended_as_a_whole() {
 }
 
 #[test]
+fn nobody_is_left_to_be_left_alone() {
+    const ENDED: &str = "istio-proxy sidecar-ended: as asked";
+    check(&[
+        row(
+            "its phase, once the sidecar has ended as asked",
+            "Never app istio-proxy",
+            "all app!0 istio-proxy>accepted istio-proxy!0 ; terminal=Succeeded 1m",
+            &[],
+        ),
+        row(
+            "the same of a pod that failed",
+            "Never app istio-proxy",
+            "all app!3 istio-proxy>accepted istio-proxy!0 ; terminal=Failed 1m",
+            &[],
+        ),
+        row(
+            "deleted once all has ended",
+            "Never app istio-proxy",
+            "all app!0 istio-proxy>accepted istio-proxy!0 ; deleting 1m",
+            &[],
+        ),
+        row(
+            "opted out once all has ended",
+            "Never app istio-proxy",
+            "all app!0 istio-proxy>accepted istio-proxy!0 ; usher.dev/quit=false 1m",
+            &[],
+        ),
+        row(
+            "the sidecar's end is told although the phase overtook its answer",
+            "Never app istio-proxy",
+            "all app!0 ; istio-proxy!0 terminal=Succeeded istio-proxy>accepted",
+            &["istio-proxy quit-accepted: was accepted", ENDED],
+        ),
+        row(
+            "evicted, and then the sidecar ends: by the kubelet",
+            "Never app istio-proxy",
+            "all app!0 terminal=Evicted ; istio-proxy!0 1m",
+            &[],
+        ),
+        row(
+            "the first of two has ended: the other is left alone",
+            "Never app daprd istio-proxy",
+            "all app!0 daprd>accepted daprd!0 ; terminal=Evicted",
+            &["left-alone: (Evicted)"],
+        ),
+    ]);
+}
+
+#[test]
 fn opted_out() {
     check(&[
         row(
