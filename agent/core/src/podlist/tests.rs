@@ -4,6 +4,7 @@ use super::*;
 use crate::{
     id::ContainerId,
     pod::{KubeletProbe, ProbeKind, RunState},
+    policy::RestartRule,
 };
 
 const UID: &str = "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11";
@@ -99,6 +100,45 @@ fn what_is_absent_has_the_default_of_the_api() {
     assert_eq!(pod.restart_policy, RestartPolicy::Always);
     assert!(!pod.deleting && !pod.host_network);
     assert_eq!(pod.containers[0].status, None);
+}
+
+#[test]
+fn rules_are_read_with_their_operator() {
+    let rule = |operator: &str| {
+        format!(
+            r#"{{"action":"Restart","exitCodes":{{"operator":"{operator}","values":[42,43]}}}}"#
+        )
+    };
+    let (within, without) = (rule("In"), rule("NotIn"));
+    let pod = one(&format!(
+        r#"{{"metadata":{{"name":"x","uid":"{UID}"}},"spec":{{"containers":[
+            {{"name":"a","restartPolicyRules":[{within},{without}]}}]}}}}"#
+    ));
+    let rule = |within| RestartRule {
+        codes: vec![42, 43],
+        within,
+        whole_pod: false,
+    };
+    assert_eq!(pod.containers[0].restart_rules, [rule(true), rule(false)]);
+}
+
+/// The image's digest is read where its tag tells no version, and once the kubelet tells it.
+#[test]
+fn digests_of_images() {
+    let digest = "istio/proxyv2@sha256:ab";
+    for (image, told, want) in [
+        ("istio/proxyv2:latest", digest, Some(digest)),
+        ("istio/proxyv2:latest", "", None),
+        ("istio/proxyv2:1.24.6", digest, None),
+    ] {
+        let pod = one(&format!(
+            r#"{{"metadata":{{"name":"x","uid":"{UID}"}},
+              "spec":{{"containers":[{{"name":"a","image":"{image}"}}]}},
+              "status":{{"containerStatuses":[
+                {{"name":"a","imageID":"{told}","state":{{"running":{{}}}}}}]}}}}"#
+        ));
+        assert_eq!(pod.containers[0].image_id.as_deref(), want, "{image}");
+    }
 }
 
 #[test]

@@ -211,6 +211,23 @@ fn a_dry_run_does_nothing() {
 }
 
 #[test]
+fn what_drains_first_is_said() {
+    let note = |drain: Option<&str>| {
+        let mut spec = pod(RestartPolicy::Never, &["app"]);
+        let drain = drain.map(|time| ("usher.dev/drain".to_owned(), time.to_owned()));
+        spec.annotations.extend(drain);
+        let mut stage = finished(Mode::Observe, spec);
+        let mut steps = taken(stage.order(QUIT)).steps;
+        let step = steps.remove(0);
+        (step.step, step.note)
+    };
+    let (step, said) = note(Some("5s"));
+    assert_eq!(step, "POST :15020/drain");
+    assert_eq!(said.as_deref(), Some("it drains for 5s first"));
+    assert_eq!(note(None), ("POST :15020/quitquitquit".to_owned(), None));
+}
+
+#[test]
 fn what_was_given_up_is_tried_again() {
     let mut stage = finished(Mode::Enforce, spoiling());
     assert!(

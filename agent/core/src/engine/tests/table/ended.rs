@@ -144,6 +144,12 @@ fn codes_that_the_kernel_does_not_tell() {
             ],
         ),
         row(
+            "its cgroup went unseen, and the kubelet said that it ran",
+            "Never app istio-proxy",
+            "pod +istio-proxy app=R@app.0 list ; ?app.0",
+            &["not-yet: has not started yet", FINISHED, QUIT],
+        ),
+        row(
             "it was killed before it had begun, and is not started again",
             "Never app istio-proxy",
             "all ; app!created app=T128 list",

@@ -148,6 +148,18 @@ fn what_only_the_kubelet_can_tell() {
             &["not-yet: app container job runs", FINISHED, AGAIN],
         ),
         row(
+            "an init container's rule, and it ended before usher looked",
+            "Never init=first[42=all] app istio-proxy",
+            "pod +app +istio-proxy 1m list ; app!0",
+            &[FINISHED, QUIT],
+        ),
+        row(
+            "one whose end is known by the kubelet's word is not what ended without a name",
+            "Never first[42=all] app istio-proxy",
+            "pod +app +istio-proxy first=T0@first.0 1m list ?x ; app!0",
+            &[FINISHED, QUIT],
+        ),
+        row(
             "a sidecar ends, and its code may mean a restart",
             "Never app istio-proxy logs[1=all]",
             "all logs! ; app!0 logs=R list",
