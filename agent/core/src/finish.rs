@@ -70,13 +70,13 @@ impl Finished<'_> {
             return Need::Nothing;
         }
         // When its sidecars have ended nobody is left alone: its phase says so soon, and often it is deleted then.
-        let left_alone = tracked.quit.said.left_alone;
+        let said = tracked.quit.said.left_alone;
         if let Some(reason) = self.left_alone()
-            && (left_alone || self.anybody_left(tracked))
+            && (said || self.anybody_left(tracked))
         {
             tracked.quit.stop();
             tracked.quit.said.left_alone = true;
-            if !left_alone {
+            if !said {
                 actions.push(self.report(tracked, None, Kind::LeftAlone { reason }, self.now));
             }
             return Need::Nothing;

@@ -85,6 +85,12 @@ fn one_stage_after_the_other() {
             ],
         ),
         row(
+            "the helper is given up once: what is listed of others is no reason to try again",
+            "Never app sql istio-proxy",
+            "all app!0 ; app=T0 list 1m",
+            &[],
+        ),
+        row(
             "the helper ends by itself",
             "Never app daprd istio-proxy",
             "all daprd!0 ; app!0",
