@@ -30,6 +30,20 @@ fn of_runs_without_a_name_the_newest_are_kept() {
 }
 
 #[test]
+fn of_runs_without_a_name_the_newest_are_kept_also_when_it_is_known_how_they_ended() {
+    let mut tracked = pod();
+    let spec = crate::engine::stage::pod(RestartPolicy::Never, &["app"]);
+    tracked.listed(Some(spec));
+    for number in 0..100 {
+        tracked.appeared(&id(number));
+        tracked.ended_with(&id(number), now(), ExitStatus::Code(1));
+        tracked.gone(&id(number), now());
+    }
+    let kept: Vec<ContainerId> = tracked.runs().map(|(id, _run)| id.clone()).collect();
+    assert_eq!(kept, (92..100).map(id).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_run_that_was_replaced_is_kept_until_it_is_known_how_it_ended_and_by_which_rules() {
     let mut tracked = pod();
     for number in 0..2 {

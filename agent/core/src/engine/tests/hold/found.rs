@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn find(stage: &mut Stage, run: &str, remains: Option<Remains>) {
+pub(super) fn find(stage: &mut Stage, run: &str, remains: Option<Remains>) {
     let key = key(run);
     let sandbox = SandboxId::parse(key.id.as_str()).unwrap();
     stage.send(Event::Found {

@@ -1,6 +1,7 @@
 //! Starts that came before they could be held.
 
 use super::*;
+use crate::engine::tests::hold::found::find;
 
 #[test]
 fn start_that_came_too_soon_is_said_when_the_doors_open() {
@@ -113,5 +114,24 @@ fn run_of_the_sandbox_before_was_not_missed_in_this_one() {
     stage.start(PROXY, "i");
     stage.said();
     stage.probed(ready());
+    assert_eq!(stage.said(), ["open all", "starts []"]);
+}
+
+#[test]
+fn app_that_ran_before_this_agent_was_not_missed_by_it() {
+    let mut stage = bare(Mode::Enforce, asked_for(istio()));
+    stage.send(Event::PodAppeared(uid()));
+    stage.start(PROXY, "i");
+    stage.start("app", "a");
+    let remains = Remains {
+        ports: vec![(15001, seconds(12))],
+        count_only: false,
+        queries: false,
+    };
+    find(&mut stage, "a", Some(remains));
+    stage.list();
+    let said = stage.said();
+    assert!(said.contains(&"starts [app 30s]".to_owned()), "{said:?}");
+    stage.pass(seconds(13));
     assert_eq!(stage.said(), ["open all", "starts []"]);
 }
