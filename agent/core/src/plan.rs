@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Recipe of sidecars that a pod's annotation names.
-pub(crate) const BY_ANNOTATION: &str = "annotation";
+const BY_ANNOTATION: &str = "annotation";
 
 /// The plan for one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]

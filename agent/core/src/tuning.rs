@@ -373,5 +373,12 @@ mod tests {
             assert_eq!(named(bad), None, "{bad}");
         }
         assert_eq!(named(""), Some(BTreeMap::new()));
+        let many = |number: usize| {
+            (0..number)
+                .map(|one| format!("s{one},"))
+                .collect::<String>()
+        };
+        assert_eq!(named(&many(NAMED)).unwrap().len(), NAMED);
+        assert_eq!(named(&many(NAMED + 1)), None);
     }
 }

@@ -12,10 +12,11 @@ use crate::{
     id::PodUid,
     lifecycle::{self, Progress},
     mode::Mode,
-    plan::{self, BY_ANNOTATION, Plan},
+    plan::{self, Plan},
     pod::Pod,
     quit::{self, Permission},
     recipe::{Choice, Purpose, Subject},
+    step::{Signal, Step},
     time::Timestamp,
     tracked::Tracked,
     tuning::NamespaceValues,
@@ -101,7 +102,6 @@ impl Engine {
         let subject = container.map(|one| plan::subject(finished.spec, one, &tracked.asked));
         let known = recipe.zip(subject);
         let recognised = known.and_then(|(recipe, subject)| recipe.recognised_by(subject));
-        let by_annotation = &*sidecar.recipe == BY_ANNOTATION;
         let choices = known.map_or_else(Vec::new, |(recipe, subject)| recipe.choices(subject));
         let version = subject.and_then(|subject: Subject<'_>| subject.version);
         let rungs = sidecar.ladder.iter();
@@ -118,7 +118,7 @@ impl Engine {
                 next_after_ms: ms(quit::settle(rung, &self.config.ladder)),
                 allowed,
                 why,
-                chosen: chosen(rung, &choices, by_annotation),
+                chosen: chosen(rung, &choices),
             }
         });
         let is_there = |choice: &Choice| {
@@ -238,16 +238,17 @@ fn allowed(
 }
 
 /// By which condition a step is there.
-fn chosen(rung: &crate::recipe::Rung, choices: &[Choice], by_annotation: bool) -> String {
+fn chosen(rung: &crate::recipe::Rung, choices: &[Choice]) -> String {
     let mut choices = choices.iter().filter(|choice| choice.exists);
     let same = choices.find(|choice| choice.step == rung.step && choice.code == rung.code);
     match (same, rung.purpose) {
         (Some(choice), Purpose::Quit) => choice.why.clone(),
         (_, Purpose::Drain) => format!("annotation {}", crate::annotation::DRAIN),
-        (None, Purpose::Quit) if by_annotation => {
-            format!("annotation {}", crate::annotation::SIDECARS)
+        // Neither a recipe nor an annotation can name it.
+        (None, Purpose::Quit) if rung.step == Step::signal(Signal::Kill) => {
+            "configuration: ladder.kill".to_owned()
         }
-        (None, Purpose::Quit) => "configuration: ladder.kill".to_owned(),
+        (None, Purpose::Quit) => format!("annotation {}", crate::annotation::SIDECARS),
     }
 }
 

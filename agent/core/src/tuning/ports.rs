@@ -43,7 +43,10 @@ mod tests {
             ("sql".to_owned(), vec![5432, 3306]),
         ];
         assert_eq!(found, expected.into());
-        let many: String = (1..=17).map(|port| format!("a={port},")).collect();
+        let many = |number: usize| (1..=number).map(|port| format!("a={port},")).collect();
+        let most: String = many(PORTS);
+        assert_eq!(read(&most).unwrap()["a"].len(), PORTS);
+        let many: String = many(PORTS + 1);
         for bad in [
             "5432", "a=", "a=0", "a=65536", "A=1", "a=1,a=1", "=1", &many,
         ] {

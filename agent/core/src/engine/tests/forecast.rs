@@ -1,16 +1,17 @@
 //! What would be done is what is done.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     hold::{bare, held, istio},
-    stage::{PROXY, Stage, pod, uid},
+    stage::{PROXY, Stage, id, key, pod, uid},
 };
 use crate::{
     Event,
     admin::{Acts, Allowed, Forecast},
+    config::Config,
     mode::Mode,
-    pod::Pod,
+    pod::{Pod, RunState, Status},
     policy::RestartPolicy,
 };
 
@@ -67,6 +68,44 @@ fn it_acts_when_and_only_when_it_says_so() {
 }
 
 #[test]
+fn what_keeps_usher_from_it_is_said_once() {
+    let because = |spec: Pod, code: Option<u8>| {
+        let mut stage = Stage::new(Mode::Enforce, spec);
+        stage.run_all();
+        if let Some(code) = code {
+            stage.exit("a", code);
+        }
+        stage.pass(Duration::from_secs(2));
+        stage.forecast(None).quit.because
+    };
+    let delay = || annotated("usher.dev/quit-delay", "1s");
+    assert_eq!(because(delay(), None), ["app container app runs"]);
+    // The delay is over.
+    assert_eq!(because(delay(), Some(0)), [""; 0]);
+    let opaque = |mut spec: Pod| {
+        let app = spec.containers.iter_mut().find(|one| one.name == "app");
+        app.unwrap().status = Some(Status {
+            id: Some(id("a")),
+            state: RunState::Running,
+            last: None,
+        });
+        let mut stage = Stage::new(Mode::Enforce, spec);
+        stage.send(Event::PodAppeared(uid()));
+        stage.appear("a");
+        stage.send(Event::ContainerOpaque(key("a")));
+        stage.list();
+        stage.forecast(None).quit.because
+    };
+    let mut hidden = pod(RestartPolicy::Never, &["app"]);
+    hidden.runtime_class = Some("gvisor".to_owned());
+    let said = opaque(hidden.clone());
+    assert!(said.len() == 1 && said[0].contains("gvisor"), "{said:?}");
+    hidden.containers.retain(|one| one.name != PROXY);
+    let said = opaque(hidden);
+    assert!(said.len() == 1 && said[0].contains("sidecar"), "{said:?}");
+}
+
+#[test]
 fn another_mode_may_be_asked_about() {
     let mut stage = Stage::new(Mode::Observe, pod(RestartPolicy::Never, &["app"]));
     stage.run_all();
@@ -119,6 +158,66 @@ fn a_ladder_says_why_and_what_it_does() {
         "{proxy:?}"
     );
     assert!(proxy.next_after_ms >= proxy.takes_ms);
+}
+
+/// The steps of a container: which, the exit code, who chose it; and those that are not there for it, after a `-`.
+fn steps(stage: &Stage, name: &str) -> Vec<String> {
+    let sidecars = stage.forecast(None).quit.sidecars;
+    let sidecar = sidecars.into_iter().find(|one| one.container == name);
+    let sidecar = sidecar.unwrap();
+    let ladder = sidecar.ladder.iter();
+    let ladder = ladder.map(|rung| format!("{} {}: {}", rung.step, rung.exit_code, rung.chosen));
+    let left_out = sidecar.left_out.iter();
+    let left_out = left_out.map(|one| format!("- {} {}: {}", one.step, one.exit_code, one.why));
+    ladder.chain(left_out).collect()
+}
+
+#[test]
+fn each_step_says_who_chose_it() {
+    let mut spec = pod(RestartPolicy::Never, &["app", "tool"]);
+    let notes = [
+        ("usher.dev/sidecars", "tool"),
+        ("usher.dev/drain", "5s"),
+        ("usher.dev/spoil", "true"),
+    ];
+    let notes = notes.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    spec.annotations.extend(notes);
+    let mut stage = Stage::new(Mode::Enforce, spec.clone());
+    let config = Config::parse("test", "{ladder: {kill: true}}").unwrap();
+    stage.send(Event::Configured(Arc::new(config)));
+    stage.run_all();
+    assert_eq!(
+        steps(&stage, "tool"),
+        [
+            "SIGTERM 0: annotation usher.dev/sidecars",
+            "SIGKILL 137: configuration: ladder.kill"
+        ]
+    );
+    assert_eq!(
+        steps(&stage, PROXY),
+        [
+            "POST :15020/drain 0: annotation usher.dev/drain",
+            "POST :15020/quitquitquit 0: with version from 1.26",
+            "POST :15000/quitquitquit 0: with version from 1.4",
+            "SIGTERM 0: always",
+            "SIGKILL 137: configuration: ladder.kill"
+        ]
+    );
+    // One that is there for another reason is not left out, as above; all others are said to be.
+    let proxy = spec.containers.iter_mut().find(|one| one.name == PROXY);
+    proxy.unwrap().image = "istio/proxyv2:1.2.10".to_owned();
+    spec.annotations.clear();
+    let mut stage = Stage::new(Mode::Enforce, spec);
+    stage.run_all();
+    assert_eq!(
+        steps(&stage, PROXY),
+        [
+            "SIGTERM 0: always",
+            "- POST :15020/quitquitquit 0: only with version from 1.26",
+            "- POST :15000/quitquitquit 0: only with version from 1.4",
+            "- POST :15020/quitquitquit 0: only with version 1.3 to below 1.26"
+        ]
+    );
 }
 
 #[test]
