@@ -112,6 +112,33 @@ fn a_pod_that_is_being_made_waits_although_it_opted_out() {
 }
 
 #[test]
+fn a_pod_that_is_being_made_waits_anyway_where_the_node_has_it_so() {
+    let no = ("usher.dev/hold".to_owned(), "false".to_owned());
+    for (mode, opted_out, anyway) in [
+        (Mode::Enforce, false, true),
+        (Mode::Enforce, true, false),
+        (Mode::Observe, false, false),
+        (Mode::Off, false, false),
+    ] {
+        let mut spec = istio();
+        spec.annotations.extend(opted_out.then(|| no.clone()));
+        let mut stage = held(mode, spec);
+        let first = stage.order(Wish::Hold);
+        if anyway {
+            let Answer::Nothing(says) = first else {
+                panic!("{mode:?}: {first:?}");
+            };
+            assert!(says.starts_with("connections wait anyway"), "{says}");
+            continue;
+        }
+        taken(first);
+        // It is ordered already.
+        let again = stage.order(Wish::Hold);
+        assert!(matches!(again, Answer::Nothing(_)), "{mode:?}: {again:?}");
+    }
+}
+
+#[test]
 fn who_cannot_be_held_is_told_why() {
     let mut spec = istio();
     spec.host_network = true;
