@@ -17,30 +17,25 @@ fn now() -> Timestamp {
     Timestamp::new(Duration::from_secs(1))
 }
 
-/// A pod whose containers come and go faster than anybody can look at them costs no memory.
+/// A pod whose containers come and go faster than anybody can look at them costs no memory, whether or not it is known
+/// how they ended.
 #[test]
 fn of_runs_without_a_name_the_newest_are_kept() {
-    let mut tracked = pod();
-    for number in 0..100 {
-        tracked.appeared(&id(number));
-        tracked.gone(&id(number), now());
+    for code_is_known in [false, true] {
+        let mut tracked = pod();
+        let spec = crate::engine::stage::pod(RestartPolicy::Never, &["app"]);
+        tracked.listed(Some(spec));
+        for number in 0..100 {
+            tracked.appeared(&id(number));
+            if code_is_known {
+                tracked.ended_with(&id(number), now(), ExitStatus::Code(1));
+            }
+            tracked.gone(&id(number), now());
+        }
+        let kept: Vec<ContainerId> = tracked.runs().map(|(id, _run)| id.clone()).collect();
+        let newest: Vec<ContainerId> = (92..100).map(id).collect();
+        assert_eq!(kept, newest, "known: {code_is_known}");
     }
-    let kept: Vec<ContainerId> = tracked.runs().map(|(id, _run)| id.clone()).collect();
-    assert_eq!(kept, (92..100).map(id).collect::<Vec<_>>());
-}
-
-#[test]
-fn of_runs_without_a_name_the_newest_are_kept_also_when_it_is_known_how_they_ended() {
-    let mut tracked = pod();
-    let spec = crate::engine::stage::pod(RestartPolicy::Never, &["app"]);
-    tracked.listed(Some(spec));
-    for number in 0..100 {
-        tracked.appeared(&id(number));
-        tracked.ended_with(&id(number), now(), ExitStatus::Code(1));
-        tracked.gone(&id(number), now());
-    }
-    let kept: Vec<ContainerId> = tracked.runs().map(|(id, _run)| id.clone()).collect();
-    assert_eq!(kept, (92..100).map(id).collect::<Vec<_>>());
 }
 
 #[test]

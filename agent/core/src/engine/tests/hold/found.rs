@@ -12,15 +12,18 @@ pub(super) fn find(stage: &mut Stage, run: &str, remains: Option<Remains>) {
     });
 }
 
+/// Connections that an earlier agent had wait for this time from now on.
+pub(super) fn remains(time: Duration) -> Option<Remains> {
+    Some(Remains {
+        ports: vec![(15001, time)],
+        count_only: false,
+        queries: false,
+    })
+}
+
 #[test]
 fn what_an_earlier_agent_left_is_adopted_or_cleaned_up() {
-    let remains = || {
-        Some(Remains {
-            ports: vec![(15001, seconds(12))],
-            count_only: false,
-            queries: false,
-        })
-    };
+    let remains = || remains(seconds(12));
     let restarted = |mode| {
         let mut stage = bare(mode, istio());
         stage.send(Event::PodAppeared(uid()));
@@ -93,13 +96,7 @@ fn what_a_pod_says_it_is_held_for_is_bounded() {
     let mut stage = bare(Mode::Enforce, istio());
     stage.send(Event::PodAppeared(uid()));
     stage.start("app", "a");
-    let ports = vec![(15001, seconds(86_400))];
-    let remains = Remains {
-        ports,
-        count_only: false,
-        queries: false,
-    };
-    find(&mut stage, "a", Some(remains));
+    find(&mut stage, "a", remains(seconds(86_400)));
     stage.list();
     stage.said();
     stage.pass(seconds(601));
@@ -123,12 +120,7 @@ fn sandbox_that_was_announced_counts_before_one_that_is_found() {
 fn deadline_of_what_was_left_counts_from_the_first_app_s_start_as_well() {
     let mut stage = held(Mode::Enforce, istio());
     stage.start(PROXY, "i");
-    let remains = Remains {
-        ports: vec![(15001, seconds(12))],
-        count_only: false,
-        queries: false,
-    };
-    find(&mut stage, "i", Some(remains));
+    find(&mut stage, "i", remains(seconds(12)));
     stage.said();
     // Half of 12 seconds, then half of 30.
     stage.pass(seconds(20));

@@ -1,7 +1,7 @@
 //! Starts that came before they could be held.
 
 use super::*;
-use crate::engine::tests::hold::found::find;
+use crate::engine::tests::hold::found::{find, remains};
 
 #[test]
 fn start_that_came_too_soon_is_said_when_the_doors_open() {
@@ -123,12 +123,7 @@ fn app_that_ran_before_this_agent_was_not_missed_by_it() {
     stage.send(Event::PodAppeared(uid()));
     stage.start(PROXY, "i");
     stage.start("app", "a");
-    let remains = Remains {
-        ports: vec![(15001, seconds(12))],
-        count_only: false,
-        queries: false,
-    };
-    find(&mut stage, "a", Some(remains));
+    find(&mut stage, "a", remains(seconds(12)));
     stage.list();
     let said = stage.said();
     assert!(said.contains(&"starts [app 30s]".to_owned()), "{said:?}");
