@@ -67,16 +67,13 @@ impl Engine {
             despite.push(format!("the node's mode is {mode}"));
         }
         despite.extend(set_aside(plan));
-        let at = match lifecycle::progress(tracked, spec, plan) {
-            Progress::Finished { at } => at,
-            _ => None,
-        };
         let finished = Finished {
             spec,
             plan,
             mode,
             timings: &timings.ladder,
-            at,
+            // Which step is the first does not depend on it.
+            at: None,
             now,
             force,
         };

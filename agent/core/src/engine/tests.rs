@@ -10,3 +10,4 @@ mod property;
 mod scenes;
 pub(crate) mod stage;
 mod table;
+mod view;

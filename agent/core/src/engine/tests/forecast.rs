@@ -11,6 +11,7 @@ use crate::{
     admin::{Acts, Allowed, Forecast},
     config::Config,
     mode::Mode,
+    order::Wish,
     pod::{Pod, RunState, Status},
     policy::RestartPolicy,
 };
@@ -247,6 +248,54 @@ fn doors_and_starts_are_told() {
     stage.run_all();
     let late = stage.forecast(None).hold;
     assert_eq!(late.acts, Acts::No, "{late:?}");
+}
+
+#[test]
+fn what_a_hold_would_do_is_said_of_each_state() {
+    let told = |stage: &Stage, mode: Option<Mode>| {
+        let hold = stage.forecast(mode).hold;
+        (hold.acts, hold.because)
+    };
+    let [observe, unbegun] = [
+        "the mode is observe: refused connections are only counted",
+        "its apps have not begun",
+    ];
+    let (no, later) = (Acts::No, Acts::Later);
+    let said = |acts: Acts, because: &[&str]| {
+        let because: Vec<String> = because.iter().map(|&why| why.to_owned()).collect();
+        (acts, because)
+    };
+    let mut stage = held(Mode::Enforce, istio());
+    stage.announce();
+    let moving = said(Acts::Now, &["its doors are being shut or opened"]);
+    assert_eq!(told(&stage, None), moving);
+    stage.armed();
+    let waits = said(Acts::Now, &["its connections wait, for at most 30 s yet"]);
+    assert_eq!(told(&stage, None), waits);
+    stage.order(Wish::Release);
+    assert_eq!(told(&stage, None), moving);
+    let off = held(Mode::Off, istio());
+    let is_off = "the mode is off: nothing is decided";
+    assert_eq!(told(&off, None), said(no, &[is_off, unbegun]));
+    // It counts.
+    let mut stage = held(Mode::Observe, istio());
+    stage.shut();
+    assert_eq!(told(&stage, None), said(no, &[observe, unbegun]));
+    let would = said(Acts::Now, &["its sidecars are not ready yet"]);
+    assert_eq!(told(&stage, Some(Mode::Enforce)), would);
+    // By hand, whatever the mode and the pod's owner say.
+    let mut spec = istio();
+    let not = ("usher.dev/hold".to_owned(), "false".to_owned());
+    spec.annotations.extend([not]);
+    let mut stage = held(Mode::Observe, spec);
+    let (acts, because) = told(&stage, None);
+    assert_eq!((acts, because.len()), (no, 3), "{because:?}");
+    assert!(because[0].contains("usher.dev/hold"), "{because:?}");
+    stage.order(Wish::Hold);
+    assert_eq!(told(&stage, None), said(later, &[unbegun]));
+    // Which says nothing of another mode.
+    let (acts, because) = told(&stage, Some(Mode::Enforce));
+    assert_eq!((acts, because.len()), (no, 2), "{because:?}");
 }
 
 #[test]

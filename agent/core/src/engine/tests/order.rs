@@ -4,13 +4,13 @@ mod hold;
 
 use std::time::Duration;
 
-use super::stage::{PROXY, Stage, pod, run_of, uid};
+use super::stage::{PROXY, Stage, key, pod, run_of, status, uid};
 use crate::{
     Event,
     event::Outcome,
     mode::Mode,
     order::{Answer, By, Order, Refused, Taken, Wish},
-    pod::Pod,
+    pod::{Pod, RunState},
     policy::{RestartPolicy, RestartRule},
     quit::HEARS,
 };
@@ -171,6 +171,10 @@ fn what_never_finishes_or_comes_back_is_forced_only() {
         "{said:?}"
     );
     assert_eq!(stage.attempts.len(), 1);
+    // One that has sidecars only.
+    let mut stage = running(Mode::Enforce, pod(RestartPolicy::Never, &[]));
+    assert!(refused(stage.order(QUIT)).yields_to_force());
+    assert_eq!(taken(stage.order(FORCE)).steps.len(), 1);
     // No sidecar: nothing to force.
     let mut spec = pod(RestartPolicy::Never, &["app"]);
     spec.containers.retain(|one| one.name == "app");
@@ -253,6 +257,20 @@ fn who_is_not_known_or_goes_anyway_is_refused() {
     let why = refused(stage.order(FORCE));
     assert!(matches!(why, Refused::LeftAlone(_)), "{why:?}");
     assert!(stage.attempts.is_empty());
+}
+
+#[test]
+fn one_whose_processes_are_not_seen_is_never_shown_out() {
+    let mut spec = pod(RestartPolicy::Never, &["app"]);
+    status(&mut spec, "app", "a", RunState::Running);
+    let mut stage = Stage::new(Mode::Enforce, spec);
+    stage.send(Event::PodAppeared(uid()));
+    stage.appear("a");
+    stage.send(Event::ContainerOpaque(key("a")));
+    stage.list();
+    for wish in [QUIT, FORCE] {
+        assert_eq!(refused(stage.order(wish)), Refused::Hidden);
+    }
 }
 
 #[test]

@@ -77,6 +77,27 @@ fn sandbox_without_a_uid_is_placed_by_name() {
 }
 
 #[test]
+fn a_sandbox_whose_pod_is_not_listed_waits_for_it_five_seconds() {
+    let turned_away = ["answer Open: the kubelet lists no such pod", "forget"];
+    let mut stage = bare(Mode::Enforce, istio());
+    let announced = stage.now;
+    stage.announce_as(None);
+    for (millis, expected) in [(4_999, &[][..]), (5_000, &turned_away)] {
+        stage.now = announced + Duration::from_millis(millis - 1);
+        // Takes a millisecond.
+        stage.answer_with(Vec::new());
+        assert_eq!(stage.said(), expected, "{millis} ms");
+    }
+    // Of more than are kept, the oldest is let go.
+    for _ in 0..64 {
+        stage.announce_as(None);
+        assert_eq!(stage.said(), [""; 0]);
+    }
+    stage.announce_as(None);
+    assert_eq!(stage.said(), turned_away);
+}
+
+#[test]
 fn init_containers_are_not_held() {
     let mut spec = istio();
     spec.init_containers = vec!["migrate".to_owned(), "istio-init".to_owned()];

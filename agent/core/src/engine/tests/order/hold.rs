@@ -18,7 +18,7 @@ fn started(mode: Mode, spec: Pod) -> Stage {
 }
 
 fn found(stage: &mut Stage, run: &str) -> SandboxId {
-    let key = crate::engine::tests::stage::key(run);
+    let key = key(run);
     let sandbox = SandboxId::parse(key.id.as_str()).unwrap();
     stage.send(Event::Found {
         key,
@@ -184,6 +184,23 @@ fn what_waits_is_released() {
         stage.by_hand(),
         ["release by hand (uid 0, pid 4711): connections to :15001 go now"]
     );
+}
+
+#[test]
+fn what_does_not_wait_yet_is_released_where_it_would() {
+    let nothing = || Answer::Nothing("nothing of it waits".to_owned());
+    let not = "its connections will not wait";
+    for mode in [Mode::Off, Mode::Observe] {
+        let mut stage = held(mode, istio());
+        assert_eq!(stage.order(Wish::Release), nothing(), "{mode:?}");
+    }
+    let mut stage = held(Mode::Enforce, istio());
+    assert_eq!(taken(stage.order(Wish::Release)).says, not);
+    // An order that has not come about, its namespace is looked for yet.
+    let mut stage = started(Mode::Off, istio());
+    assert_eq!(stage.order(Wish::Release), nothing());
+    taken(stage.order(Wish::Hold));
+    assert_eq!(taken(stage.order(Wish::Release)).says, not);
 }
 
 #[test]
