@@ -188,7 +188,7 @@ impl Engine {
                 self.kernel(now, &key, Tracked::opaque, &mut actions);
             }
             Event::ContainerExited(key) => {
-                self.kernel(now, &key, |pod, id| pod.exited(id, now), &mut actions);
+                self.kernel(now, &key, |pod, id| pod.ended(id, now), &mut actions);
                 self.sandbox_ended(&key, &mut actions);
                 self.start_ended(key, &mut actions);
             }

@@ -2,6 +2,7 @@
 //! would be done, in enforce mode the next step with each of its sidecars.
 
 mod by_hand;
+mod ended;
 mod permission;
 mod turns;
 
@@ -126,7 +127,8 @@ impl Finished<'_> {
         }
     }
 
-    fn left_alone(self) -> Option<LeftAlone> {
+    /// Why its sidecars are not shown out although it is finished.
+    pub(crate) fn left_alone(self) -> Option<LeftAlone> {
         if self.spec.deleting {
             return Some(LeftAlone::Deleting);
         }
@@ -152,36 +154,6 @@ impl Finished<'_> {
             actions.push(self.report(tracked, None, kind, self.now));
         }
         true
-    }
-
-    /// Reports sidecars that ended since the pod was finished.
-    fn report_ended(self, tracked: &mut Tracked, actions: &mut Vec<Action>) {
-        for sidecar in &self.plan.sidecars {
-            let name = &sidecar.name;
-            let Some((id, run)) = tracked.newest(name) else {
-                continue;
-            };
-            let RunState::Exited { at, status, .. } = run.state else {
-                continue;
-            };
-            if run.not_started {
-                continue;
-            }
-            let id = id.clone();
-            let settled = run.is_settled();
-            // Often the end overtakes the answer that it was asked for with;
-            // which of the two came about is known when both are there. How it
-            // ended is known when it has been reaped.
-            let said = tracked.quit.said.ended.contains(&id);
-            if said || !settled || tracked.quit.in_flight(name, &id) {
-                continue;
-            }
-            let asked = tracked.quit.asked(name, &id);
-            tracked.quit.ended(name, &id);
-            tracked.quit.said.ended.insert(id);
-            let kind = Kind::SidecarEnded { asked, status };
-            actions.push(self.report(tracked, Some(name), kind, at));
-        }
     }
 
     fn would_quit(self, tracked: &mut Tracked, living: &[&Sidecar], actions: &mut Vec<Action>) {

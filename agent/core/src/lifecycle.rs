@@ -30,6 +30,16 @@ pub(crate) enum Progress {
     Finished { at: Option<Timestamp> },
 }
 
+impl Progress {
+    /// When the last app container ended, where the pod is finished and that was seen.
+    pub(crate) const fn ended_at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Finished { at } => *at,
+            Self::Unfinished(_) | Self::AskKubelet(_) | Self::Hidden => None,
+        }
+    }
+}
+
 /// Judges a pod. The cgroup tree must have been walked: what it does not show
 /// is taken for gone.
 pub(crate) fn progress(tracked: &Tracked, spec: &Pod, plan: &Plan) -> Progress {
@@ -130,12 +140,14 @@ fn restarters(spec: &Pod) -> impl Iterator<Item = &Container> {
 
 /// Whether a run ended that was only created, as far as is known, so that the container is started again whatever its policy.
 pub(crate) fn may_not_have_begun(container: &Container, id: &ContainerId, run: &Run) -> bool {
-    let status = container.status.as_ref();
-    let is_created =
-        |status: &Status| status.state == Reported::Waiting && status.id.as_ref() == Some(id);
-    // Of one that had gone before it was looked at only the kubelet can tell.
-    let unseen = run.since.is_none() && status.is_some_and(is_created);
-    (run.not_started || unseen) && container.reported_code(id).is_none()
+    let says_more = |status: &Status| {
+        let is_about_it = status.id.as_ref() == Some(id);
+        is_about_it && status.state != Reported::Waiting
+    };
+    // Of one that had gone before it was looked at only the kubelet can tell, and whoever saw its program or its end late.
+    let unseen = run.since.is_none() && !run.executed;
+    let in_doubt = unseen && !container.status.as_ref().is_some_and(says_more);
+    (run.not_started || in_doubt) && container.reported_code(id).is_none()
 }
 
 /// How a run ended, from the kernel or else from the kubelet.

@@ -97,11 +97,17 @@ pub(crate) enum Judgement {
 }
 
 impl Quit {
-    /// Usher may not act on this pod any more. What it has done is not forgotten: a sidecar may take its time to end.
+    /// Usher may not act on this pod any more. What it has done is not forgotten: a sidecar may take its time to end, and to
+    /// answer.
     pub(crate) fn stop(&mut self) {
-        let left = std::mem::take(&mut self.sidecars).into_values();
+        let left = self.sidecars.values();
         let asked = left.filter(|progress| progress.accepted);
-        self.said.asked.extend(asked.map(|progress| progress.run));
+        let asked = asked.map(|progress| progress.run.clone());
+        self.said.asked.extend(asked);
+        self.sidecars.retain(|_name, progress| {
+            progress.runs = 0;
+            progress.phase == Phase::InFlight
+        });
         self.delay = Delay::Ahead;
     }
 

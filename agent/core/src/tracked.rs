@@ -91,8 +91,8 @@ pub(crate) struct Run {
     gone: bool,
     /// Its processes cannot be seen.
     pub(crate) opaque: bool,
-    /// It was seen to be the image's program.
-    executed: bool,
+    /// It was seen to be the image's program, or to end as that.
+    pub(crate) executed: bool,
     /// It ended before it was the image's program, so its end says nothing of the container.
     pub(crate) not_started: bool,
 }
@@ -222,8 +222,14 @@ impl Tracked {
         self.run(id).opaque = true;
     }
 
-    pub(crate) fn ended_with(&mut self, id: &ContainerId, now: Timestamp, how: ExitStatus) {
+    /// The image's program ended, as far as is known.
+    pub(crate) fn ended(&mut self, id: &ContainerId, now: Timestamp) {
         self.exited(id, now);
+        self.executed(id);
+    }
+
+    pub(crate) fn ended_with(&mut self, id: &ContainerId, now: Timestamp, how: ExitStatus) {
+        self.ended(id, now);
         if let RunState::Exited { status, .. } = &mut self.run(id).state {
             *status = Some(how);
         }

@@ -32,10 +32,19 @@ impl Engine {
             return;
         };
         let force = tracked.by_hand.as_ref().is_some_and(|order| order.force);
-        let at = match lifecycle::progress(tracked, &spec, &plan) {
-            Progress::Finished { at } => at,
-            _ if force => None,
-            _ => return,
+        let progress = lifecycle::progress(tracked, &spec, &plan);
+        let goes_on = matches!(
+            progress,
+            Progress::Finished { .. } | Progress::AskKubelet(_)
+        );
+        let finished = Finished {
+            spec: &spec,
+            plan: &plan,
+            mode: self.modes.quit,
+            timings: &self.config.ladder,
+            at: progress.ended_at(),
+            now,
+            force,
         };
         let Some(sidecar) = sidecar_of(tracked, &plan, key) else {
             return;
@@ -64,6 +73,12 @@ impl Engine {
                 outcome,
                 code: rung.code,
             },
+            // Once nothing is to be done any more, what was in vain is not worth telling.
+            Some(Judgement::Failed { .. })
+                if !force && (!goes_on || finished.left_alone().is_some()) =>
+            {
+                return;
+            }
             Some(Judgement::Failed { step, next }) => Kind::StepFailed {
                 recipe,
                 step,
@@ -71,15 +86,6 @@ impl Engine {
                 next,
             },
             Some(Judgement::Wait) | None => return,
-        };
-        let finished = Finished {
-            spec: &spec,
-            plan: &plan,
-            mode: self.modes.quit,
-            timings: &self.config.ladder,
-            at,
-            now,
-            force,
         };
         actions.push(finished.report(tracked, Some(&sidecar.name), kind, now));
     }

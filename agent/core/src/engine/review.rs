@@ -93,13 +93,26 @@ impl Engine {
             finish::prepare(tracked, &plan, actions);
         }
         lifecycle::note_restart(tracked, &spec);
-        match lifecycle::progress(tracked, &spec, &plan) {
+        let progress = lifecycle::progress(tracked, &spec, &plan);
+        let finished = Finished {
+            spec: &spec,
+            plan: &plan,
+            mode,
+            timings: &self.config.ladder,
+            at: progress.ended_at(),
+            now,
+            force: false,
+        };
+        if mode != Mode::Off {
+            finished.report_asked(tracked, actions);
+        }
+        match progress {
             Progress::Unfinished(why) => {
                 tracked.quit.reset();
                 say(tracked, mode, Some(&spec), Kind::NotYet(why), actions);
             }
+            // What is in doubt is neither begun nor taken back: it is gone on with, or not, when the kubelet has told.
             Progress::AskKubelet(why) => {
-                tracked.quit.reset();
                 ask_kubelet(tracked, &mut self.fetch, now);
                 say(tracked, mode, Some(&spec), Kind::NotYet(why), actions);
             }
@@ -110,21 +123,10 @@ impl Engine {
                 let kind = Kind::Unsupported { runtime_class };
                 say(tracked, mode, Some(&spec), kind, actions);
             }
-            Progress::Finished { at } => {
-                let finished = Finished {
-                    spec: &spec,
-                    plan: &plan,
-                    mode,
-                    timings: &self.config.ladder,
-                    at,
-                    now,
-                    force: false,
-                };
-                match finished.deal(tracked, actions) {
-                    Need::Nothing => tracked.vain_answers = 0,
-                    Need::Codes => ask_kubelet(tracked, &mut self.fetch, now),
-                }
-            }
+            Progress::Finished { .. } => match finished.deal(tracked, actions) {
+                Need::Nothing => tracked.vain_answers = 0,
+                Need::Codes => ask_kubelet(tracked, &mut self.fetch, now),
+            },
         }
         tracked.quit.next_wake().into_iter().chain(asks).min()
     }

@@ -20,7 +20,14 @@ pub(crate) struct Said {
 impl Said {
     /// Forgets runs that nobody knows any more.
     pub(crate) fn retain(&mut self, known: impl Fn(&ContainerId) -> bool) {
-        for runs in [&mut self.would_quit, &mut self.ended, &mut self.prepared] {
+        let Self {
+            would_quit,
+            ended,
+            asked,
+            prepared,
+            ..
+        } = self;
+        for runs in [would_quit, ended, asked, prepared] {
             runs.retain(&known);
         }
     }
@@ -37,11 +44,12 @@ mod tests {
         let mut said = Said {
             would_quit: both.clone(),
             ended: both.clone(),
+            asked: both.clone(),
             prepared: both,
             ..Said::default()
         };
         said.retain(|known| *known == id("b"));
-        for runs in [said.would_quit, said.ended, said.prepared] {
+        for runs in [said.would_quit, said.ended, said.asked, said.prepared] {
             assert_eq!(runs, BTreeSet::from([id("b")]));
         }
     }

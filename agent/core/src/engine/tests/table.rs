@@ -9,6 +9,7 @@ mod left_alone;
 mod quitting;
 mod scene;
 mod spoiling;
+mod told;
 mod waiting;
 mod whole_pod;
 

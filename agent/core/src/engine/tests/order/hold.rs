@@ -164,6 +164,7 @@ fn what_waits_is_released() {
     assert_eq!(stage.said(), [""; 0]);
     assert_eq!(taken(stage.order(Wish::Release)), dry);
     assert_eq!(dry.says, "connections to :15001 go now");
+    assert_eq!(dry.ports, [15001]);
     assert_eq!(stage.said(), ["open all"]);
     let again = stage.order(Wish::Release);
     assert_eq!(
@@ -252,12 +253,19 @@ fn rules_are_mended() {
     stage.now = stage.now + seconds(10);
     let table = stage.engine.table(stage.now, &uid()).unwrap();
     assert_eq!(table.ports[0].timeout, seconds(20));
-    taken(stage.order(Wish::Mend));
+    let mended = taken(stage.order(Wish::Mend));
+    assert_eq!(mended.ports, [15001]);
+    let says = "the table is made anew; connections to :15001 wait on";
+    assert_eq!(mended.says, says);
     assert_eq!(stage.said(), ["mend 15001 20s"]);
+    // While they are opened nothing is.
+    stage.order(Wish::Release);
+    assert_eq!(refused(stage.order(Wish::Mend)), Refused::Busy);
     // Nothing is wanted: what is there is looked at.
     let mut stage = started(Mode::Enforce, istio());
     assert_eq!(stage.engine.table(stage.now, &uid()), None);
-    taken(stage.order(Wish::Mend));
+    let says = taken(stage.order(Wish::Mend)).says;
+    assert!(says.starts_with("no table is wanted"), "{says}");
     assert_eq!(stage.said(), ["look"]);
 }
 

@@ -132,12 +132,6 @@ fn what_overtakes_the_answer() {
     ];
     check(&[
         row(
-            "an app that runs again: nothing is said of it",
-            "Never app istio-proxy",
-            "all app!0 ; +app istio-proxy>accepted 1m",
-            &["not-yet: app container app runs"],
-        ),
-        row(
             "the sidecar's end",
             "Never app istio-proxy",
             "all ; app!0 istio-proxy!0 istio-proxy>accepted",

@@ -1,0 +1,109 @@
+//! What was done is told, whatever became of the pod between a request and its answer.
+
+use super::{check, row};
+
+const ACCEPTED: &str = "istio-proxy quit-accepted: POST :15020/quitquitquit was accepted";
+const ENDED: &str = "istio-proxy sidecar-ended: as asked";
+const FAILED: &str = "istio-proxy step-failed: 404";
+const DOUBT: &str = "not-yet: only the kubelet can tell what became of container app";
+
+#[test]
+fn in_doubt_since() {
+    check(&[
+        row(
+            "by a status from before the app began",
+            "Never app istio-proxy",
+            "pod +istio-proxy app=R@app.0 list ?app.0 ; app=W@app.0 list istio-proxy>accepted istio-proxy!0 1s",
+            &[DOUBT, ACCEPTED, ENDED],
+        ),
+        row(
+            "and not any more before it answers",
+            "Never app istio-proxy",
+            "pod +istio-proxy app=R@app.0 list ?app.0 ; app=W@app.0 list app=T0@app.0 list istio-proxy>accepted istio-proxy!0 1s",
+            &[DOUBT, ACCEPTED, ENDED],
+        ),
+        row(
+            "and not any more once it has answered: it is not asked again",
+            "Never app istio-proxy",
+            "pod +istio-proxy app=R@app.0 list ?app.0 istio-proxy>accepted ; app=W@app.0 list 1s app=T0@app.0 list istio-proxy!0",
+            &[DOUBT, ENDED],
+        ),
+        row(
+            "no other step is taken meanwhile",
+            "Never app istio-proxy",
+            "pod +istio-proxy app=R@app.0 list ?app.0 ; app=W@app.0 list istio-proxy>404 1s",
+            &[DOUBT, FAILED],
+        ),
+        row(
+            "and it is when the doubt is over",
+            "Never app istio-proxy",
+            "pod +istio-proxy app=R@app.0 list ?app.0 ; app=W@app.0 list istio-proxy>404 1s app=T0@app.0 list",
+            &[DOUBT, FAILED, "istio-proxy.0 POST :15000/quitquitquit"],
+        ),
+    ]);
+}
+
+#[test]
+fn unfinished_since() {
+    const RUNS: &str = "not-yet: app container app runs";
+    check(&[
+        row(
+            "the app came back before the answer",
+            "Never app istio-proxy",
+            "all app!0 ; +app istio-proxy>accepted istio-proxy!0",
+            &[RUNS, ACCEPTED, ENDED],
+        ),
+        row(
+            "the app came back after the answer",
+            "Never app istio-proxy",
+            "all app!0 istio-proxy>accepted ; +app istio-proxy!0",
+            &[RUNS, ENDED],
+        ),
+        row(
+            "what was in vain is nothing that was done",
+            "Never app istio-proxy",
+            "all app!0 ; +app istio-proxy>404 istio-proxy!0 1m",
+            &[RUNS],
+        ),
+        row(
+            "when it ends again it is asked again",
+            "Never app istio-proxy",
+            "all app!0 ; +app istio-proxy>404 app!0",
+            &[
+                RUNS,
+                "pod-finished: still running: istio-proxy",
+                "istio-proxy.0 POST :15020/quitquitquit",
+            ],
+        ),
+    ]);
+}
+
+#[test]
+fn left_alone_since() {
+    check(&[
+        row(
+            "deleted",
+            "Never app istio-proxy",
+            "all app!0 ; deleting istio-proxy>accepted istio-proxy!0",
+            &["left-alone: it is being deleted", ACCEPTED, ENDED],
+        ),
+        row(
+            "opted out",
+            "Never app istio-proxy",
+            "all app!0 ; usher.dev/quit=false list istio-proxy>accepted istio-proxy!0",
+            &["left-alone: usher.dev/quit says \"false\"", ACCEPTED, ENDED],
+        ),
+        row(
+            "deleted, and nobody heard it",
+            "Never app istio-proxy",
+            "all app!0 ; deleting istio-proxy>404 istio-proxy!0",
+            &["left-alone: it is being deleted"],
+        ),
+        row(
+            "observed only",
+            "Never app istio-proxy",
+            "all app!0 ; observe istio-proxy>accepted istio-proxy!0",
+            &["istio-proxy would-quit", ACCEPTED, ENDED],
+        ),
+    ]);
+}
