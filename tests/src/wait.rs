@@ -1,5 +1,6 @@
 //! Waiting for what tells nobody when it changes: it is looked at again and again, and only a failure takes long.
 
+use std::num::NonZero;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
@@ -24,15 +25,30 @@ pub fn patience() -> Duration {
 ///
 /// # Panics
 ///
-/// When [`FACTOR_VARIABLE`] is no whole number.
+/// When [`FACTOR_VARIABLE`] is no whole number, or 0.
 pub fn slower(elsewhere: Duration) -> Duration {
-    static FACTOR: LazyLock<u32> = LazyLock::new(|| {
+    elsewhere * factor()
+}
+
+/// How many of a crowd this machine has the time for; never none.
+///
+/// # Panics
+///
+/// As [`slower`].
+pub fn fewer(elsewhere: usize) -> usize {
+    elsewhere.div_ceil(factor() as usize)
+}
+
+fn factor() -> u32 {
+    static FACTOR: LazyLock<NonZero<u32>> = LazyLock::new(|| {
         let factor = std::env::var(FACTOR_VARIABLE);
-        factor.map_or(1, |factor| {
-            factor.parse().expect("USHER_TEST_PATIENCE is a number")
+        factor.map_or(NonZero::<u32>::MIN, |factor| {
+            factor
+                .parse()
+                .expect("USHER_TEST_PATIENCE is a number above 0")
         })
     });
-    elsewhere * *FACTOR
+    FACTOR.get()
 }
 
 /// What `check` finds in the end.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use usher_tests::privilege;
 use usher_tests::synthetic::wire::Pace;
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec, process};
-use usher_tests::wait::patience;
+use usher_tests::wait::{fewer, patience};
 
 const PODS: usize = 200;
 /// Pods that live at the same time.
@@ -93,12 +93,13 @@ fn two_hundred_pods_disappear() {
     let mut dice = Dice(7);
     let mut seen = BTreeSet::new();
     let mut living: Vec<(Instant, Pod)> = Vec::new();
-    for n in 0..PODS {
+    let pods = fewer(PODS);
+    for n in 0..pods {
         let pod = node.create(&spec(n, &mut dice));
         // The moment is chosen, not waited for: anywhere in a pod's life.
         let life = Duration::from_micros(dice.below(120_000));
         living.push((Instant::now() + life, pod));
-        while living.len() >= CROWD || (n + 1 == PODS && !living.is_empty()) {
+        while living.len() >= CROWD || (n + 1 == pods && !living.is_empty()) {
             living.sort_by_key(|(due, _)| std::cmp::Reverse(*due));
             let (due, mut pod) = living.pop().unwrap();
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
@@ -121,7 +122,7 @@ fn two_hundred_pods_disappear() {
         process::held_networks(agent.pid())
     });
     seen.retain(|network| !networks.contains(network));
-    assert!(seen.len() > PODS / 2, "{}", seen.len());
+    assert!(seen.len() > pods / 2, "{}", seen.len());
     returns_to("living networks", &0, || {
         process::all_networks().intersection(&seen).count()
     });

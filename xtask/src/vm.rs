@@ -39,6 +39,9 @@ pub(crate) struct Args {
     /// Suites to run [default: all that the kernel has to do with]
     #[arg(long = "suite", value_name = "NAME")]
     suites: Vec<String>,
+    /// Only tests whose names have this in them; what they come to is printed and not kept
+    #[arg(long = "test", value_name = "PART")]
+    tests: Vec<String>,
     /// How long a guest may take
     #[arg(long, default_value = "60", value_name = "MINUTES")]
     limit: u64,
@@ -52,8 +55,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     } else {
         args.suites.clone()
     };
-    let suites = suite::built(&names)?;
-    results::change(Results::take_own)?;
+    let suites = suite::built(&names, &args.tests)?;
+    let keeps = args.tests.is_empty();
+    if keeps {
+        results::change(Results::take_own)?;
+    }
     let kernels: Vec<Kernel> = args
         .kernels
         .iter()
@@ -61,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .collect::<Result<_>>()?;
     let limit = Duration::from_secs(args.limit * 60);
     let try_on = |kernel: &Kernel| {
-        tried(kernel, &tools, &suites, limit)
+        tried(kernel, &tools, &suites, limit, keeps)
             .unwrap_or_else(|error| vec![format!("{}: {error:#}", kernel.release)])
     };
     // A guest keeps one processor busy.
@@ -79,28 +85,40 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 .collect::<Vec<_>>()
         }));
     }
-    say(&tables()?);
-    docs::write()?;
+    if keeps {
+        say(&tables()?);
+        docs::write()?;
+    }
     if !failed.is_empty() {
         bail!("failed: {}", failed.join(", "));
     }
     Ok(())
 }
 
-/// Runs the suites in one guest, keeps what each came to as soon as it ended, and names what failed.
-fn tried(kernel: &Kernel, tools: &Tools, suites: &[Suite], limit: Duration) -> Result<Vec<String>> {
+/// Runs the suites in one guest, keeps what each came to as soon as it ended if it is to be kept, and names what failed.
+fn tried(
+    kernel: &Kernel,
+    tools: &Tools,
+    suites: &[Suite],
+    limit: Duration,
+    keeps: bool,
+) -> Result<Vec<String>> {
     let release = kernel.release.as_str();
     let mut reader = Reader::default();
     let mut kept = Ok(());
+    let keep = |outcome: &Outcome| match keeps {
+        true => results::change(|results| results.take(release, outcome)),
+        false => Ok(()),
+    };
     let ended = guest::run(kernel, tools, suites, limit, |line| {
         say(&format!("{release}: {line}"));
         if let (Some(outcome), Ok(())) = (reader.take(line), &kept) {
-            kept = results::change(|results| results.take(release, outcome));
+            kept = keep(outcome);
         }
     });
     kept?;
     if let Some(outcome) = reader.unfinished().filter(|one| one.suite != PROBE) {
-        results::change(|results| results.take(release, outcome))?;
+        keep(outcome)?;
     }
     let bad = |outcome: &&Outcome| outcome.suite != PROBE && outcome.code != Some(0);
     let bad = reader.outcomes.iter().filter(bad);

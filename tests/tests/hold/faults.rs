@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use usher_tests::synthetic::catalog::mesh;
 use usher_tests::synthetic::wire::{Client, Listen};
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
-use usher_tests::wait::slower;
+use usher_tests::wait::{fewer, slower};
 
 use crate::{
     FAR, SIDECAR, armed, connected, eventually, has_table, holding, opened, pod, ready, told,
@@ -40,7 +40,7 @@ fn staying(name: &str, deadline: Duration) -> PodSpec {
 }
 
 fn hold(node: &Node, agent: &Agent, deadline: Duration) -> Vec<Pod> {
-    let specs: Vec<PodSpec> = (0..PODS)
+    let specs: Vec<PodSpec> = (0..fewer(PODS))
         .map(|n| staying(&format!("held-{n}"), deadline))
         .collect();
     let pods: Vec<Pod> = specs

@@ -14,7 +14,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::{Agent, Holder, Node, Pod};
-use usher_tests::wait::slower;
+use usher_tests::wait::{fewer, slower};
 
 use crate::{APP, held, holding, meanwhile, told};
 
@@ -28,7 +28,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 fn hold(node: &Node, agent: &Agent, deadline: Duration) -> Vec<Pod> {
     let mut pods = Vec::new();
-    while pods.len() < PODS {
+    while pods.len() < fewer(PODS) {
         let first = pods.len();
         for n in first..first + STARTS {
             let spec = told(&format!("held-{n}"));
@@ -99,7 +99,7 @@ fn holder_stopped_before_a_pod_comes() {
     meanwhile(&node, &agent, "before");
     let holder = agent.wait_holder(None);
     holder.signal(Signal::SIGSTOP);
-    let pods: Vec<Pod> = (0..PODS)
+    let pods: Vec<Pod> = (0..fewer(PODS))
         .map(|n| node.create(&told(&format!("meanwhile-{n}"))))
         .collect();
     // By whatever comes first: its timer, or an agent that misses its answer.

@@ -33,8 +33,8 @@ pub(super) struct Suite {
     pub(super) command: Vec<String>,
 }
 
-/// Builds all programs, and gives those of these names.
-pub(super) fn built(names: &[String]) -> Result<Vec<Suite>> {
+/// Builds all programs, and gives those of these names, to run the tests that have one of `parts` in theirs or all.
+pub(super) fn built(names: &[String], parts: &[String]) -> Result<Vec<Suite>> {
     run(&mut cargo(["build", "--workspace", "--bins"]))?;
     let programs = programs()?;
     let mut suites = vec![Suite {
@@ -45,10 +45,11 @@ pub(super) fn built(names: &[String]) -> Result<Vec<Suite>> {
         let Some(program) = programs.get(name) else {
             bail!("no suite {name}; there are: {}", SUITES.join(" "));
         };
+        // The guest is many times slower than the machine: two at once are enough for its two processors.
+        let words = [program.display().to_string(), "--test-threads=2".to_owned()];
         suites.push(Suite {
             name: name.clone(),
-            // The guest is many times slower than the machine: two at once are enough for its two processors.
-            command: vec![program.display().to_string(), "--test-threads=2".to_owned()],
+            command: words.into_iter().chain(parts.iter().cloned()).collect(),
         });
     }
     Ok(suites)
