@@ -104,10 +104,8 @@ impl Quit {
         let asked = left.filter(|progress| progress.accepted);
         let asked = asked.map(|progress| progress.run.clone());
         self.said.asked.extend(asked);
-        self.sidecars.retain(|_name, progress| {
-            progress.runs = 0;
-            progress.phase == Phase::InFlight
-        });
+        self.sidecars
+            .retain(|_name, progress| progress.phase == Phase::InFlight);
         self.delay = Delay::Ahead;
     }
 

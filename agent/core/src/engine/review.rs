@@ -103,9 +103,7 @@ impl Engine {
             now,
             force: false,
         };
-        if mode != Mode::Off {
-            finished.report_asked(tracked, actions);
-        }
+        finished.report_asked(tracked, actions);
         match progress {
             Progress::Unfinished(why) => {
                 tracked.quit.reset();

@@ -3,7 +3,12 @@
 use std::time::Duration;
 
 use super::stage::{PROXY, Stage, key, pod};
-use crate::{event::Outcome, mode::Mode, policy::RestartPolicy};
+use crate::{
+    action::Action,
+    event::{Event, Outcome},
+    mode::Mode,
+    policy::RestartPolicy,
+};
 
 const STATUS: &str = "i POST :15020/quitquitquit";
 const ADMIN: &str = "i POST :15000/quitquitquit";
@@ -47,6 +52,25 @@ fn the_ladder_ends_with_a_report() {
     assert_eq!(stage.take(), expected);
     stage.exit("i", 0);
     assert_eq!(stage.take(), ["istio-proxy sidecar-ended as asked"]);
+}
+
+/// What is said of how quick usher was is counted from the app's end.
+#[test]
+fn an_answer_is_told_with_the_time_since_the_end() {
+    let mut stage = never();
+    stage.run_all();
+    stage.exit("a", 0);
+    let took = Duration::from_millis(7);
+    let answer = Event::Attempted {
+        key: key("i"),
+        outcome: Outcome::Accepted,
+    };
+    let actions = stage.engine.step(stage.now + took, answer);
+    let [Action::Report(decision)] = &actions[..] else {
+        panic!("{actions:?}");
+    };
+    assert_eq!(decision.kind.as_str(), "quit-accepted");
+    assert_eq!(decision.since_exit, Some(took));
 }
 
 /// An idle node wakes nobody.

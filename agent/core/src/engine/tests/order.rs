@@ -171,6 +171,13 @@ fn what_never_finishes_or_comes_back_is_forced_only() {
         "{said:?}"
     );
     assert_eq!(stage.attempts.len(), 1);
+    stage.log.clear();
+    stage.outcome(&run_of(PROXY), Outcome::Rejected(404));
+    assert!(
+        stage.log.iter().any(|line| line.contains("step-failed")),
+        "{:?}",
+        stage.log
+    );
     // One that has sidecars only.
     let mut stage = running(Mode::Enforce, pod(RestartPolicy::Never, &[]));
     assert!(refused(stage.order(QUIT)).yields_to_force());

@@ -162,6 +162,12 @@ fn codes_that_the_kernel_does_not_tell() {
             &[],
         ),
         row(
+            "the same, and the kubelet speaks of the run before",
+            "Never app istio-proxy",
+            "pod +istio-proxy ~app app=R@app.9 list ?app.0 ; app>started 1s",
+            &["not-yet: only the kubelet can tell what became of container app"],
+        ),
+        row(
             "the same, and it was only created",
             "Never app istio-proxy",
             "pod +istio-proxy ~app list ?app.0 ; app>started app!created",

@@ -26,7 +26,7 @@
 //! | `NAME>200` `NAME>accepted` `NAME>signalled` `NAME>refused` `NAME>late` `NAME>silent` `NAME>over` | what came of an attempt |
 //! | `NAME>opaque` `NAME>started` `NAME>executed` `NAME>version=1.20.1` | its processes cannot be seen; are found late; are its image's; its answer |
 //! | `deleting` `terminal=Evicted` `KEY=VALUE` | the pod is listed like this from now on |
-//! | `config` `observe` `enforce` `api-back` | what it says |
+//! | `config` `off` `observe` `enforce` `api-back` | what it says |
 //! | `2s` `500ms` | time passes |
 //! | `;` | all that was told before does not count |
 
@@ -120,6 +120,7 @@ impl Scene {
             "pod" => stage.send(Event::PodAppeared(uid())),
             "list" => stage.list(),
             "gone" => stage.send(Event::PodGone(uid())),
+            "off" => stage.mode(Mode::Off),
             "observe" => stage.mode(Mode::Observe),
             "enforce" => stage.mode(Mode::Enforce),
             "api-back" => stage.namespace = Some(self.namespace.clone()),

@@ -100,6 +100,12 @@ fn left_alone_since() {
             &["left-alone: it is being deleted"],
         ),
         row(
+            "switched off",
+            "Never app istio-proxy",
+            "all app!0 ; off istio-proxy>accepted istio-proxy!0",
+            &[ACCEPTED, ENDED],
+        ),
+        row(
             "observed only",
             "Never app istio-proxy",
             "all app!0 ; observe istio-proxy>accepted istio-proxy!0",
