@@ -93,6 +93,28 @@ impl fmt::Display for ExitStatus {
     }
 }
 
+/// Whether what ended may have been the runtime's own process and not yet the image's program, by whether it was seen to be
+/// that program and by how it ended. Where neither is known it may: before Linux 6.15 nothing tells of one that was reaped
+/// at once.
+///
+/// A runtime that comes back kills what it had created and not started. What it is creating when it goes ends by itself:
+/// runc's with 1, from 1.2 on with 255
+/// ([init](https://github.com/opencontainers/runc/blob/v1.2.0/libcontainer/init_linux.go)), or with 2 as every Go program
+/// that SIGTERM or a failure ends.
+pub fn may_be_of_runtime(executed: Option<bool>, status: Option<ExitStatus>) -> bool {
+    const KILL: u8 = 9;
+    let ends_so = |status| {
+        matches!(
+            status,
+            ExitStatus::Signal(KILL) | ExitStatus::Code(1 | 2 | 255)
+        )
+    };
+    match executed {
+        Some(executed) => !executed,
+        None => status.is_none_or(ends_so),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +152,29 @@ mod tests {
         assert_eq!(init_process(&[]), None);
         // The machine's own init is pid 1 as well, but of the host's namespace.
         assert!(!init_process(&[candidate(1, &[1], 0)]).unwrap().certain);
+    }
+
+    #[test]
+    fn who_may_have_been_the_runtimes() {
+        let killed = Some(ExitStatus::Signal(9));
+        let code = |code| Some(ExitStatus::Code(code));
+        for (executed, status, expected) in [
+            (Some(true), None, false),
+            (Some(true), killed, false),
+            (Some(false), None, true),
+            (Some(false), code(0), true),
+            (None, None, true),
+            (None, killed, true),
+            (None, Some(ExitStatus::Signal(15)), false),
+            (None, code(0), false),
+            (None, code(1), true),
+            (None, code(2), true),
+            (None, code(42), false),
+            (None, code(255), true),
+        ] {
+            let may = may_be_of_runtime(executed, status);
+            assert_eq!(may, expected, "{executed:?} {status:?}");
+        }
     }
 
     #[test]

@@ -20,7 +20,6 @@ use std::{
     time::Duration,
 };
 
-use nix::sys::signal::Signal;
 use tokio::{
     task::yield_now,
     time::{sleep, timeout},
@@ -90,20 +89,8 @@ impl Init {
 
     /// Whether it ended before that, as far as is known.
     pub fn never_executed(&self, status: ExitStatus) -> bool {
-        !self.has_executed() && is_of_runtime(status)
+        process::may_be_of_runtime(self.has_executed().then_some(true), Some(status))
     }
-}
-
-/// Whether a runtime's own process may end so. One that comes back kills what it had created and not started. What it is
-/// creating when it goes ends by itself: runc's with 1, from 1.2 on with 255
-/// ([init](https://github.com/opencontainers/runc/blob/v1.2.0/libcontainer/init_linux.go)), or with 2 as every Go program
-/// that SIGTERM or a failure ends.
-fn is_of_runtime(status: ExitStatus) -> bool {
-    const KILL: u8 = Signal::SIGKILL as u8;
-    matches!(
-        status,
-        ExitStatus::Signal(KILL) | ExitStatus::Code(1 | 2 | 255)
-    )
 }
 
 /// What is seen of a container, in this order.
@@ -252,11 +239,11 @@ impl Container {
             tell(Sight::Exited).await;
         }
         let status = timeout(REAP, pidfd.reaped()).await.ok().flatten();
-        match executed {
-            Some(true) => {}
-            Some(false) => return tell(Sight::NotStarted).await,
-            None if status.is_some_and(is_of_runtime) => return tell(Sight::NotStarted).await,
-            None => tell(Sight::Exited).await,
+        if process::may_be_of_runtime(executed, status) {
+            return tell(Sight::NotStarted).await;
+        }
+        if executed.is_none() {
+            tell(Sight::Exited).await;
         }
         if let Some(status) = status {
             tell(Sight::Status(status)).await;

@@ -13,6 +13,7 @@ mod connections;
 mod descriptors;
 mod features;
 mod full_disk;
+mod kernel;
 mod kubelet;
 mod ladder;
 mod life;

@@ -8,7 +8,7 @@ use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::wire::{Answer, Effect, Listener, Route, Sidecar};
 use usher_tests::synthetic::{Agent, ApiServer, ContainerSpec, Doomed, Node, Pod, PodSpec};
 
-use crate::enforcing;
+use crate::{enforcing, kernel};
 
 /// How long after its answer the sidecar ends: after the agent was stopped, before the agent's patience is over.
 const DRAINS: Duration = Duration::from_millis(500);
@@ -43,8 +43,7 @@ fn assert_ended_in_time(agent: &Agent, pod: &str) {
         "{decisions:?}"
     );
     // Its cgroup may have been gone by then, too.
-    let how = "the sidecar ended as asked, with exit code 0";
-    assert_eq!(ended["reason"], how, "{ended}");
+    assert_eq!(ended["reason"], kernel::ended_as_asked(), "{ended}");
 }
 
 fn wait_overdue(stopped: Instant) {

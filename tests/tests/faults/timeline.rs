@@ -7,7 +7,7 @@ use serde_json::Value;
 use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, PodSpec};
 
-use crate::{enforcing, finish_and_quit};
+use crate::{enforcing, finish_and_quit, kernel};
 
 /// The journal's entries about a pod: decision and reason.
 fn entries(node: &Node, pod: &str) -> Vec<(String, String)> {
@@ -47,7 +47,7 @@ fn tells_the_whole_story_and_survives_a_kill() {
     let runs = before.iter().any(|(_, reason)| reason.contains("app runs"));
     assert!(runs, "{before:?}");
     let code = &before.last().unwrap().1;
-    assert!(code.contains("ended as asked, with exit code 0"), "{code}");
+    assert!(code.contains(kernel::ended_as_asked()), "{code}");
     // As an agent leaves it that is killed while it writes.
     let journal = node.run_dir().join("timeline.jsonl");
     let mut torn = OpenOptions::new().append(true).open(&journal).unwrap();

@@ -156,6 +156,24 @@ fn codes_that_the_kernel_does_not_tell() {
             ],
         ),
         row(
+            "its cgroup went before anybody saw its program or its end: it may only have been created",
+            "Never app istio-proxy",
+            "pod +istio-proxy *app list ; app>gone app=W list",
+            &["not-yet: only the kubelet can tell what became of container app"],
+        ),
+        row(
+            "the same, and the kubelet says that it ended",
+            "Never app istio-proxy",
+            "pod +istio-proxy *app list app>gone ; app=T0 list",
+            &[FINISHED, QUIT],
+        ),
+        row(
+            "the same, and its end is told late",
+            "Never app istio-proxy",
+            "pod +istio-proxy *app list app>gone ; app! 1s",
+            &[FINISHED, QUIT],
+        ),
+        row(
             "its cgroup went before anybody looked, and what is told late names it only",
             "Never app istio-proxy",
             "pod +istio-proxy ~app list ?app.0 ; app>started app=W@app.0 list",

@@ -24,7 +24,7 @@
 //! | `?x` | a container comes and goes before anybody can look at it |
 //! | `NAME=T3` `NAME=R` `NAME=W` `NAME=W3` `NAME=T128@x` `NAME=R@x` | its status from now on: terminated, running, waiting, waiting after a code; of the run `x`; `NAME=R3@x` has `x` as the run before |
 //! | `NAME>200` `NAME>accepted` `NAME>signalled` `NAME>refused` `NAME>late` `NAME>silent` `NAME>over` | what came of an attempt |
-//! | `NAME>opaque` `NAME>started` `NAME>executed` `NAME>version=1.20.1` | its processes cannot be seen; are found late; are its image's; its answer |
+//! | `NAME>opaque` `NAME>started` `NAME>executed` `NAME>gone` `NAME>version=1.20.1` | its processes cannot be seen; are found late; are its image's; its cgroup is gone; its answer |
 //! | `deleting` `terminal=Evicted` `KEY=VALUE` | the pod is listed like this from now on |
 //! | `config` `off` `observe` `enforce` `api-back` | what it says |
 //! | `2s` `500ms` | time passes |
@@ -211,6 +211,7 @@ impl Scene {
                 return self.stage.send(Event::ContainerStarted { key, name });
             }
             "executed" => return self.stage.send(Event::ContainerExecuted(key(&run))),
+            "gone" => return self.stage.send(Event::ContainerGone(key(&run))),
             "opaque" => return self.stage.send(Event::ContainerOpaque(key(&run))),
             _ => {
                 if let Some(version) = what.strip_prefix("version=") {

@@ -1,0 +1,21 @@
+//! What the kernel can do that the tests run on.
+
+use nix::sys::utsname::uname;
+
+/// Whether it tells how a process ended to others than its parent (`PIDFD_INFO_EXIT`, Linux 6.15).
+pub(crate) fn tells_codes() -> bool {
+    let release = uname().unwrap().release().to_str().unwrap().to_owned();
+    let mut numbers = release
+        .split(['.', '-'])
+        .map(|number| number.parse().unwrap());
+    let version: [u32; 2] = [numbers.next().unwrap(), numbers.next().unwrap()];
+    version >= [6, 15]
+}
+
+/// What is said of a sidecar that ended as it was asked to, with code 0.
+pub(crate) fn ended_as_asked() -> &'static str {
+    match tells_codes() {
+        true => "the sidecar ended as asked, with exit code 0",
+        false => "the sidecar ended as asked",
+    }
+}
