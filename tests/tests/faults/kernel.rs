@@ -5,9 +5,8 @@ use nix::sys::utsname::uname;
 /// Whether it tells how a process ended to others than its parent (`PIDFD_INFO_EXIT`, Linux 6.15).
 pub(crate) fn tells_codes() -> bool {
     let release = uname().unwrap().release().to_str().unwrap().to_owned();
-    let mut numbers = release
-        .split(['.', '-'])
-        .map(|number| number.parse().unwrap());
+    let numbers = release.split(|letter: char| !letter.is_ascii_digit());
+    let mut numbers = numbers.map(|number| number.parse().unwrap());
     let version: [u32; 2] = [numbers.next().unwrap(), numbers.next().unwrap()];
     version >= [6, 15]
 }

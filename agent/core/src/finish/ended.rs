@@ -32,7 +32,9 @@ impl Finished<'_> {
             let RunState::Exited { at, status, .. } = run.state else {
                 continue;
             };
-            if run.not_started {
+            let asked = tracked.quit.asked(name, id);
+            // What never began has not ended; whoever was asked had begun, or was kept from it.
+            if run.not_started && !asked {
                 continue;
             }
             let id = id.clone();
@@ -44,7 +46,6 @@ impl Finished<'_> {
             if said || !settled || tracked.quit.in_flight(name, &id) {
                 continue;
             }
-            let asked = tracked.quit.asked(name, &id);
             if !counts(asked) {
                 continue;
             }

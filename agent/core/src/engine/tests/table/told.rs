@@ -113,3 +113,22 @@ fn left_alone_since() {
         ),
     ]);
 }
+
+#[test]
+fn of_a_sidecar_that_nobody_saw_begin() {
+    const ENDED: &str = "istio-proxy sidecar-ended: the sidecar ended as asked";
+    check(&[
+        row(
+            "it ended after its answer",
+            "Never app istio-proxy",
+            "pod *istio-proxy +app list app!0 ; istio-proxy>accepted istio-proxy!created",
+            &[ACCEPTED, ENDED],
+        ),
+        row(
+            "it ended before its answer was heard",
+            "Never app istio-proxy",
+            "pod *istio-proxy +app list app!0 ; istio-proxy!created istio-proxy>accepted",
+            &[ACCEPTED, ENDED],
+        ),
+    ]);
+}
