@@ -63,6 +63,8 @@ pub struct Features {
 pub struct Tally {
     /// Connections that waited; in observe mode those that were refused.
     pub connections: usize,
+    /// Those of them that the kernel had let go before, when their time was over.
+    pub by_kernel: usize,
     /// Since when the first of them waited.
     pub longest: Duration,
     /// How long before this was told the doors were opened.

@@ -91,6 +91,10 @@ pub(crate) struct Gate {
     count_only: bool,
     /// Connections that were let go.
     released: BTreeSet<Connection>,
+    /// Somebody's time was over before the doors were opened.
+    timed_out: bool,
+    /// Connections that had gone by then.
+    gone: BTreeSet<Connection>,
     /// Since when the first of them waited, or was counted.
     first: Option<Timestamp>,
     /// Connections seen, where they are only counted.
@@ -147,6 +151,8 @@ impl Gate {
             ports: Vec::new(),
             count_only: false,
             released: BTreeSet::new(),
+            timed_out: false,
+            gone: BTreeSet::new(),
             first: None,
             counted: 0,
         })
@@ -239,12 +245,13 @@ impl Gate {
         }
     }
 
-    fn delete(&self) -> Result<(), NftError> {
+    /// Deletes the table, and says whether it was there.
+    fn delete(&self) -> Result<bool, NftError> {
         let deleted = nft::delete_table(&self.table);
         if let Err(error) = &deleted {
             tracing::warn!(error = %chain(error), "could not delete the table; doors that are shut open at the deadline");
         }
         boundary::reach("table-deleted", "");
-        deleted.map(drop)
+        deleted
     }
 }

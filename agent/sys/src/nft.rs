@@ -146,20 +146,20 @@ pub fn delete_table(socket: &Socket) -> Result<bool, NftError> {
     unless_not_there(batch.send(socket, Operation::Delete))
 }
 
-/// Has nobody wait at these ports any more. Those at which nobody waits, because
-/// their time is over or the table is gone, are done.
+/// Has nobody wait at these ports any more, and says whether somebody had to at
+/// every one of them until now: not where its time is over or the table is gone.
 ///
 /// # Errors
 /// [`NftError`] of the first port that fails; the others are released all the
 /// same.
-pub fn delete_elements(socket: &Socket, ports: &[u16]) -> Result<(), NftError> {
-    let mut result = Ok(());
+pub fn delete_elements(socket: &Socket, ports: &[u16]) -> Result<bool, NftError> {
+    let mut result = Ok(true);
     // One batch for each: one element that is gone would stop all.
     for port in ports {
         let mut batch = Batch::new();
         batch.delete_element(HELD, &port.to_be_bytes());
         let sent = unless_not_there(batch.send(socket, Operation::Release));
-        result = result.and(sent.map(drop));
+        result = result.and_then(|before| sent.map(|there| before && there));
     }
     result
 }

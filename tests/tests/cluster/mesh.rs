@@ -5,12 +5,13 @@ mod started;
 
 use std::{thread, time::Duration};
 
+use jiff::Timestamp;
 use usher_cluster::{
     Cluster,
-    mesh::{InitCase, Outcome, Proxy, Variant, run_job},
+    mesh::{InitCase, Outcome, Proxy, Variant, run_job, run_jobs},
 };
 
-use crate::lab;
+use crate::lab::{self, Lab};
 
 /// Jobs at once.
 const JOBS: usize = 5;
@@ -26,6 +27,23 @@ fn run_all(cluster: &Cluster, variants: &[Variant]) -> Vec<Outcome> {
         let jobs: Vec<_> = variants.iter().map(start).collect();
         jobs.into_iter().map(|job| job.join().unwrap()).collect()
     })
+}
+
+/// Runs a Job whose connections wait for 2 s at most; istiod is away for longer.
+pub(crate) fn run_to_deadline(lab: &Lab) -> Outcome {
+    let variant = Variant {
+        delay: Some(Duration::from_secs(8)),
+        annotations: vec![("usher.dev/hold-deadline", "2s")],
+        ..Variant::new(Proxy::Last)
+    };
+    // It counts from the app's start, which may be late itself.
+    let since = Timestamp::now();
+    let has_come = || lab.deadline_since(since);
+    let mut outcomes = run_jobs(&lab.cluster, &[variant], &has_come).unwrap_or_else(|error| {
+        // The pod is gone by now.
+        panic!("{error:#}; since then: {:#?}", lab.log_since(since))
+    });
+    outcomes.pop().unwrap()
 }
 
 #[test]

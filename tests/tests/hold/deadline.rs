@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use usher_tests::synthetic::catalog::mesh;
 use usher_tests::synthetic::wire::Listen;
 use usher_tests::synthetic::{Agent, Pod, PodSpec};
@@ -23,6 +24,23 @@ fn at_the_deadline_connections_go() {
     let agent = Agent::start(&node);
     let pod = node.run(&brief("open"));
     refused(&pod.visit("app"));
+    let why = opened(&agent, &pod);
+    assert!(why.contains("the deadline has come"), "{why}");
+    assert!(why.contains("1 connection had waited"), "{why}");
+    assert!(!has_table(&pod));
+}
+
+/// An agent that gets no time: the kernel opens the doors, and the app has been refused and has ended before anybody looks.
+#[test]
+fn at_the_deadline_the_kernel_lets_connections_go_and_that_is_told() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let deadline = slower(Duration::from_secs(4));
+    let pod = node.run(&told("frozen").hold_deadline(deadline));
+    waits(&pod, 1);
+    agent.signal(Signal::SIGSTOP);
+    refused(&pod.visit("app"));
+    agent.signal(Signal::SIGCONT);
     let why = opened(&agent, &pod);
     assert!(why.contains("the deadline has come"), "{why}");
     assert!(why.contains("1 connection had waited"), "{why}");

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{
-    Opened, Probe,
+    Opened, Probe, Tally,
     known::Known,
     life::{Holding, LEASE},
     state::{Shut, State},
@@ -209,6 +209,22 @@ impl Holding<'_> {
             });
         }
         None
+    }
+}
+
+impl Holding<'_> {
+    /// The kernel has opened doors before this agent did, and connections went: the deadline did it, whatever came of that
+    /// until somebody looked. An app that was refused has ended by then.
+    pub(super) fn by_kernel(self, shut: &Shut, tally: Tally) -> Kind {
+        let lease = self.known.map_or(Duration::ZERO, Known::lease);
+        let renewed = shut.renew.map(|at| at + LEASE / 2);
+        let at = renewed.unwrap_or(shut.deadline + lease);
+        let late = (self.now - tally.ago).since(at);
+        let tally = Tally {
+            longest: tally.longest.saturating_sub(late),
+            ..tally
+        };
+        shut.opened(self.now - late, Opened::Deadline, tally, Vec::new())
     }
 }
 

@@ -182,7 +182,10 @@ impl<'engine> Holding<'engine> {
         } else if let (State::Opening { why, shut }, Ok(tally)) = (&sandbox.state, result) {
             let why = *why;
             let starts = self.would_hold_starts(tracked);
-            let kind = shut.opened(self.now, why, tally, starts);
+            let kind = match tally.by_kernel {
+                0 => shut.opened(self.now, why, tally, starts),
+                _ => self.by_kernel(shut, tally),
+            };
             let spec = self.known.map(|known| known.spec);
             actions.push(report(tracked, spec, None, kind, None));
             if std::mem::take(&mut sandbox.again) || why == Opened::InitContainer {

@@ -1,11 +1,11 @@
 //! Opening a gate: doors, then what waits at them, then the table.
 
-use std::{mem, time::Duration};
+use std::time::Duration;
 
 use usher_core::{hold::Tally, syn::Syn, time::Timestamp};
 use usher_sys::nft::{self, NftError};
 
-use super::Gate;
+use super::{Gate, sender::Sent};
 use crate::{boundary, telemetry::chain};
 
 /// How long copies are read after the doors are open.
@@ -18,12 +18,18 @@ const DOORS: usize = 64;
 impl Gate {
     pub(super) fn open_some(&mut self, ports: &[u16]) -> Result<(), NftError> {
         let opened = nft::delete_elements(&self.table, ports);
-        if let Err(error) = &opened {
-            tracing::warn!(error = %chain(error), ?ports, "could not open doors; they open with the table, or at the deadline");
+        match &opened {
+            Ok(were_shut) => {
+                self.timed_out |= !were_shut;
+                self.ports.retain(|port| !ports.contains(port));
+            }
+            Err(error) => {
+                tracing::warn!(error = %chain(error), ?ports, "could not open doors; they open with the table, or at the deadline");
+            }
         }
         boundary::reach("doors-open", "");
         self.let_go();
-        opened
+        opened.map(drop)
     }
 
     /// Reads what has come without waiting.
@@ -55,22 +61,28 @@ impl Gate {
             return;
         };
         for held in self.copies.take() {
-            if sender.send(&held, now) {
-                let first = self.first.get_or_insert(held.since);
-                *first = held.since.min(*first);
-                self.released.insert(held.syn.connection());
-            }
+            let connection = held.syn.connection();
+            match sender.send(&held, now) {
+                Sent::Out => self.released.insert(connection),
+                // Those that gave up in time cannot be told from those that went.
+                Sent::Late if self.timed_out => self.gone.insert(connection),
+                Sent::Late | Sent::Not => continue,
+            };
+            let first = self.first.get_or_insert(held.since);
+            *first = held.since.min(*first);
         }
     }
 
     /// # Errors
     /// When doors are still shut: the kernel opens them at the deadline.
     pub(super) async fn open_all(&mut self) -> Result<Tally, NftError> {
-        let ports = mem::take(&mut self.ports);
+        let ports = self.ports.clone();
         let still_shut = ports.len() > DOORS || self.open_some(&ports).is_err();
         let mut opened = Timestamp::new(self.begin.elapsed());
         // Without doors that are shut it holds nobody.
         let deleted = self.delete();
+        // Whoever deletes a table opens its doors as well, and is not the kernel.
+        let timed_out = matches!(deleted, Ok(true));
         if still_shut {
             // Nor does one that only counts.
             if !self.count_only {
@@ -81,15 +93,18 @@ impl Gate {
         }
         self.linger().await;
         let now = Timestamp::new(self.begin.elapsed());
+        let gone = self.gone.difference(&self.released);
+        let by_kernel = if timed_out { gone.count() } else { 0 };
         let connections = if self.count_only {
             self.counted
         } else {
-            self.released.len()
+            self.released.len() + by_kernel
         };
         let waited = self.first.filter(|_| connections > 0);
         let lost = self.copies.dropped() + u64::from(self.log.dropped());
         Ok(Tally {
             connections,
+            by_kernel,
             longest: waited.map_or(Duration::ZERO, |first| opened.since(first)),
             ago: now.since(opened),
             lost: usize::try_from(lost).unwrap_or(usize::MAX),

@@ -10,6 +10,17 @@ use usher_sys::{
 use super::Error;
 use crate::telemetry::chain;
 
+/// What became of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// It went out.
+    Out,
+    /// It did not; the connection still waits.
+    Not,
+    /// Nor was it to: the connection had not waited any more.
+    Late,
+}
+
 /// Sends copies of connections that still wait.
 #[derive(Debug)]
 pub(super) struct Sender {
@@ -25,23 +36,24 @@ impl Sender {
         })
     }
 
-    /// Sends a copy; whether it went out.
-    pub(super) fn send(&mut self, held: &Held, now: Timestamp) -> bool {
+    /// Sends a copy, if its connection still waits.
+    pub(super) fn send(&mut self, held: &Held, now: Timestamp) -> Sent {
         let connection = held.syn.connection();
         match self.sockets.state(connection) {
             Ok(Some(State::SynSent)) => {}
-            Ok(_) => return false,
+            Ok(_) => return Sent::Late,
             Err(error) => {
                 tracing::debug!(error = %chain(&error), "sent a copy without knowing whether its connection waits");
             }
         }
         let packet = held.syn.prepared_for_injection(now.since(held.arrived));
         match self.injector.send(&packet, connection.destination) {
-            // If not it waits at another door.
-            Ok(sent) => sent,
+            Ok(true) => Sent::Out,
+            // It waits at another door.
+            Ok(false) => Sent::Not,
             Err(error) => {
                 tracing::debug!(error = %chain(&error), "could not send a copy; its connection goes on by itself");
-                false
+                Sent::Not
             }
         }
     }

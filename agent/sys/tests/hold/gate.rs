@@ -65,7 +65,7 @@ fn one_port_is_released_alone() {
         let socket = hold(&netns, PORT, LONG, Wanted::default());
         usher_sys::nft::renew(&socket, &[other]).unwrap();
         let waiting = Attempt::start("127.0.0.1", other.port);
-        delete_elements(&socket, &[PORT]).unwrap();
+        assert!(delete_elements(&socket, &[PORT]).unwrap());
         Attempt::start("127.0.0.1", PORT).refused().await;
         assert!(waiting.is_waiting());
     });

@@ -248,7 +248,7 @@ fn one_sidecar_is_ready_and_another_is_not() {
         let to_mesh = connect(&format!("{ELSEWHERE}:80"));
         let to_database = connect(&format!("127.0.0.1:{DATABASE}"));
         pod.held(2).await;
-        delete_elements(&pod.nft, &[MESH]).unwrap();
+        assert!(delete_elements(&pod.nft, &[MESH]).unwrap());
         let passed = pod.copies.iter().filter(|held| pod.inject(held)).count();
         assert_eq!(passed, 1);
         to_mesh.await.unwrap().unwrap();

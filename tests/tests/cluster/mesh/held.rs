@@ -3,9 +3,9 @@
 use std::{thread, time::Duration};
 
 use jiff::Timestamp;
-use usher_cluster::mesh::{InitCase, NAMESPACE, Outcome, Proxy, Variant, run_jobs};
+use usher_cluster::mesh::{InitCase, NAMESPACE, Outcome, Proxy, Variant};
 
-use super::run;
+use super::{run, run_to_deadline};
 use crate::lab::{self, Lab, until};
 
 /// Jobs of the series, and how many run side by side.
@@ -111,18 +111,9 @@ fn deadline_ends_the_wait() {
     let Some(lab) = lab::alone() else {
         return;
     };
-    let variant = Variant {
-        delay: Some(Duration::from_secs(8)),
-        annotations: vec![("usher.dev/hold-deadline", "2s")],
-        ..Variant::new(Proxy::Last)
-    };
-    // It counts from the app's start, which may be late itself.
-    let since = Timestamp::now();
-    let has_come = || lab.deadline_since(since);
-    let outcomes = run_jobs(&lab.cluster, &[variant], &has_come).unwrap();
-    let outcome = &outcomes[0];
+    let outcome = run_to_deadline(&lab);
     assert!(outcome.refused(), "{outcome:#?}");
-    let reason = decided(&lab, outcome, "hold-opened");
+    let reason = decided(&lab, &outcome, "hold-opened");
     assert!(reason.contains("the deadline has come"), "{reason}");
 }
 

@@ -3,20 +3,21 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::json;
 use usher_cluster::{
     mesh::{Proxy, Variant, run_job, run_jobs},
     workload::{app_container, istio_proxy_container, job},
 };
 
-use crate::lab::{Lab, Namespace};
+use crate::{
+    lab::{Lab, Namespace},
+    mesh::run_to_deadline,
+};
 
 /// Jobs of one round whose sidecars have no control plane.
 const JOBS: usize = 4;
-/// How long istiod is away, and how long connections wait at most where it is away for longer.
+/// How long istiod is away.
 const AWAY: Duration = Duration::from_secs(4);
-const DEADLINE: Duration = Duration::from_secs(2);
 
 /// Observe, then enforce, so many rounds of it.
 pub(super) fn run(lab: &'static Lab, rounds: usize) {
@@ -33,7 +34,8 @@ pub(super) fn run(lab: &'static Lab, rounds: usize) {
         jobs(lab, &namespace, &format!("round-{round}"));
         wait(lab, AWAY);
     }
-    late(lab);
+    // Its app is let go at the deadline, and refused.
+    run_to_deadline(lab);
     lab.decided(&namespace, "gave-up");
     remove_jobs(lab, &namespace);
 }
@@ -74,17 +76,4 @@ fn wait(lab: &Lab, away: Duration) {
     let start = [("usher.dev/hold", "start")];
     let variants = [variant(&[]), variant(&[]), variant(&start)];
     run_jobs(&lab.cluster, &variants, &|| true).unwrap();
-}
-
-/// An app that is let go at its deadline, and refused.
-fn late(lab: &Lab) {
-    let variant = Variant {
-        delay: Some(DEADLINE),
-        annotations: vec![("usher.dev/hold-deadline", "2s")],
-        ..Variant::new(Proxy::Last)
-    };
-    // It counts from the app's start, which may be late itself.
-    let since = Timestamp::now();
-    let has_come = || lab.deadline_since(since);
-    run_jobs(&lab.cluster, &[variant], &has_come).unwrap();
 }

@@ -104,7 +104,7 @@ pub(super) fn opened(why: Opened, shut: Duration, adopted: bool, tally: Tally) -
         connections,
         longest,
         lost,
-        ago: _,
+        ..
     } = tally;
     let waited = match connections {
         0 => "no connection had waited".to_owned(),

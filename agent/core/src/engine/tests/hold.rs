@@ -160,13 +160,18 @@ impl Stage {
     }
 
     pub(super) fn opened(&mut self, connections: usize) {
+        self.tallied(Tally {
+            connections,
+            longest: Duration::from_millis(240),
+            ..Tally::default()
+        });
+    }
+
+    /// What was found when the doors were opened.
+    pub(super) fn tallied(&mut self, tally: Tally) {
         self.send(Event::Opened {
             sandbox: sandbox(),
-            result: Ok(Tally {
-                connections,
-                longest: Duration::from_millis(240),
-                ..Tally::default()
-            }),
+            result: Ok(tally),
         });
     }
 

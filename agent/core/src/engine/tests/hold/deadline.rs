@@ -25,6 +25,48 @@ fn at_the_deadline_doors_open() {
     );
 }
 
+/// Its app was refused, and is seen to have ended before anybody looks at the doors.
+#[test]
+fn what_the_kernel_opened_at_the_deadline_is_told_so() {
+    let went = Tally {
+        connections: 2,
+        by_kernel: 1,
+        longest: Duration::from_millis(5500),
+        ago: Duration::from_millis(20),
+        lost: 0,
+    };
+    let rows = [
+        ("open", 0, 6, "5000 ms"),
+        ("closed", 0, 26, "25.0 s"),
+        // Renewed twice.
+        ("closed", 16, 20, "35.0 s"),
+    ];
+    for (on_deadline, before, frozen, opened) in rows {
+        let mut spec = istio();
+        spec.annotations = [
+            ("usher.dev/on-deadline", on_deadline),
+            ("usher.dev/hold-deadline", "5s"),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into();
+        let mut stage = held(Mode::Enforce, spec);
+        stage.shut();
+        stage.start("app", "a");
+        stage.start(PROXY, "i");
+        stage.pass(seconds(before));
+        stage.exit("a", 1);
+        assert_eq!(stage.said().last().unwrap(), "open all");
+        // In one step: nobody was there at the deadline.
+        stage.now = stage.now + seconds(frozen);
+        stage.tallied(went);
+        let expected = format!(
+            "hold-opened: the deadline has come and the sidecar is not ready: connections go and may be refused, {opened} \
+             after it was armed; 2 connections had waited, the first 4520 ms"
+        );
+        assert_eq!(stage.said()[0], expected);
+    }
+}
+
 #[test]
 fn deadline_counts_from_the_first_app_s_start() {
     let mut stage = held(Mode::Enforce, istio());

@@ -160,12 +160,9 @@ fn what_counts_is_when_the_doors_opened_not_when_it_was_told() {
     stage.pass(Duration::from_millis(120));
     stage.probed(ready());
     stage.said();
-    stage.send(Event::Opened {
-        sandbox: sandbox(),
-        result: Ok(Tally {
-            ago: Duration::from_millis(20),
-            ..Tally::default()
-        }),
+    stage.tallied(Tally {
+        ago: Duration::from_millis(20),
+        ..Tally::default()
     });
     assert!(stage.said()[0].contains("100 ms after it was armed"));
 }
