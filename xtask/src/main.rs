@@ -10,6 +10,7 @@ mod docs;
 mod fuzz;
 mod image;
 mod lint;
+mod load;
 mod picture;
 mod plots;
 mod reliability;

@@ -1,16 +1,29 @@
 //! Steps in their order, each with a title, and at the end what became of them.
 
-use std::time::{Duration, Instant};
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Result, bail};
 use usher_cluster::progress::say;
 
+use crate::load::Load;
+
 #[derive(Debug, PartialEq)]
 enum Outcome {
-    Passed(Duration),
-    Failed(Duration),
+    Passed(Effort),
+    Failed(Effort),
     Skipped(String),
     NotRun,
+}
+
+/// What a step took.
+#[derive(Debug, PartialEq)]
+struct Effort {
+    took: Duration,
+    /// How much of the machine's processors was used meanwhile, in percent, whoever it was for.
+    busy: Option<u64>,
 }
 
 /// What was done so far.
@@ -46,14 +59,17 @@ impl Steps {
             return;
         }
         say(&format!("\n=== {title} ==="));
-        let started = Instant::now();
+        let (started, before) = (Instant::now(), Load::now());
         let result = work();
-        let took = started.elapsed();
+        let effort = Effort {
+            took: started.elapsed(),
+            busy: before.and_then(|before| Some(Load::now()?.since(before))),
+        };
         let outcome = match result {
-            Ok(()) => Outcome::Passed(took),
+            Ok(()) => Outcome::Passed(effort),
             Err(error) => {
                 say(&format!("{error:#}"));
-                Outcome::Failed(took)
+                Outcome::Failed(effort)
             }
         };
         self.done.push((title.to_owned(), outcome));
@@ -78,7 +94,7 @@ impl Steps {
     /// Says what became of every step; an error when one failed.
     pub(crate) fn finish(self) -> Result<()> {
         say(&format!(
-            "\n=== {}: summary ===\n{}",
+            "\n=== {}: summary, with how busy the processors were ===\n{}",
             self.what,
             self.summary()
         ));
@@ -90,13 +106,23 @@ impl Steps {
 
     fn summary(&self) -> String {
         let line = |(title, outcome): &(String, Outcome)| match outcome {
-            Outcome::Passed(took) => format!("ok       {:>4} s  {title}", took.as_secs()),
-            Outcome::Failed(took) => format!("FAILED   {:>4} s  {title}", took.as_secs()),
-            Outcome::Skipped(reason) => format!("SKIPPED          {title}: {reason}"),
-            Outcome::NotRun => format!("not run          {title}"),
+            Outcome::Passed(effort) => format!("ok       {effort}  {title}"),
+            Outcome::Failed(effort) => format!("FAILED   {effort}  {title}"),
+            Outcome::Skipped(reason) => format!("SKIPPED                 {title}: {reason}"),
+            Outcome::NotRun => format!("not run                 {title}"),
         };
         let lines: Vec<String> = self.done.iter().map(line).collect();
         lines.join("\n")
+    }
+}
+
+impl fmt::Display for Effort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let busy = match self.busy {
+            Some(busy) => format!("{busy} %"),
+            None => String::new(),
+        };
+        write!(f, "{:>4} s  {busy:>5}", self.took.as_secs())
     }
 }
 
@@ -111,10 +137,14 @@ mod tests {
         steps.run("two", || bail!("no"));
         steps.run("three", || panic!("run after a failure"));
         let summary = steps.summary();
-        assert_eq!(
-            summary,
-            "ok          0 s  one\nFAILED      0 s  two\nnot run          three"
-        );
+        let lines: Vec<&str> = summary.lines().collect();
+        let [one, two, three] = lines[..] else {
+            panic!("{summary}");
+        };
+        assert!(one.starts_with("ok          0 s  "), "{one}");
+        assert!(one.ends_with(" %  one"), "{one}");
+        assert!(two.starts_with("FAILED      0 s  "), "{two}");
+        assert_eq!(three, "not run                 three");
         assert_eq!(steps.finish().unwrap_err().to_string(), "test failed");
     }
 
@@ -135,7 +165,10 @@ mod tests {
     fn skip_is_named_and_an_error_in_a_pipeline() {
         let mut steps = Steps::fail_fast("test");
         steps.skip("cluster", "needs root", false);
-        assert_eq!(steps.summary(), "SKIPPED          cluster: needs root");
+        assert_eq!(
+            steps.summary(),
+            "SKIPPED                 cluster: needs root"
+        );
         assert!(!steps.failed());
         steps.skip("cluster", "needs root", true);
         assert!(steps.failed());
