@@ -96,7 +96,8 @@ fn an_entry_that_hangs() {
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
     let mask = PathBuf::from(format!("/proc/{}/mountinfo", bad.pid("app")));
     let agent = Agent::start_masked(&node, &[(pipe.clone(), mask)]);
-    assert_eq!(agent.get("/healthz").0, 503);
+    // It may be asked before it has come to that entry.
+    eventually("the loop to hang", || agent.get("/healthz").0 == 503);
     good.finish("app", 0);
     good.ended("app");
     assert!(good.requests(SIDECAR).is_empty());
