@@ -15,7 +15,7 @@ use cargo_metadata::{Metadata, MetadataCommand, TargetKind};
 use nix::unistd::Uid;
 use usher_cluster::{
     Cluster, Config, Layout,
-    programs::{Containerd, Programs, Sidecars},
+    programs::{Containerd, Programs, Sidecars, ensure_packages},
 };
 
 use crate::{
@@ -102,7 +102,8 @@ pub(crate) fn skips_are_errors() -> bool {
 }
 
 fn everything(args: &Args, skips_are_errors: bool) -> Result<()> {
-    let clusters = !args.without_cluster && Uid::effective().is_root();
+    let is_root = Uid::effective().is_root();
+    let clusters = !args.without_cluster && is_root;
     // The first time, Kubernetes itself has to be built. The tests of the cluster have both kinds of containerd.
     let programs =
         clusters.then(|| thread::spawn(|| Programs::ready(Sidecars::All, Containerd::Two)));
@@ -121,6 +122,8 @@ fn everything(args: &Args, skips_are_errors: bool) -> Result<()> {
             Ok(ready) => ready.map(drop),
             Err(_) => bail!("the thread that builds them panicked"),
         });
+    } else if is_root {
+        steps.run("programs of the node tests", ensure_packages);
     }
     let ahead = (!steps.failed()).then(|| ahead::begin(clusters));
     steps.run("unit and node tests", || {
@@ -132,7 +135,7 @@ fn everything(args: &Args, skips_are_errors: bool) -> Result<()> {
         )
     });
     // It waits for pods most of the time, and its judge allows for a busy machine.
-    let soaks = !args.without_soak && Uid::effective().is_root() && !steps.failed();
+    let soaks = !args.without_soak && is_root && !steps.failed();
     let soaking = soaks
         .then(|| thread::spawn(move || soak::soak(&soak::Args::short(SOAK), skips_are_errors)));
     let mut archive = PathBuf::new();
@@ -160,7 +163,7 @@ fn everything(args: &Args, skips_are_errors: bool) -> Result<()> {
             let soaked = soaking.join();
             soaked.unwrap_or_else(|_panic| bail!("the thread of the soak panicked"))
         }),
-        None if Uid::effective().is_root() => {}
+        None if is_root => {}
         None => steps.skip("soak", "it needs root", skips_are_errors),
     }
     if clusters {

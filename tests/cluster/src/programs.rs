@@ -21,7 +21,7 @@ use anyhow::{Result, bail};
 
 pub use self::{
     containerd::Containerd,
-    debian::{Iptables, cni_plugins, ensure_package},
+    debian::{Iptables, cni_plugins, ensure_package, ensure_packages},
     go::{cni_reference, helm, helm_unittest, kubeconform},
     guest::{Kernel, Tools, kernel, tools},
     istio::{Istio, PilotAgent, VERSION as ISTIO_VERSION},
@@ -95,7 +95,7 @@ impl Programs {
     /// others, which take turns: more at once would only share the same cores.
     pub fn ready(sidecars: Sidecars, containerd: Containerd) -> Result<Self> {
         // Some of the programs are taken from them.
-        debian::ensure_packages()?;
+        ensure_packages()?;
         thread::scope(|scope| {
             let kubernetes = scope.spawn(go::kubernetes);
             let own = own::build();

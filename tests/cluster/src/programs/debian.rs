@@ -38,7 +38,7 @@ const CNI_FOLDERS: [&str; 3] = ["/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cn
 pub(super) const CNI_PLUGINS: [&str; 5] = ["bridge", "host-local", "loopback", "portmap", "ptp"];
 
 /// Installs the packages whose programs are missing, or says which they are.
-pub(super) fn ensure_packages() -> Result<()> {
+pub fn ensure_packages() -> Result<()> {
     let missing = missing();
     if missing.is_empty() {
         return Ok(());
