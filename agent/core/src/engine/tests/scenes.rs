@@ -195,6 +195,20 @@ fn a_pod_that_disappears_is_forgotten() {
     assert_eq!(stage.engine.census().pods, 0);
 }
 
+/// There it would be the node that is asked.
+#[test]
+fn nobody_is_asked_for_a_version_on_the_host_s_network() {
+    for (host_network, asked) in [(false, 1), (true, 0)] {
+        let mut spec = pod(RestartPolicy::Never, &["app"]);
+        spec.containers[1].image = "istio/proxyv2:latest".to_owned();
+        spec.host_network = host_network;
+        let mut stage = Stage::new(Mode::Enforce, spec);
+        stage.run_all();
+        stage.pass(Duration::from_secs(1));
+        assert_eq!(stage.questions.len(), asked, "{host_network}");
+    }
+}
+
 /// A sidecar that ends while it is asked for its version never answers; its next run is asked.
 #[test]
 fn the_next_run_is_asked_for_its_version() {
