@@ -245,11 +245,6 @@ impl Socket {
         self.peer.port() != 0 || !self.peer.ip().is_unspecified()
     }
 
-    /// Whether it has an end of its own that others could reach.
-    pub fn is_bound(&self) -> bool {
-        self.local.port() != 0
-    }
-
     /// Whether a packet to this address would be for it, as for a listener.
     pub fn covers(&self, address: SocketAddr) -> bool {
         let (own, other) = (self.local.ip(), address.ip());
@@ -298,6 +293,27 @@ mod tests {
         assert_eq!("listening".parse(), Ok(State::Listen));
         assert!("".parse::<State>().is_err());
         assert!("UNKNOWN".parse::<State>().is_err());
+    }
+
+    /// In `-o json` they are the same words.
+    #[test]
+    fn timers_and_protocols_have_words() {
+        for (number, word) in [
+            (0, None),
+            (1, Some("retransmit")),
+            (2, Some("keepalive")),
+            (3, Some("time-wait")),
+            (4, Some("persist")),
+            (5, None),
+        ] {
+            let kind = TimerKind::of_kernel(number);
+            assert_eq!(kind.map(TimerKind::as_str), word, "{number}");
+            assert_eq!(serde_json::json!(kind), serde_json::json!(word));
+        }
+        for (protocol, word) in [(Protocol::Tcp, "tcp"), (Protocol::Udp, "udp")] {
+            assert_eq!(protocol.as_str(), word);
+            assert_eq!(serde_json::json!(protocol), word);
+        }
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The judgement as tables: pods with a mesh, and what is said of each socket.
 
+mod filter;
+mod owner;
 mod property;
+mod report;
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -109,7 +112,7 @@ impl Stage {
     }
 
     pub(super) fn owners(&self) -> Vec<Owner> {
-        owner::of_all(&self.scene)
+        super::owner::of_all(&self.scene)
     }
 
     pub(super) fn via(&self, place: usize) -> Via {
@@ -149,9 +152,14 @@ fn what_passes_the_mesh_by_is_direct() {
     // Two containers of the app's own, or two ends of one.
     let client = stage.connection(APP, "127.0.0.1:40001", "127.0.0.1:8080");
     let server = stage.connection(APP, "127.0.0.1:8080", "127.0.0.1:40001");
+    // Datagrams between the same ends are no end of it.
+    let datagrams = stage.connection(MESH, "127.0.0.1:15001", "pod:40000");
+    stage.scene.sockets[datagrams].protocol = Protocol::Udp;
     for place in [out, incoming, client, server] {
         assert_eq!(stage.via(place), Via::Direct, "{place}");
     }
+    let unconnected = stage.socket(Some(APP), State::Unconnected, "pod:40002", "0.0.0.0:0");
+    assert_eq!(stage.via(unconnected), Via::None);
 }
 
 #[test]
@@ -224,6 +232,11 @@ fn what_does_not_follow_is_unknown() {
 fn another_source_port_makes_direct_connections_doubtful() {
     let mut stage = Stage::with_mesh();
     let alone = stage.connection(APP, "pod:40000", "10.9.9.9:80");
+    // Connections whose other end is gone, or here, are not redirected ones.
+    stage.connection(MESH, "127.0.0.6:45678", "pod:8080");
+    stage.connection(APP, "pod:8080", "pod:61001");
+    stage.connection(APP, "pod:40002", "pod:15020");
+    stage.connection(MESH, "pod:15020", "pod:40002");
     assert_eq!(stage.via(alone), Via::Direct);
     // A connection that the kernel gave another port: nobody here has it.
     stage.connection(MESH, "127.0.0.1:15001", "pod:61000");
@@ -261,11 +274,15 @@ fn datagrams() {
     let open = stage.listener(MESH, "127.0.0.1:15053");
     let asks = stage.connection(APP, "pod:40000", "10.96.0.10:53");
     let meant = stage.connection(APP, "127.0.0.1:40001", "127.0.0.1:15053");
+    let everywhere = stage.listener(MESH, "0.0.0.0:53");
     for socket in &mut stage.scene.sockets {
         socket.protocol = Protocol::Udp;
     }
-    stage.scene.sockets[open].state = State::Unconnected;
-    assert_eq!(stage.via(open), Via::None);
+    for place in [open, everywhere] {
+        stage.scene.sockets[place].state = State::Unconnected;
+        assert_eq!(stage.via(place), Via::None);
+    }
+    // A sidecar at the same port of every address is not whom it asks.
     assert_eq!(stage.via(asks), Via::Unknown(Why::Datagrams));
     let to = Via::To {
         container: Some(MESH),
@@ -313,46 +330,6 @@ fn listing_is_sorted_and_says_what_it_leaves_out() {
 }
 
 #[test]
-fn filters() {
-    let mut stage = Stage::with_mesh();
-    stage.connection(MESH, "127.0.0.1:15001", "pod:40000");
-    stage.connection(APP, "pod:40000", "10.9.9.9:80");
-    stage.socket(None, State::TimeWait, "pod:40001", "10.9.9.9:80");
-    let count = |filter: Filter| stage.shown(&filter).sockets.len();
-    let plain = Filter::default;
-    let listening = Filter {
-        listening: true,
-        ..plain()
-    };
-    assert_eq!(count(listening), 5);
-    let states = vec![State::TimeWait];
-    assert_eq!(count(Filter { states, ..plain() }), 1);
-    let ports = vec![80];
-    assert_eq!(count(Filter { ports, ..plain() }), 1);
-    let ports = vec![40000, 8080];
-    assert_eq!(count(Filter { ports, ..plain() }), 3);
-    for (name, expected) in [("app", 2), ("istio-proxy", 5), ("ap", 0)] {
-        let containers = vec![name.to_owned()];
-        assert_eq!(
-            count(Filter {
-                containers,
-                ..plain()
-            }),
-            expected,
-            "{name}"
-        );
-    }
-    let protocols = vec![Protocol::Udp];
-    assert_eq!(
-        count(Filter {
-            protocols,
-            ..plain()
-        }),
-        0
-    );
-}
-
-#[test]
 fn a_listing_can_be_written_and_read() {
     let mut stage = Stage::with_mesh();
     let app = stage.connection(APP, "pod:40000", "10.9.9.9:80");
@@ -390,4 +367,5 @@ fn many_holders_are_counted() {
     let row = &listing.sockets[0];
     assert_eq!((row.processes.len(), row.more_processes), (16, 25));
     assert_eq!(row.process_text(), "100/server +40");
+    assert_eq!(serde_json::to_value(row).unwrap()["moreProcesses"], 25);
 }
