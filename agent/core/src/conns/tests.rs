@@ -187,20 +187,29 @@ fn a_proxy_outside_of_the_pod_is_told_from_none() {
     let mut stage = Stage::new();
     let app = stage.connection(APP, "pod:40000", "10.9.9.9:80");
     let other = stage.connection(APP, "127.0.0.1:15001", "pod:40000");
-    stage
-        .scene
-        .held
-        .retain(|(inode, _)| *inode as usize != other + 1);
-    assert_eq!(stage.owners()[other], Owner::Outside);
+    let asks = stage.connection(APP, "127.0.0.1:40001", "127.0.0.1:9000");
+    let asked = stage.connection(APP, "127.0.0.1:9000", "127.0.0.1:40001");
+    for place in [other, asked] {
+        stage
+            .scene
+            .held
+            .retain(|(inode, _)| *inode as usize != place + 1);
+        assert_eq!(stage.owners()[place], Owner::Outside);
+    }
     let through = Via::Through {
         container: None,
         port: 15001,
     };
     assert_eq!(stage.via(app), through);
+    let to = Via::To {
+        container: None,
+        port: 9000,
+    };
+    assert_eq!(stage.via(asks), to);
     assert_eq!(stage.via(other), Via::None);
     // Where a process hides what it has, that may be its.
     stage.scene.is_blind = true;
-    for place in [app, other] {
+    for place in [app, asks, other] {
         assert_eq!(stage.via(place), Via::Unknown(Why::Unseen));
     }
 }
@@ -218,6 +227,14 @@ fn what_does_not_follow_is_unknown() {
     let left = stage.socket(Some(APP), State::CloseWait, "pod:40003", "10.9.9.9:80");
     stage.socket(None, State::FinWait2, "127.0.0.1:15001", "pod:40003");
     assert_eq!(stage.via(left), unknown(Why::OtherEndClosed));
+    let asked = stage.socket(
+        Some(APP),
+        State::CloseWait,
+        "127.0.0.1:40006",
+        "127.0.0.1:15020",
+    );
+    stage.socket(None, State::FinWait2, "127.0.0.1:15020", "127.0.0.1:40006");
+    assert_eq!(stage.via(asked), unknown(Why::OtherEndClosed));
     let local = stage.connection(APP, "127.0.0.1:40004", "127.0.0.1:9");
     assert_eq!(stage.via(local), unknown(Why::OtherEndGone));
     let direct = stage.connection(APP, "pod:40005", "10.9.9.9:80");
