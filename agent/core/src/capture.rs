@@ -106,13 +106,6 @@ pub struct Interface {
     pub hardware: u16,
 }
 
-impl Interface {
-    /// Whether each packet of it goes out and comes in.
-    pub fn is_loopback(&self) -> bool {
-        self.hardware == LOOPBACK
-    }
-}
-
 /// A packet that the kernel copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
@@ -141,6 +134,27 @@ impl Packet<'_> {
             _ if self.hardware == LOOPBACK => None,
             Reception::Outgoing => Some(Direction::Out),
             _ => Some(Direction::In),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whom_a_packet_was_for_by_the_kernels_number() {
+        for (number, reception) in [
+            (0, Reception::Own),
+            (1, Reception::Broadcast),
+            (2, Reception::Multicast),
+            (3, Reception::Other),
+            (4, Reception::Outgoing),
+            // `PACKET_LOOPBACK`, which no socket is given, and what no kernel has yet.
+            (5, Reception::Other),
+            (255, Reception::Other),
+        ] {
+            assert_eq!(Reception::of(number), reception, "{number}");
         }
     }
 }

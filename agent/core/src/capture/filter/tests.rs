@@ -369,3 +369,31 @@ fn hosts() {
         assert_eq!(text.parse::<Host>(), Err(NotAHost(text.to_owned())));
     }
 }
+
+#[test]
+fn words_of_a_host_that_matter() {
+    for (text, expected) in [
+        ("10.1.2.3", &[(0x0a01_0203, u32::MAX)][..]),
+        ("10.1.2.3/8", &[(0x0a00_0000, 0xff00_0000)]),
+        ("10.1.2.3/1", &[(0, 0x8000_0000)]),
+        ("10.1.2.3/0", &[]),
+        (
+            "fd00:1:2:3:4:5:6:7",
+            &[
+                (0xfd00_0001, u32::MAX),
+                (0x0002_0003, u32::MAX),
+                (0x0004_0005, u32::MAX),
+                (0x0006_0007, u32::MAX),
+            ],
+        ),
+        ("fd00:1:2:3::/32", &[(0xfd00_0001, u32::MAX)]),
+        (
+            "fd00:1:2:3::/48",
+            &[(0xfd00_0001, u32::MAX), (0x0002_0000, 0xffff_0000)],
+        ),
+        ("fd00::/0", &[]),
+    ] {
+        let host: Host = text.parse().unwrap();
+        assert_eq!(host.words(), expected, "{text}");
+    }
+}
