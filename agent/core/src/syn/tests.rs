@@ -48,14 +48,18 @@ impl Ends {
         }
     }
 
-    /// As the kernel copies it: the checksums are not right.
     fn packet(&self, options: &[TcpOptionElement]) -> Vec<u8> {
+        self.packet_with(options, &[])
+    }
+
+    /// As the kernel copies it: the checksums are not right.
+    fn packet_with(&self, options: &[TcpOptionElement], data: &[u8]) -> Vec<u8> {
         let step = self
             .builder()
             .tcp(self.source, self.destination, self.sequence, 64_240);
         let step = step.syn().options(options).unwrap();
         let mut packet = Vec::new();
-        step.write(&mut packet, &[]).unwrap();
+        step.write(&mut packet, data).unwrap();
         let checksum = if self.is_ipv4 { 20 } else { 40 } + CHECKSUM_IN_TCP;
         packet[checksum..checksum + 2].copy_from_slice(&[0xfe, 0x30]);
         packet
@@ -184,6 +188,116 @@ fn refused() {
     assert_eq!(with(32, 0xf0), NotASyn::Header);
     assert_eq!(with(32, 0x40), NotASyn::Header);
     assert_eq!(with(33, 0x12), NotASyn::Flags);
+}
+
+#[test]
+fn words_for_what_is_refused() {
+    for (error, kind, text) in [
+        (
+            NotASyn::Truncated { length: 7 },
+            "truncated",
+            "packet of 7 bytes is cut off",
+        ),
+        (
+            NotASyn::Header,
+            "header",
+            "packet has a malformed or fragmented IP or TCP header",
+        ),
+        (
+            NotASyn::Protocol,
+            "protocol",
+            "packet is not TCP right after an IP header",
+        ),
+        (
+            NotASyn::Flags,
+            "flags",
+            "packet does not open a TCP connection",
+        ),
+    ] {
+        assert_eq!((error.kind(), &error.to_string()[..]), (kind, text));
+    }
+}
+
+#[test]
+fn connection_is_told_by_both_ends() {
+    for (is_ipv4, expected) in [
+        (true, "7.7.7.7:40000 to 7.7.7.7:8080"),
+        (
+            false,
+            "[707:707:707:707:707:707:707:707]:40000 to [707:707:707:707:707:707:707:707]:8080",
+        ),
+    ] {
+        let syn = Syn::parse(&Ends { is_ipv4, ..ENDS }.packet(&LINUX)).unwrap();
+        assert_eq!(syn.connection().to_string(), expected);
+    }
+}
+
+/// TCP Fast Open sends data with the SYN.
+#[test]
+fn data_counts_in_the_checksum() {
+    for is_ipv4 in [true, false] {
+        for data in [&b"a"[..], b"ab", b"abc"] {
+            let packet = Ends { is_ipv4, ..ENDS }.packet_with(&LINUX, data);
+            let prepared = Syn::parse(&packet)
+                .unwrap()
+                .prepared_for_injection(Duration::from_millis(5));
+            assert_eq!(judged(&prepared), Some(1_005));
+            assert!(prepared.ends_with(data));
+        }
+    }
+}
+
+#[test]
+fn ip_options_are_part_of_the_packet() {
+    let mut packet = ENDS.packet(&LINUX);
+    packet.splice(20..20, [1; 4]);
+    packet[0] = 0x46;
+    packet[3] += 4;
+    let syn = Syn::parse(&packet).unwrap();
+    assert_eq!(syn.sequence(), ENDS.sequence);
+    let prepared = syn.prepared_for_injection(Duration::from_millis(5));
+    assert_eq!(judged(&prepared), Some(1_005));
+}
+
+#[test]
+fn where_the_timestamp_is() {
+    let value = [8, 10, 1, 2, 3, 4, 0, 0, 0, 0];
+    for (before, expected) in [
+        (&[][..], Some(2)),
+        (&[1, 1], Some(4)),
+        (&[2, 4, 5, 180, 1], Some(7)),
+        // What stands behind the end of the list is none of it.
+        (&[0], None),
+        (&[0, 2], None),
+        // Kind and length alone are two bytes.
+        (&[5, 1], None),
+        (&[5, 0], None),
+        // Longer than all that there is.
+        (&[5, 200], None),
+    ] {
+        let options = [before, &value].concat();
+        assert_eq!(timestamp(&options), expected, "{before:?}");
+    }
+    assert_eq!(timestamp(&value[..9]), None);
+}
+
+#[test]
+fn checksums_at_the_edge_of_a_word() {
+    for (rest, beside, expected) in [
+        ([0x00, 0x01], 0, 0xfffe),
+        ([0xff, 0xff], 0, 0),
+        // What does not fit comes back at the other end.
+        ([0xff, 0xff], 1, 0xfffe),
+        ([0xff, 0xff], 0x1_0000, 0xfffe),
+    ] {
+        let mut bytes = [0xaa, 0xaa, rest[0], rest[1]];
+        put_checksum(&mut bytes, 0, beside);
+        assert_eq!(
+            u16::from_be_bytes([bytes[0], bytes[1]]),
+            expected,
+            "{rest:?} {beside}"
+        );
+    }
 }
 
 #[test]
