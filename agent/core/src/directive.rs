@@ -231,10 +231,16 @@ mod tests {
             Ok(("info,usher_agent=debug,usher_core=trace,warn".to_owned(), 2))
         );
         assert_eq!(filter(wish(&[], 2000)), Err(NotADirective::None));
-        assert_eq!(
-            filter(wish(&[&"debug,".repeat(33)], 2000)),
-            Err(NotADirective::TooMany)
-        );
+        let (most, more) = ("debug,".repeat(32), "debug,".repeat(33));
+        let expected = format!("info{}", ",debug".repeat(32));
+        assert_eq!(filter(wish(&[&most], 2000)), Ok((expected, 2)));
+        assert_eq!(filter(wish(&[&more], 2000)), Err(NotADirective::TooMany));
+        for limit in [1, 24 * 60 * 60] {
+            assert_eq!(
+                filter(wish(&["debug"], limit * 1000)),
+                Ok(("info,debug".to_owned(), limit))
+            );
+        }
         for odd in [0, 999, 24 * 60 * 60 * 1000 + 1] {
             let lasts = Duration::from_millis(odd);
             assert_eq!(

@@ -78,6 +78,7 @@ mod tests {
             ("1m30s", 90_000),
             ("1m 30s", 90_000),
             ("0s", 0),
+            ("24h", 24 * 60 * 60 * 1000),
         ] {
             assert_eq!(parse(text), Ok(Duration::from_millis(ms)), "{text}");
         }

@@ -245,6 +245,18 @@ mod tests {
         );
     }
 
+    /// The parser says 0 where it does not know.
+    #[test]
+    fn no_line_is_told_that_is_none() {
+        let keys = BTreeMap::from([("hold".to_owned(), 0), ("quit".to_owned(), 1)]);
+        let lines = Lines {
+            sections: BTreeMap::from([("defaults".to_owned(), keys)]),
+            recipes: Vec::new(),
+        };
+        assert_eq!(lines.line("defaults", "hold"), None);
+        assert_eq!(lines.line("defaults", "quit"), Some(1));
+    }
+
     proptest! {
         #[test]
         fn nothing_panics(text in "[a-z:{}\\[\\] \n&*!-]{0,120}") {
