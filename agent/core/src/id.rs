@@ -187,6 +187,9 @@ mod tests {
             "0d7e0c5c_6f0c_4b5a_9c1d_8a6d8a0f2b11",
             "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b1g",
             "0d7e0c5c6-f0c-4b5a-9c1d-8a6d8a0f2b11",
+            "0d7e0c5c06f0c04b5a09c1d08a6d8a0f2b11",
+            "0d7e0c5c-6f0c-4b5a-9c1d-8a6d-a0f2b11",
+            "----",
             "../../../../../../../../../etc/passwd",
         ] {
             assert!(PodUid::parse(bad).is_err(), "{bad}");

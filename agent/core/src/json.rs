@@ -218,6 +218,15 @@ mod tests {
     }
 
     #[test]
+    fn only_objects_have_members() {
+        for (text, found) in [("[1]", "sequence"), ("null", "null"), ("1", "integer `1`")] {
+            let error = members(text, &(0..text.len())).unwrap_err().to_string();
+            let expected = format!("invalid type: {found}, expected an object at ");
+            assert!(error.starts_with(&expected), "{error}");
+        }
+    }
+
+    #[test]
     fn parts_go_with_the_separator_before_them() {
         let text = "[ a,b , c ]";
         let parts = [2..3, 4..5, 8..9];
@@ -236,7 +245,13 @@ mod tests {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert!(value(&nested(DEEPEST)).is_ok());
         assert!(value(&nested(DEEPEST + 1)).is_err());
-        assert_eq!(depth("{\"[[[\\\"[\":[\"]\",{}]}"), 3);
+        for (text, expected) in [
+            ("1", 0),
+            ("{\"[[[\\\"[\":[\"]\",{}]}", 3),
+            ("[[],{},[],[{}]]", 3),
+        ] {
+            assert_eq!(depth(text), expected, "{text}");
+        }
     }
 
     #[test]

@@ -163,7 +163,8 @@ fn unescaped(field: &str) -> Cow<'_, [u8]> {
                     after @ ..,
                 ],
             ) => {
-                bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                let digits = [a, b, c].map(|digit| digit - b'0');
+                bytes.push(digits.iter().fold(0, |byte, digit| byte * 8 + digit));
                 rest = after;
             }
             _ => {

@@ -31,6 +31,9 @@ fn roots() {
         format!("/pods/{other}/containers/istio-proxy/0a1b2c3d"),
         format!("/pods/{UID}/volumes/istio-proxy/0a1b2c3d"),
         format!("/pods/{UID}/containers/istio-proxy/data"),
+        format!("/pods/{UID}/containers/istio-proxy/0a1b2c3"),
+        format!("/pods/{UID}/containers/istio-proxy/0a1b2c3d4"),
+        format!("/pods/{UID}/containers/istio-proxy/0a1b2c3g"),
         format!("/pods/{UID}/containers//0a1b2c3d"),
         "/".to_owned(),
     ] {
