@@ -146,6 +146,18 @@ mod tests {
         );
     }
 
+    /// Methods are case-sensitive.
+    #[test]
+    fn only_an_answer_to_head_has_no_body() {
+        for (text, expected) in [("HEAD", true), ("GET", false), ("head", false)] {
+            assert_eq!(
+                text.parse::<Method>().unwrap().is_head(),
+                expected,
+                "{text}"
+            );
+        }
+    }
+
     #[test]
     fn nothing_breaks_out_of_its_line() {
         for text in ["", "GET ", "G\r\nX", "GÄT"] {

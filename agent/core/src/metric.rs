@@ -180,6 +180,14 @@ mod tests {
     }
 
     #[test]
+    fn words_for_types_and_units() {
+        let kinds = [Kind::Counter, Kind::Gauge, Kind::Histogram];
+        assert_eq!(kinds.map(Kind::as_str), ["counter", "gauge", "histogram"]);
+        let units = [Unit::Seconds, Unit::Bytes];
+        assert_eq!(units.map(Unit::as_str), ["seconds", "bytes"]);
+    }
+
+    #[test]
     fn a_node_has_few_series() {
         let of_one = |metric: &Metric| {
             let combinations: usize = metric.labels.iter().map(|one| one.values.len()).product();

@@ -126,7 +126,7 @@ mod tests {
             ("line\nline\ttab\r", "line\\nline\\ttab\\r"),
             ("\u{9b}31m", "\\u{9b}31m"),
             ("txt.\u{202e}exe", "txt.\\u{202e}exe"),
-            ("\x7f\u{0}", "\\x7f\\x00"),
+            ("\x7f\u{0}\u{80}", "\\x7f\\x00\\u{80}"),
         ];
         for (text, expected) in shown {
             assert_eq!(clean(text), expected);

@@ -196,18 +196,18 @@ mod tests {
         );
         let none = choose("x", &[]).unwrap_err().to_string();
         assert!(none.ends_with("there are: none"), "{none}");
-        let many = vec![
-            Candidate {
-                uid: "u".to_owned(),
-                ..Candidate::default()
-            };
-            20
-        ];
-        assert!(
-            choose("x", &many)
-                .unwrap_err()
-                .to_string()
-                .ends_with("and 8 more")
-        );
+        let unnamed = Candidate {
+            uid: "u".to_owned(),
+            ..Candidate::default()
+        };
+        for (count, end) in [
+            (12, "there are: u, u, u, u, u, u, u, u, u, u, u, u"),
+            (13, "u, u and 1 more"),
+            (20, "u, u and 8 more"),
+        ] {
+            let many = vec![unnamed.clone(); count];
+            let error = choose("x", &many).unwrap_err().to_string();
+            assert!(error.ends_with(end), "{count}: {error}");
+        }
     }
 }

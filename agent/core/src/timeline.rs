@@ -230,6 +230,23 @@ mod tests {
     }
 
     #[test]
+    fn all_of_a_pod_is_told_under_the_name_that_it_was_last_known_by() {
+        let mut timeline = Timeline::default();
+        let nameless = Entry {
+            pod: uid(1).to_string(),
+            ..entry(1, 10)
+        };
+        let names = |timeline: &Timeline| -> Vec<String> {
+            timeline.of(&uid(1)).map(|entry| entry.pod).collect()
+        };
+        timeline.record(&uid(1), nameless);
+        assert_eq!(names(&timeline), [uid(1).as_str()]);
+        timeline.record(&uid(1), entry(1, 11));
+        timeline.record(&uid(1), entry(1, 12));
+        assert_eq!(names(&timeline), ["shop/report"; 3]);
+    }
+
+    #[test]
     fn it_is_bounded() {
         let mut timeline = Timeline::default();
         for at in 0..100 {

@@ -259,6 +259,10 @@ fn single_configuration_that_cannot_be_used() {
     for (text, kind) in cases {
         let error = insert(text, Kind::Conf, &entry()).unwrap_err();
         assert_eq!(error.kind(), kind, "{text}");
+        let State::Unusable(error) = check(text, Kind::Conf, &entry()) else {
+            panic!("usable: {text}");
+        };
+        assert_eq!(error.kind(), kind, "{text}");
     }
 }
 
