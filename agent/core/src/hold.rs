@@ -176,3 +176,32 @@ impl Opened {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ruleset::Wanted;
+
+    #[test]
+    fn table_that_is_found_says_what_it_was_for() {
+        for (count_only, dns, queries) in [
+            (false, None, false),
+            (false, Some(Queue::Native), true),
+            (false, Some(Queue::Compat), true),
+            (true, None, false),
+        ] {
+            let table = Ruleset::of(&Wanted {
+                count_only,
+                dns,
+                ..Wanted::default()
+            });
+            let ports = vec![(15001, Duration::from_secs(3))];
+            let expected = Remains {
+                ports: ports.clone(),
+                count_only,
+                queries,
+            };
+            assert_eq!(Remains::of(&table, ports), expected, "{dns:?}");
+        }
+    }
+}

@@ -254,3 +254,43 @@ impl Outcome {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::{Signal, Step};
+
+    #[test]
+    fn what_would_spoil_says_the_cure() {
+        let step = || Step::signal(Signal::Term);
+        let spoil = |advice: &str| GaveUp::WouldSpoil {
+            step: step(),
+            code: 143,
+            advice: advice.to_owned(),
+        };
+        let restart = |advice: &str| GaveUp::WouldRestart {
+            step: step(),
+            code: 143,
+            advice: advice.to_owned(),
+        };
+        let spoils = "SIGTERM would end the sidecar with exit code 143 and make a pod that succeeded a failed one, which a Job \
+                      runs again; ";
+        let or = ", or allow it by annotation usher.dev/spoil";
+        let restarts =
+            "SIGTERM would end the sidecar with exit code 143, after which it is started again; ";
+        for (why, expected) in [
+            (spoil(""), format!("{spoils}let it end with 0{or}")),
+            (
+                spoil("give it a flag"),
+                format!("{spoils}give it a flag{or}"),
+            ),
+            (restart(""), format!("{restarts}let it end with 0")),
+            (
+                restart("give it a flag"),
+                format!("{restarts}give it a flag"),
+            ),
+        ] {
+            assert_eq!(gave_up(&why), expected);
+        }
+    }
+}

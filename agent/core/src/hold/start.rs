@@ -275,3 +275,26 @@ impl<'engine> Holding<'engine> {
         held.collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_over_is_forgotten_when_its_container_has_gone() {
+        let [over, marked] =
+            ["a", "b"].map(|letter| ContainerId::parse(&letter.repeat(64)).unwrap());
+        let runs = [
+            (over.clone(), Progress::Over),
+            (marked.clone(), Progress::Marked),
+        ];
+        let mut starts = Starts {
+            runs: runs.into(),
+            ..Starts::default()
+        };
+        // The holder still tells what became of it.
+        starts.gone(&marked);
+        starts.gone(&over);
+        assert!(starts.runs.keys().eq([&marked]));
+    }
+}

@@ -96,7 +96,7 @@ pub(super) const ARMED: &str =
     "hold-armed: connections wait for istio-proxy :15001, for at most 30s";
 pub(super) const ARM: &str = "arm 15001 30s, users [1337]";
 
-fn sandbox() -> SandboxId {
+pub(super) fn sandbox() -> SandboxId {
     SandboxId::parse(&"5a".repeat(32)).unwrap()
 }
 

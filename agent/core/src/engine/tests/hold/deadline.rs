@@ -91,6 +91,16 @@ fn deadline_counts_from_the_first_app_s_start() {
     assert_eq!(stage.said(), ["open all"]);
 }
 
+#[test]
+fn app_of_the_sandbox_before_starts_no_deadline() {
+    let mut stage = held(Mode::Enforce, pod(RestartPolicy::Always, &["app"]));
+    stage.start("app", "a");
+    stage.exit("a", 1);
+    stage.shut();
+    stage.pass(seconds(16));
+    assert_eq!(stage.said(), ["renew 15001 30s"]);
+}
+
 /// Its doors are to stay shut after five seconds.
 fn closed() -> Stage {
     let mut spec = istio();

@@ -3,8 +3,9 @@
 use super::*;
 use crate::{
     decision::NotYet,
-    engine::tests::hold::{ARM, ARMED, WATCH, bare, held, istio, ready, seconds},
+    engine::tests::hold::{ARM, ARMED, WATCH, bare, held, istio, ready, sandbox, seconds},
     id::SandboxId,
+    start::Told,
 };
 
 const RELEASED: &str = "somebody had it released by hand";
@@ -184,6 +185,50 @@ fn what_waits_is_released() {
     assert_eq!(
         stage.by_hand(),
         ["release by hand (uid 0, pid 4711): connections to :15001 go now"]
+    );
+}
+
+/// Doors that somebody opened, and doors that were never shut.
+#[test]
+fn a_start_that_waits_says_who_let_it_go() {
+    let told = |change: fn(&mut Stage)| {
+        let mut spec = istio();
+        spec.annotations = [("usher.dev/hold".to_owned(), "start".to_owned())].into();
+        let mut stage = held(Mode::Enforce, spec);
+        stage.announce();
+        let start = |told| Event::Start {
+            key: key("a"),
+            name: "app".to_owned(),
+            told,
+        };
+        stage.send(start(Told::Marked));
+        stage.start("app", "a");
+        stage.send(start(Told::Held));
+        change(&mut stage);
+        stage.said();
+        stage.send(start(Told::LetGo {
+            held: Some(Duration::from_millis(12)),
+            at_limit: false,
+            ran: false,
+        }));
+        stage.said().remove(0)
+    };
+    let by_hand = told(|stage| {
+        stage.armed();
+        taken(stage.order(Wish::Release));
+        stage.opened(0);
+    });
+    let expected = format!("start-let-go: {RELEASED}; its start had waited 12 ms");
+    assert_eq!(by_hand, expected);
+    let failed = told(|stage| {
+        stage.send(Event::Armed {
+            sandbox: sandbox(),
+            result: Err("no table".to_owned()),
+        });
+    });
+    assert!(
+        failed.starts_with("start-let-go: mode, annotations"),
+        "{failed}"
     );
 }
 

@@ -32,7 +32,11 @@ fn start_that_came_too_soon_is_said_when_the_doors_open() {
     // It is said once.
     stage.told("a", "app", ran(true));
     assert_eq!(stage.said(), [""; 0]);
-    // One that had not run yet is none.
+    // Nor are those that had not run yet, whether they have a process or not.
+    stage.told("c", "app", Told::Marked);
+    stage.start("app", "c");
+    stage.told("c", "app", ran(false));
+    assert_eq!(stage.said(), [""; 0]);
     stage.told("b", "app", Told::Marked);
     stage.told("b", "app", ran(false));
     assert_eq!(stage.said(), [""; 0]);
