@@ -52,14 +52,20 @@ fn what_is_told_again_is_counted() {
     assert_eq!(patch.body["series"]["count"], 4);
     queue.answered(at(3), Answer::Taken);
     assert!(queue.is_empty());
+    // When nothing waits.
+    queue.offer(at(3), notice(1, Reason::WouldQuit, "a"));
+    let patch = send(&mut queue, at(3));
+    assert!(!patch.create && patch.name == order.name);
+    assert_eq!(patch.body["series"]["count"], 5);
+    queue.answered(at(3), Answer::Taken);
     // Something else, and the same after a long while.
     queue.offer(at(4), notice(1, Reason::WouldQuit, "b"));
     assert!(send(&mut queue, at(4)).create);
     queue.answered(at(5), Answer::Taken);
     let mut later = notice(1, Reason::WouldQuit, "a");
     later.at_us += super::super::object::WINDOW_US;
-    queue.offer(at(600_001), later);
-    let order_later = send(&mut queue, at(600_001));
+    queue.offer(at(600_003), later);
+    let order_later = send(&mut queue, at(600_003));
     assert!(order_later.create && order_later.name != order.name);
 }
 
@@ -178,6 +184,56 @@ fn warnings_go_last_and_losses_are_told() {
     assert_eq!(sent[0], "pod-1");
     assert_eq!(sent[1], "pod-979", "the oldest were lost");
     assert_eq!(losses, [977, 2], "at most one in a minute");
+}
+
+#[test]
+fn losses_are_told_once_in_a_minute() {
+    let mut queue = queue();
+    assert_eq!(queue.losses(at(0)), None);
+    queue.lost(3);
+    assert_eq!(queue.losses(at(0)), Some(3));
+    queue.lost(2);
+    assert_eq!(queue.losses(at(59_999)), None);
+    assert_eq!(queue.losses(at(60_000)), Some(2));
+    assert_eq!(queue.losses(at(120_000)), None);
+}
+
+#[test]
+fn what_is_on_its_way_is_not_done() {
+    let mut queue = queue();
+    assert!(queue.is_empty());
+    queue.offer(at(0), notice(1, Reason::WouldQuit, "a"));
+    queue.offer(at(0), notice(2, Reason::WouldQuit, "a"));
+    assert_eq!((queue.len(), queue.is_empty()), (2, false));
+    for left in [1, 0] {
+        send(&mut queue, at(0));
+        assert_eq!((queue.len(), queue.is_empty()), (left + 1, false));
+        queue.answered(at(0), Answer::Taken);
+        assert_eq!(queue.len(), left);
+    }
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn what_just_fits_is_kept() {
+    let said = |pod| notice(pod, Reason::SidecarQuit, "ended");
+    let mut queue = queue();
+    queue.offer(at(0), said(1));
+    let one = queue.bytes;
+    for (waiting, bytes) in [(2, 9 * one), (9, 2 * one)] {
+        let known = 9;
+        let limits = Limits {
+            waiting,
+            bytes,
+            known,
+        };
+        let mut queue = Queue::with("node-1".to_owned(), limits);
+        queue.offer(at(0), said(1));
+        queue.offer(at(0), said(2));
+        assert_eq!(queue.dropped(), 0, "{limits:?}");
+        queue.offer(at(0), said(3));
+        assert_eq!((queue.dropped(), queue.len()), (1, 2), "{limits:?}");
+    }
 }
 
 #[test]

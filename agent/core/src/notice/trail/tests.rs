@@ -109,6 +109,45 @@ fn what_was_tried_before_is_part_of_it() {
 }
 
 #[test]
+fn the_last_steps_are_told_of_each_sidecar() {
+    let mut trails = Trails::new("node-1".to_owned());
+    assert_eq!(trails.node(), "node-1");
+    let mut told = |container: &str, kind: Kind| {
+        let decision = Decision {
+            container: Some(container.to_owned()),
+            ..decision(kind)
+        };
+        trails.notice(1, &decision).map(|notice| notice.note)
+    };
+    for code in 401..=405 {
+        assert_eq!(told("proxy", failed(Outcome::Rejected(code))), None);
+        assert_eq!(told("logs", failed(Outcome::Rejected(code + 100))), None);
+    }
+    let tried = |codes: [u16; 4]| {
+        let tried = codes.map(|code| format!("SIGINT was answered with status {code}"));
+        tried.join("; ")
+    };
+    for (container, codes) in [
+        ("proxy", [402, 403, 404, 405]),
+        ("logs", [502, 503, 504, 505]),
+    ] {
+        told(container, accepted());
+        let note = told(container, ended(true)).unwrap();
+        let before = format!("before that: {}", tried(codes));
+        assert!(note.ends_with(&before), "{note}");
+    }
+}
+
+#[test]
+fn times_are_short() {
+    let ms = |ms| time(Duration::from_millis(ms));
+    assert_eq!(
+        [ms(0), ms(9_999), ms(10_000)],
+        ["0 ms", "9999 ms", "10.0 s"]
+    );
+}
+
+#[test]
 fn whoever_gives_up_says_what_was_tried() {
     let gave_up = Kind::GaveUp {
         reason: GaveUp::StillRuns,
