@@ -81,7 +81,8 @@ pub fn sum(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> f64 {
         .iter()
         .filter(is_it)
         .map(|sample| sample.value)
-        .sum()
+        // The standard library's sum of nothing is -0.
+        .fold(0.0, |all, value| all + value)
 }
 
 fn sample(line: &str) -> Option<Sample> {
@@ -214,6 +215,8 @@ mod tests {
         );
         assert_eq!(sum(&samples, "usher_mode", &[("mode", "enforce")]), 1.0);
         assert_eq!(sum(&samples, "usher_mode", &[("capability", "hold")]), 0.0);
+        // People see it as it is written.
+        assert_eq!(sum(&samples, "usher_starts", &[]).to_string(), "0");
     }
 
     #[test]
