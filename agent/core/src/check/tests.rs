@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use self::{of_kernel::kernel, of_places::node};
 use super::*;
+use crate::table::Tone;
 
 /// The check with this id.
 fn of(checks: &[Check], id: &str) -> Check {
@@ -76,6 +77,47 @@ fn text_for_people() {
     let short = lines(true);
     assert_eq!(short.len(), 7);
     assert_eq!((&short[0][..], &short[6][..]), ("node", sum));
+}
+
+/// The last line and the exit code, by how each check came out.
+#[test]
+fn what_it_comes_to() {
+    let question = questions().next().unwrap();
+    let ok = || question.ok("");
+    let warning = || question.warning("", "");
+    let failed = || question.failed("", "");
+    let skipped = || question.skipped("");
+    for (checks, code, tone, sum) in [
+        (
+            vec![ok(), skipped(), ok(), skipped(), skipped()],
+            0,
+            Tone::Good,
+            "all is well: 2 ok, 0 warnings, 0 failed, 3 skipped",
+        ),
+        (
+            vec![warning(), ok(), warning()],
+            0,
+            Tone::Warn,
+            "it works, with warnings: 1 ok, 2 warnings, 0 failed, 0 skipped",
+        ),
+        (
+            vec![failed(), warning(), failed()],
+            1,
+            Tone::Bad,
+            "something does not work: 0 ok, 1 warnings, 2 failed, 0 skipped",
+        ),
+        (
+            vec![failed()],
+            1,
+            Tone::Bad,
+            "something does not work: 0 ok, 0 warnings, 1 failed, 0 skipped",
+        ),
+    ] {
+        let checks = Checks::from(checks);
+        assert_eq!(checks.count.exit_code(), code, "{sum}");
+        let last = text(&checks, true).lead.pop().unwrap();
+        assert_eq!((&last.text[..], last.tone), (sum, tone));
+    }
 }
 
 #[test]

@@ -146,3 +146,80 @@ fn without_an_agent_all_that_it_would_tell_is_skipped() {
             .contains("usher cleanup --dry-run")
     );
 }
+
+/// What is seen, on both sides of each limit.
+#[test]
+fn what_is_seen_of_the_agent() {
+    const RESTARTS: &str = "usher_holder_restarts_total 2";
+    let failed = |count| format!("usher_events_total{{result=\"failed\"}} {count}");
+    type Change = fn(&mut agent::Agent);
+    let same: Change = |_| {};
+    let without_holder: Change = |agent| agent.samples.retain(|one| one.name != "usher_holder_up");
+    let requests = "usher_kubelet_requests_total{result=\"timeout\"} 2\n\
+                    usher_kubelet_requests_total{result=\"tls\"} 1";
+    let cases: [(&str, &str, Change, Outcome, &str); 9] = [
+        ("agent-holder", "", same, Outcome::Ok, "it runs"),
+        (
+            "agent-holder",
+            "",
+            without_holder,
+            Outcome::Ok,
+            "it is able to run; it is started when the first pod wants it",
+        ),
+        (
+            "agent-holder",
+            RESTARTS,
+            same,
+            Outcome::Warning,
+            "it ended 2 times, and runs now: true",
+        ),
+        (
+            "agent-holder",
+            RESTARTS,
+            without_holder,
+            Outcome::Warning,
+            "it ended 2 times, and runs now: false",
+        ),
+        (
+            "agent-kubelet",
+            requests,
+            same,
+            Outcome::Ok,
+            "20s old; 3 requests failed",
+        ),
+        (
+            "agent-kubelet",
+            "",
+            |agent| agent.listed = Some(Duration::from_secs(660)),
+            Outcome::Ok,
+            "11m old; 0 requests failed",
+        ),
+        (
+            "agent-kubelet",
+            "",
+            |agent| agent.listed = Some(Duration::from_secs(661)),
+            Outcome::Failed,
+            "11m 1s old",
+        ),
+        (
+            "agent-events",
+            &failed(4),
+            same,
+            Outcome::Ok,
+            "4 sent, 0 dropped, 4 failed",
+        ),
+        (
+            "agent-events",
+            &failed(5),
+            same,
+            Outcome::Warning,
+            "4 sent, 0 dropped, 5 failed",
+        ),
+    ];
+    for (id, more, change, outcome, saw) in cases {
+        let mut found = agent(more);
+        change(found.agent.as_mut().unwrap());
+        let check = of(&agent::judge(&found), id);
+        assert_eq!((check.outcome, &check.saw[..]), (outcome, saw), "{id}");
+    }
+}

@@ -192,3 +192,69 @@ fn missing_capabilities_are_named_with_what_they_are_for() {
         assert!(mend.contains(words), "{mend}");
     }
 }
+
+#[test]
+fn all_processes_of_the_node_are_seen() {
+    let found = capability::Found {
+        uid: 0,
+        effective: Ok(BTreeSet::new()),
+        processes: Ok(capability::Processes {
+            namespaces: 7,
+            hidden: 0,
+            outside: 0,
+        }),
+    };
+    let check = of(&capability::judge(&found), "privileges-processes");
+    assert_eq!(
+        (check.outcome, &check.saw[..]),
+        (Outcome::Ok, "all of them")
+    );
+}
+
+#[test]
+fn limits_of_releases_and_watches() {
+    for (release, outcome) in [
+        ("5.2.21", Outcome::Failed),
+        ("5.3.0", Outcome::Warning),
+        ("6.0.19", Outcome::Warning),
+        ("6.1.0-18-amd64", Outcome::Ok),
+    ] {
+        let mut found = kernel();
+        found.release = release.to_owned();
+        let check = of(&kernel::judge(&found), "kernel-release");
+        assert_eq!(check.outcome, outcome, "{release}");
+    }
+    // Fewer pods than a node has by default count as many; more count as they are.
+    for (watches, pods, outcome, saw) in [
+        (
+            944,
+            Some(30),
+            Outcome::Ok,
+            "944 for each user; 110 pods take up to 944",
+        ),
+        (
+            943,
+            None,
+            Outcome::Failed,
+            "943 for each user; 110 pods take up to 944",
+        ),
+        (
+            1664,
+            Some(200),
+            Outcome::Ok,
+            "1664 for each user; 200 pods take up to 1664",
+        ),
+        (
+            1663,
+            Some(200),
+            Outcome::Failed,
+            "1663 for each user; 200 pods take up to 1664",
+        ),
+    ] {
+        let mut found = kernel();
+        found.limits.watches = Some(watches);
+        found.pods = pods;
+        let check = of(&kernel::judge(&found), "kernel-inotify-watches");
+        assert_eq!((check.outcome, &check.saw[..]), (outcome, saw));
+    }
+}

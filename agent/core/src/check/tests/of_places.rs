@@ -3,7 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::conflist::Entry;
+use crate::{
+    conflist::Entry,
+    pod::{Pod, plain},
+    recipe::builtin,
+};
 
 const LIST: &str =
     r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"bridge"},{"type":"portmap"}]}"#;
@@ -67,11 +71,54 @@ fn network_configurations() {
         ..called
     };
     assert_eq!(first(&named).0, Outcome::Ok);
+    let saw = of(&cni::judge(Some(&named)), "network-first-file").saw;
+    assert_eq!(saw, "10-a.conflist: bridge, portmap");
     assert!(
         cni::judge(None)
             .iter()
             .all(|check| check.outcome == Outcome::Skipped)
     );
+}
+
+/// Files in which usher's plugin cannot stand, and what is said of them.
+#[test]
+fn files_that_are_no_network() {
+    let ours = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"usher-cni"}]}"#;
+    let newer = LIST.replace("1.0.0", "9.0.0");
+    for (name, text, stem, saw) in [
+        (
+            "a.txt",
+            LIST,
+            None,
+            "a.txt: runtimes do not read files of that name",
+        ),
+        (
+            "a.conflist",
+            ours,
+            None,
+            "a.conflist: only usher's plugin is in it",
+        ),
+        ("a.conflist", "{", None, "a.conflist: not JSON"),
+        (
+            "a.conflist",
+            &newer,
+            None,
+            "a.conflist: cniVersion is \"9.0.0\", a version that usher-cni does not know",
+        ),
+        (
+            "a.conflist",
+            LIST,
+            Some("b"),
+            "there is no b.conflist or b.conf in /etc/cni/net.d",
+        ),
+    ] {
+        let found = cni::Found {
+            stem: stem.map(str::to_owned),
+            ..network(&[(name, text)])
+        };
+        let check = of(&cni::judge(Some(&found)), "network-first-file");
+        assert_eq!((check.outcome, &check.saw[..]), (Outcome::Failed, saw));
+    }
 }
 
 #[test]
@@ -104,6 +151,8 @@ fn each_refusal_of_the_kubelet_has_its_own_mend() {
             "invalid peer certificate: UnknownIssuer",
             "kubelet.certificate=",
         ),
+        ("connect", "certificate has expired", "kubelet.certificate="),
+        ("connect", "UnknownIssuer", "kubelet.certificate="),
         ("timeout", "no answer", "systemctl status kubelet"),
         (
             "unauthorized",
@@ -186,6 +235,36 @@ fn places_of_the_node() {
         ..node()
     };
     assert_eq!(says(&node::judge(&off), "node-bundles").0, Outcome::Skipped);
+}
+
+/// A pod counts once for each recipe that knows one of its containers, however many those are.
+#[test]
+fn sidecars_and_native_ones_are_counted_by_pods() {
+    let container = |name: &&str| {
+        let (image, _) = name.split_once('-').unwrap_or((name, ""));
+        plain::container(name, &format!("example/{image}:1"))
+    };
+    let with = |containers: &[&str], native: &[&str]| Pod {
+        native_sidecars: native.iter().map(|name| (*name).to_owned()).collect(),
+        ..plain::pod(containers.iter().map(container).collect())
+    };
+    let pods = [
+        with(&["app"], &[]),
+        with(&["app", "daprd"], &[]),
+        with(&["app", "vector-one", "vector-two"], &[]),
+        with(&["app", "daprd", "vault-agent"], &["one", "two"]),
+        with(&["app"], &["one"]),
+    ];
+    let found = cluster::Found::of(&pods, &builtin(), Some("v1.36.3".to_owned()));
+    let expected = cluster::Found {
+        recipes: [("dapr", 2), ("vault-agent", 1), ("vector", 1)]
+            .map(|(name, pods)| (name.to_owned(), pods))
+            .into(),
+        native: 2,
+        pods: 5,
+        kubelet_version: Some("v1.36.3".to_owned()),
+    };
+    assert_eq!(found, expected);
 }
 
 #[test]
