@@ -45,6 +45,10 @@ fn steps(found: Vec<Found>, failing: &[Thing]) -> (Vec<Step>, Report) {
     (steps, cleaning.report())
 }
 
+fn lines(report: &Report) -> Vec<String> {
+    report.lines.iter().map(ToString::to_string).collect()
+}
+
 fn all() -> Vec<Found> {
     let things = [
         directory(),
@@ -119,7 +123,6 @@ fn dry_run_says_what_would_become_of_it() {
         "look at it",
     ));
     let report = Cleaning::dry_run(found);
-    let text: Vec<String> = report.lines.iter().map(ToString::to_string).collect();
     let expected = [
         "entry     /etc/cni/net.d/10-net.conflist: would be removed",
         "binary    /opt/cni/bin/usher-cni: would be removed",
@@ -129,16 +132,36 @@ fn dry_run_says_what_would_become_of_it() {
         "foreign   /run/usher/x: LEFT: not usher's; look at it",
         "directory /run/usher: LEFT: /run/usher/x is in it; remove that first",
     ];
-    assert_eq!(text, expected);
+    assert_eq!(lines(&report), expected);
+}
+
+#[test]
+fn what_could_not_go_says_what_a_person_can_do() {
+    let failing = [entry(), table(), Thing::File(in_run("timeline.jsonl"))];
+    let (_, report) = steps(all(), &failing);
+    assert!(!report.is_clean());
+    let expected = [
+        "entry     /etc/cni/net.d/10-net.conflist: LEFT: no; take the object of type \"usher-cni\" out of it by hand",
+        "binary    /opt/cni/bin/usher-cni: LEFT: /etc/cni/net.d/10-net.conflist still names it; remove that entry first",
+        "table     inet usher in net:[77] of process 12 (app\\n): LEFT: no; nsenter --target PID --net nft delete table inet usher, or delete the pod",
+        "socket    /run/usher/cni.sock: removed",
+        "file      /run/usher/timeline.jsonl: LEFT: no; run this as root on the node itself, or remove it by hand",
+        "directory /run/usher: LEFT: /run/usher/timeline.jsonl is in it; remove that first",
+    ];
+    assert_eq!(lines(&report), expected);
 }
 
 #[test]
 fn what_is_found_again_came_back() {
     let (_, mut report) = steps(all(), &[table()]);
     report.found_again(vec![Found::removable(table()), Found::removable(entry())]);
-    let left: Vec<String> = report.left().map(ToString::to_string).collect();
-    assert_eq!(left.len(), 2, "{left:?}");
-    assert!(left[1].contains("came back"), "{left:?}");
+    let left: Vec<&Thing> = report.left().map(|line| &line.thing).collect();
+    assert_eq!(left, [&table(), &entry()]);
+    assert_eq!(
+        lines(&report).last().unwrap(),
+        "entry     /etc/cni/net.d/10-net.conflist: LEFT: it came back; \
+         somebody puts it there: look whether an agent runs, then try again"
+    );
 }
 
 fn thing() -> impl Strategy<Value = Thing> {
