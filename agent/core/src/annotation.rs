@@ -229,6 +229,12 @@ mod tests {
     }
 
     #[test]
+    fn what_they_stand_on_is_called() {
+        let words = [Holder::Node, Holder::Namespace, Holder::Pod].map(Holder::as_str);
+        assert_eq!(words, ["Node", "Namespace", "pod"]);
+    }
+
+    #[test]
     fn what_is_said_of_them_is_so() {
         for known in &KNOWN {
             for on in known.on {

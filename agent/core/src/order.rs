@@ -219,3 +219,100 @@ impl Done {
         format!("{}{forced} by hand ({by}): {says}", wish.as_str())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each refusal: its word, what it says, and whether insisting helps.
+    #[test]
+    fn what_is_said_to_an_order_that_is_not_followed() {
+        let container = || "app".to_owned();
+        let cases = [
+            (Refused::NoPod, "no-pod", "no such pod on this node", false),
+            (
+                Refused::Unknown(NotYet::Unlisted),
+                "unknown",
+                "the kubelet does not list it yet",
+                false,
+            ),
+            (
+                Refused::AppRuns(NotYet::Runs {
+                    container: container(),
+                }),
+                "app-runs",
+                "app container app runs",
+                true,
+            ),
+            (
+                Refused::NotOurs(NotOurs::NoApp),
+                "not-ours",
+                "it has sidecars only, and no app that could end",
+                true,
+            ),
+            (
+                Refused::Hidden,
+                "hidden",
+                "the node's kernel shows none of its processes: a sandboxed runtime such as gVisor or Kata",
+                false,
+            ),
+            (
+                Refused::LeftAlone(LeftAlone::Deleting),
+                "left-alone",
+                "left alone: it is being deleted, the kubelet ends it",
+                false,
+            ),
+            (
+                Refused::Spoils {
+                    container: container(),
+                    why: GaveUp::StillRuns,
+                },
+                "spoils",
+                "app: every step was tried and the sidecar still runs; delete the pod, or end the sidecar by hand",
+                true,
+            ),
+            (
+                Refused::NotHeld(NotHeld::HostNetwork),
+                "not-held",
+                "its network namespace is the node's",
+                false,
+            ),
+            (
+                Refused::Busy,
+                "busy",
+                "its doors are being shut or opened at this moment; ask again",
+                false,
+            ),
+            (
+                Refused::Failed,
+                "failed",
+                "it could not be done; the timeline and the agent's log say why (usher explain)",
+                false,
+            ),
+        ];
+        for (why, word, says, yields) in cases {
+            assert_eq!(why.as_str(), word);
+            assert_eq!(why.to_string(), says);
+            assert_eq!(why.yields_to_force(), yields, "{word}");
+        }
+    }
+
+    #[test]
+    fn what_the_timeline_says_of_an_order() {
+        for (wish, words) in [
+            (Wish::Quit { force: false }, "quit"),
+            (Wish::Quit { force: true }, "quit --force"),
+            (Wish::Hold, "hold"),
+            (Wish::Release, "release"),
+            (Wish::Mend, "rules --fix"),
+        ] {
+            let done = Done {
+                wish,
+                by: By { uid: 1000, pid: 7 },
+                says: "it is done".to_owned(),
+            };
+            let expected = format!("{words} by hand (uid 1000, pid 7): it is done");
+            assert_eq!(done.reason(), expected);
+        }
+    }
+}

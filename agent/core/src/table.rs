@@ -92,3 +92,29 @@ impl From<&str> for Cell {
         Self::from(text.to_owned())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_put_in_stands_in_its_place() {
+        let plain = |text: &str| Cell::new(text, Tone::Plain);
+        let mut table = Table::new(["NAME", "REASON"]);
+        table.lead("before");
+        table.row(["a".into(), Cell::or_dash(Some("why"))]);
+        table.row(["b".to_owned().into(), Cell::or_dash(None::<&str>)]);
+        table.note(Cell::new("after", Tone::Warn));
+        let expected = Table {
+            lead: vec![plain("before")],
+            columns: vec!["NAME", "REASON"],
+            rows: vec![
+                vec![plain("a"), plain("why")],
+                vec![plain("b"), Cell::new("-", Tone::Faint)],
+            ],
+            notes: vec![Cell::new("after", Tone::Warn)],
+        };
+        assert_eq!(table, expected);
+        assert_eq!(plain("a").text, "a");
+    }
+}

@@ -187,3 +187,16 @@ pub struct Start {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_those_of_the_json() {
+        for (acts, word) in [(Acts::Now, "now"), (Acts::Later, "later"), (Acts::No, "no")] {
+            assert_eq!(acts.as_str(), word);
+            assert_eq!(serde_json::to_value(acts).unwrap(), word);
+        }
+    }
+}

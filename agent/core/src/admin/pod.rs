@@ -156,3 +156,67 @@ impl Pod {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_those_of_the_json() {
+        for (state, word) in [
+            (PodState::Unknown, "unknown"),
+            (PodState::NotOurs, "not-ours"),
+            (PodState::Held, "held"),
+            (PodState::Running, "running"),
+            (PodState::Finished, "finished"),
+            (PodState::Done, "done"),
+        ] {
+            assert_eq!(state.as_str(), word);
+            assert_eq!(serde_json::to_value(state).unwrap(), word);
+        }
+        for (role, word) in [
+            (Role::App, "app"),
+            (Role::Sidecar, "sidecar"),
+            (Role::Native, "native"),
+            (Role::Init, "init"),
+            (Role::Other, "other"),
+        ] {
+            assert_eq!(role.as_str(), word);
+            assert_eq!(serde_json::to_value(role).unwrap(), word);
+        }
+        for (state, word) in [
+            (ContainerState::Unseen, "unseen"),
+            (ContainerState::Starting, "starting"),
+            (ContainerState::Running, "running"),
+            (ContainerState::Exited, "exited"),
+        ] {
+            assert_eq!(state.as_str(), word);
+            assert_eq!(serde_json::to_value(state).unwrap(), word);
+        }
+    }
+
+    #[test]
+    fn a_pod_is_called_by_its_name_or_else_its_uid() {
+        for (namespace, name, called) in [
+            (Some("shop"), Some("web"), "shop/web"),
+            (Some("shop"), None, "u-1"),
+            (None, Some("web"), "u-1"),
+            (None, None, "u-1"),
+        ] {
+            let pod = Pod {
+                uid: "u-1".to_owned(),
+                namespace: namespace.map(str::to_owned),
+                name: name.map(str::to_owned),
+                state: PodState::Unknown,
+                decision: None,
+                reason: None,
+                held_ports: Vec::new(),
+                held_starts: 0,
+                host_network: false,
+                deleting: false,
+                containers: Vec::new(),
+            };
+            assert_eq!(pod.display_name(), called);
+        }
+    }
+}

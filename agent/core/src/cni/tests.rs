@@ -51,7 +51,12 @@ fn messages_that_are_none() {
     assert_eq!(kind(&wire.replace("0123456789abcdef", "../..")), "id");
     assert_eq!(kind(&" ".repeat(LONGEST_MESSAGE + 1)), "too-long");
     let mut long = request();
-    long.interface = "x".repeat(LONGEST_MESSAGE);
+    let rest = wire.len() - long.interface.len();
+    long.interface = "x".repeat(LONGEST_MESSAGE - rest);
+    let longest = long.encode().unwrap();
+    assert_eq!(longest.len(), LONGEST_MESSAGE);
+    assert_eq!(Request::decode(&longest).unwrap(), long);
+    long.interface.push('x');
     assert_eq!(long.encode().unwrap_err().kind(), "too-long");
 }
 
