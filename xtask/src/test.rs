@@ -32,7 +32,7 @@ const CLUSTER_VARIABLE: &str = "USHER_TEST_CLUSTER";
 const CLUSTER_TARGET: &str = "cluster";
 const NODES_TARGET: &str = "nodes";
 /// The agent that stops where a test wants to kill it. The same packages as below, so that little is built anew.
-const BOUNDARIES: [&str; 6] = [
+pub(crate) const BOUNDARIES: [&str; 6] = [
     "build",
     "--workspace",
     "--features",

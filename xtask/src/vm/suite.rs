@@ -8,7 +8,10 @@ use std::{
 use anyhow::{Context, Result, bail};
 use cargo_metadata::{Message, TargetKind};
 
-use crate::workspace::{cargo, run, target_dir};
+use crate::{
+    test::BOUNDARIES,
+    workspace::{cargo, run, target_dir},
+};
 
 /// The suites: what the kernel has to do with, and nothing that is about time.
 pub(super) const SUITES: [&str; 10] = [
@@ -36,6 +39,7 @@ pub(super) struct Suite {
 /// Builds all programs, and gives those of these names, to run the tests that have one of `parts` in theirs or all.
 pub(super) fn built(names: &[String], parts: &[String]) -> Result<Vec<Suite>> {
     run(&mut cargo(["build", "--workspace", "--bins"]))?;
+    run(&mut cargo(BOUNDARIES))?;
     let programs = programs()?;
     let mut suites = vec![Suite {
         name: PROBE.to_owned(),
