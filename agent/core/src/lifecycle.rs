@@ -20,6 +20,9 @@ const SURE: u32 = 6;
 pub(crate) enum Progress {
     /// An app container runs, has not started, or comes back.
     Unfinished(NotYet),
+    /// The kernel has never shown an app container, although others of its pod have begun: it is started any moment, or was
+    /// gone before anybody could look.
+    Unseen(NotYet),
     /// All that is known is ended; the rest only the kubelet can tell.
     AskKubelet(NotYet),
     /// The kubelet says that this app container runs, and its processes cannot
@@ -35,7 +38,7 @@ impl Progress {
     pub(crate) const fn ended_at(&self) -> Option<Timestamp> {
         match self {
             Self::Finished { at } => *at,
-            Self::Unfinished(_) | Self::AskKubelet(_) | Self::Hidden => None,
+            Self::Unfinished(_) | Self::Unseen(_) | Self::AskKubelet(_) | Self::Hidden => None,
         }
     }
 }
@@ -188,10 +191,11 @@ pub(crate) fn has_failed(tracked: &Tracked, spec: &Pod) -> Option<bool> {
 }
 
 fn both(one: Progress, other: Progress) -> Progress {
-    use Progress::{AskKubelet, Finished, Hidden, Unfinished};
+    use Progress::{AskKubelet, Finished, Hidden, Unfinished, Unseen};
     match (one, other) {
         (Finished { at: one }, Finished { at: other }) => Finished { at: one.max(other) },
-        (unfinished @ Unfinished(_), _) | (_, unfinished @ Unfinished(_)) => unfinished,
+        (unfinished @ (Unfinished(_) | Unseen(_)), _)
+        | (_, unfinished @ (Unfinished(_) | Unseen(_))) => unfinished,
         (ask @ AskKubelet(_), _) | (_, ask @ AskKubelet(_)) => ask,
         (Hidden, _) | (_, Hidden) => Hidden,
     }
@@ -247,6 +251,14 @@ fn app(tracked: &Tracked, spec: &Pod, container: &Container) -> Progress {
             Some(_) => unclear(),
         },
         _ if tracked.has_nameless_end() => unclear(),
-        _ => Progress::Unfinished(NotYet::NotStarted { container: name() }),
+        _ => {
+            let mut others = spec.containers.iter();
+            let begun = others.any(|other| tracked.newest(&other.name).is_some());
+            let why = NotYet::NotStarted { container: name() };
+            match begun {
+                true => Progress::Unseen(why),
+                false => Progress::Unfinished(why),
+            }
+        }
     }
 }

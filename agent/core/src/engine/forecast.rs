@@ -175,7 +175,7 @@ fn acts(
     no.extend(left_alone.map(|reason| Kind::LeftAlone { reason }.reason()));
     let mut later = Vec::new();
     match progress {
-        Progress::Unfinished(why) | Progress::AskKubelet(why) => {
+        Progress::Unfinished(why) | Progress::Unseen(why) | Progress::AskKubelet(why) => {
             later.push(Kind::NotYet(why.clone()).reason());
         }
         Progress::Hidden if plan.not_ours.is_none() => {

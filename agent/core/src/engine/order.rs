@@ -159,7 +159,7 @@ fn may_quit(
         Progress::Finished { .. } => {}
         Progress::Hidden if plan.not_ours == Some(NotOurs::NoApp) => {}
         Progress::Hidden => return Err(Refused::Hidden),
-        Progress::Unfinished(why) | Progress::AskKubelet(why) => {
+        Progress::Unfinished(why) | Progress::Unseen(why) | Progress::AskKubelet(why) => {
             unless_forced(Refused::AppRuns(why))?;
         }
     }

@@ -1,6 +1,6 @@
 //! Decides about pods, from all that is known of them now.
 
-use std::{mem, sync::Arc};
+use std::{mem, sync::Arc, time::Duration};
 
 use super::Engine;
 use crate::{
@@ -107,6 +107,11 @@ impl Engine {
         match progress {
             Progress::Unfinished(why) => {
                 tracked.quit.reset();
+                say(tracked, mode, Some(&spec), Kind::NotYet(why), actions);
+            }
+            Progress::Unseen(why) => {
+                tracked.quit.reset();
+                ask_kubelet_later(tracked, &mut self.fetch, now);
                 say(tracked, mode, Some(&spec), Kind::NotYet(why), actions);
             }
             // What is in doubt is neither begun nor taken back: it is gone on with, or not, when the kubelet has told.
@@ -241,6 +246,20 @@ fn say(
     }
     tracked.stance = Some(kind.clone());
     actions.push(finish::report(tracked, spec, None, kind, None));
+}
+
+/// The kubelet starts the containers of a pod one right after the other.
+const SOON: Duration = Duration::from_secs(1);
+
+/// The same where what is missing should come by itself.
+fn ask_kubelet_later(tracked: &mut Tracked, fetch: &mut Fetch, now: Timestamp) {
+    if let Some(wait) = fetch::patience(tracked.vain_answers)
+        && tracked.awaits_kubelet.is_none()
+    {
+        let due = now + wait.max(SOON);
+        tracked.awaits_kubelet = Some(due);
+        fetch.want(due);
+    }
 }
 
 /// Has the kubelet asked for a pod's sake, ever less often while that is in

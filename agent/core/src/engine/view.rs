@@ -96,7 +96,10 @@ fn state_of(tracked: &Tracked, holds: bool) -> PodState {
                 PodState::Done
             }
         }
-        Progress::Unfinished(_) | Progress::AskKubelet(_) | Progress::Hidden => PodState::Running,
+        Progress::Unfinished(_)
+        | Progress::Unseen(_)
+        | Progress::AskKubelet(_)
+        | Progress::Hidden => PodState::Running,
     }
 }
 

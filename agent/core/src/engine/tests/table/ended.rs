@@ -156,6 +156,12 @@ fn codes_that_the_kernel_does_not_tell() {
             ],
         ),
         row(
+            "it came and went before anybody could look, and the status is late",
+            "Never app istio-proxy",
+            "pod +istio-proxy app=W list ; 900ms app=T0 10s",
+            &[FINISHED, QUIT],
+        ),
+        row(
             "its cgroup went before anybody saw its program or its end: it may only have been created",
             "Never app istio-proxy",
             "pod +istio-proxy *app list ; app>gone app=W list",
