@@ -3,8 +3,11 @@
 mod end;
 mod mesh;
 mod pods;
+mod probe;
 mod property;
+mod quit_endpoint;
 mod start;
+mod verdict;
 
 use serde_json::json;
 

@@ -1,0 +1,87 @@
+//! When a probe counts as one that fails, and what is said of it.
+
+use serde_json::{Value, json};
+
+use super::{
+    Finding, Id, Scene,
+    pods::{app, istio, job},
+    troubles,
+};
+
+fn http() -> Value {
+    json!({"httpGet": {"path": "/ok", "port": 8080}, "periodSeconds": 5})
+}
+
+/// An app with these probes beside Istio's proxy, which has not rewritten them.
+fn scene(probes: Value) -> Scene {
+    let scene = Scene::new(job(&[app(probes), istio(json!({}))]));
+    scene.running("app", 60).running("istio-proxy", 59)
+}
+
+/// The same, when the app is to be started once more after it was ended with this code.
+fn backs_off(probes: Value, code: i32) -> Scene {
+    let mut scene = scene(probes).killed("app", code);
+    scene.pod["status"]["containerStatuses"][0]["state"] =
+        json!({"waiting": {"reason": "CrashLoopBackOff"}});
+    scene.unready("app")
+}
+
+#[test]
+fn probe_that_has_had_its_time() {
+    let live = || json!({"livenessProbe": http()});
+    let ready = || json!({"readinessProbe": http()});
+    let starting =
+        json!({"startupProbe": {"exec": {"command": ["false"]}}, "readinessProbe": http()});
+    let again = |code| scene(live()).killed("app", code);
+    // The kubelet says so of a container that it has lost sight of, and counts no start while the pod is deleted.
+    let mut lost = again(137);
+    lost.pod["status"]["containerStatuses"][0]["restartCount"] = json!(0);
+    let lost_probe = ["probe-lost"].as_slice();
+    #[rustfmt::skip]
+    let table = [
+        ("ready", scene(live()), [].as_slice()),
+        ("unready", scene(live()).unready("app"), lost_probe),
+        ("unready for two periods", scene(live()).running("app", 10).unready("app"), lost_probe),
+        ("unready for less", scene(live()).running("app", 9).unready("app"), &[]),
+        ("killed by SIGKILL", again(137), lost_probe),
+        ("killed by SIGTERM", again(143), lost_probe),
+        ("failed by itself", again(1), &[]),
+        ("killed, never started again", lost, &[]),
+        ("killed, to be started", backs_off(live(), 137), lost_probe),
+        ("failed, to be started", backs_off(live(), 1), &[]),
+        ("not killed by readiness", backs_off(ready(), 137), &[]),
+        ("killed by something else, ready again", scene(ready()).killed("app", 137), &[]),
+        ("readiness not asked for yet", scene(starting).unready("app"), &[]),
+    ];
+    for (what, scene, expected) in table {
+        let lost: Vec<&str> = troubles(&scene);
+        assert_eq!(lost, expected, "{what}");
+    }
+}
+
+#[test]
+fn what_is_said_of_a_probe() {
+    let told = |scene: &Scene| {
+        let mut findings = scene.explain().findings.into_iter();
+        let Finding {
+            problem, evidence, ..
+        } = findings.find(|one| one.id == Id::ProbeLost).unwrap();
+        let last = evidence.last().unwrap();
+        (problem, format!("{}: {}", last.source, last.says))
+    };
+    let because = "was not rewritten by Istio, and fails: the kubelet has no certificate for a mesh that insists on mTLS";
+    assert_eq!(
+        told(&scene(json!({"readinessProbe": http()})).unready("app")),
+        (
+            format!("the readinessProbe of app {because}"),
+            "status.containerStatuses[app]: ready false, since 00:09:05".to_owned()
+        )
+    );
+    assert_eq!(
+        told(&scene(json!({"livenessProbe": http()})).killed("app", 137)),
+        (
+            format!("the livenessProbe of app {because}"),
+            "status.containerStatuses[app]: restartCount 1, ready true".to_owned()
+        )
+    );
+}

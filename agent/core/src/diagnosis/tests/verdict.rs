@@ -1,0 +1,121 @@
+//! Where a pod stands, to the letter.
+
+use serde_json::{Value, json};
+
+use super::{
+    Scene, healthy,
+    pods::{app, istio, job, native, proxy},
+};
+
+/// A Job's pod whose app has an init container before it.
+fn with_init() -> Scene {
+    let mut pod = job(&[app(json!({}))]);
+    pod["spec"]["initContainers"] = json!([proxy("fetch", "registry.example/fetch:1", json!({}))]);
+    Scene::new(pod)
+}
+
+fn waiting(mut scene: Scene, list: &str, name: &str, state: &Value, last: &Value) -> Scene {
+    let status = json!({"name": name, "restartCount": 0, "state": state, "lastState": last});
+    scene.pod["status"][list] = json!([status]);
+    scene
+}
+
+/// The app waits for this reason.
+fn app_waits(scene: Scene, reason: &str, last: &Value) -> Scene {
+    let state = json!({"waiting": {"reason": reason}});
+    waiting(scene, "containerStatuses", "app", &state, last)
+}
+
+#[track_caller]
+fn stands(table: &[(Scene, bool, &str)]) {
+    for (scene, healthy, says) in table {
+        let verdict = scene.explain().verdict;
+        assert_eq!((&verdict.says[..], verdict.healthy), (*says, *healthy));
+    }
+}
+
+#[test]
+fn pod_that_begins() {
+    let init = |state: Value| {
+        waiting(
+            with_init(),
+            "initContainerStatuses",
+            "fetch",
+            &state,
+            &json!({}),
+        )
+    };
+    let fetched = || with_init().ended("fetch", 50, 40, 0);
+    let plain = || Scene::new(job(&[app(json!({}))]));
+    let failed = json!({"terminated": {"exitCode": 3}});
+    let sidecar_first = app_waits(
+        Scene::new(native(&[app(json!({}))])).running("istio-proxy", 20),
+        "PodInitializing",
+        &json!({}),
+    );
+    let behind = healthy().unready("istio-proxy");
+    #[rustfmt::skip]
+    stands(&[
+        (with_init(), true, "init container fetch waits to be started (it has not been created)"),
+        (init(json!({"waiting": {"reason": "PodInitializing"}})), true, "init container fetch waits to be started (PodInitializing)"),
+        (init(json!({"running": {}})), true, "init container fetch runs"),
+        (with_init().policy("OnFailure").ended("fetch", 50, 40, 2), false, "init container fetch ended with exit code 2 and is started again"),
+        (app_waits(fetched(), "PodInitializing", &json!({})), true, "app app waits to be started (PodInitializing)"),
+        // The status of init containers may lag behind.
+        (with_init().running("app", 30), true, "app app runs for 30 s"),
+        // A sidecar that runs along holds nothing up, whatever its state.
+        (sidecar_first, true, "app app waits to be started (PodInitializing)"),
+        (app_waits(plain(), "ContainerCreating", &json!({})), true, "app app waits to be started (ContainerCreating)"),
+        (app_waits(plain(), "ImagePullBackOff", &json!({})), false, "app app waits to be started (ImagePullBackOff)"),
+        (app_waits(plain(), "CrashLoopBackOff", &failed), false, "app app waits to be started after exit code 3 (CrashLoopBackOff)"),
+        (app_waits(plain(), "ContainerCreating", &failed), false, "app app waits to be started after exit code 3 (ContainerCreating)"),
+        (plain().policy("OnFailure").ended("app", 50, 40, 2), false, "app app ended with exit code 2 and is started again"),
+        (behind, true, "its apps have begun, and sidecar istio-proxy is not ready yet"),
+    ]);
+}
+
+#[test]
+fn pod_that_runs() {
+    let sql = || {
+        let image = "gcr.io/cloud-sql-connectors/cloud-sql-proxy:2.27.0";
+        proxy(
+            "cloud-sql-proxy",
+            image,
+            json!({"args": ["--quitquitquit"]}),
+        )
+    };
+    let two = Scene::new(job(&[app(json!({})), istio(json!({})), sql()]));
+    let two = two
+        .running("app", 60)
+        .running("istio-proxy", 59)
+        .running("cloud-sql-proxy", 58);
+    let other = proxy("other", "registry.example/other:1", json!({}));
+    let apps = Scene::new(job(&[app(json!({})), other]))
+        .running("app", 60)
+        .running("other", 9);
+    #[rustfmt::skip]
+    stands(&[
+        (apps.clone(), true, "app app runs for 1 min 0 s, app other runs for 9 s"),
+        (apps.clone().ended("app", 60, 50, 0), true, "app other runs for 9 s"),
+        (apps.unready("app").unready("other"), false, "app app runs for 1 min 0 s, app other runs for 9 s; app, other is not ready"),
+        (healthy(), true, "app app runs for 1 min 0 s, beside its sidecar istio-proxy, which is ready"),
+        (healthy().unready("app"), false, "app app runs for 1 min 0 s, beside its sidecar istio-proxy, which is ready; app is not ready"),
+        (two, true, "app app runs for 1 min 0 s, beside its sidecars istio-proxy, cloud-sql-proxy, which are ready"),
+    ]);
+}
+
+#[test]
+fn pod_that_ends() {
+    let over = |code: i32| {
+        let scene = healthy().ended("app", 60, 4, code);
+        scene.ended("istio-proxy", 59, 3, 0)
+    };
+    #[rustfmt::skip]
+    stands(&[
+        (healthy().ended("app", 60, 4, 0), true, "its apps have ended with 0, 4 s ago, and istio-proxy runs on"),
+        (over(0), true, "its apps have ended with 0, 4 s ago, and the kubelet ends the pod"),
+        (over(7), false, "its apps have ended, not all with 0, 4 s ago, and the kubelet ends the pod"),
+        (healthy().reason("Succeeded", ""), true, "it has ended: Succeeded"),
+        (healthy().reason("Failed", "Evicted"), false, "it has ended: Evicted"),
+    ]);
+}
