@@ -202,6 +202,14 @@ mod tests {
         assert_eq!(read(none, term).on_term, OnTerm::Ignores);
         assert_eq!(read(term, term).on_term, OnTerm::Handles);
         assert_eq!(Process::read("c", Pid(70), "", b""), None);
+        for (node, own, is_first) in [(70, 1, true), (70, 7, false), (1, 1, false), (7, 7, false)] {
+            let process = Process {
+                pid: Pid(node),
+                own_pid: own,
+                ..read(none, none)
+            };
+            assert_eq!(process.is_first(), is_first, "{node} {own}");
+        }
     }
 
     #[cfg(target_endian = "little")]

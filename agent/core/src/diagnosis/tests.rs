@@ -2,11 +2,16 @@
 
 mod end;
 mod mesh;
+mod native;
+mod own_hold;
 mod pods;
 mod probe;
 mod property;
 mod quit_endpoint;
+mod shell;
 mod start;
+mod stays;
+mod story;
 mod verdict;
 
 use serde_json::json;

@@ -1,0 +1,59 @@
+//! Shells in front of a sidecar: which are some, and how grave they are.
+
+use serde_json::json;
+
+use super::{
+    Id, OnTerm, Scene, Severity, healthy,
+    pods::{app, job, proxy},
+    troubles,
+};
+
+#[test]
+fn shell_is_grave_where_only_a_signal_to_it_is_left() {
+    let sql = || {
+        let image = "gcr.io/cloud-sql-connectors/cloud-sql-proxy:2.27.0";
+        let proxy = proxy("sql", image, json!({"args": ["--exit-zero-on-sigterm"]}));
+        Scene::new(job(&[app(json!({})), proxy]))
+            .running("app", 60)
+            .running("sql", 59)
+    };
+    let below = |scene: Scene, name: &str| {
+        scene.process(name, 1, "sh", &["/bin/sh", "-c", "a && b"], OnTerm::Default)
+    };
+    for (scene, severity) in [
+        (below(sql(), "sql"), Severity::Warning),
+        (below(sql().ended("app", 60, 1, 0), "sql"), Severity::Error),
+        // It can be asked by a request.
+        (
+            below(healthy().ended("app", 60, 1, 0), "istio-proxy"),
+            Severity::Warning,
+        ),
+    ] {
+        let findings = scene.explain().findings;
+        let found = findings
+            .iter()
+            .find(|one| one.id == Id::ShellIsPid1)
+            .unwrap();
+        assert_eq!(found.severity, severity, "{findings:#?}");
+    }
+}
+
+#[test]
+fn shell_is_known_by_its_name_or_by_what_runs_it() {
+    #[rustfmt::skip]
+    let table = [
+        // The kernel names a script's process by the script.
+        ("start.sh", ["/bin/sh", "/start.sh"], true),
+        ("sh", ["/start", "now"], true),
+        ("bash", ["-bash", "-l"], true),
+        ("pilot-agent", ["pilot-agent", "proxy"], false),
+    ];
+    for (name, words, is_shell) in table {
+        let scene = healthy().process("istio-proxy", 1, name, &words, OnTerm::Default);
+        assert_eq!(
+            troubles(&scene).contains(&"shell-is-pid-1"),
+            is_shell,
+            "{name}"
+        );
+    }
+}

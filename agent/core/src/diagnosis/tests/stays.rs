@@ -1,0 +1,65 @@
+//! How long a sidecar may take to end, and what is advised when it takes longer.
+
+use serde_json::json;
+
+use super::{Id, Mode, Scene, healthy, troubles};
+
+/// Its app ended so many seconds ago.
+fn done(ago: u64) -> Scene {
+    healthy().ended("app", 60, ago, 0)
+}
+
+#[test]
+fn sidecar_has_as_long_as_what_was_asked_takes() {
+    let stays = ["sidecar-stays"].as_slice();
+    let asked = |ago| {
+        done(ago)
+            .mode(Mode::Enforce)
+            .decided(ago, "quit-accepted", "POST")
+    };
+    // It drains for this long, and its slowest way to end takes 5 s.
+    let drains = |ago| asked(ago).annotation("usher.dev/drain", "20s");
+    let delayed = |ago| done(ago).annotation("usher.dev/quit-delay", "30s");
+    let mut deleted = done(30);
+    deleted.pod["metadata"]["deletionTimestamp"] = json!("2026-11-22T00:10:00Z");
+    #[rustfmt::skip]
+    let table = [
+        ("not asked, 5 s", done(5), [].as_slice()),
+        ("not asked, longer", done(6), stays),
+        ("asked, 5 s and 5 s", asked(10), &[]),
+        ("asked, longer", asked(11), stays),
+        ("drains, 20 s and 5 s and 5 s", drains(30), &[]),
+        ("drains, longer", drains(31), stays),
+        ("delayed, 30 s and 5 s", delayed(35), &[]),
+        ("delayed, longer", delayed(36), stays),
+        ("the kubelet ends it", deleted, &[]),
+        ("it was ended as a whole", done(30).reason("Failed", "Evicted"), &[]),
+    ];
+    for (what, scene, expected) in table {
+        assert_eq!(troubles(&scene), expected, "{what}");
+    }
+}
+
+#[test]
+fn advice_goes_by_who_could_end_it() {
+    let enforced = |agent| {
+        let mut scene = done(30).mode(Mode::Enforce);
+        scene.seen.agent = agent;
+        scene
+    };
+    #[rustfmt::skip]
+    let table = [
+        (done(30), "Have usher show the sidecar out on this node.", "kubectl annotate node node-1 usher.dev/quit=enforce --overwrite"),
+        (enforced(true), "See why istio-proxy does not end: its log.", "kubectl -n shop logs report -c istio-proxy"),
+        (enforced(false), "usher's agent does not answer on this node: see whether it runs.", "kubectl -n usher get pods -o wide"),
+    ];
+    for (scene, remedy, how) in table {
+        let finding = &scene.explain().findings[0];
+        assert_eq!(finding.id, Id::SidecarStays);
+        assert_eq!(
+            finding.problem,
+            "every app has ended, 30 s ago, and istio-proxy runs on: the pod does not finish"
+        );
+        assert_eq!((&finding.remedy[..], &finding.how[..]), (remedy, how));
+    }
+}

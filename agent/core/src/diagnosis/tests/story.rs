@@ -1,0 +1,37 @@
+//! What happened in a pod, with its times.
+
+use super::{Teller, healthy};
+
+#[test]
+fn moments_are_told_from_the_first_on() {
+    let scene = healthy().ended("app", 60, 30, 0);
+    let timeline = scene
+        .decided(29, "would-quit", "observe mode")
+        .explain()
+        .timeline;
+    let told: Vec<_> = timeline
+        .iter()
+        .map(|one| {
+            (
+                one.after_ms,
+                &one.at[11..19],
+                one.from.as_str(),
+                &one.what[..],
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (0, "00:09:04", "kubelet", "created"),
+            (1_000, "00:09:05", "kubelet", "accepted"),
+            (1_000, "00:09:05", "kubelet", "started"),
+            (2_000, "00:09:06", "kubelet", "started"),
+            (31_000, "00:09:35", "kubelet", "ended"),
+            (32_000, "00:09:36", "usher", "would-quit"),
+        ]
+    );
+    for teller in [Teller::Kubelet, Teller::Usher] {
+        assert_eq!(serde_json::to_value(teller).unwrap(), teller.as_str());
+    }
+}
