@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Case, facts::State};
-use crate::{annotation, decision::NotOurs, mode::Mode, tuning::HoldKind};
+use crate::{annotation, decision::NotOurs, hold::NotHeld, mode::Mode};
 
 /// Something that would change what becomes of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,13 +27,14 @@ pub(super) fn changes(case: &Case<'_>) -> Vec<Change> {
     if finishes && !case.plan.sidecars.is_empty() {
         quit(case, &mut change);
     }
-    if case.plan.not_held.is_none() {
-        hold(case, &mut change);
-    } else if case.plan.tuning.hold == HoldKind::No {
-        change(
+    match &case.plan.not_held {
+        None => hold(case, &mut change),
+        Some(NotHeld::OptedOut) => change(
             "connections of its apps wait until its sidecar is ready".to_owned(),
             format!("without {}", case.opt_out(annotation::HOLD)),
-        );
+        ),
+        // Whatever its annotations say, none of its connections would wait.
+        Some(_) => {}
     }
     changes
 }

@@ -94,6 +94,8 @@ mod tests {
             ("2026-11-22T00:10:05", None),
             ("2026-11-22T00:10:05+01:00", None),
             ("2026-13-22T00:10:05Z", None),
+            ("2026-11-22T24:00:00Z", None),
+            ("2026-11-22T00:60:00Z", None),
             ("2026-11-22T00:10Z", None),
             ("2026-11-22T00:10:+5Z", None),
             ("99999999999999999999-11-22T00:10:05Z", None),
@@ -102,6 +104,22 @@ mod tests {
             assert_eq!(parse(text), expected, "{text}");
         }
         assert_eq!(clock(1_795_306_205_123), "00:10:05");
+    }
+
+    /// Reading alone would not tell: it takes 29 February of any year for the day before 1 March.
+    #[test]
+    fn leap_days_are_written_where_there_are_any() {
+        for text in [
+            "1970-01-01T00:00:00Z",
+            "2000-02-29T23:59:59Z",
+            "2000-03-01T00:00:00Z",
+            "2024-02-29T00:00:00Z",
+            "2100-02-28T23:59:59Z",
+            "2100-03-01T00:00:00Z",
+            "2400-02-29T12:00:00Z",
+        ] {
+            assert_eq!(write(parse(text).unwrap()), text);
+        }
     }
 
     proptest! {

@@ -116,14 +116,18 @@ fn advise(case: &Case<'_>, finding: Finding) -> Finding {
     let hold = case.seen.modes.map(|modes| modes.hold);
     if case.plan.tuning.hold == crate::tuning::HoldKind::No {
         let says = case.opt_out(annotation::HOLD);
-        return finding.by("opt-out", says).mend(
-            "Remove what switches holding off for this pod.",
-            format!(
+        // The pod's own word comes before its Namespace's.
+        let how = match case.facts.annotation(annotation::HOLD) {
+            Some(_) => Case::template_annotation(annotation::HOLD, "true"),
+            None => format!(
                 "kubectl annotate namespace {} {}-",
                 case.facts.namespace,
                 annotation::HOLD
             ),
-        );
+        };
+        return finding
+            .by("opt-out", says)
+            .mend("Remove what switches holding off for this pod.", how);
     }
     match hold {
         Some(Mode::Enforce) => finding.mend(

@@ -193,6 +193,14 @@ mod tests {
         for id in Id::ALL {
             assert_eq!(serde_json::to_value(id).unwrap(), id.as_str());
         }
+        for (severity, name) in [
+            (Severity::Error, "error"),
+            (Severity::Warning, "warning"),
+            (Severity::Hint, "hint"),
+        ] {
+            assert_eq!(severity.as_str(), name);
+            assert_eq!(serde_json::to_value(severity).unwrap(), name);
+        }
         assert!(Severity::Error < Severity::Hint);
     }
 

@@ -1,0 +1,72 @@
+//! What is to be done about a sidecar's exit code and a pod's deadline, word for word.
+
+use serde_json::{Value, json};
+
+use super::{Finding, Id, Scene, healthy};
+
+fn found(scene: &Scene, id: Id) -> Option<Finding> {
+    let findings = scene.explain().findings;
+    findings.into_iter().find(|one| one.id == id)
+}
+
+#[track_caller]
+fn assert_mended(scene: &Scene, id: Id, remedy: &str, how: &str) {
+    let finding = found(scene, id).unwrap();
+    assert_eq!((&finding.remedy[..], &finding.how[..]), (remedy, how));
+}
+
+#[test]
+fn exit_code_is_mended_where_it_comes_from() {
+    let signal = (
+        "Somebody ended it by a signal: have it asked to quit instead, which ends it with 0.",
+        "kubectl annotate node node-1 usher.dev/quit=enforce --overwrite",
+    );
+    let memory = (
+        "Give the sidecar more memory.",
+        "resources:\n  limits:\n    memory: 256Mi    # of istio-proxy",
+    );
+    let log = (
+        "Have the sidecar end with 0; its log says why it did not.",
+        "kubectl -n shop logs report -c istio-proxy",
+    );
+    for (code, reason, (remedy, how)) in [
+        (137, "OOMKilled", memory),
+        (137, "Error", signal),
+        (143, "Error", signal),
+        (1, "Error", log),
+    ] {
+        let mut scene = healthy().ended("app", 50, 10, 0);
+        scene = scene.ended("istio-proxy", 51, 9, code);
+        let state: &mut Value = &mut scene.pod["status"]["containerStatuses"][1]["state"];
+        state["terminated"]["reason"] = json!(reason);
+        assert_mended(&scene, Id::ExitCodeSpoils, remedy, how);
+    }
+}
+
+/// The scene is 60 s old.
+#[test]
+fn deadline_is_near_when_a_fifth_is_left() {
+    for (seconds, expected) in [(61, true), (75, true), (76, false)] {
+        let near = found(&healthy().deadline(seconds), Id::DeadlineNear);
+        assert_eq!(near.is_some(), expected, "{seconds}");
+    }
+}
+
+#[test]
+fn deadline_is_mended_by_time_where_no_sidecar_is_what_is_waited_for() {
+    let time = "Give the pod more time, or find what it waits for.";
+    let mended = |scene: &Scene, remedy: &str, how: &str| {
+        assert_mended(scene, Id::DeadlineNear, remedy, how);
+    };
+    let twice = |seconds: u64| format!("spec:\n  activeDeadlineSeconds: {seconds}");
+    mended(&healthy().deadline(65), time, &twice(130));
+    mended(
+        &healthy().deadline(65).ended("app", 60, 2, 0),
+        "Have usher show the sidecar out.",
+        "kubectl annotate node node-1 usher.dev/quit=enforce --overwrite",
+    );
+    let exceeded = healthy().deadline(50).reason("Failed", "DeadlineExceeded");
+    mended(&exceeded, time, &twice(100));
+    // Too late to show anybody out.
+    mended(&exceeded.ended("app", 60, 12, 0), time, &twice(100));
+}
