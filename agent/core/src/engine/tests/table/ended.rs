@@ -156,9 +156,9 @@ fn codes_that_the_kernel_does_not_tell() {
             ],
         ),
         row(
-            "it came and went before anybody could look, and the status is late",
+            "it came and went before anybody could look, and the status comes when nothing else has the kubelet asked",
             "Never app istio-proxy",
-            "pod +istio-proxy app=W list ; 900ms app=T0 10s",
+            "pod +istio-proxy app=W list 20s ; app=T0 100s",
             &[FINISHED, QUIT],
         ),
         row(
