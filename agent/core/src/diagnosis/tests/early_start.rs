@@ -6,6 +6,12 @@ use super::{
     Finding, Id, Mode, Scene, Severity, healthy,
     pods::{app, istio, job, proxy},
 };
+use crate::{
+    config::Config,
+    diagnosis::{Case, Facts, explain},
+    podlist,
+    tuning::NamespaceValues,
+};
 
 /// What is said of an early start, if it is one.
 fn early(scene: &Scene) -> Option<Finding> {
@@ -192,4 +198,26 @@ fn end_counts_as_one_of_refused_connections_until_a_second_after_the_proxy_was_r
         };
         assert_eq!(finding.severity, severity, "{ended} {code}");
     }
+}
+
+/// The pod says nothing of it.
+#[test]
+fn opt_out_that_is_not_the_pods_is_mended_on_its_namespace() {
+    let scene = healthy().policy("OnFailure").ended("app", 60, 59, 1);
+    let list = json!({"items": [scene.pod]}).to_string();
+    let mut config = Config::default();
+    config.defaults.hold = false;
+    let read = podlist::parse(list.as_bytes(), &config.reads()).unwrap();
+    let facts = Facts::of(&scene.pod);
+    let namespace = NamespaceValues::default();
+    let case = Case::new(&read.pods[0], &facts, &scene.seen, &config, &namespace);
+    let finding = &explain(&case).findings[0];
+    assert_eq!(
+        evidence(finding)[2].1,
+        "usher.dev/hold on its Namespace shop, or the configuration's defaults"
+    );
+    assert_eq!(
+        finding.how,
+        "kubectl annotate namespace shop usher.dev/hold-"
+    );
 }
