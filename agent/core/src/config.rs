@@ -4,16 +4,16 @@
 //! It is strict. An unknown key or a bad value is an error that names the
 //! file, the line and the key, and nothing of the file is used.
 
+mod format;
 pub mod origin;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use serde::{Deserialize, de::DeserializeOwned};
+use serde_saphyr::Location;
 
-use crate::{
-    duration::Written,
-    recipe::{self, Reads, Recipe},
-};
+use self::{format::RawConfig, origin::Lines};
+use crate::recipe::{self, Reads, Recipe};
 
 /// Recipes that a file may have.
 const RECIPES: usize = 256;
@@ -26,7 +26,7 @@ pub(crate) const SHORTEST_HOLD: Duration = Duration::from_secs(1);
 
 /// A configuration that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{file}:{line}:{column}: {}{what}", if .key.is_empty() { String::new() } else { format!("{}: ", .key) })]
+#[error("{}: {}{what}", place(.file, *.line, *.column), if .key.is_empty() { String::new() } else { format!("{}: ", .key) })]
 pub struct BadConfig {
     /// The file.
     pub file: String,
@@ -38,6 +38,14 @@ pub struct BadConfig {
     pub key: String,
     /// What is wrong there.
     pub what: String,
+}
+
+/// `FILE:LINE:COLUMN`, or what of it is known.
+fn place(file: &str, line: u64, column: u64) -> String {
+    match line {
+        0 => file.to_owned(),
+        _ => format!("{file}:{line}:{column}"),
+    }
 }
 
 /// What counts for all pods of the node.
@@ -157,43 +165,50 @@ impl Config {
     /// [`BadConfig`], with the first thing that is wrong.
     pub fn parse(file: &str, text: &str) -> Result<Self, BadConfig> {
         let raw: RawConfig = parse(file, text)?;
-        let bad = |key: String, what: String| BadConfig {
+        let bad = |key: String, at: Option<Location>, what: String| BadConfig {
             file: file.to_owned(),
-            line: 0,
-            column: 0,
+            line: at.map_or(0, |at| at.line()),
+            column: at.map_or(0, |at| at.column()),
             key,
             what,
         };
+        let of_key = |section: &str, key: &str, what: String| {
+            let at = Lines::of(text).of_key(section, key);
+            bad(format!("{section}.{key}"), at, what)
+        };
         if raw.recipes.len() > RECIPES {
+            let at = Lines::of(text).of_recipe(RECIPES);
             let what = format!("more than {RECIPES} recipes");
-            return Err(bad("recipes".to_owned(), what));
+            return Err(bad("recipes".to_owned(), at, what));
         }
         let mut names = BTreeSet::new();
-        for (at, recipe) in raw.recipes.iter().enumerate() {
+        for (nr, recipe) in raw.recipes.iter().enumerate() {
             if !names.insert(recipe.name.clone()) {
+                let at = Lines::of(text).of_recipe(nr);
                 let what = format!("a second recipe {}", recipe.name);
-                return Err(bad(format!("recipes[{at}].name"), what));
+                return Err(bad(format!("recipes[{nr}].name"), at, what));
             }
         }
         let kept = recipe::builtin();
         let kept = kept.iter().filter(|recipe| !names.contains(&recipe.name));
         let defaults = raw.defaults.resolve();
         for (key, wait) in [
-            ("defaults.quitDelay", defaults.quit_delay),
-            ("defaults.drain", defaults.drain),
-            ("defaults.holdDeadline", defaults.hold_deadline),
+            ("quitDelay", defaults.quit_delay),
+            ("drain", defaults.drain),
+            ("holdDeadline", defaults.hold_deadline),
         ] {
             if wait > LONGEST_WAIT {
-                return Err(bad(key.to_owned(), format!("longer than {LONGEST_WAIT:?}")));
+                let what = format!("longer than {LONGEST_WAIT:?}");
+                return Err(of_key("defaults", key, what));
             }
         }
         if defaults.hold_deadline < SHORTEST_HOLD {
             let what = format!("shorter than {SHORTEST_HOLD:?}");
-            return Err(bad("defaults.holdDeadline".to_owned(), what));
+            return Err(of_key("defaults", "holdDeadline", what));
         }
         let ladder = raw.ladder.resolve();
         if ladder.attempt.is_zero() {
-            return Err(bad("ladder.attempt".to_owned(), "must not be 0".to_owned()));
+            return Err(of_key("ladder", "attempt", "must not be 0".to_owned()));
         }
         Ok(Self {
             recipes: raw.recipes.iter().chain(kept).cloned().collect(),
@@ -245,71 +260,6 @@ fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, BadConfig> {
             what,
         )
     })
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-struct RawConfig {
-    recipes: Vec<Recipe>,
-    excluded_namespaces: BTreeSet<String>,
-    defaults: RawDefaults,
-    ladder: RawLadder,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-struct RawDefaults {
-    quit: Option<bool>,
-    quit_delay: Option<Written>,
-    drain: Option<Written>,
-    spoil: Option<bool>,
-    hold: Option<bool>,
-    hold_deadline: Option<Written>,
-    on_deadline: Option<OnDeadline>,
-    hold_again: Option<bool>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-struct RawLadder {
-    attempt: Option<Written>,
-    settle: Option<Written>,
-    settle_signal: Option<Written>,
-    listen: Option<Written>,
-    kill: Option<bool>,
-}
-
-fn or(written: Option<Written>, default: Duration) -> Duration {
-    written.map_or(default, |written| written.0)
-}
-
-impl RawDefaults {
-    fn resolve(&self) -> Defaults {
-        let default = Defaults::default();
-        Defaults {
-            quit: self.quit.unwrap_or(default.quit),
-            quit_delay: or(self.quit_delay, default.quit_delay),
-            drain: or(self.drain, default.drain),
-            spoil: self.spoil.unwrap_or(default.spoil),
-            hold: self.hold.unwrap_or(default.hold),
-            hold_deadline: or(self.hold_deadline, default.hold_deadline),
-            on_deadline: self.on_deadline.unwrap_or(default.on_deadline),
-            hold_again: self.hold_again.unwrap_or(default.hold_again),
-        }
-    }
-}
-
-impl RawLadder {
-    fn resolve(&self) -> Ladder {
-        let default = Ladder::default();
-        Ladder {
-            attempt: or(self.attempt, default.attempt),
-            settle: or(self.settle, default.settle),
-            settle_signal: or(self.settle_signal, default.settle_signal),
-            listen: or(self.listen, default.listen),
-            kill: self.kill.unwrap_or(default.kill),
-        }
-    }
 }
 
 #[cfg(test)]

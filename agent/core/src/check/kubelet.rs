@@ -53,12 +53,18 @@ fn mend(found: &Found, refusal: &Refusal) -> String {
         "tls" => format!(
             "the certificates in {ca} cannot be used: --kubelet-ca FILE, or --kubelet-cert /var/lib/kubelet/pki/kubelet.crt (chart: kubelet.certificate)"
         ),
-        "connect" if is_certificate(&refusal.error) => format!(
-            "the kubelet's certificate is not signed by {ca}: helm upgrade usher ... --set kubelet.certificate=/var/lib/kubelet/pki/kubelet.crt, or serverTLSBootstrap: true in the kubelet's configuration"
-        ),
-        "connect" => format!(
-            "nobody answers at {url}: systemctl status kubelet on the node; another address or port: --kubelet https://NODE-IP:PORT (chart: kubelet.port)"
-        ),
+        "connect" => match Certificate::refused(&refusal.error) {
+            Some(Certificate::Times) => "compare the node's clock with the times above; where the certificate is old: serverTLSBootstrap: true in the kubelet's configuration has it renewed, or remove /var/lib/kubelet/pki/kubelet.crt and kubelet.key and restart the kubelet, which makes new ones".to_owned(),
+            Some(Certificate::Name) => format!(
+                "the kubelet's certificate is not for the address in {url}: --kubelet https://NAME:PORT with a name that it is for, or trust this very certificate: helm upgrade usher ... --set kubelet.certificate=/var/lib/kubelet/pki/kubelet.crt"
+            ),
+            Some(Certificate::Issuer) => format!(
+                "the kubelet's certificate is not signed by {ca}: helm upgrade usher ... --set kubelet.certificate=/var/lib/kubelet/pki/kubelet.crt, or serverTLSBootstrap: true in the kubelet's configuration"
+            ),
+            None => format!(
+                "nobody answers at {url}: systemctl status kubelet on the node; another address or port: --kubelet https://NODE-IP:PORT (chart: kubelet.port)"
+            ),
+        },
         "timeout" => "systemctl status kubelet on the node, and its log: it takes connections and does not answer".to_owned(),
         "unauthorized" => {
             "a token that is not too old (kubectl create token usher -n usher), authentication.webhook.enabled: true in the kubelet's configuration, and an API server that it reaches to ask about the token".to_owned()
@@ -68,7 +74,28 @@ fn mend(found: &Found, refusal: &Refusal) -> String {
     }
 }
 
-fn is_certificate(error: &str) -> bool {
-    let error = error.to_ascii_lowercase();
-    error.contains("certificate") || error.contains("unknownissuer")
+/// What is wrong with a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Certificate {
+    /// It is not valid any more, or not yet.
+    Times,
+    /// It is for other names.
+    Name,
+    /// Nobody who is trusted has signed it, or anything else.
+    Issuer,
+}
+
+impl Certificate {
+    /// By the words of rustls.
+    fn refused(error: &str) -> Option<Self> {
+        let error = error.to_ascii_lowercase();
+        let says = |words: &[&str]| words.iter().any(|word| error.contains(word));
+        if says(&["certificate expired", "not valid yet"]) {
+            return Some(Self::Times);
+        }
+        if says(&["not valid for name"]) {
+            return Some(Self::Name);
+        }
+        says(&["certificate", "unknownissuer"]).then_some(Self::Issuer)
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, de::IgnoredAny};
-use serde_saphyr::Spanned;
+use serde_saphyr::{Location, Spanned};
 
 use super::{Config, Defaults, Ladder};
 use crate::{
@@ -43,8 +43,8 @@ const DEFAULT: &str = "default";
 /// The values of a configuration that was read from this text. `file` is the file's name, for people.
 pub fn settings(config: &Config, file: &str, text: &str) -> Vec<Setting> {
     let lines = Lines::of(text);
-    let source = |section: &str, key: &str| match lines.line(section, key) {
-        Some(line) => format!("{file}:{line}"),
+    let source = |section: &str, key: &str| match lines.of_key(section, key) {
+        Some(at) => format!("{file}:{}", at.line()),
         None => DEFAULT.to_owned(),
     };
     let Defaults {
@@ -98,8 +98,8 @@ pub fn settings(config: &Config, file: &str, text: &str) -> Vec<Setting> {
         }));
     }
     settings.extend(config.recipes.iter().enumerate().map(|(at, recipe)| {
-        let source = match lines.recipes.get(at) {
-            Some(line) => format!("{file}:{line}"),
+        let source = match lines.of_recipe(at) {
+            Some(at) => format!("{file}:{}", at.line()),
             None => "built-in".to_owned(),
         };
         Setting::new(
@@ -137,10 +137,10 @@ pub fn modes(modes: Modes, annotations: &BTreeMap<String, String>) -> Vec<Settin
 
 /// Where the keys of a text stand.
 #[derive(Debug, Default)]
-struct Lines {
-    sections: BTreeMap<String, BTreeMap<String, u64>>,
+pub(super) struct Lines {
+    sections: BTreeMap<String, BTreeMap<String, Location>>,
     /// Of each recipe, in their order.
-    recipes: Vec<u64>,
+    recipes: Vec<Location>,
 }
 
 type Any = Spanned<IgnoredAny>;
@@ -156,32 +156,42 @@ struct Places {
 
 impl Lines {
     /// A text that cannot be read has none: it is a matter of those who read it for what it says.
-    fn of(text: &str) -> Self {
+    pub(super) fn of(text: &str) -> Self {
         let places: Places = serde_saphyr::from_str(text).unwrap_or_default();
-        let line = |any: &Any| any.referenced.line();
-        let keys = |map: &BTreeMap<String, Any>| -> BTreeMap<String, u64> {
+        let keys = |map: &BTreeMap<String, Any>| -> BTreeMap<String, Location> {
             map.iter()
-                .map(|(key, any)| (key.clone(), line(any)))
+                .map(|(key, any)| (key.clone(), any.referenced))
                 .collect()
         };
         let excluded = places.excluded_namespaces.iter();
-        let excluded = excluded.map(|any| (String::new(), line(any))).collect();
+        let excluded = excluded.map(|any| (String::new(), any.referenced));
         let sections = [
-            ("excludedNamespaces", excluded),
+            ("excludedNamespaces", excluded.collect()),
             ("defaults", keys(&places.defaults)),
             ("ladder", keys(&places.ladder)),
         ];
         let sections = sections.map(|(name, keys)| (name.to_owned(), keys));
+        let recipes = places.recipes.iter().map(|any| any.referenced);
         Self {
             sections: sections.into(),
-            recipes: places.recipes.iter().map(line).collect(),
+            recipes: recipes.collect(),
         }
     }
 
-    fn line(&self, section: &str, key: &str) -> Option<u64> {
-        let line = self.sections.get(section)?.get(key).copied();
-        line.filter(|line| *line > 0)
+    /// Where the value of a key stands.
+    pub(super) fn of_key(&self, section: &str, key: &str) -> Option<Location> {
+        known(self.sections.get(section)?.get(key))
     }
+
+    /// Where a recipe begins.
+    pub(super) fn of_recipe(&self, at: usize) -> Option<Location> {
+        known(self.recipes.get(at))
+    }
+}
+
+/// The parser says 0 where it does not know.
+fn known(place: Option<&Location>) -> Option<Location> {
+    place.copied().filter(|place| place.line() > 0)
 }
 
 #[cfg(test)]
@@ -245,16 +255,10 @@ mod tests {
         );
     }
 
-    /// The parser says 0 where it does not know.
     #[test]
     fn no_line_is_told_that_is_none() {
-        let keys = BTreeMap::from([("hold".to_owned(), 0), ("quit".to_owned(), 1)]);
-        let lines = Lines {
-            sections: BTreeMap::from([("defaults".to_owned(), keys)]),
-            recipes: Vec::new(),
-        };
-        assert_eq!(lines.line("defaults", "hold"), None);
-        assert_eq!(lines.line("defaults", "quit"), Some(1));
+        assert_eq!(known(Some(&Location::UNKNOWN)), None);
+        assert_eq!(known(None), None);
     }
 
     proptest! {

@@ -82,7 +82,33 @@ fn errors_name_file_line_and_key() {
     }
     let twice = recipe("      - signal: SIGTERM\n")
         + "  - name: x\n    recognise: [{name: [y]}]\n    quit: [{signal: SIGTERM}]\n";
-    assert!(bad(&twice).contains("recipes[1].name: a second recipe x"));
+    assert_eq!(
+        bad(&twice),
+        "config.yaml:6:5: recipes[1].name: a second recipe x"
+    );
+}
+
+/// What is wrong by what it means has its place as well.
+#[test]
+fn limits_name_file_line_and_key() {
+    for (text, expected) in [
+        (
+            "ladder:\n  attempt: 0s\n",
+            "config.yaml:2:12: ladder.attempt: must not be 0",
+        ),
+        (
+            "# mine\ndefaults: {hold: true,\n  drain: 11m}\n",
+            "config.yaml:3:10: defaults.drain: longer than 600s",
+        ),
+        (
+            "defaults:\n\n  holdDeadline: 1ms\n",
+            "config.yaml:3:17: defaults.holdDeadline: shorter than 1s",
+        ),
+    ] {
+        assert_eq!(bad(text), expected);
+    }
+    let long = "#".repeat(LONGEST + 1);
+    assert_eq!(bad(&long), "config.yaml: longer than 1048576 bytes");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use rustls::ServerConfig;
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
+use usher_core::check::kubelet::{Found, Refusal, judge};
 
 use super::*;
 
@@ -29,8 +30,17 @@ fn authority() -> CertifiedIssuer<'static, KeyPair> {
 }
 
 fn signed(host: &str, by: &Issuer<'static, KeyPair>) -> Served {
+    signed_with(host, by, |_params| {})
+}
+
+fn signed_with(
+    host: &str,
+    by: &Issuer<'static, KeyPair>,
+    change: impl FnOnce(&mut CertificateParams),
+) -> Served {
     let key = KeyPair::generate().unwrap();
-    let params = CertificateParams::new(vec![host.to_owned()]).unwrap();
+    let mut params = CertificateParams::new(vec![host.to_owned()]).unwrap();
+    change(&mut params);
     let certificate = params.signed_by(&key, by).unwrap();
     Served { certificate, key }
 }
@@ -87,6 +97,43 @@ async fn by_authority_and_name() {
     let stranger = takes(&trust, &self_signed("127.0.0.1")).await;
     let error = stranger.unwrap_err();
     assert!(error.contains("invalid peer certificate"), "{error}");
+}
+
+/// What `usher check` advises goes by the words in which TLS refuses.
+#[tokio::test(flavor = "current_thread")]
+async fn each_refusal_has_its_advice() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = authority();
+    let trust = Trust {
+        ca: write(directory.path(), "ca.crt", &authority.pem()),
+        pinned: None,
+    };
+    let old = |params: &mut CertificateParams| params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    let early =
+        |params: &mut CertificateParams| params.not_before = rcgen::date_time_ymd(4000, 1, 1);
+    for (served, advice) in [
+        (signed_with("127.0.0.1", &authority, old), "node's clock"),
+        (signed_with("127.0.0.1", &authority, early), "node's clock"),
+        (signed("127.0.0.2", &authority), "is not for the address"),
+        (signed("node-1", &authority), "is not for the address"),
+        (self_signed("127.0.0.1"), "is not signed by"),
+    ] {
+        let error = takes(&trust, &served).await.unwrap_err();
+        let pods = Err(Refusal {
+            kind: "connect",
+            error: error.clone(),
+        });
+        let [check] = &judge(&Found {
+            url: "https://127.0.0.1:10250".to_owned(),
+            token: String::new(),
+            ca: "ca.crt".to_owned(),
+            pods,
+        })[..] else {
+            panic!("one answer");
+        };
+        let mend = check.mend.as_deref().unwrap_or_default();
+        assert!(mend.contains(advice), "{error}\n{mend}");
+    }
 }
 
 #[tokio::test(flavor = "current_thread")]

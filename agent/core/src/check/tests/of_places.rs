@@ -151,7 +151,21 @@ fn each_refusal_of_the_kubelet_has_its_own_mend() {
             "invalid peer certificate: UnknownIssuer",
             "kubelet.certificate=",
         ),
-        ("connect", "certificate has expired", "kubelet.certificate="),
+        (
+            "connect",
+            "invalid peer certificate: certificate expired: verification time 9 (UNIX), but certificate is not valid after 8 (1 seconds ago)",
+            "has it renewed",
+        ),
+        (
+            "connect",
+            "invalid peer certificate: certificate not valid yet: verification time 8 (UNIX), but certificate is not valid before 9 (1 seconds in future)",
+            "the node's clock",
+        ),
+        (
+            "connect",
+            "invalid peer certificate: certificate not valid for name \"10.0.0.1\"; certificate is only valid for DnsName(\"node-1\")",
+            "with a name that it is for",
+        ),
         ("connect", "UnknownIssuer", "kubelet.certificate="),
         ("timeout", "no answer", "systemctl status kubelet"),
         (
