@@ -95,7 +95,8 @@ pub(crate) struct NodeLoop {
     sandboxes: Sandboxes,
     starts: Starts,
     announcements: mpsc::Receiver<Announcement>,
-    /// Decisions to hand over when nothing else is to be done.
+    /// Decisions to hand over when nothing else is to be done. While the second thread is stuck no list of the kubelet comes
+    /// either, so there are no more than a few for each pod that is known.
     reports: VecDeque<Record>,
     /// Pods have come, gone or finished since they were counted.
     pods_changed: bool,

@@ -49,8 +49,9 @@ const LOOKS_MS: [u64; 8] = [1, 1, 2, 2, 3, 5, 10, 25];
 const START: Duration = Duration::from_secs(30);
 /// How long the oldest process must have been the same one to be the init
 /// process, where none is pid 1 of a namespace of its own and its mounts do not
-/// tell either: the runtime's own stages are gone after 1 to 3 ms on an idle
-/// node, and much later on a busy one.
+/// tell either, as with a sandbox whose pod shares its pid namespace. The
+/// runtime's own stages are gone after 1 to 3 ms on an idle node, and after
+/// seconds on a busy one, so it must have left the node's root as well.
 const SETTLED: Duration = Duration::from_secs(1);
 /// Processes that are looked at without a pause, about 2 ms: nothing else happens on this thread meanwhile, and a
 /// container may have tens of thousands.
@@ -275,8 +276,9 @@ impl Container {
             oldest = choice.map(|choice| (choice.pid, since));
             if let Some(choice) = choice
                 && (choice.certain
+                    || self.is_named(choice.pid)?
                     || looks.passed.saturating_sub(since) >= SETTLED
-                    || self.is_named(choice.pid)?)
+                        && self.has_own_root(choice.pid)?)
                 && let Some(pidfd) = self.open(choice.pid)?
             {
                 return Ok(Some(pidfd));
@@ -315,6 +317,20 @@ impl Container {
         Ok(mounts.as_ref().is_some_and(name))
     }
 
+    /// Whether a process has the container's root, as none of the runtime's
+    /// stages but the last one has.
+    fn has_own_root(&self, pid: Pid) -> Result<bool, Error> {
+        let mounts = self.proc.mountinfo(pid);
+        let mounts = mounts.map_err(|source| self.unreadable(source))?;
+        Ok(mounts.is_some_and(|mounts| self.is_complete(pid, &mounts)))
+    }
+
+    /// Whether all mounts of a container are made, by those of its process.
+    fn is_complete(&self, pid: Pid, mounts: &str) -> bool {
+        let prepared = mountinfo::has_mount_point_with(mounts, self.key.id.as_str());
+        self.proc.has_own_mounts(pid) && !prepared
+    }
+
     /// The container's name; None once its mounts are complete and do not tell
     /// it, as with a sandbox.
     async fn name(&self, pid: Pid) -> Result<Option<String>, Error> {
@@ -330,9 +346,7 @@ impl Container {
             if let Some(name) = mountinfo::container_name(&mounts, &self.key.pod) {
                 return Ok(Some(name.to_owned()));
             }
-            let id = self.key.id.as_str();
-            let prepared = mountinfo::has_mount_point_with(&mounts, id);
-            if self.proc.has_own_mounts(pid) && !prepared {
+            if self.is_complete(pid, &mounts) {
                 complete += 1;
             }
             looks.wait().await;

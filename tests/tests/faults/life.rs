@@ -56,6 +56,39 @@ fn a_runtime_that_takes_its_time() {
     finish_and_quit(&agent, &pod);
 }
 
+/// Longer than the oldest process of a sandbox with a shared pid namespace has to be the same one to be its first.
+const SECONDS: Pace = Pace {
+    stage: Duration::from_millis(2_500),
+    ..Pace::RUNC
+};
+
+#[test]
+fn a_runtime_that_takes_seconds_for_the_app() {
+    takes_seconds(SECONDS, Pace::RUNC);
+}
+
+#[test]
+fn a_runtime_that_takes_seconds_for_the_sidecar() {
+    takes_seconds(Pace::RUNC, SECONDS);
+}
+
+/// The end of the runtime's process is none of the container.
+fn takes_seconds(app: Pace, sidecar: Pace) {
+    for shared in [false, true] {
+        let Some(node) = enforcing() else { return };
+        let agent = Agent::start(&node);
+        let spec = PodSpec::new("seconds")
+            .with(ContainerSpec::app("app").pace(app))
+            .with(ContainerSpec::istio(Manner::Quit).pace(sidecar));
+        let spec = if shared { spec.sharing_processes() } else { spec };
+        let pod = node.run(&spec);
+        assert_eq!(agent.decisions(&pod.name()), [""; 0]);
+        finish_and_quit(&agent, &pod);
+        let exit_ns = pod.ended("app").exit_ns().unwrap();
+        assert!(pod.request(SIDECAR).at_ns > exit_ns);
+    }
+}
+
 #[test]
 fn an_app_that_ends_at_once() {
     lives_shortly(Duration::ZERO, Pace::default());
