@@ -153,6 +153,19 @@ fn differences() {
     assert_eq!(told.missing[1..], rules(&wanted.chains[1]));
     assert_eq!(told.surplus.len(), told.missing.len());
 
+    // A set of other things is another set, though its elements are the same numbers.
+    found = wanted.clone();
+    found.sets[1].key = Key::Protocol;
+    let told = diff(&found, &wanted);
+    let shown: Vec<String> = told.missing.iter().map(Piece::to_string).collect();
+    let set = found.sets[1].name.clone();
+    let expected = [
+        format!("set {set} of inet_service"),
+        format!("15001 in set {set}"),
+    ];
+    assert_eq!(shown, expected);
+    assert_eq!(told.surplus.len(), told.missing.len());
+
     // No table at all, and somebody else's.
     let told = diff(&Ruleset::default(), &wanted);
     assert!(told.surplus.is_empty() && !told.missing.is_empty());
@@ -241,4 +254,46 @@ fn drift_is_all_but_the_times_that_run() {
     assert!(!drift(&foreign, &long).is_empty());
     assert!(!drift(&Ruleset::default(), &long).is_empty());
     assert!(!drift(&long, &Ruleset::default()).is_empty());
+}
+
+#[test]
+fn pieces_are_told_in_the_words_of_nft() {
+    let ruleset = Ruleset::of(&mesh());
+    let missing = diff(&Ruleset::default(), &ruleset).missing;
+    let shown: Vec<String> = missing.iter().map(Piece::to_string).collect();
+    for piece in [
+        "set held of inet_service",
+        "15001 in set held",
+        "chain copy: type filter hook output priority raw; policy accept;",
+        "rule in chain gate: meta skuid 1337 accept",
+    ] {
+        assert!(shown.iter().any(|shown| shown == piece), "{shown:#?}");
+    }
+}
+
+#[test]
+fn times_are_told_in_the_words_of_nft() {
+    for (millis, shown) in [
+        (0, "0s"),
+        (500, "500ms"),
+        (59_999, "59s999ms"),
+        (60_000, "1m"),
+        (90_500, "1m30s500ms"),
+        (600_000, "10m"),
+        (3_599_000, "59m59s"),
+        (3_600_000, "1h"),
+        (86_399_000, "23h59m59s"),
+        (93_784_005, "1d2h3m4s5ms"),
+    ] {
+        let set = Set {
+            name: HELD.to_owned(),
+            key: Key::Service,
+            elements: vec![Element {
+                value: 15001,
+                timeout: Some(Duration::from_millis(millis)),
+            }],
+        };
+        let expected = format!("\t\telements = {{ 15001 timeout {shown} }}\n");
+        assert!(set.to_string().contains(&expected), "{set}");
+    }
 }

@@ -181,6 +181,7 @@ mod tests {
     #[test]
     fn first_exec_of_the_init_process_waits_and_all_others_go() {
         let mut holder = marked();
+        assert!(!holder.is_empty());
         let probe = holder.executes(at(1), OTHER, "probe", |_| None);
         assert_eq!(probe, Verdict::Allow("probe"));
         let hook = holder.executes(at(2), OTHER, "hook", init_of);
@@ -206,7 +207,7 @@ mod tests {
         let start = holder.executes(at(1), OTHER, "b", |_| Some(OTHER));
         assert_eq!(start, Verdict::Hold(id("b")));
         assert!(holder.let_go(at(1), &id("a")).unwrap().held.is_some());
-        assert!(holder.has(&id("b")));
+        assert!(!holder.has(&id("a")) && holder.has(&id("b")));
         assert_eq!(holder.end(at(1)).len(), 1);
     }
 

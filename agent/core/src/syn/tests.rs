@@ -321,6 +321,7 @@ fn newest_copy_of_each_connection_is_kept() {
     };
     let mut copies = Copies::default();
     copies.keep(syn(1, 10), at(0));
+    assert!(!copies.is_empty());
     copies.keep(syn(2, 20), at(1));
     copies.keep(syn(1, 10), at(2));
     assert_eq!((copies.len(), copies.connections()), (2, 2));

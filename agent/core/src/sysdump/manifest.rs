@@ -193,6 +193,38 @@ mod tests {
     }
 
     #[test]
+    fn what_was_left_out_is_counted_by_rule_and_file() {
+        let mut manifest = Manifest::new(1, "0.1.0");
+        manifest.redacted("a", &BTreeMap::from([(Rule::Text, 2)]));
+        manifest.redacted("b", &BTreeMap::from([(Rule::Text, 1), (Rule::Named, 4)]));
+        manifest.redacted("a", &BTreeMap::from([(Rule::Text, 3)]));
+        manifest.sort();
+        let counted = manifest.redacted.iter().flat_map(|one| {
+            let files = one.files.iter();
+            files.map(|(path, count)| (one.rule.as_str(), path.as_str(), *count))
+        });
+        let expected = [("named", "b", 4), ("text", "a", 5), ("text", "b", 1)];
+        assert_eq!(counted.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn files_are_found_by_their_whole_path() {
+        let mut manifest = Manifest::new(1, "0.1.0");
+        for (path, bytes) in [("node/check.json", 1), ("check.json", 2)] {
+            manifest.files.push(File {
+                path: path.to_owned(),
+                source: "usher check".to_owned(),
+                bytes,
+                sha256: String::new(),
+            });
+        }
+        let size = |path| manifest.file(path).map(|file| file.bytes);
+        assert_eq!(size("node/check.json"), Some(1));
+        assert_eq!(size("check.json"), Some(2));
+        assert_eq!(size("json"), None);
+    }
+
+    #[test]
     fn it_is_read_back_and_may_lack_what_it_may_lack() {
         let manifest = Manifest::new(7, "0.1.0");
         let text = serde_json::to_string(&manifest).unwrap();

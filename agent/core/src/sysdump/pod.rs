@@ -280,6 +280,8 @@ mod tests {
         assert_eq!(counts.get(&Rule::Variable), Some(&3), "{counts:?}");
         assert_eq!(counts.get(&Rule::Annotation), Some(&1));
         assert_eq!(counts.get(&Rule::Argument), Some(&1));
+        // What manages it, its account, pull secrets and volumes, headers of a probe, and two messages.
+        assert_eq!(counts.get(&Rule::Field), Some(&7));
     }
 
     #[test]
