@@ -21,7 +21,7 @@ fn document_of_any_command() {
             "usher.dev/quit": "false", "sidecar.istio.io/inject": "true", "shop.example/owner": "me",
             "notistio.io/a": "b", "kubectl.kubernetes.io/last-applied-configuration": "{}",
         },
-        "said": "GET http://me:pw@host/ failed",
+        "said": "GET http://me:pw@host/ failed", "state": {"owner": "me", "ready": 1},
     }));
     let expected = json!({
         "kind": "Conns",
@@ -29,7 +29,7 @@ fn document_of_any_command() {
         "settings": [{"name": "DB_PASSWORD", "value": "[redacted]"}, {"name": "PORT", "value": "80"}],
         "apiToken": "[redacted]", "tokenCount": 3, "token": true, "password": "",
         "annotations": {"usher.dev/quit": "false", "sidecar.istio.io/inject": "true"},
-        "said": "GET http://[redacted]@host/ failed",
+        "said": "GET http://[redacted]@host/ failed", "state": {"owner": "me", "ready": 1},
     });
     assert_eq!(value, expected);
     let counts: Vec<(&str, u64)> = counts
