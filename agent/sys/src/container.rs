@@ -7,8 +7,10 @@
 //! nothing is looked at until the process ends.
 
 mod error;
+mod init;
 mod look;
 mod member;
+mod pace;
 
 use std::{
     future::Future,
@@ -20,10 +22,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    task::yield_now,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 use usher_core::{
     event::ContainerKey,
     id::{NetnsId, Pid},
@@ -31,6 +30,7 @@ use usher_core::{
     process::{self, ExitStatus},
 };
 
+use self::pace::Looks;
 pub use self::{
     error::Error,
     look::{Look, look},
@@ -42,20 +42,6 @@ use crate::{
     proc::{self, ProcRoot},
 };
 
-/// Waits between two looks while a container is being started; the last one
-/// repeats.
-const LOOKS_MS: [u64; 8] = [1, 1, 2, 2, 3, 5, 10, 25];
-/// How long a container may take to show an init process.
-const START: Duration = Duration::from_secs(30);
-/// How long the oldest process must have been the same one to be the init
-/// process, where none is pid 1 of a namespace of its own and its mounts do not
-/// tell either, as with a sandbox whose pod shares its pid namespace. The
-/// runtime's own stages are gone after 1 to 3 ms on an idle node, and after
-/// seconds on a busy one, so it must have left the node's root as well.
-const SETTLED: Duration = Duration::from_secs(1);
-/// Processes that are looked at without a pause, about 2 ms: nothing else happens on this thread meanwhile, and a
-/// container may have tens of thousands.
-const AT_ONCE: usize = 64;
 /// How long a name is looked for in the mounts.
 const NAMING: Duration = Duration::from_secs(2);
 /// Waits between the looks for a name that is late.
@@ -251,80 +237,6 @@ impl Container {
         }
     }
 
-    /// Finds the init process; None when the cgroup is gone before it shows
-    /// one.
-    async fn init_process(&self) -> Result<Option<Pidfd>, Error> {
-        let mut looks = Looks::default();
-        let mut oldest: Option<(Pid, Duration)> = None;
-        while looks.passed < START {
-            let Some(pids) = self.processes()? else {
-                return Ok(None);
-            };
-            let mut candidates = Vec::with_capacity(pids.len());
-            for (number, pid) in pids.into_iter().enumerate() {
-                if number % AT_ONCE == AT_ONCE - 1 {
-                    yield_now().await;
-                }
-                let candidate = self.proc.candidate(pid);
-                candidates.extend(candidate.map_err(|source| self.unreadable(source))?);
-            }
-            let choice = process::init_process(&candidates);
-            let since = match (choice, oldest) {
-                (Some(choice), Some((pid, since))) if pid == choice.pid => since,
-                _ => looks.passed,
-            };
-            oldest = choice.map(|choice| (choice.pid, since));
-            if let Some(choice) = choice
-                && (choice.certain
-                    || self.is_named(choice.pid)?
-                    || looks.passed.saturating_sub(since) >= SETTLED
-                        && self.has_own_root(choice.pid)?)
-                && let Some(pidfd) = self.open(choice.pid)?
-            {
-                return Ok(Some(pidfd));
-            }
-            looks.wait().await;
-        }
-        Err(Error::NoProcess(self.key.id.clone()))
-    }
-
-    /// Opens a process of the container; None when it is not one any more.
-    fn open(&self, pid: Pid) -> Result<Option<Pidfd>, Error> {
-        let pidfd = match Pidfd::open(pid) {
-            Ok(pidfd) => pidfd,
-            Err(gone) if gone.is_gone() => return Ok(None),
-            Err(source) => {
-                return Err(Error::Pidfd {
-                    id: self.key.id.clone(),
-                    source,
-                });
-            }
-        };
-        // The number may have been given to another process before it was
-        // opened; now that it is open the answer stays true.
-        let ours = self.proc.is_in(pid, &self.key);
-        let ours = ours.map_err(|source| self.unreadable(source))?;
-        Ok(ours.then_some(pidfd))
-    }
-
-    /// Whether a process has the mounts of the container: of the runtime's
-    /// stages only the last one makes them, and that one becomes the init
-    /// process.
-    fn is_named(&self, pid: Pid) -> Result<bool, Error> {
-        let mounts = self.proc.mountinfo(pid);
-        let mounts = mounts.map_err(|source| self.unreadable(source))?;
-        let name = |text: &String| mountinfo::container_name(text, &self.key.pod).is_some();
-        Ok(mounts.as_ref().is_some_and(name))
-    }
-
-    /// Whether a process has the container's root, as none of the runtime's
-    /// stages but the last one has.
-    fn has_own_root(&self, pid: Pid) -> Result<bool, Error> {
-        let mounts = self.proc.mountinfo(pid);
-        let mounts = mounts.map_err(|source| self.unreadable(source))?;
-        Ok(mounts.is_some_and(|mounts| self.is_complete(pid, &mounts)))
-    }
-
     /// Whether all mounts of a container are made, by those of its process.
     fn is_complete(&self, pid: Pid, mounts: &str) -> bool {
         let prepared = mountinfo::has_mount_point_with(mounts, self.key.id.as_str());
@@ -378,22 +290,5 @@ impl Container {
             id: self.key.id.clone(),
             source,
         }
-    }
-}
-
-/// The pace at which something is looked at that offers no event.
-#[derive(Debug, Default)]
-struct Looks {
-    count: usize,
-    passed: Duration,
-}
-
-impl Looks {
-    async fn wait(&mut self) {
-        let last = LOOKS_MS.len() - 1;
-        let wait = Duration::from_millis(LOOKS_MS[self.count.min(last)]);
-        self.count += 1;
-        self.passed += wait;
-        sleep(wait).await;
     }
 }

@@ -80,7 +80,11 @@ fn takes_seconds(app: Pace, sidecar: Pace) {
         let spec = PodSpec::new("seconds")
             .with(ContainerSpec::app("app").pace(app))
             .with(ContainerSpec::istio(Manner::Quit).pace(sidecar));
-        let spec = if shared { spec.sharing_processes() } else { spec };
+        let spec = if shared {
+            spec.sharing_processes()
+        } else {
+            spec
+        };
         let pod = node.run(&spec);
         assert_eq!(agent.decisions(&pod.name()), [""; 0]);
         finish_and_quit(&agent, &pod);

@@ -4,7 +4,6 @@ use std::{io, path::PathBuf};
 
 use usher_core::metric::value::Unseen;
 
-use super::START;
 use crate::{netns, pidfd, proc};
 
 /// A container cannot be followed; its end is still seen by its cgroup's.
@@ -42,8 +41,8 @@ pub enum Error {
         /// Why.
         source: netns::Error,
     },
-    /// No process came.
-    #[error("container {0} showed no process within {START:?}")]
+    /// No process came, or none but the runtime's.
+    #[error("container {0} showed no process of its own in all the time that a start may take")]
     NoProcess(usher_core::id::ContainerId),
 }
 

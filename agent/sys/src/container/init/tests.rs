@@ -1,0 +1,40 @@
+use std::{fs, process};
+
+use tokio::time::Instant;
+use usher_core::{
+    event::ContainerKey,
+    id::{ContainerId, PodUid},
+};
+
+use super::*;
+use crate::proc::ProcRoot;
+
+/// How long the init process of a container is looked for whose cgroup has these processes.
+async fn looked_for(processes: &str) -> Duration {
+    let cgroup = tempfile::tempdir().unwrap();
+    fs::write(cgroup.path().join("cgroup.procs"), processes).unwrap();
+    let container = Container {
+        key: ContainerKey {
+            pod: PodUid::parse("0a1b2c3d-0000-4000-8000-000000000001").unwrap(),
+            id: ContainerId::parse(&"a".repeat(64)).unwrap(),
+        },
+        cgroup: cgroup.path().into(),
+        proc: ProcRoot::new("/proc"),
+    };
+    let begin = Instant::now();
+    let found = container.init_process().await;
+    assert!(matches!(found, Err(Error::NoProcess(_))), "{found:?}");
+    begin.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_shows_nothing_hides_its_processes() {
+    let passed = looked_for("").await;
+    assert!((START..2 * START).contains(&passed), "{passed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_at_work_is_waited_for_longer_than_the_kubelet_does() {
+    let passed = looked_for(&process::id().to_string()).await;
+    assert!((STAGES..2 * STAGES).contains(&passed), "{passed:?}");
+}
