@@ -78,12 +78,12 @@ pub enum State {
 pub fn insert(text: &str, kind: Kind, entry: &Entry) -> Result<Edit, Error> {
     match Document::read(text, kind)? {
         Document::Conf(conf) if conf.plugin == entry.plugin() => Err(Error::Alone),
-        Document::Conf(conf) => Ok(Edit::Text(as_list(text, &conf, entry))),
+        Document::Conf(conf) => grown(as_list(text, &conf, entry)),
         Document::List(list) => {
             list.require_chain(entry.plugin())?;
             match state(text, &list, entry) {
                 State::Installed => Ok(Edit::Unchanged),
-                _ => Ok(Edit::Text(appended(text, &list, entry))),
+                _ => grown(appended(text, &list, entry)),
             }
         }
     }
@@ -142,6 +142,14 @@ fn state(text: &str, list: &List, entry: &Entry) -> State {
     } else {
         State::Stale
     }
+}
+
+fn grown(text: String) -> Result<Edit, Error> {
+    let length = text.len();
+    if length > MAX_LENGTH {
+        return Err(Error::Grown { length });
+    }
+    Ok(Edit::Text(text))
 }
 
 fn appended(text: &str, list: &List, entry: &Entry) -> String {

@@ -11,6 +11,12 @@ pub enum Error {
         /// How long.
         length: usize,
     },
+    /// It would be, with our entry in it: nobody could take that out again.
+    #[error("with usher's entry {length} bytes long, more than {longest}", longest = super::MAX_LENGTH)]
+    Grown {
+        /// How long.
+        length: usize,
+    },
     /// It is no JSON; the source says at which line and column.
     #[error("not JSON")]
     Json(#[source] serde_json::Error),
@@ -56,7 +62,7 @@ impl Error {
     /// A word for metrics.
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::TooLong { .. } => "too-long",
+            Self::TooLong { .. } | Self::Grown { .. } => "too-long",
             Self::Json(_) => "json",
             Self::Shape { .. } => "shape",
             Self::Missing { .. } => "missing",

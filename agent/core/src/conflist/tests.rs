@@ -240,6 +240,30 @@ fn what_cannot_be_used_is_refused_with_its_place() {
     }
 }
 
+/// Else it could not be taken out again.
+#[test]
+fn a_file_never_gets_longer_than_what_can_be_read() {
+    let conf = "{\"type\":\"a\",\"name\":\"n\"}";
+    for (text, kind) in [(LIST, Kind::ConfList), (conf, Kind::Conf)] {
+        let added = text_of(insert(text, kind, &entry())).len() - text.len();
+        let padded = |length: usize| text.to_owned() + &" ".repeat(length - text.len());
+        let fits = text_of(insert(&padded(MAX_LENGTH - added), kind, &entry()));
+        assert_eq!(fits.len(), MAX_LENGTH);
+        let after = remove(&fits, "usher-cni").unwrap();
+        assert!(matches!(after, Edit::Text(_)), "{kind:?}");
+        for length in [MAX_LENGTH - added + 1, MAX_LENGTH] {
+            let text = padded(length);
+            assert!(matches!(check(&text, kind, &entry()), State::Absent));
+            let error = insert(&text, kind, &entry()).unwrap_err().to_string();
+            let expected = format!(
+                "with usher's entry {} bytes long, more than 1048576",
+                length + added
+            );
+            assert_eq!(error, expected);
+        }
+    }
+}
+
 #[test]
 fn error_in_json_says_the_line() {
     let error = insert("{\n\"a\": nil\n}", Kind::ConfList, &entry()).unwrap_err();
