@@ -124,7 +124,7 @@ impl Body {
             (State::Size { size, digits }, byte) => match (byte as char).to_digit(16) {
                 Some(_) if digits == 15 => return Err(Error::Size),
                 Some(digit) => State::Size {
-                    size: size << 4 | u64::from(digit),
+                    size: size * 16 + u64::from(digit),
                     digits: digits + 1,
                 },
                 None if digits == 0 => return Err(Error::Size),
@@ -207,7 +207,14 @@ mod tests {
             assert_eq!(ended.is_complete(), is_complete, "{came:?}");
             assert_eq!(ended.may_end(), is_complete || framing == UntilClose);
         }
-        let long = format!("1;{}", "x".repeat(MOST_SKIPPED + 1));
+        let behind_size = |length| format!("1;{}", "x".repeat(length));
+        let (taken, ended) = read(
+            Chunked,
+            &[behind_size(MOST_SKIPPED).as_bytes(), b"\na\n0\n\n"],
+        );
+        assert_eq!(taken, b"a");
+        assert!(ended.unwrap().is_complete());
+        let long = behind_size(MOST_SKIPPED + 1);
         for (came, error) in [
             ("\r\n", Error::Size),
             ("g\r\n", Error::Size),

@@ -142,7 +142,8 @@ fn framing<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Result<Framing, Error> 
 }
 
 fn number(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+    // Rust's own numbers may begin with a plus.
+    if !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
     std::str::from_utf8(digits).ok()?.parse().ok()
@@ -184,6 +185,11 @@ mod tests {
                 "HTTP/1.1 200 \r\ntransfer-encoding: gzip\r\n\r\n",
                 UntilClose,
             ),
+            (
+                "HTTP/1.1 404 Not Found\r\nContent-Length: 7\r\n\r\n",
+                Length(7),
+            ),
+            ("HTTP/1.1 103 \r\nContent-Length: 7\r\n\r\n", Empty),
             ("HTTP/1.1 204 \r\nContent-Length: 7\r\n\r\n", Empty),
             ("HTTP/1.1 304 \r\nContent-Length: 7\r\n\r\n", Empty),
             (
@@ -203,6 +209,7 @@ mod tests {
             "7, 8",
             "",
             "-1",
+            "+7",
             "7x",
             "99999999999999999999",
         ] {
@@ -229,8 +236,14 @@ mod tests {
     }
 
     #[test]
-    fn interim_heads() {
-        for (status, is_interim) in [(100, true), (103, true), (101, false), (200, false)] {
+    fn statuses_and_which_are_interim() {
+        for (status, is_interim) in [
+            (100, true),
+            (103, true),
+            (101, false),
+            (200, false),
+            (429, false),
+        ] {
             let head = read(&format!("HTTP/1.1 {status} x\r\n\r\n"))
                 .unwrap()
                 .unwrap();
