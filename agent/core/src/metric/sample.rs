@@ -234,14 +234,27 @@ mod tests {
     }
 
     #[test]
+    fn numbers_as_people_see_them() {
+        for (value, text) in [
+            (0.0, "0"),
+            (3.0, "3"),
+            (0.25, "0.25"),
+            (f64::INFINITY, "+Inf"),
+        ] {
+            assert_eq!(number(value), text);
+        }
+    }
+
+    #[test]
     fn json_and_back() {
-        for value in [0.0, 2.5, f64::INFINITY] {
+        for (value, written) in [(0.0, "0.0"), (2.5, "2.5"), (f64::INFINITY, "\"+Inf\"")] {
             let sample = Sample {
                 name: "a".to_owned(),
                 labels: BTreeMap::from([("b".to_owned(), "c".to_owned())]),
                 value,
             };
             let text = serde_json::to_string(&sample).unwrap();
+            assert!(text.ends_with(&format!(":{written}}}")), "{text}");
             assert_eq!(
                 serde_json::from_str::<Sample>(&text).unwrap(),
                 sample,

@@ -170,22 +170,26 @@ mod tests {
     fn recognition_says_by_what() {
         let pod = pod(RestartPolicy::Never, &["app"]);
         let recipes = builtin();
-        let by = |name: &str| {
-            let container = pod.container(name).unwrap();
+        // Words, where the image is a mirror of another name.
+        let by = |name: &str, words: Option<&[&str]>| {
+            let mut container = pod.container(name).unwrap().clone();
+            if let Some(words) = words {
+                container.image = "mirror/mesh:1".to_owned();
+                container.words = words.iter().map(|word| (*word).to_owned()).collect();
+            }
             let subject = Subject {
                 pod: &pod,
-                container,
+                container: &container,
                 version: None,
             };
             recipes
                 .iter()
                 .find_map(|recipe| recipe.recognised_by(subject))
         };
-        assert_eq!(by("app"), None);
-        let proxy = by("istio-proxy").unwrap();
-        assert!(
-            proxy.contains("istio-proxy") || proxy.contains("proxyv2"),
-            "{proxy}"
-        );
+        assert_eq!(by("app", None), None);
+        let by_image = by("istio-proxy", None).unwrap();
+        assert_eq!(by_image, "name istio-proxy, image proxyv2");
+        let by_words = by("istio-proxy", Some(&["proxy", "sidecar"])).unwrap();
+        assert_eq!(by_words, "name istio-proxy, arguments proxy sidecar");
     }
 }

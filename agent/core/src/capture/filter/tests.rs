@@ -1,4 +1,4 @@
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 
 use etherparse::PacketBuilder;
 use proptest::{collection::vec, option, prelude::*, sample::select};
@@ -306,6 +306,50 @@ proptest! {
     }
 }
 
+/// Of a packet that came to an Ethernet interface.
+fn came(ends: (&str, &str), kind: Kind) -> Sample {
+    Sample {
+        hardware: ETHERNET,
+        interface: 2,
+        outgoing: false,
+        source: ends.0.parse().unwrap(),
+        destination: ends.1.parse().unwrap(),
+        kind,
+        is_arp: false,
+        options: 0,
+    }
+}
+
+#[test]
+fn ports_are_behind_the_header_whatever_its_length_is() {
+    let (v4, v6) = (("10.0.0.1", "10.0.3.4"), ("fd00::1", "fe80::7"));
+    let program = Filter {
+        ports: vec![80],
+        ..Filter::default()
+    }
+    .program(SNAP);
+    for (ends, kind, is_wanted) in [
+        (v4, Kind::Tcp(40000, 80), true),
+        (v4, Kind::Tcp(80, 40000), true),
+        (v4, Kind::Udp(40000, 443), false),
+        (v4, Kind::Fragment, false),
+        (v4, Kind::Icmp, false),
+        (v6, Kind::Tcp(40000, 80), true),
+        (v6, Kind::Udp(80, 40000), true),
+        (v6, Kind::Tcp(40000, 443), false),
+        (v6, Kind::Icmp, false),
+    ] {
+        for options in [0, 3] {
+            let sample = Sample {
+                options,
+                ..came(ends, kind)
+            };
+            let expected = if is_wanted { SNAP } else { 0 };
+            assert_eq!(sample.verdict(&program), expected, "{sample:?}");
+        }
+    }
+}
+
 #[test]
 fn longest_program_is_one_that_the_kernel_takes() {
     let host: Host = "fd00::/127".parse().unwrap();
@@ -332,16 +376,7 @@ fn longest_program_is_one_that_the_kernel_takes() {
         ports,
         ..Filter::default()
     };
-    let sample = |port| Sample {
-        hardware: ETHERNET,
-        interface: 2,
-        outgoing: false,
-        source: Ipv4Addr::LOCALHOST.into(),
-        destination: Ipv4Addr::LOCALHOST.into(),
-        kind: Kind::Tcp(40000, port),
-        is_arp: false,
-        options: 0,
-    };
+    let sample = |port| came(("10.0.0.1", "10.0.3.4"), Kind::Tcp(40000, port));
     let program = filter.program(SNAP);
     assert_eq!(sample(MOST as u16).verdict(&program), SNAP);
     assert_eq!(sample(MOST as u16 + 1).verdict(&program), 0);

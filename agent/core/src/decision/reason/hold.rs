@@ -149,3 +149,24 @@ pub(super) fn would_hold(shut: Duration, tally: Tally, starts: &[(String, Durati
         time(shut)
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        for (micros, text) in [
+            (0, "0.0 ms"),
+            (1_480, "1.5 ms"),
+            (9_900, "9.9 ms"),
+            (10_000, "10 ms"),
+            (812_900, "812 ms"),
+            (9_999_999, "9999 ms"),
+            (10_000_000, "10.0 s"),
+            (75_250_000, "75.2 s"),
+        ] {
+            assert_eq!(time(Duration::from_micros(micros)), text);
+        }
+    }
+}

@@ -61,6 +61,79 @@ fn what_matters_is_read() {
     assert_eq!(app.started_ms().unwrap() - end.finished_ms.unwrap(), 1000);
 }
 
+fn container(container: Value, status: Value) -> Container {
+    let pod = json!({
+        "spec": {"containers": [container]},
+        "status": {"containerStatuses": [status]},
+    });
+    Facts::of(&pod).containers.remove(0)
+}
+
+#[test]
+fn flags() {
+    for (words, expected) in [
+        (&["--port", "1"][..], Some("1")),
+        (&["-port=1"], Some("1")),
+        (&["--port="], Some("")),
+        (&["--port"], None),
+        // An argument that is no flag, and another flag.
+        (&["port", "1"], None),
+        (&["port=1"], None),
+        (&["--port-name=1"], None),
+        (&["--port-name=1", "--port=2"], Some("2")),
+    ] {
+        let app = container(json!({"args": words}), Value::Null);
+        assert_eq!(app.flag("--port"), expected, "{words:?}");
+    }
+}
+
+#[test]
+fn a_probe_without_a_period_has_the_kubelets() {
+    for (written, seconds) in [(Value::Null, 10), (json!(0), 10), (json!(1), 1)] {
+        let probe = json!({"exec": {}, "periodSeconds": written});
+        let app = container(json!({"readinessProbe": probe}), Value::Null);
+        assert_eq!(app.probes[0].period, Duration::from_secs(seconds));
+    }
+}
+
+#[test]
+fn states() {
+    let waiting = |reason: &str| State::Waiting {
+        reason: reason.to_owned(),
+    };
+    let since = "2026-11-22T00:10:09Z";
+    for (state, expected) in [
+        (
+            json!({"waiting": {"reason": "CrashLoopBackOff"}}),
+            waiting("CrashLoopBackOff"),
+        ),
+        (json!({"waiting": {}}), waiting("")),
+        (Value::Null, waiting("")),
+        (
+            json!({"running": {"startedAt": since}}),
+            State::Running {
+                since_ms: date::parse(since),
+            },
+        ),
+        (json!({"running": {}}), State::Running { since_ms: None }),
+        (
+            json!({"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": since}}),
+            State::Ended(Ended {
+                code: 137,
+                reason: "OOMKilled".to_owned(),
+                started_ms: None,
+                finished_ms: date::parse(since),
+            }),
+        ),
+    ] {
+        let app = container(
+            json!({"name": "app"}),
+            json!({"name": "app", "state": state}),
+        );
+        assert_eq!(app.status.state, expected, "{state}");
+    }
+}
+
 #[test]
 fn one_pod_of_a_list() {
     let uid = "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11";

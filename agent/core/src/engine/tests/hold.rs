@@ -192,7 +192,7 @@ pub(super) fn istio() -> Pod {
 }
 
 /// Istio's proxy and Dapr's.
-fn two_sidecars() -> Pod {
+pub(super) fn two_sidecars() -> Pod {
     let mut spec = istio();
     spec.containers.push(container("daprd"));
     spec.containers[2].image = "ghcr.io/dapr/daprd:1.14.0".to_owned();

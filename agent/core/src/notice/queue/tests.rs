@@ -236,6 +236,37 @@ fn what_just_fits_is_kept() {
     }
 }
 
+/// Others write them, and may write as much as the API server takes.
+#[test]
+fn every_text_of_a_notice_counts() {
+    let bytes = |namespace: &str, name: &str, container: &str, note: &str| {
+        let mut queue = queue();
+        let regarding = Regarding::Pod {
+            uid: "u".to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        let notice = Notice {
+            regarding,
+            container: Some(container.to_owned()),
+            ..notice(1, Reason::SidecarQuit, note)
+        };
+        queue.offer(at(0), notice);
+        queue.bytes
+    };
+    let (short, long) = ("shop", &"x".repeat(100)[..]);
+    let least = bytes(short, short, short, short);
+    assert!(least > 4 * short.len(), "{least}");
+    for longer in [
+        bytes(long, short, short, short),
+        bytes(short, long, short, short),
+        bytes(short, short, long, short),
+        bytes(short, short, short, long),
+    ] {
+        assert_eq!(longer, least + long.len() - short.len());
+    }
+}
+
 #[test]
 fn bytes_are_bounded_as_well() {
     let mut queue = queue();

@@ -252,6 +252,16 @@ fn table() {
         (
             would_hold(1),
             Reason::WouldHold,
+            "1 connection was refused before the sidecar was ready, the first 812 ms before; usher would have had it wait but",
+        ),
+        (
+            would_hold(2),
+            Reason::WouldHold,
+            "2 connections were refused before the sidecar was ready, the first 812 ms before; usher would have had them wait",
+        ),
+        (
+            would_hold(1),
+            Reason::WouldHold,
             "kubectl annotate node node-1 usher.dev/hold=enforce --overwrite",
         ),
         (
@@ -299,6 +309,7 @@ fn table() {
     }
     let none = vec![
         opened(Opened::Ready, 0),
+        opened(Opened::SidecarEnded, 0),
         opened(Opened::NotWanted, 3),
         opened(Opened::Ending, 3),
         would_hold(0),

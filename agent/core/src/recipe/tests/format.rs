@@ -68,6 +68,16 @@ fn limits() {
         ),
         (
             "quit",
+            step("{post: {port: true, path: /x}}"),
+            "expected a TCP port, or a map with its default",
+        ),
+        (
+            "quit",
+            step("{post: {port: {default: true}, path: /x}}"),
+            "expected a number or a text",
+        ),
+        (
+            "quit",
             step("{signal: SIGTERM, when: 5}"),
             "a map, or a list of maps",
         ),
@@ -111,13 +121,24 @@ fn what_comes_after_a_step_that_always_exists_is_not_described() {
 /// What comes to the same is one range, though a step that is never reached is told apart in it.
 #[test]
 fn ranges_that_come_to_the_same_are_one() {
-    let drain =
-        "[{post: {port: 1, path: /a}}, {post: {port: 1, path: /b}, when: {version: '>=2.0'}}]";
-    let recipe = read(&[("drain", drain.to_owned())]).unwrap();
-    let stretches = recipe.drain_by_version();
-    let ranges: Vec<_> = stretches
-        .iter()
-        .map(|one| one.versions.to_string())
-        .collect();
-    assert_eq!(ranges, ["any version"]);
+    for (first, ranges) in [
+        ("", &["any version"][..]),
+        (", when: {version: '<3.0'}", &["from 3.0", "below 3.0"]),
+        (
+            ", when: {version: '>=1.0 <3.0'}",
+            &["from 3.0", "1.0 to below 3.0", "below 1.0"],
+        ),
+    ] {
+        let drain = format!(
+            "[{{post: {{port: 1, path: /a}}{first}}}, \
+             {{post: {{port: 1, path: /b}}, when: {{version: '>=2.0'}}}}]"
+        );
+        let recipe = read(&[("drain", drain)]).unwrap();
+        let stretches = recipe.drain_by_version();
+        let found: Vec<_> = stretches
+            .iter()
+            .map(|one| one.versions.to_string())
+            .collect();
+        assert_eq!(found, ranges, "{first}");
+    }
 }

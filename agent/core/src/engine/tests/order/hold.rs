@@ -3,7 +3,9 @@
 use super::*;
 use crate::{
     decision::NotYet,
-    engine::tests::hold::{ARM, ARMED, WATCH, bare, held, istio, ready, sandbox, seconds},
+    engine::tests::hold::{
+        ARM, ARMED, WATCH, bare, held, istio, ready, sandbox, seconds, two_sidecars,
+    },
     id::SandboxId,
     start::Told,
 };
@@ -137,6 +139,22 @@ fn a_pod_that_is_being_made_waits_anyway_where_the_node_has_it_so() {
         let again = stage.order(Wish::Hold);
         assert!(matches!(again, Answer::Nothing(_)), "{mode:?}: {again:?}");
     }
+}
+
+#[test]
+fn it_says_whom_connections_wait_for_each_once() {
+    let says = |spec| taken(held(Mode::Observe, spec).order(Wish::Hold)).says;
+    let waits = "wait from the end of its init containers on until";
+    let expected = format!("connections to :15001 {waits} istio-proxy is ready, for at most 30s");
+    assert_eq!(says(istio()), expected);
+    // Each of the two has two ports.
+    let mut spec = two_sidecars();
+    let declared = "istio-proxy=9999".to_owned();
+    spec.annotations = [("usher.dev/hold-ports".to_owned(), declared)].into();
+    let ports = ":15001, :9999, :3500, :50001";
+    let expected =
+        format!("connections to {ports} {waits} istio-proxy, daprd are ready, for at most 30s");
+    assert_eq!(says(spec), expected);
 }
 
 #[test]
