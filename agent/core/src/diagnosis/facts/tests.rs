@@ -61,7 +61,7 @@ fn what_matters_is_read() {
     assert_eq!(app.started_ms().unwrap() - end.finished_ms.unwrap(), 1000);
 }
 
-fn container(container: Value, status: Value) -> Container {
+fn container(container: &Value, status: &Value) -> Container {
     let pod = json!({
         "spec": {"containers": [container]},
         "status": {"containerStatuses": [status]},
@@ -82,7 +82,7 @@ fn flags() {
         (&["--port-name=1"], None),
         (&["--port-name=1", "--port=2"], Some("2")),
     ] {
-        let app = container(json!({"args": words}), Value::Null);
+        let app = container(&json!({"args": words}), &Value::Null);
         assert_eq!(app.flag("--port"), expected, "{words:?}");
     }
 }
@@ -91,7 +91,7 @@ fn flags() {
 fn a_probe_without_a_period_has_the_kubelets() {
     for (written, seconds) in [(Value::Null, 10), (json!(0), 10), (json!(1), 1)] {
         let probe = json!({"exec": {}, "periodSeconds": written});
-        let app = container(json!({"readinessProbe": probe}), Value::Null);
+        let app = container(&json!({"readinessProbe": probe}), &Value::Null);
         assert_eq!(app.probes[0].period, Duration::from_secs(seconds));
     }
 }
@@ -127,8 +127,8 @@ fn states() {
         ),
     ] {
         let app = container(
-            json!({"name": "app"}),
-            json!({"name": "app", "state": state}),
+            &json!({"name": "app"}),
+            &json!({"name": "app", "state": state}),
         );
         assert_eq!(app.status.state, expected, "{state}");
     }
