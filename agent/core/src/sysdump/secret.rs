@@ -76,6 +76,7 @@ fn line(line: &str, clean: &mut String) -> u64 {
         let is_secret = match expected {
             Expected::Nothing | Expected::Named => is_token(text),
             Expected::Value => !text.is_empty() && text != MARK,
+            Expected::Argument => !text.is_empty() && text != MARK && !text.starts_with('-'),
             Expected::Scheme => text.len() >= 8 && text != MARK,
             Expected::Rest => !text.is_empty(),
         };
@@ -110,6 +111,8 @@ enum Expected {
     Named,
     /// It is the value of a name that says so.
     Value,
+    /// The same of a flag, which may have none.
+    Argument,
     /// A header that has nothing else: all of the line.
     Rest,
     /// `Bearer` or `Basic` was said.
@@ -125,7 +128,12 @@ impl Expected {
         let is_between = ["", " ", "\"", "'", "\\"].contains(&end);
         match (self, end) {
             (Self::Named, ":") if text.is_empty() => Self::Value,
-            (Self::Named | Self::Value | Self::Rest, _) if text.is_empty() && is_between => self,
+            (Self::Named | Self::Value | Self::Argument | Self::Rest, _)
+                if text.is_empty() && is_between =>
+            {
+                self
+            }
+            (_, " ") if text.starts_with('-') && is_name(text) => Self::Argument,
             (_, "=") if is_name(text) => Self::Value,
             (_, ":") if is_header(text) => Self::Rest,
             (_, "\"" | "'" | "\\") if is_name(text) => Self::Named,
@@ -278,6 +286,10 @@ mod tests {
             (r#"{"token": "abc"}"#, r#"{"token": "[redacted]"}"#),
             ("token= abc", "token= [redacted]"),
             (
+                r#"sh -c "app --password  'hunter2' -v""#,
+                r#"sh -c "app --password  '[redacted]' -v""#,
+            ),
+            (
                 r#""{\"password\":\"abc\"}""#,
                 r#""{\"password\":\"[redacted]\"}""#,
             ),
@@ -307,6 +319,9 @@ mod tests {
             "the token was refused",
             "no token: not found",
             "--tls-token-file=/var/run/token",
+            "--tls-token-file /var/run/token",
+            "--ask-password --user me",
+            "a token that is old",
             "http://127.0.0.1:15020/quitquitquit?a=b@c",
             "basic auth",
             // What begins as a token does and is too short for one, and names that are as long and have dots.
