@@ -171,12 +171,18 @@ mod tests {
             let total = if *kind == Kind::Counter { "_total" } else { "" };
             assert_eq!(format!("{}{end}{total}", metric.stem()), **name);
             assert!(!meaning.is_empty() && !meaning.ends_with('.'), "{name}");
+            assert!(
+                *kind != Kind::Histogram || name.ends_with("_seconds"),
+                "{name}"
+            );
+            assert!(*kind != Kind::Histogram || unit.is_some(), "{name}");
             for label in *labels {
                 let values: BTreeSet<_> = label.values.iter().collect();
                 assert!(!values.is_empty(), "{name}{{{}}}", label.key);
                 assert_eq!(values.len(), label.values.len(), "{name}{{{}}}", label.key);
             }
         }
+        assert!(seen.contains(&"usher_decisions_total"));
     }
 
     #[test]

@@ -160,10 +160,10 @@ fn missing_capabilities_are_named_with_what_they_are_for() {
         let mut without = all.clone();
         without.remove(one.name);
         let check = of(&judge(without), "privileges-capabilities");
-        let expected = if one.is_optional {
-            Outcome::Warning
-        } else {
-            Outcome::Failed
+        // Without it usher is late on a busy node, and does all the same.
+        let expected = match one.name {
+            "SYS_NICE" => Outcome::Warning,
+            _ => Outcome::Failed,
         };
         assert_eq!(check.outcome, expected, "{}", one.name);
         assert!(check.saw.contains(one.purpose), "{}", check.saw);
