@@ -147,4 +147,14 @@ fn what_recipes_look_at_is_known() {
     ] {
         assert!(reads.env.contains(name), "{name}");
     }
+    // Also what only the hold looks at.
+    let text = "recipes:\n- name: own\n  recognise: [{name: [own]}]\n  quit: [{signal: SIGTERM}]\n  hold:\n    \
+                when: {annotations: {shop.example/wait: 'yes'}}\n    captured:\n      port: 7\n      users: [7]\n      \
+                dns: {port: 8, when: {env: {OWN_DNS: 'yes'}}}\n      \
+                ready: [{get: {port: 9, path: /}, unless: {env: {OWN_LATE: 'yes'}}}]\n";
+    let reads = Config::parse("c.yaml", text).unwrap().reads();
+    assert!(reads.annotations.contains("shop.example/wait"));
+    for name in ["OWN_DNS", "OWN_LATE"] {
+        assert!(reads.env.contains(name), "{name}");
+    }
 }

@@ -121,18 +121,27 @@ mod tests {
     use super::*;
     use crate::{
         engine::stage::{container, pod},
+        pod::Pod,
         policy::RestartPolicy,
         recipe::{Version, builtin},
     };
 
     fn choices(recipe: &str, words: &[&str], version: Option<(u32, u32)>) -> Vec<String> {
+        choices_in(&pod(RestartPolicy::Never, &["app"]), recipe, words, version)
+    }
+
+    fn choices_in(
+        pod: &Pod,
+        recipe: &str,
+        words: &[&str],
+        version: Option<(u32, u32)>,
+    ) -> Vec<String> {
         let recipes = builtin();
         let recipe = recipes.iter().find(|one| one.name == recipe).unwrap();
-        let pod = pod(RestartPolicy::Never, &["app"]);
         let mut proxy = container("proxy");
         proxy.words = words.iter().map(|word| (*word).to_owned()).collect();
         let subject = Subject {
-            pod: &pod,
+            pod,
             container: &proxy,
             version: version.map(|(major, minor)| Version { major, minor }),
         };
@@ -164,6 +173,26 @@ mod tests {
         );
         let with = choices("cloud-sql-proxy", &["--quitquitquit"], None);
         assert!(with[0].contains("with argument --quitquitquit"), "{with:?}");
+    }
+
+    #[test]
+    fn what_the_pod_rules_out_is_said() {
+        let mut off = pod(RestartPolicy::Never, &["app"]);
+        let port = "status.sidecar.istio.io/port".to_owned();
+        off.annotations.insert(port, "0".to_owned());
+        let lines = choices_in(&off, "istio", &[], Some((1, 30)));
+        assert_eq!(
+            lines[0],
+            "false POST :0/quitquitquit 0: the pod has switched its port off"
+        );
+        let mut host = pod(RestartPolicy::Never, &["app"]);
+        host.host_network = true;
+        let lines = choices_in(&host, "istio", &[], Some((1, 30)));
+        let said = "the pod's loopback is the node's: whoever listens there may be anybody";
+        assert_eq!(
+            lines[0],
+            format!("false POST :15020/quitquitquit 0: {said}")
+        );
     }
 
     #[test]
