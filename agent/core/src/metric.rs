@@ -172,8 +172,8 @@ mod tests {
             assert_eq!(format!("{}{end}{total}", metric.stem()), **name);
             assert!(!meaning.is_empty() && !meaning.ends_with('.'), "{name}");
             let said = name.strip_suffix("_total").unwrap_or(name);
-            let units = [Unit::Seconds, Unit::Bytes].into_iter();
-            let said = units.filter(|unit| said.ends_with(unit.as_str())).last();
+            let mut units = [Unit::Seconds, Unit::Bytes].into_iter();
+            let said = units.find(|unit| said.ends_with(unit.as_str()));
             assert_eq!(*unit, said, "{name}");
             // A process says what it is, and no distribution.
             let is_histogram = name.starts_with("usher_") && said == Some(Unit::Seconds);
