@@ -40,6 +40,18 @@ pub struct BadConfig {
     pub what: String,
 }
 
+impl BadConfig {
+    fn new(file: &str, at: Option<Location>, key: String, what: String) -> Self {
+        Self {
+            file: file.to_owned(),
+            line: at.map_or(0, |at| at.line()),
+            column: at.map_or(0, |at| at.column()),
+            key,
+            what,
+        }
+    }
+}
+
 /// `FILE:LINE:COLUMN`, or what of it is known.
 fn place(file: &str, line: u64, column: u64) -> String {
     match line {
@@ -165,13 +177,7 @@ impl Config {
     /// [`BadConfig`], with the first thing that is wrong.
     pub fn parse(file: &str, text: &str) -> Result<Self, BadConfig> {
         let raw: RawConfig = parse(file, text)?;
-        let bad = |key: String, at: Option<Location>, what: String| BadConfig {
-            file: file.to_owned(),
-            line: at.map_or(0, |at| at.line()),
-            column: at.map_or(0, |at| at.column()),
-            key,
-            what,
-        };
+        let bad = |key: String, at, what| BadConfig::new(file, at, key, what);
         let of_key = |section: &str, key: &str, what: String| {
             let at = Lines::of(text).of_key(section, key);
             bad(format!("{section}.{key}"), at, what)
@@ -230,35 +236,25 @@ pub(crate) fn parse_recipes(file: &str, text: &str) -> Result<Vec<Recipe>, BadCo
 }
 
 fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, BadConfig> {
-    let bad = |line, column, key: String, what: String| BadConfig {
-        file: file.to_owned(),
-        line,
-        column,
-        key,
-        what,
-    };
     if text.len() > LONGEST {
         let what = format!("longer than {LONGEST} bytes");
-        return Err(bad(0, 0, String::new(), what));
+        return Err(BadConfig::new(file, None, String::new(), what));
     }
     let mut track = serde_path_to_error::Track::new();
     let read = serde_saphyr::with_deserializer_from_str(text, |yaml| {
         T::deserialize(serde_path_to_error::Deserializer::new(yaml, &mut track))
     });
     read.map_err(|error| {
-        let place = error.location();
-        let (line, column) = place.map_or((0, 0), |at| (at.line(), at.column()));
         let key = track.path().to_string();
+        let key = if key == "." { String::new() } else { key };
         let what = error.without_snippet().to_string();
+        let mut bad = BadConfig::new(file, error.location(), key, what);
         // Said already.
-        let said = format!(" at line {line}, column {column}");
-        let what = what.strip_suffix(&said).unwrap_or(&what).to_owned();
-        bad(
-            line,
-            column,
-            if key == "." { String::new() } else { key },
-            what,
-        )
+        let said = format!(" at line {}, column {}", bad.line, bad.column);
+        if let Some(what) = bad.what.strip_suffix(&said) {
+            bad.what = what.to_owned();
+        }
+        bad
     })
 }
 

@@ -81,14 +81,18 @@ fn write(directory: &Path, name: &str, pem: &str) -> PathBuf {
     path
 }
 
+fn trusting(directory: &Path, authority: &CertifiedIssuer<'static, KeyPair>) -> Trust {
+    Trust {
+        ca: write(directory, "ca.crt", &authority.pem()),
+        pinned: None,
+    }
+}
+
 #[tokio::test(flavor = "current_thread")]
 async fn by_authority_and_name() {
     let directory = tempfile::tempdir().unwrap();
     let authority = authority();
-    let trust = Trust {
-        ca: write(directory.path(), "ca.crt", &authority.pem()),
-        pinned: None,
-    };
+    let trust = trusting(directory.path(), &authority);
     takes(&trust, &signed("127.0.0.1", &authority))
         .await
         .unwrap();
@@ -104,10 +108,7 @@ async fn by_authority_and_name() {
 async fn each_refusal_has_its_advice() {
     let directory = tempfile::tempdir().unwrap();
     let authority = authority();
-    let trust = Trust {
-        ca: write(directory.path(), "ca.crt", &authority.pem()),
-        pinned: None,
-    };
+    let trust = trusting(directory.path(), &authority);
     let old = |params: &mut CertificateParams| params.not_after = rcgen::date_time_ymd(2020, 1, 1);
     let early =
         |params: &mut CertificateParams| params.not_before = rcgen::date_time_ymd(4000, 1, 1);

@@ -9,7 +9,7 @@ use super::{Container, Error, pace::Looks};
 use crate::pidfd::Pidfd;
 
 /// How long a container may show no process at all.
-pub(super) const START: Duration = Duration::from_secs(30);
+const START: Duration = Duration::from_secs(30);
 /// How long it may show processes none of which is its own: longer than the kubelet waits for a runtime, which is two
 /// minutes ([runtimeRequestTimeout](https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/)).
 const STAGES: Duration = Duration::from_secs(180);
@@ -53,9 +53,7 @@ impl Container {
             oldest = choice.map(|choice| (choice.pid, since));
             if let Some(choice) = choice
                 && (choice.certain
-                    || self.is_named(choice.pid)?
-                    || looks.passed.saturating_sub(since) >= SETTLED
-                        && self.has_own_root(choice.pid)?)
+                    || self.is_of_image(choice.pid, looks.passed.saturating_sub(since))?)
                 && let Some(pidfd) = self.open(choice.pid)?
             {
                 return Ok(Some(pidfd));
@@ -84,22 +82,16 @@ impl Container {
         Ok(ours.then_some(pidfd))
     }
 
-    /// Whether a process has the mounts of the container: of the runtime's
-    /// stages only the last one makes them, and that one becomes the init
-    /// process.
-    fn is_named(&self, pid: Pid) -> Result<bool, Error> {
+    /// Whether a process that has been the oldest for so long has what the runtime makes for the container: mounts that
+    /// tell its name, or, after a while, at least its root. Of the runtime's stages only the last one makes them, and that
+    /// one becomes the init process.
+    fn is_of_image(&self, pid: Pid, oldest: Duration) -> Result<bool, Error> {
         let mounts = self.proc.mountinfo(pid);
         let mounts = mounts.map_err(|source| self.unreadable(source))?;
-        let name = |text: &String| mountinfo::container_name(text, &self.key.pod).is_some();
-        Ok(mounts.as_ref().is_some_and(name))
-    }
-
-    /// Whether a process has the container's root, as none of the runtime's
-    /// stages but the last one has.
-    fn has_own_root(&self, pid: Pid) -> Result<bool, Error> {
-        let mounts = self.proc.mountinfo(pid);
-        let mounts = mounts.map_err(|source| self.unreadable(source))?;
-        Ok(mounts.is_some_and(|mounts| self.is_complete(pid, &mounts)))
+        Ok(mounts.is_some_and(|mounts| {
+            mountinfo::container_name(&mounts, &self.key.pod).is_some()
+                || oldest >= SETTLED && self.is_complete(pid, &mounts)
+        }))
     }
 }
 
