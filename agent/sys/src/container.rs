@@ -237,10 +237,10 @@ impl Container {
         }
     }
 
-    /// Whether all mounts of a container are made, by those of its process.
+    /// Whether all mounts of a container are made, by those that its process sees with a root of its own.
     fn is_complete(&self, pid: Pid, mounts: &str) -> bool {
         let prepared = mountinfo::has_mount_point_with(mounts, self.key.id.as_str());
-        self.proc.has_own_mounts(pid) && !prepared
+        !mounts.is_empty() && !prepared && self.proc.has_own_mounts(pid)
     }
 
     /// The container's name; None once its mounts are complete and do not tell
@@ -251,7 +251,7 @@ impl Container {
         // A look that meets the change of the root may see neither what was
         // there before nor what comes after; two in a row cannot.
         while complete < 2 && looks.passed < NAMING {
-            let mounts = self.proc.mountinfo(pid);
+            let mounts = self.proc.own_mountinfo(pid);
             let Some(mounts) = mounts.map_err(|source| self.unreadable(source))? else {
                 break;
             };
@@ -272,7 +272,7 @@ impl Container {
         for ms in LATE_MS {
             sleep(Duration::from_millis(ms)).await;
             // What could be read before and cannot now is ending.
-            let mounts = self.proc.mountinfo(pid).ok()??;
+            let mounts = self.proc.own_mountinfo(pid).ok()??;
             if let Some(name) = mountinfo::container_name(&mounts, &self.key.pod) {
                 return Some(name.to_owned());
             }

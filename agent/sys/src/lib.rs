@@ -26,6 +26,7 @@ pub mod proc;
 mod readiness;
 pub mod seqpacket;
 pub mod sockdiag;
+mod statx;
 pub mod text;
 pub mod usage;
 pub mod watchdog;

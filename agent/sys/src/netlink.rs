@@ -18,6 +18,7 @@ pub mod configure;
 pub mod message;
 
 use std::{
+    cell::Cell,
     io::{self, IoSliceMut},
     ops::ControlFlow,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
@@ -44,6 +45,12 @@ const PATIENCE: u16 = 1000;
 /// The longest datagram that the kernel makes for a dump
 /// ([`netlink_dump`](https://github.com/torvalds/linux/blob/v6.18/net/netlink/af_netlink.c)).
 const DATAGRAM: usize = 32 * 1024;
+
+thread_local! {
+    /// Room for a datagram, one for all sockets of a thread. A sidecar that an app waits for is asked about every
+    /// millisecond, and memory of this size comes from the kernel each time and is cleared.
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 sockopt_impl!(
     /// Errors come with a text.
@@ -188,9 +195,21 @@ impl Socket {
         mut take: impl FnMut(Message<'_>) -> ControlFlow<T>,
     ) -> io::Result<T> {
         self.send(request)?;
-        let mut buffer = vec![0; DATAGRAM];
+        // An answer that asks on while it is taken finds none there and makes its own.
+        let mut buffer = BUFFER.take();
+        buffer.resize(DATAGRAM, 0);
+        let answer = self.answer(&mut buffer, &mut take);
+        BUFFER.set(buffer);
+        answer
+    }
+
+    fn answer<T>(
+        &self,
+        buffer: &mut [u8],
+        take: &mut impl FnMut(Message<'_>) -> ControlFlow<T>,
+    ) -> io::Result<T> {
         loop {
-            let Some(length) = self.receive(&mut buffer)? else {
+            let Some(length) = self.receive(buffer)? else {
                 self.wait()?;
                 continue;
             };

@@ -4,6 +4,7 @@
 //! and not an error. Numbers are read by the procfs crate ([`text`] sees to it
 //! that it can), texts whose meaning is ours (cgroup, mountinfo) by `usher_core`.
 
+mod mounts;
 pub mod text;
 
 use std::{
@@ -18,7 +19,7 @@ use nix::{
 };
 use procfs::{
     ProcError,
-    process::{Process, StatFlags},
+    process::{Process, Stat, StatFlags},
 };
 use usher_core::{cgroup, event::ContainerKey, id::Pid, process::Candidate};
 
@@ -27,6 +28,8 @@ const ENVIRONMENT_MAX: usize = 256 * 1024;
 /// A text beyond this is cut: some 25,000 mounts. A container that may mount can have 100,000
 /// (`fs.mount-max`) of 30 kB each; those that its runtime made come first.
 const TEXT_MAX: u64 = 8 * 1024 * 1024;
+/// Most texts are shorter: they are read at once, and not from 32 bytes on.
+const TEXT_AS_A_RULE: usize = 2048;
 
 /// A mount of procfs that shows the host's processes.
 #[derive(Debug, Clone)]
@@ -166,14 +169,6 @@ impl ProcRoot {
         Ok(bytes)
     }
 
-    /// The mounts that a process sees, the first 8 MiB of them; None when it has ended.
-    ///
-    /// # Errors
-    /// [`Error::Read`].
-    pub fn mountinfo(&self, pid: Pid) -> Result<Option<String>, Error> {
-        self.read(&self.path(pid, "mountinfo"))
-    }
-
     /// Whether a process is in the cgroup of this container; false when it has
     /// ended.
     ///
@@ -185,13 +180,6 @@ impl ProcRoot {
         Ok(found.is_some_and(|(pod, id)| pod == key.pod && id == key.id))
     }
 
-    /// Whether a process has a mount namespace of its own and not the host's;
-    /// false when it has ended.
-    pub fn has_own_mounts(&self, pid: Pid) -> bool {
-        let of = |pid| fs::read_link(self.path(pid, "ns/mnt")).ok();
-        of(pid).is_some_and(|own| Some(own) != of(Pid(1)))
-    }
-
     /// Whether a process has executed a program since it was forked; None when it has been reaped. The kernel keeps it in a
     /// flag of the task
     /// ([PF_FORKNOEXEC](https://github.com/torvalds/linux/blob/v6.12/include/linux/sched.h)), which everybody may see.
@@ -199,13 +187,19 @@ impl ProcRoot {
     /// # Errors
     /// [`Error::Form`].
     pub fn has_executed(&self, pid: Pid) -> Result<Option<bool>, Error> {
+        let forked = StatFlags::PF_FORKNOEXEC.bits();
+        let stat = self.stat(pid)?;
+        Ok(stat.map(|stat| stat.flags & forked == 0))
+    }
+
+    fn stat(&self, pid: Pid) -> Result<Option<Stat>, Error> {
         let path = self.0.join(pid.to_string());
         let read = || {
             let process = Process::new_with_root(path.clone())?;
             text::stat(&bytes(&process, "stat")?)
         };
         match read() {
-            Ok(stat) => Ok(Some(stat.flags & StatFlags::PF_FORKNOEXEC.bits() == 0)),
+            Ok(stat) => Ok(Some(stat)),
             Err(ProcError::NotFound(_)) => Ok(None),
             Err(ProcError::Io(source, _)) if ended(&source) => Ok(None),
             Err(source) => Err(Error::Form {
@@ -217,7 +211,7 @@ impl ProcRoot {
 
     fn read(&self, path: &Path) -> Result<Option<String>, Error> {
         let read = || {
-            let mut bytes = Vec::new();
+            let mut bytes = Vec::with_capacity(TEXT_AS_A_RULE);
             File::open(path)?.take(TEXT_MAX).read_to_end(&mut bytes)?;
             Ok(bytes)
         };
@@ -236,7 +230,7 @@ impl ProcRoot {
 }
 
 fn bytes(process: &Process, file: &str) -> Result<Vec<u8>, ProcError> {
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(TEXT_AS_A_RULE);
     process.open_relative(file)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }

@@ -1,15 +1,10 @@
 //! What is mounted at a place, and when something is mounted anywhere.
-//!
-//! [statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html) tells both
-//! the number of a mount, as it is in `mountinfo`, and whether a path is a
-//! mount's root (Linux 5.8). Written by hand because nix has no wrapper.
 
 use std::{
     ffi::CStr,
     fs::File,
     io,
-    mem::MaybeUninit,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
 use nix::{
@@ -21,7 +16,7 @@ use nix::{
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
-use crate::readiness;
+use crate::{readiness, statx};
 
 /// The calling thread's own, so that it is right in a namespace of its own.
 pub(super) const OWN_MOUNTS: &str = "/proc/thread-self/mountinfo";
@@ -53,7 +48,7 @@ impl Changes {
 /// What is mounted as a container's root file system in its bundle; None for
 /// nothing yet. The text says why it is none that can be marked.
 pub(super) fn of_bundle(bundle: BorrowedFd<'_>) -> Option<Result<(), String>> {
-    let there = statx(bundle, ROOT, libc::AT_SYMLINK_NOFOLLOW);
+    let there = statx::at(bundle, ROOT, libc::AT_SYMLINK_NOFOLLOW, libc::STATX_MNT_ID);
     match there.map(|there| is_root(&there)) {
         Ok(Some(true)) => {}
         Ok(Some(false)) => return None,
@@ -80,7 +75,7 @@ pub(super) fn root(bundle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 
 /// Number of the mount that an open file is on.
 pub(super) fn of_file(fd: impl AsFd) -> io::Result<u64> {
-    let there = statx(fd.as_fd(), c"", libc::AT_EMPTY_PATH)?;
+    let there = statx::at(fd.as_fd(), c"", libc::AT_EMPTY_PATH, libc::STATX_MNT_ID)?;
     if there.stx_mask & libc::STATX_MNT_ID == 0 {
         return Err(io::ErrorKind::Unsupported.into());
     }
@@ -92,27 +87,4 @@ fn is_root(there: &libc::statx) -> Option<bool> {
     let flag = u64::from(libc::STATX_ATTR_MOUNT_ROOT.unsigned_abs());
     let is_known = there.stx_attributes_mask & flag != 0;
     is_known.then_some(there.stx_attributes & flag != 0)
-}
-
-#[expect(unsafe_code, reason = "nix has no statx")]
-fn statx(dir: BorrowedFd<'_>, path: &CStr, flags: i32) -> io::Result<libc::statx> {
-    let mut there = MaybeUninit::<libc::statx>::zeroed();
-    // What a remote server would have to be asked for is not wanted.
-    let flags = flags | libc::AT_NO_AUTOMOUNT | libc::AT_STATX_DONT_SYNC;
-    // SAFETY: the descriptor is open, the path ends with a zero byte, and the
-    // kernel writes a struct of this size or nothing.
-    let result = unsafe {
-        libc::statx(
-            dir.as_raw_fd(),
-            path.as_ptr(),
-            flags,
-            libc::STATX_MNT_ID,
-            there.as_mut_ptr(),
-        )
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: written by the kernel, and all of it numbers.
-    Ok(unsafe { there.assume_init() })
 }

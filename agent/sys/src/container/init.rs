@@ -79,6 +79,9 @@ impl Container {
         // opened; now that it is open the answer stays true.
         let ours = self.proc.is_in(pid, &self.key);
         let ours = ours.map_err(|source| self.unreadable(source))?;
+        // In a cgroup namespace of the agent's own, its pod's processes show their cgroups as seen from there. The
+        // cgroup itself has them whatever the namespace, but not the one that has just ended.
+        let ours = ours || self.processes()?.is_some_and(|pids| pids.contains(&pid));
         Ok(ours.then_some(pidfd))
     }
 
@@ -86,7 +89,7 @@ impl Container {
     /// tell its name, or, after a while, at least its root. Of the runtime's stages only the last one makes them, and that
     /// one becomes the init process.
     fn is_of_image(&self, pid: Pid, oldest: Duration) -> Result<bool, Error> {
-        let mounts = self.proc.mountinfo(pid);
+        let mounts = self.proc.own_mountinfo(pid);
         let mounts = mounts.map_err(|source| self.unreadable(source))?;
         Ok(mounts.is_some_and(|mounts| {
             mountinfo::container_name(&mounts, &self.key.pod).is_some()

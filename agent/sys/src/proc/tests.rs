@@ -3,14 +3,18 @@ use std::{
     io::Write,
     os::unix::ffi::OsStrExt,
     process::{Command, Stdio},
+    sync::mpsc,
+    thread,
 };
 
 use nix::{
+    mount::{MsFlags, mount},
+    sched::{CloneFlags, unshare},
     sys::{
         signal::{Signal, kill},
         wait::{Id, WaitPidFlag, waitid},
     },
-    unistd::{ForkResult, fork, pause},
+    unistd::{ForkResult, chroot, fork, gettid, pause},
 };
 
 use super::*;
@@ -66,6 +70,52 @@ fn process_has_executed_or_was_only_forked() {
     assert_eq!(forked.unwrap(), Some(false));
     assert_eq!(zombie.unwrap(), Some(false));
     assert_eq!(proc.has_executed(pid).unwrap(), None);
+}
+
+/// What a thread in a mount namespace of its own sees of all mounts and of its own, with another file system at `root`
+/// or, where that is the host's, without.
+fn mounts_seen(root: &Path) -> [Option<String>; 2] {
+    let flags = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    let (told, tid) = mpsc::channel();
+    let (end, ended) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            unshare(CloneFlags::CLONE_NEWNS).unwrap();
+            mount(None::<&str>, "/", None::<&str>, flags, None::<&str>).unwrap();
+            if root != Path::new("/") {
+                mount(
+                    Some("own"),
+                    root,
+                    Some("tmpfs"),
+                    MsFlags::empty(),
+                    None::<&str>,
+                )
+                .unwrap();
+            }
+            chroot(root).unwrap();
+            told.send(gettid()).unwrap();
+            ended.recv().unwrap_err();
+        });
+        let proc = ProcRoot::new("/proc");
+        let pid = Pid(tid.recv().unwrap().as_raw());
+        let seen = [proc.mountinfo(pid), proc.own_mountinfo(pid)];
+        drop(end);
+        seen.map(Result::unwrap)
+    })
+}
+
+#[test]
+fn mounts_are_read_only_below_a_root_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let [all, own] = mounts_seen(Path::new("/"));
+    assert!(all.is_some_and(|mounts| !mounts.is_empty()));
+    assert_eq!(own.as_deref(), Some(""));
+    let [all, own] = mounts_seen(folder.path());
+    assert!(
+        all.as_ref()
+            .is_some_and(|mounts| mounts.contains("tmpfs own"))
+    );
+    assert_eq!(all, own);
 }
 
 #[test]
