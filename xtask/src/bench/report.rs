@@ -118,6 +118,8 @@ fn page(
 
 #[cfg(test)]
 mod tests {
+    use usher_tests::record::Figure;
+
     use super::*;
 
     /// A record as a benchmark leaves it.
@@ -162,6 +164,27 @@ mod tests {
         let (page, _) = page_of(&[document()]);
         let end = "## On another machine\n\nIt was colder there.\n";
         assert!(page.ends_with(end), "{page}");
+    }
+
+    #[test]
+    fn every_heading_has_an_empty_line_above() {
+        let mut measured = document();
+        let figures = &mut measured.sections[0].figures;
+        for key in
+            "fleet.rest api.watches fleet.start fleet.requests fleet.events fleet.bytes".split(' ')
+        {
+            let key = key.to_owned();
+            figures.push(Figure {
+                key,
+                ..figures[0].clone()
+            });
+        }
+        let (page, _) = page_of(&[measured]);
+        assert!(page.contains("nodes, on paper"), "{page}");
+        let lines: Vec<&str> = page.lines().collect();
+        for pair in lines.windows(2).filter(|pair| pair[1].starts_with('#')) {
+            assert_eq!(pair[0], "", "above {:?}", pair[1]);
+        }
     }
 
     #[test]

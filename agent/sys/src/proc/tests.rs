@@ -116,6 +116,8 @@ fn mounts_are_read_only_below_a_root_of_its_own() {
             .is_some_and(|mounts| mounts.contains("tmpfs own"))
     );
     assert_eq!(all, own);
+    let nobody = ProcRoot::new("/proc").own_mountinfo(Pid(i32::MAX));
+    assert_eq!(nobody.unwrap(), None);
 }
 
 #[test]

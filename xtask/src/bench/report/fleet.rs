@@ -58,5 +58,6 @@ pub(super) fn of(documents: &[Document]) -> String {
         grouped(NODES),
     );
     text.push_str(&table(["at the API server", "how many"], &rows));
+    text.push('\n');
     text
 }
