@@ -14,10 +14,10 @@ fn main() -> io::Result<()> {
     for folder in [&man, &completions] {
         fs::create_dir_all(folder)?;
     }
-    for shell in usher_agent::Shell::value_variants() {
+    for shell in usher_cli::Shell::value_variants() {
         fs::write(completions.join(shell.file()), shell.script())?;
     }
-    for command in usher_agent::manual() {
+    for command in commands() {
         let name = command.get_name().to_owned();
         // Of usher there is more to complete than what its description says, and the other is a word that one takes.
         if name == "usher-agent" {
@@ -28,4 +28,11 @@ fn main() -> io::Result<()> {
         clap_mangen::generate_to(command.disable_help_subcommand(true), &man)?;
     }
     Ok(())
+}
+
+/// All programs that have a command line.
+fn commands() -> Vec<clap::Command> {
+    let mut commands = usher_agent::commands();
+    commands.insert(0, usher_cli::command());
+    commands
 }

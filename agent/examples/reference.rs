@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, Command};
 use serde_json::{Value, json};
 
 fn main() -> io::Result<()> {
-    let mut programs = usher_agent::manual();
+    let mut programs = commands();
     programs.iter_mut().for_each(Command::build);
     let programs: Vec<Value> = programs
         .iter()
@@ -78,4 +78,11 @@ fn argument(arg: &Arg) -> Value {
         "isGlobal": arg.is_global_set(),
         "help": help.map(ToString::to_string),
     })
+}
+
+/// All programs that have a command line.
+fn commands() -> Vec<Command> {
+    let mut commands = usher_agent::commands();
+    commands.insert(0, usher_cli::command());
+    commands
 }

@@ -1,9 +1,9 @@
 //! Wiring: two threads, each with a runtime of its own.
 //!
-//! The first decides (see [`crate::node`]); the second talks to the kubelet,
+//! The first decides (see [`crate::event_loop`]); the second talks to the kubelet,
 //! to the API server, and to whoever asks for metrics.
 
-mod beside;
+mod service_thread;
 mod services;
 
 use std::{sync::Arc, thread, time::Instant};
@@ -14,28 +14,32 @@ use tokio::{
     runtime::{Builder, Runtime},
     sync::{mpsc, watch},
 };
+use usher_client::{error_chain::chain, run_dir};
 use usher_core::{
     Event,
-    id::{NetnsId, Pid},
+    base::id::{NetnsId, Pid},
 };
-use usher_sys::{cgroup, netns::Netns, priority, proc::ProcRoot};
+use usher_sys::{
+    net::netns::Netns,
+    pods::{cgroup, proc::ProcRoot},
+    process::priority,
+};
 
-use self::{beside::Beside, services::Services};
+use self::{service_thread::Beside, services::Services};
 use crate::{
-    announcements,
     args::{ApiServer, Args},
-    attempt::{Host, Reads},
-    config_file::ConfigFile,
-    discovery::Discovery,
-    events::{Events, Teller},
-    http, installer, kernel,
-    kubelet::Kubelet,
-    metrics::Metrics,
-    node::{NodeLoop, Sources, Wishes},
-    recorder::Recorder,
-    rights, run_dir,
-    starts::{self, Launch},
-    telemetry::chain,
+    event_loop::{NodeLoop, Sources, Wishes},
+    hold::cni_socket,
+    install::cni,
+    kubernetes::{
+        events::{Events, Teller},
+        kubelet::Kubelet,
+    },
+    node::{config_file::ConfigFile, discovery::Discovery, kernel_features, privileges},
+    quit::{Host, Reads},
+    serve::http,
+    start::{self, Launch},
+    telemetry::{decision_log::Recorder, metrics::Metrics},
 };
 
 /// The process that is in the host's own namespaces.
@@ -82,7 +86,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let loaded = config.first();
     let recorder = Recorder::open(&args.node.run_dir, Arc::clone(&metrics), teller.clone());
 
-    let plugin = installer::Settings::of(&args.cni).context("where the CNI plugin goes")?;
+    let plugin = cni::Settings::of(&args.cni).context("where the CNI plugin goes")?;
 
     let runtime = runtime().context("starting the runtime that decides")?;
     let entered = runtime.enter();
@@ -121,12 +125,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     };
     let entered = runtime.enter();
     let socket = args.node.run_dir.join(run_dir::CNI_SOCKET);
-    let announcements = announcements::listen(socket, Arc::clone(&metrics));
+    let announcements = cni_socket::listen(socket, Arc::clone(&metrics));
     drop(entered);
     let mut first = first;
-    let features = kernel::features(&args.node.bundle_dir, &metrics);
+    let features = kernel_features::features(&args.node.bundle_dir, &metrics);
     first.insert(0, Event::Kernel(features));
-    let starts = starts::Settings {
+    let starts = start::Settings {
         bundle_dir: args.node.bundle_dir.clone(),
         proc: host.proc.clone(),
         launch: Launch {
@@ -150,7 +154,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         if let Err(error) = priority::raise() {
             tracing::info!(%error, "decides at ordinary priority: quits take longer on a busy node");
         }
-        rights::deciding();
+        privileges::deciding();
         // The second thread ends on a signal, and with it the inputs of the
         // first; the first ends when it cannot see pods any more, and with it
         // the wishes that the second waits for.

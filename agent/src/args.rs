@@ -1,15 +1,14 @@
 //! Flags and environment: settings of the process. What usher may do comes from
 //! the Node's annotations, not from here.
 
-pub(crate) mod cni;
 pub(crate) mod leave;
-pub(crate) mod node;
 mod sources;
 
 use std::net::SocketAddr;
 
 use clap::{Parser, ValueEnum};
-use usher_core::config::origin::Setting;
+use usher_client::{cni_args, node_args};
+use usher_core::settings::config::origin::Setting;
 
 /// The first word of the command line of the process that holds starts.
 pub(crate) const HOLDER: &str = "hold-starts";
@@ -48,11 +47,11 @@ pub(crate) struct Args {
     pub(crate) log: LogArgs,
 
     #[command(flatten)]
-    pub(crate) node: node::NodeArgs,
+    pub(crate) node: node_args::NodeArgs,
 
     // Last, since its heading is that of all that follow.
     #[command(flatten)]
-    pub(crate) cni: cni::CniArgs,
+    pub(crate) cni: cni_args::CniArgs,
 
     /// What each flag is, and who says so.
     #[arg(skip)]

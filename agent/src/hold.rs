@@ -6,28 +6,28 @@
 //! alive: all of them are closed when the core forgets it. An agent that ends
 //! leaves the tables to the next one, and to their deadlines.
 
+pub(crate) mod cni_socket;
 mod gate;
 mod probe;
 
 use std::{collections::HashMap, sync::Arc, time::Instant};
 
 use tokio::sync::{mpsc, oneshot};
+use usher_client::error_chain::chain;
 use usher_core::{
     Event,
-    cni::Reply,
-    event::ContainerKey,
-    hold::{Probe, Remains},
-    id::SandboxId,
-    ruleset::Wanted,
+    base::id::{ContainerKey, SandboxId},
+    cni::protocol::Reply,
+    hold::{Probe, Remains, ruleset::Wanted},
 };
-use usher_sys::{container::Init, netns::Netns};
+use usher_sys::{net::netns::Netns, pods::container::Init};
 
 pub(crate) use self::gate::Command as GateCommand;
 use self::{
     gate::{Command, Gate},
     probe::Watch,
 };
-use crate::{announcements::Announcement, attempt::Host, telemetry::chain};
+use crate::{hold::cni_socket::Announcement, quit::Host};
 
 /// Commands that may wait for a gate: more are never given.
 const COMMANDS: usize = 64;

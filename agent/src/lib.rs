@@ -4,48 +4,34 @@
 //! left. `usher` is for people: it works on a node with and without an agent. Both are thin: what they share, as the
 //! way off a host, is here once.
 
-mod admin;
-mod announcements;
-mod api_server;
 mod app;
 mod args;
-mod attempt;
-mod backoff;
-mod boundary;
-mod cleanup;
-mod command;
-mod config_file;
-mod discovery;
-mod events;
+mod event_loop;
 mod hold;
-mod holder;
-mod http;
-mod installer;
-mod kernel;
-mod kubelet;
-mod leave;
-mod leave_cluster;
-mod metrics;
-mod namespaces;
+mod install;
+mod kubernetes;
 mod node;
-mod recorder;
-mod rights;
-mod run_dir;
-mod starts;
-mod taint;
+mod quit;
+mod serve;
+mod start;
 mod telemetry;
-mod vitals;
 
 use std::process::ExitCode;
 
-use args::Invocation;
+use clap::CommandFactory;
+use usher_client::error_chain::chain;
 
-pub use command::{Shell, manual, run as usher};
+use self::{
+    args::Invocation,
+    install::{leave, leave_cluster},
+    node::privileges,
+    start::holder,
+};
 
 /// The program `usher-agent`.
 pub fn agent() -> ExitCode {
     let invocation = Invocation::parse();
-    let given_up = rights::at_start(&invocation);
+    let given_up = privileges::at_start(&invocation);
     let logging = match &invocation {
         Invocation::Holder(args) => telemetry::init_alone(&args.log).map(|()| None),
         others => telemetry::init(others.log()).map(Some),
@@ -55,7 +41,7 @@ pub fn agent() -> ExitCode {
         Ok(guard) => guard,
         Err(error) => return fail(&error),
     };
-    rights::told(given_up);
+    privileges::told(given_up);
     let ended = match invocation {
         Invocation::Agent(args) if args.leave.leave => leave::run(&args),
         Invocation::Agent(args) => app::run(&args),
@@ -65,7 +51,7 @@ pub fn agent() -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(error = %telemetry::chain(error.as_ref()), "usher-agent stopped");
+            tracing::error!(error = %chain(error.as_ref()), "usher-agent stopped");
             ExitCode::FAILURE
         }
     }
@@ -76,4 +62,15 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     eprintln!("usher-agent: {error:#}");
     // EX_USAGE of sysexits.h.
     ExitCode::from(64)
+}
+
+/// The command lines of the program, for manual pages and completions. The first word of the second is an argument of the
+/// first; as a page it has a name of its own.
+pub fn commands() -> Vec<clap::Command> {
+    vec![
+        args::Args::command(),
+        args::leave::LeaveClusterArgs::command()
+            .name("usher-agent-leave-cluster")
+            .bin_name("usher-agent leave-cluster"),
+    ]
 }

@@ -3,16 +3,19 @@
 //! The runtime reads it, and one that is away reads nothing: after some 128 KiB a write waits for its return. So
 //! the agent's lines are written by a thread of their own. It has room for [`LINES`]; what is more is dropped and counted.
 
-mod level;
+pub(crate) mod decision_log;
+pub(crate) mod health;
+pub(crate) mod log_level;
+pub(crate) mod metrics;
 
-use std::{error::Error, io, sync::OnceLock, thread};
+use std::{io, sync::OnceLock, thread};
 
 use anyhow::Context;
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
-use usher_sys::capability;
+use usher_sys::process::capability;
 
-pub(crate) use self::level::{Level, level};
+pub(crate) use self::log_level::{Level, level};
 use crate::args::{LogArgs, LogFormat};
 
 /// Lines that may wait to be written: about 1 MB, and more than 250 pods make when they end at once.
@@ -71,7 +74,7 @@ fn init_with(
             let builder = builder.with_ansi(false).with_filter_reloading();
             let handle = builder.reload_handle();
             builder.init();
-            level::keep(
+            log_level::keep(
                 base,
                 Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string())),
             );
@@ -80,23 +83,11 @@ fn init_with(
             let builder = builder.json().flatten_event(true).with_filter_reloading();
             let handle = builder.reload_handle();
             builder.init();
-            level::keep(
+            log_level::keep(
                 base,
                 Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string())),
             );
         }
     }
     Ok(())
-}
-
-/// An error and everything that caused it, in one line.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

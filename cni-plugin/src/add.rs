@@ -3,8 +3,10 @@
 use std::panic;
 
 use usher_core::{
-    cni::{self, Code, Conf, Failure, InvalidArguments, InvalidMessage, Outcome, PodName, Request},
-    id::{InvalidId, SandboxId},
+    base::id::{InvalidId, SandboxId},
+    cni::protocol::{
+        self, Code, Conf, Failure, InvalidArguments, InvalidMessage, Outcome, PodName, Request,
+    },
 };
 
 use crate::{
@@ -47,7 +49,7 @@ fn told(call: &Call, conf: &Conf<'_>) {
     match tell(call, conf) {
         Ok(()) => {}
         Err(error) => {
-            let pod = cni::pod(&call.arguments).map_or_else(
+            let pod = protocol::pod(&call.arguments).map_or_else(
                 |_unknown| format!("sandbox {:?}", call.container),
                 |PodName {
                      namespace, name, ..
@@ -59,7 +61,7 @@ fn told(call: &Call, conf: &Conf<'_>) {
 }
 
 fn tell(call: &Call, conf: &Conf<'_>) -> Result<(), Unheld> {
-    let pod = cni::pod(&call.arguments)?;
+    let pod = protocol::pod(&call.arguments)?;
     if conf.own_pod.as_ref().is_some_and(|own| own.is(&pod)) {
         return Ok(());
     }

@@ -21,7 +21,7 @@ use nix::{
         time::TimeVal,
     },
 };
-use usher_core::cni::{InvalidMessage, LONGEST_MESSAGE, Reply};
+use usher_core::cni::protocol::{InvalidMessage, LONGEST_MESSAGE, Reply};
 
 /// A timeout of zero is none for the kernel.
 const SHORTEST: Duration = Duration::from_micros(1);

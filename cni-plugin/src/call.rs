@@ -7,7 +7,7 @@ use std::{
     path::PathBuf,
 };
 
-use usher_core::cni::{Code, Failure};
+use usher_core::cni::protocol::{Code, Failure};
 
 /// A result with more than this is none.
 const LONGEST: u64 = 16 * 1024 * 1024;

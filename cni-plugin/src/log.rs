@@ -12,7 +12,7 @@ use std::{
 };
 
 use nix::fcntl::OFlag;
-use usher_core::cni::Conf;
+use usher_core::cni::protocol::Conf;
 
 /// A file that is longer is put aside as `<name>.1`, so that two of this length are the most there is.
 const LONGEST_FILE: u64 = 1024 * 1024;

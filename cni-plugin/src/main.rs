@@ -20,7 +20,7 @@ use std::{
     process::ExitCode,
 };
 
-use usher_core::cni::{Code, Conf, Failure, VERSIONS, versions};
+use usher_core::cni::protocol::{Code, Conf, Failure, VERSIONS, versions};
 
 use crate::call::Call;
 

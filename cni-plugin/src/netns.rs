@@ -14,7 +14,7 @@ use nix::{
     fcntl::OFlag,
     sys::statfs::{NSFS_MAGIC, fstatfs},
 };
-use usher_core::id::NetnsId;
+use usher_core::base::id::NetnsId;
 
 const OWN: &str = "/proc/thread-self/ns/net";
 

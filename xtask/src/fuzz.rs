@@ -16,7 +16,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use usher_cluster::progress::say;
-use usher_core::duration;
+use usher_core::base::duration;
 
 use self::{outcome::Outcome, session::Session};
 use crate::workspace::{shown, target_dir};

@@ -16,7 +16,7 @@ const AGENT: &str = "usher.test/usher-agent:dev";
 /// The programs in `/`, each with its package; the first is the entrypoint.
 const PROGRAMS: [(&str, &str); 3] = [
     ("usher-agent", "usher-agent"),
-    ("usher", "usher-agent"),
+    ("usher", "usher-cli"),
     ("usher-cni", "usher-cni"),
 ];
 

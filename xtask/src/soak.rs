@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Result, bail};
 use nix::unistd::Uid;
-use usher_core::duration;
+use usher_core::base::duration;
 
 use crate::{
     supervisor,
@@ -21,7 +21,10 @@ const PLACE: &str = "soak";
 /// A round that began may end, and what is not built has to be: beyond the time that was asked for.
 const MORE: Duration = Duration::from_secs(20 * 60);
 /// What its agents log: the judge asks for decisions of every kind.
-const LOG: (&str, &str) = ("USHER_AGENT_LOG", "info,usher_agent::recorder=debug");
+const LOG: (&str, &str) = (
+    "USHER_AGENT_LOG",
+    "info,usher_agent::telemetry::decision_log=debug",
+);
 /// The seed of a pipeline.
 const PIPELINE: u64 = 11;
 

@@ -4,24 +4,24 @@
 //! drawn by the same code. Fields are added, never changed, within one [`API_VERSION`].
 
 mod act;
-mod forecast;
+mod dry_run;
+pub mod log_filter;
 mod pod;
 mod process;
 mod status;
 
 use serde::{Deserialize, Serialize};
 
-use crate::timeline::Entry;
-
 pub use self::{
-    act::{Ordered, PlannedTable, Step, WatchLine},
-    forecast::{Acts, Allowed, Door, Forecast, Hold, LeftOut, Quit, Rung, Sidecar, Start},
+    act::{Ordered, PlannedTable, RequestOptions, Step, WatchLine},
+    dry_run::{Acts, Allowed, Door, Forecast, Hold, LeftOut, Quit, Rung, Sidecar, Start},
     pod::{Container, ContainerState, Pod, PodState, Role},
     process::{Log, Metrics, Settings},
     status::{
         Agent, ApiServer, Census, Configuration, Kubelet, Lacks, Modes, Plugin, Problem, Status,
     },
 };
+use crate::decision::timeline::Entry;
 
 /// Version of these types.
 pub const API_VERSION: &str = "usher.dev/cli/v1";

@@ -4,19 +4,19 @@
 //! [`Kind::WouldQuit`] stands where [`crate::Action::Attempt`] would be.
 
 mod reason;
+pub mod timeline;
 
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    event::Outcome,
+    base::id::PodUid,
+    engine::request,
     hold::{Failed, NotHeld, Opened, Tally},
-    id::PodUid,
-    order,
-    process::ExitStatus,
-    recipe::Version,
+    pod::exit_status::ExitStatus,
+    quit::outcome::Outcome,
+    recipe::{Version, step::Step},
+    settings::overrides::BadAnnotation,
     start::{self, Start, Why},
-    step::Step,
-    tuning::BadAnnotation,
 };
 
 /// The names of all decisions: see [`Kind::as_str`].
@@ -202,7 +202,7 @@ pub enum Kind {
     /// The start of an app is not held although that was asked for.
     StartNotHeld(start::NotHeld),
     /// A person had this done.
-    ByHand(order::Done),
+    ByHand(request::Done),
 }
 
 /// Why there is nothing to do in a pod.

@@ -1,28 +1,32 @@
 //! The engine: events in, actions out.
 
-mod answer;
-mod forecast;
-mod hold;
-mod order;
+pub mod action;
+mod attempts;
+mod dry_run;
+pub mod event;
+pub(crate) mod kubelet_poll;
+pub(crate) mod namespaces;
+mod operator;
+pub mod request;
 mod review;
-mod view;
+mod sandboxes;
+mod snapshot;
+pub(crate) mod timers;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
-    action::Action,
-    agenda::Agenda,
-    cni::Request,
-    config::Config,
-    event::{ContainerKey, Event},
-    fetch::Fetch,
+    base::{
+        id::{ContainerId, ContainerKey, PodUid, SandboxId},
+        time::Timestamp,
+    },
+    cni::protocol::Request,
+    engine::{
+        action::Action, event::Event, kubelet_poll::Fetch, namespaces::Namespaces, timers::Agenda,
+    },
     hold::Features,
-    id::{ContainerId, PodUid, SandboxId},
-    mode::Modes,
-    namespace::Namespaces,
-    pod::Pod,
-    time::Timestamp,
-    tracked::Tracked,
+    pod::{spec::Pod, state::Tracked},
+    settings::{config::Config, mode::Modes},
 };
 
 /// When lists are asked for after the start, besides the first: its statuses

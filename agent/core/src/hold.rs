@@ -5,17 +5,17 @@
 //! is ready, at the deadline, or when nobody will ever be ready. How far a pod
 //! is stands in `state`; what follows from that, in `life` and `doors`.
 
-mod by_hand;
-mod doors;
-pub(crate) mod known;
-pub(crate) mod life;
-pub(crate) mod limit;
-pub(crate) mod start;
+pub(crate) mod conditions;
+pub(crate) mod lifecycle;
+mod manual;
+mod ports;
+pub mod ruleset;
 pub(crate) mod state;
+pub mod syn;
 
 use std::time::Duration;
 
-use crate::ruleset::{Queue, Ruleset, Then};
+use crate::hold::ruleset::{Queue, Ruleset, Then};
 
 /// A port at which connections wait until a sidecar is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -180,7 +180,7 @@ impl Opened {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ruleset::Wanted;
+    use crate::hold::ruleset::Wanted;
 
     #[test]
     fn table_that_is_found_says_what_it_was_for() {

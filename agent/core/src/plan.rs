@@ -5,22 +5,28 @@
 //! versions that sidecars told; it is made again when one of these changes.
 
 pub(crate) mod start;
+pub mod version_query;
 
 use std::{sync::Arc, time::Duration};
 
 use self::start::PlannedStart;
-
 use crate::{
-    annotation,
-    asked::Asked,
-    config::Config,
     decision::NotOurs,
     hold::{Door, NotHeld},
-    pod::{Container, Pod},
-    policy::{RestartPolicy, RestartRule},
-    recipe::{Identity, Order, Purpose, Recipe, Rung, Subject, local_doors, may_be_asked},
-    step::{Signal, Step},
-    tuning::{BadAnnotation, HoldKind, Named, NamespaceValues, Place, Tuning},
+    plan::version_query::Asked,
+    pod::{
+        restart_policy::{RestartPolicy, RestartRule},
+        spec::{Container, Pod},
+    },
+    recipe::{
+        Identity, Order, Purpose, Recipe, Rung, Subject, local_doors, may_be_asked,
+        step::{Signal, Step},
+    },
+    settings::{
+        annotation,
+        config::Config,
+        overrides::{BadAnnotation, HoldKind, Named, NamespaceValues, Place, Tuning},
+    },
 };
 
 /// Recipe of sidecars that a pod's annotation names.
@@ -28,37 +34,37 @@ const BY_ANNOTATION: &str = "annotation";
 
 /// The plan for one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Plan {
-    pub(crate) sidecars: Vec<Sidecar>,
+pub struct Plan {
+    pub sidecars: Vec<Sidecar>,
     /// Doors of containers that are no sidecars, as the pod declares them.
     pub(crate) declared: Vec<Door>,
     /// Apps whose starts are to be held.
     pub(crate) starts: Vec<PlannedStart>,
-    pub(crate) tuning: Tuning,
+    pub tuning: Tuning,
     pub(crate) bad: Vec<BadAnnotation>,
     /// Why there is nothing to do, where that is so.
-    pub(crate) not_ours: Option<NotOurs>,
+    pub not_ours: Option<NotOurs>,
     /// Why no connection waits in it, where that is so.
-    pub(crate) not_held: Option<NotHeld>,
+    pub not_held: Option<NotHeld>,
 }
 
 /// One sidecar.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sidecar {
+pub struct Sidecar {
     /// Name of the container.
-    pub(crate) name: String,
-    pub(crate) recipe: Arc<str>,
-    pub(crate) order: Order,
-    pub(crate) ladder: Vec<Rung>,
+    pub name: String,
+    pub recipe: Arc<str>,
+    pub order: Order,
+    pub ladder: Vec<Rung>,
     /// How its version could be asked for, where the ladder may depend on it.
     pub(crate) question: Option<AskFor>,
     /// What becomes of it when it ends.
     pub(crate) policy: RestartPolicy,
     pub(crate) rules: Vec<RestartRule>,
     /// Where connections to it wait until it is ready.
-    pub(crate) doors: Vec<Door>,
+    pub doors: Vec<Door>,
     /// Who it is, where connections that it makes itself pass.
-    pub(crate) identity: Identity,
+    pub identity: Identity,
 }
 
 /// A question for a sidecar's version.
@@ -72,12 +78,7 @@ pub(crate) struct AskFor {
 }
 
 impl Plan {
-    pub(crate) fn of(
-        pod: &Pod,
-        config: &Config,
-        namespace: &NamespaceValues,
-        asked: &Asked,
-    ) -> Self {
+    pub fn of(pod: &Pod, config: &Config, namespace: &NamespaceValues, asked: &Asked) -> Self {
         let (tuning, mut bad) = Tuning::read(&config.defaults, namespace, &pod.annotations);
         let sidecars = tuning.named.keys().map(|name| (annotation::SIDECARS, name));
         let ports = tuning.hold_ports.keys();
@@ -120,7 +121,7 @@ impl Plan {
     }
 
     /// Where connections wait in this pod; of two doors at one port the first.
-    pub(crate) fn doors(&self) -> Vec<&Door> {
+    pub fn doors(&self) -> Vec<&Door> {
         let mut doors: Vec<&Door> = Vec::new();
         let sidecars = self.sidecars.iter().flat_map(|sidecar| &sidecar.doors);
         for door in sidecars.chain(&self.declared) {
@@ -132,7 +133,7 @@ impl Plan {
     }
 
     /// Whether a regular container is an app.
-    pub(crate) fn is_app(&self, name: &str) -> bool {
+    pub fn is_app(&self, name: &str) -> bool {
         !self.sidecars.iter().any(|sidecar| sidecar.name == name)
     }
 
@@ -243,7 +244,7 @@ pub(crate) fn subject<'pod>(
     container: &'pod Container,
     asked: &Asked,
 ) -> Subject<'pod> {
-    let tag = crate::image::version(&container.image);
+    let tag = crate::pod::image::version(&container.image);
     let image = container.image_id.as_ref().unwrap_or(&container.image);
     Subject {
         pod,
@@ -278,7 +279,7 @@ fn by_recipe(
     tuning: &Tuning,
     asked: &Asked,
 ) -> (Vec<Rung>, Option<AskFor>) {
-    let tag = crate::image::version(&container.image);
+    let tag = crate::pod::image::version(&container.image);
     let image = container.image_id.as_ref().unwrap_or(&container.image);
     let subject = subject(pod, container, asked);
     let question = recipe

@@ -1,243 +1,207 @@
-//! Showing the sidecars of a finished pod out: one ladder of steps for each,
-//! and no step counts before the sidecar's process has ended.
+//! What is done about a finished pod: nothing, in observe mode a report of what
+//! would be done, in enforce mode the next step with each of its sidecars.
 
-mod progress;
-mod said;
-mod wait;
+mod exits;
+pub(crate) mod ladder;
+mod manual;
+pub mod outcome;
+mod permission;
+mod stages;
 
-use std::{collections::BTreeMap, time::Duration};
-
-#[cfg(test)]
-pub(crate) use self::wait::HEARS;
-pub(crate) use self::wait::settle;
-use self::{
-    progress::{Phase, Progress},
-    said::Said,
-};
 use crate::{
-    config::Ladder, decision::GaveUp, event::Outcome, id::ContainerId, recipe::Rung, step::Step,
-    time::Timestamp,
+    base::{id::ContainerKey, time::Timestamp},
+    decision::{Decision, Kind, LeftAlone, NotYet},
+    engine::action::Action,
+    plan::{Plan, Sidecar},
+    pod::{
+        spec::{self, Pod},
+        state::{RunState, Tracked},
+    },
+    recipe::step::Step,
+    settings::{config::Ladder, mode::Mode},
 };
 
-/// Waits before the first run of a sidecar is asked to quit, the second, ...
-/// A sidecar that comes back more often is left running.
-const RUNS: [Duration; 3] = [
-    Duration::ZERO,
-    Duration::from_secs(1),
-    Duration::from_secs(10),
-];
-
-/// How far the sidecars of one pod are.
-#[derive(Debug, Default)]
-pub(crate) struct Quit {
-    /// What has been said, so that each thing is said once.
-    pub(crate) said: Said,
-    delay: Delay,
-    sidecars: BTreeMap<String, Progress>,
-}
-
-/// The wait before the first request.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Delay {
-    /// It has not begun.
-    #[default]
-    Ahead,
-    Until(Timestamp),
-    Over,
-}
-
-/// One sidecar's run, and what is to be known to show it out.
+/// A finished pod, and what counts for it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Candidate<'plan> {
-    pub(crate) name: &'plan str,
-    pub(crate) run: &'plan ContainerId,
-    /// When it was first seen to run.
-    pub(crate) since: Option<Timestamp>,
-    pub(crate) ladder: &'plan [Rung],
-    pub(crate) timings: &'plan Ladder,
+pub(crate) struct Finished<'engine> {
+    pub(crate) spec: &'engine Pod,
+    pub(crate) plan: &'engine Plan,
+    pub(crate) mode: Mode,
+    pub(crate) timings: &'engine Ladder,
+    /// When its last app container ended, where that was seen.
+    pub(crate) at: Option<Timestamp>,
+    pub(crate) now: Timestamp,
+    /// A person insists: every step may be taken.
+    pub(crate) force: bool,
 }
 
-/// Whether a step may be taken, given what it does to the pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Permission {
-    Granted,
-    /// It depends on something that is not known yet.
-    Unknown,
-    Denied(GaveUp),
-}
-
-/// What is to be done about a sidecar now.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// Nothing before [`Quit::next_wake`] or another event.
+/// What is still needed to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
     Nothing,
-    /// Make an attempt.
-    Attempt(Step),
-    /// The permission for the next step has to be found out.
-    Ask,
-    /// A step was in vain; ask again.
-    Failed {
-        step: Step,
-        outcome: Outcome,
-        next: Option<Step>,
-    },
-    /// Nothing is left to try.
-    GaveUp(GaveUp),
+    /// How the containers of the pod ended.
+    Codes,
 }
 
-/// What an attempt's outcome means.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Judgement {
-    /// Accepted; to be reported.
-    Accepted(Rung),
-    /// In vain; the next step, if any, follows.
-    Failed { step: Step, next: Option<Step> },
-    /// Try the same again, or wait for the end of the process.
-    Wait,
+/// Has everything made ready for the sidecars that run, while the apps still do.
+pub(crate) fn prepare(tracked: &mut Tracked, plan: &Plan, actions: &mut Vec<Action>) {
+    for sidecar in &plan.sidecars {
+        let Some((id, run)) = tracked.newest(&sidecar.name) else {
+            continue;
+        };
+        let first = sidecar.ladder.first();
+        let asks = first.is_some_and(|rung| matches!(rung.step, Step::Request(_)));
+        if run.state != RunState::Running || !asks {
+            continue;
+        }
+        let id = id.clone();
+        if tracked.quit.said.prepared.insert(id.clone()) {
+            let pod = tracked.uid.clone();
+            actions.push(Action::Prepare(ContainerKey { pod, id }));
+        }
+    }
 }
 
-impl Quit {
-    /// Usher may not act on this pod any more. What it has done is not forgotten: a sidecar may take its time to end, and to
-    /// answer.
-    pub(crate) fn stop(&mut self) {
-        let left = self.sidecars.values();
-        let asked = left.filter(|progress| progress.accepted);
-        let asked = asked.map(|progress| progress.run.clone());
-        self.said.asked.extend(asked);
-        self.sidecars
-            .retain(|_name, progress| progress.phase == Phase::InFlight);
-        self.delay = Delay::Ahead;
-    }
-
-    /// What is to be done changed: what was given up may be worth another try.
-    pub(crate) fn reconsider(&mut self) {
-        self.sidecars
-            .retain(|_name, progress| progress.phase != Phase::GaveUp);
-    }
-
-    /// An app turned out to have failed: the first step that was left out may be taken now.
-    pub(crate) fn take_up(&mut self, now: Timestamp) {
-        for progress in self.sidecars.values_mut() {
-            progress.take_up(now);
+impl Finished<'_> {
+    /// Deals with the pod.
+    pub(crate) fn deal(self, tracked: &mut Tracked, actions: &mut Vec<Action>) -> Need {
+        if self.mode == Mode::Off {
+            tracked.quit.reset();
+            return Need::Nothing;
         }
-    }
-
-    /// Whether the wait of `delay` from `begin` on is not over.
-    pub(crate) fn waits(&mut self, now: Timestamp, begin: Timestamp, delay: Duration) -> bool {
-        if self.delay == Delay::Ahead {
-            self.delay = Delay::Until(begin + delay);
+        if !tracked.quit.said.finished && !self.anybody_left(tracked) {
+            return Need::Nothing;
         }
-        if let Delay::Until(until) = self.delay
-            && until <= now
+        // When its sidecars have ended nobody is left alone: its phase says so soon, and often it is deleted then.
+        let said = tracked.quit.said.left_alone;
+        if let Some(reason) = self.left_alone()
+            && (said || self.anybody_left(tracked))
         {
-            self.delay = Delay::Over;
-        }
-        self.delay != Delay::Over
-    }
-
-    /// Starts over: the pod turned out not to be finished. What was reported of
-    /// runs that ended stays reported.
-    pub(crate) fn reset(&mut self) {
-        self.stop();
-        self.said.finished = false;
-        self.said.left_alone = false;
-        self.said.failed = false;
-        self.said.would_quit.clear();
-    }
-
-    /// Says what is to be done about a living run of a sidecar. Ask again until
-    /// it is [`Next::Nothing`] or [`Next::Ask`].
-    pub(crate) fn next(
-        &mut self,
-        now: Timestamp,
-        sidecar: Candidate<'_>,
-        permission: impl Fn(&Rung) -> Permission,
-    ) -> Next {
-        let Candidate {
-            name, run, ladder, ..
-        } = sidecar;
-        let progress = match self.sidecars.get_mut(name) {
-            Some(progress) if progress.run == *run => progress,
-            earlier => {
-                let runs = earlier.map_or(0, |earlier| earlier.runs) + 1;
-                let phase = match RUNS.get(runs - 1) {
-                    Some(wait) => Phase::Waiting { until: now + *wait },
-                    None => Phase::GaveUp,
-                };
-                // Said once, however often it comes back after that.
-                let gave_up = runs == RUNS.len() + 1;
-                let progress = Progress::new(run, ladder, runs, phase);
-                self.sidecars.insert(name.to_owned(), progress);
-                if gave_up {
-                    return Next::GaveUp(GaveUp::ComesBack);
-                }
-                return self.next(now, sidecar, permission);
+            tracked.quit.stop();
+            tracked.quit.said.left_alone = true;
+            if !said {
+                actions.push(self.report(tracked, None, Kind::LeftAlone { reason }, self.now));
             }
-        };
-        progress.next(now, sidecar, permission)
-    }
-
-    /// Takes the outcome of an attempt. None when it is about a run that
-    /// nothing is in flight for.
-    pub(crate) fn attempted(
-        &mut self,
-        now: Timestamp,
-        sidecar: Candidate<'_>,
-        outcome: &Outcome,
-    ) -> Option<Judgement> {
-        let Candidate { name, run, .. } = sidecar;
-        let progress = self
-            .sidecars
-            .get_mut(name)
-            .filter(|progress| progress.run == *run && progress.phase == Phase::InFlight)?;
-        progress.attempted(now, sidecar, outcome)
-    }
-
-    /// Whether this run has been asked to quit with success.
-    pub(crate) fn asked(&self, name: &str, run: &ContainerId) -> bool {
-        let progress = self.sidecars.get(name);
-        self.said.asked.contains(run)
-            || progress.is_some_and(|progress| progress.run == *run && progress.accepted)
-    }
-
-    /// Whether an attempt is being made with any sidecar.
-    pub(crate) fn awaits_answers(&self) -> bool {
-        let mut sidecars = self.sidecars.values();
-        sidecars.any(|progress| progress.phase == Phase::InFlight)
-    }
-
-    /// Whether nothing is left to try with this run.
-    pub(crate) fn gave_up(&self, name: &str, run: &ContainerId) -> bool {
-        self.sidecars
-            .get(name)
-            .is_some_and(|progress| progress.run == *run && progress.phase == Phase::GaveUp)
-    }
-
-    /// When [`Self::next`] will have something to say although nothing
-    /// happened.
-    pub(crate) fn next_wake(&self) -> Option<Timestamp> {
-        let sidecars = self.sidecars.values();
-        let phases = sidecars.filter_map(|progress| progress.phase.due());
-        let delay = match self.delay {
-            Delay::Until(until) => Some(until),
-            Delay::Ahead | Delay::Over => None,
-        };
-        phases.chain(delay).min()
-    }
-
-    /// Whether the answer to an attempt with this run is still to come.
-    pub(crate) fn in_flight(&self, name: &str, run: &ContainerId) -> bool {
-        self.sidecars
-            .get(name)
-            .is_some_and(|progress| progress.run == *run && progress.phase == Phase::InFlight)
-    }
-
-    /// The process of a run ended: no step is due for it any more.
-    pub(crate) fn ended(&mut self, name: &str, run: &ContainerId) {
-        if let Some(progress) = self.sidecars.get_mut(name)
-            && progress.run == *run
-        {
-            progress.phase = Phase::GaveUp;
+            return Need::Nothing;
+        }
+        let sidecars = self.plan.sidecars.iter();
+        let living: Vec<&Sidecar> = sidecars
+            .filter(|sidecar| {
+                let newest = tracked.newest(&sidecar.name);
+                newest.is_some_and(|(_, run)| run.lives())
+            })
+            .collect();
+        if !std::mem::replace(&mut tracked.quit.said.finished, true) {
+            let sidecars = living.iter().map(|sidecar| sidecar.name.clone()).collect();
+            let kind = Kind::PodFinished { sidecars };
+            tracked.stance = None;
+            actions.push(self.report(tracked, None, kind, self.now));
+        }
+        self.report_ended(tracked, actions);
+        if self.waits(tracked, actions) {
+            return Need::Nothing;
+        }
+        match self.mode {
+            Mode::Off => Need::Nothing,
+            Mode::Observe => {
+                tracked.quit.stop();
+                self.would_quit(tracked, &living, actions);
+                Need::Nothing
+            }
+            Mode::Enforce => self.show_out(tracked, actions),
         }
     }
+
+    /// Whether a sidecar lives, or may still be started.
+    fn anybody_left(self, tracked: &Tracked) -> bool {
+        let mut sidecars = self.plan.sidecars.iter();
+        sidecars.any(|sidecar| self.is_left(tracked, sidecar))
+    }
+
+    fn is_left(self, tracked: &Tracked, sidecar: &Sidecar) -> bool {
+        match tracked.newest(&sidecar.name) {
+            Some((_id, run)) => run.lives(),
+            None => self
+                .spec
+                .container(&sidecar.name)
+                .and_then(|container| container.status.as_ref())
+                .is_none_or(|status| !matches!(status.state, spec::RunState::Terminated(_))),
+        }
+    }
+
+    /// Why its sidecars are not shown out although it is finished.
+    pub(crate) fn left_alone(self) -> Option<LeftAlone> {
+        if self.spec.deleting {
+            return Some(LeftAlone::Deleting);
+        }
+        if let Some(reason) = self.spec.terminal.clone() {
+            return Some(LeftAlone::Terminal { reason });
+        }
+        (!self.plan.tuning.quit).then_some(LeftAlone::OptedOut)
+    }
+
+    /// Whether the wait that was asked for is not over.
+    fn waits(self, tracked: &mut Tracked, actions: &mut Vec<Action>) -> bool {
+        let delay = self.plan.tuning.quit_delay;
+        if delay.is_zero() {
+            return false;
+        }
+        let begin = self.at.unwrap_or(self.now);
+        if !tracked.quit.waits(self.now, begin, delay) {
+            return false;
+        }
+        let kind = Kind::NotYet(NotYet::QuitDelay { delay });
+        if tracked.stance.as_ref() != Some(&kind) {
+            tracked.stance = Some(kind.clone());
+            actions.push(self.report(tracked, None, kind, self.now));
+        }
+        true
+    }
+
+    fn would_quit(self, tracked: &mut Tracked, living: &[&Sidecar], actions: &mut Vec<Action>) {
+        for sidecar in living {
+            let Some((id, _run)) = tracked.newest(&sidecar.name) else {
+                continue;
+            };
+            let id = id.clone();
+            let Some(rung) = sidecar.ladder.first() else {
+                continue;
+            };
+            if tracked.quit.said.would_quit.insert(id) {
+                let kind = Kind::WouldQuit {
+                    recipe: sidecar.recipe.clone(),
+                    step: rung.step.clone(),
+                };
+                actions.push(self.report(tracked, Some(&sidecar.name), kind, self.now));
+            }
+        }
+    }
+
+    pub(crate) fn report(
+        self,
+        tracked: &Tracked,
+        container: Option<&str>,
+        kind: Kind,
+        when: Timestamp,
+    ) -> Action {
+        let since_exit = self.at.map(|at| when.since(at));
+        report(tracked, Some(self.spec), container, kind, since_exit)
+    }
+}
+
+/// A decision to record.
+pub(crate) fn report(
+    tracked: &Tracked,
+    spec: Option<&Pod>,
+    container: Option<&str>,
+    kind: Kind,
+    since_exit: Option<std::time::Duration>,
+) -> Action {
+    Action::Report(Decision {
+        pod: tracked.uid.clone(),
+        pod_name: spec.map_or_else(|| tracked.uid.to_string(), Pod::display_name),
+        container: container.map(str::to_owned),
+        kind,
+        since_exit,
+    })
 }

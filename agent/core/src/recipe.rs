@@ -16,6 +16,7 @@ mod hold;
 mod ladder;
 mod pattern;
 mod setting;
+pub mod step;
 mod subject;
 mod version;
 mod why;
@@ -24,23 +25,26 @@ use std::{collections::BTreeSet, time::Duration};
 
 use serde::Deserialize;
 
-pub use builtin::{Builtin, builtin};
-pub use condition::Condition;
-pub use describe::{Described, Stretch};
-pub use format::OneOrMore;
-pub use hold::{Captured, Dns, Get, HoldRecipe, ReadyRecipe};
-pub(crate) use hold::{Identity, local_doors};
-pub(crate) use ladder::may_be_asked;
-pub use ladder::{Purpose, Rung};
-pub use pattern::Pattern;
-pub use setting::{Setting, Sources, Value};
-pub use subject::Subject;
-pub use version::{Version, Versions};
-pub(crate) use why::Choice;
-
+pub use self::{
+    builtin::{Builtin, builtin},
+    condition::Condition,
+    describe::{Described, Stretch},
+    format::OneOrMore,
+    hold::{Captured, Dns, Get, HoldRecipe, ReadyRecipe},
+    ladder::{Purpose, Rung},
+    pattern::Pattern,
+    setting::{Setting, Sources, Value},
+    subject::Subject,
+    version::{Version, Versions},
+};
+pub(crate) use self::{
+    hold::{Identity, local_doors},
+    ladder::may_be_asked,
+    why::Choice,
+};
 use crate::{
-    pod::{Container, Pod},
-    step::{Header, Method, Signal},
+    pod::spec::{Container, Pod},
+    recipe::step::{Header, Method, Signal},
 };
 
 /// When a sidecar quits, relative to the others of its pod. A stage begins

@@ -6,14 +6,17 @@
 //! decides). [`Order`] and [`News`] are what the two say to each other.
 
 mod holder;
+pub(crate) mod holding;
 mod message;
-
-pub use holder::{Holder, LetGo, Verdict};
-pub use message::{InvalidMessage, LONGEST_MESSAGE, News, Order};
+pub(crate) mod probe_limit;
 
 use std::{fmt, time::Duration};
 
-use crate::{hold::Opened, pod::ProbeKind};
+pub use self::{
+    holder::{Holder, LetGo, Verdict},
+    message::{InvalidMessage, LONGEST_MESSAGE, News, Order},
+};
+use crate::{hold::Opened, pod::spec::ProbeKind};
 
 /// A container whose start is to be held.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,25 +12,27 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     sync::{mpsc, watch},
 };
-use usher_core::{config::Config, recipe::Reads};
-use usher_sys::text;
+use usher_client::{api_server, error_chain::chain, run_dir};
+use usher_core::{recipe::Reads, settings::config::Config};
+use usher_sys::process::code_pages;
 
 use crate::{
-    admin::{self, Admin},
-    api_server::{self, NodeWatch},
     args::{ApiServer, Args},
-    config_file::ConfigFile,
-    events::{Events, Teller},
-    http::{self, Readiness, Service},
-    installer::{self, Installer},
-    kubelet::Kubelet,
-    metrics::Metrics,
-    namespaces::Namespaces,
-    node::Input,
-    recorder::Desk,
-    run_dir,
-    taint::StartupTaint,
-    telemetry::chain,
+    event_loop::Input,
+    install::cni::{self, Installer},
+    kubernetes::{
+        events::{Events, Teller},
+        kubelet::Kubelet,
+        namespaces::Namespaces,
+        node_watch::NodeWatch,
+        startup_taint::StartupTaint,
+    },
+    node::config_file::ConfigFile,
+    serve::{
+        admin::{self, Admin},
+        http::{self, Readiness, Service},
+    },
+    telemetry::{decision_log::Desk, metrics::Metrics},
 };
 
 /// What talks to others.
@@ -39,7 +41,7 @@ pub(super) struct Services<'args> {
     /// Of health and metrics.
     pub(super) http: std::net::TcpListener,
     /// None where no CNI plugin is to be installed.
-    pub(super) plugin: Option<installer::Settings>,
+    pub(super) plugin: Option<cni::Settings>,
     /// Whether the Node wants it.
     pub(super) plugin_wanted: watch::Receiver<bool>,
     pub(super) kubelet: Kubelet,
@@ -242,7 +244,7 @@ async fn fetch(
 
 /// Most of the code that has run so far was for the start.
 fn forget_the_start() {
-    if let Err(error) = text::give_back() {
+    if let Err(error) = code_pages::give_back() {
         tracing::debug!(error = %chain(&error), "more memory counts as the agent's than it needs");
     }
 }

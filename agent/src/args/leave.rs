@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Parser, builder::FalseyValueParser};
-use usher_core::duration;
+use usher_core::base::duration;
 
 use super::LogArgs;
 

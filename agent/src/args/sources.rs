@@ -1,7 +1,7 @@
 //! Who says what a flag is: the command line, a variable, or nobody.
 
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, parser::ValueSource};
-use usher_core::config::origin::Setting;
+use usher_core::settings::config::origin::Setting;
 
 use super::Args;
 

@@ -18,18 +18,19 @@ use std::{
 };
 
 use tokio::sync::mpsc;
+use usher_client::{crash_point, error_chain::chain};
 use usher_core::{
     Event,
-    hold::Remains,
-    id::SandboxId,
-    ruleset::{self, Door, Ruleset, Wanted},
-    syn::{Connection, Copies, Syn},
-    time::Timestamp,
+    base::{id::SandboxId, time::Timestamp},
+    hold::{
+        Remains,
+        ruleset::{self, Door, Ruleset, Wanted},
+        syn::{Connection, Copies, Syn},
+    },
 };
-use usher_sys::{
+use usher_sys::net::{
     inject,
-    netlink::Protocol,
-    netlink::Socket,
+    netlink::{Protocol, Socket},
     netns::{self, Netns},
     nflog::{self, Log},
     nfqueue::{self, Queue},
@@ -38,7 +39,6 @@ use usher_sys::{
 };
 
 use self::sender::Sender;
-use crate::{boundary, telemetry::chain};
 
 /// Copies in one look that are more than an app sends that waits.
 const FLOOD: usize = 512;
@@ -113,9 +113,9 @@ impl Gate {
         if wanted.dns.is_some() {
             gate.queue = Some(Queue::bind(netns, ruleset::GROUP)?);
         }
-        boundary::reach("reader-bound", "");
+        crash_point::reach("reader-bound", "");
         nft::install(&gate.table, &Ruleset::of(wanted))?;
-        boundary::reach("table-made", "");
+        crash_point::reach("table-made", "");
         Ok(gate)
     }
 
@@ -251,7 +251,7 @@ impl Gate {
         if let Err(error) = &deleted {
             tracing::warn!(error = %chain(error), "could not delete the table; doors that are shut open at the deadline");
         }
-        boundary::reach("table-deleted", "");
+        crash_point::reach("table-deleted", "");
         deleted
     }
 }

@@ -18,22 +18,21 @@ use std::{
 
 use nix::sys::socket::AddressFamily;
 use tokio::{sync::mpsc, task::AbortHandle};
+use usher_client::error_chain::chain;
 use usher_core::{
     Event,
-    event::Outcome,
+    base::id::SandboxId,
     hold::Probe,
-    id::SandboxId,
-    step::{Method, Request},
+    quit::outcome::Outcome,
+    recipe::step::{Method, Request},
 };
-use usher_sys::{
+use usher_sys::net::{
     netns::Netns,
     sockdiag::{self, Sockets},
+    tcp,
 };
 
-use crate::{
-    attempt::{ask, connect_in},
-    telemetry::chain,
-};
+use crate::quit::ask;
 
 /// The shortest wait between two looks.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -147,7 +146,7 @@ async fn says_ready(netns: &Netns, port: u16, path: &str) -> bool {
         let Ok(fd) = netns.tcp_socket(family) else {
             return false;
         };
-        match connect_in(fd, loopback, port).await {
+        match tcp::connect(fd, loopback, port).await {
             Ok(stream) => return ask(stream, &request).await == Outcome::Accepted,
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
             Err(_unreachable) => return false,

@@ -7,8 +7,6 @@
 mod message;
 mod pair;
 
-pub use pair::{Plain, Received};
-
 use std::{
     fs, io,
     os::{
@@ -27,8 +25,9 @@ use nix::{
 };
 use tokio::io::unix::AsyncFd;
 
-use crate::readiness::register;
-use message::{receive_now, send_now};
+use self::message::{receive_now, send_now};
+pub use self::pair::{Plain, Received};
+use crate::pods::readiness::register;
 
 /// Connections that may wait to be accepted: the most that nix takes for a C
 /// library whose `SOMAXCONN` is of old.

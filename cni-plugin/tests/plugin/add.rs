@@ -3,7 +3,7 @@
 use std::{fs, time::Duration};
 
 use serde_json::{Value, json};
-use usher_core::cni::Request;
+use usher_core::cni::protocol::Request;
 
 use crate::{
     agent::{self, Then, held, serve},

@@ -12,7 +12,7 @@ use nix::{
     sched::{CloneFlags, unshare},
 };
 use usher_cluster::programs;
-use usher_core::conflist::{Edit, Entry, Kind, insert, remove};
+use usher_core::cni::conflist::{Edit, Entry, Kind, insert, remove};
 
 use crate::{
     agent::{Then, held, serve},

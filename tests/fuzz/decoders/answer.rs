@@ -1,9 +1,7 @@
 //! What is answered by whoever listens in a pod or on the node.
 
-use usher_core::{
-    http::{Body, Head},
-    metric::sample,
-};
+use usher_core::metric::sample;
+use usher_inspect::http::{Body, Head};
 
 /// An answer to `usher request`. The first byte says whether only a head was asked for, and in which parts the rest comes.
 pub(super) fn http(bytes: &[u8]) {

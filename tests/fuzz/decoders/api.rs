@@ -4,20 +4,22 @@ use std::{collections::BTreeMap, str, sync::LazyLock, time::Duration};
 
 use serde_json::Value;
 use usher_core::{
-    annotation,
-    config::{Config, Defaults},
-    diagnosis::{self, Case, Facts, Seen},
-    mode::Modes,
-    podlist,
+    node::taint,
+    pod::list,
     recipe::Reads,
-    taint,
-    tuning::{NamespaceValues, Tuning, Values},
+    settings::{
+        annotation,
+        config::{Config, Defaults},
+        mode::Modes,
+        overrides::{NamespaceValues, Tuning, Values},
+    },
 };
+use usher_inspect::explain::{self, Case, Facts, Seen};
 
 /// The kubelet's answer.
 pub(super) fn podlist(bytes: &[u8]) {
     static READS: LazyLock<Reads> = LazyLock::new(|| Config::default().reads());
-    let Ok(list) = podlist::parse(bytes, &READS) else {
+    let Ok(list) = list::parse(bytes, &READS) else {
         return;
     };
     for container in list.pods.iter().flat_map(|pod| &pod.containers) {
@@ -72,7 +74,7 @@ pub(super) fn facts(bytes: &[u8]) {
         (config, reads)
     });
     let (config, reads) = &*CONFIG;
-    let Ok(list) = podlist::parse(bytes, reads) else {
+    let Ok(list) = list::parse(bytes, reads) else {
         return;
     };
     let (seen, namespace) = (Seen::default(), NamespaceValues::default());
@@ -81,10 +83,10 @@ pub(super) fn facts(bytes: &[u8]) {
             continue;
         };
         let case = Case::new(pod, &facts, &seen, config, &namespace);
-        let findings = diagnosis::diagnose(&case);
-        let explanation = diagnosis::explain(&case);
+        let findings = explain::diagnose(&case);
+        let explanation = explain::explain(&case);
         assert_eq!(explanation.findings.len(), findings.len());
-        let _asks = diagnosis::asks_version(&facts);
+        let _asks = explain::asks_version(&facts);
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::{net::IpAddr, ops::ControlFlow};
 
-use usher_core::capture::{
-    Direction, Filter, Interface, Packet, Reception, Writer,
-    filter::{Host, Instruction, Protocol},
+use usher_core::node::packet::{Direction, Instruction, Interface, Packet, Reception};
+use usher_inspect::capture::{
+    Filter, Writer,
+    filter::{Host, Protocol},
     line::Summary,
 };
-use usher_sys::packet;
+use usher_sys::net::packet;
 
 /// `BPF_RET | BPF_K`, and the class of jumps.
 const RETURN: u16 = 0x06;

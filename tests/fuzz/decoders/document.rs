@@ -8,16 +8,18 @@ use usher_core::{
     admin::{
         self, Document, Forecast, Log, Ordered, PlannedTable, Pods, Settings, Status, WatchLine,
     },
-    config::Config,
-    diagnosis,
-    printable::{self, Clean},
+    hold::ruleset::{self, Ruleset},
     recipe::Reads,
-    ruleset::{self, Ruleset},
+    settings::config::Config,
+};
+use usher_inspect::{
+    explain,
     sysdump::{
         Manifest, Redaction, measure,
         place::{self, Place},
         pod::reduce,
     },
+    text::printable::{self, Clean},
 };
 
 static READS: LazyLock<Reads> = LazyLock::new(|| Config::default().reads());
@@ -69,8 +71,8 @@ pub(super) fn manifest(bytes: &[u8]) {
         measure::in_name(manifest.at_ms),
     );
     let _time = (
-        diagnosis::write_time(manifest.at_ms),
-        diagnosis::clock(manifest.at_ms),
+        explain::write_time(manifest.at_ms),
+        explain::clock(manifest.at_ms),
     );
     for pod in &manifest.pods {
         let uid = "7987997a-2c12-4655-9314-796855bf397c";

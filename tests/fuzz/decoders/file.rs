@@ -3,11 +3,12 @@
 use std::{str, time::Duration};
 
 use usher_core::{
-    config::{Config, origin},
-    conflist::{self, Edit, Entry, Kind, State},
-    diagnosis, podlist,
-    timeline::Timeline,
+    cni::conflist::{self, Edit, Entry, Kind, State},
+    decision::timeline::Timeline,
+    pod::list,
+    settings::config::{Config, origin},
 };
+use usher_inspect::explain;
 
 /// A CNI configuration that usher's entry is put into and taken out of.
 pub(super) fn conflist(bytes: &[u8]) {
@@ -52,7 +53,7 @@ pub(super) fn config(bytes: &[u8]) {
     assert!(!config.ladder.attempt.is_zero());
     assert!(!config.recipes.is_empty());
     let _settings = origin::settings(&config, "config.yaml", text);
-    let list = podlist::parse(POD.as_bytes(), &config.reads()).expect("a list");
+    let list = list::parse(POD.as_bytes(), &config.reads()).expect("a list");
     for recipe in config.recipes.iter() {
         for stretch in recipe
             .quit_by_version()
@@ -93,7 +94,7 @@ pub(super) fn timeline(bytes: &[u8]) {
             "{line:?}"
         );
         again.load(&line).expect("what was written can be read");
-        let _time = diagnosis::write_time(entry.at_ms);
+        let _time = explain::write_time(entry.at_ms);
     }
     let kept = timeline.entries().count();
     assert!(kept <= read && kept == again.entries().count());

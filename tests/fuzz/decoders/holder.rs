@@ -3,9 +3,11 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use usher_core::{
-    id::{ContainerId, Pid},
+    base::{
+        id::{ContainerId, Pid},
+        time::Timestamp,
+    },
     start::{Holder, LetGo, Verdict},
-    time::Timestamp,
 };
 
 const CONTAINERS: u8 = 4;

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use usher_core::{
-    conns::{Conns, Protocol, Scene},
-    ruleset::{self, Ruleset, Wanted},
-    syn::Syn,
+    hold::{
+        ruleset::{self, Ruleset, Wanted},
+        syn::Syn,
+    },
+    node::socket::Protocol,
 };
-use usher_sys::{netlink::message, nflog, nft, sockdiag};
+use usher_inspect::conns::{Conns, Scene};
+use usher_sys::net::{netlink::message, nflog, nft, sockdiag};
 
 /// A datagram of nflog.
 pub(super) fn nflog(bytes: &[u8]) {

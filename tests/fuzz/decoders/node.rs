@@ -3,14 +3,13 @@
 use std::{path::Path, str};
 
 use usher_core::{
-    bundle, cgroup,
-    cni::{self, Conf, Reply, Request},
-    diagnosis::{Process, Socket},
-    id::{Pid, PodUid},
-    mountinfo,
+    base::id::{Pid, PodUid},
+    cni::protocol::{self, Conf, Reply, Request},
+    node::{bundle, cgroup, mountinfo},
     start::{News, Order},
 };
-use usher_sys::proc::text;
+use usher_inspect::explain::{Process, Socket};
+use usher_sys::pods::proc::text;
 
 /// What a runtime gives the CNI plugin: its configuration, and its arguments.
 pub(super) fn cni_conf(bytes: &[u8]) {
@@ -22,7 +21,7 @@ pub(super) fn cni_conf(bytes: &[u8]) {
     {
         assert!(text.contains(previous));
     }
-    let _pod = cni::pod(text);
+    let _pod = protocol::pod(text);
 }
 
 /// What the plugin and the agent say to each other.

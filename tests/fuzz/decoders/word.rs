@@ -3,15 +3,19 @@
 use std::{str, time::Duration};
 
 use usher_core::{
-    capture::filter::Host,
-    directive::{Directive, Wish},
-    duration,
-    http::{self, Header, Method, Url},
-    id::{ContainerId, PodUid, SandboxId},
-    image,
-    mode::Mode,
+    admin::log_filter::{Directive, Wish},
+    base::{
+        duration,
+        id::{ContainerId, PodUid, SandboxId},
+    },
+    pod::image,
     recipe::{Pattern, Version, Versions},
-    select::{self, Candidate},
+    settings::mode::Mode,
+};
+use usher_inspect::{
+    capture::filter::Host,
+    http::{self, Header, Method, Url},
+    pod_selector::{self, Candidate},
     sysdump::measure,
 };
 
@@ -125,7 +129,7 @@ pub(super) fn select(bytes: &[u8]) {
         }
     };
     let pods: Vec<Candidate> = lines.map(candidate).collect();
-    match select::choose(given, &pods) {
+    match pod_selector::choose(given, &pods) {
         Ok(place) => assert!(place < pods.len()),
         Err(error) => {
             let _words = error.to_string();

@@ -27,7 +27,7 @@ use nix::{
     unistd::Pid,
 };
 use serde_json::json;
-use usher_sys::netns::Netns;
+use usher_sys::net::netns::Netns;
 use usher_tests::synthetic::{
     Agent, ContainerSpec, Node, Pod, PodSpec,
     usher::{self, Ran},

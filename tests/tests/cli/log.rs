@@ -21,7 +21,7 @@ fn more_is_logged_for_a_while_and_then_as_before() {
         &["log", "--level", "agent::kubelet=debug", "--for", "4s"],
     );
     assert!(
-        said.starts_with("info,usher_agent::kubelet=debug, for 4s more"),
+        said.starts_with("info,usher_agent::kubernetes::kubelet=debug, for 4s more"),
         "{said}"
     );
     assert!(said.ends_with("more; then info again\n"), "{said}");

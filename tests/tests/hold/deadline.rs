@@ -65,7 +65,7 @@ fn left(pod: &Pod) -> Duration {
     let set = nft(pod, &["list", "set", "inet", "usher", "held"]);
     let (_before, left) = set.split_once("expires ").expect("an element that expires");
     let left = left.split([' ', '}', '\n']).next().unwrap();
-    usher_core::duration::parse(left).unwrap()
+    usher_core::base::duration::parse(left).unwrap()
 }
 
 #[test]

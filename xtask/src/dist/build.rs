@@ -66,7 +66,8 @@ pub(super) fn programs(
     cargo
         .current_dir(source)
         .args(["build", "--release", "--locked", "--target", target])
-        .args(["--package", "usher-agent", "--package", "usher-cni"])
+        .args(["--package", "usher-agent", "--package", "usher-cli"])
+        .args(["--package", "usher-cni"])
         .args(PROGRAMS.iter().flat_map(|program| ["--bin", program]))
         .arg("--target-dir")
         .arg(target_dir);

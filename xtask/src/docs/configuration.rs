@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use usher_core::{
+use usher_core::settings::{
     annotation::{self, Known},
     config::{Config, Defaults, Ladder},
 };

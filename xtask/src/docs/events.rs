@@ -1,6 +1,6 @@
 //! The reasons of Events.
 
-use usher_core::notice::{Meaning, On, Reason};
+use usher_core::kube_event::{Meaning, On, Reason};
 
 use super::markdown::{code, table};
 

@@ -4,10 +4,10 @@
 //! notice when it grows wrong.
 
 use serde_json::Value;
-use usher_core::{
+use usher_core::settings::{
     annotation::{self, Holder},
     config::{Config, Defaults},
-    tuning::{NamespaceValues, Tuning, Values},
+    overrides::{NamespaceValues, Tuning, Values},
 };
 
 use crate::chart;

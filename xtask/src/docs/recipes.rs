@@ -172,7 +172,7 @@ fn drain(recipe: &Recipe) -> Option<String> {
     (!recipe.drain.is_empty()).then(|| {
         format!(
             "Drained, with {}: {}.",
-            code(usher_core::annotation::DRAIN),
+            code(usher_core::settings::annotation::DRAIN),
             ranges.join("; ")
         )
     })

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    order::{Answer, Taken},
-    ruleset::{Door, Queue, Wanted},
-    timeline::Entry,
+    decision::timeline::Entry,
+    engine::request::{Answer, Taken},
+    hold::ruleset::{Door, Queue, Wanted},
 };
 
 /// What is said to an order.
@@ -209,4 +209,14 @@ mod tests {
         let entry: WatchLine = serde_json::from_str(line).unwrap();
         assert!(matches!(entry, WatchLine::Entry(_)));
     }
+}
+
+/// How an operator's request is carried out.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct RequestOptions {
+    /// Also where there are reasons not to.
+    pub force: bool,
+    /// Only report what would be done.
+    pub dry_run: bool,
 }

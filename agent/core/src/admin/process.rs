@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{config::origin::Setting, metric::sample::Sample};
+use crate::{metric::sample::Sample, settings::config::origin::Setting};
 
 /// What the agent logs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

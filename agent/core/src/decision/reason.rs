@@ -4,9 +4,9 @@ mod hold;
 mod start;
 
 use crate::{
-    annotation,
     decision::{GaveUp, Kind, LeftAlone, NotOurs, NotYet},
-    event::Outcome,
+    quit::outcome::Outcome,
+    settings::annotation,
 };
 
 pub(super) fn of(kind: &Kind) -> String {
@@ -258,7 +258,7 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::{Signal, Step};
+    use crate::recipe::step::{Signal, Step};
 
     #[test]
     fn what_would_spoil_says_the_cure() {

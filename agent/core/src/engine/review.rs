@@ -4,19 +4,23 @@ use std::{mem, sync::Arc, time::Duration};
 
 use super::Engine;
 use crate::{
-    action::Action,
+    base::{
+        id::{ContainerKey, PodUid},
+        time::Timestamp,
+    },
     decision::{Kind, NotYet},
-    event::ContainerKey,
-    fetch::{self, Fetch},
-    finish::{self, Finished, Need},
-    id::PodUid,
-    lifecycle::{self, Progress},
-    mode::Mode,
+    engine::{
+        action::Action,
+        kubelet_poll::{self, Fetch},
+    },
     plan::Plan,
-    pod::Pod,
-    time::Timestamp,
-    tracked::{RunState, Tracked},
-    tuning::Place,
+    pod::{
+        completion::{self, Progress},
+        spec::Pod,
+        state::{RunState, Tracked},
+    },
+    quit::{self, Finished, Need},
+    settings::{mode::Mode, overrides::Place},
 };
 
 impl Engine {
@@ -90,10 +94,10 @@ impl Engine {
         let asks = self.ask_versions(now, uid, &plan, actions);
         let tracked = self.pods.get_mut(uid)?;
         if mode == Mode::Enforce {
-            finish::prepare(tracked, &plan, actions);
+            quit::prepare(tracked, &plan, actions);
         }
-        lifecycle::note_restart(tracked, &spec);
-        let progress = lifecycle::progress(tracked, &spec, &plan);
+        completion::note_restart(tracked, &spec);
+        let progress = completion::progress(tracked, &spec, &plan);
         let finished = Finished {
             spec: &spec,
             plan: &plan,
@@ -146,8 +150,8 @@ impl Engine {
     ) -> Option<Option<Timestamp>> {
         let tracked = self.pods.get_mut(uid)?;
         let order = tracked.by_hand.clone()?;
-        lifecycle::note_restart(tracked, spec);
-        let at = match lifecycle::progress(tracked, spec, plan) {
+        completion::note_restart(tracked, spec);
+        let at = match completion::progress(tracked, spec, plan) {
             Progress::Finished { at } => Some(at),
             // What was not known when the order was given.
             _ if order.force => Some(None),
@@ -229,7 +233,7 @@ fn complain(tracked: &mut Tracked, mode: Mode, spec: &Pod, plan: &Plan, actions:
             continue;
         }
         let kind = Kind::BadAnnotation(bad.clone());
-        actions.push(finish::report(tracked, Some(spec), None, kind, None));
+        actions.push(quit::report(tracked, Some(spec), None, kind, None));
     }
 }
 
@@ -245,7 +249,7 @@ fn say(
         return;
     }
     tracked.stance = Some(kind.clone());
-    actions.push(finish::report(tracked, spec, None, kind, None));
+    actions.push(quit::report(tracked, spec, None, kind, None));
 }
 
 /// The kubelet starts the containers of a pod one right after the other.
@@ -253,7 +257,7 @@ const SOON: Duration = Duration::from_secs(1);
 
 /// The same where what is missing should come by itself.
 fn ask_kubelet_later(tracked: &mut Tracked, fetch: &mut Fetch, now: Timestamp) {
-    if let Some(wait) = fetch::patience(tracked.vain_answers)
+    if let Some(wait) = kubelet_poll::patience(tracked.vain_answers)
         && tracked.awaits_kubelet.is_none()
     {
         let due = now + wait.max(SOON);
@@ -268,7 +272,7 @@ pub(super) fn ask_kubelet(tracked: &mut Tracked, fetch: &mut Fetch, now: Timesta
     if tracked.awaits_kubelet.is_some() {
         return;
     }
-    if let Some(wait) = fetch::patience(tracked.vain_answers) {
+    if let Some(wait) = kubelet_poll::patience(tracked.vain_answers) {
         tracked.awaits_kubelet = Some(now + wait);
         fetch.want(now + wait);
     }

@@ -1,13 +1,13 @@
 //! The engine as a whole: scenes of one pod's life, told as events.
 
-mod forecast;
+mod dry_run;
 mod hold;
 mod kubelet;
 mod ladder;
 mod lists;
-mod order;
+mod operator;
 mod property;
 mod scenes;
+mod snapshot;
 pub(crate) mod stage;
 mod table;
-mod view;

@@ -5,12 +5,15 @@ use std::{
     time::Duration,
 };
 
-use super::{Opened, Probe, Tally, start::Starts};
+use super::{Opened, Probe, Tally};
 use crate::{
-    cni::Reply,
+    base::{
+        id::{ContainerId, SandboxId},
+        time::Timestamp,
+    },
+    cni::protocol::Reply,
     decision::Kind,
-    id::{ContainerId, SandboxId},
-    time::Timestamp,
+    start::holding::Starts,
 };
 
 /// The hold of a pod.

@@ -4,7 +4,7 @@ use super::{
     Label, Metric,
     value::{Asked, Capability, Listed, Reading, RunFile, Unseen, Version},
 };
-use crate::mode::Mode;
+use crate::settings::mode::Mode;
 
 /// Which agent this is.
 pub const BUILD_INFO: Metric = Metric::gauge(

@@ -1,7 +1,7 @@
 //! Decisions, and how sidecars are shown out.
 
 use super::{Label, Metric};
-use crate::{decision::Kind, event::Outcome};
+use crate::{decision::Kind, quit::outcome::Outcome};
 
 /// Every decision.
 pub const DECISIONS: Metric = Metric::counter(

@@ -1,11 +1,11 @@
 //! Values of labels: types, so that nothing else can come to stand in a label.
 
 use crate::{
-    cni,
+    cni::protocol,
     decision::{self, Kind},
-    event::Outcome,
     hold::Opened,
-    mode::Mode,
+    quit::outcome::Outcome,
+    settings::mode::Mode,
     start::Why,
 };
 
@@ -171,12 +171,12 @@ values! {
     }
 }
 
-impl From<cni::Outcome> for Announced {
-    fn from(outcome: cni::Outcome) -> Self {
+impl From<protocol::Outcome> for Announced {
+    fn from(outcome: protocol::Outcome) -> Self {
         match outcome {
-            cni::Outcome::Held => Self::Held,
-            cni::Outcome::Open => Self::Open,
-            cni::Outcome::Failed => Self::Failed,
+            protocol::Outcome::Held => Self::Held,
+            protocol::Outcome::Open => Self::Open,
+            protocol::Outcome::Failed => Self::Failed,
         }
     }
 }

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use super::Plan;
 use crate::{
-    hold::limit,
-    pod::{Container, Pod},
-    start::{NotHeld, Probed},
+    pod::spec::{Container, Pod},
+    start::{NotHeld, Probed, probe_limit},
 };
 
 /// An app whose start is to be held.
@@ -32,7 +31,7 @@ pub(super) fn starts(pod: &Pod, plan: &Plan) -> Vec<PlannedStart> {
 }
 
 fn planned(app: &Container, deadline: Duration) -> PlannedStart {
-    let limit = limit::of(app).filter(|limit| limit.for_ < deadline);
+    let limit = probe_limit::of(app).filter(|limit| limit.for_ < deadline);
     let probe = limit.map(|limit| Probed {
         kind: limit.by,
         kills_after: limit.kills_after,

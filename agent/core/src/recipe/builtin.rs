@@ -4,7 +4,7 @@
 use std::sync::{Arc, LazyLock};
 
 use super::Recipe;
-use crate::config;
+use crate::settings::config;
 
 /// One file of recipes.
 #[derive(Debug, Clone, Copy)]

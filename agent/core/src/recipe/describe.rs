@@ -5,7 +5,7 @@
 //! anything; the documentation is made of it.
 
 use super::{Act, Condition, Recipe, StepRecipe, Versions, ladder};
-use crate::step::Step;
+use crate::recipe::step::Step;
 
 /// The steps for a range of versions, the first one first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        pod::plain,
+        pod::spec::plain,
         recipe::{Rung, Subject, Version, builtin},
     };
 

@@ -22,7 +22,7 @@ use serde::{
 use super::{
     Act, Condition, HoldRecipe, Order, Pattern, Question, Recipe, Recognition, Setting, StepRecipe,
 };
-use crate::step::{Header, Method, Signal, is_path};
+use crate::recipe::step::{Header, Method, Signal, is_path};
 
 /// Steps that a ladder may have.
 const STEPS: usize = 16;

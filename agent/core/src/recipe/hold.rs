@@ -16,7 +16,7 @@ use serde::Deserialize;
 use super::{Condition, Setting, Subject, format::OneOrMore};
 use crate::{
     hold::{Door, Probe},
-    tuning::Tuning,
+    settings::overrides::Tuning,
 };
 
 /// Ports at which connections wait.
@@ -89,8 +89,8 @@ pub struct Get {
 
 /// Who is the proxy, by its processes' ids.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Identity {
-    pub(crate) users: Vec<u32>,
+pub struct Identity {
+    pub users: Vec<u32>,
     pub(crate) groups: Vec<u32>,
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{Act, Condition, Recipe, Setting, StepRecipe, Subject};
 use crate::{
-    pod::Pod,
-    step::{Request, Step},
+    pod::spec::Pod,
+    recipe::step::{Request, Step},
 };
 
 /// One step for one sidecar, and what is known of its effects.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, de};
 
-use crate::image;
+use crate::pod::image;
 
 /// A text in which `*` stands for any number of characters but slashes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use serde::{
 };
 
 use super::Subject;
-use crate::{duration, step};
+use crate::{base::duration, recipe::step};
 
 /// A value with a default, and where a pod may say something else.
 ///

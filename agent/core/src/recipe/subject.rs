@@ -1,7 +1,7 @@
 //! The container that a recipe is applied to, and what can be read off it.
 
 use super::Version;
-use crate::pod::{Container, Pod};
+use crate::pod::spec::{Container, Pod};
 
 /// One container of one pod.
 #[derive(Debug, Clone, Copy)]

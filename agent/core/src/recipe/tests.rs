@@ -2,8 +2,12 @@ mod format;
 mod istio;
 mod kinds;
 
-use super::*;
-use crate::{asked::Asked, config::Config, plan::Plan, pod::plain, tuning::NamespaceValues};
+use crate::{
+    plan::{Plan, version_query::Asked},
+    pod::spec::plain,
+    recipe::*,
+    settings::{config::Config, overrides::NamespaceValues},
+};
 
 /// A container, and what is said of it and its pod.
 #[derive(Default, Clone, Copy)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Act, Condition, Pattern, Recipe, Recognition, StepRecipe, Subject, may_be_asked};
-use crate::step::Step;
+use crate::recipe::step::Step;
 
 /// What became of one step of a recipe for one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,8 +121,7 @@ mod tests {
     use super::*;
     use crate::{
         engine::stage::{container, pod},
-        pod::Pod,
-        policy::RestartPolicy,
+        pod::{restart_policy::RestartPolicy, spec::Pod},
         recipe::{Version, builtin},
     };
 

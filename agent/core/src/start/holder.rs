@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::{
+use crate::base::{
     id::{ContainerId, Pid},
     time::Timestamp,
 };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::id::ContainerId;
+use crate::base::id::ContainerId;
 
 /// No message is longer.
 pub const LONGEST_MESSAGE: usize = 4096;

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use usher_core::{hold::Tally, syn::Syn, time::Timestamp};
-use usher_sys::nft::{self, NftError};
+use usher_client::{crash_point, error_chain::chain};
+use usher_core::{
+    base::time::Timestamp,
+    hold::{Tally, syn::Syn},
+};
+use usher_sys::net::nft::{self, NftError};
 
 use super::{Gate, sender::Sent};
-use crate::{boundary, telemetry::chain};
 
 /// How long copies are read after the doors are open.
 const LINGER: Duration = Duration::from_millis(20);
@@ -27,7 +30,7 @@ impl Gate {
                 tracing::warn!(error = %chain(error), ?ports, "could not open doors; they open with the table, or at the deadline");
             }
         }
-        boundary::reach("doors-open", "");
+        crash_point::reach("doors-open", "");
         self.let_go();
         opened.map(drop)
     }

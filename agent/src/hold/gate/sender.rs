@@ -1,14 +1,14 @@
 //! Sends copies of connections that wait, so that they go at once and not with their next retransmission.
 
-use usher_core::{syn::Held, time::Timestamp};
-use usher_sys::{
+use usher_client::error_chain::chain;
+use usher_core::{base::time::Timestamp, hold::syn::Held};
+use usher_sys::net::{
     inject::Injector,
     netns::Netns,
     sockdiag::{Sockets, State},
 };
 
 use super::Error;
-use crate::telemetry::chain;
 
 /// What became of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

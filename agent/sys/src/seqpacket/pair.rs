@@ -12,7 +12,7 @@ use super::{
     Connection, Error, failed,
     message::{receive_now, send_now},
 };
-use crate::readiness::register;
+use crate::pods::readiness::register;
 
 impl Connection {
     /// Makes a pair: an end of this process's, on a thread with a tokio

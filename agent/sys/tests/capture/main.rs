@@ -17,12 +17,13 @@ use nix::{
     sched::{CloneFlags, unshare},
     unistd::Uid,
 };
-use usher_core::capture::{
-    Direction, Filter,
+use usher_core::node::packet::Direction;
+use usher_inspect::capture::{
+    Filter,
     filter::Protocol,
     line::{End, Summary},
 };
-use usher_sys::{
+use usher_sys::net::{
     netns::Netns,
     packet::{LONGEST, SMALLEST_ROOM, Tap, Woke},
 };

@@ -7,8 +7,8 @@ use std::{
 };
 
 use nix::sys::socket::{setsockopt, sockopt};
-use usher_core::conns::{Protocol, Socket, State, TimerKind};
-use usher_sys::{
+use usher_core::node::socket::{Protocol, Socket, State, TimerKind};
+use usher_sys::net::{
     netns::Netns,
     sockdiag::{Dumped, Sockets, Wanted},
 };

@@ -2,8 +2,8 @@
 
 use std::{fs, path::Path};
 
-use usher_core::id::{ContainerId, Pid, PodUid};
-use usher_sys::owner::members;
+use usher_core::base::id::{ContainerId, Pid, PodUid};
+use usher_sys::net::owner::members;
 
 const UID: &str = "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11";
 

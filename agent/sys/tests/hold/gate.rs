@@ -4,8 +4,8 @@ use std::{net::UdpSocket, time::Duration};
 
 use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
 use tokio::net::TcpListener;
-use usher_core::ruleset::{Door, Ruleset, Wanted};
-use usher_sys::{
+use usher_core::hold::ruleset::{Door, Ruleset, Wanted};
+use usher_sys::net::{
     netlink::{Protocol, Socket},
     netns::Netns,
     nfqueue::{QUEUE, Queue},
@@ -63,7 +63,7 @@ fn one_port_is_released_alone() {
             timeout: LONG,
         };
         let socket = hold(&netns, PORT, LONG, Wanted::default());
-        usher_sys::nft::renew(&socket, &[other]).unwrap();
+        usher_sys::net::nft::renew(&socket, &[other]).unwrap();
         let waiting = Attempt::start("127.0.0.1", other.port);
         assert!(delete_elements(&socket, &[PORT]).unwrap());
         Attempt::start("127.0.0.1", PORT).refused().await;

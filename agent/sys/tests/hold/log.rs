@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use tokio::net::{TcpListener, TcpStream};
-use usher_core::syn::Syn;
-use usher_sys::nflog::{Error, GROUP, Log, Packet};
+use usher_core::hold::syn::Syn;
+use usher_sys::net::nflog::{Error, GROUP, Log, Packet};
 
 use crate::scratch::{inside, nft, soon};
 

@@ -2,7 +2,7 @@
 
 use std::{io::ErrorKind, net::UdpSocket, process::Command};
 
-use usher_sys::nfqueue::{Error, MOST_PACKETS, QUEUE, Queue};
+use usher_sys::net::nfqueue::{Error, MOST_PACKETS, QUEUE, Queue};
 
 use crate::scratch::{inside, skipped, soon};
 

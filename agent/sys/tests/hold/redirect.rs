@@ -6,8 +6,8 @@ use std::{
 };
 
 use tokio::net::TcpListener;
-use usher_core::ruleset::Wanted;
-use usher_sys::nft::{count_held, delete_table};
+use usher_core::hold::ruleset::Wanted;
+use usher_sys::net::nft::{count_held, delete_table};
 
 use crate::{
     attempt::Attempt,

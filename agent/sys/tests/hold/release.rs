@@ -10,11 +10,13 @@ use tokio::{
     task::JoinHandle,
 };
 use usher_core::{
-    ruleset::{Door, Wanted},
-    syn::{Copies, Held, Syn},
-    time::Timestamp,
+    base::time::Timestamp,
+    hold::{
+        ruleset::{Door, Wanted},
+        syn::{Copies, Held, Syn},
+    },
 };
-use usher_sys::{
+use usher_sys::net::{
     inject::Injector,
     netlink::Socket,
     netns::Netns,

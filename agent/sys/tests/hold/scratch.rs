@@ -13,7 +13,7 @@ use nix::{
     sched::{CloneFlags, unshare},
     unistd::Uid,
 };
-use usher_sys::netns::Netns;
+use usher_sys::net::netns::Netns;
 
 /// The address of the namespace's own, on an interface that leads nowhere; all other addresses are behind it.
 pub(crate) const ADDRESS: &str = "192.0.2.1";

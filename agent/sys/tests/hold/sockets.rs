@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use nix::sys::socket::{setsockopt, sockopt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use usher_core::syn::Connection;
-use usher_sys::{
+use usher_core::hold::syn::Connection;
+use usher_sys::net::{
     netns::Netns,
     sockdiag::{Sockets, State},
 };

@@ -2,8 +2,8 @@
 
 use std::{process::Command, time::Duration};
 
-use usher_core::ruleset::{Door, HELD, Queue, Ruleset, TABLE, Wanted, diff};
-use usher_sys::{
+use usher_core::hold::ruleset::{Door, HELD, Queue, Ruleset, TABLE, Wanted, diff};
+use usher_sys::net::{
     netlink::Protocol,
     nft::{
         Foreign, count_held, delete_elements, delete_table, dump, install, others, probe, renew,
@@ -141,7 +141,7 @@ fn what_is_not_there_can_be_deleted() {
         };
         install(&socket, &Ruleset::of(&wanted)).unwrap();
         assert!(!delete_elements(&socket, &[1, 15001, 15001]).unwrap());
-        let held = |found: &usher_sys::nft::Found| -> Vec<u16> {
+        let held = |found: &usher_sys::net::nft::Found| -> Vec<u16> {
             let held = found.left.iter().filter(|left| left.set == HELD);
             held.map(|left| left.value).collect()
         };

@@ -9,8 +9,8 @@ use std::{
 
 use nix::{mount::MsFlags, sys::stat::Mode, unistd::mkfifo};
 use tokio::time::timeout;
-use usher_core::id::ContainerId;
-use usher_sys::bundle::{Bundles, Sight};
+use usher_core::base::id::ContainerId;
+use usher_sys::oci::bundle::{Bundles, Sight};
 
 use crate::scratch::{inside_loop, overlay, tmpfs, unmount};
 

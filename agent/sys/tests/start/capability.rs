@@ -11,8 +11,8 @@ use std::{
 
 use nix::{mount::MsFlags, unistd::Uid};
 use usher_sys::{
-    capability::{Needed, keep_only},
-    fanotify::{Error, Group, Mark},
+    oci::fanotify::{Error, Group, Mark},
+    process::capability::{Needed, keep_only},
 };
 
 use crate::{

@@ -7,7 +7,7 @@ use std::{
 };
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use usher_sys::fanotify::{Error, Group, Mark};
+use usher_sys::oci::fanotify::{Error, Group, Mark};
 
 use crate::{
     alone,

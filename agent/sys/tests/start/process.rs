@@ -14,11 +14,13 @@ use nix::{
     sys::stat::{fstat, stat},
     unistd::gettid,
 };
-use usher_core::id::Pid;
+use usher_core::base::id::Pid;
 use usher_sys::{
-    bundle::{started, visible, volumes},
-    fanotify::{Group, Mark},
-    proc::ProcRoot,
+    oci::{
+        bundle::{started, visible, volumes},
+        fanotify::{Group, Mark},
+    },
+    pods::proc::ProcRoot,
 };
 
 use crate::scratch::{Starter, TRUE, all, bind, inside, overlay, readable, tmpfs};

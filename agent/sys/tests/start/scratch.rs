@@ -23,8 +23,8 @@ use nix::{
     sched::{CloneFlags, unshare},
     unistd::Uid,
 };
-use usher_core::id::Pid;
-use usher_sys::fanotify::{Exec, Group};
+use usher_core::base::id::Pid;
+use usher_sys::oci::fanotify::{Exec, Group};
 
 /// A program that does nothing and succeeds.
 pub(crate) const TRUE: &str = "bin/true";

@@ -3,7 +3,7 @@
 use std::{os::unix::process::ExitStatusExt, time::Duration};
 
 use nix::sys::signal::{Signal, raise};
-use usher_sys::watchdog::Watchdog;
+use usher_sys::process::watchdog::Watchdog;
 
 use crate::alone;
 

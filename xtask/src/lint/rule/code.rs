@@ -7,8 +7,8 @@ use super::{
 
 /// The folders of what runs on nodes.
 const ON_NODES: [&str; 2] = ["agent", "cni-plugin"];
-const HOLDER: &str = "agent/src/starts/link.rs";
-const NAMESPACES: &str = "agent/sys/src/netns.rs";
+const HOLDER: &str = "agent/src/start/holder_process.rs";
+const NAMESPACES: &str = "agent/sys/src/net/netns.rs";
 
 /// The agent starts no other program: its image has none, and what a program prints is no interface. One module has it
 /// start itself.
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn namespaces_change_in_one_module() {
         let text = "// setns\nuse nix::sched::setns;\n";
-        let found = namespaces(&Source::new("agent/sys/src/proc.rs", text));
+        let found = namespaces(&Source::new("agent/sys/src/pods/proc.rs", text));
         assert_eq!((found[0].line, found[0].rule), (2, "setns"));
         assert_eq!(found.len(), 1);
         assert_eq!(namespaces(&Source::new(NAMESPACES, text)), []);

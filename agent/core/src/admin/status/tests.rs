@@ -1,5 +1,5 @@
-use super::*;
-use crate::ruleset::Queue;
+use super::super::status::*;
+use crate::hold::ruleset::Queue;
 
 fn well() -> Status {
     Status {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::{
-    annotation,
     hold::{Failed, NotHeld, Opened, Tally},
+    settings::annotation,
     start::Start,
 };
 

@@ -15,14 +15,12 @@ use std::{collections::BTreeMap, time::Duration};
 use super::stage::{PROXY, Stage, container, key, pod, uid};
 use crate::{
     Action, Event,
-    cni::{PodName, Request},
+    base::id::SandboxId,
+    cni::protocol::{PodName, Request},
     decision::Kind,
-    hold::{Features, Probe, Remains, Tally},
-    id::SandboxId,
-    mode::Mode,
-    pod::Pod,
-    policy::RestartPolicy,
-    ruleset::Queue,
+    hold::{Features, Probe, Remains, Tally, ruleset::Queue},
+    pod::{restart_policy::RestartPolicy, spec::Pod},
+    settings::mode::Mode,
 };
 
 /// What an action does about connections, or says of them.
@@ -136,7 +134,7 @@ impl Stage {
         self.announce_as(Some(uid()));
     }
 
-    fn announce_as(&mut self, uid: Option<crate::id::PodUid>) {
+    fn announce_as(&mut self, uid: Option<crate::base::id::PodUid>) {
         self.send(Event::Sandbox(Request {
             pod: PodName {
                 namespace: "shop".to_owned(),

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::stage::{PROXY, Stage, key, pod};
 use crate::{
-    action::Action,
-    event::{Event, Outcome},
-    mode::Mode,
-    policy::RestartPolicy,
+    engine::{action::Action, event::Event},
+    pod::restart_policy::RestartPolicy,
+    quit::outcome::Outcome,
+    settings::mode::Mode,
 };
 
 const STATUS: &str = "i POST :15020/quitquitquit";

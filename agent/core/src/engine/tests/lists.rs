@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use super::stage::{PROXY, Stage, key, pod, status, uid};
 use crate::{
-    Event, annotation,
-    event::Outcome,
-    mode::Mode,
-    pod::{RunState, Status},
-    policy::RestartPolicy,
-    tuning::NamespaceValues,
+    Event,
+    pod::{
+        restart_policy::RestartPolicy,
+        spec::{RunState, Status},
+    },
+    quit::outcome::Outcome,
+    settings::{annotation, mode::Mode, overrides::NamespaceValues},
 };
 
 const STATUS: &str = "i POST :15020/quitquitquit";

@@ -17,10 +17,9 @@
 mod listed;
 mod theatre;
 
-use listed::run;
 use proptest::prelude::*;
-use theatre::Theatre;
 
+use self::{listed::run, theatre::Theatre};
 use super::kubelet::{Member, Move, Policy, Rule, State};
 
 #[derive(Debug, Clone)]

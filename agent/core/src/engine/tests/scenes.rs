@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use super::stage::{PROXY, Stage, key, pod, status, uid};
 use crate::{
-    Event, annotation,
-    event::Outcome,
-    mode::Mode,
-    pod::RunState,
-    policy::{RestartPolicy, RestartRule},
+    Event,
+    pod::{
+        restart_policy::{RestartPolicy, RestartRule},
+        spec::RunState,
+    },
+    quit::outcome::Outcome,
+    settings::{annotation, mode::Mode},
 };
 
 const STATUS: &str = "i POST :15020/quitquitquit";

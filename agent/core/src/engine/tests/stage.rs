@@ -4,17 +4,23 @@ use std::time::Duration;
 
 use crate::{
     Action, Decision, Engine, Event,
+    base::{
+        id::{ContainerId, ContainerKey, PodUid},
+        time::Timestamp,
+    },
     decision::Kind,
-    event::{ContainerKey, Outcome},
-    id::{ContainerId, PodUid},
-    mode::{Mode, Modes},
-    order::Answer,
-    pod::{Container, Pod, RunState, Status, plain},
-    policy::RestartPolicy,
-    process::ExitStatus,
-    step::Step,
-    time::Timestamp,
-    tuning::NamespaceValues,
+    engine::request::Answer,
+    pod::{
+        exit_status::ExitStatus,
+        restart_policy::RestartPolicy,
+        spec::{Container, Pod, RunState, Status, plain},
+    },
+    quit::outcome::Outcome,
+    recipe::step::Step,
+    settings::{
+        mode::{Mode, Modes},
+        overrides::NamespaceValues,
+    },
 };
 
 pub(super) const PROXY: &str = "istio-proxy";

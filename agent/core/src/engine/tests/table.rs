@@ -13,7 +13,7 @@ mod told;
 mod waiting;
 mod whole_pod;
 
-use scene::Scene;
+use self::scene::Scene;
 
 /// One situation.
 struct Row {

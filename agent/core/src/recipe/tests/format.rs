@@ -1,7 +1,7 @@
 //! What a recipe may say, and what not: both sides of each limit.
 
 use super::super::{Act, Recipe};
-use crate::step::{Method, Step};
+use crate::recipe::step::{Method, Step};
 
 const SIGNAL: &str = "{signal: SIGTERM}";
 

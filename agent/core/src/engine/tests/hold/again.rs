@@ -1,6 +1,6 @@
 //! Sidecars that are started again.
 
-use super::*;
+use super::super::hold::*;
 
 /// A pod whose proxy is waited for whenever it is started again.
 fn held_again() -> Pod {

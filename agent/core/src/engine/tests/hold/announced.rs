@@ -1,7 +1,7 @@
 //! From a sandbox that is announced to connections that wait, or do not.
 
-use super::*;
-use crate::{event::ContainerKey, id::ContainerId};
+use super::super::hold::*;
+use crate::base::id::{ContainerId, ContainerKey};
 
 #[test]
 fn from_add_to_ready() {
@@ -248,7 +248,7 @@ fn init_container_that_failed_has_not_ended() {
     // The code comes before the end does, where the kernel tells both at once.
     stage.send(Event::ContainerStatus {
         key: key("m"),
-        status: crate::process::ExitStatus::Code(1),
+        status: crate::pod::exit_status::ExitStatus::Code(1),
     });
     stage.send(Event::ContainerExited(key("m")));
     assert_eq!(stage.said(), [""; 0]);
@@ -288,7 +288,7 @@ fn name_is_that_of_the_one_pod_that_may_start() {
     let mut stage = bare(Mode::Enforce, istio());
     stage.send(Event::PodAppeared(uid()));
     let mut other = istio();
-    other.uid = crate::id::PodUid::parse(&"7".repeat(32)).unwrap();
+    other.uid = crate::base::id::PodUid::parse(&"7".repeat(32)).unwrap();
     other.deleting = true;
     // The one before it, of a StatefulSet for one, goes still.
     stage.answer_with(vec![istio(), other.clone()]);

@@ -1,6 +1,6 @@
 //! When a deadline comes, and what it opens.
 
-use super::*;
+use super::super::hold::*;
 
 #[test]
 fn at_the_deadline_doors_open() {

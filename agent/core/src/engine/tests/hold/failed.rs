@@ -1,6 +1,6 @@
 //! What the kernel refuses.
 
-use super::*;
+use super::super::hold::*;
 
 #[test]
 fn what_cannot_be_armed_says_so() {

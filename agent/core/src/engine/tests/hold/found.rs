@@ -1,6 +1,6 @@
 //! What an earlier agent left, and pods that nobody announced.
 
-use super::*;
+use super::super::hold::*;
 
 pub(super) fn find(stage: &mut Stage, run: &str, remains: Option<Remains>) {
     let key = key(run);

@@ -1,6 +1,6 @@
 //! When doors open, and when they stay shut.
 
-use super::*;
+use super::super::hold::*;
 
 #[test]
 fn what_opens_the_doors_before_the_sidecar_is_ready() {

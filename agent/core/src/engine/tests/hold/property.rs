@@ -7,16 +7,17 @@ use proptest::prelude::*;
 use super::super::stage::{PROXY, id, pod, uid};
 use crate::{
     Action, Engine, Event,
-    cni::{PodName, Request},
-    event::ContainerKey,
+    base::{
+        id::{ContainerKey, SandboxId},
+        time::Timestamp,
+    },
+    cni::protocol::{PodName, Request},
     hold::{Features, Probe, Tally},
-    id::SandboxId,
-    mode::{Mode, Modes},
-    pod::Pod,
-    policy::RestartPolicy,
-    process::ExitStatus,
-    time::Timestamp,
-    tuning::NamespaceValues,
+    pod::{exit_status::ExitStatus, restart_policy::RestartPolicy, spec::Pod},
+    settings::{
+        mode::{Mode, Modes},
+        overrides::NamespaceValues,
+    },
 };
 
 const DEADLINE: Duration = Duration::from_secs(30);

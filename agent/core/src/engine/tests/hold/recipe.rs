@@ -1,6 +1,6 @@
 //! What recipes and pods say of doors, and who the proxy is.
 
-use super::*;
+use super::super::hold::*;
 
 /// What is armed for a pod, or why nothing is.
 fn armed(spec: Pod) -> String {

@@ -3,11 +3,10 @@
 mod end;
 mod missed;
 
-use super::*;
+use super::super::hold::*;
 use crate::{
-    event::ContainerKey,
-    id::ContainerId,
-    pod::{KubeletProbe, ProbeKind},
+    base::id::{ContainerId, ContainerKey},
+    pod::spec::{KubeletProbe, ProbeKind},
     start::Told,
 };
 

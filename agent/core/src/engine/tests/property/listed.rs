@@ -5,8 +5,10 @@ use crate::{
         kubelet::{Member, Policy, State},
         stage::{container, id, pod},
     },
-    pod::{Ended, Pod, RunState, Status},
-    policy::{RestartPolicy, RestartRule},
+    pod::{
+        restart_policy::{RestartPolicy, RestartRule},
+        spec::{Ended, Pod, RunState, Status},
+    },
 };
 
 pub(super) fn spec(members: &[Member]) -> Pod {

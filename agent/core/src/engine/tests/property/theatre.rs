@@ -12,15 +12,19 @@ use super::{
 };
 use crate::{
     Event,
-    engine::tests::{
-        kubelet::{Happened, Kubelet, Move},
-        stage::{Stage, key, text_of, uid},
+    engine::{
+        request::Wish,
+        tests::{
+            kubelet::{Happened, Kubelet, Move},
+            stage::{Stage, key, text_of, uid},
+        },
     },
-    event::Outcome,
-    mode::Mode,
-    order::Wish,
-    pod::{Pod, Status},
-    process::ExitStatus,
+    pod::{
+        exit_status::ExitStatus,
+        spec::{Pod, Status},
+    },
+    quit::outcome::Outcome,
+    settings::mode::Mode,
 };
 
 pub(super) struct Theatre<'play> {

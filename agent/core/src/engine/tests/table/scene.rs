@@ -34,16 +34,15 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     Event,
-    config::Config,
+    base::id::{ContainerId, ContainerKey},
     engine::tests::stage::{Stage, container, id, key, pod, uid},
-    event::{ContainerKey, Outcome},
-    id::ContainerId,
-    mode::Mode,
-    pod::{Container, Ended, Pod, RunState, Status},
-    policy::{RestartPolicy, RestartRule},
-    process::ExitStatus,
-    quit::HEARS,
-    tuning::NamespaceValues,
+    pod::{
+        exit_status::ExitStatus,
+        restart_policy::{RestartPolicy, RestartRule},
+        spec::{Container, Ended, Pod, RunState, Status},
+    },
+    quit::{ladder::HEARS, outcome::Outcome},
+    settings::{config::Config, mode::Mode, overrides::NamespaceValues},
 };
 
 pub(super) struct Scene {
@@ -144,7 +143,7 @@ impl Scene {
                 self.stage.now = self.stage.now + HEARS;
                 self.play("list");
             }
-            time => stage.pass(crate::duration::parse(time).unwrap()),
+            time => stage.pass(crate::base::duration::parse(time).unwrap()),
         }
     }
 

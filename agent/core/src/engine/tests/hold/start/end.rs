@@ -1,6 +1,6 @@
 //! What lets a start go before its sidecar is ready.
 
-use super::*;
+use super::super::start::*;
 
 #[test]
 fn probe_limits_the_hold_and_that_is_said_before() {

@@ -1,6 +1,6 @@
 //! Starts that came before they could be held.
 
-use super::*;
+use super::super::start::*;
 use crate::engine::tests::hold::found::{find, remains};
 
 #[test]

@@ -1,0 +1,10 @@
+//! Commands about the node and its agent.
+
+pub(crate) mod check;
+pub(crate) mod cleanup;
+pub(crate) mod config;
+pub(crate) mod log;
+pub(crate) mod metrics;
+pub(crate) mod status;
+pub(crate) mod sysdump;
+pub(crate) mod watch;

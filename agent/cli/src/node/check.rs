@@ -1,0 +1,161 @@
+//! `usher check`: whether a node can do what usher needs, and whether its agent does it. What is tried is tried for
+//! real, in a network namespace made for it; [`usher_inspect::check`] judges.
+
+mod ask;
+mod kernel;
+mod place;
+mod pod;
+
+use clap::{Args as _, FromArgMatches};
+use usher_client::{cni_args::CniArgs, install::settings::Settings};
+use usher_core::admin::Origin;
+use usher_inspect::{
+    check::{self, Checks, Outcome},
+    text::table::Table,
+};
+
+use super::sysdump::Kept;
+use crate::{
+    complain,
+    failure::Failure,
+    global::{Exit, Global},
+    output::{Output, Report},
+    source::Source,
+};
+
+/// Check whether this node can do what usher needs, and whether its agent does it
+///
+/// With --pre only the node is looked at, before usher is installed or while its
+/// agent is away. Nothing is changed: what a hold needs is tried in a network
+/// namespace that is made for it. Under what is not well stands why it matters
+/// and the command or chart value that mends it; docs/check.md explains each.
+///
+/// To be run as root, in the agent's container where there is one: what its
+/// container may do is what counts.
+///
+/// Exits with 0 when nothing failed (a warning is no failure), 1 when something
+/// did.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Check one pod instead of the node: the same as explain
+    #[arg(value_name = "POD", conflicts_with = "pre")]
+    pod: Option<String>,
+
+    /// Only the node, not its agent
+    #[arg(long)]
+    pre: bool,
+
+    /// Only what is not well
+    #[arg(long)]
+    problems: bool,
+
+    /// Name of the Node, to ask the API server for its version
+    #[arg(long, env = "NODE_NAME")]
+    node_name: Option<String>,
+
+    #[command(flatten)]
+    cni: CniArgs,
+}
+
+/// What is shown, and how much of it.
+#[derive(Debug, serde::Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    checks: Checks,
+    #[serde(skip)]
+    is_short: bool,
+}
+
+pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
+    if let Some(pod) = &args.pod {
+        return pod::run(pod, global).await;
+    }
+    if args.pre && global.file.is_some() {
+        complain("what was checked when the file was made is all of it: without --pre");
+        return Exit::Usage;
+    }
+    let answer = async {
+        let source = Source::quiet(global).await?;
+        let checks = source.answer(None, gather(&source, args)).await?;
+        Ok::<_, Failure>((source.origin(), checks))
+    };
+    let (from, checks) = match answer.await {
+        Ok(answer) => answer,
+        Err(error) => return error.told(),
+    };
+    let exit = if checks.count.exit_code() == 0 {
+        Exit::Fine
+    } else {
+        Exit::Wrong
+    };
+    let is_short = args.problems;
+    match Output::new(global).show(from, narrowed(checks, is_short)) {
+        Exit::Fine => exit,
+        failed => failed,
+    }
+}
+
+impl Args {
+    /// Those that count where nobody gave any: what the variables say.
+    ///
+    /// # Errors
+    /// When a variable cannot be used.
+    pub(crate) fn usual() -> Result<Self, Failure> {
+        let command = Self::augment_args(clap::Command::default());
+        let matches = command.try_get_matches_from(["check"]);
+        let args = matches.and_then(|matches| Self::from_arg_matches(&matches));
+        args.map_err(|error| Failure::new(Exit::Usage, error.to_string()))
+    }
+}
+
+impl Kept for Checks {
+    const KIND: &'static str = <Shown as Report>::KIND;
+    const NAME: &'static str = "check";
+}
+
+/// Tries and asks everything.
+///
+/// # Errors
+/// When a flag cannot be used.
+pub(crate) async fn gather(source: &Source, args: &Args) -> Result<Checks, Failure> {
+    let has_agent = source.origin() == Origin::Agent && !args.pre;
+    let status = if has_agent {
+        Some(source.status().await?)
+    } else {
+        None
+    };
+    let settings = Settings::of(&place::given_or_known(&args.cni))
+        .map_err(|error| Failure::new(Exit::Usage, usher_client::error_chain::chain(&error)))?;
+    let pods = ask::kubelet(&source.node).await;
+    let mut checks = check::kernel::judge(&kernel::look(pods.seen).await);
+    checks.extend(check::capability::judge(&kernel::privileges(&source.node)));
+    checks.extend(check::node::judge(&place::node(&source.node)));
+    let network = place::network(settings.as_ref(), status.as_ref());
+    checks.extend(check::cni::judge(network.as_ref()));
+    checks.extend(check::kubelet::judge(&pods.found));
+    let version = ask::kubelet_version(args.node_name.as_deref()).await;
+    let cluster = pods.cluster(version);
+    checks.extend(check::cluster::judge(cluster.as_ref()));
+    if !args.pre {
+        let found = ask::agent(source, status, settings.as_ref()).await;
+        checks.extend(check::agent::judge(&found));
+    }
+    Ok(checks.into())
+}
+
+/// The whole of it, in JSON as well, is short where that is wanted.
+fn narrowed(mut checks: Checks, is_short: bool) -> Shown {
+    if is_short {
+        let is_wrong = |outcome| matches!(outcome, Outcome::Warning | Outcome::Failed);
+        checks.checks.retain(|check| is_wrong(check.outcome));
+    }
+    Shown { checks, is_short }
+}
+
+impl Report for Shown {
+    const KIND: &'static str = "Checks";
+
+    fn table(&self, _wide: bool) -> Table {
+        check::text(&self.checks, self.is_short)
+    }
+}

@@ -1,0 +1,210 @@
+//! What others are asked: the kubelet, the API server, the agent.
+
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+
+use k8s_openapi::api::core::v1::Node as NodeObject;
+use kube::Api;
+use usher_client::{
+    api_server,
+    cleanup::{self, Places},
+    error_chain::chain,
+    install::settings::Settings,
+    kubelet::Kubelet,
+};
+use usher_core::{
+    admin::{ContainerState, Status},
+    base::id::{NetnsId, Pid},
+    cleanup::Thing,
+    metric::value::Value,
+    pod::{list, spec::Pod},
+    settings::config::Config,
+};
+use usher_inspect::check::{
+    agent::{self, Agent, Plugin, Watch},
+    cluster,
+    kubelet::{Found, Refusal},
+};
+use usher_sys::net::netns::Netns;
+
+use crate::{
+    node::metrics,
+    source::{Source, node::Node},
+};
+
+/// How long the API server may take: what it tells is not much.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What the kubelet gave.
+#[derive(Debug)]
+pub(super) struct Pods {
+    pub(super) found: Found,
+    /// How many pods there are, where that is known.
+    pub(super) seen: Option<u64>,
+    list: Option<(Vec<Pod>, Config)>,
+}
+
+impl Pods {
+    /// What the pods tell of the cluster.
+    pub(super) fn cluster(&self, version: Option<String>) -> Option<cluster::Found> {
+        let (pods, config) = self.list.as_ref()?;
+        Some(cluster::Found::of(pods, &config.recipes, version))
+    }
+}
+
+/// Asks the kubelet as the agent does.
+pub(super) async fn kubelet(node: &Node) -> Pods {
+    let args = &node.args.kubelet;
+    let found = |pods| Found {
+        url: args.url.to_string().trim_end_matches('/').to_owned(),
+        token: args.token.display().to_string(),
+        ca: args.ca.display().to_string(),
+        pods,
+    };
+    let failed = |kind, error| Pods {
+        found: found(Err(Refusal { kind, error })),
+        seen: None,
+        list: None,
+    };
+    let kubelet = match Kubelet::new(args) {
+        Ok(kubelet) => kubelet,
+        Err(error) => return failed("setting", chain(&error)),
+    };
+    let body = match kubelet.raw().await {
+        Ok(body) => body,
+        Err(error) => return failed(error.kind().name(), chain(&error)),
+    };
+    let file = node.args.config.display().to_string();
+    let text = std::fs::read_to_string(&node.args.config).unwrap_or_default();
+    // What is wrong with it is another check.
+    let config = Config::parse(&file, &text).unwrap_or_default();
+    match list::parse(&body, &config.reads()) {
+        Ok(list) => Pods {
+            found: found(Ok(list.pods.len())),
+            seen: u64::try_from(list.pods.len()).ok(),
+            list: Some((list.pods, config)),
+        },
+        Err(error) => failed("decode", chain(&error)),
+    }
+}
+
+/// What the kubelet calls its version, by its Node; None where nobody tells.
+pub(super) async fn kubelet_version(node_name: Option<&str>) -> Option<String> {
+    let ask = async {
+        let nodes: Api<NodeObject> = Api::all(api_server::client().await.ok()?);
+        let node = nodes.get(node_name?).await.ok()?;
+        Some(node.status?.node_info?.kubelet_version)
+    };
+    tokio::time::timeout(PATIENCE, ask).await.ok().flatten()
+}
+
+/// Asks the agent, and looks for what it should look after.
+pub(super) async fn agent(
+    source: &Source,
+    status: Option<Status>,
+    settings: Option<&Settings>,
+) -> agent::Found {
+    let agent = match status {
+        Some(status) => of(source, status, settings).await,
+        None => Err(match source.agent() {
+            Err(failure) => failure.text,
+            Ok(_) => "it was not asked".to_owned(),
+        }),
+    };
+    let tables = tables(source, agent.is_ok()).await;
+    agent::Found {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        agent,
+        tables,
+    }
+}
+
+async fn of(source: &Source, status: Status, settings: Option<&Settings>) -> Result<Agent, String> {
+    let agent = status.agent.unwrap_or_default();
+    let mode = |name, mode: &str, lasts: Option<u64>| {
+        (
+            name,
+            mode.parse().unwrap_or_default(),
+            lasts.map(Duration::from_millis),
+        )
+    };
+    let samples = metrics::gather(source)
+        .await
+        .map_err(|failure| failure.text)?;
+    let api = &status.api_server;
+    let heard = api.heard_ms_ago.map(Duration::from_millis);
+    Ok(Agent {
+        version: agent.version,
+        up: Duration::from_millis(agent.up_ms),
+        waits: agent.waits,
+        modes: vec![
+            mode("quit", &status.modes.quit, status.modes.quit_for_ms),
+            mode("hold", &status.modes.hold, status.modes.hold_for_ms),
+        ],
+        listed: status.kubelet.listed_ms_ago.map(Duration::from_millis),
+        node: match (api.watched, api.error.is_some()) {
+            (false, _) => Watch::Off,
+            (true, false) => Watch::Alive(heard),
+            (true, true) => Watch::Broken(heard),
+        },
+        plugin: settings.map_or(Plugin::Absent, plugin),
+        samples: samples.items,
+    })
+}
+
+fn plugin(settings: &Settings) -> Plugin {
+    match settings.is_same() {
+        Ok(None) => Plugin::Absent,
+        Ok(Some(true)) => Plugin::Same,
+        Ok(Some(false)) if !settings.source().exists() => {
+            let source = settings.source().display();
+            Plugin::Unknown(format!("there is no {source} here"))
+        }
+        Ok(Some(false)) => Plugin::Other,
+        Err(error) => Plugin::Unknown(chain(&error)),
+    }
+}
+
+/// Tables in namespaces that no pod of the agent is in; all of them where there is no agent.
+async fn tables(source: &Source, has_agent: bool) -> Result<Vec<String>, String> {
+    let known = if has_agent {
+        namespaces(source).await?
+    } else {
+        BTreeSet::new()
+    };
+    let nowhere = PathBuf::from("/nonexistent/usher");
+    let found = cleanup::look(&Places {
+        conf_dirs: Vec::new(),
+        bin_dirs: Vec::new(),
+        log: nowhere.clone(),
+        run_dir: nowhere,
+        proc: source.node.proc.clone(),
+        linger: Duration::ZERO,
+    });
+    let mut left = Vec::new();
+    for found in found {
+        match &found.thing {
+            Thing::Table { netns, .. } if known.contains(&(netns.dev, netns.ino)) => {}
+            Thing::Table { .. } => left.push(found.thing.to_string()),
+            Thing::Unseen(what) => return Err(format!("{what} cannot be looked at")),
+            _ => {}
+        }
+    }
+    Ok(left)
+}
+
+/// The network namespaces of the agent's pods.
+async fn namespaces(source: &Source) -> Result<BTreeSet<(u64, u64)>, String> {
+    let pods = source.pods().await.map_err(|failure| failure.text)?;
+    let containers = pods.items.iter().flat_map(|pod| &pod.containers);
+    let pids = containers
+        .filter(|container| container.state == ContainerState::Running)
+        .filter_map(|container| container.pid);
+    let of = |pid| Netns::of_process(&source.node.proc, Pid(pid)).ok();
+    Ok(pids
+        .filter_map(of)
+        .map(|netns| {
+            let NetnsId { dev, ino } = netns.id();
+            (dev, ino)
+        })
+        .collect())
+}

@@ -1,0 +1,108 @@
+//! What the kernel can do and this process may do, by trying it.
+
+use std::{error::Error, fs};
+
+use nix::unistd::geteuid;
+use usher_client::error_chain::chain;
+use usher_core::hold::ruleset::Queue as Kind;
+use usher_inspect::check::{
+    capability::{self, Processes},
+    kernel::{Found, Lack, Limits, Network, Tried},
+};
+use usher_sys::{
+    net::{
+        netns::{self, Netns},
+        nflog::{self, Log},
+        nfqueue::{self, Queue},
+        nft, probe,
+    },
+    oci::fanotify::Group,
+    pods::cgroup,
+    process::capability::effective,
+};
+
+use crate::source::node::Node;
+
+/// The file of a cgroup that has its processes, and how one of another pid namespace is written there.
+const PROCESSES: &str = "cgroup.procs";
+const OUTSIDE: &str = "0";
+
+/// Tries everything; takes some ten milliseconds.
+pub(super) async fn look(pods: Option<u64>) -> Found {
+    let ended = probe::process().await;
+    Found {
+        release: probe::release().unwrap_or_default(),
+        netns: network(),
+        pidfd: ended.as_ref().map(drop).map_err(|error| said(error)),
+        exit: ended.map_err(|error| said(&error)),
+        fanotify: Group::open().map(drop).map_err(|error| Lack {
+            kind: error.kind(),
+            error: chain(&error),
+        }),
+        inotify: probe::inotify().map_err(|error| said(&error)),
+        limits: Limits {
+            instances: probe::limit("fs/inotify/max_user_instances"),
+            watches: probe::limit("fs/inotify/max_user_watches"),
+        },
+        pods,
+    }
+}
+
+fn network() -> Result<Network, String> {
+    let features = nft::probe().map_err(|error| said(&error))?;
+    // A second one, for the readers: a group has one in each namespace.
+    let netns = Netns::scratch().map_err(|error| said(&error))?;
+    let reader = Log::bind(&netns, nflog::GROUP).map(drop);
+    let queue = Queue::bind(&netns, nfqueue::QUEUE).map(drop);
+    let kind = features.queue();
+    let native = features.native_queue.as_ref();
+    Ok(Network {
+        table: tried(features.table.as_ref()),
+        log: tried(features.log.as_ref()).and(tried(reader.as_ref())),
+        queue: match kind {
+            Some(_) => tried(queue.as_ref()),
+            None => tried(native),
+        },
+        queue_kind: kind.map(|kind| match kind {
+            Kind::Native => "nft queue",
+            Kind::Compat => "NFQUEUE of iptables",
+        }),
+        sockets: features.sock_diag.map_err(|error| said(&error)),
+    })
+}
+
+/// What this process may do.
+pub(super) fn privileges(node: &Node) -> capability::Found {
+    capability::Found {
+        uid: geteuid().as_raw(),
+        effective: effective().map_err(|error| said(&error)),
+        processes: processes(node),
+    }
+}
+
+fn processes(node: &Node) -> Result<Processes, String> {
+    let living = netns::living(&node.proc).map_err(|error| said(&error))?;
+    // Where there are no pods yet nothing is outside.
+    let root = cgroup::locate(&node.args.cgroup_root).ok();
+    let pods = root
+        .and_then(|root| cgroup::walk(&root).ok())
+        .unwrap_or_default();
+    let cgroups = pods.iter().flat_map(|pod| &pod.containers);
+    let outside = cgroups.map(|(_, cgroup)| {
+        let text = fs::read_to_string(cgroup.join(PROCESSES)).unwrap_or_default();
+        text.lines().filter(|pid| *pid == OUTSIDE).count()
+    });
+    Ok(Processes {
+        namespaces: living.namespaces.len(),
+        hidden: living.hidden,
+        outside: outside.sum(),
+    })
+}
+
+fn tried<T, E: Error>(outcome: Result<T, &E>) -> Tried {
+    outcome.map(drop).map_err(|error| said(error))
+}
+
+fn said(error: &dyn Error) -> String {
+    chain(error)
+}

@@ -1,0 +1,197 @@
+//! Where the node has its things.
+
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use usher_client::{cni_args::CniArgs, error_chain::chain, install::settings::Settings};
+use usher_core::{admin::Status, node::cgroup::is_kubepods, recipe, settings::config::Config};
+use usher_inspect::check::{
+    cni::{self, Wanted},
+    node::{Bundles, Cgroups, Found, Layout},
+};
+use usher_sys::{net::probe, oci::bundle, pods::cgroup};
+
+use crate::source::node::Node;
+
+/// Where platforms have network configurations and CNI plugins. The second of two with the same configurations are GKE's,
+/// and those of old releases of k3s.
+const CNI_DIRS: [(&str, &str); 5] = [
+    ("/etc/cni/net.d", "/opt/cni/bin"),
+    ("/etc/cni/net.d", "/home/kubernetes/bin"),
+    (
+        "/var/lib/rancher/k3s/agent/etc/cni/net.d",
+        "/var/lib/rancher/k3s/data/cni",
+    ),
+    (
+        "/var/lib/rancher/k3s/agent/etc/cni/net.d",
+        "/var/lib/rancher/k3s/data/current/bin",
+    ),
+    (
+        "/var/snap/microk8s/current/args/cni-network",
+        "/var/snap/microk8s/current/opt/cni/bin",
+    ),
+];
+
+/// Somebody may execute it.
+const EXECUTABLE: u32 = 0o111;
+
+/// What only cgroups of version 2 have.
+const UNIFIED: &str = "cgroup.controllers";
+
+/// Cgroups, bundles, usher's own files.
+pub(super) fn node(node: &Node) -> Found {
+    let args = &node.args;
+    Found {
+        cgroups: cgroups(&args.cgroup_root),
+        bundle_dir: args.bundle_dir.display().to_string(),
+        bundles: bundles(&args.bundle_dir),
+        run_dir: args.run_dir.display().to_string(),
+        run_dir_writable: writable(probe::creatable(&args.run_dir)),
+        config: config(&args.config),
+        config_path: args.config.display().to_string(),
+    }
+}
+
+fn cgroups(given: &Path) -> Result<Cgroups, String> {
+    let root = cgroup::locate(given).map_err(|error| error.to_string())?;
+    let entries = fs::read_dir(&root).map_err(|error| format!("{}: {error}", root.display()))?;
+    let names = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok());
+    let kubepods = names.filter(|name| is_kubepods(name)).min();
+    let pods = cgroup::walk(&root).map_err(|error| chain(&error))?.len();
+    Ok(Cgroups {
+        layout: if root.join(UNIFIED).exists() {
+            Layout::Unified
+        } else {
+            Layout::Legacy
+        },
+        root: root.display().to_string(),
+        kubepods,
+        pods: u64::try_from(pods).unwrap_or(u64::MAX),
+    })
+}
+
+fn bundles(dir: &Path) -> Bundles {
+    if dir.as_os_str().is_empty() {
+        return Bundles::Off;
+    }
+    match fs::read_dir(dir) {
+        Err(absent) if absent.kind() == io::ErrorKind::NotFound => Bundles::Absent,
+        Err(error) => Bundles::Hidden(format!("{}: {error}", dir.display())),
+        Ok(entries) => match bundle::visible(dir) {
+            Ok(()) => Bundles::Seen(u64::try_from(entries.count()).unwrap_or(u64::MAX)),
+            Err(why) => Bundles::Hidden(why),
+        },
+    }
+}
+
+fn config(path: &Path) -> Result<Option<usize>, String> {
+    let name = path.display().to_string();
+    let text = match fs::read_to_string(path) {
+        Err(absent) if absent.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("{name}: {error}")),
+        Ok(text) => text,
+    };
+    let config = Config::parse(&name, &text).map_err(|bad| bad.to_string())?;
+    let builtin = recipe::builtin();
+    let own = config.recipes.iter().filter(|one| !builtin.contains(one));
+    Ok(Some(own.count()))
+}
+
+/// Flags that name no directory stand for those that the platform has: on a node that has no agent yet nobody says.
+pub(super) fn given_or_known(given: &CniArgs) -> CniArgs {
+    let mut args = given.clone();
+    if args.cni_conf_dir.is_empty()
+        && args.cni_bin_dir.is_empty()
+        && let Some((conf, bin)) = known(&CNI_DIRS)
+    {
+        (args.cni_conf_dir, args.cni_bin_dir) = (conf.into(), bin.into());
+    }
+    args
+}
+
+/// The first platform whose configurations are here: one whose plugins are, too, or at least their directory.
+fn known<'a>(platforms: &[(&'a str, &'a str)]) -> Option<(&'a str, &'a str)> {
+    let here = |(conf, _): &&(&str, &str)| Path::new(conf).is_dir();
+    let here: Vec<&(&str, &str)> = platforms.iter().filter(here).collect();
+    let with_plugins = here.iter().find(|(_, bin)| has_plugins(Path::new(bin)));
+    let with_directory = || here.iter().find(|(_, bin)| Path::new(bin).is_dir());
+    let chosen = with_plugins.or_else(with_directory).or(here.first());
+    chosen.map(|found| **found)
+}
+
+fn has_plugins(bin: &Path) -> bool {
+    let executable = |entry: fs::DirEntry| {
+        // Plugins may be links to one program.
+        let found = fs::metadata(entry.path());
+        found.is_ok_and(|found| found.is_file() && found.mode() & EXECUTABLE != 0)
+    };
+    fs::read_dir(bin).is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(executable)))
+}
+
+/// The network configurations; None where no plugin is to be installed.
+pub(super) fn network(settings: Option<&Settings>, status: Option<&Status>) -> Option<cni::Found> {
+    let settings = settings?;
+    let (conf_dir, bin_dir) = (settings.conf_dir(), settings.bin_dir());
+    let files = match fs::read_dir(conf_dir) {
+        Ok(_entries) => settings.files().map_err(|error| chain(&error)),
+        Err(error) => Err(format!("{}: {error}", conf_dir.display())),
+    };
+    Some(cni::Found {
+        files,
+        conf_writable: writable(probe::writable(conf_dir).map(|()| conf_dir.to_owned())),
+        bin_writable: writable(probe::writable(bin_dir).map(|()| bin_dir.to_owned())),
+        conf_dir: conf_dir.display().to_string(),
+        bin_dir: bin_dir.display().to_string(),
+        stem: settings.stem().map(str::to_owned),
+        entry: Some(settings.entry().clone()),
+        wanted: status.map_or(Wanted::Unknown, |status| match &status.modes.hold[..] {
+            "enforce" if status.lacks.hold.is_none() && status.plugin.managed => Wanted::Yes,
+            _ => Wanted::No,
+        }),
+    })
+}
+
+fn writable(outcome: io::Result<PathBuf>) -> Result<(), String> {
+    outcome.map(drop).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn plugins_tell_platforms_with_the_same_configurations_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let [conf, one, two, other] = ["conf", "one", "two", "other"].map(path);
+        let platforms = [(&conf[..], &one[..]), (&conf, &two), (&other, &one)];
+        assert_eq!(known(&platforms), None);
+        fs::create_dir(&conf).unwrap();
+        assert_eq!(known(&platforms), Some((&conf[..], &one[..])));
+        fs::create_dir(&two).unwrap();
+        assert_eq!(known(&platforms), Some((&conf[..], &two[..])));
+        // Nothing that can be called.
+        fs::create_dir(&one).unwrap();
+        fs::write(folder.path().join("one/README"), "").unwrap();
+        let plugin = folder.path().join("two/bridge");
+        fs::write(&plugin, "").unwrap();
+        assert_eq!(known(&platforms), Some((&conf[..], &one[..])));
+        fs::set_permissions(&plugin, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(known(&platforms), Some((&conf[..], &two[..])));
+        fs::create_dir(&other).unwrap();
+        assert_eq!(known(&platforms), Some((&conf[..], &two[..])));
+    }
+
+    #[test]
+    fn gke_is_a_platform() {
+        let gke = ("/etc/cni/net.d", "/home/kubernetes/bin");
+        assert!(CNI_DIRS.contains(&gke));
+    }
+}

@@ -1,0 +1,173 @@
+//! `usher config`: what counts on this node, and who says so.
+
+use std::{fs, io};
+
+use usher_client::{error_chain::chain, run_dir};
+use usher_core::{
+    admin::{Document, Origin, Settings},
+    settings::{
+        config::{Config, origin},
+        mode::Modes,
+    },
+};
+use usher_inspect::text::{
+    printable::clean,
+    table::{Cell, Table, Tone},
+};
+
+use super::sysdump::Kept;
+use crate::{
+    complain,
+    failure::Failure,
+    global::{Exit, Global},
+    output::{Output, Report},
+    source::{Source, node::Node},
+};
+
+/// Show the settings that count on this node
+///
+/// The Node's annotations, the configuration file and its defaults, the recipes,
+/// and the flags and variables that the agent was started with. Without an agent
+/// the file and what the last agent kept are read; its flags are not known then.
+///
+/// Exits with 1 where the configuration file cannot be used.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only settings whose name contains this
+    #[arg(value_name = "PART")]
+    part: Option<String>,
+
+    /// Also where each value comes from: default, FILE:LINE, flag, variable or
+    /// annotation; -o json and yaml always have it
+    #[arg(short, long)]
+    sources: bool,
+}
+
+/// What was gathered, and how it is shown.
+#[derive(Debug, serde::Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    settings: Settings,
+    #[serde(skip)]
+    sources: bool,
+}
+
+pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
+    let answer = async {
+        let source = Source::open(global).await?;
+        let settings = source.answer(None, gather(&source)).await?;
+        Ok::<_, Failure>((source.origin(), settings))
+    };
+    let (from, settings) = match answer.await {
+        Ok(answer) => answer,
+        Err(error) => return error.told(),
+    };
+    let error = settings.error.clone();
+    for gap in error.iter().chain(&settings.gaps) {
+        complain(&clean(gap));
+    }
+    let shown = Output::new(global).show(from, narrowed(settings, args));
+    match (shown, error) {
+        (Exit::Fine, Some(_)) => Exit::Wrong,
+        (shown, _) => shown,
+    }
+}
+
+/// All settings.
+///
+/// # Errors
+/// When the agent does not tell them.
+pub(crate) async fn gather(source: &Source) -> Result<Settings, Failure> {
+    if source.origin() != Origin::Agent {
+        return Ok(of_node(&source.node));
+    }
+    let document: Document<Settings> = source.agent()?.get("/v1/config").await?;
+    Ok(document.data)
+}
+
+impl Kept for Settings {
+    const KIND: &'static str = <Shown as Report>::KIND;
+    const NAME: &'static str = "config";
+}
+
+fn narrowed(mut settings: Settings, args: &Args) -> Shown {
+    let is_wanted = |key: &str| args.part.as_deref().is_none_or(|part| key.contains(part));
+    settings.items.retain(|one| is_wanted(&one.key));
+    Shown {
+        settings,
+        sources: args.sources,
+    }
+}
+
+/// What an agent that is started now would go by, as far as that can be seen.
+fn of_node(node: &Node) -> Settings {
+    let file = node.args.config.display().to_string();
+    let mut gaps = vec!["no agent answers, so its flags are not known".to_owned()];
+    let kept = run_dir::load::<run_dir::Annotations>(&node.args.run_dir, run_dir::NODE_ANNOTATIONS);
+    let annotations = kept.unwrap_or_else(|error| {
+        gaps.push(chain(&error));
+        None
+    });
+    let annotations = annotations.unwrap_or_else(|| {
+        gaps.push("no agent has kept what the Node says, so its modes are not known".to_owned());
+        run_dir::Annotations::default()
+    });
+    let (modes, bad) = Modes::from_annotations(&annotations);
+    gaps.extend(bad.iter().map(|bad| chain(bad)));
+    let mut items = origin::modes(modes, &annotations);
+    let text = match fs::read_to_string(&node.args.config) {
+        Err(absent) if absent.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(format!("{file}: {error}")),
+        Ok(text) => Ok(text),
+    };
+    let parsed = text.and_then(|text| match Config::parse(&file, &text) {
+        Ok(config) => Ok((config, text)),
+        Err(bad) => Err(bad.to_string()),
+    });
+    let error = match parsed {
+        Ok((config, text)) => {
+            items.extend(origin::settings(&config, &file, &text));
+            None
+        }
+        Err(error) => {
+            items.extend(last_good(node));
+            Some(error)
+        }
+    };
+    Settings {
+        file,
+        error,
+        gaps,
+        items,
+    }
+}
+
+fn last_good(node: &Node) -> Vec<origin::Setting> {
+    let name = "last good configuration";
+    let text = run_dir::load_text(&node.args.run_dir, run_dir::CONFIG);
+    let text = text.ok().flatten().unwrap_or_default();
+    let config = Config::parse(name, &text).unwrap_or_default();
+    origin::settings(&config, name, &text)
+}
+
+impl Report for Shown {
+    const KIND: &'static str = "Settings";
+
+    fn table(&self, wide: bool) -> Table {
+        let with_sources = self.sources || wide;
+        let mut columns = vec!["SETTING", "VALUE"];
+        columns.extend(with_sources.then_some("SOURCE"));
+        let mut table = Table::new(columns);
+        for one in &self.settings.items {
+            let value = Some(one.value.clone()).filter(|value| !value.is_empty());
+            let mut row = vec![Cell::from(one.key.clone()), Cell::or_dash(value)];
+            if with_sources {
+                let is_given = !["default", "built-in"].contains(&one.source.as_str());
+                let tone = if is_given { Tone::Plain } else { Tone::Faint };
+                row.push(Cell::new(one.source.clone(), tone));
+            }
+            table.row(row);
+        }
+        table
+    }
+}

@@ -1,0 +1,106 @@
+//! Files as a `.tar.gz` or as a folder. The same files at the same time are the same bytes: names in order, owner and
+//! mode fixed, nothing of the moment or the machine in it.
+
+use std::{
+    fs::DirBuilder,
+    io::{self, Write},
+    os::unix::fs::DirBuilderExt,
+    path::Path,
+};
+
+use flate2::{Compression, GzBuilder};
+use tar::{Builder, EntryType, Header};
+
+use crate::output::private_file;
+
+/// What may read it is for who gets it to say; nothing of it can be executed.
+const MODE: u32 = 0o644;
+/// Of a folder: nobody else reads what is in it.
+const FOLDER: u32 = 0o700;
+/// Unix, as an archive says where it was made; fixed like the rest.
+const UNIX: u8 = 3;
+
+/// A file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct File {
+    pub(super) path: String,
+    pub(super) content: Vec<u8>,
+}
+
+/// Writes an archive, the files in the order that they come in.
+pub(super) fn write<'file>(
+    to: impl Write,
+    at_ms: u64,
+    files: impl Iterator<Item = &'file File>,
+) -> io::Result<()> {
+    let seconds = at_ms / 1000;
+    let packed = GzBuilder::new()
+        .mtime(u32::try_from(seconds).unwrap_or_default())
+        .operating_system(UNIX)
+        .write(to, Compression::default());
+    let mut archive = Builder::new(packed);
+    for file in files {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(EntryType::Regular);
+        header.set_mode(MODE);
+        header.set_mtime(seconds);
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_size(file.content.len() as u64);
+        archive.append_data(&mut header, &file.path, file.content.as_slice())?;
+    }
+    let mut to = archive.into_inner()?.finish()?;
+    to.flush()
+}
+
+/// Writes a folder, which is not there yet, for its owner alone.
+pub(super) fn lay<'file>(
+    folder: &Path,
+    files: impl Iterator<Item = &'file File>,
+) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.mode(FOLDER).create(folder)?;
+    builder.recursive(true);
+    for file in files {
+        let path = folder.join(&file.path);
+        if let Some(parent) = path.parent() {
+            builder.create(parent)?;
+        }
+        private_file::anew(&path)?.write_all(&file.content)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn same_files_are_same_bytes() {
+        let file = |path: &str| File {
+            path: path.to_owned(),
+            content: path.repeat(200).into_bytes(),
+        };
+        let long = format!("pods/{}_{}/conns.json", "a".repeat(63), "b".repeat(63));
+        let files = [file("manifest.json"), file(&long)];
+        let of = |at_ms| {
+            let mut bytes = Vec::new();
+            write(&mut bytes, at_ms, files.iter()).unwrap();
+            bytes
+        };
+        assert_eq!(of(7000), of(7000));
+        assert_ne!(of(7000), of(8000), "its time is in it");
+        let bytes = of(7000);
+        let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(bytes.as_slice()));
+        let entries = archive.entries().unwrap();
+        let paths: Vec<String> = entries
+            .map(|entry| {
+                let entry = entry.unwrap();
+                let header = entry.header();
+                assert_eq!((header.mtime().unwrap(), header.uid().unwrap()), (7, 0));
+                entry.path().unwrap().display().to_string()
+            })
+            .collect();
+        assert_eq!(paths, ["manifest.json".to_owned(), long]);
+    }
+}

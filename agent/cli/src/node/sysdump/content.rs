@@ -1,0 +1,179 @@
+//! What a dump is made of: first what is known of the node, then each pod, then what the node has in files, so that where
+//! the size does not suffice the long texts are missing.
+
+use std::{collections::BTreeMap, future::ready, net::IpAddr, sync::Arc};
+
+use hyper::body::Bytes;
+use serde_json::Value;
+use usher_inspect::sysdump::{
+    manifest::{self, Container},
+    place::{self, Place},
+    pod,
+};
+
+use super::{collection::Collection, text};
+use crate::{
+    failure::Failure,
+    node::{check, config, metrics},
+    pod::{conns, explain, plan, rules},
+    source::{
+        Source,
+        node::{Survey, Target},
+    },
+};
+
+/// Gathers all of it. What cannot be had is listed, so this fails only where a pod that was asked for is not there.
+pub(super) async fn gather(
+    source: &mut Source,
+    only: &[String],
+    collection: &mut Collection,
+) -> Result<(), Failure> {
+    let survey = source.node.survey().await.map(Arc::new);
+    if let Ok(survey) = &survey {
+        source.node.keep(Arc::clone(survey), collection.at_ms());
+    }
+    node(source, collection).await;
+    match survey {
+        Ok(survey) => {
+            let mut specs = survey.kubelet.as_ref().map(specs);
+            for target in targets(&survey, only)? {
+                let spec = match &mut specs {
+                    Ok(specs) => Ok(specs.remove(target.uid.as_str())),
+                    Err(error) => Err(error.text.clone()),
+                };
+                pod(source, &target, spec, collection).await;
+            }
+        }
+        // Pods that somebody asked for are not had without looking.
+        Err(error) if !only.is_empty() => return Err(error),
+        Err(error) => collection.missing(
+            "pods".to_owned(),
+            "cgroups, /proc and the kubelet".to_owned(),
+            &error.text,
+        ),
+    }
+    text::gather(&source.node, collection);
+    Ok(())
+}
+
+/// Those that were asked for, or all, by UID.
+fn targets(survey: &Survey, only: &[String]) -> Result<Vec<Target>, Failure> {
+    let all: Vec<String> = survey.pods.iter().map(|pod| pod.uid.clone()).collect();
+    let given = if only.is_empty() { &all } else { only };
+    let mut targets = Vec::with_capacity(given.len());
+    for given in given {
+        match survey.target(given) {
+            Ok(target) => targets.push(target),
+            Err(error) if !only.is_empty() => return Err(error),
+            // Without a UID that is one there is nothing to ask for.
+            Err(_nothing) => {}
+        }
+    }
+    targets.sort_by(|one: &Target, other| one.uid.cmp(&other.uid));
+    targets.dedup_by(|one, other| one.uid == other.uid);
+    Ok(targets)
+}
+
+/// The reports about the node.
+async fn node(source: &Source, collection: &mut Collection) {
+    let from = source.origin();
+    // Answers are made by large state machines, which would all be part of this one.
+    let status = Box::pin(source.status()).await;
+    if let Ok(status) = &status {
+        collection.name_node(&status.node);
+    }
+    collection.node(from, ready(status)).await;
+    collection.node(from, Box::pin(source.pods())).await;
+    let settings = Box::pin(config::gather(source));
+    collection.node(from, settings).await;
+    collection
+        .node(from, Box::pin(metrics::gather(source)))
+        .await;
+    let checks = async { check::gather(source, &check::Args::usual()?).await };
+    collection.node(from, Box::pin(checks)).await;
+}
+
+/// The reports about a pod, and what they were made of.
+async fn pod(
+    source: &Source,
+    target: &Target,
+    spec: Result<Option<Value>, String>,
+    collection: &mut Collection,
+) {
+    let listed = listed(target);
+    let (folder, uid) = (listed.folder.clone(), target.uid.to_string());
+    collection.name_pod(listed);
+    let path = |command: &str| {
+        let folder = &folder;
+        Place::Pod { folder, command }.path()
+    };
+    if !collection.has_time() {
+        let source = format!("reports about {}", target.display_name());
+        return collection.out_of_time(folder.clone(), source);
+    }
+    let from = source.origin();
+    collection
+        .pod(&folder, from, Box::pin(source.timeline(&uid)))
+        .await;
+    collection
+        .pod(&folder, from, Box::pin(explain::gather(source, &uid)))
+        .await;
+    collection
+        .pod(&folder, from, Box::pin(plan::gather(source, &uid)))
+        .await;
+    collection
+        .pod(&folder, from, Box::pin(conns::gather(source, &uid)))
+        .await;
+    collection
+        .pod(&folder, from, Box::pin(rules::gather(source, &uid)))
+        .await;
+    let kubelet = "GET /pods of the kubelet".to_owned();
+    match spec {
+        Ok(Some(spec)) => collection.value(path("kubelet"), kubelet, spec, pod::reduce),
+        Ok(None) => {
+            let why = "the kubelet does not list it";
+            collection.missing(path("kubelet"), kubelet, why);
+        }
+        Err(why) => collection.missing(path("kubelet"), kubelet, &why),
+    }
+    let processes = text::processes(&source.node, target);
+    let source = "/proc of its containers' processes".to_owned();
+    collection.document(path("processes"), source, &processes);
+}
+
+/// The pods of the kubelet's list, as it has them, by UID.
+fn specs(body: &Bytes) -> BTreeMap<String, Value> {
+    // What is no list has no pods; the survey says so, too.
+    let mut list: Value = serde_json::from_slice(body).unwrap_or_default();
+    let items = list.get_mut("items").and_then(Value::as_array_mut);
+    let items = items.map(std::mem::take).unwrap_or_default();
+    let named = items.into_iter().filter_map(|item| {
+        let uid = item["metadata"]["uid"].as_str()?.to_owned();
+        Some((uid, item))
+    });
+    named.collect()
+}
+
+fn listed(target: &Target) -> manifest::Pod {
+    let uid = target.uid.to_string();
+    let namespace = target.pod.namespace.clone().unwrap_or_default();
+    let name = target.pod.name.clone().unwrap_or_default();
+    let containers = target.containers.iter().map(|container| Container {
+        name: container.name.clone().unwrap_or_default(),
+        id: container.id.to_string(),
+        pids: container.processes.iter().map(|pid| pid.0).collect(),
+    });
+    let ips: &[IpAddr] = if target.pod.host_network {
+        &[]
+    } else {
+        &target.ips
+    };
+    manifest::Pod {
+        folder: place::folder(&namespace, &name, &uid),
+        containers: containers.collect(),
+        ips: ips.iter().map(ToString::to_string).collect(),
+        uid,
+        namespace,
+        name,
+    }
+}

@@ -1,0 +1,248 @@
+//! `usher watch`: what is decided, line by line, as it is decided.
+
+mod journal;
+pub(crate) mod lines;
+mod show;
+mod writer;
+
+use std::io::ErrorKind;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use usher_core::{admin::WatchLine, decision::timeline::Entry};
+
+use self::{lines::Lines, show::Show, writer::Writer};
+use crate::{
+    complain,
+    failure::Failure,
+    global::{Exit, Global},
+    output::stdout,
+    pod::pod_arg::{meant, of_this_node},
+    source::Source,
+};
+
+/// Follow what usher decides, as it decides it
+///
+/// A line for each decision, from now on, until you end it (Ctrl-C, which is no
+/// failure). A pod that is named by a part of its name need not be there yet.
+/// Who reads too slowly is told how many decisions were missed. With -o json
+/// each line is one object, as in the agent's timeline. Without an agent the
+/// timeline's file is followed, to which the next agent will write.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only this pod: namespace/name, UID, container id, pid, IP or a part of
+    /// its name
+    pod: Option<String>,
+
+    /// Only pods of this namespace
+    #[arg(short, long)]
+    namespace: Option<String>,
+
+    /// Only these decisions, such as quit-accepted; may be given several times
+    #[arg(short, long, value_name = "NAME", value_parser = decision)]
+    decision: Vec<String>,
+
+    /// End after so many lines
+    #[arg(short = 'c', long, value_name = "LINES")]
+    count: Option<u64>,
+}
+
+fn decision(text: &str) -> Result<String, String> {
+    if usher_core::decision::NAMES.contains(&text) {
+        return Ok(text.to_owned());
+    }
+    let names = usher_core::decision::NAMES.join(", ");
+    Err(format!("there is no such decision; there are: {names}"))
+}
+
+/// Which decisions are shown.
+#[derive(Debug)]
+struct Filter {
+    which: Which,
+    namespace: Option<String>,
+    decisions: Vec<String>,
+}
+
+#[derive(Debug)]
+enum Which {
+    All,
+    /// The pod of this UID.
+    Uid(String),
+    /// Pods with this in their names.
+    Part(String),
+}
+
+pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
+    match watch(args, global).await {
+        Ok(exit) => exit,
+        Err(error) => error.told(),
+    }
+}
+
+async fn watch(args: &Args, global: &Global) -> Result<Exit, Failure> {
+    of_this_node(global, "usher watch")?;
+    let source = Source::quiet(global).await?;
+    let mut ends = Ends::listen()?;
+    let mut lines = match source.agent() {
+        Ok(agent) => Lines::of_agent(agent).await?,
+        Err(why) => {
+            let lines = Lines::of_journal(&source.node.args.run_dir)?;
+            complain(&format!(
+                "{}: following the timeline's file, to which an agent writes when there is one",
+                why.text.split(';').next().unwrap_or_default()
+            ));
+            lines
+        }
+    };
+    let show = Show::new(global);
+    // Whatever it waits for, it can be ended.
+    tokio::select! {
+        biased;
+        () = ends.come() => Ok(Exit::Fine),
+        followed = follow(&source, &mut lines, args, &show) => followed,
+    }
+}
+
+async fn follow(
+    source: &Source,
+    lines: &mut Lines,
+    args: &Args,
+    show: &Show,
+) -> Result<Exit, Failure> {
+    let filter = Filter {
+        which: which(source, args.pod.as_deref()).await?,
+        namespace: args.namespace.clone(),
+        decisions: args.decision.clone(),
+    };
+    let mut writer = Writer::start()?;
+    let mut left = args.count;
+    let mut next = show.headers();
+    loop {
+        match writer.write(next).await {
+            // Whoever read has gone.
+            Err(unread) if unread.kind() == ErrorKind::BrokenPipe => return Ok(Exit::Fine),
+            written => written.map_err(|error| stdout::unwritable(&error))?,
+        }
+        if left == Some(0) {
+            return Ok(Exit::Fine);
+        }
+        next = loop {
+            let line = lines.next().await?;
+            match &line {
+                WatchLine::Missed { missed } => {
+                    let text = "decisions: they came faster than they were read";
+                    writer.complain(format!("missed {missed} {text}")).await;
+                    if show.tells_gaps() {
+                        break show.line(&line);
+                    }
+                }
+                WatchLine::Entry(entry) if !filter.fits(entry) => {}
+                WatchLine::Entry(_) => {
+                    left = left.map(|left| left - 1);
+                    break show.line(&line);
+                }
+            }
+        };
+    }
+}
+
+async fn which(source: &Source, given: Option<&str>) -> Result<Which, Failure> {
+    let Some(given) = given else {
+        return Ok(Which::All);
+    };
+    match meant(source, given).await {
+        Ok(pod) => Ok(Which::Uid(pod.uid)),
+        Err(none) if none.exit == Exit::NotOne => {
+            complain(&format!(
+                "watching all pods with {:?} in their names, now and later",
+                usher_inspect::text::printable::clean(given)
+            ));
+            Ok(Which::Part(given.to_owned()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+impl Filter {
+    fn fits(&self, entry: &Entry) -> bool {
+        let pod = match &self.which {
+            Which::All => true,
+            Which::Uid(uid) => entry.uid == *uid,
+            Which::Part(part) => entry.pod.contains(part),
+        };
+        let own = entry
+            .pod
+            .split_once('/')
+            .map(|(namespace, _name)| namespace);
+        let namespace = self.namespace.as_deref();
+        let decisions = &self.decisions;
+        pod && namespace.is_none_or(|wanted| own == Some(wanted))
+            && (decisions.is_empty() || decisions.iter().any(|name| *name == entry.decision))
+    }
+}
+
+/// Signals that end it without being a failure.
+#[derive(Debug)]
+struct Ends {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Ends {
+    fn listen() -> Result<Self, Failure> {
+        let listen = |kind| signal(kind).map_err(|error| Failure::absent(error.to_string()));
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+        })
+    }
+
+    async fn come(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+
+    fn entry(pod: &str, name: &'static str) -> Entry {
+        Entry {
+            at_ms: 0,
+            uid: "u1".to_owned(),
+            pod: pod.to_owned(),
+            decision: Cow::Borrowed(name),
+            container: None,
+            reason: String::new(),
+            since_exit_ms: None,
+        }
+    }
+
+    #[test]
+    fn filters() {
+        let filter = |which, namespace: Option<&str>, decisions: &[&str]| Filter {
+            which,
+            namespace: namespace.map(str::to_owned),
+            decisions: decisions.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let told = entry("shop/report-1", "not-yet");
+        let table = [
+            (filter(Which::All, None, &[]), true),
+            (filter(Which::All, Some("shop"), &["not-yet"]), true),
+            (filter(Which::All, Some("sho"), &[]), false),
+            (filter(Which::All, None, &["gave-up", "not-ours"]), false),
+            (filter(Which::Uid("u1".to_owned()), None, &[]), true),
+            (filter(Which::Uid("u".to_owned()), None, &[]), false),
+            (filter(Which::Part("report".to_owned()), None, &[]), true),
+            (filter(Which::Part("bank".to_owned()), None, &[]), false),
+        ];
+        for (filter, fits) in table {
+            assert_eq!(filter.fits(&told), fits, "{filter:?}");
+        }
+        assert!(decision("gave-up").is_ok() && decision("gave up").is_err());
+    }
+}

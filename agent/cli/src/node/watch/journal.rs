@@ -1,0 +1,197 @@
+//! The timeline's file, as it grows. An agent appends to it and writes it anew, by renaming, when it starts or when
+//! the file has grown.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use usher_client::{error_chain::chain, run_dir};
+use usher_core::decision::timeline::Entry;
+use usher_sys::files::directory::Directory;
+
+use crate::failure::Failure;
+
+/// What is read at once.
+const CHUNK: u64 = 1024 * 1024;
+
+/// The file.
+#[derive(Debug)]
+pub(super) struct Journal {
+    path: PathBuf,
+    changes: Directory,
+    file: Option<Reading>,
+    /// What was told last, so that a file that is written anew tells nothing twice.
+    last: Last,
+}
+
+#[derive(Debug)]
+struct Reading {
+    file: File,
+    /// Which file it is.
+    inode: u64,
+    rest: Vec<u8>,
+}
+
+/// The newest moment of which something was told, and what.
+#[derive(Debug, Default)]
+struct Last {
+    at_ms: u64,
+    lines: Vec<String>,
+}
+
+impl Journal {
+    pub(super) fn open(run_dir: &Path) -> Result<Self, Failure> {
+        let changes = Directory::open_for_writes(run_dir)
+            .map_err(|error| Failure::absent(format!("{}; there is no timeline", chain(&error))))?;
+        let mut journal = Self {
+            path: run_dir.join(run_dir::TIMELINE),
+            changes,
+            file: None,
+            last: Last::default(),
+        };
+        // What is there is not told.
+        loop {
+            let (read, more) = journal.read().map_err(|error| journal.failed(&error))?;
+            drop(read);
+            if !more {
+                return Ok(journal);
+            }
+        }
+    }
+
+    /// What has come.
+    pub(super) async fn next(&mut self) -> Result<Vec<Entry>, Failure> {
+        loop {
+            let (entries, more) = self.read().map_err(|error| self.failed(&error))?;
+            if !entries.is_empty() {
+                return Ok(entries);
+            }
+            if !more {
+                let changed = self.changes.changed().await;
+                changed.map_err(|error| Failure::absent(chain(&error)))?;
+            }
+        }
+    }
+
+    fn failed(&self, error: &io::Error) -> Failure {
+        Failure::absent(format!("reading {}: {error}", self.path.display()))
+    }
+
+    /// Reads on; whether there may be more to read.
+    fn read(&mut self) -> io::Result<(Vec<Entry>, bool)> {
+        let inode = match std::fs::metadata(&self.path) {
+            Ok(metadata) => Some(metadata.ino()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let mut bytes = Vec::new();
+        if let Some(reading) = &mut self.file {
+            let read = (&mut reading.file).take(CHUNK).read_to_end(&mut bytes)?;
+            reading.rest.extend_from_slice(&bytes);
+            let entries = take(&mut reading.rest, &mut self.last);
+            if read > 0 || inode == Some(reading.inode) || inode.is_none() {
+                return Ok((entries, read > 0));
+            }
+        }
+        // The first one, or another one in its place that has to be read from its beginning.
+        self.file = match File::open(&self.path) {
+            Ok(file) => Some(Reading {
+                inode: file.metadata()?.ino(),
+                file,
+                rest: Vec::new(),
+            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        Ok((Vec::new(), self.file.is_some()))
+    }
+}
+
+/// Takes the whole lines that have not been told.
+fn take(rest: &mut Vec<u8>, last: &mut Last) -> Vec<Entry> {
+    let Some(end) = rest.iter().rposition(|byte| *byte == b'\n') else {
+        return Vec::new();
+    };
+    let after = rest.split_off(end + 1);
+    let text = String::from_utf8_lossy(rest).into_owned();
+    *rest = after;
+    // The file is in the order of pods where it was written anew.
+    let parsed = text.lines().filter_map(|line| {
+        let entry: Entry = serde_json::from_str(line).ok()?;
+        Some((entry, line))
+    });
+    let mut new: Vec<(Entry, &str)> = parsed
+        .filter(|(entry, line)| last.is_new(entry, line))
+        .collect();
+    new.sort_by_key(|(entry, _line)| entry.at_ms);
+    for (entry, line) in &new {
+        last.told(entry, line);
+    }
+    new.into_iter().map(|(entry, _line)| entry).collect()
+}
+
+impl Last {
+    fn is_new(&self, entry: &Entry, line: &str) -> bool {
+        entry.at_ms > self.at_ms
+            || entry.at_ms == self.at_ms && !self.lines.iter().any(|told| told == line)
+    }
+
+    fn told(&mut self, entry: &Entry, line: &str) {
+        if entry.at_ms > self.at_ms {
+            self.at_ms = entry.at_ms;
+            self.lines.clear();
+        }
+        self.lines.push(line.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, io::Write};
+
+    use super::*;
+
+    fn line(at_ms: u64, pod: &str) -> String {
+        format!(
+            "{{\"at_ms\":{at_ms},\"uid\":\"u\",\"pod\":\"{pod}\",\"decision\":\"not-yet\",\"reason\":\"r\"}}\n"
+        )
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn what_is_appended_and_written_anew_is_told_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(run_dir::TIMELINE);
+        fs::write(&path, line(1, "a/old")).unwrap();
+        let mut journal = Journal::open(dir.path()).unwrap();
+        let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+        let new = line(2, "a/new");
+        file.write_all(&new.as_bytes()[..7]).unwrap();
+        file.write_all(&new.as_bytes()[7..]).unwrap();
+        let told = journal.next().await.unwrap();
+        assert_eq!(told[0].pod, "a/new");
+        // Written anew, with what was told and what was not, pod by pod.
+        let text = [line(4, "a/b"), line(1, "a/old"), new, line(2, "a/same")].concat();
+        let other = dir.path().join("other");
+        fs::write(&other, text).unwrap();
+        fs::rename(&other, &path).unwrap();
+        let told = journal.next().await.unwrap();
+        let pods: Vec<&str> = told.iter().map(|entry| entry.pod.as_str()).collect();
+        assert_eq!(pods, ["a/same", "a/b"]);
+        let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(line(5, "a/c").as_bytes()).unwrap();
+        assert_eq!(journal.next().await.unwrap()[0].pod, "a/c");
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_file_that_comes_later_is_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(dir.path()).unwrap();
+        let path = dir.path().join(run_dir::TIMELINE);
+        fs::write(&path, line(1, "a/first")).unwrap();
+        assert_eq!(journal.next().await.unwrap()[0].pod, "a/first");
+        assert!(Journal::open(&dir.path().join("absent")).is_err());
+    }
+}

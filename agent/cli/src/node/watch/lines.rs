@@ -1,0 +1,125 @@
+//! Lines of decisions: of the agent, or of the file that it keeps.
+
+use std::{collections::VecDeque, path::Path};
+
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use usher_core::admin::WatchLine;
+
+use super::journal::Journal;
+use crate::{failure::Failure, source::Client};
+
+/// A line longer than this is none of ours.
+const LONGEST: usize = 1024 * 1024;
+
+/// Where lines come from.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    from: From,
+    ready: VecDeque<WatchLine>,
+}
+
+#[derive(Debug)]
+enum From {
+    Agent { body: Incoming, rest: Vec<u8> },
+    Journal(Journal),
+}
+
+impl Lines {
+    /// Decisions of the agent from now on.
+    ///
+    /// # Errors
+    /// When it does not tell.
+    pub(crate) async fn of_agent(agent: &Client) -> Result<Self, Failure> {
+        let body = agent.stream("/v1/watch").await?;
+        let rest = Vec::new();
+        Ok(Self {
+            from: From::Agent { body, rest },
+            ready: VecDeque::new(),
+        })
+    }
+
+    /// What is written to the timeline's file from now on.
+    ///
+    /// # Errors
+    /// When its directory cannot be watched.
+    pub(super) fn of_journal(run_dir: &Path) -> Result<Self, Failure> {
+        Ok(Self {
+            from: From::Journal(Journal::open(run_dir)?),
+            ready: VecDeque::new(),
+        })
+    }
+
+    /// The next line. Nothing is lost where this is not waited for to its end.
+    ///
+    /// # Errors
+    /// When there are no more.
+    pub(crate) async fn next(&mut self) -> Result<WatchLine, Failure> {
+        loop {
+            if let Some(line) = self.ready.pop_front() {
+                return Ok(line);
+            }
+            match &mut self.from {
+                From::Journal(journal) => {
+                    let entries = journal.next().await?;
+                    self.ready.extend(entries.into_iter().map(WatchLine::Entry));
+                }
+                From::Agent { body, rest } => {
+                    let frame = body.frame().await;
+                    let frame = frame.and_then(Result::ok).ok_or_else(gone)?;
+                    if let Ok(data) = frame.into_data() {
+                        rest.extend_from_slice(&data);
+                    }
+                    self.ready.extend(whole(rest)?);
+                }
+            }
+        }
+    }
+}
+
+fn gone() -> Failure {
+    Failure::absent("the agent has gone; usher status shows whether another one came")
+}
+
+/// Takes the whole lines off what has come.
+fn whole(rest: &mut Vec<u8>) -> Result<Vec<WatchLine>, Failure> {
+    let mut lines = Vec::new();
+    let end = rest.iter().rposition(|byte| *byte == b'\n');
+    if let Some(end) = end {
+        let after = rest.split_off(end + 1);
+        for line in rest
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+        {
+            let line = serde_json::from_slice(line).map_err(|error| {
+                Failure::absent(format!("the agent's answer is not understood: {error}"))
+            })?;
+            lines.push(line);
+        }
+        *rest = after;
+    }
+    if rest.len() > LONGEST {
+        return Err(Failure::absent("the agent's answer is not understood"));
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_in_pieces() {
+        let text = b"{\"missed\":1}\n{\"missed\":2}\n";
+        for cut in 0..text.len() {
+            let mut rest = text[..cut].to_vec();
+            let mut lines = whole(&mut rest).unwrap();
+            rest.extend_from_slice(&text[cut..]);
+            lines.extend(whole(&mut rest).unwrap());
+            assert_eq!(lines.len(), 2, "cut at {cut}");
+            assert_eq!(lines[1], WatchLine::Missed { missed: 2 });
+        }
+        assert!(whole(&mut b"nothing\n".to_vec()).is_err());
+        assert!(whole(&mut vec![b'x'; LONGEST + 1]).is_err());
+    }
+}

@@ -1,0 +1,70 @@
+//! Lines on their way out. Whoever reads them may have stopped without going away, and then write(2) takes as long as
+//! that: a thread of its own waits for it, so that a signal ends the program all the same.
+
+use std::{io, thread};
+
+use tokio::sync::mpsc;
+
+use crate::{complain, failure::Failure, output::stdout};
+
+/// What is written.
+#[derive(Debug)]
+enum Text {
+    Answer(String),
+    Complaint(String),
+}
+
+/// The thread's other end.
+#[derive(Debug)]
+pub(super) struct Writer {
+    texts: mpsc::Sender<Text>,
+    written: mpsc::Receiver<io::Result<()>>,
+}
+
+impl Writer {
+    /// # Errors
+    /// When there can be no thread.
+    pub(super) fn start() -> Result<Self, Failure> {
+        let (texts, to_write) = mpsc::channel(1);
+        let (told, written) = mpsc::channel(1);
+        thread::Builder::new()
+            .name("output".to_owned())
+            .spawn(move || run(to_write, &told))
+            .map_err(|error| Failure::absent(format!("cannot begin to write: {error}")))?;
+        Ok(Self { texts, written })
+    }
+
+    /// Writes a part of the answer. Nothing more is to be written where this is not waited for to its end.
+    ///
+    /// # Errors
+    /// When it cannot be written, or nobody reads any more.
+    pub(super) async fn write(&mut self, text: String) -> io::Result<()> {
+        self.give(Text::Answer(text)).await
+    }
+
+    /// Says what is wrong; nobody may read it.
+    pub(super) async fn complain(&mut self, line: String) {
+        drop(self.give(Text::Complaint(line)).await);
+    }
+
+    async fn give(&mut self, text: Text) -> io::Result<()> {
+        let ended = || io::Error::other("its thread has ended");
+        self.texts.send(text).await.map_err(|_unsent| ended())?;
+        self.written.recv().await.unwrap_or_else(|| Err(ended()))
+    }
+}
+
+fn run(mut texts: mpsc::Receiver<Text>, told: &mpsc::Sender<io::Result<()>>) {
+    while let Some(text) = texts.blocking_recv() {
+        let written = match text {
+            Text::Answer(text) => stdout::write(&text),
+            Text::Complaint(line) => {
+                complain(&line);
+                Ok(())
+            }
+        };
+        if told.blocking_send(written).is_err() {
+            return;
+        }
+    }
+}

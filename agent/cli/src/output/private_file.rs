@@ -1,0 +1,116 @@
+//! A file for its owner alone: packets and dumps tell of all pods of a node, and may be written where others can
+//! write as well.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+const MODE: u32 = 0o600;
+
+/// Makes a file. One that is there stays, or with `force` another one takes its place, so that it counts neither whose
+/// that was nor who has it open. What is no regular file, as a named pipe, is opened as it is.
+pub(crate) fn create(path: &Path, force: bool) -> io::Result<File> {
+    let exists = match anew(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => error,
+        opened => return opened,
+    };
+    if !fs::metadata(path)?.is_file() {
+        let opened = OpenOptions::new().write(true).open(path)?;
+        // It may have been another one.
+        if !opened.metadata()?.is_file() {
+            return Ok(opened);
+        }
+    }
+    if !force {
+        return Err(exists);
+    }
+    if fs::symlink_metadata(path)?.is_symlink() {
+        return Err(io::Error::other("it is a link to a file"));
+    }
+    fs::remove_file(path)?;
+    anew(path)
+}
+
+/// Makes a file, which is not there yet.
+pub(crate) fn anew(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(MODE).open(path)
+}
+
+/// Why there is no such file, for people.
+pub(crate) fn why_not(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => "it is there already; --force writes over it".to_owned(),
+        io::ErrorKind::ReadOnlyFilesystem => format!(
+            "{error} (in the agent's container there is no place for files: use -w - and have it written where kubectl \
+             runs)"
+        ),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    };
+
+    use nix::{sys::stat::Mode, unistd::mkfifo};
+
+    use super::*;
+
+    #[test]
+    fn nobody_else_reads_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new");
+        let mode = || fs::metadata(&path).unwrap().mode() & 0o777;
+        create(&path, false).unwrap().write_all(b"one").unwrap();
+        assert_eq!(mode(), MODE);
+        // Another's, who has it open.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        let mut theirs = File::open(&path).unwrap();
+        let error = create(&path, false).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        create(&path, true).unwrap().write_all(b"two").unwrap();
+        assert_eq!((mode(), fs::read(&path).unwrap()), (MODE, b"two".to_vec()));
+        let mut seen = String::new();
+        theirs.read_to_string(&mut seen).unwrap();
+        assert_eq!(seen, "one");
+    }
+
+    #[test]
+    fn links_lead_to_nobodys_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let [theirs, link, dangling] =
+            ["theirs", "link", "dangling"].map(|name| folder.path().join(name));
+        fs::write(&theirs, "theirs").unwrap();
+        symlink(&theirs, &link).unwrap();
+        symlink(folder.path().join("none"), &dangling).unwrap();
+        for force in [false, true] {
+            assert!(create(&link, force).is_err());
+            assert!(create(&dangling, force).is_err());
+        }
+        assert_eq!(fs::read_to_string(&theirs).unwrap(), "theirs");
+        assert!(!folder.path().join("none").exists());
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let [pipe, link] = ["pipe", "link"].map(|name| folder.path().join(name));
+        mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+        symlink(&pipe, &link).unwrap();
+        let mut reader = OpenOptions::new();
+        let mut reader = reader.read(true).write(true).open(&pipe).unwrap();
+        create(&link, false).unwrap().write_all(b"x").unwrap();
+        let mut byte = [0];
+        reader.read_exact(&mut byte).unwrap();
+        assert_eq!(&byte, b"x");
+        create(Path::new("/dev/null"), true).unwrap();
+    }
+}

@@ -1,0 +1,173 @@
+//! Everything that an explanation is made of, from whoever has it.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node as KubeNode;
+use kube::Api;
+use usher_client::{
+    api_server,
+    error_chain::chain,
+    run_dir::{self, namespaces},
+};
+use usher_core::{
+    admin::Origin,
+    base::id::PodUid,
+    pod::{
+        list,
+        spec::{Pod, RunState},
+    },
+    recipe::Version,
+    settings::mode::Modes,
+};
+use usher_inspect::{
+    explain::{Case, Explanation, Facts, Seen, asks_version, explain},
+    pod_selector::{self, Candidate},
+};
+
+use super::kernel;
+use crate::{
+    failure::Failure,
+    global::Exit,
+    source::{
+        Source,
+        node::{Node, Target},
+    },
+};
+
+/// How long the API server may take to say which version the kubelet is. Nothing else is asked of it.
+const VERSION: Duration = Duration::from_secs(1);
+
+/// Explains a pod.
+///
+/// # Errors
+/// When it is not exactly one, or the kubelet does not say what it is.
+pub(crate) async fn gather(source: &Source, given: &str) -> Result<Explanation, Failure> {
+    let node = &source.node;
+    let mut gaps = Vec::new();
+    let config = node.config(&mut gaps);
+    let list = node.raw_pods().await.map_err(|error| {
+        let text = "a pod cannot be explained without what the kubelet says of it";
+        Failure::new(error.exit, format!("{text}: {}", error.text))
+    })?;
+    let pods =
+        list::parse(&list, &config.reads()).map_err(|error| Failure::absent(chain(&error)))?;
+    let (uid, target) = meant(node, given, &pods.pods).await?;
+    let unlisted = || {
+        let text =
+            "the kubelet does not list it (yet, or any more): there is nothing to explain it by";
+        Failure::absent(format!("{given:?}: {text}"))
+    };
+    let facts = Facts::find(&list, &uid).ok_or_else(unlisted)?;
+    let pod = pods
+        .pods
+        .iter()
+        .find(|pod| pod.uid == uid)
+        .ok_or_else(unlisted)?;
+    let kept = namespaces::kept(&node.args.run_dir);
+    let namespace = kept.get(&pod.namespace).cloned().unwrap_or_default();
+    let seen = Seen {
+        kubelet: kubelet_version(&facts).await,
+        native_elsewhere: native_elsewhere(&pods.pods, &uid),
+        agent: source.origin() == Origin::Agent,
+        modes: modes(source).await,
+        timeline: timeline(source, &uid).await,
+        ..kernel::look(node, target.as_ref(), &mut gaps)
+    };
+    let seen = Seen {
+        now_ms: node.now_ms(),
+        ..seen
+    };
+    let mut explanation = explain(&Case::new(pod, &facts, &seen, &config, &namespace));
+    explanation.unseen.extend(gaps);
+    Ok(explanation)
+}
+
+/// The pod that is meant: one with a cgroup, else one that only the kubelet still knows.
+async fn meant(
+    node: &Node,
+    given: &str,
+    listed: &[Pod],
+) -> Result<(PodUid, Option<Target>), Failure> {
+    let error = match node.find(given).await {
+        Ok(target) => return Ok((target.uid.clone(), Some(target))),
+        Err(error) => error,
+    };
+    if error.exit != Exit::NotOne {
+        return Err(error);
+    }
+    let candidates: Vec<Candidate> = listed.iter().map(candidate).collect();
+    match pod_selector::choose(given, &candidates) {
+        Ok(place) => listed
+            .get(place)
+            .map(|pod| (pod.uid.clone(), None))
+            .ok_or(error),
+        Err(_not_one) => Err(error),
+    }
+}
+
+fn candidate(pod: &Pod) -> Candidate {
+    let ids = pod.containers.iter();
+    let ids = ids.filter_map(|container| container.status.as_ref()?.id.as_ref());
+    Candidate {
+        uid: pod.uid.to_string(),
+        name: Some(pod.display_name()),
+        // The address of a pod that has ended may be another one's by now.
+        ips: Vec::new(),
+        containers: ids.map(ToString::to_string).collect(),
+        pids: Vec::new(),
+    }
+}
+
+/// Another pod that shows that the kubelet knows native sidecars: without that it would wait for their end.
+fn native_elsewhere(pods: &[Pod], uid: &PodUid) -> Option<String> {
+    let runs = |pod: &&Pod| {
+        let mut states = pod
+            .containers
+            .iter()
+            .filter_map(|container| container.status.as_ref());
+        states.any(|status| status.state == RunState::Running)
+    };
+    let mut natives = pods
+        .iter()
+        .filter(|pod| pod.uid != *uid && !pod.native_sidecars.is_empty());
+    natives.find(runs).map(Pod::display_name)
+}
+
+/// What usher may do on this node: as the agent says, else as it wrote down.
+async fn modes(source: &Source) -> Option<Modes> {
+    if source.origin() == Origin::Agent {
+        let modes = source.status().await.ok()?.modes;
+        let known = Modes {
+            quit: modes.quit.parse().ok()?,
+            hold: modes.hold.parse().ok()?,
+        };
+        return modes.known.then_some(known);
+    }
+    let run_dir = &source.node.args.run_dir;
+    let kept = run_dir::load::<run_dir::Annotations>(run_dir, run_dir::NODE_ANNOTATIONS);
+    kept.ok()
+        .flatten()
+        .map(|annotations| Modes::from_annotations(&annotations).0)
+}
+
+async fn timeline(
+    source: &Source,
+    uid: &PodUid,
+) -> Option<Vec<usher_core::decision::timeline::Entry>> {
+    let told = source.timeline(uid.as_str()).await.ok()?.items;
+    let is_told = source.origin() == Origin::Agent || !told.is_empty();
+    is_told.then_some(told)
+}
+
+/// What the Node says of its kubelet, where that matters and the API server can be asked.
+async fn kubelet_version(facts: &Facts) -> Option<Version> {
+    if !asks_version(facts) || facts.node.is_empty() {
+        return None;
+    }
+    let ask = async {
+        let nodes: Api<KubeNode> = Api::all(api_server::client().await.ok()?);
+        let node = nodes.get(&facts.node).await.ok()?;
+        node.status?.node_info?.kubelet_version.parse().ok()
+    };
+    tokio::time::timeout(VERSION, ask).await.ok().flatten()
+}

@@ -1,0 +1,181 @@
+//! A plan for people.
+
+use usher_core::admin::{Acts, Allowed, Forecast, Hold, Rung, Sidecar};
+use usher_inspect::text::table::{Cell, Table, Tone};
+
+use crate::output::Report;
+
+impl Report for Forecast {
+    const KIND: &'static str = "Plan";
+
+    fn table(&self, wide: bool) -> Table {
+        let mut columns = vec![
+            "SIDECAR",
+            "STAGE",
+            "STEP",
+            "DOES",
+            "EXIT",
+            "TAKES",
+            "NEXT-AFTER",
+            "MAY",
+            "THERE",
+        ];
+        if wide {
+            columns.push("WHY");
+        }
+        let mut table = Table::new(columns);
+        table.lead(Cell::new(self.pod.clone(), Tone::Strong));
+        if let Some(mode) = &self.what_if {
+            let text = format!("if the node's mode were {mode}:");
+            table.lead(Cell::new(text, Tone::Warn));
+        }
+        table.lead(acts("quit", self.quit.acts, &self.quit.mode));
+        for why in &self.quit.because {
+            table.lead(format!("  {why}"));
+        }
+        for sidecar in &self.quit.sidecars {
+            table.lead(recognised(sidecar));
+            for (place, rung) in sidecar.ladder.iter().enumerate() {
+                table.row(row(sidecar, place, rung, wide));
+            }
+        }
+        for sidecar in &self.quit.sidecars {
+            explain(sidecar, &mut table);
+        }
+        hold(&self.hold, &mut table);
+        for ignored in &self.ignored {
+            table.note(Cell::new(format!("ignored: {ignored}"), Tone::Warn));
+        }
+        for unknown in &self.unknown {
+            let text = format!("not known, and taken for nothing: {unknown}");
+            table.note(Cell::new(text, Tone::Warn));
+        }
+        table
+    }
+}
+
+fn acts(what: &str, acts: Acts, mode: &str) -> Cell {
+    let tone = match acts {
+        Acts::Now => Tone::Good,
+        Acts::Later => Tone::Plain,
+        Acts::No => Tone::Warn,
+    };
+    Cell::new(format!("{what}: {} (mode {mode})", acts.as_str()), tone)
+}
+
+fn recognised(sidecar: &Sidecar) -> Cell {
+    let Sidecar {
+        container,
+        recipe,
+        recognised_by,
+        version,
+        runs,
+        ..
+    } = sidecar;
+    let version = match version {
+        Some(version) => format!(", version {version}"),
+        None => String::new(),
+    };
+    let runs = if *runs { "" } else { ", does not run" };
+    format!("  {container} is {recipe}, by {recognised_by}{version}{runs}").into()
+}
+
+fn row(sidecar: &Sidecar, place: usize, rung: &Rung, wide: bool) -> Vec<Cell> {
+    let may = match rung.allowed {
+        Allowed::Yes => Cell::new("yes", Tone::Good),
+        Allowed::Depends => Cell::new("depends", Tone::Warn),
+        Allowed::No => Cell::new("no", Tone::Bad),
+    };
+    let mut row = vec![
+        sidecar.container.clone().into(),
+        sidecar.stage.clone().into(),
+        (place + 1).to_string().into(),
+        rung.step.clone().into(),
+        rung.exit_code.to_string().into(),
+        time(rung.takes_ms).into(),
+        time(rung.next_after_ms).into(),
+        may,
+        rung.chosen.clone().into(),
+    ];
+    if wide {
+        row.push(Cell::or_dash(rung.why.clone()));
+    }
+    row
+}
+
+/// What does not fit into a row.
+fn explain(sidecar: &Sidecar, table: &mut Table) {
+    for rung in &sidecar.ladder {
+        if let Some(why) = &rung.why {
+            let text = format!("  {} {}: {why}", sidecar.container, rung.step);
+            table.note(Cell::new(text, Tone::Warn));
+        }
+    }
+    for out in &sidecar.left_out {
+        let text = format!(
+            "  {} has no {} that ends with {}: {}",
+            sidecar.container, out.step, out.exit_code, out.why
+        );
+        table.note(Cell::new(text, Tone::Faint));
+    }
+}
+
+fn hold(hold: &Hold, table: &mut Table) {
+    table.note(acts("hold", hold.acts, &hold.mode));
+    for why in &hold.because {
+        table.note(format!("  {why}"));
+    }
+    for door in &hold.doors {
+        let dns = if door.dns {
+            ", DNS queries as well"
+        } else {
+            ""
+        };
+        let text = format!(
+            "  :{} waits for {}{dns}, until {}",
+            door.port, door.sidecar, door.opens
+        );
+        table.note(text);
+    }
+    if !hold.doors.is_empty() {
+        let again = if hold.again {
+            "; again while a sidecar is started again"
+        } else {
+            ""
+        };
+        let text = format!(
+            "  for at most {}, then {}{again}",
+            time(hold.deadline_ms),
+            hold.on_deadline
+        );
+        table.note(text);
+    }
+    if !hold.passing_uids.is_empty() {
+        let uids = hold.passing_uids.iter().map(ToString::to_string);
+        let text = format!(
+            "  connections of uid {} pass",
+            uids.collect::<Vec<_>>().join(", ")
+        );
+        table.note(text);
+    }
+    for start in &hold.starts {
+        let why = start.why.as_ref().map(|why| format!(": {why}"));
+        let text = match start.limit_ms {
+            Some(limit) => format!(
+                "  the start of {} waits for at most {}",
+                start.container,
+                time(limit)
+            ),
+            None => format!("  the start of {} does not wait", start.container),
+        };
+        table.note(format!("{text}{}", why.unwrap_or_default()));
+    }
+}
+
+fn time(ms: u64) -> String {
+    if ms.is_multiple_of(1000) {
+        format!("{}s", ms / 1000)
+    } else {
+        format!("{ms}ms")
+    }
+}

@@ -1,0 +1,114 @@
+//! `usher pods`: the pods of this node, as usher sees them.
+
+use usher_core::admin::{ContainerState, Pod, PodState, Pods, Role};
+use usher_inspect::text::table::{Cell, Table, Tone};
+
+use crate::{
+    global::{Exit, Global},
+    output::{Output, Report},
+    source::Source,
+};
+
+/// List the pods of this node, what they are to usher, and what stands in the way
+///
+/// Without an agent the node's processes and the kubelet are looked at, and the
+/// same core decides what it would decide.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only pods whose namespace/name contains this
+    #[arg(value_name = "PART")]
+    part: Option<String>,
+
+    /// Only pods of this namespace
+    #[arg(short, long)]
+    namespace: Option<String>,
+
+    /// Also pods that are not usher's business
+    #[arg(short, long)]
+    all: bool,
+}
+
+pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
+    let source = match Source::open(global).await {
+        Ok(source) => source,
+        Err(error) => return error.told(),
+    };
+    let mut pods = match source.pods().await {
+        Ok(pods) => pods,
+        Err(error) => return error.told(),
+    };
+    pods.items.retain(|pod| {
+        let part = args.part.as_ref();
+        let namespace = args.namespace.as_ref();
+        (args.all || part.is_some() || pod.state != PodState::NotOurs)
+            && part.is_none_or(|part| pod.display_name().contains(part))
+            && namespace.is_none_or(|namespace| pod.namespace.as_ref() == Some(namespace))
+    });
+    Output::new(global).show(source.origin(), pods)
+}
+
+impl Report for Pods {
+    const KIND: &'static str = "Pods";
+
+    fn table(&self, wide: bool) -> Table {
+        let mut columns = vec!["POD", "STATE", "APPS", "SIDECARS", "DECISION", "REASON"];
+        if wide {
+            columns.extend(["UID", "HELD-PORTS"]);
+        }
+        let mut table = Table::new(columns);
+        for pod in &self.items {
+            let ports = pod.held_ports.iter().map(ToString::to_string);
+            let mut row = vec![
+                pod.display_name().into(),
+                Cell::new(pod.state.as_str(), tone(pod.state)),
+                containers(pod, &[Role::App]),
+                containers(pod, &[Role::Sidecar, Role::Native]),
+                Cell::or_dash(pod.decision.clone()),
+                Cell::or_dash(pod.reason.clone()),
+            ];
+            if wide {
+                let ports = ports.collect::<Vec<_>>().join(",");
+                row.extend([
+                    pod.uid.clone().into(),
+                    Cell::or_dash(Some(ports).filter(|ports| !ports.is_empty())),
+                ]);
+            }
+            table.row(row);
+        }
+        if self.items.is_empty() {
+            table.lead(Cell::new(
+                "no pods of usher's business (--all shows the others)",
+                Tone::Faint,
+            ));
+        }
+        table
+    }
+}
+
+const fn tone(state: PodState) -> Tone {
+    match state {
+        PodState::Unknown | PodState::Held | PodState::Finished => Tone::Warn,
+        PodState::NotOurs => Tone::Faint,
+        PodState::Running => Tone::Plain,
+        PodState::Done => Tone::Good,
+    }
+}
+
+/// Names with what they do.
+fn containers(pod: &Pod, roles: &[Role]) -> Cell {
+    let of_role = pod
+        .containers
+        .iter()
+        .filter(|found| roles.contains(&found.role));
+    let shown: Vec<String> = of_role
+        .map(|found| {
+            let name = found.name.as_deref().unwrap_or("?");
+            match (found.state, found.exit_code) {
+                (ContainerState::Running, _) => name.to_owned(),
+                (ContainerState::Exited, Some(code)) => format!("{name}(exit {code})"),
+                (state, _) => format!("{name}({})", state.as_str()),
+            }
+        })
+        .collect();
+    Cell::or_dash(Some(shown.join(",")).filter(|shown| !shown.is_empty()))
+}

@@ -1,0 +1,194 @@
+//! Rules for people and programs.
+
+use serde::{Deserialize, Serialize};
+use usher_core::{
+    admin::PlannedTable,
+    hold::ruleset::{Piece, Ruleset, TABLE, drift},
+};
+use usher_inspect::text::table::{self, Cell, Tone};
+
+use crate::output::Report;
+
+/// What is in the network namespace of a pod.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Rules {
+    pub(super) pod: String,
+    pub(super) uid: String,
+    /// Device and inode.
+    pub(super) netns: String,
+    /// `inet usher`; none where nothing waits and nothing is counted.
+    pub(super) table: Option<Table>,
+    /// What others have.
+    pub(super) others: Vec<Foreign>,
+    /// Chains that are not among these.
+    pub(super) others_left_out: usize,
+    /// Tables of iptables-legacy, whose rules nftables does not show.
+    pub(super) legacy_tables: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) compared: Option<Compared>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Table {
+    /// As nft writes it.
+    pub(super) text: String,
+    /// Packets that the gate has counted.
+    pub(super) packets: u64,
+    pub(super) expires: Vec<Expiry>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Expiry {
+    pub(super) set: String,
+    pub(super) value: u16,
+    pub(super) left_ms: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Foreign {
+    pub(super) family: String,
+    pub(super) table: String,
+    pub(super) chain: String,
+    pub(super) entry: Option<String>,
+    pub(super) rules: usize,
+}
+
+/// Beside what the agent wants.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Compared {
+    /// Whether a table is wanted.
+    wanted: bool,
+    /// What is wanted and not there.
+    missing: Vec<String>,
+    /// What is there and not wanted.
+    surplus: Vec<String>,
+}
+
+impl Rules {
+    /// Adds how it differs from what is wanted; whether it does.
+    pub(super) fn differ(&mut self, planned: &PlannedTable, found: &Option<Ruleset>) -> bool {
+        let wanted = planned.to_wanted().map(|wanted| Ruleset::of(&wanted));
+        let nothing = Ruleset::default();
+        let diff = drift(
+            found.as_ref().unwrap_or(&nothing),
+            wanted.as_ref().unwrap_or(&nothing),
+        );
+        let texts = |pieces: &[Piece]| pieces.iter().map(ToString::to_string).collect();
+        let mut missing: Vec<String> = texts(&diff.missing);
+        let mut surplus: Vec<String> = texts(&diff.surplus);
+        let table = || format!("table inet {TABLE}");
+        // One that is empty has no parts that could differ.
+        match (found, &wanted) {
+            (Some(_), None) => surplus.insert(0, table()),
+            (None, Some(_)) => missing.insert(0, table()),
+            (None, None) | (Some(_), Some(_)) => {}
+        }
+        let differs = !missing.is_empty() || !surplus.is_empty();
+        self.compared = Some(Compared {
+            wanted: planned.wanted,
+            missing,
+            surplus,
+        });
+        differs
+    }
+}
+
+impl Report for Rules {
+    const KIND: &'static str = "Rules";
+
+    fn table(&self, wide: bool) -> table::Table {
+        let mut table = table::Table::new(["FAMILY", "TABLE", "CHAIN", "ENTRY", "RULES"]);
+        let title = if wide {
+            format!(
+                "{} (uid {}, network namespace {})",
+                self.pod, self.uid, self.netns
+            )
+        } else {
+            self.pod.clone()
+        };
+        table.lead(Cell::new(title, Tone::Strong));
+        match &self.table {
+            None => table.lead("no table inet usher: nothing of it waits, and nothing is counted"),
+            Some(own) => own.lead(&mut table),
+        }
+        for other in &self.others {
+            table.row([
+                other.family.clone().into(),
+                other.table.clone().into(),
+                other.chain.clone().into(),
+                Cell::or_dash(other.entry.clone()),
+                other.rules.to_string().into(),
+            ]);
+        }
+        if self.others.is_empty() {
+            table.lead(Cell::new(
+                "no rules of others, as far as nftables shows them",
+                Tone::Faint,
+            ));
+        } else {
+            table.lead("rules of others:");
+        }
+        if self.others_left_out > 0 {
+            table.note(format!("and {} chains more", self.others_left_out));
+        }
+        if !self.legacy_tables.is_empty() {
+            let text = format!(
+                "iptables-legacy has tables here, whose rules nftables does not show: {}",
+                self.legacy_tables.join(", ")
+            );
+            table.note(Cell::new(text, Tone::Warn));
+        }
+        if let Some(compared) = &self.compared {
+            compared.note(&mut table);
+        }
+        table
+    }
+}
+
+impl Table {
+    fn lead(&self, table: &mut table::Table) {
+        for line in self.text.lines() {
+            // A tab would be shown by its number.
+            table.lead(line.replace('\t', "    "));
+        }
+        for Expiry {
+            set,
+            value,
+            left_ms,
+        } in &self.expires
+        {
+            let text = format!("{value} in set {set} expires in {left_ms} ms");
+            table.lead(text);
+        }
+        table.lead(format!("{} packets were counted at the gate", self.packets));
+    }
+}
+
+impl Compared {
+    fn note(&self, table: &mut table::Table) {
+        if self.missing.is_empty() && self.surplus.is_empty() {
+            let wanted = if self.wanted {
+                "as the agent wants it"
+            } else {
+                "no table is wanted, and there is none"
+            };
+            table.note(Cell::new(format!("no drift: {wanted}"), Tone::Good));
+            return;
+        }
+        for piece in &self.missing {
+            table.note(Cell::new(format!("- missing: {piece}"), Tone::Bad));
+        }
+        for piece in &self.surplus {
+            table.note(Cell::new(format!("+ surplus: {piece}"), Tone::Bad));
+        }
+        table.note(Cell::new(
+            "drift: --fix has the agent make it right",
+            Tone::Warn,
+        ));
+    }
+}

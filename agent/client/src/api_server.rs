@@ -1,0 +1,13 @@
+//! A client of the API server.
+
+use kube::{Client, Config};
+
+/// A client with the credentials of the pod, or of the kubeconfig. It never retries: its callers decide when to try again.
+///
+/// # Errors
+/// When there are no credentials, or they cannot be used.
+pub async fn client() -> anyhow::Result<Client> {
+    let mut config = Config::infer().await?;
+    config.default_retry = false;
+    Ok(Client::try_from(config)?)
+}

@@ -1,0 +1,134 @@
+//! The plugin's binary on the host.
+//!
+//! Runtimes execute it at any moment, so it is never written in place: a copy beside it, with another name, takes
+//! its place when it is whole. A process that runs the old one goes on with the old one.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read},
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use super::{error::Error, files};
+
+/// A larger file is no plugin of ours.
+const LONGEST: u64 = 64 * 1024 * 1024;
+const MODE: u32 = 0o755;
+const CHUNK: usize = 64 * 1024;
+
+type Stamp = [i128; 4];
+
+/// Source and place of the binary.
+#[derive(Debug)]
+pub struct Binary {
+    source: PathBuf,
+    place: PathBuf,
+    /// Both files when they were found to be the same: they need not be read again.
+    same: Option<(Stamp, Stamp)>,
+}
+
+impl Binary {
+    pub const fn new(source: PathBuf, place: PathBuf) -> Self {
+        Self {
+            source,
+            place,
+            same: None,
+        }
+    }
+
+    /// Whether runtimes find some binary.
+    pub fn exists(&self) -> bool {
+        self.place.exists()
+    }
+
+    /// Whether the one in place has the bytes of the source, and may be executed.
+    pub fn is_right(&mut self) -> Result<bool, Error> {
+        let stamps = (files::stamp(&self.source)?, files::stamp(&self.place)?);
+        let (Some(source), Some(place)) = stamps else {
+            return Ok(false);
+        };
+        if self.same == Some((source, place)) {
+            return Ok(true);
+        }
+        self.same = None;
+        let Some(there) = files::open(&self.place)? else {
+            return Ok(false);
+        };
+        let seen = there
+            .metadata()
+            .map_err(Error::io("looking at", &self.place))?;
+        let is_right = seen.mode() & MODE == MODE
+            && same(&self.bounded()?, &there).map_err(Error::io("reading", &self.place))?;
+        if is_right {
+            self.same = Some((source, place));
+        }
+        Ok(is_right)
+    }
+
+    /// Copies it.
+    pub fn install(&self, temporary: &str) -> Result<(), Error> {
+        let dir = self.place.parent().unwrap_or(Path::new("."));
+        let temporary = dir.join(temporary);
+        let installed = self.copy(&temporary).and_then(|()| {
+            fs::rename(&temporary, &self.place).map_err(Error::io("replacing", &self.place))?;
+            files::sync(dir)
+        });
+        if installed.is_err() {
+            // What matters is the first error.
+            drop(files::remove(&temporary));
+        }
+        installed
+    }
+
+    fn copy(&self, temporary: &Path) -> Result<(), Error> {
+        let mut source = self.bounded()?;
+        let mut options = OpenOptions::new();
+        let created = options
+            .write(true)
+            .create_new(true)
+            .mode(MODE)
+            .open(temporary);
+        let mut file = created.map_err(Error::io("creating", temporary))?;
+        io::copy(&mut source, &mut file).map_err(Error::io("writing", temporary))?;
+        file.set_permissions(fs::Permissions::from_mode(MODE))
+            .map_err(Error::io("changing the mode of", temporary))?;
+        file.sync_all().map_err(Error::io("syncing", temporary))
+    }
+
+    fn bounded(&self) -> Result<File, Error> {
+        let not_a_file = || Error::NotAFile {
+            path: self.source.clone(),
+            longest: LONGEST,
+        };
+        let file = files::open(&self.source)?.ok_or_else(not_a_file)?;
+        let seen = file
+            .metadata()
+            .map_err(Error::io("looking at", &self.source))?;
+        if seen.size() > LONGEST {
+            return Err(not_a_file());
+        }
+        Ok(file)
+    }
+}
+
+fn same(mut one: &File, mut other: &File) -> io::Result<bool> {
+    if one.metadata()?.size() != other.metadata()?.size() {
+        return Ok(false);
+    }
+    let (mut left, mut right) = (vec![0; CHUNK], vec![0; CHUNK]);
+    loop {
+        let length = one.read(&mut left)?;
+        if length == 0 {
+            return Ok(true);
+        }
+        match other.read_exact(&mut right[..length]) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        if left[..length] != right[..length] {
+            return Ok(false);
+        }
+    }
+}

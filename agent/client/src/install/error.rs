@@ -1,0 +1,47 @@
+//! What can go wrong with the host's files.
+
+use std::{io, path::PathBuf};
+
+use usher_core::cni::conflist;
+
+/// Why something could not be installed or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{doing} {path:?}")]
+    Io {
+        doing: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error("{path:?} is no file, or larger than {longest} bytes")]
+    NotAFile { path: PathBuf, longest: u64 },
+    #[error("more than {most} network configurations in {dir:?}")]
+    TooMany { dir: PathBuf, most: usize },
+    #[error("{path:?} is not UTF-8")]
+    NotText { path: PathBuf },
+    #[error("{path:?} cannot be edited")]
+    Conf {
+        path: PathBuf,
+        source: conflist::Error,
+    },
+    #[error(
+        "{path:?} is another network configuration, where the list made of {made_of:?} has to go"
+    )]
+    Occupied { path: PathBuf, made_of: String },
+    #[error("{path:?} was changed by somebody else at the same moment")]
+    Changed { path: PathBuf },
+    #[error("{path:?} still names the plugin, so its binary stays")]
+    StillNamed { path: PathBuf },
+}
+
+impl Error {
+    /// An operation on a path that failed.
+    pub fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io {
+            doing,
+            path,
+            source,
+        }
+    }
+}

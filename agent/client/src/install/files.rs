@@ -1,0 +1,183 @@
+//! Bounded reading of the host's directories, and names of temporary files.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use nix::fcntl::OFlag;
+use usher_core::cni::conflist::MAX_LENGTH;
+
+use super::error::Error;
+
+/// The extensions that runtimes read
+/// ([go-cni](https://github.com/containerd/go-cni/blob/v1.1.13/opts.go)). A temporary file must have none of them.
+const EXTENSIONS: [&str; 3] = ["conf", "conflist", "json"];
+/// More files of them are no node's network configuration.
+const MOST_FILES: usize = 64;
+/// Our temporary files, in whichever directory.
+const TEMPORARY: (&str, &str) = (".usher-cni.", ".tmp");
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// A network configuration as it was read.
+#[derive(Debug, Clone)]
+pub struct Conf {
+    pub name: String,
+    pub bytes: Vec<u8>,
+}
+
+impl Conf {
+    /// For choosing: Go's parser takes bytes that are no UTF-8, so they must not hide a file.
+    pub fn text(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.bytes)
+    }
+
+    /// For editing, where every byte counts.
+    pub fn exact(&self, dir: &Path) -> Result<&str, Error> {
+        let not_text = |_not_utf8| Error::NotText {
+            path: dir.join(&self.name),
+        };
+        std::str::from_utf8(&self.bytes).map_err(not_text)
+    }
+}
+
+/// The network configurations of a directory, in no order. None where it does not exist.
+pub fn list(dir: &Path) -> Result<Vec<Conf>, Error> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(absent) if absent.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(Error::io("listing", dir)(source)),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(Error::io("listing", dir))?;
+        // A name that is no text is no name that an administrator gave.
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
+        let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+        if !extension.is_some_and(|extension| EXTENSIONS.contains(&extension)) {
+            continue;
+        }
+        // One byte more than allowed shows that it is too long.
+        let Some(bytes) = read(&entry.path(), MAX_LENGTH + 1)? else {
+            continue;
+        };
+        if files.len() == MOST_FILES {
+            return Err(Error::TooMany {
+                dir: dir.to_owned(),
+                most: MOST_FILES,
+            });
+        }
+        files.push(Conf { name, bytes });
+    }
+    Ok(files)
+}
+
+/// The first bytes of a file. None where there is none, or something else than a file, which runtimes pass over.
+pub fn read(path: &Path, longest: usize) -> Result<Option<Vec<u8>>, Error> {
+    let Some(file) = open(path)? else {
+        return Ok(None);
+    };
+    let mut bytes = Vec::new();
+    let taken = file.take(longest as u64).read_to_end(&mut bytes);
+    taken.map_err(Error::io("reading", path))?;
+    Ok(Some(bytes))
+}
+
+/// A file, and never a pipe or device that lets us wait.
+pub fn open(path: &Path) -> Result<Option<File>, Error> {
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open(path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(absent) if absent.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(Error::io("opening", path)(source)),
+    };
+    let metadata = file.metadata().map_err(Error::io("looking at", path))?;
+    Ok(metadata.is_file().then_some(file))
+}
+
+/// A name for a temporary file that nobody else has.
+pub fn temporary() -> String {
+    let (prefix, suffix) = TEMPORARY;
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    // In containers many processes have the same pid.
+    let time = since.map_or(0, |since| since.as_nanos());
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{prefix}{}-{time:x}-{count}{suffix}", std::process::id())
+}
+
+/// What agents left that ended in the middle of a write.
+pub fn temporaries(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let (prefix, suffix) = TEMPORARY;
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(absent) if absent.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(Error::io("listing", dir)(source)),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(Error::io("listing", dir))?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        if name.is_some_and(|name| name.starts_with(prefix) && name.ends_with(suffix)) {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// Removes them.
+pub fn sweep(dir: &Path) -> Result<(), Error> {
+    temporaries(dir)?.iter().try_for_each(|path| remove(path))
+}
+
+/// Whether there is something of this name, a link that leads nowhere included.
+pub fn is_there(path: &Path) -> Result<bool, Error> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(absent) if absent.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(Error::io("looking at", path)(source)),
+    }
+}
+
+/// Removes a file that may be gone already.
+pub fn remove(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io("removing", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Makes the names in a directory last.
+pub fn sync(dir: &Path) -> Result<(), Error> {
+    let synced = File::open(dir).and_then(|dir| dir.sync_all());
+    synced.map_err(Error::io("syncing", dir))
+}
+
+/// Tells whether a file is the one that was seen: device, inode, size, and time of the last change in nanoseconds.
+pub fn stamp(path: &Path) -> Result<Option<[i128; 4]>, Error> {
+    match fs::metadata(path) {
+        Ok(seen) => {
+            let changed = i128::from(seen.ctime()) * 1_000_000_000 + i128::from(seen.ctime_nsec());
+            let of = |number: u64| i128::from(number);
+            Ok(Some([
+                of(seen.dev()),
+                of(seen.ino()),
+                of(seen.size()),
+                changed,
+            ]))
+        }
+        Err(absent) if absent.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::io("looking at", path)(source)),
+    }
+}

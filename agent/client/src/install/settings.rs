@@ -1,0 +1,199 @@
+//! What is installed, and where.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use serde_json::json;
+use usher_core::cni::conflist::{self, Entry};
+pub use usher_core::cni::protocol::PLUGIN;
+
+use super::{binary::Binary, error, files};
+use crate::cni_args::CniArgs;
+
+/// How the names of the agent's own pods begin.
+const OWN_PREFIX: &str = "usher-";
+
+/// The settings make no sense.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("--cni-conf-dir and --cni-bin-dir go together")]
+    Half,
+    #[error("--cni-conf {name:?} is no name of a file that ends with .conf, .conflist or .json")]
+    Name { name: String },
+    #[error("the plugin's entry")]
+    Entry(#[from] conflist::Error),
+}
+
+/// What is installed, and where.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub conf_dir: PathBuf,
+    pub bin_dir: PathBuf,
+    /// What is copied.
+    pub source: PathBuf,
+    /// The configuration to stand in, without its extension; None for the first that can be used.
+    pub stem: Option<String>,
+    pub entry: Entry,
+}
+
+impl Settings {
+    /// None where nothing is to be installed.
+    ///
+    /// # Errors
+    /// When one of the two directories is missing, or a flag is not what it has to be.
+    pub fn of(args: &CniArgs) -> Result<Option<Self>, Error> {
+        let is_given = |path: &OsString| !path.is_empty();
+        match (is_given(&args.cni_conf_dir), is_given(&args.cni_bin_dir)) {
+            (false, false) => return Ok(None),
+            (true, true) => {}
+            _ => return Err(Error::Half),
+        }
+        let name = args.cni_conf.as_deref().filter(|name| !name.is_empty());
+        Ok(Some(Self {
+            conf_dir: args.cni_conf_dir.clone().into(),
+            bin_dir: args.cni_bin_dir.clone().into(),
+            source: args.cni_binary.clone(),
+            stem: name.map(stem).transpose()?,
+            entry: entry(args)?,
+        }))
+    }
+
+    /// Where network configurations are.
+    pub fn conf_dir(&self) -> &Path {
+        &self.conf_dir
+    }
+
+    /// Where CNI plugins are.
+    pub fn bin_dir(&self) -> &Path {
+        &self.bin_dir
+    }
+
+    /// The configuration to stand in, where one is given.
+    pub fn stem(&self) -> Option<&str> {
+        self.stem.as_deref()
+    }
+
+    /// The entry as it should be.
+    pub fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    /// Names and texts of the network configurations, as runtimes see them.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn files(&self) -> Result<Vec<(String, String)>, error::Error> {
+        let files = files::list(&self.conf_dir)?;
+        let pair = |file: &files::Conf| (file.name.clone(), file.text().into_owned());
+        Ok(files.iter().map(pair).collect())
+    }
+
+    /// Where the binary comes from.
+    pub fn source(&self) -> &Path {
+        &self.source
+    }
+
+    /// Whether the binary in place is the one that is to be installed; None where there is none.
+    ///
+    /// # Errors
+    /// When one of them cannot be read.
+    pub fn is_same(&self) -> Result<Option<bool>, error::Error> {
+        let mut binary = Binary::new(self.source.clone(), self.binary());
+        if !binary.exists() {
+            return Ok(None);
+        }
+        binary.is_right().map(Some)
+    }
+
+    /// Where the binary goes.
+    pub fn binary(&self) -> PathBuf {
+        self.bin_dir.join(PLUGIN)
+    }
+}
+
+/// A name without its extension: a `.conf` becomes a `.conflist`.
+fn stem(name: &str) -> Result<String, Error> {
+    let is_name = |stem: &&str| !stem.is_empty() && !name.contains('/');
+    let parts = name.rsplit_once('.');
+    let stem = parts.filter(|(_, extension)| ["conf", "conflist", "json"].contains(extension));
+    match stem.map(|(stem, _)| stem).filter(is_name) {
+        Some(stem) => Ok(stem.to_owned()),
+        None => Err(Error::Name {
+            name: name.to_owned(),
+        }),
+    }
+}
+
+fn entry(args: &CniArgs) -> Result<Entry, Error> {
+    let given = args.cni_own_pod.clone().filter(|pod| !pod.is_empty());
+    let in_namespace = |namespace: &String| format!("{namespace}/{OWN_PREFIX}");
+    let own = given.or_else(|| args.pod_namespace.as_ref().map(in_namespace));
+    let mut members = vec![
+        ("type", json!(PLUGIN)),
+        ("socket", json!(args.cni_socket)),
+        ("logFile", json!(args.cni_log)),
+    ];
+    members.extend(own.map(|own| ("ownPod", json!(own))));
+    // In this order, for whoever reads the file.
+    let members = members
+        .iter()
+        .map(|(key, value)| format!("\"{key}\": {value}"));
+    let members = members.collect::<Vec<_>>().join(", ");
+    Ok(Entry::parse(&format!("{{{members}}}"))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use usher_core::cni::conflist::{Edit, Kind, insert};
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Args {
+        #[command(flatten)]
+        cni: CniArgs,
+    }
+
+    fn settings(flags: &[&str]) -> Result<Option<Settings>, Error> {
+        let flags = ["usher-agent"].iter().chain(flags);
+        Settings::of(&Args::try_parse_from(flags).unwrap().cni)
+    }
+
+    #[test]
+    fn nothing_unless_both_directories_are_given() {
+        assert!(settings(&[]).unwrap().is_none());
+        assert!(settings(&["--cni-conf-dir", "/c"]).is_err());
+        let both = ["--cni-conf-dir", "/c", "--cni-bin-dir", "/b"];
+        let given = settings(&both).unwrap().unwrap();
+        assert_eq!(given.binary(), PathBuf::from("/b/usher-cni"));
+        assert_eq!(given.stem, None);
+    }
+
+    #[test]
+    fn entry_says_where_the_agent_is_and_which_pods_are_its_own() {
+        let both = ["--cni-conf-dir", "/c", "--cni-bin-dir", "/b"];
+        let more = ["--cni-socket", "/s", "--pod-namespace", "u"];
+        let given = settings(&[both, more].concat()).unwrap().unwrap();
+        let conf = "{\"name\":\"n\",\"plugins\":[{\"type\":\"a\"}]}";
+        let Ok(Edit::Text(list)) = insert(conf, Kind::ConfList, &given.entry) else {
+            panic!("it can be inserted");
+        };
+        let list: serde_json::Value = serde_json::from_str(&list).unwrap();
+        let expected = json!({
+            "type": "usher-cni", "socket": "/s", "logFile": "/run/usher/cni.log", "ownPod": "u/usher-",
+        });
+        assert_eq!(list["plugins"][1], expected);
+    }
+
+    #[test]
+    fn name_with_either_extension() {
+        assert_eq!(stem("10-a.b.conf").unwrap(), "10-a.b");
+        assert_eq!(stem("10-a.conflist").unwrap(), "10-a");
+        for name in ["a", ".conf", "a.yaml", "../a.conf", ""] {
+            assert!(stem(name).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The kubelet's pods: `GET /pods` on its authenticated port, with the right
+//! `nodes/pods` only
+//! ([KEP-2862](https://github.com/kubernetes/enhancements/issues/2862)).
+//!
+//! One connection for each request: requests are rare, and the token, the CA
+//! and the kubelet's certificate may have been rotated since the last one.
+
+pub mod tls;
+
+use std::{io, net::IpAddr, path::PathBuf, time::Duration};
+
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::{
+    Request, StatusCode, Uri,
+    body::Bytes,
+    client::conn::http1,
+    header,
+    rt::{Read, Write},
+};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use usher_core::{
+    metric::value::Listed,
+    pod::list::{self, NotAPodList, PodList},
+    recipe::Reads,
+};
+
+use crate::node_args::KubeletArgs;
+
+/// How long a request may take, connection and answer included.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// A list longer than this is not read: some thousand pods of a hundred kB.
+const LARGEST: usize = 256 * 1024 * 1024;
+const PATH: &str = "/pods";
+
+/// A list could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("reading the token {path:?}")]
+    Token { path: PathBuf, source: io::Error },
+    #[error("preparing TLS for {url}")]
+    Tls { url: Uri, source: tls::Error },
+    #[error("connecting to {url}")]
+    Connect { url: Uri, source: io::Error },
+    #[error("no answer from {url} within {TIMEOUT:?}")]
+    Timeout { url: Uri },
+    #[error("asking {url}")]
+    Http { url: Uri, source: hyper::Error },
+    #[error(
+        "{url} does not take our token (status 401); is webhook authentication on, and the API server there?"
+    )]
+    Unauthorized { url: Uri },
+    #[error(
+        "{url} does not give us its pods (status 403); the agent needs the right to get nodes/pods (nodes/proxy before Kubernetes 1.33)"
+    )]
+    Forbidden { url: Uri },
+    #[error("{url} answered with status {status}")]
+    Status { url: Uri, status: StatusCode },
+    #[error("the answer of {url} broke off or is longer than {LARGEST} bytes")]
+    Body {
+        url: Uri,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    #[error("reading the answer of {url}")]
+    Decode { url: Uri, source: NotAPodList },
+}
+
+impl Error {
+    /// What went wrong, for metrics.
+    pub fn kind(&self) -> Listed {
+        match self {
+            Self::Token { .. } => Listed::Token,
+            Self::Tls { .. } => Listed::Tls,
+            Self::Connect { .. } | Self::Http { .. } => Listed::Connect,
+            Self::Timeout { .. } => Listed::Timeout,
+            Self::Unauthorized { .. } => Listed::Unauthorized,
+            Self::Forbidden { .. } => Listed::Forbidden,
+            Self::Status { .. } => Listed::ServerError,
+            Self::Body { .. } | Self::Decode { .. } => Listed::Decode,
+        }
+    }
+}
+
+/// A setting about the kubelet cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BadSetting {
+    #[error("--kubelet {0} has no host")]
+    NoHost(Uri),
+    #[error(
+        "--kubelet {0}: http:// is taken for loopback addresses only, since the token would be readable on the way"
+    )]
+    PlainText(Uri),
+    #[error("--kubelet {0}: neither http:// nor https://")]
+    Scheme(Uri),
+}
+
+/// A client of this node's kubelet.
+#[derive(Debug)]
+pub struct Kubelet {
+    url: Uri,
+    host: String,
+    port: u16,
+    trust: Option<tls::Trust>,
+    token: PathBuf,
+}
+
+impl Kubelet {
+    /// Reads the settings; does no IO.
+    ///
+    /// # Errors
+    /// When the URL cannot be used.
+    pub fn new(args: &KubeletArgs) -> Result<Self, BadSetting> {
+        let url = args.url.clone();
+        let Some(host) = url.host() else {
+            return Err(BadSetting::NoHost(url));
+        };
+        let host = host.trim_matches(['[', ']']).to_owned();
+        let loopback = host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+        let trust = match url.scheme_str() {
+            Some("http") if loopback => None,
+            Some("http") => return Err(BadSetting::PlainText(url)),
+            Some("https") => Some(tls::Trust {
+                ca: args.ca.clone(),
+                pinned: args.certificate.clone(),
+            }),
+            _ => return Err(BadSetting::Scheme(url)),
+        };
+        Ok(Self {
+            port: url.port_u16().unwrap_or(10250),
+            host,
+            trust,
+            token: args.token.clone(),
+            url,
+        })
+    }
+
+    /// The pods, with what `reads` names of them.
+    ///
+    /// # Errors
+    /// When the kubelet does not answer with a list.
+    pub async fn pods(&self, reads: &Reads) -> Result<PodList, Error> {
+        let url = self.url.clone();
+        let list = tokio::time::timeout(TIMEOUT, self.parsed(reads)).await;
+        list.unwrap_or(Err(Error::Timeout { url }))
+    }
+
+    async fn parsed(&self, reads: &Reads) -> Result<PodList, Error> {
+        let body = self.body().await?;
+        list::parse(&body, reads).map_err(|source| Error::Decode {
+            url: self.url.clone(),
+            source,
+        })
+    }
+
+    /// The list as the kubelet writes it.
+    ///
+    /// # Errors
+    /// When the kubelet does not answer with status 200.
+    pub async fn raw(&self) -> Result<Bytes, Error> {
+        let url = self.url.clone();
+        let answer = tokio::time::timeout(TIMEOUT, self.body()).await;
+        answer.unwrap_or(Err(Error::Timeout { url }))
+    }
+
+    async fn body(&self) -> Result<Bytes, Error> {
+        let url = || self.url.clone();
+        let token = std::fs::read_to_string(&self.token).map_err(|source| Error::Token {
+            path: self.token.clone(),
+            source,
+        })?;
+        let connect = async {
+            let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
+            stream.set_nodelay(true)?;
+            Ok(stream)
+        };
+        let stream = connect
+            .await
+            .map_err(|source| Error::Connect { url: url(), source })?;
+        match &self.trust {
+            None => self.exchange(TokioIo::new(stream), &token).await,
+            Some(trust) => {
+                let connector = trust.connector();
+                let connector = connector.map_err(|source| Error::Tls { url: url(), source })?;
+                let name = tls::server_name(&self.host);
+                let name = name.map_err(|source| Error::Tls { url: url(), source })?;
+                let stream = connector
+                    .connect(name, stream)
+                    .await
+                    .map_err(|source| Error::Connect { url: url(), source })?;
+                self.exchange(TokioIo::new(stream), &token).await
+            }
+        }
+    }
+
+    async fn exchange<Io>(&self, io: Io, token: &str) -> Result<Bytes, Error>
+    where
+        Io: Read + Write + Unpin,
+    {
+        let failed = |source| Error::Http {
+            url: self.url.clone(),
+            source,
+        };
+        let (mut sender, connection) = http1::handshake(io).await.map_err(failed)?;
+        let mut request = Request::get(PATH)
+            .body(Empty::<Bytes>::new())
+            .unwrap_or_default();
+        let headers = request.headers_mut();
+        if let Ok(host) = self.host.parse() {
+            headers.insert(header::HOST, host);
+        }
+        if let Ok(bearer) = format!("Bearer {}", token.trim()).parse() {
+            headers.insert(header::AUTHORIZATION, bearer);
+        }
+        let answer = async {
+            let answer = sender.send_request(request).await.map_err(failed)?;
+            let url = self.url.clone();
+            match answer.status() {
+                StatusCode::OK => {}
+                StatusCode::UNAUTHORIZED => return Err(Error::Unauthorized { url }),
+                StatusCode::FORBIDDEN => return Err(Error::Forbidden { url }),
+                status => return Err(Error::Status { url, status }),
+            }
+            let body = Limited::new(answer.into_body(), LARGEST).collect().await;
+            body.map(http_body_util::Collected::to_bytes)
+                .map_err(|source| Error::Body { url, source })
+        };
+        tokio::pin!(answer);
+        tokio::select! {
+            biased;
+            answer = &mut answer => answer,
+            // The connection is polled beside it, and may end before the last
+            // bytes have been looked at.
+            _closed = connection => answer.await,
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Whom to take for the kubelet.
+//!
+//! Its serving certificate is signed by the cluster's CA where that was set up
+//! (`serverTLSBootstrap`, or files), and self-signed otherwise. Either it is
+//! verified by the CA, name and all, or it is one of those in a file of the
+//! node's own disk, byte for byte. There is no third way: an unverified
+//! connection would give the token to whoever answers.
+
+use std::{path::PathBuf, sync::Arc};
+
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    client::{
+        WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
+    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
+};
+use rustls_pki_types::{CertificateDer, InvalidDnsNameError, ServerName, UnixTime, pem::PemObject};
+use tokio_rustls::TlsConnector;
+
+/// TLS to the kubelet cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("reading certificates from {path:?}")]
+    Pem {
+        path: PathBuf,
+        source: rustls_pki_types::pem::Error,
+    },
+    #[error("no usable certificate in {0:?}, and no --kubelet-cert")]
+    NoCertificate(PathBuf),
+    #[error("{name:?} is not a host")]
+    Name {
+        name: String,
+        source: InvalidDnsNameError,
+    },
+    #[error("building the verifier")]
+    Verifier(#[source] rustls::client::VerifierBuilderError),
+    #[error("choosing protocol versions")]
+    Versions(#[source] rustls::Error),
+}
+
+/// Where trusted certificates are.
+#[derive(Debug)]
+pub struct Trust {
+    /// CA certificates.
+    pub ca: PathBuf,
+    /// The kubelet's own, self-signed.
+    pub pinned: Option<PathBuf>,
+}
+
+impl Trust {
+    /// Reads the certificates as they are now.
+    pub fn connector(&self) -> Result<TlsConnector, Error> {
+        let provider = Arc::new(ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        // With a pinned certificate the CA may be absent.
+        let ca = match (read(&self.ca), &self.pinned) {
+            (Ok(ca), _) => ca,
+            (Err(_absent), Some(_)) => Vec::new(),
+            (Err(error), None) => return Err(error),
+        };
+        let (usable, _unusable) = roots.add_parsable_certificates(ca);
+        let pinned = self.pinned.as_ref().map(|path| read(path.as_path()));
+        let pinned = pinned.transpose()?.unwrap_or_default();
+        let authority = if usable > 0 {
+            let builder =
+                WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+            Some(builder.build().map_err(Error::Verifier)?)
+        } else if pinned.is_empty() {
+            return Err(Error::NoCertificate(self.ca.clone()));
+        } else {
+            None
+        };
+        let verifier = Verifier {
+            authority,
+            pinned,
+            provider: Arc::clone(&provider),
+        };
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(Error::Versions)?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier))
+            .with_no_client_auth();
+        Ok(TlsConnector::from(Arc::new(config)))
+    }
+}
+
+/// The name that the kubelet's certificate has to be for.
+pub fn server_name(host: &str) -> Result<ServerName<'static>, Error> {
+    let name = host.to_owned();
+    ServerName::try_from(name.clone()).map_err(|source| Error::Name { name, source })
+}
+
+fn read(path: &std::path::Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let path = path.to_owned();
+    CertificateDer::pem_file_iter(&path)
+        .and_then(Iterator::collect)
+        .map_err(|source| Error::Pem { path, source })
+}
+
+/// By CA, or by being the very certificate that is pinned.
+#[derive(Debug)]
+struct Verifier {
+    authority: Option<Arc<WebPkiServerVerifier>>,
+    pinned: Vec<CertificateDer<'static>>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        if self.pinned.iter().any(|pinned| pinned == end_entity) {
+            return Ok(ServerCertVerified::assertion());
+        }
+        let Some(authority) = &self.authority else {
+            let error = CertificateError::UnknownIssuer;
+            return Err(rustls::Error::InvalidCertificate(error));
+        };
+        authority.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, cert, dss, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, cert, dss, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests;

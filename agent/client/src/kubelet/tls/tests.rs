@@ -1,0 +1,171 @@
+//! Against a TLS server on loopback, with certificates made for each test.
+
+use std::{fs, path::Path};
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, Issuer, KeyPair};
+use rustls::ServerConfig;
+use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use usher_inspect::check::kubelet::{Found, Refusal, judge};
+
+use super::super::tls::*;
+
+struct Served {
+    certificate: rcgen::Certificate,
+    key: KeyPair,
+}
+
+fn self_signed(host: &str) -> Served {
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec![host.to_owned()]).unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    Served { certificate, key }
+}
+
+fn authority() -> CertifiedIssuer<'static, KeyPair> {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+fn signed(host: &str, by: &Issuer<'static, KeyPair>) -> Served {
+    signed_with(host, by, |_params| {})
+}
+
+fn signed_with(
+    host: &str,
+    by: &Issuer<'static, KeyPair>,
+    change: impl FnOnce(&mut CertificateParams),
+) -> Served {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec![host.to_owned()]).unwrap();
+    change(&mut params);
+    let certificate = params.signed_by(&key, by).unwrap();
+    Served { certificate, key }
+}
+
+/// Whether a client with this trust takes the server for 127.0.0.1.
+async fn takes(trust: &Trust, served: &Served) -> Result<(), String> {
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(served.key.serialize_der()));
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![served.certificate.der().clone()], key)
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let serve = async {
+        let (stream, _peer) = listener.accept().await.unwrap();
+        // Its error is the client's doing, and seen there.
+        drop(TlsAcceptor::from(Arc::new(config)).accept(stream).await);
+    };
+    let connect = async {
+        let connector = trust.connector().map_err(|error| error.to_string())?;
+        let stream = TcpStream::connect(address).await.unwrap();
+        let name = server_name("127.0.0.1").unwrap();
+        let connected = connector.connect(name, stream).await;
+        connected.map(drop).map_err(|error| error.to_string())
+    };
+    tokio::select! {
+        biased;
+        connected = connect => connected,
+        () = async { serve.await; std::future::pending().await } => unreachable!(),
+    }
+}
+
+fn write(directory: &Path, name: &str, pem: &str) -> PathBuf {
+    let path = directory.join(name);
+    fs::write(&path, pem).unwrap();
+    path
+}
+
+fn trusting(directory: &Path, authority: &CertifiedIssuer<'static, KeyPair>) -> Trust {
+    Trust {
+        ca: write(directory, "ca.crt", &authority.pem()),
+        pinned: None,
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn by_authority_and_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = authority();
+    let trust = trusting(directory.path(), &authority);
+    takes(&trust, &signed("127.0.0.1", &authority))
+        .await
+        .unwrap();
+    let other_name = signed("127.0.0.2", &authority);
+    assert!(takes(&trust, &other_name).await.is_err());
+    let stranger = takes(&trust, &self_signed("127.0.0.1")).await;
+    let error = stranger.unwrap_err();
+    assert!(error.contains("invalid peer certificate"), "{error}");
+}
+
+/// What `usher check` advises goes by the words in which TLS refuses.
+#[tokio::test(flavor = "current_thread")]
+async fn each_refusal_has_its_advice() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = authority();
+    let trust = trusting(directory.path(), &authority);
+    let old = |params: &mut CertificateParams| params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    let early =
+        |params: &mut CertificateParams| params.not_before = rcgen::date_time_ymd(4000, 1, 1);
+    for (served, advice) in [
+        (signed_with("127.0.0.1", &authority, old), "node's clock"),
+        (signed_with("127.0.0.1", &authority, early), "node's clock"),
+        (signed("127.0.0.2", &authority), "is not for the address"),
+        (signed("node-1", &authority), "is not for the address"),
+        (self_signed("127.0.0.1"), "is not signed by"),
+    ] {
+        let error = takes(&trust, &served).await.unwrap_err();
+        let pods = Err(Refusal {
+            kind: "connect",
+            error: error.clone(),
+        });
+        let [check] = &judge(&Found {
+            url: "https://127.0.0.1:10250".to_owned(),
+            token: String::new(),
+            ca: "ca.crt".to_owned(),
+            pods,
+        })[..] else {
+            panic!("one answer");
+        };
+        let mend = check.mend.as_deref().unwrap_or_default();
+        assert!(mend.contains(advice), "{error}\n{mend}");
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn by_the_very_certificate() {
+    let directory = tempfile::tempdir().unwrap();
+    // Its name is the node's, and not what usher connects to.
+    let kubelet = self_signed("node-1");
+    let trust = Trust {
+        ca: directory.path().join("absent"),
+        pinned: Some(write(
+            directory.path(),
+            "kubelet.crt",
+            &kubelet.certificate.pem(),
+        )),
+    };
+    takes(&trust, &kubelet).await.unwrap();
+    let twin = takes(&trust, &self_signed("node-1")).await;
+    assert!(twin.unwrap_err().contains("UnknownIssuer"));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn nothing_to_trust_is_an_error_that_names_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let kubelet = self_signed("127.0.0.1");
+    for content in [None, Some("no certificate"), Some("")] {
+        let ca = directory.path().join("ca.crt");
+        if let Some(content) = content {
+            fs::write(&ca, content).unwrap();
+        }
+        let trust = Trust { ca, pinned: None };
+        let error = takes(&trust, &kubelet).await.unwrap_err();
+        assert!(error.contains("ca.crt"), "{content:?}: {error}");
+    }
+}

@@ -1,0 +1,34 @@
+//! The annotations and labels of Namespaces as the agent last read them.
+
+use std::{collections::BTreeMap, path::Path};
+
+use serde::{Deserialize, Serialize};
+use usher_core::settings::overrides::{NamespaceValues, Values};
+
+use crate::run_dir;
+
+/// As it is kept in the run directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    #[serde(default)]
+    pub annotations: Values,
+    #[serde(default)]
+    pub labels: Values,
+}
+
+/// What Namespaces said last, for who does not ask the API server.
+pub fn kept(run_dir: &Path) -> BTreeMap<String, NamespaceValues> {
+    let kept = run_dir::load::<BTreeMap<String, Kept>>(run_dir, run_dir::NAMESPACES);
+    let kept = kept.ok().flatten().unwrap_or_default();
+    let values = kept.into_iter().map(|(name, kept)| (name, kept.into()));
+    values.collect()
+}
+
+impl From<Kept> for NamespaceValues {
+    fn from(kept: Kept) -> Self {
+        Self {
+            annotations: kept.annotations,
+            labels: kept.labels,
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What things are called: newtypes, so that one id is never passed as another.
+//!
+//! A pod is its UID, a network namespace is the device and inode of its file,
+//! a container is the runtime's id. Names, IP addresses and bare pids are not
+//! identities: they are reused.
+
+use std::{fmt, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+/// Why a text is not the id that it was taken for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a {what}: {text:?}")]
+pub struct InvalidId {
+    what: &'static str,
+    text: String,
+}
+
+impl InvalidId {
+    fn new(what: &'static str, text: &str) -> Self {
+        // An id that is not one may be as long as a path; a log line is not the place for it.
+        let text = text.chars().take(128).collect();
+        Self { what, text }
+    }
+}
+
+/// UID of a pod, as the API writes it (`8-4-4-4-12` hex digits, or 32 hex
+/// digits for a static pod).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodUid(Arc<str>);
+
+impl PodUid {
+    /// Takes the UID as the API or the cgroupfs driver writes it.
+    pub fn parse(text: &str) -> Result<Self, InvalidId> {
+        let dashes = text.bytes().filter(|byte| *byte == b'-').count();
+        let hex = text.bytes().filter(u8::is_ascii_hexdigit).count();
+        let dashed = text.len() == 36
+            && dashes == 4
+            && [8, 13, 18, 23]
+                .iter()
+                .all(|at| text.as_bytes()[*at] == b'-');
+        let mirror = text.len() == 32 && dashes == 0;
+        if (dashed || mirror) && hex + dashes == text.len() {
+            Ok(Self(text.into()))
+        } else {
+            Err(InvalidId::new("pod UID", text))
+        }
+    }
+
+    /// The text of the UID.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Id that the container runtime gave a container (or a sandbox): hex digits,
+/// 64 of them from containerd and CRI-O.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ContainerId(Arc<str>);
+
+impl TryFrom<String> for ContainerId {
+    type Error = InvalidId;
+
+    fn try_from(text: String) -> Result<Self, InvalidId> {
+        Self::parse(&text)
+    }
+}
+
+impl From<ContainerId> for String {
+    fn from(id: ContainerId) -> Self {
+        id.as_str().to_owned()
+    }
+}
+
+impl ContainerId {
+    /// Takes a bare id.
+    pub fn parse(text: &str) -> Result<Self, InvalidId> {
+        let long_enough = (12..=128).contains(&text.len());
+        if long_enough && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            Ok(Self(text.into()))
+        } else {
+            Err(InvalidId::new("container id", text))
+        }
+    }
+
+    /// Takes an id as a pod's status writes it: `containerd://<id>`.
+    pub fn parse_url(text: &str) -> Result<Self, InvalidId> {
+        match text.split_once("://") {
+            Some((_runtime, id)) => Self::parse(id),
+            None => Err(InvalidId::new("container URL", text)),
+        }
+    }
+
+    /// The text of the id.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Id that the container runtime gives a pod's sandbox when it calls a CNI plugin, in the characters that
+/// [the specification](https://www.cni.dev/docs/spec/#parameters) allows.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SandboxId(Arc<str>);
+
+impl SandboxId {
+    /// Takes the value of `CNI_CONTAINERID`.
+    pub fn parse(text: &str) -> Result<Self, InvalidId> {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        let begins = text.starts_with(|first: char| first.is_ascii_alphanumeric());
+        if begins && text.len() <= 128 && text.bytes().all(fits) {
+            Ok(Self(text.into()))
+        } else {
+            Err(InvalidId::new("sandbox id", text))
+        }
+    }
+
+    /// The text of the id.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A network namespace: device and inode number of its nsfs file.
+///
+/// Unlike a path or a pid it cannot mean another namespace while somebody
+/// keeps this one open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NetnsId {
+    /// `st_dev` of the namespace file.
+    pub dev: u64,
+    /// `st_ino` of the namespace file, the number in `net:[4026531840]`.
+    pub ino: u64,
+}
+
+/// Process id in the host's pid namespace; good only together with a pidfd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pid(pub i32);
+
+macro_rules! text_id {
+    ($name:ident) => {
+        impl fmt::Display for $name {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(formatter, "{}({})", stringify!($name), self.0)
+            }
+        }
+    };
+}
+
+text_id!(PodUid);
+text_id!(ContainerId);
+text_id!(SandboxId);
+
+impl fmt::Display for NetnsId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "net:[{}]", self.ino)
+    }
+}
+
+impl fmt::Display for Pid {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// One run of a container in a pod.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContainerKey {
+    /// The pod.
+    pub pod: PodUid,
+    /// The run: a restarted container has another id.
+    pub id: ContainerId,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pod_uids() {
+        for good in [
+            "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11",
+            "5f2b7d1c9e8a4b3c2d1e0f9a8b7c6d5e",
+        ] {
+            assert_eq!(PodUid::parse(good).unwrap().as_str(), good);
+        }
+        for bad in [
+            "",
+            "pod",
+            "0d7e0c5c_6f0c_4b5a_9c1d_8a6d8a0f2b11",
+            "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b1g",
+            "0d7e0c5c6-f0c-4b5a-9c1d-8a6d8a0f2b11",
+            "0d7e0c5c06f0c04b5a09c1d08a6d8a0f2b11",
+            "0d7e0c5c-6f0c-4b5a-9c1d-8a6d-a0f2b11",
+            "----",
+            "../../../../../../../../../etc/passwd",
+        ] {
+            assert!(PodUid::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn container_ids() {
+        let id = "3f".repeat(32);
+        let url = format!("containerd://{id}");
+        assert_eq!(ContainerId::parse_url(&url).unwrap().as_str(), id);
+        for bad in ["", "abc", "containerd://", "kubepods", &"g".repeat(64)] {
+            assert!(ContainerId::parse(bad).is_err(), "{bad}");
+        }
+        assert!(ContainerId::parse_url(&id).is_err());
+    }
+
+    #[test]
+    fn sandbox_ids() {
+        for good in ["3f", "cnitool-77383ca0a0715733ca6f", "A_b.c"] {
+            assert_eq!(SandboxId::parse(good).unwrap().as_str(), good);
+        }
+        for bad in ["", "-a", ".", "a/b", "ä", &"a".repeat(129)] {
+            assert!(SandboxId::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

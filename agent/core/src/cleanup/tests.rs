@@ -1,0 +1,227 @@
+use std::collections::BTreeSet;
+
+use proptest::{collection::vec, prelude::*};
+
+use crate::cleanup::*;
+
+const ENTRY: &str = "/etc/cni/net.d/10-net.conflist";
+const RUN: &str = "/run/usher";
+
+fn entry() -> Thing {
+    Thing::Entry(ENTRY.into())
+}
+
+fn binary() -> Thing {
+    Thing::Binary("/opt/cni/bin/usher-cni".into())
+}
+
+fn table() -> Thing {
+    Thing::Table {
+        netns: NetnsId { dev: 4, ino: 77 },
+        pid: Pid(12),
+        name: "app\n".to_owned(),
+    }
+}
+
+fn in_run(name: &str) -> PathBuf {
+    Path::new(RUN).join(name)
+}
+
+fn directory() -> Thing {
+    Thing::Directory(RUN.into())
+}
+
+/// What is asked for, when these removals fail.
+fn steps(found: Vec<Found>, failing: &[Thing]) -> (Vec<Step>, Report) {
+    let mut cleaning = Cleaning::new(found);
+    let mut steps = Vec::new();
+    while let Some(step) = cleaning.step() {
+        if let Step::Remove(thing) = &step {
+            let fails = failing.contains(thing);
+            cleaning.done(if fails { Err("no".to_owned()) } else { Ok(()) });
+        }
+        steps.push(step);
+    }
+    (steps, cleaning.report())
+}
+
+fn lines(report: &Report) -> Vec<String> {
+    report.lines.iter().map(ToString::to_string).collect()
+}
+
+fn all() -> Vec<Found> {
+    let things = [
+        directory(),
+        Thing::File(in_run("timeline.jsonl")),
+        Thing::Socket(in_run("cni.sock")),
+        table(),
+        binary(),
+        entry(),
+    ];
+    things.map(Found::removable).into()
+}
+
+#[test]
+fn entry_then_time_then_binary_then_the_rest() {
+    let (steps, report) = steps(all(), &[]);
+    let expected = [
+        Step::Remove(entry()),
+        Step::Linger,
+        Step::Remove(binary()),
+        Step::Remove(table()),
+        Step::Remove(Thing::Socket(in_run("cni.sock"))),
+        Step::Remove(Thing::File(in_run("timeline.jsonl"))),
+        Step::Remove(directory()),
+    ];
+    assert_eq!(steps, expected);
+    assert!(report.is_clean());
+    assert_eq!(report.lines.len(), 6);
+}
+
+#[test]
+fn nobody_is_given_time_where_there_was_no_entry() {
+    let found = vec![Found::removable(binary()), Found::removable(directory())];
+    let (steps, _report) = steps(found, &[]);
+    assert!(!steps.contains(&Step::Linger), "{steps:?}");
+}
+
+#[test]
+fn what_stays_keeps_what_it_needs() {
+    // What fails or cannot be removed; what stays because of it.
+    let broken = Found::stuck(entry(), "no JSON", "repair it");
+    let foreign = Found::stuck(Thing::Foreign(in_run("x")), "not usher's", "look at it");
+    let file = Thing::File(in_run("timeline.jsonl"));
+    for (more, failing, left) in [
+        (None, vec![entry()], vec![entry(), binary()]),
+        (Some(broken), vec![], vec![entry(), binary()]),
+        (None, vec![file.clone()], vec![file, directory()]),
+        (
+            Some(foreign.clone()),
+            vec![],
+            vec![foreign.thing, directory()],
+        ),
+        (None, vec![table()], vec![table()]),
+    ] {
+        let mut found = all();
+        if let Some(more) = more {
+            found.retain(|known| known.thing != more.thing);
+            found.push(more);
+        }
+        let (steps, report) = steps(found, &failing);
+        let stays: Vec<Thing> = report.left().map(|line| line.thing.clone()).collect();
+        assert_eq!(stays, left);
+        assert_eq!(steps.contains(&Step::Linger), !stays.contains(&entry()));
+    }
+}
+
+#[test]
+fn dry_run_says_what_would_become_of_it() {
+    let mut found = all();
+    found.push(Found::stuck(
+        Thing::Foreign(in_run("x")),
+        "not usher's",
+        "look at it",
+    ));
+    let report = Cleaning::dry_run(found);
+    let expected = [
+        "entry     /etc/cni/net.d/10-net.conflist: would be removed",
+        "binary    /opt/cni/bin/usher-cni: would be removed",
+        "table     inet usher in net:[77] of process 12 (app\\n): would be removed",
+        "socket    /run/usher/cni.sock: would be removed",
+        "file      /run/usher/timeline.jsonl: would be removed",
+        "foreign   /run/usher/x: LEFT: not usher's; look at it",
+        "directory /run/usher: LEFT: /run/usher/x is in it; remove that first",
+    ];
+    assert_eq!(lines(&report), expected);
+}
+
+#[test]
+fn what_could_not_go_says_what_a_person_can_do() {
+    let failing = [entry(), table(), Thing::File(in_run("timeline.jsonl"))];
+    let (_, report) = steps(all(), &failing);
+    assert!(!report.is_clean());
+    let expected = [
+        "entry     /etc/cni/net.d/10-net.conflist: LEFT: no; take the object of type \"usher-cni\" out of it by hand",
+        "binary    /opt/cni/bin/usher-cni: LEFT: /etc/cni/net.d/10-net.conflist still names it; remove that entry first",
+        "table     inet usher in net:[77] of process 12 (app\\n): LEFT: no; nsenter --target PID --net nft delete table inet usher, or delete the pod",
+        "socket    /run/usher/cni.sock: removed",
+        "file      /run/usher/timeline.jsonl: LEFT: no; run this as root on the node itself, or remove it by hand",
+        "directory /run/usher: LEFT: /run/usher/timeline.jsonl is in it; remove that first",
+    ];
+    assert_eq!(lines(&report), expected);
+}
+
+#[test]
+fn what_is_found_again_came_back() {
+    let (_, mut report) = steps(all(), &[table()]);
+    report.found_again(vec![Found::removable(table()), Found::removable(entry())]);
+    let left: Vec<&Thing> = report.left().map(|line| &line.thing).collect();
+    assert_eq!(left, [&table(), &entry()]);
+    assert_eq!(
+        lines(&report).last().unwrap(),
+        "entry     /etc/cni/net.d/10-net.conflist: LEFT: it came back; \
+         somebody puts it there: look whether an agent runs, then try again"
+    );
+}
+
+fn thing() -> impl Strategy<Value = Thing> {
+    let name = prop_oneof![Just("a"), Just("b"), Just("c")];
+    (0..9, name).prop_map(|(kind, name)| match kind {
+        0 => Thing::Unseen(name.to_owned()),
+        1 => Thing::Entry(Path::new("/net.d").join(name)),
+        2 => Thing::Binary(Path::new("/bin").join(name)),
+        3 => Thing::Temporary(Path::new("/net.d").join(name)),
+        4 => table(),
+        5 => Thing::Socket(in_run(name)),
+        6 => Thing::File(in_run(name)),
+        7 => Thing::Foreign(in_run(name)),
+        _ => directory(),
+    })
+}
+
+fn found() -> impl Strategy<Value = Found> {
+    (thing(), any::<bool>()).prop_map(|(thing, stuck)| match (&thing, stuck) {
+        (Thing::Unseen(_) | Thing::Foreign(_), _) | (_, true) => Found::stuck(thing, "why", "do"),
+        _ => Found::removable(thing),
+    })
+}
+
+proptest! {
+    /// Whatever is found and fails: each thing has one fate, what is not usher's is not touched, no binary goes while
+    /// an entry is there or a runtime may use it, and no directory that is not empty.
+    #[test]
+    fn nothing_goes_too_early(found in vec(found(), 0..12), fails in vec(any::<bool>(), 12)) {
+        let mut cleaning = Cleaning::new(found.clone());
+        let mut stays: BTreeSet<Thing> = found.iter().map(|found| found.thing.clone()).collect();
+        let wanted = stays.clone();
+        let (mut may_be_used, mut fails) = (false, fails.into_iter());
+        while let Some(step) = cleaning.step() {
+            let Step::Remove(thing) = step else {
+                may_be_used = false;
+                continue;
+            };
+            prop_assert!(!matches!(thing, Thing::Unseen(_) | Thing::Foreign(_)));
+            if let Thing::Binary(_) = thing {
+                prop_assert!(!may_be_used);
+                prop_assert!(!stays.iter().any(|other| matches!(other, Thing::Entry(_))));
+            }
+            if let Thing::Directory(_) = thing {
+                let below = |other: &Thing| *other != thing && other.path().is_some_and(|path| path.starts_with(RUN));
+                prop_assert!(!stays.iter().any(below));
+            }
+            if fails.next().unwrap_or_default() {
+                cleaning.done(Err("no".to_owned()));
+            } else {
+                may_be_used |= matches!(thing, Thing::Entry(_));
+                stays.remove(&thing);
+                cleaning.done(Ok(()));
+            }
+        }
+        let report = cleaning.report();
+        let told: BTreeSet<Thing> = report.lines.iter().map(|line| line.thing.clone()).collect();
+        prop_assert_eq!(told.len(), report.lines.len());
+        prop_assert_eq!(told, wanted);
+        let left: BTreeSet<Thing> = report.left().map(|line| line.thing.clone()).collect();
+        prop_assert_eq!(left, stays);
+    }
+}

@@ -1,0 +1,52 @@
+//! Our own entry of a list.
+
+use serde_json::Value;
+
+use super::{
+    Error,
+    document::{self, Place},
+};
+use crate::cni::json_span;
+
+/// The object that is to be the last element of `plugins`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    plugin: String,
+    text: String,
+    value: Value,
+}
+
+impl Entry {
+    /// Takes the object as it is to stand in the list, without `cniVersion`: the list has one for all.
+    ///
+    /// # Errors
+    /// When it is no object with a `type`.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let at = document::object(text)?;
+        let members = json_span::members(text, &at).map_err(Error::Json)?;
+        let plugin = document::text_of(text, &members, "type", Place::Top)?;
+        let wholes: Vec<_> = members.iter().map(|member| member.whole.clone()).collect();
+        let goes = |index: usize| members[index].key == "cniVersion";
+        let text = json_span::without(text, &at, &wholes, goes);
+        let value = serde_json::from_str(&text).map_err(Error::Json)?;
+        Ok(Self {
+            plugin,
+            text,
+            value,
+        })
+    }
+
+    /// Its `type`: the name of the plugin's binary.
+    pub fn plugin(&self) -> &str {
+        &self.plugin
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether this element says the same. The order of keys says nothing.
+    pub(super) fn is(&self, element: &str) -> bool {
+        serde_json::from_str::<Value>(element).is_ok_and(|value| value == self.value)
+    }
+}

@@ -1,0 +1,75 @@
+//! What is wrong with a configuration, and where.
+
+use crate::cni::json_span::Shape;
+
+/// Why a configuration cannot be used or edited.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is longer than [`super::MAX_LENGTH`].
+    #[error("{length} bytes long, more than {longest}", longest = super::MAX_LENGTH)]
+    TooLong {
+        /// How long.
+        length: usize,
+    },
+    /// It would be, with our entry in it: nobody could take that out again.
+    #[error("with usher's entry {length} bytes long, more than {longest}", longest = super::MAX_LENGTH)]
+    Grown {
+        /// How long.
+        length: usize,
+    },
+    /// It is no JSON; the source says at which line and column.
+    #[error("not JSON")]
+    Json(#[source] serde_json::Error),
+    /// Something is of another kind than it has to be.
+    #[error("{place} is {found}, not {wanted}")]
+    Shape {
+        /// Where: `plugins[2].type`.
+        place: String,
+        /// What is there.
+        found: Shape,
+        /// What should be.
+        wanted: Shape,
+    },
+    /// Something has to be there and is not.
+    #[error("{place} is missing")]
+    Missing {
+        /// Where.
+        place: String,
+    },
+    /// Something has to say something.
+    #[error("{place} is empty")]
+    Empty {
+        /// Where.
+        place: String,
+    },
+    /// A list in a file for one plugin: the runtimes do not look for `plugins` there.
+    #[error("a list in a file that is not called .conflist")]
+    ListInConf,
+    /// A version of the CNI specification that `usher-cni` does not know.
+    #[error("{place} is {version:?}, a version that usher-cni does not know")]
+    Version {
+        /// Where.
+        place: String,
+        /// What it says.
+        version: String,
+    },
+    /// There is no other plugin that makes a network.
+    #[error("no plugin but usher's own")]
+    Alone,
+}
+
+impl Error {
+    /// A word for metrics.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::TooLong { .. } | Self::Grown { .. } => "too-long",
+            Self::Json(_) => "json",
+            Self::Shape { .. } => "shape",
+            Self::Missing { .. } => "missing",
+            Self::Empty { .. } => "empty",
+            Self::ListInConf => "list-in-conf",
+            Self::Version { .. } => "version",
+            Self::Alone => "alone",
+        }
+    }
+}

@@ -1,0 +1,348 @@
+mod choice;
+mod property;
+
+use super::super::conflist::*;
+
+const OURS: &str = "{\"type\":\"usher-cni\",\"timeout\":\"500ms\"}";
+const LIST: &str = "{\n  \"cniVersion\": \"1.0.0\",\n  \"name\": \"cbr0\",\n  \"plugins\": [\n    \
+                    {\n      \"type\": \"flannel\",\n      \"mtu\": 1450.0\n    },\n    \
+                    {\"type\": \"portmap\"}\n  ],\n  \"x\": {\"b\": 1, \"a\": 12345678901234567890}\n}\n";
+
+fn entry() -> Entry {
+    Entry::parse(OURS).unwrap()
+}
+
+fn inserted(text: &str) -> String {
+    text_of(insert(text, Kind::ConfList, &entry()))
+}
+
+fn text_of(edit: Result<Edit, Error>) -> String {
+    match edit {
+        Ok(Edit::Text(text)) => text,
+        other => panic!("no text: {other:?}"),
+    }
+}
+
+/// A list of these elements, as short as it can be.
+fn list(elements: &str) -> String {
+    format!("{{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"plugins\":[{elements}]}}")
+}
+
+#[test]
+fn entry_goes_behind_the_last_as_the_others_stand() {
+    let expected = LIST.replace(
+        "{\"type\": \"portmap\"}",
+        &format!("{{\"type\": \"portmap\"}},\n    {OURS}"),
+    );
+    assert_eq!(inserted(LIST), expected);
+    assert_eq!(
+        remove(&expected, "usher-cni").unwrap(),
+        Edit::Text(LIST.to_owned())
+    );
+    // The list's own style, whatever it is.
+    let cases = [
+        ("[{\"type\":\"a\"}]", format!("[{{\"type\":\"a\"}},{OURS}]")),
+        (
+            "[ {\"type\":\"a\"} ]",
+            format!("[ {{\"type\":\"a\"}}, {OURS} ]"),
+        ),
+        (
+            "[\r\n\t{\"type\":\"a\"}\r\n]",
+            format!("[\r\n\t{{\"type\":\"a\"}},\r\n\t{OURS}\r\n]"),
+        ),
+        (
+            "[{\"type\":\"a\"} , {\"type\":\"b\"}\n]",
+            format!("[{{\"type\":\"a\"}} , {{\"type\":\"b\"}} , {OURS}\n]"),
+        ),
+    ];
+    for (plugins, expected) in cases {
+        let text = format!("\r\n{{\"plugins\":{plugins},\"name\":\"n\"}}\r\n");
+        let after = text.replace(plugins, &expected);
+        assert_eq!(inserted(&text), after);
+        assert_eq!(remove(&after, "usher-cni").unwrap(), Edit::Text(text));
+    }
+}
+
+#[test]
+fn nothing_changes_when_it_is_right() {
+    let spaced = "{ \"timeout\" : \"500ms\", \"type\" : \"usher-cni\" }";
+    for ours in [OURS, spaced] {
+        let text = list(&format!("{{\"type\":\"a\"}},{ours}"));
+        let edit = insert(&text, Kind::ConfList, &entry()).unwrap();
+        assert_eq!(edit, Edit::Unchanged);
+        assert!(matches!(
+            check(&text, Kind::ConfList, &entry()),
+            State::Installed
+        ));
+    }
+    assert_eq!(
+        remove(&list("{\"type\":\"a\"}"), "usher-cni").unwrap(),
+        Edit::Unchanged
+    );
+}
+
+#[test]
+fn own_entry_is_there_once_and_last() {
+    let a = "{\"type\":\"a\"}";
+    let old = "{\"type\":\"usher-cni\",\"timeout\":\"1s\"}";
+    let good = list(&format!("{a},{OURS}"));
+    let cases = [
+        (a.to_owned(), "absent"),
+        (format!("{a},{old}"), "stale"),
+        (format!("{OURS},{a}"), "not last"),
+        (format!("{a},{OURS},{OURS}"), "repeated"),
+        (format!("{OURS},{a},{OURS}"), "repeated"),
+        (format!("{old},{OURS},{a},{OURS},{old}"), "repeated"),
+    ];
+    for (elements, expected) in cases {
+        let text = list(&elements);
+        let state = match check(&text, Kind::ConfList, &entry()) {
+            State::Absent => "absent",
+            State::Stale => "stale",
+            State::NotLast => "not last",
+            State::Repeated { .. } => "repeated",
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(state, expected, "{elements}");
+        assert_eq!(inserted(&text), good, "{elements}");
+        let removed = remove(&text, "usher-cni").unwrap();
+        let left = if expected == "absent" {
+            Edit::Unchanged
+        } else {
+            Edit::Text(list(a))
+        };
+        assert_eq!(removed, left, "{elements}");
+    }
+}
+
+#[test]
+fn single_configuration_becomes_a_list() {
+    let conf = "\n{\r\n \"cniVersion\": \"0.3.1\",\r\n \"name\": \"n\\u0031\",\r\n \"type\": \"bridge\",\r\n \
+                \"ipam\": {\"x\": 1e400}\r\n}\r\n";
+    let expected = format!(
+        "\n{{\r\n  \"cniVersion\": \"0.3.1\",\r\n  \"name\": \"n\\u0031\",\r\n  \"plugins\": [\r\n    {{\r\n \
+         \"type\": \"bridge\",\r\n \"ipam\": {{\"x\": 1e400}}\r\n}},\r\n    {OURS}\r\n  ]\r\n}}\r\n"
+    );
+    let made = text_of(insert(conf, Kind::Conf, &entry()));
+    assert_eq!(made, expected);
+    assert!(matches!(
+        check(&made, Kind::ConfList, &entry()),
+        State::Installed
+    ));
+    assert!(matches!(check(conf, Kind::Conf, &entry()), State::Absent));
+    let bare = text_of(insert("{\"type\":\"a\"}", Kind::Conf, &entry()));
+    assert_eq!(
+        bare,
+        format!(
+            "{{\n  \"name\": \"k8s-pod-network\",\n  \"plugins\": [\n    {{\"type\":\"a\"}},\n    {OURS}\n  ]\n}}"
+        )
+    );
+    // What was one plugin stays a list when ours goes: it means the same.
+    let left = text_of(remove(&bare, "usher-cni"));
+    assert!(matches!(
+        check(&left, Kind::ConfList, &entry()),
+        State::Absent
+    ));
+}
+
+#[test]
+fn what_cannot_be_used_is_refused_with_its_place() {
+    let plugins = |plugins: &str| format!("{{\"name\":\"n\",\"plugins\":{plugins}}}");
+    let deep = plugins(&format!(
+        "[{{\"type\":\"a\",\"b\":{}{}}}]",
+        "[".repeat(10_000),
+        "]".repeat(10_000)
+    ));
+    let cases = [
+        (String::new(), "json", "not JSON"),
+        ("\u{feff}{}".to_owned(), "json", "not JSON"),
+        (format!("{LIST}}}"), "json", "not JSON"),
+        (format!("{LIST}{LIST}"), "json", "not JSON"),
+        (format!("{LIST}\0"), "json", "not JSON"),
+        (LIST.replace("],", "],,"), "json", "not JSON"),
+        (deep, "json", "not JSON"),
+        (
+            "[]".to_owned(),
+            "shape",
+            "the configuration is an array, not an object",
+        ),
+        ("{}".to_owned(), "missing", "name is missing"),
+        (
+            "{\"name\":1}".to_owned(),
+            "shape",
+            "name is a number, not a string",
+        ),
+        (
+            "{\"name\":\"n\"}".to_owned(),
+            "missing",
+            "plugins is missing",
+        ),
+        (plugins("{}"), "shape", "plugins is an object, not an array"),
+        (plugins("null"), "shape", "plugins is null, not an array"),
+        (plugins("[ ]"), "empty", "plugins is empty"),
+        (
+            plugins("[{\"type\":\"a\"},[]]"),
+            "shape",
+            "plugins[1] is an array, not an object",
+        ),
+        (
+            plugins("[{\"type\":\"a\"},{}]"),
+            "missing",
+            "plugins[1].type is missing",
+        ),
+        (
+            plugins("[{\"type\":true}]"),
+            "shape",
+            "plugins[0].type is a boolean, not a string",
+        ),
+        (
+            plugins("[{\"type\":\"\"}]"),
+            "empty",
+            "plugins[0].type is empty",
+        ),
+        (
+            LIST.replace("\"x\"", "\"disableCheck\":\"no\",\"x\""),
+            "shape",
+            "disableCheck is a string, not a boolean",
+        ),
+        (
+            LIST.replace("\"x\"", "\"disableGC\":null,\"x\""),
+            "shape",
+            "disableGC is null, not a boolean",
+        ),
+        (list(OURS), "alone", "no plugin but usher's own"),
+        (
+            LIST.replace("1.0.0", "1.2.0"),
+            "version",
+            "cniVersion is \"1.2.0\", a version that usher-cni does not know",
+        ),
+        (
+            LIST.replace("\"x\"", "\"cniVersions\":[\"1.0.0\",\"9\"],\"x\""),
+            "version",
+            "cniVersions[1] is \"9\", a version that usher-cni does not know",
+        ),
+        (
+            " ".repeat(MAX_LENGTH + 1),
+            "too-long",
+            "1048577 bytes long, more than 1048576",
+        ),
+    ];
+    for (text, kind, message) in cases {
+        let error = insert(&text, Kind::ConfList, &entry()).unwrap_err();
+        let shown: String = text.chars().take(80).collect();
+        assert_eq!(
+            (error.kind(), &error.to_string()[..]),
+            (kind, message),
+            "{shown}"
+        );
+        let state = check(&text, Kind::ConfList, &entry());
+        assert!(matches!(state, State::Unusable(_)), "{shown}");
+    }
+}
+
+/// Else it could not be taken out again.
+#[test]
+fn a_file_never_gets_longer_than_what_can_be_read() {
+    let conf = "{\"type\":\"a\",\"name\":\"n\"}";
+    for (text, kind) in [(LIST, Kind::ConfList), (conf, Kind::Conf)] {
+        let added = text_of(insert(text, kind, &entry())).len() - text.len();
+        let padded = |length: usize| text.to_owned() + &" ".repeat(length - text.len());
+        let fits = text_of(insert(&padded(MAX_LENGTH - added), kind, &entry()));
+        assert_eq!(fits.len(), MAX_LENGTH);
+        let after = remove(&fits, "usher-cni").unwrap();
+        assert!(matches!(after, Edit::Text(_)), "{kind:?}");
+        for length in [MAX_LENGTH - added + 1, MAX_LENGTH] {
+            let text = padded(length);
+            assert!(matches!(check(&text, kind, &entry()), State::Absent));
+            let error = insert(&text, kind, &entry()).unwrap_err().to_string();
+            let expected = format!(
+                "with usher's entry {} bytes long, more than 1048576",
+                length + added
+            );
+            assert_eq!(error, expected);
+        }
+    }
+}
+
+#[test]
+fn error_in_json_says_the_line() {
+    let error = insert("{\n\"a\": nil\n}", Kind::ConfList, &entry()).unwrap_err();
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert!(source.contains("line 2 column"), "{source}");
+}
+
+#[test]
+fn single_configuration_that_cannot_be_used() {
+    let cases = [
+        (LIST, "list-in-conf"),
+        ("{\"name\":\"n\"}", "missing"),
+        ("{\"type\":1}", "shape"),
+        ("{\"type\":\"a\",\"name\":{}}", "shape"),
+        (OURS, "alone"),
+    ];
+    for (text, kind) in cases {
+        let error = insert(text, Kind::Conf, &entry()).unwrap_err();
+        assert_eq!(error.kind(), kind, "{text}");
+        let State::Unusable(error) = check(text, Kind::Conf, &entry()) else {
+            panic!("usable: {text}");
+        };
+        assert_eq!(error.kind(), kind, "{text}");
+    }
+}
+
+#[test]
+fn ours_goes_from_lists_that_nobody_could_use() {
+    let broken = format!("{{\"plugins\":[{{\"type\":1}}, {OURS}, null]}}");
+    let edit = remove(&broken, "usher-cni").unwrap();
+    assert_eq!(
+        edit,
+        Edit::Text("{\"plugins\":[{\"type\":1}, null]}".to_owned())
+    );
+    let cases = [
+        (list(OURS), Edit::NothingLeft),
+        (OURS.to_owned(), Edit::NothingLeft),
+        ("{\"type\":\"a\"}".to_owned(), Edit::Unchanged),
+        ("{}".to_owned(), Edit::Unchanged),
+        (list(""), Edit::Unchanged),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(remove(&text, "usher-cni").unwrap(), expected, "{text}");
+    }
+    for text in ["", "[]", "{\"plugins\":{}}"] {
+        assert!(remove(text, "usher-cni").is_err(), "{text}");
+    }
+}
+
+#[test]
+fn name_may_be_empty() {
+    let text = LIST.replace("cbr0", "");
+    assert!(inserted(&text).contains("\"name\": \"\""));
+    let made = insert("{\"name\":\"\",\"type\":\"a\"}", Kind::Conf, &entry());
+    assert!(text_of(made).contains("\"name\": \"k8s-pod-network\""));
+}
+
+#[test]
+fn switches_may_be_words() {
+    for value in ["true", "false", "\"true\"", "\"False\""] {
+        let text = LIST.replace("\"x\"", &format!("\"disableGC\":{value},\"x\""));
+        assert!(inserted(&text).contains(OURS), "{value}");
+    }
+}
+
+#[test]
+fn keys_count_as_go_reads_them() {
+    // Escaped, and twice: the last counts.
+    let text = "{\"name\":\"n\",\"plugins\":[],\"plug\\u0069ns\":[{\"type\":1,\"type\":\"a\"}]}";
+    let after = inserted(text);
+    assert_eq!(after, text.replace("\"a\"}]", &format!("\"a\"}},{OURS}]")));
+}
+
+#[test]
+fn entry_has_no_version_of_its_own() {
+    let parsed = Entry::parse("{\"cniVersion\":\"0.3.1\", \"type\":\"usher-cni\"}\n").unwrap();
+    assert_eq!(parsed.text(), "{\"type\":\"usher-cni\"}");
+    assert_eq!(parsed.plugin(), "usher-cni");
+    for (text, kind) in [("", "json"), ("[]", "shape"), ("{}", "missing")] {
+        assert_eq!(Entry::parse(text).unwrap_err().kind(), kind);
+    }
+}

@@ -1,0 +1,219 @@
+//! What `usher-cni` and the agent say to each other, and what the plugin reads from its runtime.
+//!
+//! For each pod the plugin sends one [`Request`] on a Unix socket of type SOCK_SEQPACKET, together with a file
+//! descriptor of the pod's network namespace, and waits for one [`Reply`]. The two programs may be of different
+//! releases while an update is on its way, so each message carries [`PROTOCOL`], unknown fields are ignored, and
+//! a number that the other side does not know means that the pod starts unheld.
+
+mod arguments;
+mod conf;
+mod failure;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::{
+    arguments::{InvalidArguments, PodName, pod},
+    conf::{Conf, DEFAULT_LOG_FILE, DEFAULT_SOCKET, DEFAULT_TIMEOUT, LONGEST_TIMEOUT, OwnPod},
+    failure::{Code, Failure, versions},
+};
+use crate::base::id::{InvalidId, PodUid, SandboxId};
+
+/// The type of our plugin, which is the name of its binary.
+pub const PLUGIN: &str = "usher-cni";
+
+/// The versions of the CNI specification that the plugin can stand in a list of, the newest last. What it prints
+/// is what it was given, so even results older than lists (0.3.0) are none of its concern.
+pub const VERSIONS: [&str; 7] = [
+    "0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0",
+];
+
+/// Number of the messages described here.
+pub const PROTOCOL: u32 = 1;
+
+/// No message is longer; one that fits is never divided.
+pub const LONGEST_MESSAGE: usize = 16 * 1024;
+
+/// A reason in a reply is cut here: it ends up in a line of a log.
+const LONGEST_REASON: usize = 512;
+
+/// A pod's network namespace was made, and no process is in it yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// The pod. Its UID is missing from runtimes that do not give it (cri-dockerd).
+    pub pod: PodName,
+    /// The pod's sandbox.
+    pub sandbox: SandboxId,
+    /// The interface that the plugins before made.
+    pub interface: String,
+}
+
+/// What the agent did with a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// What.
+    pub outcome: Outcome,
+    /// Why, for people.
+    pub reason: Option<String>,
+}
+
+/// What became of a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Its connections wait.
+    Held,
+    /// It needs no hold, or none now.
+    Open,
+    /// It should have been held and could not be.
+    Failed,
+}
+
+/// Why a message is none.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidMessage {
+    /// It is longer than [`LONGEST_MESSAGE`].
+    #[error("message of {length} bytes, more than {LONGEST_MESSAGE}")]
+    TooLong {
+        /// How long.
+        length: usize,
+    },
+    /// It is not JSON with the fields of a message.
+    #[error("message cannot be read")]
+    Json(#[source] serde_json::Error),
+    /// The other side is of another release.
+    #[error("message of protocol {found}, not {PROTOCOL}")]
+    Protocol {
+        /// Its number.
+        found: u32,
+    },
+    /// An id in it is none.
+    #[error("message with an id that is none")]
+    Id(#[from] InvalidId),
+}
+
+impl InvalidMessage {
+    /// A word for metrics.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::TooLong { .. } => "too-long",
+            Self::Json(_) => "json",
+            Self::Protocol { .. } => "protocol",
+            Self::Id(_) => "id",
+        }
+    }
+}
+
+/// The number alone: the rest of a message is read when it is known.
+#[derive(Deserialize)]
+struct Numbered {
+    version: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RequestMessage {
+    version: u32,
+    namespace: String,
+    name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    uid: Option<String>,
+    container_id: String,
+    ifname: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ReplyMessage {
+    version: u32,
+    outcome: Outcome,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+impl Request {
+    /// As it goes over the socket.
+    ///
+    /// # Errors
+    /// [`InvalidMessage::TooLong`].
+    pub fn encode(&self) -> Result<Vec<u8>, InvalidMessage> {
+        encode(&RequestMessage {
+            version: PROTOCOL,
+            namespace: self.pod.namespace.clone(),
+            name: self.pod.name.clone(),
+            uid: self.pod.uid.as_ref().map(|uid| uid.as_str().to_owned()),
+            container_id: self.sandbox.as_str().to_owned(),
+            ifname: self.interface.clone(),
+        })
+    }
+
+    /// As it came over the socket.
+    ///
+    /// # Errors
+    /// Any [`InvalidMessage`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, InvalidMessage> {
+        let message: RequestMessage = decode(bytes)?;
+        let uid = message.uid.map(|uid| PodUid::parse(&uid)).transpose()?;
+        Ok(Self {
+            pod: PodName {
+                namespace: message.namespace,
+                name: message.name,
+                uid,
+            },
+            sandbox: SandboxId::parse(&message.container_id)?,
+            interface: message.ifname,
+        })
+    }
+}
+
+impl Reply {
+    /// As it goes over the socket; a long reason is cut.
+    ///
+    /// # Errors
+    /// None that can happen.
+    pub fn encode(&self) -> Result<Vec<u8>, InvalidMessage> {
+        let cut = |reason: &String| reason.chars().take(LONGEST_REASON).collect();
+        encode(&ReplyMessage {
+            version: PROTOCOL,
+            outcome: self.outcome,
+            reason: self.reason.as_ref().map(cut),
+        })
+    }
+
+    /// As it came over the socket.
+    ///
+    /// # Errors
+    /// Any [`InvalidMessage`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, InvalidMessage> {
+        let message: ReplyMessage = decode(bytes)?;
+        let cut = |reason: String| reason.chars().take(LONGEST_REASON).collect();
+        Ok(Self {
+            outcome: message.outcome,
+            reason: message.reason.map(cut),
+        })
+    }
+}
+
+fn encode(message: &impl Serialize) -> Result<Vec<u8>, InvalidMessage> {
+    let bytes = serde_json::to_vec(message).map_err(InvalidMessage::Json)?;
+    bounded(&bytes)?;
+    Ok(bytes)
+}
+
+fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, InvalidMessage> {
+    bounded(bytes)?;
+    let Numbered { version } = serde_json::from_slice(bytes).map_err(InvalidMessage::Json)?;
+    if version != PROTOCOL {
+        return Err(InvalidMessage::Protocol { found: version });
+    }
+    serde_json::from_slice(bytes).map_err(InvalidMessage::Json)
+}
+
+fn bounded(bytes: &[u8]) -> Result<(), InvalidMessage> {
+    let length = bytes.len();
+    if length > LONGEST_MESSAGE {
+        return Err(InvalidMessage::TooLong { length });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+//! What happens: everything that [`crate::Engine::step`] is told.
+
+use std::sync::Arc;
+
+use crate::{
+    base::id::{ContainerKey, PodUid, SandboxId},
+    cni::protocol::Request,
+    engine::request::Order,
+    hold::{Features, Probe, Remains, Tally},
+    pod::{exit_status::ExitStatus, spec::Pod},
+    quit::outcome::Outcome,
+    settings::{config::Config, mode::Modes, overrides::NamespaceValues},
+    start::Told,
+};
+
+/// Something happened.
+///
+/// The kernel's events of one container arrive in the order of the variants:
+/// appeared, started, (named,) exited, (ended with a status,) gone; any but
+/// the first may be missing. They count between the pod's own two, appeared and
+/// gone; what is told of a container after that is ignored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The Node's annotations say this now.
+    Modes(Modes),
+    /// This configuration counts from now on.
+    Configured(Arc<Config>),
+    /// The answer to [`crate::Action::FetchNamespace`]; None where there was
+    /// none.
+    Namespace {
+        /// Its name.
+        name: String,
+        /// What it says.
+        values: Option<NamespaceValues>,
+    },
+    /// The kubelet's list of all pods of the node.
+    Pods(Vec<Pod>),
+    /// The kubelet's list could not be had.
+    PodsUnavailable,
+    /// The cgroup tree has been walked once: every pod and container that
+    /// existed before has been told.
+    Walked,
+    /// The cgroup of a pod exists.
+    PodAppeared(PodUid),
+    /// The cgroup of a pod is gone.
+    PodGone(PodUid),
+    /// The cgroup of a container exists.
+    ContainerAppeared(ContainerKey),
+    /// The init process of a container has been found.
+    ContainerStarted {
+        /// The container.
+        key: ContainerKey,
+        /// Its name, where its mounts tell it; a sandbox has none.
+        name: Option<String>,
+    },
+    /// The name of a container that was started without one.
+    ContainerNamed {
+        /// The container.
+        key: ContainerKey,
+        /// Its name.
+        name: String,
+    },
+    /// The init process of a container is the image's program from now on.
+    ContainerExecuted(ContainerKey),
+    /// A container showed no process for longer than any start takes: its
+    /// runtime hides them.
+    ContainerOpaque(ContainerKey),
+    /// The init process of a container has ended.
+    ContainerExited(ContainerKey),
+    /// The init process of a container ended before it became the image's program, as far as is known. A runtime that comes
+    /// back kills what it had created and not started when it went, and what it was creating then ended by itself; the kubelet
+    /// starts such a container again whatever its policy
+    /// ([ShouldContainerBeRestarted](https://github.com/kubernetes/kubernetes/blob/v1.33.0/pkg/kubelet/container/helpers.go)).
+    ContainerNotStarted(ContainerKey),
+    /// How the init process of a container ended.
+    ContainerStatus {
+        /// The container.
+        key: ContainerKey,
+        /// How it ended.
+        status: ExitStatus,
+    },
+    /// The cgroup of a container is gone.
+    ContainerGone(ContainerKey),
+    /// An attempt of [`crate::Action::Attempt`] is over.
+    Attempted {
+        /// The sidecar that was to quit.
+        key: ContainerKey,
+        /// What came of it.
+        outcome: Outcome,
+    },
+    /// The answer to [`crate::Action::AskVersion`]; None where there was none.
+    VersionAnswered {
+        /// The sidecar that was asked.
+        key: ContainerKey,
+        /// The body of the answer.
+        body: Option<String>,
+    },
+    /// What the node's kernel can do.
+    Kernel(Features),
+    /// The plugin announces a pod's network namespace, in which no process is
+    /// yet. The answer is [`crate::Action::Answer`].
+    Sandbox(Request),
+    /// Connections wait in this sandbox, or cannot be made to.
+    Armed {
+        /// The sandbox.
+        sandbox: SandboxId,
+        /// What came of it.
+        result: Result<(), String>,
+    },
+    /// A probe of [`crate::Action::Watch`] has come true.
+    Ready {
+        /// The sandbox.
+        sandbox: SandboxId,
+        /// The probe.
+        probe: Probe,
+    },
+    /// The doors of this sandbox have been opened, or do not open.
+    Opened {
+        /// The sandbox.
+        sandbox: SandboxId,
+        /// What had waited.
+        result: Result<Tally, String>,
+    },
+    /// The network namespace of this container is open, as that of a sandbox
+    /// which is called by the container's id from now on.
+    Found {
+        /// The container.
+        key: ContainerKey,
+        /// The id.
+        sandbox: SandboxId,
+        /// What an earlier agent left in it.
+        remains: Option<Remains>,
+    },
+    /// No start can be held on this node any more, for this reason.
+    CannotHoldStarts(String),
+    /// What became of holding the start of a container of
+    /// [`crate::Action::HoldStarts`].
+    Start {
+        /// The container.
+        key: ContainerKey,
+        /// Its name.
+        name: String,
+        /// What became of it.
+        told: Told,
+    },
+    /// A person wants something done. The answer is [`crate::Action::Reply`],
+    /// one for each, in the same step.
+    Ordered(Order),
+    /// The moment that [`crate::Engine::next_wake`] gave has come.
+    Timer,
+}

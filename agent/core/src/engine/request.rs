@@ -1,0 +1,318 @@
+//! What a person has usher do with one pod by hand, and what usher says to it.
+//!
+//! An order is judged by the same knowledge as everything else and answered at once: the answer comes when the decision
+//! was made, not when a sidecar has ended. It counts for what runs when it is given, it outlives no restart of the agent,
+//! and each one that is taken stands in the pod's timeline.
+//!
+//! What a person says counts more than the node's mode and what the pod, its Namespace or the configuration leave alone.
+//! It does not count more than the pod: an app that may yet run, a pod that would be spoiled, are reasons to refuse unless
+//! the person insists.
+
+use std::fmt;
+
+use crate::{
+    base::id::PodUid,
+    decision::{GaveUp, Kind, LeftAlone, NotOurs, NotYet},
+    hold::NotHeld,
+};
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// Show the sidecars out now.
+    Quit {
+        /// Also where an app runs, or where it spoils the pod.
+        force: bool,
+    },
+    /// Have connections wait until the sidecars are ready.
+    Hold,
+    /// Let connections and starts go now.
+    Release,
+    /// Have the rules in the pod's network namespace be as they should.
+    Mend,
+}
+
+impl Wish {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Quit { .. } => "quit",
+            Self::Hold => "hold",
+            Self::Release => "release",
+            Self::Mend => "rules --fix",
+        }
+    }
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct By {
+    /// The user.
+    pub uid: u32,
+    /// The process, in the agent's pid namespace; 0 where that does not show it.
+    pub pid: i32,
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "uid {}, pid {}", self.uid, self.pid)
+    }
+}
+
+/// An order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Order {
+    /// The pod.
+    pub pod: PodUid,
+    /// What is asked for.
+    pub wish: Wish,
+    /// Who asks.
+    pub by: By,
+    /// Only say what would be done.
+    pub dry_run: bool,
+}
+
+/// What is said to an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It is being done, or would be.
+    Taken(Taken),
+    /// There is nothing to do: all is as asked for.
+    Nothing(String),
+    /// It is not done.
+    Refused(Refused),
+}
+
+/// What is done about an order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// What, in words.
+    pub says: String,
+    /// What is set aside for it, such as the mode.
+    pub despite: Vec<String>,
+    /// The sidecars that are asked to quit, the first ones first.
+    pub steps: Vec<FirstStep>,
+    /// The ports at which connections wait or waited.
+    pub ports: Vec<u16>,
+}
+
+/// The step that a sidecar is shown out with first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FirstStep {
+    /// The sidecar.
+    pub container: String,
+    /// The step, in words.
+    pub step: String,
+    /// The exit code that is known to come of it.
+    pub code: i32,
+    /// What is to be known of it besides.
+    pub note: Option<String>,
+}
+
+/// Why an order is not followed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Nobody knows the pod.
+    #[error("no such pod on this node")]
+    NoPod,
+    /// Not enough is known of it yet.
+    #[error("{}", Kind::NotYet(.0.clone()).reason())]
+    Unknown(NotYet),
+    /// An app of it may yet run.
+    #[error("{}", Kind::NotYet(.0.clone()).reason())]
+    AppRuns(NotYet),
+    /// There is nothing in it for usher to act upon.
+    #[error("{}", Kind::NotOurs(.0.clone()).reason())]
+    NotOurs(NotOurs),
+    /// Its processes cannot be seen.
+    #[error(
+        "the node's kernel shows none of its processes: a sandboxed runtime such as gVisor or Kata"
+    )]
+    Hidden,
+    /// Somebody else ends it.
+    #[error("{}", left_alone(.0))]
+    LeftAlone(LeftAlone),
+    /// All that is left would harm the pod.
+    #[error("{container}: {}", gave_up(.why))]
+    Spoils {
+        /// The sidecar.
+        container: String,
+        /// What is left, and what it would do.
+        why: GaveUp,
+    },
+    /// Connections cannot be made to wait in it.
+    #[error("{}", Kind::NotHeld(.0.clone()).reason())]
+    NotHeld(NotHeld),
+    /// Its doors are being shut or opened.
+    #[error("its doors are being shut or opened at this moment; ask again")]
+    Busy,
+    /// It was tried and failed.
+    #[error("it could not be done; the timeline and the agent's log say why (usher explain)")]
+    Failed,
+}
+
+fn left_alone(reason: &LeftAlone) -> String {
+    let reason = reason.clone();
+    Kind::LeftAlone { reason }.reason()
+}
+
+fn gave_up(reason: &GaveUp) -> String {
+    let reason = reason.clone();
+    Kind::GaveUp { reason }.reason()
+}
+
+impl Refused {
+    /// Whether insisting helps.
+    pub const fn yields_to_force(&self) -> bool {
+        match self {
+            Self::AppRuns(_) | Self::Spoils { .. } => true,
+            Self::NotOurs(why) => matches!(
+                why,
+                NotOurs::NeverFinishes { .. } | NotOurs::NoApp | NotOurs::ExcludedNamespace
+            ),
+            Self::NoPod
+            | Self::Unknown(_)
+            | Self::Hidden
+            | Self::LeftAlone(_)
+            | Self::NotHeld(_)
+            | Self::Busy
+            | Self::Failed => false,
+        }
+    }
+
+    /// The word for it.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::NoPod => "no-pod",
+            Self::Unknown(_) => "unknown",
+            Self::AppRuns(_) => "app-runs",
+            Self::NotOurs(_) => "not-ours",
+            Self::Hidden => "hidden",
+            Self::LeftAlone(_) => "left-alone",
+            Self::Spoils { .. } => "spoils",
+            Self::NotHeld(_) => "not-held",
+            Self::Busy => "busy",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// An order that was taken, for the timeline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Done {
+    /// What was asked for.
+    pub wish: Wish,
+    /// Who asked.
+    pub by: By,
+    /// What is done, in words.
+    pub says: String,
+}
+
+impl Done {
+    /// As a sentence.
+    pub fn reason(&self) -> String {
+        let Self { wish, by, says } = self;
+        let forced = match wish {
+            Wish::Quit { force: true } => " --force",
+            _ => "",
+        };
+        format!("{}{forced} by hand ({by}): {says}", wish.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each refusal: its word, what it says, and whether insisting helps.
+    #[test]
+    fn what_is_said_to_an_order_that_is_not_followed() {
+        let container = || "app".to_owned();
+        let cases = [
+            (Refused::NoPod, "no-pod", "no such pod on this node", false),
+            (
+                Refused::Unknown(NotYet::Unlisted),
+                "unknown",
+                "the kubelet does not list it yet",
+                false,
+            ),
+            (
+                Refused::AppRuns(NotYet::Runs {
+                    container: container(),
+                }),
+                "app-runs",
+                "app container app runs",
+                true,
+            ),
+            (
+                Refused::NotOurs(NotOurs::NoApp),
+                "not-ours",
+                "it has sidecars only, and no app that could end",
+                true,
+            ),
+            (
+                Refused::Hidden,
+                "hidden",
+                "the node's kernel shows none of its processes: a sandboxed runtime such as gVisor or Kata",
+                false,
+            ),
+            (
+                Refused::LeftAlone(LeftAlone::Deleting),
+                "left-alone",
+                "left alone: it is being deleted, the kubelet ends it",
+                false,
+            ),
+            (
+                Refused::Spoils {
+                    container: container(),
+                    why: GaveUp::StillRuns,
+                },
+                "spoils",
+                "app: every step was tried and the sidecar still runs; delete the pod, or end the sidecar by hand",
+                true,
+            ),
+            (
+                Refused::NotHeld(NotHeld::HostNetwork),
+                "not-held",
+                "its network namespace is the node's",
+                false,
+            ),
+            (
+                Refused::Busy,
+                "busy",
+                "its doors are being shut or opened at this moment; ask again",
+                false,
+            ),
+            (
+                Refused::Failed,
+                "failed",
+                "it could not be done; the timeline and the agent's log say why (usher explain)",
+                false,
+            ),
+        ];
+        for (why, word, says, yields) in cases {
+            assert_eq!(why.as_str(), word);
+            assert_eq!(why.to_string(), says);
+            assert_eq!(why.yields_to_force(), yields, "{word}");
+        }
+    }
+
+    #[test]
+    fn what_the_timeline_says_of_an_order() {
+        for (wish, words) in [
+            (Wish::Quit { force: false }, "quit"),
+            (Wish::Quit { force: true }, "quit --force"),
+            (Wish::Hold, "hold"),
+            (Wish::Release, "release"),
+            (Wish::Mend, "rules --fix"),
+        ] {
+            let done = Done {
+                wish,
+                by: By { uid: 1000, pid: 7 },
+                says: "it is done".to_owned(),
+            };
+            let expected = format!("{words} by hand (uid 1000, pid 7): it is done");
+            assert_eq!(done.reason(), expected);
+        }
+    }
+}

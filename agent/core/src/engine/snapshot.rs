@@ -1,0 +1,188 @@
+//! What the engine knows, for people who ask.
+
+use super::Engine;
+use crate::{
+    admin::{Container, ContainerState, Pod, PodState, Role},
+    base::id::PodUid,
+    hold::{Features, state::State},
+    plan::Plan,
+    pod::{
+        completion::{self, Progress},
+        spec,
+        state::{Run, RunState, Tracked},
+    },
+    settings::mode::Modes,
+};
+
+impl Engine {
+    /// The pods, by namespace and name; those that nobody has named yet come last.
+    pub fn pods(&self) -> Vec<Pod> {
+        let mut pods: Vec<Pod> = self
+            .pods
+            .values()
+            .filter(|pod| pod.present)
+            .map(|pod| pod_of(pod))
+            .collect();
+        let key = |pod: &Pod| {
+            (
+                pod.name.is_none(),
+                pod.namespace.clone(),
+                pod.name.clone(),
+                pod.uid.clone(),
+            )
+        };
+        pods.sort_by_cached_key(key);
+        pods
+    }
+
+    /// `namespace/name` of a pod that the kubelet has listed.
+    pub fn pod_name(&self, uid: &PodUid) -> Option<String> {
+        let spec = self.pods.get(uid)?.spec.as_ref()?;
+        Some(spec.display_name())
+    }
+
+    /// What usher may do on this node.
+    pub const fn modes(&self) -> Modes {
+        self.modes
+    }
+
+    /// What the kernel can do of what a hold needs, once that is known.
+    pub const fn features(&self) -> Option<&Features> {
+        self.features.as_ref()
+    }
+}
+
+fn pod_of(tracked: &Tracked) -> Pod {
+    let spec = tracked.spec.as_deref();
+    let plan = tracked.plan.as_deref();
+    let stance = tracked.stance.as_ref();
+    let holds = tracked.hold.holds();
+    let held_starts = tracked.hold.starts.held();
+    let sandbox = tracked.hold.sandbox.as_ref().filter(|_| holds);
+    let held_ports = sandbox.map(|sandbox| match &sandbox.state {
+        State::Shut(shut) | State::Opening { shut, .. } => shut.ports.iter().copied().collect(),
+        State::Arming { ports, .. } => ports.iter().copied().collect(),
+        State::Pending | State::Over { .. } => Vec::new(),
+    });
+    Pod {
+        uid: tracked.uid.to_string(),
+        namespace: spec.map(|spec| spec.namespace.clone()),
+        name: spec.map(|spec| spec.name.clone()),
+        state: state_of(tracked, holds || held_starts > 0),
+        decision: stance.map(|kind| kind.as_str().to_owned()),
+        reason: stance.map(crate::decision::Kind::reason),
+        held_ports: held_ports.unwrap_or_default(),
+        held_starts,
+        host_network: spec.is_some_and(|spec| spec.host_network),
+        deleting: spec.is_some_and(|spec| spec.deleting),
+        containers: containers_of(tracked, spec, plan),
+    }
+}
+
+fn state_of(tracked: &Tracked, holds: bool) -> PodState {
+    let (Some(spec), Some(plan)) = (&tracked.spec, &tracked.plan) else {
+        return PodState::Unknown;
+    };
+    if holds {
+        return PodState::Held;
+    }
+    if plan.not_ours.is_some() {
+        return PodState::NotOurs;
+    }
+    match completion::progress(tracked, spec, plan) {
+        Progress::Finished { .. } => {
+            let lives = |name: &str| tracked.newest(name).is_some_and(|(_id, run)| run.lives());
+            if plan.sidecars.iter().any(|sidecar| lives(&sidecar.name)) {
+                PodState::Finished
+            } else {
+                PodState::Done
+            }
+        }
+        Progress::Unfinished(_)
+        | Progress::Unseen(_)
+        | Progress::AskKubelet(_)
+        | Progress::Hidden => PodState::Running,
+    }
+}
+
+fn containers_of(
+    tracked: &Tracked,
+    spec: Option<&spec::Pod>,
+    plan: Option<&Plan>,
+) -> Vec<Container> {
+    let mut containers = Vec::new();
+    let names = |names: &[String], role| {
+        let bare = |name: &String| container(tracked, name, role);
+        names.iter().map(bare).collect::<Vec<_>>()
+    };
+    if let Some(spec) = spec {
+        containers.extend(names(&spec.init_containers, Role::Init));
+        containers.extend(names(&spec.native_sidecars, Role::Native));
+        for found in &spec.containers {
+            let sidecar = plan.and_then(|plan| {
+                let mut sidecars = plan.sidecars.iter();
+                sidecars.find(|sidecar| sidecar.name == found.name)
+            });
+            let role = match (plan, sidecar) {
+                (None, _) => Role::Other,
+                (Some(_), None) => Role::App,
+                (Some(_), Some(_)) => Role::Sidecar,
+            };
+            let mut seen = container(tracked, &found.name, role);
+            seen.recipe = sidecar.map(|sidecar| sidecar.recipe.to_string());
+            seen.image = Some(found.image.clone());
+            if let (None, Some(status)) = (&seen.id, &found.status) {
+                seen.id = status.id.as_ref().map(ToString::to_string);
+                if let spec::RunState::Terminated(code) = status.state {
+                    seen.state = ContainerState::Exited;
+                    seen.exit_code = Some(code);
+                }
+            }
+            if seen.exit_code.is_none()
+                && let Some((id, run)) = tracked.newest(&found.name)
+                && !run.lives()
+            {
+                seen.exit_code = found.reported_code(id);
+            }
+            containers.push(seen);
+        }
+    }
+    let known = |id: &str| containers.iter().any(|seen| seen.id.as_deref() == Some(id));
+    let strangers: Vec<Container> = tracked
+        .runs()
+        .filter(|(id, run)| run.lives() && !known(id.as_str()))
+        .map(|(id, run)| Container {
+            name: tracked.name_of(id, run).map(str::to_owned),
+            ..bare(None, Role::Other, Some((id.as_str(), run)))
+        })
+        .collect();
+    containers.extend(strangers);
+    containers
+}
+
+fn container(tracked: &Tracked, name: &str, role: Role) -> Container {
+    let newest = tracked.newest(name);
+    bare(Some(name), role, newest.map(|(id, run)| (id.as_str(), run)))
+}
+
+fn bare(name: Option<&str>, role: Role, run: Option<(&str, &Run)>) -> Container {
+    let (state, exit_code) = match run.map(|(_id, run)| run.state) {
+        None => (ContainerState::Unseen, None),
+        Some(RunState::Starting) => (ContainerState::Starting, None),
+        Some(RunState::Running) => (ContainerState::Running, None),
+        Some(RunState::Exited { status, .. }) => {
+            let code = status.map(crate::pod::exit_status::ExitStatus::kubernetes_code);
+            (ContainerState::Exited, code)
+        }
+    };
+    Container {
+        name: name.map(str::to_owned),
+        id: run.map(|(id, _run)| id.to_owned()),
+        role,
+        recipe: None,
+        image: None,
+        state,
+        exit_code,
+        pid: None,
+    }
+}

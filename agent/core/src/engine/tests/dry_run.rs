@@ -1,0 +1,316 @@
+//! What would be done is what is done.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    hold::{bare, held, istio},
+    stage::{PROXY, Stage, id, key, pod, uid},
+};
+use crate::{
+    Event,
+    admin::{Acts, Allowed, Forecast},
+    engine::request::Wish,
+    pod::{
+        restart_policy::RestartPolicy,
+        spec::{Pod, RunState, Status},
+    },
+    settings::{config::Config, mode::Mode},
+};
+
+impl Stage {
+    fn forecast(&self, mode: Option<Mode>) -> Forecast {
+        self.engine.forecast(self.now, &uid(), mode).unwrap()
+    }
+}
+
+fn annotated(key: &str, value: &str) -> Pod {
+    let mut spec = pod(RestartPolicy::Never, &["app"]);
+    spec.annotations.insert(key.to_owned(), value.to_owned());
+    spec
+}
+
+#[test]
+fn it_acts_when_and_only_when_it_says_so() {
+    let plain = || pod(RestartPolicy::Never, &["app"]);
+    let table = [
+        (Mode::Enforce, plain(), [Acts::Later, Acts::Now]),
+        (Mode::Observe, plain(), [Acts::No, Acts::No]),
+        (Mode::Off, plain(), [Acts::No, Acts::No]),
+        (
+            Mode::Enforce,
+            annotated("usher.dev/quit", "false"),
+            [Acts::No, Acts::No],
+        ),
+        (
+            Mode::Enforce,
+            annotated("usher.dev/quit-delay", "1m"),
+            [Acts::Later, Acts::Later],
+        ),
+        (
+            Mode::Enforce,
+            pod(RestartPolicy::Always, &["app"]),
+            [Acts::No, Acts::No],
+        ),
+    ];
+    for (mode, spec, expected) in table {
+        let mut stage = Stage::new(mode, spec);
+        stage.run_all();
+        let before = stage.forecast(None);
+        assert_eq!(before.quit.acts, expected[0], "{before:?}");
+        assert!(!before.quit.because.is_empty() && stage.attempts.is_empty());
+        stage.exit("a", 0);
+        let after = stage.forecast(None);
+        assert_eq!(after.quit.acts, expected[1], "{after:?}");
+        let acted = !stage.attempts.is_empty();
+        assert_eq!(acted, after.quit.acts == Acts::Now, "{after:?}");
+        if let Some((_key, step)) = stage.attempts.first() {
+            assert_eq!(after.quit.sidecars[0].ladder[0].step, step.to_string());
+        }
+    }
+}
+
+#[test]
+fn what_keeps_usher_from_it_is_said_once() {
+    let because = |spec: Pod, code: Option<u8>| {
+        let mut stage = Stage::new(Mode::Enforce, spec);
+        stage.run_all();
+        if let Some(code) = code {
+            stage.exit("a", code);
+        }
+        stage.pass(Duration::from_secs(2));
+        stage.forecast(None).quit.because
+    };
+    let delay = || annotated("usher.dev/quit-delay", "1s");
+    assert_eq!(because(delay(), None), ["app container app runs"]);
+    // The delay is over.
+    assert_eq!(because(delay(), Some(0)), [""; 0]);
+    let opaque = |mut spec: Pod| {
+        let app = spec.containers.iter_mut().find(|one| one.name == "app");
+        app.unwrap().status = Some(Status {
+            id: Some(id("a")),
+            state: RunState::Running,
+            last: None,
+        });
+        let mut stage = Stage::new(Mode::Enforce, spec);
+        stage.send(Event::PodAppeared(uid()));
+        stage.appear("a");
+        stage.send(Event::ContainerOpaque(key("a")));
+        stage.list();
+        stage.forecast(None).quit.because
+    };
+    let mut hidden = pod(RestartPolicy::Never, &["app"]);
+    hidden.runtime_class = Some("gvisor".to_owned());
+    let said = opaque(hidden.clone());
+    assert!(said.len() == 1 && said[0].contains("gvisor"), "{said:?}");
+    hidden.containers.retain(|one| one.name != PROXY);
+    let said = opaque(hidden);
+    assert!(said.len() == 1 && said[0].contains("sidecar"), "{said:?}");
+}
+
+#[test]
+fn another_mode_may_be_asked_about() {
+    let mut stage = Stage::new(Mode::Observe, pod(RestartPolicy::Never, &["app"]));
+    stage.run_all();
+    stage.exit("a", 0);
+    let real = stage.forecast(None);
+    assert_eq!(
+        real.quit.because,
+        ["the mode is observe: it is only recorded"]
+    );
+    let what_if = stage.forecast(Some(Mode::Enforce));
+    assert_eq!(
+        (what_if.quit.acts, what_if.quit.because.len()),
+        (Acts::Now, 0)
+    );
+    assert_eq!(what_if.what_if.as_deref(), Some("enforce"));
+    assert!(stage.attempts.is_empty());
+}
+
+#[test]
+fn a_ladder_says_why_and_what_it_does() {
+    let mut spec = pod(RestartPolicy::Never, &["app", "sql"]);
+    let sql = spec.containers.iter_mut().find(|one| one.name == "sql");
+    sql.unwrap().image = "gcr.io/cloud-sql-connectors/cloud-sql-proxy:2.27.0".to_owned();
+    let mut stage = Stage::new(Mode::Enforce, spec);
+    stage.run_all();
+    let quit = stage.forecast(None).quit;
+    // The mesh goes last.
+    let names: Vec<&str> = quit
+        .sidecars
+        .iter()
+        .map(|one| one.container.as_str())
+        .collect();
+    assert_eq!(names, ["sql", PROXY]);
+    let sql = &quit.sidecars[0];
+    assert_eq!(sql.version.as_deref(), Some("2.27"));
+    assert!(sql.recognised_by.contains("image"), "{sql:?}");
+    assert_eq!(sql.left_out.len(), 2, "{sql:?}");
+    let term = &sql.ladder[0];
+    assert_eq!((term.step.as_str(), term.exit_code), ("SIGTERM", 143));
+    // It depends on how the app ends.
+    assert_eq!(term.allowed, Allowed::Depends, "{term:?}");
+    stage.exit("a", 0);
+    let term = stage.forecast(None).quit.sidecars[0].ladder[0].clone();
+    assert_eq!(term.allowed, Allowed::No, "{term:?}");
+    assert!(term.why.unwrap().contains("exit code 143"));
+    let proxy = &quit.sidecars[1].ladder[0];
+    assert_eq!(proxy.allowed, Allowed::Yes);
+    assert!(
+        proxy.chosen.starts_with("with version") || proxy.chosen == "always",
+        "{proxy:?}"
+    );
+    assert!(proxy.next_after_ms >= proxy.takes_ms);
+}
+
+/// The steps of a container: which, the exit code, who chose it; and those that are not there for it, after a `-`.
+fn steps(stage: &Stage, name: &str) -> Vec<String> {
+    let sidecars = stage.forecast(None).quit.sidecars;
+    let sidecar = sidecars.into_iter().find(|one| one.container == name);
+    let sidecar = sidecar.unwrap();
+    let ladder = sidecar.ladder.iter();
+    let ladder = ladder.map(|rung| format!("{} {}: {}", rung.step, rung.exit_code, rung.chosen));
+    let left_out = sidecar.left_out.iter();
+    let left_out = left_out.map(|one| format!("- {} {}: {}", one.step, one.exit_code, one.why));
+    ladder.chain(left_out).collect()
+}
+
+#[test]
+fn each_step_says_who_chose_it() {
+    let mut spec = pod(RestartPolicy::Never, &["app", "tool"]);
+    let notes = [
+        ("usher.dev/sidecars", "tool"),
+        ("usher.dev/drain", "5s"),
+        ("usher.dev/spoil", "true"),
+    ];
+    let notes = notes.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    spec.annotations.extend(notes);
+    let mut stage = Stage::new(Mode::Enforce, spec.clone());
+    let config = Config::parse("test", "{ladder: {kill: true}}").unwrap();
+    stage.send(Event::Configured(Arc::new(config)));
+    stage.run_all();
+    assert_eq!(
+        steps(&stage, "tool"),
+        [
+            "SIGTERM 0: annotation usher.dev/sidecars",
+            "SIGKILL 137: configuration: ladder.kill"
+        ]
+    );
+    assert_eq!(
+        steps(&stage, PROXY),
+        [
+            "POST :15020/drain 0: annotation usher.dev/drain",
+            "POST :15020/quitquitquit 0: with version from 1.26",
+            "POST :15000/quitquitquit 0: with version from 1.4",
+            "SIGTERM 0: always",
+            "SIGKILL 137: configuration: ladder.kill"
+        ]
+    );
+    // One that is there for another reason is not left out, as above; all others are said to be.
+    let proxy = spec.containers.iter_mut().find(|one| one.name == PROXY);
+    proxy.unwrap().image = "istio/proxyv2:1.2.10".to_owned();
+    spec.annotations.clear();
+    let mut stage = Stage::new(Mode::Enforce, spec);
+    stage.run_all();
+    assert_eq!(
+        steps(&stage, PROXY),
+        [
+            "SIGTERM 0: always",
+            "- POST :15020/quitquitquit 0: only with version from 1.26",
+            "- POST :15000/quitquitquit 0: only with version from 1.4",
+            "- POST :15020/quitquitquit 0: only with version 1.3 to below 1.26"
+        ]
+    );
+}
+
+#[test]
+fn doors_and_starts_are_told() {
+    let mut stage = held(Mode::Enforce, istio());
+    let before = stage.forecast(None).hold;
+    assert_eq!((before.acts, before.deadline_ms), (Acts::Later, 30_000));
+    let door = &before.doors[0];
+    assert_eq!((door.port, door.sidecar.as_str()), (15001, PROXY));
+    assert_eq!(door.opens, "GET :15021/healthz/ready is answered with 2xx");
+    assert_eq!(before.passing_uids, [1337]);
+    stage.shut();
+    let shut = stage.forecast(None).hold;
+    assert_eq!(shut.acts, Acts::Now, "{shut:?}");
+    let mut spec = istio();
+    let start = ("usher.dev/hold".to_owned(), "start".to_owned());
+    spec.annotations.extend([start]);
+    let stage = held(Mode::Observe, spec);
+    let hold = stage.forecast(None).hold;
+    assert_eq!(hold.acts, Acts::No);
+    assert_eq!(
+        (hold.starts[0].container.as_str(), hold.starts[0].limit_ms),
+        ("app", Some(30_000))
+    );
+    assert_eq!(stage.forecast(Some(Mode::Enforce)).hold.acts, Acts::Later);
+    let mut stage = bare(Mode::Enforce, istio());
+    stage.run_all();
+    let late = stage.forecast(None).hold;
+    assert_eq!(late.acts, Acts::No, "{late:?}");
+}
+
+#[test]
+fn what_a_hold_would_do_is_said_of_each_state() {
+    let told = |stage: &Stage, mode: Option<Mode>| {
+        let hold = stage.forecast(mode).hold;
+        (hold.acts, hold.because)
+    };
+    let [observe, unbegun] = [
+        "the mode is observe: refused connections are only counted",
+        "its apps have not begun",
+    ];
+    let (no, later) = (Acts::No, Acts::Later);
+    let said = |acts: Acts, because: &[&str]| {
+        let because: Vec<String> = because.iter().map(|&why| why.to_owned()).collect();
+        (acts, because)
+    };
+    let mut stage = held(Mode::Enforce, istio());
+    stage.announce();
+    let moving = said(Acts::Now, &["its doors are being shut or opened"]);
+    assert_eq!(told(&stage, None), moving);
+    stage.armed();
+    let waits = said(Acts::Now, &["its connections wait, for at most 30 s yet"]);
+    assert_eq!(told(&stage, None), waits);
+    stage.order(Wish::Release);
+    assert_eq!(told(&stage, None), moving);
+    let off = held(Mode::Off, istio());
+    let is_off = "the mode is off: nothing is decided";
+    assert_eq!(told(&off, None), said(no, &[is_off, unbegun]));
+    // It counts.
+    let mut stage = held(Mode::Observe, istio());
+    stage.shut();
+    assert_eq!(told(&stage, None), said(no, &[observe, unbegun]));
+    let would = said(Acts::Now, &["its sidecars are not ready yet"]);
+    assert_eq!(told(&stage, Some(Mode::Enforce)), would);
+    // By hand, whatever the mode and the pod's owner say.
+    let mut spec = istio();
+    let not = ("usher.dev/hold".to_owned(), "false".to_owned());
+    spec.annotations.extend([not]);
+    let mut stage = held(Mode::Observe, spec);
+    let (acts, because) = told(&stage, None);
+    assert_eq!((acts, because.len()), (no, 3), "{because:?}");
+    assert!(because[0].contains("usher.dev/hold"), "{because:?}");
+    stage.order(Wish::Hold);
+    assert_eq!(told(&stage, None), said(later, &[unbegun]));
+    // Which says nothing of another mode.
+    let (acts, because) = told(&stage, Some(Mode::Enforce));
+    assert_eq!((acts, because.len()), (no, 2), "{because:?}");
+}
+
+#[test]
+fn what_is_not_known_is_said() {
+    let mut stage = Stage::new(Mode::Enforce, annotated("usher.dev/quit", "maybe"));
+    stage.namespace = None;
+    stage.send(Event::PodAppeared(uid()));
+    assert_eq!(stage.engine.forecast(stage.now, &uid(), None), None);
+    stage.list();
+    stage.pass(Duration::from_millis(1));
+    let forecast = stage.forecast(None);
+    assert_eq!(
+        forecast.unknown,
+        ["what its Namespace says", "what the node's kernel can hold"]
+    );
+    assert!(forecast.ignored[0].contains("\"maybe\""), "{forecast:?}");
+}

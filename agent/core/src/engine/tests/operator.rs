@@ -1,0 +1,324 @@
+//! What people order by hand.
+
+mod hold;
+
+use std::time::Duration;
+
+use super::stage::{PROXY, Stage, key, pod, run_of, status, uid};
+use crate::{
+    Event,
+    engine::request::{Answer, By, Order, Refused, Taken, Wish},
+    pod::{
+        restart_policy::{RestartPolicy, RestartRule},
+        spec::{Pod, RunState},
+    },
+    quit::{ladder::HEARS, outcome::Outcome},
+    settings::mode::Mode,
+};
+
+const QUIT: Wish = Wish::Quit { force: false };
+const FORCE: Wish = Wish::Quit { force: true };
+const POST: &str = "i POST :15020/quitquitquit";
+
+impl Stage {
+    /// Gives an order, and takes the answer.
+    pub(super) fn order(&mut self, wish: Wish) -> Answer {
+        self.ordered(wish, false)
+    }
+
+    fn ordered(&mut self, wish: Wish, dry_run: bool) -> Answer {
+        let before = self.answers.len();
+        self.send(Event::Ordered(Order {
+            pod: uid(),
+            wish,
+            by: By { uid: 0, pid: 4711 },
+            dry_run,
+        }));
+        assert_eq!(self.answers.len(), before + 1, "one answer, at once");
+        self.answers.pop().unwrap()
+    }
+
+    /// What stands in the timeline of orders.
+    fn by_hand(&self) -> Vec<String> {
+        let lines = self.log.iter();
+        let lines = lines.filter_map(|line| line.strip_prefix("by-hand: "));
+        lines.map(str::to_owned).collect()
+    }
+}
+
+fn taken(answer: Answer) -> Taken {
+    match answer {
+        Answer::Taken(taken) => taken,
+        other => panic!("not taken: {other:?}"),
+    }
+}
+
+fn refused(answer: Answer) -> Refused {
+    match answer {
+        Answer::Refused(refused) => refused,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+fn running(mode: Mode, spec: Pod) -> Stage {
+    let mut stage = Stage::new(mode, spec);
+    stage.run_all();
+    // They hear signals.
+    stage.now = stage.now + HEARS;
+    stage
+}
+
+fn finished(mode: Mode, spec: Pod) -> Stage {
+    let mut stage = running(mode, spec);
+    stage.exit("a", 0);
+    stage.take();
+    stage
+}
+
+fn opted_out() -> Pod {
+    let mut spec = pod(RestartPolicy::Never, &["app"]);
+    let no = ("usher.dev/quit".to_owned(), "false".to_owned());
+    spec.annotations.extend([no]);
+    spec
+}
+
+/// A pod whose only sidecar is known to end with 143.
+fn spoiling() -> Pod {
+    let mut spec = pod(RestartPolicy::Never, &["app"]);
+    let proxy = spec.containers.iter_mut().find(|one| one.name == PROXY);
+    let proxy = proxy.unwrap();
+    proxy.name = "sql".to_owned();
+    proxy.image = "gcr.io/cloud-sql-connectors/cloud-sql-proxy:2.27.0".to_owned();
+    spec
+}
+
+#[test]
+fn neither_mode_nor_opt_out_nor_delay_count() {
+    let delayed = || {
+        let mut spec = pod(RestartPolicy::Never, &["app"]);
+        let wait = ("usher.dev/quit-delay".to_owned(), "5m".to_owned());
+        spec.annotations.extend([wait]);
+        spec
+    };
+    let plain = || pod(RestartPolicy::Never, &["app"]);
+    let table = [
+        (Mode::Observe, plain(), "the node's mode is observe"),
+        (Mode::Off, plain(), "the node's mode is off"),
+        (Mode::Enforce, opted_out(), "left alone: usher.dev/quit"),
+        (
+            Mode::Enforce,
+            delayed(),
+            "usher.dev/quit-delay asks to wait",
+        ),
+    ];
+    for (mode, spec, despite) in table {
+        let mut stage = finished(mode, spec);
+        let said = taken(stage.order(QUIT));
+        assert!(said.despite[0].starts_with(despite), "{said:?}");
+        assert_eq!(said.steps[0].step, "POST :15020/quitquitquit");
+        assert_eq!(stage.take(), ["by-hand", POST]);
+        stage.outcome("i", Outcome::Accepted);
+        stage.exit("i", 0);
+        let done = stage.take();
+        assert_eq!(
+            done,
+            [
+                "istio-proxy quit-accepted",
+                "istio-proxy sidecar-ended as asked"
+            ]
+        );
+        let noted = stage.by_hand();
+        assert!(noted[0].starts_with(
+            "quit by hand (uid 0, pid 4711): shown out: istio-proxy by POST :15020/quitquitquit; although "
+        ), "{noted:?}");
+        assert_eq!(
+            stage.order(QUIT),
+            Answer::Nothing("none of its sidecars runs".to_owned())
+        );
+    }
+}
+
+#[test]
+fn an_app_that_runs_is_a_reason_to_refuse() {
+    for mode in [Mode::Off, Mode::Observe, Mode::Enforce] {
+        let mut stage = running(mode, pod(RestartPolicy::Never, &["app"]));
+        let why = refused(stage.order(QUIT));
+        assert_eq!(why.to_string(), "app container app runs");
+        assert!(why.yields_to_force());
+        stage.pass(Duration::from_secs(60));
+        assert!(stage.attempts.is_empty() && stage.by_hand().is_empty());
+        let said = taken(stage.order(FORCE));
+        assert_eq!(said.despite[0], "app container app runs");
+        assert_eq!(stage.attempts.len(), 1, "{mode:?}");
+        stage.outcome("i", Outcome::NoReply);
+        stage.take();
+        stage.exit("i", 0);
+        assert_eq!(stage.take(), ["istio-proxy sidecar-ended as asked"]);
+        // What is started again is nobody's business any more.
+        stage.start(PROXY, "i2");
+        stage.pass(Duration::from_secs(60));
+        assert_eq!(stage.attempts.len(), 1, "{mode:?}");
+    }
+}
+
+#[test]
+fn what_never_finishes_or_comes_back_is_forced_only() {
+    let mut stage = running(Mode::Enforce, pod(RestartPolicy::Always, &["app"]));
+    let why = refused(stage.order(QUIT));
+    assert!(why.yields_to_force(), "{why}");
+    let said = taken(stage.order(FORCE));
+    assert!(
+        said.steps[0].note.as_ref().unwrap().starts_with("forced: "),
+        "{said:?}"
+    );
+    assert_eq!(stage.attempts.len(), 1);
+    stage.log.clear();
+    stage.outcome(&run_of(PROXY), Outcome::Rejected(404));
+    assert!(
+        stage.log.iter().any(|line| line.contains("step-failed")),
+        "{:?}",
+        stage.log
+    );
+    // One that has sidecars only.
+    let mut stage = running(Mode::Enforce, pod(RestartPolicy::Never, &[]));
+    assert!(refused(stage.order(QUIT)).yields_to_force());
+    assert_eq!(taken(stage.order(FORCE)).steps.len(), 1);
+    // No sidecar: nothing to force.
+    let mut spec = pod(RestartPolicy::Never, &["app"]);
+    spec.containers.retain(|one| one.name == "app");
+    let mut stage = running(Mode::Enforce, spec);
+    assert!(!refused(stage.order(FORCE)).yields_to_force());
+}
+
+#[test]
+fn a_pod_is_spoilt_only_where_that_is_forced_and_said() {
+    let mut spec = spoiling();
+    spec.restart_policy = RestartPolicy::Never;
+    let mut stage = running(Mode::Observe, spec);
+    stage.exit("a", 0);
+    let why = refused(stage.order(QUIT));
+    assert!(matches!(why, Refused::Spoils { .. }), "{why:?}");
+    assert!(why.to_string().contains("exit code 143"), "{why}");
+    assert!(why.yields_to_force());
+    assert!(stage.attempts.is_empty());
+    let said = taken(stage.order(FORCE));
+    let step = &said.steps[0];
+    assert_eq!((step.step.as_str(), step.code), ("SIGTERM", 143));
+    let note = step.note.as_ref().unwrap();
+    assert!(
+        note.starts_with("forced: SIGTERM would end the sidecar with exit code 143"),
+        "{note}"
+    );
+    assert_eq!(stage.attempts.len(), 1);
+}
+
+#[test]
+fn a_dry_run_does_nothing() {
+    let mut stage = finished(Mode::Observe, pod(RestartPolicy::Never, &["app"]));
+    let (log, stances) = (stage.log.len(), stage.stances.len());
+    assert_eq!(taken(stage.ordered(QUIT, true)).steps.len(), 1);
+    stage.pass(Duration::from_secs(60));
+    assert!(stage.attempts.is_empty());
+    assert_eq!((stage.log.len(), stage.stances.len()), (log, stances));
+}
+
+#[test]
+fn what_drains_first_is_said() {
+    let note = |drain: Option<&str>| {
+        let mut spec = pod(RestartPolicy::Never, &["app"]);
+        let drain = drain.map(|time| ("usher.dev/drain".to_owned(), time.to_owned()));
+        spec.annotations.extend(drain);
+        let mut stage = finished(Mode::Observe, spec);
+        let mut steps = taken(stage.order(QUIT)).steps;
+        let step = steps.remove(0);
+        (step.step, step.note)
+    };
+    let (step, said) = note(Some("5s"));
+    assert_eq!(step, "POST :15020/drain");
+    assert_eq!(said.as_deref(), Some("it drains for 5s first"));
+    assert_eq!(note(None), ("POST :15020/quitquitquit".to_owned(), None));
+}
+
+#[test]
+fn what_was_given_up_is_tried_again() {
+    let mut stage = finished(Mode::Enforce, spoiling());
+    assert!(
+        stage.log.iter().any(|line| line.contains("gave-up")),
+        "{:?}",
+        stage.log
+    );
+    taken(stage.order(FORCE));
+    assert_eq!(stage.attempts.len(), 1);
+}
+
+#[test]
+fn who_is_not_known_or_goes_anyway_is_refused() {
+    let mut stage = Stage::new(Mode::Enforce, pod(RestartPolicy::Never, &["app"]));
+    assert_eq!(refused(stage.order(QUIT)), Refused::NoPod);
+    stage.send(Event::PodAppeared(uid()));
+    assert!(matches!(refused(stage.order(QUIT)), Refused::Unknown(_)));
+    stage.spec.deleting = true;
+    stage.list();
+    for name in ["app", PROXY] {
+        stage.start(name, &run_of(name));
+    }
+    let why = refused(stage.order(FORCE));
+    assert!(matches!(why, Refused::LeftAlone(_)), "{why:?}");
+    assert!(stage.attempts.is_empty());
+}
+
+#[test]
+fn one_whose_processes_are_not_seen_is_never_shown_out() {
+    let mut spec = pod(RestartPolicy::Never, &["app"]);
+    status(&mut spec, "app", "a", RunState::Running);
+    let mut stage = Stage::new(Mode::Enforce, spec);
+    stage.send(Event::PodAppeared(uid()));
+    stage.appear("a");
+    stage.send(Event::ContainerOpaque(key("a")));
+    stage.list();
+    for wish in [QUIT, FORCE] {
+        assert_eq!(refused(stage.order(wish)), Refused::Hidden);
+    }
+}
+
+#[test]
+fn an_order_ends_with_the_pod() {
+    let mut stage = finished(Mode::Observe, pod(RestartPolicy::Never, &["app"]));
+    taken(stage.order(QUIT));
+    stage.take();
+    stage.spec.deleting = true;
+    stage.list();
+    stage.outcome("i", Outcome::Refused);
+    stage.pass(Duration::from_secs(60));
+    assert_eq!(stage.attempts.len(), 1, "{:?}", stage.take());
+}
+
+#[test]
+fn an_order_ends_where_the_apps_come_back() {
+    let mut spec = pod(RestartPolicy::Never, &["app", "shipper"]);
+    let named = ("usher.dev/sidecars".to_owned(), "shipper".to_owned());
+    spec.annotations.extend([named]);
+    spec.containers[1].restart_rules.push(RestartRule {
+        codes: vec![3],
+        within: true,
+        whole_pod: true,
+    });
+    let mut stage = finished(Mode::Observe, spec);
+    let said = taken(stage.order(QUIT));
+    let order: Vec<&str> = said
+        .steps
+        .iter()
+        .map(|step| step.container.as_str())
+        .collect();
+    assert_eq!(order, ["shipper", PROXY]);
+    stage.outcome("s", Outcome::Signalled);
+    // Its end has all containers started again.
+    stage.exit("s", 3);
+    stage.pass(Duration::from_secs(60));
+    let attempts: Vec<String> = stage
+        .attempts
+        .iter()
+        .map(|(_key, step)| step.to_string())
+        .collect();
+    assert_eq!(attempts, ["SIGTERM"]);
+}

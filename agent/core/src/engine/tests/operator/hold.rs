@@ -1,0 +1,343 @@
+//! Orders about connections.
+
+use super::super::operator::*;
+use crate::{
+    base::id::SandboxId,
+    decision::NotYet,
+    engine::tests::hold::{
+        ARM, ARMED, WATCH, bare, held, istio, ready, sandbox, seconds, two_sidecars,
+    },
+    start::Told,
+};
+
+const RELEASED: &str = "somebody had it released by hand";
+
+/// A pod whose app and proxy run for long, in a namespace that nobody has open.
+fn started(mode: Mode, spec: Pod) -> Stage {
+    let mut stage = bare(mode, spec);
+    stage.run_all();
+    stage.said();
+    stage
+}
+
+fn found(stage: &mut Stage, run: &str) -> SandboxId {
+    let key = key(run);
+    let sandbox = SandboxId::parse(key.id.as_str()).unwrap();
+    stage.send(Event::Found {
+        key,
+        sandbox: sandbox.clone(),
+        remains: None,
+    });
+    sandbox
+}
+
+#[test]
+fn what_only_counted_is_made_to_hold() {
+    let mut stage = held(Mode::Observe, istio());
+    stage.shut();
+    let said = taken(stage.order(Wish::Hold));
+    assert_eq!(said.ports, [15001]);
+    assert_eq!(said.despite, ["the node's mode is observe"]);
+    assert_eq!(stage.said(), ["open all"]);
+    assert!(stage.engine.hold_came_about(&uid()));
+    stage.opened(0);
+    assert_eq!(stage.said()[1..], [ARM.to_owned()]);
+    stage.armed();
+    assert_eq!(stage.said(), [ARMED]);
+    stage.start(PROXY, "i");
+    assert_eq!(stage.said(), [WATCH]);
+    stage.probed(ready());
+    stage.opened(1);
+    let said = stage.said();
+    assert!(
+        said[1].starts_with("hold-opened: the sidecar is ready"),
+        "{said:?}"
+    );
+    assert_eq!(said[2], "forget");
+    assert!(!stage.engine.hold_came_about(&uid()));
+}
+
+#[test]
+fn after_the_fact_new_connections_wait() {
+    for mode in [Mode::Off, Mode::Observe, Mode::Enforce] {
+        let mut stage = started(mode, istio());
+        let said = taken(stage.order(Wish::Hold)).says;
+        assert!(
+            said.contains("what its apps have connected to before stays"),
+            "{said}"
+        );
+        assert_eq!(stage.said(), ["look"]);
+        let sandbox = found(&mut stage, "a");
+        assert_eq!(stage.said(), [ARM]);
+        let result = Ok(());
+        stage.send(Event::Armed {
+            sandbox: sandbox.clone(),
+            result,
+        });
+        assert_eq!(stage.said(), [ARMED, WATCH]);
+        assert!(stage.engine.hold_came_about(&uid()));
+        let again = stage.order(Wish::Hold);
+        assert!(matches!(again, Answer::Nothing(_)), "{again:?}");
+        stage.pass(seconds(30));
+        assert_eq!(stage.said(), ["open all"], "{mode:?}");
+        stage.send(Event::Opened {
+            sandbox,
+            result: Ok(crate::hold::Tally::default()),
+        });
+        assert!(!stage.engine.hold_came_about(&uid()), "{mode:?}");
+    }
+}
+
+#[test]
+fn a_namespace_that_cannot_be_opened_is_said() {
+    let mut stage = started(Mode::Observe, istio());
+    taken(stage.order(Wish::Hold));
+    assert_eq!(stage.said(), ["look"]);
+    assert!(!stage.engine.hold_came_about(&uid()));
+    // And a table that cannot be made.
+    taken(stage.order(Wish::Hold));
+    let sandbox = found(&mut stage, "a");
+    let result = Err("no".to_owned());
+    stage.send(Event::Armed { sandbox, result });
+    assert!(!stage.engine.hold_came_about(&uid()));
+}
+
+#[test]
+fn a_pod_that_is_being_made_waits_although_it_opted_out() {
+    let mut spec = istio();
+    let no = ("usher.dev/hold".to_owned(), "false".to_owned());
+    spec.annotations.extend([no]);
+    let mut stage = held(Mode::Observe, spec);
+    let said = taken(stage.order(Wish::Hold));
+    assert!(said.despite[1].contains("usher.dev/hold says"), "{said:?}");
+    stage.announce();
+    assert_eq!(stage.said(), [ARM]);
+}
+
+#[test]
+fn a_pod_that_is_being_made_waits_anyway_where_the_node_has_it_so() {
+    let no = ("usher.dev/hold".to_owned(), "false".to_owned());
+    for (mode, opted_out, anyway) in [
+        (Mode::Enforce, false, true),
+        (Mode::Enforce, true, false),
+        (Mode::Observe, false, false),
+        (Mode::Off, false, false),
+    ] {
+        let mut spec = istio();
+        spec.annotations.extend(opted_out.then(|| no.clone()));
+        let mut stage = held(mode, spec);
+        let first = stage.order(Wish::Hold);
+        if anyway {
+            let Answer::Nothing(says) = first else {
+                panic!("{mode:?}: {first:?}");
+            };
+            assert!(says.starts_with("connections wait anyway"), "{says}");
+            continue;
+        }
+        taken(first);
+        // It is ordered already.
+        let again = stage.order(Wish::Hold);
+        assert!(matches!(again, Answer::Nothing(_)), "{mode:?}: {again:?}");
+    }
+}
+
+#[test]
+fn it_says_whom_connections_wait_for_each_once() {
+    let says = |spec| taken(held(Mode::Observe, spec).order(Wish::Hold)).says;
+    let waits = "wait from the end of its init containers on until";
+    let expected = format!("connections to :15001 {waits} istio-proxy is ready, for at most 30s");
+    assert_eq!(says(istio()), expected);
+    // Each of the two has two ports.
+    let mut spec = two_sidecars();
+    let declared = "istio-proxy=9999".to_owned();
+    spec.annotations = [("usher.dev/hold-ports".to_owned(), declared)].into();
+    let ports = ":15001, :9999, :3500, :50001";
+    let expected =
+        format!("connections to {ports} {waits} istio-proxy, daprd are ready, for at most 30s");
+    assert_eq!(says(spec), expected);
+}
+
+#[test]
+fn who_cannot_be_held_is_told_why() {
+    let mut spec = istio();
+    spec.host_network = true;
+    let mut stage = started(Mode::Enforce, spec);
+    let why = refused(stage.order(Wish::Hold)).to_string();
+    assert_eq!(why, "its network namespace is the node's");
+    assert!(matches!(
+        refused(stage.order(Wish::Mend)),
+        Refused::NotHeld(_)
+    ));
+    let mut stage = started(Mode::Enforce, istio());
+    stage.exit("a", 0);
+    let why = refused(stage.order(Wish::Hold)).to_string();
+    assert_eq!(why, "it is being deleted, or its apps have ended");
+    assert!(stage.by_hand().is_empty());
+}
+
+#[test]
+fn what_waits_is_released() {
+    let mut stage = held(Mode::Enforce, istio());
+    stage.shut();
+    let dry = taken(stage.ordered(Wish::Release, true));
+    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(taken(stage.order(Wish::Release)), dry);
+    assert_eq!(dry.says, "connections to :15001 go now");
+    assert_eq!(dry.ports, [15001]);
+    assert_eq!(stage.said(), ["open all"]);
+    let again = stage.order(Wish::Release);
+    assert_eq!(
+        again,
+        Answer::Nothing("its doors are being opened already".to_owned())
+    );
+    assert_eq!(refused(stage.order(Wish::Hold)), Refused::Busy);
+    stage.opened(2);
+    let said = stage.said();
+    assert!(
+        said[0].starts_with(&format!("hold-opened: {RELEASED}")),
+        "{said:?}"
+    );
+    assert_eq!(said[1], "forget");
+    let over = stage.order(Wish::Release);
+    assert_eq!(over, Answer::Nothing("nothing of it waits".to_owned()));
+    assert_eq!(
+        stage.by_hand(),
+        ["release by hand (uid 0, pid 4711): connections to :15001 go now"]
+    );
+}
+
+/// Doors that somebody opened, and doors that were never shut.
+#[test]
+fn a_start_that_waits_says_who_let_it_go() {
+    let told = |change: fn(&mut Stage)| {
+        let mut spec = istio();
+        spec.annotations = [("usher.dev/hold".to_owned(), "start".to_owned())].into();
+        let mut stage = held(Mode::Enforce, spec);
+        stage.announce();
+        let start = |told| Event::Start {
+            key: key("a"),
+            name: "app".to_owned(),
+            told,
+        };
+        stage.send(start(Told::Marked));
+        stage.start("app", "a");
+        stage.send(start(Told::Held));
+        change(&mut stage);
+        stage.said();
+        stage.send(start(Told::LetGo {
+            held: Some(Duration::from_millis(12)),
+            at_limit: false,
+            ran: false,
+        }));
+        stage.said().remove(0)
+    };
+    let by_hand = told(|stage| {
+        stage.armed();
+        taken(stage.order(Wish::Release));
+        stage.opened(0);
+    });
+    let expected = format!("start-let-go: {RELEASED}; its start had waited 12 ms");
+    assert_eq!(by_hand, expected);
+    let failed = told(|stage| {
+        stage.send(Event::Armed {
+            sandbox: sandbox(),
+            result: Err("no table".to_owned()),
+        });
+    });
+    assert!(
+        failed.starts_with("start-let-go: mode, annotations"),
+        "{failed}"
+    );
+}
+
+#[test]
+fn what_does_not_wait_yet_is_released_where_it_would() {
+    let nothing = || Answer::Nothing("nothing of it waits".to_owned());
+    let not = "its connections will not wait";
+    for mode in [Mode::Off, Mode::Observe] {
+        let mut stage = held(mode, istio());
+        assert_eq!(stage.order(Wish::Release), nothing(), "{mode:?}");
+    }
+    let mut stage = held(Mode::Enforce, istio());
+    assert_eq!(taken(stage.order(Wish::Release)).says, not);
+    // An order that has not come about, its namespace is looked for yet.
+    let mut stage = started(Mode::Off, istio());
+    assert_eq!(stage.order(Wish::Release), nothing());
+    taken(stage.order(Wish::Hold));
+    assert_eq!(taken(stage.order(Wish::Release)).says, not);
+}
+
+#[test]
+fn a_release_lasts() {
+    let mut spec = istio();
+    let again = ("usher.dev/hold-again".to_owned(), "true".to_owned());
+    spec.annotations.extend([again]);
+    let mut stage = held(Mode::Enforce, spec);
+    stage.shut();
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.order(Wish::Release);
+    stage.opened(0);
+    stage.said();
+    stage.exit("i", 1);
+    stage.start(PROXY, "i2");
+    stage.exit("i2", 1);
+    assert_eq!(stage.said(), [""; 0]);
+}
+
+#[test]
+fn starts_that_wait_are_released() {
+    let mut spec = istio();
+    let start = ("usher.dev/hold".to_owned(), "start".to_owned());
+    spec.annotations.extend([start]);
+    // Init containers run yet.
+    spec.init_containers = vec!["setup".to_owned()];
+    let mut stage = held(Mode::Enforce, spec);
+    stage.announce();
+    let said = stage.said();
+    assert!(said.contains(&"starts [app 30s]".to_owned()), "{said:?}");
+    taken(stage.order(Wish::Release));
+    assert_eq!(stage.said(), ["forget", "starts []"]);
+    let mut stage = held(Mode::Observe, istio());
+    stage.shut();
+    let counted = stage.order(Wish::Release);
+    assert_eq!(
+        counted,
+        Answer::Nothing("observe mode: nothing of it waits".to_owned())
+    );
+}
+
+#[test]
+fn rules_are_mended() {
+    let mut stage = held(Mode::Enforce, istio());
+    stage.shut();
+    stage.start("app", "a");
+    stage.said();
+    stage.now = stage.now + seconds(10);
+    let table = stage.engine.table(stage.now, &uid()).unwrap();
+    assert_eq!(table.ports[0].timeout, seconds(20));
+    let mended = taken(stage.order(Wish::Mend));
+    assert_eq!(mended.ports, [15001]);
+    let says = "the table is made anew; connections to :15001 wait on";
+    assert_eq!(mended.says, says);
+    assert_eq!(stage.said(), ["mend 15001 20s"]);
+    // While they are opened nothing is.
+    stage.order(Wish::Release);
+    assert_eq!(refused(stage.order(Wish::Mend)), Refused::Busy);
+    // Nothing is wanted: what is there is looked at.
+    let mut stage = started(Mode::Enforce, istio());
+    assert_eq!(stage.engine.table(stage.now, &uid()), None);
+    let says = taken(stage.order(Wish::Mend)).says;
+    assert!(says.starts_with("no table is wanted"), "{says}");
+    assert_eq!(stage.said(), ["look"]);
+}
+
+#[test]
+fn nothing_is_promised_of_a_pod_that_nobody_has_listed() {
+    let mut stage = bare(Mode::Enforce, istio());
+    stage.send(Event::PodAppeared(uid()));
+    for wish in [Wish::Hold, Wish::Release, Wish::Mend] {
+        let why = refused(stage.order(wish));
+        assert_eq!(why, Refused::Unknown(NotYet::Unlisted), "{wish:?}");
+    }
+}

@@ -1,0 +1,72 @@
+//! Which pod has to be looked at again, and when.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::base::{id::PodUid, time::Timestamp};
+
+/// At most one moment for each pod.
+#[derive(Debug, Default)]
+pub(crate) struct Agenda {
+    by_time: BTreeSet<(Timestamp, PodUid)>,
+    by_pod: BTreeMap<PodUid, Timestamp>,
+}
+
+impl Agenda {
+    /// Sets a pod's moment, or takes it away.
+    pub(crate) fn set(&mut self, uid: &PodUid, at: Option<Timestamp>) {
+        let before = match at {
+            Some(at) => self.by_pod.insert(uid.clone(), at),
+            None => self.by_pod.remove(uid),
+        };
+        if before == at {
+            return;
+        }
+        if let Some(before) = before {
+            self.by_time.remove(&(before, uid.clone()));
+        }
+        if let Some(at) = at {
+            self.by_time.insert((at, uid.clone()));
+        }
+    }
+
+    /// The pods whose moment has come.
+    pub(crate) fn due(&self, now: Timestamp) -> Vec<PodUid> {
+        self.by_time
+            .iter()
+            .take_while(|(at, _uid)| *at <= now)
+            .map(|(_at, uid)| uid.clone())
+            .collect()
+    }
+
+    /// The first moment after `now`.
+    pub(crate) fn next(&self, now: Timestamp) -> Option<Timestamp> {
+        let mut moments = self.by_time.iter().map(|(at, _uid)| *at);
+        moments.find(|at| *at > now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_has_one_moment() {
+        let at = |ms| Timestamp::new(Duration::from_millis(ms));
+        let uid = |digit: &str| PodUid::parse(&digit.repeat(32)).unwrap();
+        let (one, two) = (uid("1"), uid("2"));
+        let mut agenda = Agenda::default();
+        agenda.set(&one, Some(at(5)));
+        agenda.set(&two, Some(at(9)));
+        agenda.set(&one, Some(at(7)));
+        assert_eq!(agenda.due(at(6)), []);
+        assert_eq!(agenda.next(at(0)), Some(at(7)));
+        assert_eq!(agenda.due(at(9)), [one.clone(), two.clone()]);
+        assert_eq!(agenda.next(at(7)), Some(at(9)));
+        agenda.set(&two, None);
+        agenda.set(&two, None);
+        assert_eq!(agenda.due(at(9)), [one]);
+        assert_eq!(agenda.next(at(7)), None);
+    }
+}

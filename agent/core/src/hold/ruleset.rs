@@ -1,0 +1,216 @@
+//! The rules that hold a pod's connections, as data: one nftables table for
+//! each network namespace.
+//!
+//! [`Ruleset::of`] says which rules are wanted, its `Display` writes them as
+//! `nft list table inet usher` does, [`diff`] compares them with what was found.
+//! Nothing is sent here.
+//!
+//! The set [`HELD`] is the hold and its deadline at once: an element is a port
+//! at which new connections wait, and the kernel takes it away when its time is
+//! over. The chain [`GATE`] comes after the mesh's own redirection (nat output,
+//! priority -100), so that a connection that the mesh captures has the mesh's
+//! port by then, at a loopback address; the same port of another host is not
+//! held. The chain [`COPY`] comes first and hands out copies of the packets that
+//! open connections, while the set [`COPYING`] says so, to be sent again at the
+//! release.
+
+mod difference;
+mod plan;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::time::Duration;
+
+pub use self::difference::{Diff, Piece, diff, drift};
+
+/// Name of the table, of family inet.
+pub const TABLE: &str = "usher";
+/// Set of the ports at which connections wait.
+pub const HELD: &str = "held";
+/// Set of the protocols (TCP alone) of which copies are handed out.
+pub const COPYING: &str = "copying";
+/// Chain that hands out copies.
+pub const COPY: &str = "copy";
+/// Chain that lets connections wait.
+pub const GATE: &str = "gate";
+/// The nflog group of the copies and the nfqueue number of waiting queries, in
+/// the pod's namespace.
+pub const GROUP: u16 = 9643;
+
+/// Before everything but connection tracking's own setup.
+const COPY_PRIORITY: i32 = -300;
+/// After the redirection of the mesh (-100).
+const GATE_PRIORITY: i32 = -90;
+
+/// What a pod's table is made from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// Ports at which connections wait.
+    pub ports: Vec<Door>,
+    /// How DNS queries to these ports wait; None where they do not.
+    pub dns: Option<Queue>,
+    /// Users whose connections pass: the mesh proxy's own.
+    pub exempt_uids: Vec<u32>,
+    /// Groups whose connections pass.
+    pub exempt_gids: Vec<u32>,
+    /// Count what would wait, and hold nothing.
+    pub count_only: bool,
+}
+
+/// A port at which connections wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Door {
+    /// The port, of a loopback address.
+    pub port: u16,
+    /// For how long at most. One without time is left out: to the kernel no
+    /// time means for ever.
+    pub timeout: Duration,
+}
+
+/// How packets are put into a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Queue {
+    /// By nftables itself (`CONFIG_NFT_QUEUE`).
+    Native,
+    /// By the target of iptables in an nftables rule (`CONFIG_NFT_COMPAT`).
+    Compat,
+}
+
+/// A table.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ruleset {
+    /// Its sets, by name.
+    pub sets: Vec<Set>,
+    /// Its chains, by priority.
+    pub chains: Vec<Chain>,
+}
+
+/// A set whose elements may have a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Set {
+    /// Its name.
+    pub name: String,
+    /// What its elements are.
+    pub key: Key,
+    /// The elements, in order.
+    pub elements: Vec<Element>,
+}
+
+/// What the elements of a set are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// Ports.
+    Service,
+    /// Protocols of the transport layer.
+    Protocol,
+    /// Something that usher never makes, by its number in nft.
+    Other(u32),
+}
+
+/// An element of a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Element {
+    /// The port or the protocol's number.
+    pub value: u16,
+    /// How long it stays, from the moment it was put in; None for ever.
+    pub timeout: Option<Duration>,
+}
+
+/// A chain of rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chain {
+    /// Its name.
+    pub name: String,
+    /// Where packets enter it.
+    pub entry: Entry,
+    /// The rules, first to last.
+    pub rules: Vec<Rule>,
+}
+
+/// Where packets enter a chain, and what happens to those that no rule decides
+/// about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// Filter chain in the hook of what the pod sends, where the lower
+    /// `priority` comes first; policy accept.
+    Output {
+        /// Its place among all chains of the hook.
+        priority: i32,
+    },
+    /// Any other; a text that tells one from the other.
+    Other(String),
+}
+
+/// A rule: what it is about, and what is done.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rule {
+    /// All of these have to be so.
+    pub matches: Vec<Match>,
+    /// These are done, one after the other.
+    pub then: Vec<Then>,
+}
+
+/// What a packet may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Match {
+    /// It is from a socket of this user.
+    User(u32),
+    /// It is from a socket of this group.
+    Group(u32),
+    /// Its protocol is in the set of this name.
+    ProtocolIn(String),
+    /// It is for a loopback address: 127.0.0.0/8, or ::1.
+    Loopback(Family),
+    /// It is of this protocol, for a port in the set of this name.
+    PortIn(Transport, String),
+    /// It opens a TCP connection: of FIN, SYN, RST and ACK it has SYN alone.
+    Opens,
+    /// Something that usher never asks for.
+    Other(String),
+}
+
+/// A version of IP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// A protocol of the transport layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+impl Transport {
+    /// Its number in the IP header.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Tcp => 6,
+            Self::Udp => 17,
+        }
+    }
+}
+
+/// What is done with a packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Then {
+    /// It is counted.
+    Count,
+    /// A copy goes to this nflog group, at once.
+    Copy(u16),
+    /// It goes on to the next chain.
+    Accept,
+    /// It is dropped.
+    Drop,
+    /// It waits in this nfqueue, or goes on where nobody serves the queue.
+    Queue(u16, Queue),
+    /// Something that usher never does.
+    Other(String),
+}

@@ -1,0 +1,264 @@
+//! Copies of SYN packets: what a held connection is known by, and what is sent in its place when the hold ends.
+//!
+//! The copies come from nflog at the output hook, before any rewrite, so the addresses are the app's own and not
+//! those of the mesh. Two things in a copy are not fit to be sent: the TCP checksum, which the kernel leaves to the
+//! device (`CHECKSUM_PARTIAL`), and the TCP timestamp ([RFC 7323](https://www.rfc-editor.org/rfc/rfc7323)), from
+//! which the sender would take the hold's length for the round trip time.
+//!
+//! Bytes come from the pod and may be anything: what is no plain SYN is refused, and nothing here panics. Refusing
+//! costs a connection no more than the wait for its next retransmission.
+
+mod copies;
+
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    time::Duration,
+};
+
+pub use self::copies::{Copies, Held, MOST_COPIES};
+
+const TCP: u8 = 6;
+/// Length of a TCP header without options.
+const TCP_HEADER: usize = 20;
+const CHECKSUM_IN_TCP: usize = 16;
+const CHECKSUM_IN_IPV4: usize = 10;
+
+/// The two ends of a connection, as the app's socket has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Connection {
+    /// The app's end.
+    pub source: SocketAddr,
+    /// Where it connects to.
+    pub destination: SocketAddr,
+}
+
+impl fmt::Display for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} to {}", self.source, self.destination)
+    }
+}
+
+/// Why a packet is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotASyn {
+    /// It ends before its headers, or before the length that they state.
+    #[error("packet of {length} bytes is cut off")]
+    Truncated {
+        /// How much of it there is.
+        length: usize,
+    },
+    /// A header that contradicts itself, or a fragment.
+    #[error("packet has a malformed or fragmented IP or TCP header")]
+    Header,
+    /// Neither IPv4 nor IPv6 with TCP right behind it.
+    #[error("packet is not TCP right after an IP header")]
+    Protocol,
+    /// TCP, and not the first packet of a connection.
+    #[error("packet does not open a TCP connection")]
+    Flags,
+}
+
+impl NotASyn {
+    /// A word for metrics.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Truncated { .. } => "truncated",
+            Self::Header => "header",
+            Self::Protocol => "protocol",
+            Self::Flags => "flags",
+        }
+    }
+}
+
+/// The packet that opens a connection, IP header first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Syn {
+    connection: Connection,
+    packet: Box<[u8]>,
+    /// Where the TCP header begins.
+    tcp: usize,
+    /// Where the timestamp's value is.
+    timestamp: Option<usize>,
+}
+
+impl Syn {
+    /// Reads a packet, IP header first.
+    ///
+    /// # Errors
+    /// [`NotASyn`], also for IPv6 with extension headers, which Linux does not put before a SYN by itself.
+    pub fn parse(packet: &[u8]) -> Result<Self, NotASyn> {
+        let truncated = NotASyn::Truncated {
+            length: packet.len(),
+        };
+        let ip = IpHeader::read(packet)?;
+        let packet = packet.get(..ip.total).ok_or(truncated)?;
+        let segment = packet.get(ip.length..).ok_or(NotASyn::Header)?;
+        let header: &[u8; TCP_HEADER] = segment.first_chunk().ok_or(NotASyn::Header)?;
+        let data_offset = usize::from(header[12] >> 4) * 4;
+        let options = segment.get(TCP_HEADER..data_offset);
+        let options = options.ok_or(NotASyn::Header)?;
+        // FIN, SYN, RST and ACK: the same test as the rule's that makes the copy.
+        if header[13] & 0x17 != 0x02 {
+            return Err(NotASyn::Flags);
+        }
+        let port = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+        Ok(Self {
+            connection: Connection {
+                source: SocketAddr::new(ip.source, port(0)),
+                destination: SocketAddr::new(ip.destination, port(2)),
+            },
+            timestamp: timestamp(options).map(|at| ip.length + TCP_HEADER + at),
+            tcp: ip.length,
+            packet: packet.into(),
+        })
+    }
+
+    /// Whose packet it is.
+    pub fn connection(&self) -> Connection {
+        self.connection
+    }
+
+    /// The sequence number that the connection starts with: the same in every retransmission.
+    pub fn sequence(&self) -> u32 {
+        self.number(self.tcp + 4)
+    }
+
+    /// The packet as the kernel would send it again now, `age` after it was copied: timestamp advanced, checksums
+    /// right.
+    ///
+    /// `age` may be too short and must not be too long, or the peer echoes a time that has not come yet and the
+    /// kernel refuses the answer ([tcp_rcv_synsent_state_process](https://github.com/torvalds/linux/blob/v6.12/net/ipv4/tcp_input.c)).
+    /// Linux counts timestamps in milliseconds, or in microseconds where the route asks for it; then the advance is
+    /// too short, which only makes the first round trip time look long.
+    pub fn prepared_for_injection(&self, age: Duration) -> Vec<u8> {
+        let mut packet = self.packet.to_vec();
+        if let Some(at) = self.timestamp {
+            let age = u32::try_from(age.as_millis()).unwrap_or(u32::MAX);
+            let now = self.number(at).wrapping_add(age);
+            packet[at..at + 4].copy_from_slice(&now.to_be_bytes());
+        }
+        let (header, segment) = packet.split_at_mut(self.tcp);
+        put_checksum(segment, CHECKSUM_IN_TCP, self.pseudo_header());
+        if self.connection.source.is_ipv4() {
+            put_checksum(header, CHECKSUM_IN_IPV4, 0);
+        }
+        packet
+    }
+
+    /// Sum of what TCP's checksum covers beside the segment: addresses, protocol, length.
+    fn pseudo_header(&self) -> u64 {
+        let address = |address: SocketAddr| match address.ip() {
+            IpAddr::V4(address) => sum(&address.octets()),
+            IpAddr::V6(address) => sum(&address.octets()),
+        };
+        let length = (self.packet.len() - self.tcp) as u64;
+        address(self.connection.source)
+            + address(self.connection.destination)
+            + u64::from(TCP)
+            + length
+    }
+
+    /// Four bytes that `parse` has found to be there.
+    fn number(&self, at: usize) -> u32 {
+        let bytes = self.packet.get(at..).and_then(<[u8]>::first_chunk);
+        bytes.copied().map_or(0, u32::from_be_bytes)
+    }
+}
+
+struct IpHeader {
+    source: IpAddr,
+    destination: IpAddr,
+    /// Length of this header.
+    length: usize,
+    /// Length of the packet, this header included.
+    total: usize,
+}
+
+impl IpHeader {
+    fn read(packet: &[u8]) -> Result<Self, NotASyn> {
+        let truncated = NotASyn::Truncated {
+            length: packet.len(),
+        };
+        match packet.first().ok_or(truncated)? >> 4 {
+            4 => Self::ipv4(packet.first_chunk().ok_or(truncated)?),
+            6 => Self::ipv6(packet.first_chunk().ok_or(truncated)?),
+            _ => Err(NotASyn::Protocol),
+        }
+    }
+
+    fn ipv4(header: &[u8; 20]) -> Result<Self, NotASyn> {
+        let length = usize::from(header[0] & 0x0f) * 4;
+        // More fragments, or an offset: only the bit that forbids fragments may be set.
+        let is_fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
+        if length < header.len() || is_fragment {
+            return Err(NotASyn::Header);
+        }
+        if header[9] != TCP {
+            return Err(NotASyn::Protocol);
+        }
+        let [.., a, b, c, d, e, f, g, h] = *header;
+        Ok(Self {
+            source: Ipv4Addr::new(a, b, c, d).into(),
+            destination: Ipv4Addr::new(e, f, g, h).into(),
+            length,
+            total: u16::from_be_bytes([header[2], header[3]]).into(),
+        })
+    }
+
+    fn ipv6(header: &[u8; 40]) -> Result<Self, NotASyn> {
+        if header[6] != TCP {
+            return Err(NotASyn::Protocol);
+        }
+        let address = |at: usize| {
+            let bytes = header.get(at..).and_then(<[u8]>::first_chunk::<16>);
+            bytes.map(|bytes| IpAddr::from(Ipv6Addr::from(*bytes)))
+        };
+        let payload = usize::from(u16::from_be_bytes([header[4], header[5]]));
+        Ok(Self {
+            source: address(8).ok_or(NotASyn::Header)?,
+            destination: address(24).ok_or(NotASyn::Header)?,
+            length: header.len(),
+            total: header.len() + payload,
+        })
+    }
+}
+
+/// Where the value of the timestamp option begins.
+fn timestamp(options: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        match *options.get(at..)? {
+            [1, ..] => at += 1,
+            [8, 10, _, _, _, _, _, _, _, _, ..] => return Some(at + 2),
+            // The end of the list is kind 0.
+            [kind, length, ..] if kind != 0 && length >= 2 => at += usize::from(length),
+            _ => return None,
+        }
+    }
+}
+
+/// Sum of the 16-bit words of `bytes`, big-endian, as the Internet checksum wants it
+/// ([RFC 1071](https://www.rfc-editor.org/rfc/rfc1071)).
+fn sum(bytes: &[u8]) -> u64 {
+    let word = |word: &[u8]| match *word {
+        [high, low] => u64::from(u16::from_be_bytes([high, low])),
+        [high] => u64::from(high) << 8,
+        _ => 0,
+    };
+    bytes.chunks(2).map(word).sum()
+}
+
+/// Writes the checksum of `bytes`, and of what `beside` sums up, to its place in them.
+fn put_checksum(bytes: &mut [u8], place: usize, beside: u64) {
+    bytes[place..place + 2].fill(0);
+    let mut folded = sum(bytes) + beside;
+    while folded > 0xffff {
+        folded = (folded & 0xffff) + (folded >> 16);
+    }
+    let checksum = !(folded as u16);
+    bytes[place..place + 2].copy_from_slice(&checksum.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+mod bounds;
+mod property;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::queue::*;
+use crate::kube_event::{Reason, Regarding};
+
+fn at(ms: u64) -> Timestamp {
+    Timestamp::new(Duration::from_millis(ms))
+}
+
+fn notice(pod: u32, reason: Reason, note: &str) -> Notice {
+    Notice {
+        regarding: Regarding::Pod {
+            uid: format!("{pod:032x}"),
+            namespace: "shop".to_owned(),
+            name: format!("pod-{pod}"),
+        },
+        reason,
+        container: None,
+        note: note.to_owned(),
+        at_us: 1_700_000_000_000_000,
+    }
+}
+
+fn queue() -> Queue {
+    Queue::new("node-1".to_owned())
+}
+
+fn send(queue: &mut Queue, now: Timestamp) -> Order {
+    match queue.next(now) {
+        Next::Send(order) => order,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_told_again_is_counted() {
+    let mut queue = queue();
+    for _ in 0..3 {
+        queue.offer(at(0), notice(1, Reason::WouldQuit, "a"));
+    }
+    let order = send(&mut queue, at(0));
+    assert!(order.create);
+    assert_eq!(order.body["series"]["count"], 3);
+    // While it is on its way.
+    queue.offer(at(1), notice(1, Reason::WouldQuit, "a"));
+    assert_eq!(queue.next(at(1)), Next::Nothing);
+    queue.answered(at(2), Answer::Taken);
+    let patch = send(&mut queue, at(2));
+    assert!(!patch.create && patch.name == order.name);
+    assert_eq!(patch.body["series"]["count"], 4);
+    queue.answered(at(3), Answer::Taken);
+    assert!(queue.is_empty());
+    // When nothing waits.
+    queue.offer(at(3), notice(1, Reason::WouldQuit, "a"));
+    let patch = send(&mut queue, at(3));
+    assert!(!patch.create && patch.name == order.name);
+    assert_eq!(patch.body["series"]["count"], 5);
+    queue.answered(at(3), Answer::Taken);
+    // Something else, and the same after a long while.
+    queue.offer(at(4), notice(1, Reason::WouldQuit, "b"));
+    assert!(send(&mut queue, at(4)).create);
+    queue.answered(at(5), Answer::Taken);
+    let mut later = notice(1, Reason::WouldQuit, "a");
+    later.at_us += super::super::object::WINDOW_US;
+    queue.offer(at(600_003), later);
+    let order_later = send(&mut queue, at(600_003));
+    assert!(order_later.create && order_later.name != order.name);
+}
+
+#[test]
+fn one_that_fails_waits_longer_and_longer_and_goes_first() {
+    let mut queue = queue();
+    queue.offer(at(0), notice(1, Reason::WouldQuit, "first"));
+    queue.offer(at(0), notice(2, Reason::WouldQuit, "second"));
+    let mut now = at(0);
+    let mut waits = Vec::new();
+    for _ in 0..9 {
+        assert_eq!(send(&mut queue, now).body["note"], "first");
+        queue.answered(now, Answer::Later(None));
+        let Next::At(next) = queue.next(now) else {
+            panic!("it waits")
+        };
+        waits.push(next.since(now).as_millis());
+        now = next;
+    }
+    let doubled = [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000];
+    assert_eq!(waits, doubled);
+    send(&mut queue, now);
+    queue.answered(now, Answer::Later(Some(Duration::from_secs(77))));
+    assert_eq!(queue.next(now), Next::At(now + Duration::from_secs(77)));
+    now = now + Duration::from_secs(77);
+    send(&mut queue, now);
+    queue.answered(now, Answer::Taken);
+    assert_eq!(send(&mut queue, now).body["note"], "second");
+    queue.answered(now, Answer::Gone);
+    assert!(queue.is_empty());
+    // Whoever is gone is not known any more.
+    queue.offer(now, notice(2, Reason::WouldQuit, "second"));
+    assert!(send(&mut queue, now).create);
+}
+
+#[test]
+fn one_pod_does_not_hold_up_the_others() {
+    let mut queue = queue();
+    for number in 0..60 {
+        queue.offer(at(0), notice(1, Reason::WouldQuit, &number.to_string()));
+    }
+    queue.offer(at(0), notice(2, Reason::WouldQuit, "other"));
+    let mut now = at(0);
+    let mut sent: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    loop {
+        match queue.next(now) {
+            Next::Send(order) => {
+                let name = order.body["regarding"]["name"].as_str().unwrap().to_owned();
+                let second = now.since_start().as_secs();
+                sent.entry(second).or_default().push(name);
+                queue.answered(now, Answer::Taken);
+            }
+            Next::At(next) => now = next,
+            Next::Nothing => break,
+        }
+    }
+    assert_eq!(sent[&0].len(), 26);
+    assert!(sent[&0].contains(&"pod-2".to_owned()));
+    let seconds: Vec<u64> = sent.keys().copied().collect();
+    assert_eq!(seconds, (0..36).map(|step| step * 5).collect::<Vec<_>>());
+    assert!(queue.of_pods.len() <= 1);
+}
+
+#[test]
+fn many_jobs_at_once_all_have_theirs() {
+    let mut queue = queue();
+    for pod in 0..250 {
+        queue.offer(at(0), notice(pod, Reason::SidecarQuit, "ended"));
+    }
+    let mut now = at(0);
+    let mut names = BTreeSet::new();
+    loop {
+        match queue.next(now) {
+            Next::Send(order) => {
+                assert!(names.insert(order.name));
+                queue.answered(now, Answer::Taken);
+            }
+            Next::At(next) => now = next,
+            Next::Nothing => break,
+        }
+    }
+    assert_eq!(names.len(), 250);
+    assert_eq!(queue.dropped(), 0);
+    assert_eq!(now, at(20_000), "50 at once, then 10 in a second");
+}
+
+#[test]
+fn warnings_go_last_and_losses_are_told() {
+    let mut queue = queue();
+    queue.offer(at(0), notice(1, Reason::SidecarStays, "stays"));
+    send(&mut queue, at(0));
+    queue.answered(at(0), Answer::Later(None));
+    for pod in 2..2002 {
+        queue.offer(at(1), notice(pod, Reason::SidecarQuit, "ended"));
+    }
+    assert_eq!(queue.len(), LIMITS.waiting);
+    assert_eq!(queue.dropped(), 2001 - 1024);
+    assert_eq!(queue.losses(at(1)), None, "nobody would take it");
+    let mut now = at(1);
+    let (mut sent, mut losses) = (Vec::new(), Vec::new());
+    loop {
+        match queue.next(now) {
+            Next::Send(order) => {
+                sent.push(order.body["regarding"]["name"].clone());
+                queue.answered(now, Answer::Taken);
+                losses.extend(queue.losses(now));
+                if sent.len() == 300 {
+                    queue.lost(2);
+                }
+            }
+            Next::At(next) => now = next,
+            Next::Nothing => break,
+        }
+    }
+    assert_eq!(sent.len(), 1024);
+    assert_eq!(sent[0], "pod-1");
+    assert_eq!(sent[1], "pod-979", "the oldest were lost");
+    assert_eq!(losses, [977, 2], "at most one in a minute");
+}
+
+#[test]
+fn losses_are_told_once_in_a_minute() {
+    let mut queue = queue();
+    assert_eq!(queue.losses(at(0)), None);
+    queue.lost(3);
+    assert_eq!(queue.losses(at(0)), Some(3));
+    queue.lost(2);
+    assert_eq!(queue.losses(at(59_999)), None);
+    assert_eq!(queue.losses(at(60_000)), Some(2));
+    assert_eq!(queue.losses(at(120_000)), None);
+}
+
+#[test]
+fn what_is_on_its_way_is_not_done() {
+    let mut queue = queue();
+    assert!(queue.is_empty());
+    queue.offer(at(0), notice(1, Reason::WouldQuit, "a"));
+    queue.offer(at(0), notice(2, Reason::WouldQuit, "a"));
+    assert_eq!((queue.len(), queue.is_empty()), (2, false));
+    for left in [1, 0] {
+        send(&mut queue, at(0));
+        assert_eq!((queue.len(), queue.is_empty()), (left + 1, false));
+        queue.answered(at(0), Answer::Taken);
+        assert_eq!(queue.len(), left);
+    }
+    assert!(queue.is_empty());
+}

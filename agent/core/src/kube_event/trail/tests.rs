@@ -1,0 +1,386 @@
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::super::trail::*;
+use crate::{
+    decision::{LeftAlone, NotOurs, NotYet},
+    hold::{self, Failed, Opened, Tally},
+    pod::spec::ProbeKind,
+    quit::outcome::Outcome,
+    recipe::step::{Signal, Step},
+    settings::mode::Mode,
+    start::{self, Probed, Start, Why},
+};
+
+const POD: &str = "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11";
+
+fn decision(kind: Kind) -> Decision {
+    Decision {
+        pod: PodUid::parse(POD).unwrap(),
+        pod_name: "shop/report".to_owned(),
+        container: Some("istio-proxy".to_owned()),
+        kind,
+        since_exit: Some(Duration::from_micros(14_200)),
+    }
+}
+
+fn term() -> Step {
+    Step::signal(Signal::Term)
+}
+
+fn recipe() -> Arc<str> {
+    "istio".into()
+}
+
+fn failed(outcome: Outcome) -> Kind {
+    Kind::StepFailed {
+        recipe: recipe(),
+        step: Step::signal(Signal::Int),
+        outcome,
+        next: Some(term()),
+    }
+}
+
+fn accepted() -> Kind {
+    Kind::QuitAccepted {
+        recipe: recipe(),
+        step: term(),
+        outcome: Outcome::Signalled,
+        code: 0,
+    }
+}
+
+fn ended(asked: bool) -> Kind {
+    Kind::SidecarEnded {
+        asked,
+        status: Some(ExitStatus::Code(0)),
+    }
+}
+
+fn all(kinds: Vec<Kind>) -> Vec<(Reason, String)> {
+    let mut trails = Trails::new("node-1".to_owned());
+    let notices = kinds
+        .into_iter()
+        .filter_map(|kind| trails.notice(1, &decision(kind)));
+    notices.map(|notice| (notice.reason, notice.note)).collect()
+}
+
+fn one(kind: Kind) -> (Reason, String) {
+    let mut all = all(vec![kind]);
+    assert_eq!(all.len(), 1, "{all:?}");
+    all.remove(0)
+}
+
+#[test]
+fn a_usual_job_is_worth_one() {
+    let finished = Kind::PodFinished {
+        sidecars: vec!["istio-proxy".to_owned()],
+    };
+    let running = Kind::NotYet(NotYet::Runs {
+        container: "app".to_owned(),
+    });
+    let told = all(vec![running, finished, accepted(), ended(true)]);
+    let note = "sidecar istio-proxy ended with exit code 0, 14 ms after the pod's last app: SIGTERM was delivered";
+    assert_eq!(told, [(Reason::SidecarQuit, note.to_owned())]);
+}
+
+#[test]
+fn what_was_tried_before_is_part_of_it() {
+    let told = all(vec![
+        failed(Outcome::Rejected(404)),
+        accepted(),
+        ended(true),
+    ]);
+    assert_eq!(told.len(), 1);
+    let note = &told[0].1;
+    assert!(
+        note.ends_with("SIGTERM was delivered; before that: SIGINT was answered with status 404"),
+        "{note}"
+    );
+    // The next one begins anew.
+    let told = all(vec![
+        failed(Outcome::Rejected(404)),
+        ended(false),
+        accepted(),
+        ended(true),
+    ]);
+    assert!(!told[0].1.contains("before"), "{told:?}");
+}
+
+#[test]
+fn the_last_steps_are_told_of_each_sidecar() {
+    let mut trails = Trails::new("node-1".to_owned());
+    assert_eq!(trails.node(), "node-1");
+    let mut told = |container: &str, kind: Kind| {
+        let decision = Decision {
+            container: Some(container.to_owned()),
+            ..decision(kind)
+        };
+        trails.notice(1, &decision).map(|notice| notice.note)
+    };
+    for code in 401..=405 {
+        assert_eq!(told("proxy", failed(Outcome::Rejected(code))), None);
+        assert_eq!(told("logs", failed(Outcome::Rejected(code + 100))), None);
+    }
+    let tried = |codes: [u16; 4]| {
+        let tried = codes.map(|code| format!("SIGINT was answered with status {code}"));
+        tried.join("; ")
+    };
+    for (container, codes) in [
+        ("proxy", [402, 403, 404, 405]),
+        ("logs", [502, 503, 504, 505]),
+    ] {
+        told(container, accepted());
+        let note = told(container, ended(true)).unwrap();
+        let before = format!("before that: {}", tried(codes));
+        assert!(note.ends_with(&before), "{note}");
+    }
+}
+
+#[test]
+fn times_are_short() {
+    let ms = |ms| time(Duration::from_millis(ms));
+    assert_eq!(
+        [ms(0), ms(9_999), ms(10_000)],
+        ["0 ms", "9999 ms", "10.0 s"]
+    );
+}
+
+#[test]
+fn whoever_gives_up_says_what_was_tried() {
+    let gave_up = Kind::GaveUp {
+        reason: GaveUp::StillRuns,
+    };
+    let told = all(vec![failed(Outcome::TimedOut), gave_up]);
+    assert_eq!(told[0].0, Reason::SidecarStays);
+    let note = &told[0].1;
+    assert!(
+        note.contains("delete the pod") && note.contains("SIGINT was not answered"),
+        "{note}"
+    );
+}
+
+#[test]
+fn table() {
+    let tally = |connections| Tally {
+        connections,
+        longest: Duration::from_millis(812),
+        ..Tally::default()
+    };
+    let shut = Duration::from_secs(2);
+    let opened = |why, connections| Kind::HoldOpened {
+        why,
+        shut,
+        adopted: false,
+        tally: tally(connections),
+    };
+    let adopted = |why| Kind::HoldOpened {
+        why,
+        shut,
+        adopted: true,
+        tally: tally(1),
+    };
+    let would_hold = |connections| Kind::WouldHold {
+        shut,
+        tally: tally(connections),
+        starts: Vec::new(),
+    };
+    let let_go = |why| Kind::StartLetGo { why, held: shut };
+    let bad = |place| {
+        Kind::BadAnnotation(BadAnnotation {
+            place,
+            key: annotation::QUIT,
+            value: "fasle".to_owned(),
+            expected: "\"true\" or \"false\"",
+        })
+    };
+    let would_quit = Kind::WouldQuit {
+        recipe: recipe(),
+        step: term(),
+    };
+    let unsupported = Kind::Unsupported {
+        runtime_class: Some("gvisor".to_owned()),
+    };
+    let stays = Kind::HoldStaysShut { deadline: shut };
+    let probe = start::NotHeld::Probe(Probed {
+        kind: ProbeKind::Liveness,
+        kills_after: shut,
+    });
+    let rows = [
+        (
+            would_quit,
+            Reason::WouldQuit,
+            "kubectl annotate node node-1 usher.dev/quit=enforce --overwrite",
+        ),
+        (unsupported, Reason::Unsupported, "RuntimeClass"),
+        (
+            bad(Place::Pod),
+            Reason::BadAnnotation,
+            "annotation of this pod) is \"fasle\"",
+        ),
+        (
+            bad(Place::NamespaceLabel),
+            Reason::BadAnnotation,
+            "label of the Namespace",
+        ),
+        (
+            opened(Opened::Ready, 2),
+            Reason::ConnectionsHeld,
+            "ready, 2000 ms after the hold began; 2 connections had waited, the first for 812 ms",
+        ),
+        (
+            opened(Opened::SidecarEnded, 1),
+            Reason::ConnectionsHeld,
+            "1 connection had waited",
+        ),
+        (
+            opened(Opened::Deadline, 0),
+            Reason::HoldDeadline,
+            "usher.dev/hold-deadline",
+        ),
+        (
+            adopted(Opened::Ready),
+            Reason::ConnectionsHeld,
+            "ready, 2000 ms after this agent found the hold of an earlier one; 1 connection had",
+        ),
+        (
+            adopted(Opened::Deadline),
+            Reason::HoldDeadline,
+            "not ready at the deadline: connections go",
+        ),
+        (
+            would_hold(1),
+            Reason::WouldHold,
+            "1 connection was refused before the sidecar was ready, the first 812 ms before; usher would have had it wait but",
+        ),
+        (
+            would_hold(2),
+            Reason::WouldHold,
+            "2 connections were refused before the sidecar was ready, the first 812 ms before; usher would have had them wait",
+        ),
+        (
+            would_hold(1),
+            Reason::WouldHold,
+            "kubectl annotate node node-1 usher.dev/hold=enforce --overwrite",
+        ),
+        (
+            stays,
+            Reason::HoldStaysShut,
+            "usher.dev/on-deadline: closed",
+        ),
+        (
+            Kind::HoldFailed(Failed::Arm("EPERM".to_owned())),
+            Reason::HoldFailed,
+            "they go, and may be refused. Have the app try again where it does not; the cause: EPERM",
+        ),
+        (
+            Kind::HoldFailed(Failed::Gate),
+            Reason::HoldFailed,
+            "they go, and may be refused",
+        ),
+        (
+            Kind::HoldFailed(Failed::Open("EPERM".to_owned())),
+            Reason::HoldFailed,
+            "usher rules POD shows it; the cause: EPERM",
+        ),
+        (
+            let_go(Why::Opened(Opened::Ready)),
+            Reason::StartHeld,
+            "waited 2000 ms",
+        ),
+        (let_go(Why::Limit), Reason::StartLimit, "startupProbe"),
+        (
+            let_go(Why::HolderEnded),
+            Reason::StartNotHeld,
+            "agent's log",
+        ),
+        (Kind::StartMissed, Reason::StartMissed, "had started before"),
+        (
+            Kind::StartNotHeld(probe),
+            Reason::StartNotHeld,
+            "livenessProbe",
+        ),
+    ];
+    for (kind, reason, part) in rows {
+        let (found, note) = one(kind);
+        assert_eq!(found, reason);
+        assert!(note.contains(part), "{note}");
+    }
+    let none = vec![
+        opened(Opened::Ready, 0),
+        opened(Opened::SidecarEnded, 0),
+        opened(Opened::NotWanted, 3),
+        opened(Opened::Ending, 3),
+        would_hold(0),
+        let_go(Why::ContainerEnded),
+        let_go(Why::Opened(Opened::Deadline)),
+        ended(false),
+        Kind::NotOurs(NotOurs::NoSidecar),
+        Kind::NotHeld(hold::NotHeld::OptedOut),
+        Kind::LeftAlone {
+            reason: LeftAlone::OptedOut,
+        },
+        Kind::StartHeld(Start {
+            container: "app".to_owned(),
+            limit: shut,
+            probe: None,
+        }),
+    ];
+    assert_eq!(all(none), []);
+    assert_eq!(Mode::default(), Mode::Observe, "as the notes take it");
+}
+
+#[test]
+fn a_pod_that_is_not_listed_yet_has_no_name() {
+    let mut trails = Trails::new("node-1".to_owned());
+    for name in [POD, "shop/", "/report", "shop/a b", "shop/../x"] {
+        let mut decision = decision(Kind::StartMissed);
+        decision.pod_name = name.to_owned();
+        assert_eq!(trails.notice(1, &decision), None, "{name}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_others_write_a_note_is_bounded(value: String, error in "\\PC{0,3000}|[\\x00-\\x1f]{0,900}") {
+        let bad = BadAnnotation {
+            place: Place::Pod,
+            key: annotation::SIDECARS,
+            value: value.clone(),
+            expected: "a list",
+        };
+        let spoil = GaveUp::WouldSpoil { step: term(), code: 143, advice: error.clone() };
+        let kinds = vec![
+            Kind::BadAnnotation(bad),
+            failed(Outcome::Failed(error.clone())),
+            Kind::GaveUp { reason: spoil },
+            Kind::HoldFailed(Failed::Arm(error.clone())),
+            Kind::HoldFailed(Failed::Open(error.clone())),
+            Kind::StartNotHeld(start::NotHeld::Container { reason: error }),
+            Kind::Unsupported { runtime_class: Some(value) },
+        ];
+        for (_reason, note) in all(kinds) {
+            prop_assert!(note.len() <= LONGEST_NOTE);
+            prop_assert!(!note.chars().any(char::is_control));
+        }
+    }
+
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+
+    #[test]
+    fn trails_are_bounded(pods in prop::collection::vec(0..3000_u64, 1000..2500)) {
+        let mut trails = Trails::new("node-1".to_owned());
+        for (number, pod) in pods.into_iter().enumerate() {
+            let kind = if number % 5 == 0 { ended(true) } else { failed(Outcome::Refused) };
+            let mut decision = decision(kind);
+            decision.pod = PodUid::parse(&format!("{pod:032x}")).unwrap();
+            trails.notice(1, &decision);
+            prop_assert!(trails.trails.len() <= TRAILS);
+            prop_assert_eq!(trails.trails.len(), trails.order.len());
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Texts and tables of the node: cgroups, mounts, bundles, taints, sockets, packets.
+
+pub mod bundle;
+pub mod cgroup;
+pub mod init_process;
+pub mod mountinfo;
+pub mod packet;
+pub mod socket;
+pub mod taint;

@@ -1,0 +1,180 @@
+//! What the mounts of a process tell, as `/proc/<pid>/mountinfo`
+//! ([proc_pid_mountinfo(5)](https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html))
+//! has them: its container's name, where programs may lie, whether mounts made
+//! elsewhere are seen.
+//!
+//! The kubelet gives every container a file of its own for its termination
+//! message and mounts it into the container. The mount's root, the fourth
+//! field of a line, ends in `pods/<pod uid>/containers/<container name>/<8 hex
+//! digits>`. What stands before that depends on where the kubelet's directory
+//! lies on its file system, and where the file is mounted is for the pod's
+//! author to say (`terminationMessagePath`), so only the end of the root counts.
+//! A sandbox has no such mount.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use crate::base::id::PodUid;
+
+/// Types of file systems that programs are executed from, and that answer
+/// without a network, a server or a user's process.
+const LOCAL: [&str; 13] = [
+    "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "bcachefs", "zfs", "tmpfs", "ramfs", "overlay",
+    "squashfs", "erofs",
+];
+
+/// Mounts that [`executable`] tells of one process.
+const EXECUTABLE: usize = 256;
+
+/// The container's name, or None when no mount tells it (yet).
+pub fn container_name<'text>(mountinfo: &'text str, uid: &PodUid) -> Option<&'text str> {
+    mountinfo.lines().find_map(|line| {
+        let root = line.split(' ').nth(3)?;
+        let mut parts = root.rsplit('/');
+        let attempt = parts.next()?;
+        let name = parts.next()?;
+        let known = parts.next()? == "containers"
+            && parts.next()? == uid.as_str()
+            && parts.next()? == "pods";
+        let plausible = attempt.len() == 8
+            && attempt.bytes().all(|byte| byte.is_ascii_hexdigit())
+            && !name.is_empty();
+        (known && plausible).then_some(name)
+    })
+}
+
+/// Whether a mount point mentions `text`.
+///
+/// The runtime mounts a container's root file system below a directory named
+/// after the container's id before the container's process exists; the process
+/// no longer sees that path once it has changed its root, and by then all its
+/// mounts are made.
+pub fn has_mount_point_with(mountinfo: &str, text: &str) -> bool {
+    mountinfo
+        .lines()
+        .filter_map(|line| line.split(' ').nth(4))
+        .any(|mount_point| mount_point.contains(text))
+}
+
+/// Id and mount point of every mount, besides the root, that a program may be
+/// executed from and that can be looked up without waiting for anybody, in the
+/// order of their points' bytes; the first 256 of them.
+///
+/// A dead NFS server or FUSE process would have a lookup wait for ever. So a
+/// mount at or below another one of a type that is not known to be local is
+/// left out, whichever of the two was made first. Of several at one point only
+/// the last one can be reached.
+pub fn executable(text: &str) -> Vec<(u64, PathBuf)> {
+    let mut foreign = BTreeSet::new();
+    let mut last = BTreeMap::new();
+    for mount in text.lines().filter_map(Mount::read) {
+        if LOCAL.contains(&mount.kind) {
+            last.insert(mount.point, (mount.id, mount.noexec));
+        } else {
+            foreign.insert(mount.point);
+        }
+    }
+    let is_safe = |point: &Path| {
+        let mut all = point.ancestors().map(Path::as_os_str);
+        !all.any(|point| foreign.contains(point.as_bytes()))
+    };
+    last.into_iter()
+        .filter(|(_point, (_id, noexec))| !noexec)
+        .map(|(point, (id, _noexec))| (id, path(&point).to_owned()))
+        .filter(|(_id, point)| point.parent().is_some() && is_safe(point))
+        .take(EXECUTABLE)
+        .collect()
+}
+
+/// Whether mounts that others make below `held` are seen here, or ours there:
+/// whether the mount that holds it is in a peer group or the slave of one. None
+/// where no mount holds it.
+pub fn propagates(text: &str, held: &Path) -> Option<bool> {
+    let mounts = text.lines().filter_map(Mount::read);
+    let holding = mounts.filter(|mount| held.starts_with(path(&mount.point)));
+    // The last one of those that are equally near.
+    let nearest = holding.max_by_key(|mount| mount.point.len());
+    nearest.map(|mount| mount.propagates)
+}
+
+/// One line.
+struct Mount<'text> {
+    id: u64,
+    point: Cow<'text, [u8]>,
+    noexec: bool,
+    propagates: bool,
+    /// Type of the file system.
+    kind: &'text str,
+}
+
+impl<'text> Mount<'text> {
+    /// None for a line that is not one of mountinfo.
+    fn read(line: &'text str) -> Option<Self> {
+        let mut fields = line.split(' ');
+        let id = fields.next()?.parse().ok()?;
+        let point = unescaped(fields.nth(3)?);
+        let options = fields.next()?;
+        let mut propagates = false;
+        loop {
+            match fields.next()? {
+                "-" => break,
+                field => propagates |= field.starts_with("shared:") || field.starts_with("master:"),
+            }
+        }
+        let kind = fields.next()?;
+        let of_the_file_system = fields.nth(1)?;
+        let mut options = options.split(',').chain(of_the_file_system.split(','));
+        point.starts_with(b"/").then_some(Self {
+            id,
+            point,
+            noexec: options.any(|option| option == "noexec"),
+            propagates,
+            kind,
+        })
+    }
+}
+
+fn path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+/// A path as it was before the kernel wrote space, tab, newline and backslash
+/// as three octal digits
+/// ([`mangle_path`](https://github.com/torvalds/linux/blob/v6.12/fs/seq_file.c)).
+fn unescaped(field: &str) -> Cow<'_, [u8]> {
+    let mut rest = field.as_bytes();
+    if !rest.contains(&b'\\') {
+        return Cow::Borrowed(rest);
+    }
+    let mut bytes = Vec::with_capacity(rest.len());
+    while let Some((&first, after)) = rest.split_first() {
+        match (first, after) {
+            (
+                b'\\',
+                [
+                    a @ b'0'..=b'3',
+                    b @ b'0'..=b'7',
+                    c @ b'0'..=b'7',
+                    after @ ..,
+                ],
+            ) => {
+                let digits = [a, b, c].map(|digit| digit - b'0');
+                bytes.push(digits.iter().fold(0, |byte, digit| byte * 8 + digit));
+                rest = after;
+            }
+            _ => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    Cow::Owned(bytes)
+}
+
+#[cfg(test)]
+mod tests;

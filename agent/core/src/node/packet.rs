@@ -1,0 +1,162 @@
+//! A packet that the kernel copied, and the program that selects packets.
+
+/// Hardware types of interfaces
+/// ([if_arp.h](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/if_arp.h)).
+pub const ETHERNET: u16 = 1;
+pub const LOOPBACK: u16 = 772;
+
+/// Bytes of an Ethernet header.
+pub const ETHERNET_HEADER: usize = 14;
+
+/// What stands before the network header of an interface's packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// An Ethernet header; loopback has one, too, of zeros.
+    Ethernet,
+    /// Nothing, as in tunnels.
+    Nothing,
+}
+
+impl Link {
+    /// That of a hardware type.
+    pub fn of(hardware: u16) -> Self {
+        match hardware {
+            ETHERNET | LOOPBACK => Self::Ethernet,
+            _ => Self::Nothing,
+        }
+    }
+
+    /// How many bytes it is long.
+    pub fn header(self) -> usize {
+        match self {
+            Self::Ethernet => ETHERNET_HEADER,
+            Self::Nothing => 0,
+        }
+    }
+}
+
+/// Which way a packet went, as the pod sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// To the pod.
+    In,
+    /// From the pod.
+    Out,
+}
+
+/// Whom a packet was for, on its link: `PACKET_HOST` and so on
+/// ([packet(7)](https://man7.org/linux/man-pages/man7/packet.7.html)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reception {
+    /// The pod.
+    Own,
+    /// Everybody.
+    Broadcast,
+    /// A group.
+    Multicast,
+    /// Somebody else.
+    Other,
+    /// It left the pod.
+    Outgoing,
+}
+
+impl Reception {
+    /// From the kernel's number.
+    pub fn of(number: u8) -> Self {
+        match number {
+            0 => Self::Own,
+            1 => Self::Broadcast,
+            2 => Self::Multicast,
+            4 => Self::Outgoing,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// An interface of the pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// The kernel's number of it.
+    pub index: u32,
+    /// Its name, which who owns the namespace may choose.
+    pub name: String,
+    /// Its hardware type.
+    pub hardware: u16,
+}
+
+/// A packet that the kernel copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// When, in nanoseconds since 1970.
+    pub at_ns: u64,
+    /// The number of its interface.
+    pub interface: u32,
+    /// Its interface's hardware type.
+    pub hardware: u16,
+    /// What stands behind the link header.
+    pub protocol: u16,
+    /// Whom it was for.
+    pub reception: Reception,
+    /// A VLAN's protocol and tag, which the kernel takes out of the link header.
+    pub vlan: Option<(u16, u16)>,
+    /// How long it was.
+    pub length: u32,
+    /// Its first bytes, from the link header on.
+    pub bytes: &'a [u8],
+}
+
+impl Packet<'_> {
+    /// Which way it went; loopback has no ways.
+    pub fn direction(&self) -> Option<Direction> {
+        match self.reception {
+            _ if self.hardware == LOOPBACK => None,
+            Reception::Outgoing => Some(Direction::Out),
+            _ => Some(Direction::In),
+        }
+    }
+}
+
+/// `struct sock_filter`
+/// ([filter.h](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/filter.h)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Instruction {
+    /// What to do.
+    pub code: u16,
+    /// How many instructions to skip where a condition holds.
+    pub jump_true: u8,
+    /// And where it does not.
+    pub jump_false: u8,
+    /// The operand.
+    pub operand: u32,
+}
+
+impl Instruction {
+    /// A program of this alone wants no packet.
+    pub const REFUSE: Self = Self {
+        code: 0x06,
+        jump_true: 0,
+        jump_false: 0,
+        operand: 0,
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whom_a_packet_was_for_by_the_kernels_number() {
+        for (number, reception) in [
+            (0, Reception::Own),
+            (1, Reception::Broadcast),
+            (2, Reception::Multicast),
+            (3, Reception::Other),
+            (4, Reception::Outgoing),
+            // `PACKET_LOOPBACK`, which no socket is given, and what no kernel has yet.
+            (5, Reception::Other),
+            (255, Reception::Other),
+        ] {
+            assert_eq!(Reception::of(number), reception, "{number}");
+        }
+    }
+}

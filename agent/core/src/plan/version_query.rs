@@ -1,0 +1,167 @@
+//! Versions that the sidecars of a pod told when they were asked, by image. What one pod tells counts for that pod only.
+//!
+//! A sidecar is asked while its pod's apps run, so that the answer is there
+//! when it counts; it may not listen yet, so it is asked a few times. Without
+//! an answer it counts as newer than all versions that a recipe knows.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::{base::time::Timestamp, recipe::Version};
+
+/// Waits before the first question, the second, ...
+const WAITS_MS: [u64; 6] = [300, 500, 1000, 3000, 10_000, 60_000];
+/// Images of one pod that are asked for their versions; more are not, however often its owner changes them.
+const IMAGES: usize = 64;
+
+/// What is known of each image.
+#[derive(Debug, Default)]
+pub struct Asked(BTreeMap<String, State>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Due { at: Timestamp, tries: usize },
+    InFlight { tries: usize },
+    Known(Option<Version>),
+}
+
+impl Asked {
+    /// The version that a sidecar of this image told.
+    pub(crate) fn version(&self, image: &str) -> Option<Version> {
+        match self.0.get(image) {
+            Some(State::Known(version)) => *version,
+            _ => None,
+        }
+    }
+
+    /// A sidecar of this image runs. Whether it is to be asked now.
+    pub(crate) fn ask(&mut self, now: Timestamp, image: &str) -> bool {
+        if self.0.len() >= IMAGES && !self.0.contains_key(image) {
+            return false;
+        }
+        let first = State::Due {
+            at: now + Duration::from_millis(WAITS_MS[0]),
+            tries: 0,
+        };
+        let state = self.0.entry(image.to_owned()).or_insert(first);
+        match *state {
+            State::Due { at, tries } if at <= now => {
+                *state = State::InFlight { tries };
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// When [`Self::ask`] is to be called again for this image.
+    pub(crate) fn due(&self, image: &str) -> Option<Timestamp> {
+        match self.0.get(image) {
+            Some(State::Due { at, .. }) => Some(*at),
+            _ => None,
+        }
+    }
+
+    /// Whoever was asked is gone, and it is not known which image that was: what
+    /// has not been answered is asked again.
+    pub(crate) fn forget_flights(&mut self) {
+        self.0
+            .retain(|_image, state| !matches!(state, State::InFlight { .. }));
+    }
+
+    /// Takes an answer, None where there was none. Whether the version is
+    /// known now.
+    pub(crate) fn answered(
+        &mut self,
+        now: Timestamp,
+        image: &str,
+        version: Option<Version>,
+    ) -> bool {
+        let Some(State::InFlight { tries }) = self.0.get(image).copied() else {
+            return false;
+        };
+        let tries = tries + 1;
+        let state = match (version, WAITS_MS.get(tries)) {
+            (None, Some(wait)) => State::Due {
+                at: now + Duration::from_millis(*wait),
+                tries,
+            },
+            (version, _) => State::Known(version),
+        };
+        self.0.insert(image.to_owned(), state);
+        version.is_some()
+    }
+}
+
+/// The version that stands at `pointer` in a JSON answer.
+pub(crate) fn version_in(body: &str, pointer: &str) -> Option<Version> {
+    let answer: serde_json::Value = serde_json::from_str(body).ok()?;
+    answer.pointer(pointer)?.as_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::new(Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn one_question_at_a_time_and_a_few_in_all() {
+        let mut asked = Asked::default();
+        assert!(!asked.ask(at(0), "x"), "it does not listen yet");
+        let mut questions = 0;
+        let mut last = at(0);
+        while let Some(due) = asked.due("x") {
+            assert!(due > last, "{questions}");
+            last = due;
+            assert!(asked.ask(due, "x"));
+            assert!(!asked.ask(due, "x"), "one at a time");
+            assert!(!asked.answered(due, "x", None));
+            questions += 1;
+        }
+        assert_eq!(questions, WAITS_MS.len());
+        assert!(!asked.ask(at(10_000_000), "x"));
+        assert_eq!(asked.version("x"), None);
+    }
+
+    #[test]
+    fn an_answer_is_kept_for_the_image() {
+        let mut asked = Asked::default();
+        asked.ask(at(0), "x");
+        assert!(asked.ask(at(300), "x"));
+        let version = version_in(r#"{"node":{"v":"1.20.8"}}"#, "/node/v");
+        assert!(asked.answered(at(301), "x", version));
+        assert_eq!(asked.version("x").unwrap().minor, 20);
+        assert!(!asked.ask(at(9999), "x"));
+        assert!(!asked.answered(at(9999), "x", None), "nobody asked");
+    }
+
+    #[test]
+    fn more_images_than_a_pod_has_are_not_asked() {
+        let mut asked = Asked::default();
+        let images: Vec<String> = (0..=IMAGES).map(|number| format!("x:{number}")).collect();
+        let due = images.iter().filter(|image| {
+            asked.ask(at(0), image);
+            asked.ask(at(300), image)
+        });
+        assert_eq!(due.count(), IMAGES);
+        let version = version_in(r#"{"v":"1.20.8"}"#, "/v");
+        assert!(asked.answered(at(301), &images[0], version));
+        assert!(!asked.ask(at(9999), &images[IMAGES]));
+        assert_eq!(asked.due(&images[IMAGES]), None);
+        assert_eq!(asked.version(&images[0]), version);
+    }
+
+    #[test]
+    fn answers_that_are_none() {
+        for body in [
+            "",
+            "{}",
+            "[1]",
+            r#"{"node":{"v":1}}"#,
+            r#"{"node":{"v":"latest"}}"#,
+        ] {
+            assert_eq!(version_in(body, "/node/v"), None, "{body}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! One container of a pod: what its spec and its status say.
+
+use serde::Deserialize;
+
+use super::probe::RawProbe;
+use crate::{
+    base::id::ContainerId,
+    pod::{
+        image,
+        restart_policy::{RestartPolicy, RestartRule},
+        spec::{Container, Ended, ProbeKind, RunState, Status},
+    },
+    recipe::Reads,
+};
+
+/// The action of a rule that starts the whole pod again
+/// ([KEP-5532](https://github.com/kubernetes/enhancements/issues/5532)).
+const RESTART_ALL: &str = "RestartAllContainers";
+
+/// Ids as Kubernetes has them, which may be larger than any that exists.
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RawSecurity {
+    run_as_user: Option<i64>,
+    run_as_group: Option<i64>,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+pub(super) enum Policy {
+    Always,
+    OnFailure,
+    Never,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RawContainer {
+    pub(super) name: String,
+    #[serde(default)]
+    image: String,
+    #[serde(default)]
+    command: Option<Vec<String>>,
+    #[serde(default)]
+    args: Option<Vec<String>>,
+    #[serde(default)]
+    env: Option<Vec<RawVariable>>,
+    security_context: Option<RawSecurity>,
+    restart_policy: Option<Policy>,
+    restart_policy_rules: Option<Vec<RawRule>>,
+    liveness_probe: Option<RawProbe>,
+    startup_probe: Option<RawProbe>,
+}
+
+#[derive(Deserialize)]
+struct RawVariable {
+    name: String,
+    value: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawRule {
+    #[serde(default)]
+    action: String,
+    exit_codes: Option<ExitCodes>,
+}
+
+#[derive(Deserialize)]
+struct ExitCodes {
+    operator: Operator,
+    #[serde(default)]
+    values: Vec<i32>,
+}
+
+#[derive(Deserialize, PartialEq)]
+enum Operator {
+    In,
+    NotIn,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RawStatus {
+    pub(super) name: String,
+    #[serde(rename = "containerID")]
+    container_id: Option<String>,
+    #[serde(rename = "imageID", default)]
+    image_id: String,
+    #[serde(default)]
+    state: RawState,
+    #[serde(default)]
+    last_state: RawState,
+}
+
+#[derive(Deserialize, Default)]
+struct RawState {
+    running: Option<serde::de::IgnoredAny>,
+    terminated: Option<Terminated>,
+}
+
+#[derive(Deserialize)]
+struct Terminated {
+    #[serde(rename = "exitCode", default)]
+    exit_code: i32,
+    #[serde(rename = "containerID")]
+    container_id: Option<String>,
+}
+
+impl RawContainer {
+    pub(super) fn into_container(
+        self,
+        status: Option<RawStatus>,
+        pod: Option<RawSecurity>,
+        reads: &Reads,
+    ) -> Container {
+        let id = |read: fn(RawSecurity) -> Option<i64>| {
+            let own = self.security_context.and_then(read);
+            u32::try_from(own.or_else(|| pod.and_then(read))?).ok()
+        };
+        let user = id(|security| security.run_as_user);
+        let group = id(|security| security.run_as_group);
+        let rules = self.restart_policy_rules.unwrap_or_default();
+        let mut words = self.command.unwrap_or_default();
+        words.extend(self.args.unwrap_or_default());
+        let env = self.env.unwrap_or_default().into_iter();
+        let env = env
+            .filter(|variable| reads.env.contains(&variable.name))
+            .filter_map(|variable| Some((variable.name, variable.value?)));
+        // Only an image whose tag tells no version is told apart by it.
+        let untold = image::version(&self.image).is_none();
+        let image_id = status.as_ref().filter(|_| untold);
+        let image_id = image_id.map(|status| status.image_id.clone());
+        let startup = self.startup_probe.map(|raw| raw.of(ProbeKind::Startup));
+        let liveness = self.liveness_probe.map(|raw| raw.of(ProbeKind::Liveness));
+        Container {
+            name: self.name,
+            image: self.image,
+            image_id: image_id.filter(|id| !id.is_empty()),
+            words,
+            env: env.collect(),
+            user,
+            group,
+            restart_policy: self.restart_policy.map(Into::into),
+            restart_rules: rules
+                .into_iter()
+                .map(|rule| {
+                    let whole_pod = rule.action == RESTART_ALL;
+                    match rule.exit_codes {
+                        Some(codes) => RestartRule {
+                            within: codes.operator == Operator::In,
+                            codes: codes.values,
+                            whole_pod,
+                        },
+                        // A rule about something that this version does not
+                        // know may apply to any code: nothing is ended for
+                        // good by it.
+                        None => RestartRule {
+                            within: false,
+                            codes: Vec::new(),
+                            whole_pod,
+                        },
+                    }
+                })
+                .collect(),
+            probes: startup.into_iter().chain(liveness).collect(),
+            status: status.map(Into::into),
+        }
+    }
+}
+
+impl From<Policy> for RestartPolicy {
+    fn from(policy: Policy) -> Self {
+        match policy {
+            Policy::Always => Self::Always,
+            Policy::OnFailure => Self::OnFailure,
+            Policy::Never => Self::Never,
+        }
+    }
+}
+
+impl From<RawStatus> for Status {
+    fn from(raw: RawStatus) -> Self {
+        let last = raw.last_state.terminated.and_then(|ended| {
+            let id = ContainerId::parse_url(&ended.container_id?).ok()?;
+            Some(Ended {
+                id,
+                code: ended.exit_code,
+            })
+        });
+        Self {
+            id: raw
+                .container_id
+                .and_then(|id| ContainerId::parse_url(&id).ok()),
+            state: match (raw.state.terminated, raw.state.running) {
+                (Some(ended), _) => RunState::Terminated(ended.exit_code),
+                (None, Some(_)) => RunState::Running,
+                (None, None) => RunState::Waiting,
+            },
+            last,
+        }
+    }
+}

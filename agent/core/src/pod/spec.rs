@@ -1,0 +1,182 @@
+//! A pod as the kubelet describes it, reduced to what decisions need.
+
+#[cfg(any(test, feature = "testing"))]
+pub mod plain;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::{
+    base::id::{ContainerId, PodUid},
+    pod::restart_policy::{RestartPolicy, RestartRule},
+};
+
+/// One pod of this node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pod {
+    /// Identity.
+    pub uid: PodUid,
+    /// Namespace, for people.
+    pub namespace: String,
+    /// Name, for people.
+    pub name: String,
+    /// Its annotations that begin with [`crate::settings::annotation::PREFIX`], and
+    /// those that a recipe looks at.
+    pub annotations: BTreeMap<String, String>,
+    /// It is being deleted: the kubelet ends it.
+    pub deleting: bool,
+    /// It uses the node's own network namespace.
+    pub host_network: bool,
+    /// The RuntimeClass that it asks for, if it asks for one.
+    pub runtime_class: Option<String>,
+    /// Why its phase is Succeeded or Failed, once it is: the kubelet has ended
+    /// it, or will.
+    pub terminal: Option<String>,
+    /// Policy of containers that have none of their own.
+    pub restart_policy: RestartPolicy,
+    /// Regular containers, in the order of the spec. Of init containers, native
+    /// sidecars among them, little more than names is kept; of ephemeral ones
+    /// nothing.
+    pub containers: Vec<Container>,
+    /// Names of its native sidecars, for people.
+    pub native_sidecars: Vec<String>,
+    /// Init containers and native sidecars with a rule that starts the whole
+    /// pod again.
+    pub init_restarters: Vec<Container>,
+    /// Names of its init containers that end before the regular ones start, in
+    /// that order.
+    pub init_containers: Vec<String>,
+}
+
+/// One regular container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Container {
+    /// Name, unique in the pod.
+    pub name: String,
+    /// Image as the spec writes it.
+    pub image: String,
+    /// The image that runs, by digest, where the status tells it.
+    pub image_id: Option<String>,
+    /// Command and arguments as the spec writes them.
+    pub words: Vec<String>,
+    /// Its variables with literal values that a recipe looks at.
+    pub env: BTreeMap<String, String>,
+    /// The user that it runs as by its own or the pod's security context.
+    pub user: Option<u32>,
+    /// The group, likewise.
+    pub group: Option<u32>,
+    /// Own restart policy, if it has one
+    /// ([KEP-5307](https://github.com/kubernetes/enhancements/issues/5307)).
+    pub restart_policy: Option<RestartPolicy>,
+    /// Own restart rules, tried in order before the policy.
+    pub restart_rules: Vec<RestartRule>,
+    /// The probes for which the kubelet may kill it.
+    pub probes: Vec<KubeletProbe>,
+    /// What the API server last told the kubelet of it. As old as the
+    /// kubelet's watch, so it counts only where the kernel cannot tell.
+    pub status: Option<Status>,
+}
+
+/// A probe of the kubelet that ends a container which fails it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KubeletProbe {
+    /// Which one.
+    pub kind: ProbeKind,
+    /// It is a command that is executed in the container, and no connection to
+    /// its app.
+    pub in_container: bool,
+    /// Time from the container's start to the first probe; whole seconds.
+    pub initial_delay: Duration,
+    /// Time between two; whole seconds, at least one.
+    pub period: Duration,
+    /// Failures in a row that end the container; at least one.
+    pub failures: u32,
+}
+
+/// Kinds of probes that end a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProbeKind {
+    /// It says that the container has started; others wait for it.
+    Startup,
+    /// It says that the container is alive.
+    Liveness,
+}
+
+impl ProbeKind {
+    /// What it is called in a pod's spec.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Startup => "startupProbe",
+            Self::Liveness => "livenessProbe",
+        }
+    }
+}
+
+/// What a pod's status says of a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// The newest run, if there was one.
+    pub id: Option<ContainerId>,
+    /// Where the newest run stands.
+    pub state: RunState,
+    /// The run before it, when it is known how that ended.
+    pub last: Option<Ended>,
+}
+
+/// State of a container's newest run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunState {
+    /// It has not started, or waits to be started again.
+    Waiting,
+    /// It runs, or ran when this status was made.
+    Running,
+    /// It ended with this code.
+    Terminated(i32),
+}
+
+/// An ended run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// The run.
+    pub id: ContainerId,
+    /// Its exit code, 128 + n for signal n.
+    pub code: i32,
+}
+
+impl Pod {
+    /// The regular container of this name.
+    pub fn container(&self, name: &str) -> Option<&Container> {
+        self.containers
+            .iter()
+            .find(|container| container.name == name)
+    }
+
+    /// The restart policy that counts for one of its containers.
+    pub fn policy_of(&self, container: &Container) -> RestartPolicy {
+        container.restart_policy.unwrap_or(self.restart_policy)
+    }
+
+    /// `namespace/name`, as logs and Events write it.
+    pub fn display_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+/// Whether Kubernetes takes it as a container's name: a label of
+/// [RFC 1123](https://www.rfc-editor.org/rfc/rfc1123).
+pub(crate) fn is_container_name(name: &str) -> bool {
+    let known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let bounded = (1..=63).contains(&name.len()) && name.bytes().all(known);
+    bounded && !name.starts_with('-') && !name.ends_with('-')
+}
+
+impl Container {
+    /// Exit code of the run `id`, where the status tells it.
+    pub fn reported_code(&self, id: &ContainerId) -> Option<i32> {
+        let status = self.status.as_ref()?;
+        match (&status.state, &status.last) {
+            (RunState::Terminated(code), _) if status.id.as_ref() == Some(id) => Some(*code),
+            (_, Some(last)) if last.id == *id => Some(last.code),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Which runs of a pod are kept.
+
+use std::time::Duration;
+
+use super::super::state::*;
+use crate::pod::restart_policy::RestartPolicy;
+
+fn id(number: usize) -> ContainerId {
+    ContainerId::parse(&format!("{number:064x}")).unwrap()
+}
+
+fn pod() -> Tracked {
+    Tracked::new(crate::engine::stage::uid())
+}
+
+fn now() -> Timestamp {
+    Timestamp::new(Duration::from_secs(1))
+}
+
+/// A pod whose containers come and go faster than anybody can look at them costs no memory, whether or not it is known
+/// how they ended.
+#[test]
+fn of_runs_without_a_name_the_newest_are_kept() {
+    for code_is_known in [false, true] {
+        let mut tracked = pod();
+        let spec = crate::engine::stage::pod(RestartPolicy::Never, &["app"]);
+        tracked.listed(Some(spec));
+        for number in 0..100 {
+            tracked.appeared(&id(number));
+            if code_is_known {
+                tracked.ended_with(&id(number), now(), ExitStatus::Code(1));
+            }
+            tracked.gone(&id(number), now());
+        }
+        let kept: Vec<ContainerId> = tracked.runs().map(|(id, _run)| id.clone()).collect();
+        let newest: Vec<ContainerId> = (92..100).map(id).collect();
+        assert_eq!(kept, newest, "known: {code_is_known}");
+    }
+}
+
+#[test]
+fn a_run_that_was_replaced_is_kept_until_it_is_known_how_it_ended_and_by_which_rules() {
+    let mut tracked = pod();
+    for number in 0..2 {
+        tracked.started(&id(number), now(), Some("app".to_owned()));
+        tracked.exited(&id(number), now());
+    }
+    assert_eq!(tracked.runs_of("app").len(), 2);
+    tracked.ended_with(&id(0), now(), ExitStatus::Code(1));
+    assert_eq!(tracked.runs_of("app").len(), 2, "no list told of its rules");
+    tracked.listed(Some(crate::engine::stage::pod(
+        RestartPolicy::Never,
+        &["app"],
+    )));
+    tracked.named(&id(1), "app".to_owned());
+    let kept: Vec<&ContainerId> = tracked.runs().map(|(id, _run)| id).collect();
+    assert_eq!(kept, [&id(1)]);
+}

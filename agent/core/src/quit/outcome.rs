@@ -1,0 +1,35 @@
+//! The outcome of one attempt to terminate a sidecar.
+
+/// What came of an attempt to make a sidecar quit.
+///
+/// None of these says that the sidecar ended; only the end of its process
+/// does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It answered with a status of 2xx.
+    Accepted,
+    /// The connection was closed after the request had been written, before a
+    /// whole answer: what Istio 1.31 does now and then while it ends.
+    NoReply,
+    /// It answered with another status.
+    Rejected(u16),
+    /// Nobody listens: not yet, or not any more.
+    Refused,
+    /// No whole answer within the attempt's time.
+    TimedOut,
+    /// The signal was delivered.
+    Signalled,
+    /// The process had already ended, or is not the one it was.
+    Gone,
+    /// The container has no process of that name.
+    NoProcess,
+    /// The attempt could not be made.
+    Failed(String),
+}
+
+impl Outcome {
+    /// Whether the sidecar may have heard it.
+    pub(crate) const fn is_heard(&self) -> bool {
+        matches!(self, Self::Accepted | Self::NoReply | Self::Signalled)
+    }
+}

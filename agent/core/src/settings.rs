@@ -1,0 +1,6 @@
+//! Configuration: annotations, modes, the configuration file, and the overrides of pods and Namespaces.
+
+pub mod annotation;
+pub mod config;
+pub mod mode;
+pub mod overrides;

@@ -1,0 +1,256 @@
+//! Annotation keys, in one place.
+
+/// Everything that usher reads from users begins with this.
+pub const PREFIX: &str = "usher.dev/";
+
+/// On the Node: `observe`, `enforce` or `off`.
+pub const MODE: &str = "usher.dev/mode";
+
+/// On the Node: overrides [`MODE`] for the quit capability. On a pod or a
+/// Namespace: `"false"` opts out.
+pub const QUIT: &str = "usher.dev/quit";
+
+/// On the Node: overrides [`MODE`] for the hold capability. On a pod or a
+/// Namespace: `"start"` has the apps' first instruction wait as well as their
+/// connections, `"false"` opts out.
+pub const HOLD: &str = "usher.dev/hold";
+
+/// On a pod or a Namespace: how long connections wait at most.
+pub const HOLD_DEADLINE: &str = "usher.dev/hold-deadline";
+
+/// On a pod or a Namespace: what happens at the deadline.
+pub const ON_DEADLINE: &str = "usher.dev/on-deadline";
+
+/// On a pod or a Namespace: whether connections wait again while a sidecar that
+/// ended is started again.
+pub const HOLD_AGAIN: &str = "usher.dev/hold-again";
+
+/// On a pod: ports on loopback at which its sidecars listen, whatever recipes
+/// say.
+pub const HOLD_PORTS: &str = "usher.dev/hold-ports";
+
+/// On a pod: which of its containers are sidecars, or apps, whatever recipes
+/// say.
+pub const SIDECARS: &str = "usher.dev/sidecars";
+
+/// On a pod or a Namespace: wait between the end of the last app and the first
+/// request.
+pub const QUIT_DELAY: &str = "usher.dev/quit-delay";
+
+/// On a pod or a Namespace: how long sidecars drain before they are asked to
+/// quit.
+pub const DRAIN: &str = "usher.dev/drain";
+
+/// On a pod or a Namespace: whether a step that makes a good pod a failed one
+/// may be taken where nothing else ends a sidecar.
+pub const SPOIL: &str = "usher.dev/spoil";
+
+/// What an annotation can stand on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// A Node.
+    Node,
+    /// A Namespace, for its pods; as a label as well.
+    Namespace,
+    /// A pod.
+    Pod,
+}
+
+impl Holder {
+    /// What it is called.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Node => "Node",
+            Self::Namespace => "Namespace",
+            Self::Pod => "pod",
+        }
+    }
+}
+
+/// An annotation that usher reads, for people.
+#[derive(Debug, Clone, Copy)]
+pub struct Known {
+    /// Its key.
+    pub key: &'static str,
+    /// What it can stand on; the last one counts first.
+    pub on: &'static [Holder],
+    /// Its values, or examples of them.
+    pub values: &'static [&'static str],
+    /// What counts without it, where that is a value.
+    pub default: Option<&'static str>,
+    /// What it says, in a few words.
+    pub meaning: &'static str,
+}
+
+const MODES: &[&str] = &["observe", "enforce", "off"];
+const BOOLEANS: &[&str] = &["true", "false"];
+const WAITS: &[&str] = &["500ms", "5s", "1m30s"];
+const NODE: &[Holder] = &[Holder::Node];
+const PODS: &[Holder] = &[Holder::Namespace, Holder::Pod];
+
+/// All annotations that usher reads.
+pub const KNOWN: [Known; 13] = [
+    Known {
+        key: MODE,
+        on: NODE,
+        values: MODES,
+        default: Some("observe"),
+        meaning: "What usher does on this node: decide and record, do it as well, or nothing",
+    },
+    Known {
+        key: QUIT,
+        on: NODE,
+        values: MODES,
+        default: None,
+        meaning: "The same for showing sidecars out alone; it counts before the mode",
+    },
+    Known {
+        key: QUIT,
+        on: PODS,
+        values: BOOLEANS,
+        default: Some("true"),
+        meaning: "Whether the sidecars are shown out",
+    },
+    Known {
+        key: SIDECARS,
+        on: &[Holder::Pod],
+        values: &[
+            "NAME",
+            "NAME=SIGINT",
+            "NAME=POST :9091/quit",
+            "NAME=GET :9091/quit",
+            "NAME=app",
+        ],
+        default: None,
+        meaning: "What its containers are, and how they end, whatever recipes say; several with commas between them",
+    },
+    Known {
+        key: QUIT_DELAY,
+        on: PODS,
+        values: WAITS,
+        default: Some("0s"),
+        meaning: "Wait between the end of the last app and the first request, at most 10 minutes",
+    },
+    Known {
+        key: DRAIN,
+        on: PODS,
+        values: WAITS,
+        default: Some("0s"),
+        meaning: "How long sidecars that can drain do so before they are asked to quit, at most 10 minutes",
+    },
+    Known {
+        key: SPOIL,
+        on: PODS,
+        values: BOOLEANS,
+        default: Some("false"),
+        meaning: "Whether a sidecar may be ended with a code that makes a pod that succeeded a failed one",
+    },
+    Known {
+        key: HOLD,
+        on: NODE,
+        values: MODES,
+        default: None,
+        meaning: "The mode for holding connections and starts alone; it counts before the mode",
+    },
+    Known {
+        key: HOLD,
+        on: PODS,
+        values: &["connect", "true", "start", "false"],
+        default: Some("connect"),
+        meaning: "What waits until the sidecar is ready: the app's connections (`true` means the same), or, with `start`, its first instruction as well",
+    },
+    Known {
+        key: HOLD_DEADLINE,
+        on: PODS,
+        values: &["10s", "30s", "2m"],
+        default: Some("30s"),
+        meaning: "How long connections wait at most, 1 second to 10 minutes",
+    },
+    Known {
+        key: ON_DEADLINE,
+        on: PODS,
+        values: &["open", "closed"],
+        default: Some("open"),
+        meaning: "Whether connections go at the deadline, or wait on and usher says so",
+    },
+    Known {
+        key: HOLD_AGAIN,
+        on: PODS,
+        values: BOOLEANS,
+        default: Some("false"),
+        meaning: "Whether connections wait again while a sidecar that ended is started again",
+    },
+    Known {
+        key: HOLD_PORTS,
+        on: &[Holder::Pod],
+        values: &["NAME=5432", "NAME=5432, NAME=3306"],
+        default: None,
+        meaning: "Ports on loopback at which its sidecars listen, whatever recipes say; connections to them wait until they do",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{
+        config::Defaults,
+        mode::Modes,
+        overrides::{NamespaceValues, Tuning, Values},
+    };
+
+    fn tuning(namespace: &NamespaceValues, pod: &Values) -> (bool, bool) {
+        let read = |namespace, pod| Tuning::read(&Defaults::default(), namespace, pod);
+        let (found, bad) = read(namespace, pod);
+        let (without, _) = read(&NamespaceValues::default(), &Values::new());
+        (bad.is_empty(), found != without)
+    }
+
+    /// Whether a value on one thing is taken, and whether it changes anything.
+    fn read(on: Holder, key: &str, value: &str) -> (bool, bool) {
+        let values: Values = [(key.to_owned(), value.to_owned())].into();
+        match on {
+            Holder::Node => {
+                let (modes, bad) = Modes::from_annotations(&values);
+                (bad.is_empty(), modes != Modes::default())
+            }
+            Holder::Namespace => {
+                let labels = Values::new();
+                let annotations = values;
+                tuning(
+                    &NamespaceValues {
+                        annotations,
+                        labels,
+                    },
+                    &Values::new(),
+                )
+            }
+            Holder::Pod => tuning(&NamespaceValues::default(), &values),
+        }
+    }
+
+    #[test]
+    fn what_they_stand_on_is_called() {
+        let words = [Holder::Node, Holder::Namespace, Holder::Pod].map(Holder::as_str);
+        assert_eq!(words, ["Node", "Namespace", "pod"]);
+    }
+
+    #[test]
+    fn what_is_said_of_them_is_so() {
+        for known in &KNOWN {
+            for on in known.on {
+                let reads = |value: &str| read(*on, known.key, value);
+                let mut changes = 0;
+                for value in known.values {
+                    let (taken, changed) = reads(&value.replace("NAME", "name"));
+                    assert!(taken, "{} {value}", known.key);
+                    changes += usize::from(changed);
+                }
+                assert!(changes > 0, "{} on {on:?} does nothing", known.key);
+                assert!(!reads("no value").0, "{} takes anything", known.key);
+                if let Some(default) = known.default {
+                    assert_eq!(reads(default), (true, false), "{} {default}", known.key);
+                }
+            }
+        }
+    }
+}

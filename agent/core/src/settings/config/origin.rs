@@ -1,0 +1,270 @@
+//! What counts of the configuration, value by value, and where each comes from: the file and its line, or the default.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde_saphyr::{Location, Spanned};
+
+use super::{Config, Defaults, Ladder};
+use crate::settings::{
+    annotation,
+    mode::{Mode, Modes},
+};
+
+/// A value that counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Setting {
+    /// What it is called: the key of the file, a flag, or an annotation.
+    pub key: String,
+    /// What it is.
+    pub value: String,
+    /// Where it comes from: `default`, `flag`, `variable NAME`, `FILE:LINE`, `annotation KEY` and the like.
+    pub source: String,
+}
+
+impl Setting {
+    /// One.
+    pub fn new(
+        key: impl Into<String>,
+        value: impl Into<String>,
+        source: impl Into<String>,
+    ) -> Self {
+        Self {
+            key: key.into(),
+            value: value.into(),
+            source: source.into(),
+        }
+    }
+}
+
+const DEFAULT: &str = "default";
+
+/// The values of a configuration that was read from this text. `file` is the file's name, for people.
+pub fn settings(config: &Config, file: &str, text: &str) -> Vec<Setting> {
+    let lines = Lines::of(text);
+    let source = |section: &str, key: &str| match lines.of_key(section, key) {
+        Some(at) => format!("{file}:{}", at.line()),
+        None => DEFAULT.to_owned(),
+    };
+    let Defaults {
+        quit,
+        quit_delay,
+        drain,
+        spoil,
+        hold,
+        hold_deadline,
+        on_deadline,
+        hold_again,
+    } = config.defaults;
+    let time = |time| humantime::format_duration(time).to_string();
+    let defaults = [
+        ("quit", quit.to_string()),
+        ("quitDelay", time(quit_delay)),
+        ("drain", time(drain)),
+        ("spoil", spoil.to_string()),
+        ("hold", hold.to_string()),
+        ("holdDeadline", time(hold_deadline)),
+        ("onDeadline", on_deadline.as_str().to_owned()),
+        ("holdAgain", hold_again.to_string()),
+    ];
+    let Ladder {
+        attempt,
+        settle,
+        settle_signal,
+        listen,
+        kill,
+    } = config.ladder;
+    let ladder = [
+        ("attempt", time(attempt)),
+        ("settle", time(settle)),
+        ("settleSignal", time(settle_signal)),
+        ("listen", time(listen)),
+        ("kill", kill.to_string()),
+    ];
+    let excluded: Vec<&str> = config
+        .excluded_namespaces
+        .iter()
+        .map(String::as_str)
+        .collect();
+    let mut settings = vec![Setting::new(
+        "excludedNamespaces",
+        format!("[{}]", excluded.join(", ")),
+        source("excludedNamespaces", ""),
+    )];
+    for (section, values) in [("defaults", &defaults[..]), ("ladder", &ladder[..])] {
+        settings.extend(values.iter().map(|(key, value)| {
+            Setting::new(format!("{section}.{key}"), value, source(section, key))
+        }));
+    }
+    settings.extend(config.recipes.iter().enumerate().map(|(at, recipe)| {
+        let source = match lines.of_recipe(at) {
+            Some(at) => format!("{file}:{}", at.line()),
+            None => "built-in".to_owned(),
+        };
+        Setting::new(
+            format!("recipes.{}", recipe.name),
+            recipe.order.as_str(),
+            source,
+        )
+    }));
+    settings
+}
+
+/// The mode of each capability, by the Node's annotations that give it.
+pub fn modes(modes: Modes, annotations: &BTreeMap<String, String>) -> Vec<Setting> {
+    let setting = |name: &str, own: &str, mode: Mode| {
+        let asked = [own, annotation::MODE].into_iter().find_map(|key| {
+            let value = annotations.get(key)?.parse::<Mode>().ok()?;
+            Some((key, value))
+        });
+        let source = match asked {
+            None => DEFAULT.to_owned(),
+            Some((key, value)) if value == mode => format!("annotation {key} of the Node"),
+            Some((key, value)) => {
+                format!(
+                    "annotation {key} of the Node says {value}, which counts when the configuration is good"
+                )
+            }
+        };
+        Setting::new(name, mode.as_str(), source)
+    };
+    vec![
+        setting("mode.quit", annotation::QUIT, modes.quit),
+        setting("mode.hold", annotation::HOLD, modes.hold),
+    ]
+}
+
+/// Where the keys of a text stand.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    sections: BTreeMap<String, BTreeMap<String, Location>>,
+    /// Of each recipe, in their order.
+    recipes: Vec<Location>,
+}
+
+type Any = Spanned<IgnoredAny>;
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Places {
+    recipes: Vec<Any>,
+    excluded_namespaces: Option<Any>,
+    defaults: BTreeMap<String, Any>,
+    ladder: BTreeMap<String, Any>,
+}
+
+impl Lines {
+    /// A text that cannot be read has none: it is a matter of those who read it for what it says.
+    pub(super) fn of(text: &str) -> Self {
+        let places: Places = serde_saphyr::from_str(text).unwrap_or_default();
+        let keys = |map: &BTreeMap<String, Any>| -> BTreeMap<String, Location> {
+            map.iter()
+                .map(|(key, any)| (key.clone(), any.referenced))
+                .collect()
+        };
+        let excluded = places.excluded_namespaces.iter();
+        let excluded = excluded.map(|any| (String::new(), any.referenced));
+        let sections = [
+            ("excludedNamespaces", excluded.collect()),
+            ("defaults", keys(&places.defaults)),
+            ("ladder", keys(&places.ladder)),
+        ];
+        let sections = sections.map(|(name, keys)| (name.to_owned(), keys));
+        let recipes = places.recipes.iter().map(|any| any.referenced);
+        Self {
+            sections: sections.into(),
+            recipes: recipes.collect(),
+        }
+    }
+
+    /// Where the value of a key stands.
+    pub(super) fn of_key(&self, section: &str, key: &str) -> Option<Location> {
+        known(self.sections.get(section)?.get(key))
+    }
+
+    /// Where a recipe begins.
+    pub(super) fn of_recipe(&self, at: usize) -> Option<Location> {
+        known(self.recipes.get(at))
+    }
+}
+
+/// The parser says 0 where it does not know.
+fn known(place: Option<&Location>) -> Option<Location> {
+    place.copied().filter(|place| place.line() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TEXT: &str = "# mine\nexcludedNamespaces: [b, a]\ndefaults:\n  hold: false\n\n  holdDeadline: 20s\n\
+                        ladder: {kill: true}\nrecipes:\n  - name: one\n    recognise: [{name: [one]}]\n    quit: [{signal: SIGTERM, code: 143, takes: 1s}]\n";
+
+    #[test]
+    fn each_value_has_its_line() {
+        let config = Config::parse("c.yaml", TEXT).unwrap();
+        let settings = settings(&config, "c.yaml", TEXT);
+        let of = |key: &str| {
+            let found = settings.iter().find(|one| one.key == key).unwrap();
+            (found.value.clone(), found.source.clone())
+        };
+        let pair = |value: &str, source: &str| (value.to_owned(), source.to_owned());
+        assert_eq!(of("excludedNamespaces"), pair("[a, b]", "c.yaml:2"));
+        assert_eq!(of("defaults.hold"), pair("false", "c.yaml:4"));
+        assert_eq!(of("defaults.holdDeadline"), pair("20s", "c.yaml:6"));
+        assert_eq!(of("defaults.quit"), pair("true", "default"));
+        assert_eq!(of("ladder.kill"), pair("true", "c.yaml:7"));
+        assert_eq!(of("ladder.attempt"), pair("1s", "default"));
+        assert_eq!(of("recipes.one"), pair("helper", "c.yaml:9"));
+        assert_eq!(of("recipes.istio"), pair("mesh", "built-in"));
+    }
+
+    #[test]
+    fn modes_by_annotations() {
+        let map = BTreeMap::from([
+            (annotation::MODE.to_owned(), "enforce".to_owned()),
+            (annotation::HOLD.to_owned(), "nonsense".to_owned()),
+        ]);
+        let told = |quit, hold| -> Vec<String> {
+            let settings = modes(Modes { quit, hold }, &map);
+            settings
+                .into_iter()
+                .map(|one| format!("{}={} {}", one.key, one.value, one.source))
+                .collect()
+        };
+        assert_eq!(
+            told(Mode::Enforce, Mode::Observe),
+            [
+                "mode.quit=enforce annotation usher.dev/mode of the Node",
+                "mode.hold=observe annotation usher.dev/mode of the Node says enforce, which counts when the configuration is good",
+            ]
+        );
+        let none = modes(Modes::default(), &BTreeMap::new());
+        assert!(none.iter().all(|one| one.source == DEFAULT));
+    }
+
+    #[test]
+    fn without_a_file_everything_is_a_default() {
+        let all = settings(&Config::default(), "c.yaml", "");
+        assert!(
+            all.iter()
+                .all(|one| ["default", "built-in"].contains(&one.source.as_str()))
+        );
+    }
+
+    #[test]
+    fn no_line_is_told_that_is_none() {
+        assert_eq!(known(Some(&Location::UNKNOWN)), None);
+        assert_eq!(known(None), None);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(text in "[a-z:{}\\[\\] \n&*!-]{0,120}") {
+            settings(&Config::default(), "c.yaml", &text);
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! What a pod, its Namespace or the configuration says about showing its
+//! sidecars out, and about holding its connections and its apps' start.
+//!
+//! The pod's annotation counts before the Namespace's, that before the
+//! Namespace's label of the same key, that before the configuration's default.
+//! A value that cannot be used is reported and counts as if it were absent.
+
+mod hold;
+mod ports;
+
+use std::{collections::BTreeMap, time::Duration};
+
+pub use self::hold::HoldKind;
+use crate::{
+    base::duration,
+    pod::spec::is_container_name,
+    recipe::step::{self, Method, Request, Signal, Step},
+    settings::{
+        annotation,
+        config::{Defaults, LONGEST_WAIT, OnDeadline, SHORTEST_HOLD},
+    },
+};
+
+/// Containers that an annotation may name.
+const NAMED: usize = 32;
+
+/// What counts for one pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tuning {
+    /// Whether its sidecars are shown out.
+    pub quit: bool,
+    /// Wait between the end of the last app and the first request.
+    pub quit_delay: Duration,
+    /// How long sidecars that can drain do so first.
+    pub drain: Duration,
+    /// Whether a step that makes the pod a failed one may be taken.
+    pub spoil: bool,
+    /// What the pod says of its containers, by name.
+    pub named: BTreeMap<String, Named>,
+    /// What of it waits until its sidecars are ready.
+    pub hold: HoldKind,
+    /// How long at most.
+    pub hold_deadline: Duration,
+    /// What happens then.
+    pub on_deadline: OnDeadline,
+    /// Whether they wait again while a sidecar is started again.
+    pub hold_again: bool,
+    /// Ports on loopback at which the pod says its sidecars listen, by name.
+    pub hold_ports: BTreeMap<String, Vec<u16>>,
+}
+
+/// What a pod's annotation says a container is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Named {
+    /// An app, whatever recipes say.
+    App,
+    /// A sidecar that this step ends.
+    Sidecar(Step),
+}
+
+/// An annotation or label that could not be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadAnnotation {
+    /// Where it stands.
+    pub place: Place,
+    /// Its key.
+    pub key: &'static str,
+    /// The beginning of its value.
+    pub value: String,
+    /// What would be a value.
+    pub expected: &'static str,
+}
+
+/// Where a value may stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Annotation of the pod.
+    Pod,
+    /// Annotation of its Namespace.
+    Namespace,
+    /// Label of its Namespace.
+    NamespaceLabel,
+}
+
+impl Place {
+    /// What it is called.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pod => "annotation",
+            Self::Namespace => "annotation of the Namespace",
+            Self::NamespaceLabel => "label of the Namespace",
+        }
+    }
+}
+
+/// Keys and values of one place.
+pub type Values = BTreeMap<String, String>;
+
+/// What a Namespace says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NamespaceValues {
+    /// Its annotations that concern usher.
+    pub annotations: Values,
+    /// Its labels that concern usher.
+    pub labels: Values,
+}
+
+const BOOLEAN: &str = "\"true\" or \"false\"";
+const WAIT: &str = "a duration of at most 10m, like 500ms, 5s or 1m30s";
+const HOLD: &str = "\"connect\", \"true\", \"start\" or \"false\"";
+const DEADLINE: &str = "a duration of 1s to 10m, like 10s or 1m30s";
+const ON_DEADLINE: &str = "\"open\" or \"closed\"";
+const PORTS: &str = "a list like NAME=5432, NAME=3306 of at most 16 ports";
+const SIDECARS: &str = "a list like NAME, NAME=SIGTERM, NAME=POST :9091/quit, NAME=app";
+
+impl Tuning {
+    /// Reads what is said about one pod.
+    pub fn read(
+        defaults: &Defaults,
+        namespace: &NamespaceValues,
+        pod: &Values,
+    ) -> (Self, Vec<BadAnnotation>) {
+        let everywhere = [
+            (Place::Pod, pod),
+            (Place::Namespace, &namespace.annotations),
+            (Place::NamespaceLabel, &namespace.labels),
+        ];
+        // Names of containers are the pod's own matter.
+        let pod_only = &everywhere[..1];
+        let wait = |text: &str| duration::parse_up_to(text, LONGEST_WAIT).ok();
+        let mut bad = Vec::new();
+        let mut bools =
+            |key, default| first(&everywhere, key, BOOLEAN, boolean, &mut bad).unwrap_or(default);
+        let quit = bools(annotation::QUIT, defaults.quit);
+        let spoil = bools(annotation::SPOIL, defaults.spoil);
+        let hold_again = bools(annotation::HOLD_AGAIN, defaults.hold_again);
+        let mut waits =
+            |key, default| first(&everywhere, key, WAIT, wait, &mut bad).unwrap_or(default);
+        let quit_delay = waits(annotation::QUIT_DELAY, defaults.quit_delay);
+        let drain = waits(annotation::DRAIN, defaults.drain);
+        let hold = first(&everywhere, annotation::HOLD, HOLD, hold::read, &mut bad);
+        let key = annotation::HOLD_DEADLINE;
+        let hold_deadline = first(&everywhere, key, DEADLINE, deadline, &mut bad);
+        let key = annotation::ON_DEADLINE;
+        let on_deadline = first(&everywhere, key, ON_DEADLINE, on_deadline, &mut bad);
+        let key = annotation::HOLD_PORTS;
+        let hold_ports = first(pod_only, key, PORTS, ports::read, &mut bad);
+        let named = first(pod_only, annotation::SIDECARS, SIDECARS, named, &mut bad);
+        let tuning = Self {
+            quit,
+            quit_delay,
+            drain,
+            spoil,
+            named: named.unwrap_or_default(),
+            hold: hold.unwrap_or_else(|| defaults.hold.into()),
+            hold_deadline: hold_deadline.unwrap_or(defaults.hold_deadline),
+            on_deadline: on_deadline.unwrap_or(defaults.on_deadline),
+            hold_again,
+            hold_ports: hold_ports.unwrap_or_default(),
+        };
+        (tuning, bad)
+    }
+}
+
+/// The first readable value of `key`.
+fn first<T>(
+    places: &[(Place, &Values)],
+    key: &'static str,
+    expected: &'static str,
+    read: impl Fn(&str) -> Option<T>,
+    bad: &mut Vec<BadAnnotation>,
+) -> Option<T> {
+    for (place, values) in places {
+        let Some(text) = values.get(key) else {
+            continue;
+        };
+        let value = read(text);
+        if value.is_some() {
+            return value;
+        }
+        bad.push(BadAnnotation {
+            place: *place,
+            key,
+            value: text.chars().take(64).collect(),
+            expected,
+        });
+    }
+    None
+}
+
+fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    }
+}
+
+fn deadline(text: &str) -> Option<Duration> {
+    let time = duration::parse_up_to(text, LONGEST_WAIT).ok()?;
+    (time >= SHORTEST_HOLD).then_some(time)
+}
+
+fn on_deadline(text: &str) -> Option<OnDeadline> {
+    [OnDeadline::Open, OnDeadline::Closed]
+        .into_iter()
+        .find(|known| known.as_str() == text)
+}
+
+/// Reads `NAME`, `NAME=SIGNAL`, `NAME=METHOD :PORT/PATH` and `NAME=app`,
+/// separated by commas. One that is wrong makes the whole list wrong: half a
+/// list may be the wrong half.
+fn named(text: &str) -> Option<BTreeMap<String, Named>> {
+    let entries = text.split(',').map(str::trim);
+    let entries: Vec<&str> = entries.filter(|entry| !entry.is_empty()).collect();
+    if entries.len() > NAMED {
+        return None;
+    }
+    let mut all = BTreeMap::new();
+    for entry in entries {
+        let (name, how) = match entry.split_once('=') {
+            Some((name, how)) => (name.trim(), how_to_end(how.trim())?),
+            None => (entry, Named::Sidecar(Step::signal(Signal::Term))),
+        };
+        if !is_container_name(name) || all.insert(name.to_owned(), how).is_some() {
+            return None;
+        }
+    }
+    Some(all)
+}
+
+fn how_to_end(how: &str) -> Option<Named> {
+    if how == "app" {
+        return Some(Named::App);
+    }
+    let signal = Signal::NAMED
+        .into_iter()
+        .find(|signal| signal.as_str() == how);
+    if let Some(signal) = signal {
+        return Some(Named::Sidecar(Step::signal(signal)));
+    }
+    let (method, rest) = how.split_once(' ')?;
+    let method = [Method::Get, Method::Post]
+        .into_iter()
+        .find(|known| known.as_str() == method)?;
+    let rest = rest.trim().strip_prefix(':')?;
+    let slash = rest.find('/')?;
+    let (port, path) = rest.split_at(slash);
+    let port: u16 = port.parse().ok().filter(|port| *port != 0)?;
+    step::is_path(path).then(|| {
+        Named::Sidecar(Step::Request(Request {
+            method,
+            port,
+            path: path.to_owned(),
+            headers: Vec::new(),
+        }))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(pairs: &[(&str, &str)]) -> Values {
+        let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        pairs.iter().map(owned).collect()
+    }
+
+    fn read(pod: &[(&str, &str)], namespace: &NamespaceValues) -> (Tuning, Vec<BadAnnotation>) {
+        Tuning::read(&Defaults::default(), namespace, &values(pod))
+    }
+
+    #[test]
+    fn the_nearest_counts() {
+        let namespace = NamespaceValues {
+            annotations: values(&[("usher.dev/quit-delay", "3s")]),
+            labels: values(&[("usher.dev/quit", "false"), ("usher.dev/quit-delay", "9s")]),
+        };
+        let (tuning, bad) = read(&[], &namespace);
+        assert!(!tuning.quit && bad.is_empty());
+        assert_eq!(tuning.quit_delay, Duration::from_secs(3));
+        let pod = [("usher.dev/quit", "true"), ("usher.dev/drain", "1m")];
+        let (tuning, bad) = read(&pod, &namespace);
+        assert!(tuning.quit && bad.is_empty());
+        assert_eq!(tuning.drain, Duration::from_secs(60));
+        let (tuning, _) = read(&[], &NamespaceValues::default());
+        assert!(tuning.quit && !tuning.spoil && tuning.named.is_empty());
+    }
+
+    #[test]
+    fn what_is_bad_is_named_and_the_next_place_counts() {
+        let namespace = NamespaceValues {
+            annotations: values(&[("usher.dev/quit", "false")]),
+            labels: Values::new(),
+        };
+        let (tuning, bad) = read(&[("usher.dev/quit", "no")], &namespace);
+        assert!(!tuning.quit);
+        assert_eq!(
+            (bad[0].key, bad[0].value.as_str()),
+            ("usher.dev/quit", "no")
+        );
+        for (key, value) in [
+            ("usher.dev/quit-delay", "11m"),
+            ("usher.dev/drain", "soon"),
+            ("usher.dev/spoil", "TRUE"),
+            ("usher.dev/sidecars", "a=SIGKILL"),
+        ] {
+            let (tuning, bad) = read(&[(key, value)], &NamespaceValues::default());
+            assert_eq!(bad.len(), 1, "{key}");
+            assert_eq!(tuning, read(&[], &NamespaceValues::default()).0, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_hold_is_asked_for_anywhere() {
+        let start = || values(&[("usher.dev/hold", "start")]);
+        let annotated = NamespaceValues {
+            annotations: start(),
+            labels: Values::new(),
+        };
+        let labelled = NamespaceValues {
+            annotations: Values::new(),
+            labels: start(),
+        };
+        let nothing = NamespaceValues::default();
+        let hold = |pod: &[(&str, &str)], namespace| read(pod, namespace).0.hold;
+        assert_eq!(hold(&[], &nothing), HoldKind::Connect);
+        assert_eq!(
+            hold(&[("usher.dev/hold", "start")], &nothing),
+            HoldKind::Start
+        );
+        for namespace in [&annotated, &labelled] {
+            assert_eq!(hold(&[], namespace), HoldKind::Start);
+            let says = |value| hold(&[("usher.dev/hold", value)], namespace);
+            assert_eq!(says("true"), HoldKind::Connect);
+            assert_eq!(says("false"), HoldKind::No);
+            // What cannot be used counts as if it were absent.
+            assert_eq!(says("begin"), HoldKind::Start);
+        }
+    }
+
+    #[test]
+    fn sidecars_by_name() {
+        let list = "a, b=SIGINT,c=POST :9091/quit?x=1, d=GET :1/, e=app,";
+        let found: Vec<String> = named(list)
+            .unwrap()
+            .into_iter()
+            .map(|(name, named)| match named {
+                Named::App => format!("{name} app"),
+                Named::Sidecar(step) => format!("{name} {step}"),
+            })
+            .collect();
+        let expected = [
+            "a SIGTERM",
+            "b SIGINT",
+            "c POST :9091/quit?x=1",
+            "d GET :1/",
+            "e app",
+        ];
+        assert_eq!(found, expected);
+        for bad in [
+            "a=",
+            "A",
+            "a=term",
+            "a,a",
+            "a=POST 9091/quit",
+            "a=POST :0/quit",
+            "a=POST :70000/quit",
+            "a=POST :9091",
+            "a=PUT :9091/",
+            "a=POST :9091/a b",
+            "a b",
+        ] {
+            assert_eq!(named(bad), None, "{bad}");
+        }
+        assert_eq!(named(""), Some(BTreeMap::new()));
+        let many = |number: usize| {
+            (0..number)
+                .map(|one| format!("s{one},"))
+                .collect::<String>()
+        };
+        assert_eq!(named(&many(NAMED)).unwrap().len(), NAMED);
+        assert_eq!(named(&many(NAMED + 1)), None);
+    }
+}

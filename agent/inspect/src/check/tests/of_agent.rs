@@ -1,0 +1,226 @@
+//! The agent.
+
+use std::time::Duration;
+
+use usher_core::{metric::sample, settings::mode::Mode};
+
+use super::super::tests::*;
+
+const SAMPLES: &str = "usher_config_valid 1\nusher_start_supported 1\nusher_holder_up 1\n\
+    usher_kubelet_requests_total{result=\"ok\"} 5\nusher_events_total{result=\"sent\"} 4\n";
+
+fn agent(more: &str) -> agent::Found {
+    agent::Found {
+        version: "0.1.0".to_owned(),
+        agent: Ok(agent::Agent {
+            version: "0.1.0".to_owned(),
+            up: Duration::from_secs(3700),
+            waits: Vec::new(),
+            modes: vec![
+                ("quit", Mode::Enforce, Some(Duration::from_secs(60))),
+                ("hold", Mode::Enforce, None),
+            ],
+            listed: Some(Duration::from_secs(20)),
+            node: agent::Watch::Alive(Some(Duration::from_secs(3))),
+            plugin: agent::Plugin::Same,
+            samples: sample::parse(&format!("{SAMPLES}{more}")),
+        }),
+        tables: Ok(Vec::new()),
+    }
+}
+
+#[test]
+fn agent_that_is_well() {
+    let checks = agent::judge(&agent(""));
+    assert_eq!(checks.len(), agent::ALL.len());
+    assert!(
+        checks.iter().all(|check| check.outcome == Outcome::Ok),
+        "{checks:?}"
+    );
+    assert_eq!(
+        of(&checks, "agent-modes").saw,
+        "quit: enforce for 1m, hold: enforce"
+    );
+}
+
+#[test]
+fn agent_that_is_not() {
+    type Case<'a> = (&'a str, Outcome, &'a str, &'a dyn Fn(&mut agent::Agent));
+    let cases: [Case<'_>; 9] = [
+        ("agent-ready", Outcome::Failed, "kubectl logs", &|agent| {
+            agent.waits.push("the kubelet".to_owned());
+        }),
+        (
+            "agent-versions",
+            Outcome::Warning,
+            "rollout restart",
+            &|agent| agent.version = "0.0.9".to_owned(),
+        ),
+        (
+            "agent-versions",
+            Outcome::Warning,
+            "rollout restart",
+            &|agent| agent.plugin = agent::Plugin::Other,
+        ),
+        (
+            "agent-modes",
+            Outcome::Warning,
+            "usher.dev/mode=enforce",
+            &|agent| {
+                agent.modes = vec![("quit", Mode::Observe, None)];
+            },
+        ),
+        ("agent-kubelet", Outcome::Failed, "kubelet-pods", &|agent| {
+            agent.listed = None;
+        }),
+        ("agent-kubelet", Outcome::Failed, "kubelet-pods", &|agent| {
+            agent.listed = Some(Duration::from_secs(700));
+        }),
+        (
+            "agent-api-server",
+            Outcome::Failed,
+            "can-i watch nodes",
+            &|agent| agent.node = agent::Watch::Broken(None),
+        ),
+        (
+            "agent-configuration",
+            Outcome::Failed,
+            "node-configuration",
+            &|agent| agent.samples.clear(),
+        ),
+        ("agent-holder", Outcome::Skipped, "", &|agent| {
+            agent
+                .samples
+                .retain(|one| one.name != "usher_start_supported");
+        }),
+    ];
+    for (id, outcome, words, change) in cases {
+        let mut found = agent("");
+        change(found.agent.as_mut().unwrap());
+        let (came, mend) = says(&agent::judge(&found), id);
+        assert_eq!(came, outcome, "{id}");
+        assert!(mend.contains(words), "{id}: {mend}");
+    }
+    for (more, id, words) in [
+        (
+            "usher_holder_restarts_total 2",
+            "agent-holder",
+            "resources.limits.memory",
+        ),
+        (
+            "usher_events_total{result=\"failed\"} 9",
+            "agent-events",
+            "can-i create events",
+        ),
+        (
+            "usher_decisions_total{decision=\"gave-up\"} 2",
+            "agent-failures",
+            "usher explain",
+        ),
+        (
+            "usher_log_lines_dropped_total 1",
+            "agent-failures",
+            "usher explain",
+        ),
+    ] {
+        let (came, mend) = says(&agent::judge(&agent(more)), id);
+        assert_eq!(came, Outcome::Warning, "{id}");
+        assert!(mend.contains(words), "{id}: {mend}");
+    }
+}
+
+#[test]
+fn without_an_agent_all_that_it_would_tell_is_skipped() {
+    let found = agent::Found {
+        agent: Err("nobody listens".to_owned()),
+        tables: Ok(vec!["shop/web".to_owned()]),
+        ..agent("")
+    };
+    let checks = agent::judge(&found);
+    assert_eq!(checks.len(), agent::ALL.len());
+    let count = Count::of(&checks);
+    assert_eq!((count.failed, count.warnings, count.exit_code()), (1, 1, 1));
+    assert!(says(&checks, "agent-runs").1.contains("kubectl get pods"));
+    assert!(
+        says(&checks, "remains-tables")
+            .1
+            .contains("usher cleanup --dry-run")
+    );
+}
+
+/// What is seen, on both sides of each limit.
+#[test]
+fn what_is_seen_of_the_agent() {
+    const RESTARTS: &str = "usher_holder_restarts_total 2";
+    let failed = |count| format!("usher_events_total{{result=\"failed\"}} {count}");
+    type Change = fn(&mut agent::Agent);
+    let same: Change = |_| {};
+    let without_holder: Change = |agent| agent.samples.retain(|one| one.name != "usher_holder_up");
+    let requests = "usher_kubelet_requests_total{result=\"timeout\"} 2\n\
+                    usher_kubelet_requests_total{result=\"tls\"} 1";
+    let cases: [(&str, &str, Change, Outcome, &str); 9] = [
+        ("agent-holder", "", same, Outcome::Ok, "it runs"),
+        (
+            "agent-holder",
+            "",
+            without_holder,
+            Outcome::Ok,
+            "it is able to run; it is started when the first pod wants it",
+        ),
+        (
+            "agent-holder",
+            RESTARTS,
+            same,
+            Outcome::Warning,
+            "it ended 2 times, and runs now: true",
+        ),
+        (
+            "agent-holder",
+            RESTARTS,
+            without_holder,
+            Outcome::Warning,
+            "it ended 2 times, and runs now: false",
+        ),
+        (
+            "agent-kubelet",
+            requests,
+            same,
+            Outcome::Ok,
+            "20s old; 3 requests failed",
+        ),
+        (
+            "agent-kubelet",
+            "",
+            |agent| agent.listed = Some(Duration::from_secs(660)),
+            Outcome::Ok,
+            "11m old; 0 requests failed",
+        ),
+        (
+            "agent-kubelet",
+            "",
+            |agent| agent.listed = Some(Duration::from_secs(661)),
+            Outcome::Failed,
+            "11m 1s old",
+        ),
+        (
+            "agent-events",
+            &failed(4),
+            same,
+            Outcome::Ok,
+            "4 sent, 0 dropped, 4 failed",
+        ),
+        (
+            "agent-events",
+            &failed(5),
+            same,
+            Outcome::Warning,
+            "4 sent, 0 dropped, 5 failed",
+        ),
+    ];
+    for (id, more, change, outcome, saw) in cases {
+        let mut found = agent(more);
+        change(found.agent.as_mut().unwrap());
+        let check = of(&agent::judge(&found), id);
+        assert_eq!((check.outcome, &check.saw[..]), (outcome, saw), "{id}");
+    }
+}

@@ -1,0 +1,314 @@
+//! Network, kubelet, places of the node, pods.
+
+use std::collections::BTreeMap;
+
+use usher_core::{
+    cni::conflist::Entry,
+    pod::spec::{Pod, plain},
+    recipe::builtin,
+};
+
+use super::super::tests::*;
+
+const LIST: &str =
+    r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"bridge"},{"type":"portmap"}]}"#;
+const WITH: &str =
+    r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"bridge"},{"type":"usher-cni"}]}"#;
+
+fn network(files: &[(&str, &str)]) -> cni::Found {
+    let files = files
+        .iter()
+        .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+    cni::Found {
+        conf_dir: "/etc/cni/net.d".to_owned(),
+        files: Ok(files.collect()),
+        conf_writable: Ok(()),
+        bin_dir: "/opt/cni/bin".to_owned(),
+        bin_writable: Ok(()),
+        stem: None,
+        entry: Some(Entry::parse(r#"{"type":"usher-cni"}"#).unwrap()),
+        wanted: cni::Wanted::Yes,
+    }
+}
+
+#[test]
+fn network_configurations() {
+    let first = |found: &cni::Found| says(&cni::judge(Some(found)), "network-first-file");
+    let entry = |found: &cni::Found| says(&cni::judge(Some(found)), "network-entry");
+    let there = network(&[("10-a.conflist", WITH), ("20-b.conflist", "{")]);
+    assert_eq!(
+        (first(&there).0, entry(&there).0),
+        (Outcome::Ok, Outcome::Ok)
+    );
+    let absent = network(&[("10-a.conflist", LIST)]);
+    assert_eq!(first(&absent).0, Outcome::Ok);
+    assert_eq!(entry(&absent).0, Outcome::Failed);
+    let saw = of(&cni::judge(Some(&absent)), "network-first-file").saw;
+    assert_eq!(saw, "10-a.conflist: bridge, portmap");
+    for wanted in [cni::Wanted::No, cni::Wanted::Unknown] {
+        let found = cni::Found {
+            wanted,
+            ..network(&[("10-a.conflist", LIST)])
+        };
+        assert_eq!(entry(&found).0, Outcome::Skipped, "{wanted:?}");
+    }
+    let broken = network(&[("05-broken.conflist", "{"), ("10-a.conflist", WITH)]);
+    let (outcome, mend) = first(&broken);
+    assert_eq!(outcome, Outcome::Failed);
+    assert!(mend.contains("/etc/cni/net.d/05-broken.conflist"), "{mend}");
+    let empty = network(&[]);
+    assert!(first(&empty).1.contains("cni.confDir"));
+    let after = WITH.replace(
+        r#"{"type":"usher-cni"}"#,
+        r#"{"type":"usher-cni"},{"type":"x"}"#,
+    );
+    let not_last = network(&[("10-a.conflist", &after)]);
+    assert!(entry(&not_last).1.contains("rollout restart"));
+    let multus = LIST.replace("bridge", "multus");
+    let called = network(&[("00-multus.conflist", &multus), ("10-a.conflist", LIST)]);
+    assert!(first(&called).1.contains("cni.conf="));
+    let named = cni::Found {
+        stem: Some("10-a".to_owned()),
+        ..called
+    };
+    assert_eq!(first(&named).0, Outcome::Ok);
+    let saw = of(&cni::judge(Some(&named)), "network-first-file").saw;
+    assert_eq!(saw, "10-a.conflist: bridge, portmap");
+    assert!(
+        cni::judge(None)
+            .iter()
+            .all(|check| check.outcome == Outcome::Skipped)
+    );
+}
+
+/// Files in which usher's plugin cannot stand, and what is said of them.
+#[test]
+fn files_that_are_no_network() {
+    let ours = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"usher-cni"}]}"#;
+    let newer = LIST.replace("1.0.0", "9.0.0");
+    for (name, text, stem, saw) in [
+        (
+            "a.txt",
+            LIST,
+            None,
+            "a.txt: runtimes do not read files of that name",
+        ),
+        (
+            "a.conflist",
+            ours,
+            None,
+            "a.conflist: only usher's plugin is in it",
+        ),
+        ("a.conflist", "{", None, "a.conflist: not JSON"),
+        (
+            "a.conflist",
+            &newer,
+            None,
+            "a.conflist: cniVersion is \"9.0.0\", a version that usher-cni does not know",
+        ),
+        (
+            "a.conflist",
+            LIST,
+            Some("b"),
+            "there is no b.conflist or b.conf in /etc/cni/net.d",
+        ),
+    ] {
+        let found = cni::Found {
+            stem: stem.map(str::to_owned),
+            ..network(&[(name, text)])
+        };
+        let check = of(&cni::judge(Some(&found)), "network-first-file");
+        assert_eq!((check.outcome, &check.saw[..]), (Outcome::Failed, saw));
+    }
+}
+
+#[test]
+fn directories_that_cannot_be_used() {
+    let unwritable = cni::Found {
+        conf_writable: Err("EROFS".to_owned()),
+        bin_writable: Err("EACCES".to_owned()),
+        ..network(&[("10-a.conflist", LIST)])
+    };
+    let checks = cni::judge(Some(&unwritable));
+    assert!(says(&checks, "network-directory").1.contains("readOnly"));
+    assert!(says(&checks, "network-programs").1.contains("cni.binDir"));
+    let away = cni::Found {
+        files: Err("ENOENT".to_owned()),
+        ..network(&[])
+    };
+    let checks = cni::judge(Some(&away));
+    assert!(says(&checks, "network-directory").1.contains("cni.confDir"));
+    assert_eq!(says(&checks, "network-entry").0, Outcome::Skipped);
+}
+
+#[test]
+fn each_refusal_of_the_kubelet_has_its_own_mend() {
+    let cases = [
+        ("token", "no such file", "kubectl create token"),
+        ("tls", "no certificate", "--kubelet-ca"),
+        ("connect", "connection refused", "systemctl status kubelet"),
+        (
+            "connect",
+            "invalid peer certificate: UnknownIssuer",
+            "kubelet.certificate=",
+        ),
+        (
+            "connect",
+            "invalid peer certificate: certificate expired: verification time 9 (UNIX), but certificate is not valid after 8 (1 seconds ago)",
+            "has it renewed",
+        ),
+        (
+            "connect",
+            "invalid peer certificate: certificate not valid yet: verification time 8 (UNIX), but certificate is not valid before 9 (1 seconds in future)",
+            "the node's clock",
+        ),
+        (
+            "connect",
+            "invalid peer certificate: certificate not valid for name \"10.0.0.1\"; certificate is only valid for DnsName(\"node-1\")",
+            "with a name that it is for",
+        ),
+        ("connect", "UnknownIssuer", "kubelet.certificate="),
+        ("timeout", "no answer", "systemctl status kubelet"),
+        (
+            "unauthorized",
+            "status 401",
+            "authentication.webhook.enabled: true",
+        ),
+        (
+            "forbidden",
+            "status 403",
+            "resources: [nodes/pods], verbs: [get]",
+        ),
+        ("server_error", "status 500", "journalctl -u kubelet"),
+        ("decode", "not a list", "is a kubelet"),
+    ];
+    for (kind, error, words) in cases {
+        let found = kubelet::Found {
+            url: "https://10.0.0.1:10250".to_owned(),
+            token: "/token".to_owned(),
+            ca: "/ca".to_owned(),
+            pods: Err(kubelet::Refusal {
+                kind,
+                error: error.to_owned(),
+            }),
+        };
+        let (outcome, mend) = says(&kubelet::judge(&found), "kubelet-pods");
+        assert_eq!(outcome, Outcome::Failed);
+        assert!(mend.contains(words), "{kind}: {mend}");
+    }
+}
+
+pub(super) fn node() -> node::Found {
+    node::Found {
+        cgroups: Ok(node::Cgroups {
+            root: "/sys/fs/cgroup".to_owned(),
+            layout: node::Layout::Unified,
+            kubepods: Some("kubepods.slice".to_owned()),
+            pods: 3,
+        }),
+        bundle_dir: "/run/containerd".to_owned(),
+        bundles: node::Bundles::Seen(7),
+        run_dir: "/run/usher".to_owned(),
+        run_dir_writable: Ok(()),
+        config: Ok(None),
+        config_path: "/etc/usher/config.yaml".to_owned(),
+    }
+}
+
+#[test]
+fn places_of_the_node() {
+    let checks = node::judge(&node());
+    assert!(
+        checks.iter().all(|check| check.outcome == Outcome::Ok),
+        "{checks:?}"
+    );
+    assert!(
+        of(&checks, "node-cgroups")
+            .saw
+            .contains("version 2, driver systemd, 3 pods")
+    );
+    let broken = node::Found {
+        cgroups: Err("nothing is mounted".to_owned()),
+        bundles: node::Bundles::Hidden("the mount is private".to_owned()),
+        run_dir_writable: Err("EROFS".to_owned()),
+        config: Err("config.yaml:3:5: defaults.hold: no boolean".to_owned()),
+        ..node()
+    };
+    let checks = node::judge(&broken);
+    for (id, outcome, words) in [
+        ("node-cgroups", Outcome::Failed, "USHER_CGROUP_ROOT"),
+        ("node-bundles", Outcome::Warning, "HostToContainer"),
+        ("node-run-directory", Outcome::Failed, "mkdir -p /run/usher"),
+        ("node-configuration", Outcome::Failed, "correct that line"),
+    ] {
+        let (came, mend) = says(&checks, id);
+        assert_eq!(came, outcome, "{id}");
+        assert!(mend.contains(words), "{id}: {mend}");
+    }
+    let off = node::Found {
+        bundles: node::Bundles::Off,
+        ..node()
+    };
+    assert_eq!(says(&node::judge(&off), "node-bundles").0, Outcome::Skipped);
+}
+
+/// A pod counts once for each recipe that knows one of its containers, however many those are.
+#[test]
+fn sidecars_and_native_ones_are_counted_by_pods() {
+    let container = |name: &&str| {
+        let (image, _) = name.split_once('-').unwrap_or((name, ""));
+        plain::container(name, &format!("example/{image}:1"))
+    };
+    let with = |containers: &[&str], native: &[&str]| Pod {
+        native_sidecars: native.iter().map(|name| (*name).to_owned()).collect(),
+        ..plain::pod(containers.iter().map(container).collect())
+    };
+    let pods = [
+        with(&["app"], &[]),
+        with(&["app", "daprd"], &[]),
+        with(&["app", "vector-one", "vector-two"], &[]),
+        with(&["app", "daprd", "vault-agent"], &["one", "two"]),
+        with(&["app"], &["one"]),
+    ];
+    let found = cluster::Found::of(&pods, &builtin(), Some("v1.36.3".to_owned()));
+    let expected = cluster::Found {
+        recipes: [("dapr", 2), ("vault-agent", 1), ("vector", 1)]
+            .map(|(name, pods)| (name.to_owned(), pods))
+            .into(),
+        native: 2,
+        pods: 5,
+        kubelet_version: Some("v1.36.3".to_owned()),
+    };
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn sidecars_that_the_recipes_know() {
+    let found = cluster::Found {
+        recipes: BTreeMap::from([("istio".to_owned(), 2), ("vault-agent".to_owned(), 1)]),
+        native: 1,
+        pods: 9,
+        kubelet_version: Some("v1.36.3".to_owned()),
+    };
+    let checks = cluster::judge(Some(&found));
+    assert_eq!(
+        of(&checks, "cluster-sidecars").saw,
+        "istio in 2, vault-agent in 1 of 9 pods"
+    );
+    assert!(
+        of(&checks, "cluster-native-sidecars")
+            .saw
+            .contains("v1.36.3 has them")
+    );
+    let old = cluster::Found {
+        kubelet_version: Some("v1.27.0".to_owned()),
+        ..found
+    };
+    let saw = of(&cluster::judge(Some(&old)), "cluster-native-sidecars").saw;
+    assert!(saw.contains("has none"), "{saw}");
+    assert!(
+        cluster::judge(None)
+            .iter()
+            .all(|check| check.outcome == Outcome::Skipped)
+    );
+}

@@ -1,0 +1,135 @@
+//! Whose a socket is.
+
+use std::{collections::HashMap, net::SocketAddr};
+
+use usher_core::node::socket::{Protocol, Socket, State, plain};
+
+use super::Scene;
+
+/// Whose a socket is, and how that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// A process of this container holds it.
+    Process(usize),
+    /// It was made in this container, or by its listener. No process was seen
+    /// to hold it: it is closed, waits to be accepted, or was just given away.
+    Container(usize),
+    /// It is open, and not in a container of this pod.
+    Outside,
+    /// It is open. Who holds it may be a process that does not show what it
+    /// holds.
+    Unseen,
+    /// It is closed, and nothing tells whose it was.
+    Nobody,
+}
+
+impl Owner {
+    /// The place of the container, where there is one.
+    pub fn container(self) -> Option<usize> {
+        match self {
+            Self::Process(place) | Self::Container(place) => Some(place),
+            Self::Outside | Self::Unseen | Self::Nobody => None,
+        }
+    }
+}
+
+/// The owner of each socket.
+pub(super) fn of_all(scene: &Scene) -> Vec<Owner> {
+    let cgroups: HashMap<u64, usize> = scene.cgroups.iter().copied().collect();
+    let mut owners: Vec<Owner> = scene
+        .sockets
+        .iter()
+        .map(|socket| alone(scene, &cgroups, socket))
+        .collect();
+    let listeners = Listeners::new(&scene.sockets);
+    let first = owners.clone();
+    for (place, socket) in scene.sockets.iter().enumerate() {
+        // What nobody has accepted yet belongs to whoever listens.
+        if owners[place] == Owner::Nobody
+            && waits_for_accept(socket)
+            && let Some(container) =
+                listeners.container(scene, &first, socket.protocol, socket.local)
+        {
+            owners[place] = Owner::Container(container);
+        }
+    }
+    owners
+}
+
+fn alone(scene: &Scene, cgroups: &HashMap<u64, usize>, socket: &Socket) -> Owner {
+    let exists = |place: &usize| *place < scene.containers.len();
+    let holder = scene.holders(socket.inode).next();
+    if let Some(place) = holder.map(|process| process.container).filter(exists) {
+        return Owner::Process(place);
+    }
+    // Zero is what a kernel without this leaves.
+    let made_in = cgroups.get(&socket.cgroup).copied().filter(exists);
+    match made_in.filter(|_| socket.cgroup != 0) {
+        Some(place) => Owner::Container(place),
+        None if socket.inode != 0 && scene.is_blind => Owner::Unseen,
+        None if socket.inode != 0 => Owner::Outside,
+        None => Owner::Nobody,
+    }
+}
+
+fn waits_for_accept(socket: &Socket) -> bool {
+    let begun = matches!(
+        socket.state,
+        State::SynReceived | State::Established | State::CloseWait
+    );
+    begun && socket.inode == 0
+}
+
+/// Who listens at which port.
+pub(super) struct Listeners(HashMap<(Protocol, u16), Vec<usize>>);
+
+impl Listeners {
+    pub(super) fn new(sockets: &[Socket]) -> Self {
+        let mut ports: HashMap<_, Vec<usize>> = HashMap::new();
+        for (place, socket) in sockets.iter().enumerate() {
+            if socket.waits() {
+                let port = (socket.protocol, socket.local.port());
+                ports.entry(port).or_default().push(place);
+            }
+        }
+        Self(ports)
+    }
+
+    /// Whether somebody listens at an address, so that a connection with this end
+    /// was accepted and not asked for.
+    pub(super) fn has(&self, scene: &Scene, protocol: Protocol, address: SocketAddr) -> bool {
+        self.at(scene, protocol, plain(address)).next().is_some()
+    }
+
+    /// The container that listens at an address, where it is only one.
+    pub(super) fn container(
+        &self,
+        scene: &Scene,
+        owners: &[Owner],
+        protocol: Protocol,
+        address: SocketAddr,
+    ) -> Option<usize> {
+        let address = plain(address);
+        let is_own = |place: &usize| plain(scene.sockets[*place].local) == address;
+        // The kernel prefers who listens at this very address.
+        let any_own = self
+            .at(scene, protocol, address)
+            .any(|place| is_own(&place));
+        let places = self.at(scene, protocol, address);
+        let places = places.filter(|place| !any_own || is_own(place));
+        let mut containers = places.filter_map(|place| owners[place].container());
+        let first = containers.next()?;
+        containers.all(|other| other == first).then_some(first)
+    }
+
+    fn at<'a>(
+        &'a self,
+        scene: &'a Scene,
+        protocol: Protocol,
+        address: SocketAddr,
+    ) -> impl Iterator<Item = usize> + 'a {
+        let places = self.0.get(&(protocol, address.port()));
+        let places = places.into_iter().flatten().copied();
+        places.filter(move |place| scene.sockets[*place].covers(address))
+    }
+}

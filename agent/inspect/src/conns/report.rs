@@ -1,0 +1,192 @@
+//! The answer of `usher conns`: as `-o json` and a sysdump have it, and as a
+//! table.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use usher_core::node::socket::State;
+
+use super::{Filter, How, OwnerKind, Row, filter::Hidden};
+use crate::text::table::{Cell, Table, Tone};
+
+/// The sockets of one pod.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Conns {
+    /// `namespace/name`, or the UID.
+    pub pod: String,
+    /// Its UID.
+    pub uid: String,
+    /// The pod uses the node's own network namespace: only sockets that are
+    /// known to be the pod's are here.
+    #[serde(default)]
+    pub host_network: bool,
+    /// Names of its containers.
+    pub containers: Vec<String>,
+    /// One for each socket.
+    pub sockets: Vec<Row>,
+    /// How many are here in each state.
+    pub states: BTreeMap<State, usize>,
+    /// Connections that are over and not shown.
+    #[serde(default)]
+    pub over: usize,
+    /// Sockets that nothing reaches, and that are not shown.
+    #[serde(default)]
+    pub unbound: usize,
+    /// Sockets that are open in no container of the pod, or that nothing tells
+    /// whose they were.
+    pub unattributed: usize,
+    /// What is missing, or may be, and why.
+    #[serde(default)]
+    pub gaps: Vec<String>,
+}
+
+impl Conns {
+    /// Keeps what is to be shown.
+    #[must_use]
+    pub fn narrowed(mut self, filter: &Filter) -> Self {
+        let (mut over, mut unbound) = (0, 0);
+        self.sockets.retain(|row| {
+            let hidden = filter.hides(row);
+            match hidden {
+                Some(Hidden::Over) => over += 1,
+                Some(Hidden::Unbound) => unbound += 1,
+                Some(Hidden::Filtered) | None => {}
+            }
+            hidden.is_none()
+        });
+        (self.over, self.unbound) = (over, unbound);
+        self.count();
+        self
+    }
+
+    /// Counts what is there.
+    pub fn count(&mut self) {
+        self.states.clear();
+        self.unattributed = 0;
+        for row in &self.sockets {
+            *self.states.entry(row.state).or_default() += 1;
+            let is_open = !matches!(row.state, State::TimeWait);
+            let is_nobodys = !matches!(row.owner, OwnerKind::Process | OwnerKind::Container);
+            self.unattributed += usize::from(is_open && is_nobodys);
+        }
+    }
+
+    /// What a person should know besides the table, a line each.
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        if self.host_network {
+            remarks.push(
+                "the pod uses the node's network: only sockets that its own processes hold, or that were made in its \
+                 containers, are shown"
+                    .to_owned(),
+            );
+        }
+        if self.over > 0 {
+            let count = self.over;
+            remarks.push(format!("{count} in TIME-WAIT not shown (--all)"));
+        }
+        if self.unbound > 0 {
+            let count = self.unbound;
+            remarks.push(format!("{count} without an address not shown (--all)"));
+        }
+        if self.unattributed > 0 {
+            let count = self.unattributed;
+            remarks.push(format!(
+                "{count} belong to no container of the pod: they are closed, or held from outside of it"
+            ));
+        }
+        remarks.extend(self.gaps.iter().cloned());
+        remarks
+    }
+
+    /// For people.
+    pub fn table(&self, wide: bool) -> Table {
+        let mut columns = vec![
+            "PROTO",
+            "STATE",
+            "RECV-Q",
+            "SEND-Q",
+            "LOCAL",
+            "PEER",
+            "CONTAINER",
+            "PROCESS",
+            "VIA",
+        ];
+        if wide {
+            columns.extend(["UID", "INODE", "RETRANS", "RTT", "DROPS", "TIMER"]);
+        }
+        let mut table = Table::new(columns);
+        for row in &self.sockets {
+            table.row(cells(row, wide));
+        }
+        if self.sockets.is_empty() {
+            let pod = &self.pod;
+            table.lead(Cell::new(
+                format!("no sockets of this kind in {pod}"),
+                Tone::Faint,
+            ));
+        }
+        table
+    }
+}
+
+fn cells(row: &Row, wide: bool) -> Vec<Cell> {
+    let (receive, send) = match row.backlog {
+        Some(queue) => (
+            Cell::new(
+                format!("{}/{}", queue.length, queue.max),
+                // The kernel drops what comes to a full one.
+                if queue.length > queue.max {
+                    Tone::Bad
+                } else {
+                    Tone::Plain
+                },
+            ),
+            Cell::or_dash(None::<String>),
+        ),
+        None => (
+            row.receive_queue.to_string().into(),
+            row.send_queue.to_string().into(),
+        ),
+    };
+    let tone = match row.via.as_ref().map(|way| way.how) {
+        Some(How::Through | How::From) => Tone::Good,
+        Some(How::Unknown) | None => Tone::Faint,
+        Some(_) => Tone::Plain,
+    };
+    let mut cells = vec![
+        row.protocol.as_str().into(),
+        row.state.as_str().into(),
+        receive,
+        send,
+        row.local_text().into(),
+        row.peer_text().into(),
+        Cell::or_dash(row.container.clone()),
+        row.process_text().into(),
+        Cell::new(row.via_text(wide), tone),
+    ];
+    if wide {
+        let retransmits = match (row.retransmits, row.all_retransmits) {
+            (now, Some(all)) => format!("{now}/{all}"),
+            (now, None) => now.to_string(),
+        };
+        let timer = row.timer.map(|timer| {
+            let seconds = timer.left_ms / 1000;
+            let tenths = timer.left_ms % 1000 / 100;
+            format!("{} {seconds}.{tenths}s", timer.kind.as_str())
+        });
+        let rtt = row
+            .rtt_us
+            .map(|micros| format!("{}.{:03}ms", micros / 1000, micros % 1000));
+        cells.extend([
+            row.uid.to_string().into(),
+            row.inode.to_string().into(),
+            retransmits.into(),
+            Cell::or_dash(rtt),
+            Cell::or_dash(row.drops.map(|count| count.to_string())),
+            Cell::or_dash(timer),
+        ]);
+    }
+    cells
+}

@@ -1,0 +1,89 @@
+//! What is shown of a pod's sockets, for what was asked for.
+
+use super::super::tests::*;
+
+/// Every kind of socket once or twice, each with a port of its own.
+fn stage() -> Stage {
+    let mut stage = Stage::new();
+    stage.listener(MESH, "127.0.0.1:15001");
+    stage.listener(APP, "[::]:8080");
+    stage.connection(APP, "pod:40000", "10.9.9.9:80");
+    stage.socket(None, State::TimeWait, "pod:40001", "10.9.9.9:80");
+    stage.socket(Some(APP), State::Unconnected, "0.0.0.0:0", "0.0.0.0:0");
+    stage.socket(Some(APP), State::Unconnected, "pod:7000", "0.0.0.0:0");
+    let datagrams = [
+        stage.socket(Some(APP), State::Unconnected, "pod:5353", "0.0.0.0:0"),
+        stage.connection(APP, "pod:40002", "10.96.0.10:53"),
+        // Nothing keeps a program from connecting to port 0.
+        stage.connection(APP, "pod:40003", "10.9.9.9:0"),
+    ];
+    for place in datagrams {
+        stage.scene.sockets[place].protocol = Protocol::Udp;
+    }
+    stage
+}
+
+fn ports(filter: &Filter) -> Vec<u16> {
+    let conns = stage().shown(filter);
+    let mut ports: Vec<u16> = conns.sockets.iter().map(|row| row.local.port()).collect();
+    ports.sort_unstable();
+    ports
+}
+
+#[test]
+fn what_is_shown() {
+    let plain = Filter::default;
+    let (all, listening) = (true, true);
+    let default = [5353, 7000, 8080, 15001, 40000, 40002, 40003];
+    let everything = [0, 5353, 7000, 8080, 15001, 40000, 40001, 40002, 40003];
+    assert_eq!(ports(&plain()), default);
+    assert_eq!(ports(&Filter { all, ..plain() }), everything);
+    assert_eq!(
+        ports(&Filter {
+            listening,
+            ..plain()
+        }),
+        [5353, 8080, 15001]
+    );
+}
+
+#[test]
+fn states_ports_and_protocols_that_were_asked_for() {
+    let plain = Filter::default;
+    for (state, expected) in [
+        (State::TimeWait, vec![40001]),
+        (State::Unconnected, vec![0, 5353, 7000]),
+        (State::SynSent, vec![]),
+    ] {
+        let states = vec![state];
+        assert_eq!(ports(&Filter { states, ..plain() }), expected, "{state}");
+    }
+    // At either end.
+    let wanted = |ports: &[u16]| Filter {
+        ports: ports.to_vec(),
+        ..plain()
+    };
+    assert_eq!(ports(&wanted(&[80])), [40000]);
+    assert_eq!(ports(&wanted(&[40000, 8080, 81])), [8080, 40000]);
+    let protocols = vec![Protocol::Udp];
+    let datagrams = Filter {
+        protocols,
+        ..plain()
+    };
+    assert_eq!(ports(&datagrams), [5353, 40002, 40003]);
+}
+
+#[test]
+fn containers_that_were_asked_for() {
+    for (name, expected) in [
+        ("app", vec![5353, 7000, 8080, 40000, 40002, 40003]),
+        ("istio-proxy", vec![15001]),
+        ("ap", vec![]),
+    ] {
+        let filter = Filter {
+            containers: vec![name.to_owned()],
+            ..Filter::default()
+        };
+        assert_eq!(ports(&filter), expected, "{name}");
+    }
+}

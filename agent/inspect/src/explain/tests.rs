@@ -1,0 +1,134 @@
+//! One broken pod for each finding: it is named, and nothing else is.
+
+mod change;
+mod early_start;
+mod end;
+mod explanation;
+mod mesh;
+mod native;
+mod own_hold;
+mod pods;
+mod probe;
+mod property;
+mod quit_endpoint;
+mod remedy;
+mod shell;
+mod start;
+mod stays;
+mod story;
+mod verdict;
+
+use serde_json::json;
+use usher_core::settings::mode::Mode;
+
+use self::pods::{Scene, app, istio, job};
+use crate::explain::*;
+
+/// What is wrong with a pod, by name.
+fn troubles(scene: &Scene) -> Vec<&'static str> {
+    let findings = scene.explain().findings;
+    let troubles = findings.into_iter().filter(|one| one.severity.is_trouble());
+    troubles.map(|finding| finding.id.as_str()).collect()
+}
+
+#[track_caller]
+fn only(scene: &Scene, id: Id, words: &[&str]) -> Finding {
+    assert_eq!(troubles(scene), [id.as_str()], "{:#?}", scene.explain());
+    let explanation = scene.explain();
+    assert!(!explanation.verdict.healthy);
+    let finding = explanation
+        .findings
+        .into_iter()
+        .find(|one| one.id == id)
+        .unwrap();
+    let text = format!("{finding:?}");
+    for word in words {
+        assert!(text.contains(word), "{word:?} in {text}");
+    }
+    assert!(!finding.evidence.is_empty() && !finding.remedy.is_empty());
+    finding
+}
+
+/// A Job's pod with Istio's proxy after its app; both run, both are ready.
+fn healthy() -> Scene {
+    Scene::new(job(&[app(json!({})), istio(json!({}))]))
+        .running("app", 60)
+        .running("istio-proxy", 59)
+}
+
+#[test]
+fn nothing_is_wrong_with_a_healthy_one() {
+    for mode in [Mode::Off, Mode::Observe, Mode::Enforce] {
+        let scene = healthy().mode(mode);
+        let explanation = scene.explain();
+        assert_eq!(troubles(&scene), [""; 0], "{explanation:#?}");
+        assert!(explanation.verdict.healthy, "{explanation:#?}");
+    }
+    let native = Scene::new(pods::native(&[app(json!({}))]));
+    let native = native.running("app", 50).running("istio-proxy", 60);
+    assert_eq!(native.explain().findings, []);
+    let plain = Scene::new(job(&[app(json!({}))])).running("app", 60);
+    assert!(plain.explain().verdict.healthy);
+    let over = healthy()
+        .ended("app", 40, 10, 0)
+        .ended("istio-proxy", 39, 9, 0);
+    assert_eq!(troubles(&over), [""; 0]);
+}
+
+#[test]
+fn explanation_has_everything() {
+    let scene = healthy()
+        .ended("app", 60, 30, 0)
+        .decided(29, "would-quit", "observe mode");
+    let explanation = scene.explain();
+    let roles: Vec<(&str, &str)> = explanation
+        .containers
+        .iter()
+        .map(|one| (&one.name[..], one.role.as_str()))
+        .collect();
+    assert_eq!(roles, [("app", "app"), ("istio-proxy", "sidecar")]);
+    assert_eq!(explanation.containers[1].recipe.as_deref(), Some("istio"));
+    let told: Vec<&str> = explanation
+        .timeline
+        .iter()
+        .map(|one| &one.what[..])
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "created",
+            "accepted",
+            "started",
+            "started",
+            "ended",
+            "would-quit"
+        ]
+    );
+    let ended = &explanation.timeline[4];
+    assert_eq!((ended.took_ms, ended.from), (Some(30_000), Teller::Kubelet));
+    assert_eq!(
+        explanation.verdict.says,
+        "its apps have ended with 0, 30 s ago, and istio-proxy runs on"
+    );
+    assert!(
+        explanation.changes[0]
+            .when
+            .contains("usher.dev/quit=enforce"),
+        "{:?}",
+        explanation.changes
+    );
+    let enforced = healthy().mode(Mode::Enforce).explain();
+    assert_eq!(enforced.changes[0].when, "app ends for good");
+    assert!(
+        enforced.changes[0]
+            .then
+            .contains("POST :15020/quitquitquit"),
+        "{:?}",
+        enforced.changes
+    );
+    let json = serde_json::to_value(&explanation).unwrap();
+    assert_eq!(json["findings"][0]["id"], "sidecar-stays");
+    assert_eq!(json["restartPolicy"], "Never");
+    let read: Explanation = serde_json::from_value(json).unwrap();
+    assert_eq!(read, explanation);
+}

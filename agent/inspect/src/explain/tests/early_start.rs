@@ -1,0 +1,222 @@
+//! When an app counts as one that ran before its proxy, and what is said of it then.
+
+use serde_json::{Value, json};
+use usher_core::{
+    pod::list,
+    settings::{config::Config, overrides::NamespaceValues},
+};
+
+use super::{
+    Finding, Id, Mode, Scene, Severity, healthy,
+    pods::{app, istio, job, proxy},
+};
+use crate::explain::{Case, Facts, explain};
+
+/// What is said of an early start, if it is one.
+fn early(scene: &Scene) -> Option<Finding> {
+    let findings = scene.explain().findings;
+    findings
+        .into_iter()
+        .find(|one| one.id == Id::StartedBeforeProxy)
+}
+
+/// Sources and words of what a finding follows from.
+fn evidence(finding: &Finding) -> Vec<(&str, &str)> {
+    let evidence = finding.evidence.iter();
+    evidence
+        .map(|one| (&one.source[..], &one.says[..]))
+        .collect()
+}
+
+fn pair(containers: &[Value]) -> Scene {
+    Scene::new(job(containers)).policy("OnFailure")
+}
+
+/// Seconds are those since the proxy began.
+#[test]
+fn run_is_early_where_the_proxy_could_not_be_ready() {
+    const PROXY: u64 = 40;
+    let at = |second: i64| PROXY.checked_add_signed(-second).unwrap();
+    for (app_first, began, ended, code, expected) in [
+        // It began before the proxy, and ended within the 10 s that one may take.
+        (true, -1, 10, 1, true),
+        (false, -1, 10, 1, true),
+        (true, -1, 11, 1, false),
+        // It began in the same second: the kubelet starts them in the order of the spec.
+        (true, 0, 8, 1, true),
+        (false, 0, 8, 1, false),
+        // It began a second later, and ended within half of that time.
+        (false, 1, 5, 1, true),
+        (true, 1, 6, 1, false),
+        (true, 1, 9, 1, false),
+        (true, 2, 4, 1, false),
+        // What worked for longer than 30 s had begun well.
+        (true, -25, 5, 1, true),
+        (true, -26, 5, 1, false),
+        // It did its work.
+        (true, -1, 2, 0, false),
+    ] {
+        let scene = if app_first {
+            pair(&[app(json!({})), istio(json!({}))])
+        } else {
+            pair(&[istio(json!({})), app(json!({}))])
+        };
+        let scene = scene.running("istio-proxy", PROXY);
+        let scene = scene.ended("app", at(began), at(ended), code);
+        let is_early = early(&scene).is_some();
+        assert_eq!(
+            is_early, expected,
+            "{app_first} {began} to {ended}, code {code}"
+        );
+    }
+}
+
+#[test]
+fn proxy_that_began_once_is_not_awaited_again() {
+    let pair = || pair(&[istio(json!({})), app(json!({}))]).ended("app", 50, 49, 1);
+    let finding = early(&pair()).unwrap();
+    assert_eq!(
+        evidence(&finding)[1],
+        (
+            "status.containerStatuses[istio-proxy]",
+            "has not started; nothing has the app wait for it"
+        )
+    );
+    let mut again = pair();
+    again.pod["status"]["containerStatuses"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": "istio-proxy", "restartCount": 1, "state": {"waiting": {}}}));
+    assert_eq!(early(&again), None, "when it began first nobody knows");
+}
+
+#[test]
+fn only_a_proxy_that_takes_connections_is_awaited() {
+    let before = |sidecar: &str, image: &str| {
+        let scene = pair(&[app(json!({})), proxy(sidecar, image, json!({}))]);
+        early(&scene.running(sidecar, 40).ended("app", 41, 39, 1)).is_some()
+    };
+    assert!(before("linkerd-proxy", "cr.l5d.io/linkerd/proxy:2"));
+    assert!(!before("daprd", "daprio/daprd:1"), "no mesh");
+    assert!(
+        !before("envoy", "envoyproxy/envoy:v1"),
+        "nobody is sent there"
+    );
+    // Its hook has the app wait, so that whatever ended it so soon was something else.
+    let hook = json!({"lifecycle": {"postStart": {"exec": {"command": ["pilot-agent", "wait"]}}}});
+    let waits = pair(&[istio(hook), app(json!({}))]).running("istio-proxy", 40);
+    assert_eq!(early(&waits.ended("app", 39, 37, 1)), None);
+}
+
+#[test]
+fn early_run_is_told_with_both_starts_and_what_mends_it() {
+    let scene = healthy().policy("OnFailure").ended("app", 60, 59, 1);
+    let finding = early(&scene).unwrap();
+    assert_eq!(
+        finding.problem,
+        "app app ran before its proxy istio-proxy could accept connections, and ended with exit code 1"
+    );
+    assert_eq!(
+        (finding.severity, finding.container.as_deref()),
+        (Severity::Error, Some("app"))
+    );
+    let ran = [
+        (
+            "status.containerStatuses[app]",
+            "ran from 00:09:05 to 00:09:06, exit code 1",
+        ),
+        (
+            "status.containerStatuses[istio-proxy]",
+            "started at 00:09:06; the spec has it after the app",
+        ),
+    ];
+    assert_eq!(evidence(&finding), ran);
+
+    let watch = (
+        "Have usher hold the app's connections on this node until the proxy is ready.",
+        "kubectl annotate node node-1 usher.dev/hold=enforce --overwrite",
+    );
+    let start = "metadata:\n  annotations:\n    usher.dev/hold: \"start\"";
+    for (mode, (remedy, how)) in [
+        (Mode::Off, watch),
+        (Mode::Observe, watch),
+        (
+            Mode::Enforce,
+            (
+                "Have the start of the app wait as well, not its connections alone.",
+                start,
+            ),
+        ),
+    ] {
+        let finding = early(&scene.clone().mode(mode)).unwrap();
+        assert_eq!((&finding.remedy[..], &finding.how[..]), (remedy, how));
+    }
+    let opted = early(&scene.annotation("usher.dev/hold", "false")).unwrap();
+    assert_eq!(
+        evidence(&opted)[2],
+        (
+            "opt-out",
+            "metadata.annotations[usher.dev/hold] = \"false\""
+        )
+    );
+    assert_eq!(
+        (&opted.remedy[..], &opted.how[..]),
+        (
+            "Remove what switches holding off for this pod.",
+            "metadata:\n  annotations:\n    usher.dev/hold: \"true\""
+        ),
+        "what stands on the pod itself comes before its Namespace"
+    );
+}
+
+/// The status has whole seconds, what usher decided has not.
+#[test]
+fn end_counts_as_one_of_refused_connections_until_a_second_after_the_proxy_was_ready() {
+    let reason =
+        "observe mode: nothing is held; until the sidecar was ready, 2 connections were refused";
+    for (ended, code, expected) in [
+        (40, 1, Some("exit code 1, before the proxy was ready")),
+        (38, 7, Some("exit code 7, before the proxy was ready")),
+        (37, 1, None),
+        (40, 0, None),
+    ] {
+        let scene = healthy().policy("Always").ended("app", 45, ended, code);
+        let scene = scene.restarted("app", 20).decided(39, "would-hold", reason);
+        let finding = early(&scene).unwrap();
+        assert_eq!(
+            finding.problem,
+            "connections of the app were refused, since its proxy was not ready yet"
+        );
+        let timeline = ("timeline 00:09:26 would-hold", reason);
+        let app = expected.map(|says| ("status.containerStatuses[app]", says));
+        let told: Vec<(&str, &str)> = app.into_iter().chain([timeline]).collect();
+        assert_eq!(evidence(&finding), told, "{ended} {code}");
+        let severity = match expected {
+            Some(_) => Severity::Error,
+            None => Severity::Warning,
+        };
+        assert_eq!(finding.severity, severity, "{ended} {code}");
+    }
+}
+
+/// The pod says nothing of it.
+#[test]
+fn opt_out_that_is_not_the_pods_is_mended_on_its_namespace() {
+    let scene = healthy().policy("OnFailure").ended("app", 60, 59, 1);
+    let list = json!({"items": [scene.pod]}).to_string();
+    let mut config = Config::default();
+    config.defaults.hold = false;
+    let read = list::parse(list.as_bytes(), &config.reads()).unwrap();
+    let facts = Facts::of(&scene.pod);
+    let namespace = NamespaceValues::default();
+    let case = Case::new(&read.pods[0], &facts, &scene.seen, &config, &namespace);
+    let finding = &explain(&case).findings[0];
+    assert_eq!(
+        evidence(finding)[2].1,
+        "usher.dev/hold on its Namespace shop, or the configuration's defaults"
+    );
+    assert_eq!(
+        finding.how,
+        "kubectl annotate namespace shop usher.dev/hold-"
+    );
+}

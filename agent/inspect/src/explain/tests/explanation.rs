@@ -1,0 +1,108 @@
+//! What an explanation says of a pod itself, whatever is wrong with it.
+
+use serde_json::json;
+use usher_core::{recipe::Version, settings::mode::Modes};
+
+use super::{
+    Mode, Scene, healthy,
+    pods::{app, job},
+};
+use crate::explain::{Facts, OnTerm, asks_version};
+
+#[test]
+fn pod_is_called_by_namespace_and_name() {
+    assert_eq!(healthy().explain().pod(), "shop/report");
+}
+
+#[test]
+fn states_of_containers_are_in_words() {
+    let state = |scene: &Scene| scene.explain().containers[0].state.clone();
+    let waiting = |reason: &str| {
+        let mut scene = healthy();
+        scene.pod["status"]["containerStatuses"][0]["state"] =
+            json!({"waiting": {"reason": reason}});
+        scene
+    };
+    for (scene, expected) in [
+        (waiting(""), "waiting"),
+        (waiting("CrashLoopBackOff"), "waiting: CrashLoopBackOff"),
+        (healthy(), "runs for 1 min 0 s"),
+        (healthy().unready("app"), "runs for 1 min 0 s, not ready"),
+        (healthy().ended("app", 60, 7, 3), "ended with 3 7 s ago"),
+    ] {
+        assert_eq!(state(&scene), expected);
+    }
+}
+
+#[test]
+fn modes_say_who_decides() {
+    let mut scene = healthy();
+    scene.seen.modes = Some(Modes {
+        quit: Mode::Enforce,
+        hold: Mode::Observe,
+    });
+    let node = ["quit: enforce (node node-1)", "hold: observe (node node-1)"];
+    assert_eq!(scene.explain().modes, node);
+    let opted = scene
+        .annotation("usher.dev/quit", "false")
+        .annotation("usher.dev/hold", "false");
+    assert_eq!(
+        opted.explain().modes,
+        [
+            node[0],
+            node[1],
+            "quit: false (metadata.annotations[usher.dev/quit] = \"false\")",
+            "hold: false (metadata.annotations[usher.dev/hold] = \"false\")",
+        ]
+    );
+    let mut unknown = opted;
+    unknown.seen.modes = None;
+    assert_eq!(
+        unknown.explain().modes,
+        ["unknown: neither the agent nor its run directory tells"]
+    );
+}
+
+#[test]
+fn what_could_not_be_looked_at_is_named() {
+    let [processes, sockets, version] = [
+        "processes of its containers",
+        "sockets of its network namespace",
+        "the kubelet's version",
+    ];
+    let silent = "what usher decided: no agent answers, and none wrote anything down";
+    let written = "what usher decides now: no agent answers, and the timeline is what the last one wrote down";
+    assert_eq!(
+        healthy().explain().unseen,
+        [silent, processes, sockets, version]
+    );
+    let decided = healthy().decided(5, "accepted", "it has a sidecar");
+    assert_eq!(
+        decided.explain().unseen,
+        [written, processes, sockets, version]
+    );
+    let mut answered = decided;
+    answered.seen.agent = true;
+    assert_eq!(answered.explain().unseen, [processes, sockets, version]);
+    let known = Version {
+        major: 1,
+        minor: 33,
+    };
+    let all = answered
+        .listening(&[])
+        .process("app", 1, "app", &["app"], OnTerm::Handles);
+    assert_eq!(all.explain().unseen, [version]);
+    assert_eq!(all.kubelet(known).explain().unseen, [""; 0]);
+}
+
+/// Istio's proxy could be a native sidecar where the kubelet is new enough; of others nobody asks.
+#[test]
+fn version_of_the_kubelet_matters_beside_istios_proxy_only() {
+    let plain = Scene::new(job(&[app(json!({}))]));
+    for (scene, expected) in [(healthy(), true), (plain, false)] {
+        assert_eq!(asks_version(&Facts::of(&scene.pod)), expected);
+        let unseen = scene.explain().unseen;
+        let named = unseen.iter().any(|one| one == "the kubelet's version");
+        assert_eq!(named, expected, "{unseen:?}");
+    }
+}

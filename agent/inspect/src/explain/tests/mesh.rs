@@ -1,0 +1,183 @@
+//! What a mesh makes of a pod: its ports, probes, processes.
+
+use serde_json::{Value, json};
+use usher_core::recipe::Version;
+
+use super::{
+    Id, OnTerm, Scene, Severity, healthy, only,
+    pods::{app, istio, job, proxy},
+    troubles,
+};
+
+#[test]
+fn port_with_a_misleading_name() {
+    let ports =
+        |name: &str, number: u16| json!({"ports": [{"name": name, "containerPort": number}]});
+    let scene = |ports: Value| {
+        let scene = Scene::new(job(&[app(ports), istio(json!({}))]));
+        scene.running("app", 60).running("istio-proxy", 59)
+    };
+    only(
+        &scene(ports("web-http", 8080)),
+        Id::PortName,
+        &["http-web", "not on the node"],
+    );
+    only(
+        &scene(ports("http-db", 3306)),
+        Id::PortName,
+        &["MySQL", "ports[3306].name"],
+    );
+    assert_eq!(troubles(&scene(ports("http-web", 8080))), [""; 0]);
+    let outside = Scene::new(job(&[app(ports("web-http", 8080))])).running("app", 60);
+    assert_eq!(
+        troubles(&outside),
+        [""; 0],
+        "without a mesh nobody reads it"
+    );
+}
+
+#[test]
+fn probe_that_cannot_pass_the_mesh() {
+    let plain =
+        json!({"readinessProbe": {"httpGet": {"path": "/ok", "port": 8080}, "periodSeconds": 1}});
+    let scene = |container: Value, proxy: Value| {
+        let scene = Scene::new(job(&[app(container), istio(proxy)]));
+        scene.running("app", 60).running("istio-proxy", 59)
+    };
+    let key = "sidecar.istio.io/rewriteAppHTTPProbers";
+    let failing = scene(plain.clone(), json!({}))
+        .unready("app")
+        .annotation(key, "false");
+    only(
+        &failing,
+        Id::ProbeLost,
+        &["readinessProbe.httpGet.port", "rewriteAppHTTPProbers"],
+    );
+    assert_eq!(
+        troubles(&scene(plain.clone(), json!({}))),
+        [""; 0],
+        "it succeeds"
+    );
+    let ports = "traffic.sidecar.istio.io/excludeInboundPorts";
+    let excluded = scene(plain.clone(), json!({}))
+        .unready("app")
+        .annotation(ports, "9090, 8080");
+    assert_eq!(troubles(&excluded), [""; 0], "the mesh does not see it");
+    let silent = scene(plain.clone(), json!({}))
+        .unready("app")
+        .listening(&[9090]);
+    assert_eq!(troubles(&silent), [""; 0], "nobody listens there");
+    let young = scene(plain, json!({})).running("app", 1).unready("app");
+    assert_eq!(troubles(&young), [""; 0], "it has had no time");
+    let copied =
+        json!({"livenessProbe": {"httpGet": {"path": "/app-health/app/livez", "port": 15020}}});
+    let copy = scene(copied.clone(), json!({})).killed("app", 137);
+    only(
+        &copy,
+        Id::ProbeLost,
+        &["/app-health/app/livez", "ISTIO_KUBE_APP_PROBERS"],
+    );
+    let known = json!({"env": [{"name": "ISTIO_KUBE_APP_PROBERS", "value": "{\"/app-health/app/livez\":{}}"}]});
+    assert_eq!(
+        troubles(&scene(copied, known).killed("app", 137)),
+        [""; 0],
+        "the app itself fails it"
+    );
+    let exec = json!({"readinessProbe": {"exec": {"command": ["false"]}}});
+    assert_eq!(troubles(&scene(exec, json!({})).unready("app")), [""; 0]);
+}
+
+#[test]
+fn sidecar_below_a_shell() {
+    let words = ["/bin/sh", "-c", "sleep 1 && pilot-agent proxy sidecar"];
+    let shell = |name: &str, on_term| {
+        let shell = healthy().process("istio-proxy", 1, name, &words, on_term);
+        shell.process(
+            "istio-proxy",
+            7,
+            "pilot-agent",
+            &["pilot-agent", "proxy"],
+            OnTerm::Handles,
+        )
+    };
+    only(
+        &shell("sh", OnTerm::Default),
+        Id::ShellIsPid1,
+        &["SigCgt has no SIGTERM", "exec pilot-agent", "pid 7"],
+    );
+    only(
+        &shell("dash", OnTerm::Ignores),
+        Id::ShellIsPid1,
+        &["SigIgn has SIGTERM"],
+    );
+    assert_eq!(
+        troubles(&shell("sh", OnTerm::Handles)),
+        [""; 0],
+        "it has a trap"
+    );
+    let agent = healthy().process(
+        "istio-proxy",
+        1,
+        "pilot-agent",
+        &["pilot-agent"],
+        OnTerm::Default,
+    );
+    assert_eq!(troubles(&agent), [""; 0]);
+    let apps = healthy().process("app", 1, "sh", &["sh"], OnTerm::Default);
+    assert_eq!(troubles(&apps), [""; 0], "an app may do as it likes");
+    let shared = shell("sh", OnTerm::Default).shared();
+    assert_eq!(
+        troubles(&shared),
+        [""; 0],
+        "nobody is the first process there"
+    );
+}
+
+#[test]
+fn proxy_that_waits_for_a_cloud() {
+    let scene = healthy().connecting(1337, [169, 254, 169, 254]);
+    only(
+        &scene,
+        Id::MetadataWait,
+        &["CLOUD_PLATFORM", "SYN_SENT", "absent"],
+    );
+    let apps = healthy().connecting(0, [169, 254, 169, 254]);
+    assert_eq!(troubles(&apps), [""; 0], "the app asks");
+    assert_eq!(
+        troubles(&healthy().connecting(1337, [10, 0, 0, 1])),
+        [""; 0]
+    );
+}
+
+#[test]
+fn native_sidecar_that_is_possible() {
+    let scene = |kubelet: u32, image: &str| {
+        let image = format!("docker.io/istio/proxyv2:{image}");
+        let proxy = proxy("istio-proxy", &image, json!({"args": ["proxy", "sidecar"]}));
+        let scene = Scene::new(job(&[app(json!({})), proxy]));
+        let scene = scene.running("app", 60).running("istio-proxy", 59);
+        scene.kubelet(Version {
+            major: 1,
+            minor: kubelet,
+        })
+    };
+    let ids = |scene: &Scene| {
+        let findings = scene.explain().findings;
+        let all: Vec<(Id, Severity)> = findings.iter().map(|one| (one.id, one.severity)).collect();
+        all
+    };
+    let hint = [(Id::NativePossible, Severity::Hint)];
+    assert_eq!(ids(&scene(33, "1.27.0")), hint);
+    assert_eq!(ids(&scene(29, "1.20.1-distroless")), hint);
+    for (kubelet, image) in [(28, "1.27.0"), (33, "1.18.2"), (33, "latest")] {
+        assert_eq!(ids(&scene(kubelet, image)), [], "{kubelet} {image}");
+    }
+    let mut told = scene(33, "1.27.0");
+    told.seen.kubelet = None;
+    assert_eq!(ids(&told), []);
+    told.seen.native_elsewhere = Some("shop/other".to_owned());
+    assert_eq!(ids(&told), hint);
+    let asked = scene(33, "1.27.0").annotation("sidecar.istio.io/nativeSidecar", "false");
+    assert!(asked.explain().findings[0].remedy.contains("remove it"));
+    assert!(asked.explain().verdict.healthy, "a hint is no trouble");
+}

@@ -1,0 +1,71 @@
+//! Istio's own hold: the hook that is one, and what is said of one that is lost.
+
+use serde_json::{Value, json};
+
+use super::{
+    Id, Scene,
+    pods::{app, istio, job},
+};
+use crate::explain::{facts::Container, own_hold::waits};
+
+#[test]
+fn hook_that_waits_for_the_proxy() {
+    for (words, expected) in [
+        (&["pilot-agent", "wait"][..], true),
+        (
+            &[
+                "/usr/local/bin/pilot-agent",
+                "wait",
+                "--timeoutDurationSeconds=5",
+            ],
+            true,
+        ),
+        (&["sh", "-c", "pilot-agent wait && date"], true),
+        (&["pilot-agent"], false),
+        (&["pilot-agent", "request", "GET", "/stats"], false),
+        (&["wait"], false),
+        (&["sh", "-c", "sleep 5"], false),
+        (&[], false),
+    ] {
+        let proxy = Container {
+            post_start: words.iter().map(|word| (*word).to_owned()).collect(),
+            ..Container::default()
+        };
+        assert_eq!(waits(&proxy), expected, "{words:?}");
+    }
+}
+
+#[test]
+fn what_is_said_of_a_hook_that_is_lost() {
+    let wanted = "holdApplicationUntilProxyStarts: true";
+    let long = |letters: usize| format!("{wanted}\n{:#<1$}", "", letters - wanted.len() - 1);
+    let other = json!({"lifecycle": {"postStart": {"exec": {"command": ["date"]}}}});
+    let told = |containers: &[Value], config: &str| {
+        let scene = Scene::new(job(containers)).annotation("proxy.istio.io/config", config);
+        let scene = scene.running("app", 60).running("istio-proxy", 60);
+        let findings = scene.explain().findings;
+        let lost = findings.into_iter().find(|one| one.id == Id::HoldLost);
+        let evidence = lost.unwrap().evidence.into_iter();
+        evidence
+            .map(|one| format!("{}: {}", one.source, one.says))
+            .collect::<Vec<_>>()
+    };
+    let first = [istio(other.clone()), app(json!({}))];
+    let hook = |at: u8| {
+        format!("spec.containers[{at}].lifecycle.postStart: date; Istio's own is: pilot-agent wait")
+    };
+    // What is longer than a line is cut down to what matters of it.
+    for (config, says) in [
+        (wanted.to_owned(), wanted.to_owned()),
+        (long(80), long(80)),
+        (long(81), wanted.to_owned()),
+    ] {
+        let says = format!("metadata.annotations[proxy.istio.io/config]: {says}");
+        assert_eq!(told(&first, &config), [says, hook(0)]);
+    }
+    let behind = told(&[app(json!({})), istio(other)], wanted);
+    assert_eq!(
+        behind[1..],
+        [hook(1), "spec.containers: app come before it".to_owned()]
+    );
+}

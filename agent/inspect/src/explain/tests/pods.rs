@@ -1,0 +1,259 @@
+//! Pods as the kubelet would show them, with no more than matters. Times are seconds before the present.
+
+use serde_json::{Value, json};
+use usher_core::{
+    base::id::Pid,
+    decision::timeline::Entry,
+    pod::list,
+    recipe::Version,
+    settings::{
+        config::Config,
+        mode::{Mode, Modes},
+        overrides::NamespaceValues,
+    },
+};
+
+use crate::explain::{
+    Case, Explanation, Facts, OnTerm, Process, Seen, Socket, explain, write_time,
+};
+
+/// Some present.
+const NOW_MS: u64 = 1_795_306_205_000;
+const UID: &str = "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11";
+
+/// A pod and what is seen of it.
+#[derive(Debug, Clone)]
+pub(super) struct Scene {
+    pub(super) pod: Value,
+    pub(super) seen: Seen,
+}
+
+fn time(ago: u64) -> String {
+    write_time(NOW_MS - ago * 1000)
+}
+
+/// A container with what `more` says of it.
+pub(super) fn proxy(name: &str, image: &str, more: Value) -> Value {
+    let mut container = json!({"name": name, "image": image});
+    if let (Some(container), Value::Object(more)) = (container.as_object_mut(), more) {
+        container.extend(more);
+    }
+    container
+}
+
+pub(super) fn app(more: Value) -> Value {
+    proxy("app", "registry.example/report:1", more)
+}
+
+pub(super) fn istio(more: Value) -> Value {
+    let mut proxy = proxy("istio-proxy", "registry.example/istio/proxyv2:1.26.2", more);
+    proxy["args"] = json!(["proxy", "sidecar"]);
+    proxy
+}
+
+/// A Job's pod of these containers.
+pub(super) fn job(containers: &[Value]) -> Value {
+    json!({
+        "metadata": {
+            "namespace": "shop", "name": "report", "uid": UID, "creationTimestamp": time(61),
+            "ownerReferences": [{"kind": "Job", "name": "report", "controller": true}],
+        },
+        "spec": {"nodeName": "node-1", "restartPolicy": "Never", "containers": containers},
+        "status": {"phase": "Running", "startTime": time(60)},
+    })
+}
+
+/// The same, with Istio's proxy as a native sidecar.
+pub(super) fn native(containers: &[Value]) -> Value {
+    let mut pod = job(containers);
+    let mut proxy = istio(json!({"restartPolicy": "Always"}));
+    proxy["image"] = json!("registry.example/istio/proxyv2:1.27.0");
+    pod["spec"]["initContainers"] = json!([proxy]);
+    pod
+}
+
+impl Scene {
+    pub(super) fn new(pod: Value) -> Self {
+        let mode = Mode::Observe;
+        let seen = Seen {
+            now_ms: NOW_MS,
+            modes: Some(Modes {
+                quit: mode,
+                hold: mode,
+            }),
+            ..Seen::default()
+        };
+        Self { pod, seen }
+    }
+
+    pub(super) fn explain(&self) -> Explanation {
+        let list = json!({"items": [self.pod]}).to_string();
+        let config = Config::default();
+        let read = list::parse(list.as_bytes(), &config.reads()).unwrap();
+        let pod = read.pods.first().unwrap();
+        let facts = Facts::find(list.as_bytes(), &pod.uid).unwrap();
+        explain(&Case::new(
+            pod,
+            &facts,
+            &self.seen,
+            &config,
+            &NamespaceValues::default(),
+        ))
+    }
+
+    /// The status of a container, which is there from now on.
+    fn status(&mut self, name: &str) -> &mut Value {
+        let inits = self.pod["spec"]["initContainers"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        let is_init = inits.into_iter().any(|init| init["name"] == name);
+        let key = if is_init {
+            "initContainerStatuses"
+        } else {
+            "containerStatuses"
+        };
+        let list = &mut self.pod["status"][key];
+        if list.is_null() {
+            *list = json!([]);
+        }
+        let list = list.as_array_mut().unwrap();
+        let at = list
+            .iter()
+            .position(|status| status["name"] == name)
+            .unwrap_or_else(|| {
+                list.push(json!({"name": name, "restartCount": 0, "state": {}, "lastState": {}}));
+                list.len() - 1
+            });
+        &mut list[at]
+    }
+
+    pub(super) fn running(mut self, name: &str, since: u64) -> Self {
+        let status = self.status(name);
+        status["state"] = json!({"running": {"startedAt": time(since)}});
+        status["ready"] = json!(true);
+        self
+    }
+
+    pub(super) fn ended(mut self, name: &str, began: u64, ended: u64, code: i32) -> Self {
+        let status = self.status(name);
+        status["state"] = json!({"terminated": {
+            "exitCode": code, "reason": if code == 0 { "Completed" } else { "Error" },
+            "startedAt": time(began), "finishedAt": time(ended),
+        }});
+        status["ready"] = json!(false);
+        self
+    }
+
+    /// Started again after the run that it has.
+    pub(super) fn restarted(mut self, name: &str, since: u64) -> Self {
+        let status = self.status(name);
+        status["lastState"] = status["state"].take();
+        status["restartCount"] = json!(1);
+        self.running(name, since)
+    }
+
+    /// Ended from outside and started again.
+    pub(super) fn killed(self, name: &str, code: i32) -> Self {
+        self.ended(name, 40, 20, code)
+            .restarted(name, 19)
+            .policy("Always")
+    }
+
+    pub(super) fn unready(mut self, name: &str) -> Self {
+        self.status(name)["ready"] = json!(false);
+        self
+    }
+
+    pub(super) fn policy(mut self, policy: &str) -> Self {
+        self.pod["spec"]["restartPolicy"] = json!(policy);
+        self
+    }
+
+    pub(super) fn annotation(mut self, key: &str, value: &str) -> Self {
+        self.pod["metadata"]["annotations"][key] = json!(value);
+        self
+    }
+
+    pub(super) fn deadline(mut self, seconds: u64) -> Self {
+        self.pod["spec"]["activeDeadlineSeconds"] = json!(seconds);
+        self
+    }
+
+    pub(super) fn reason(mut self, phase: &str, reason: &str) -> Self {
+        self.pod["status"]["phase"] = json!(phase);
+        self.pod["status"]["reason"] = json!(reason);
+        self
+    }
+
+    pub(super) fn shared(mut self) -> Self {
+        self.pod["spec"]["shareProcessNamespace"] = json!(true);
+        self
+    }
+
+    pub(super) fn mode(mut self, mode: Mode) -> Self {
+        self.seen.modes = Some(Modes {
+            quit: mode,
+            hold: mode,
+        });
+        self
+    }
+
+    pub(super) fn kubelet(mut self, version: Version) -> Self {
+        self.seen.kubelet = Some(version);
+        self
+    }
+
+    pub(super) fn process(
+        mut self,
+        container: &str,
+        own_pid: i32,
+        name: &str,
+        words: &[&str],
+        on_term: OnTerm,
+    ) -> Self {
+        self.seen.processes.get_or_insert_default().push(Process {
+            container: container.to_owned(),
+            pid: Pid(1000 + own_pid),
+            own_pid,
+            name: name.to_owned(),
+            words: words.iter().map(|word| (*word).to_owned()).collect(),
+            on_term,
+        });
+        self
+    }
+
+    pub(super) fn listening(mut self, ports: &[u16]) -> Self {
+        let listener = |port: &u16| Socket {
+            user: 0,
+            port: *port,
+            connecting_to: None,
+            retransmitted: 0,
+        };
+        self.seen.sockets = Some(ports.iter().map(listener).collect());
+        self
+    }
+
+    pub(super) fn connecting(mut self, user: u32, to: [u8; 4]) -> Self {
+        self.seen.sockets.get_or_insert_default().push(Socket {
+            user,
+            port: 40_000,
+            connecting_to: Some((to.into(), 80)),
+            retransmitted: 1,
+        });
+        self
+    }
+
+    pub(super) fn decided(mut self, ago: u64, decision: &'static str, reason: &str) -> Self {
+        self.seen.timeline.get_or_insert_default().push(Entry {
+            at_ms: NOW_MS - ago * 1000,
+            uid: UID.to_owned(),
+            pod: "shop/report".to_owned(),
+            decision: decision.into(),
+            container: None,
+            reason: reason.to_owned(),
+            since_exit_ms: None,
+        });
+        self
+    }
+}

@@ -1,0 +1,66 @@
+//! Whatever a pod says, an explanation comes of it, bounded by what it says.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::pods::{Scene, app, istio, job};
+use crate::explain::OnTerm;
+
+fn state() -> impl Strategy<Value = (u8, u64, u64, i32)> {
+    (
+        0..4_u8,
+        0..3600_u64,
+        0..3600_u64,
+        prop::sample::select(vec![0, 1, 137, 143, -1, i32::MAX]),
+    )
+}
+
+fn put(scene: Scene, name: &str, (kind, one, other, code): (u8, u64, u64, i32)) -> Scene {
+    match kind {
+        0 => scene,
+        1 => scene.running(name, one),
+        2 => scene.ended(name, one, other, code),
+        _ => scene
+            .ended(name, one, other, code)
+            .restarted(name, other / 2),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn any_pod_is_explained(
+        app_state in state(),
+        proxy_state in state(),
+        policy in prop::sample::select(vec!["Never", "OnFailure", "Always"]),
+        first in any::<bool>(),
+        text in "\\PC{0,200}",
+        port in any::<u16>(),
+        deadline in prop::option::of(any::<u64>()),
+        decision in prop::sample::select(usher_core::decision::NAMES.to_vec()),
+    ) {
+        let app = app(json!({
+            "ports": [{"name": text, "containerPort": port}],
+            "livenessProbe": {"httpGet": {"path": text, "port": port}},
+        }));
+        let hook = json!({"lifecycle": {"postStart": {"exec": {"command": [text]}}}});
+        let containers = if first { vec![istio(hook), app] } else { vec![app, istio(hook)] };
+        let scene = Scene::new(job(&containers)).policy(policy).annotation("proxy.istio.io/config", &text);
+        let scene = put(put(scene, "app", app_state), "istio-proxy", proxy_state);
+        let scene = scene.decided(30, decision, &text).process("istio-proxy", 1, "sh", &[&text], OnTerm::Default);
+        let scene = match deadline {
+            Some(seconds) => scene.deadline(seconds),
+            None => scene,
+        };
+        let explanation = scene.explain();
+        prop_assert!(explanation.findings.len() <= 12, "{:#?}", explanation.findings);
+        let trouble = explanation.findings.iter().any(|one| one.severity.is_trouble());
+        prop_assert!(!(trouble && explanation.verdict.healthy));
+        for finding in &explanation.findings {
+            prop_assert!(finding.problem.chars().count() < 600 && !finding.evidence.is_empty());
+        }
+        let ordered = explanation.timeline.is_sorted_by_key(|moment| moment.at_ms);
+        prop_assert!(ordered);
+    }
+}

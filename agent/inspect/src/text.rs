@@ -1,0 +1,4 @@
+//! Text for terminals: tables, and characters that are safe to print.
+
+pub mod printable;
+pub mod table;

@@ -1,0 +1,237 @@
+//! A host's directories, and an installer for them.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use clap::Parser;
+use tempfile::TempDir;
+use tokio::sync::watch;
+use usher_client::cleanup::{self, Places};
+use usher_core::cni::conflist::{Choice, Edit, Kind, choose, insert};
+use usher_sys::pods::proc::ProcRoot;
+
+use crate::{
+    args::Args,
+    install::cni::{Installer, Settings, State},
+    kubernetes::events::Teller,
+    telemetry::metrics::Metrics,
+};
+
+pub(super) const LIST: &str = "{\n  \"cniVersion\": \"1.0.0\",\n  \"name\": \"n\",\n  \"plugins\": [\n    \
+                               {\"type\": \"bridge\", \"x\": 1.0}\n  ]\n}\n";
+pub(super) const CONF: &str =
+    "{\"cniVersion\": \"0.4.0\", \"name\": \"n\", \"type\": \"bridge\"}\n";
+pub(super) const LIST_FILE: &str = "10-net.conflist";
+pub(super) const CONF_FILE: &str = "10-net.conf";
+
+pub(super) struct Host {
+    dir: TempDir,
+}
+
+impl Host {
+    /// With both directories, the plugin, and no network.
+    pub(super) fn new() -> Self {
+        let host = Self {
+            dir: tempfile::tempdir().unwrap(),
+        };
+        fs::create_dir(host.conf_dir()).unwrap();
+        fs::create_dir(host.bin_dir()).unwrap();
+        host.provide("plugin 1");
+        host
+    }
+
+    /// With one network.
+    pub(super) fn with(name: &str, text: &str) -> Self {
+        let host = Self::new();
+        host.write(name, text);
+        host
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(super) fn conf_dir(&self) -> PathBuf {
+        self.path("net.d")
+    }
+
+    pub(super) fn bin_dir(&self) -> PathBuf {
+        self.path("bin")
+    }
+
+    /// The plugin in the image.
+    pub(super) fn provide(&self, bytes: &str) {
+        fs::write(self.path("usher-cni"), bytes).unwrap();
+    }
+
+    pub(super) fn write(&self, name: &str, text: &str) {
+        replace(&self.conf_dir(), name, text);
+    }
+
+    pub(super) fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.conf_dir().join(name)).unwrap()
+    }
+
+    pub(super) fn settings(&self, more: &[&str]) -> Settings {
+        Settings::of(&self.args(more).cni).unwrap().unwrap()
+    }
+
+    pub(super) fn installer(&self) -> Installer {
+        self.installer_with(&[]).0
+    }
+
+    pub(super) fn installer_with(&self, more: &[&str]) -> (Installer, watch::Sender<bool>) {
+        let wanted = watch::Sender::new(true);
+        let settings = self.settings(more);
+        let receiver = wanted.subscribe();
+        let installer = Installer::new(
+            settings,
+            receiver,
+            Arc::new(Metrics::new()),
+            Teller::mute("node-1"),
+            Arc::default(),
+        );
+        (installer, wanted)
+    }
+
+    /// Takes the plugin off the host; what is left of it otherwise.
+    pub(super) fn uninstall(&self) -> Result<(), String> {
+        let report = cleanup::clean(&Places {
+            conf_dirs: vec![self.conf_dir()],
+            bin_dirs: vec![self.bin_dir()],
+            run_dir: self.path("run"),
+            log: self.path("log"),
+            // Without processes.
+            proc: ProcRoot::new(self.dir.path()),
+            linger: Duration::ZERO,
+        });
+        match report.left().next() {
+            Some(line) => Err(line.to_string()),
+            None => Ok(()),
+        }
+    }
+
+    fn args(&self, more: &[&str]) -> Args {
+        let path = |name: &str| self.path(name).display().to_string();
+        let dirs = [
+            "--node-name".to_owned(),
+            "n".to_owned(),
+            format!("--cni-conf-dir={}", path("net.d")),
+            format!("--cni-bin-dir={}", path("bin")),
+            format!("--cni-binary={}", path("usher-cni")),
+        ];
+        let more = more.iter().map(|&flag| flag.to_owned());
+        Args::parse_from(
+            ["usher-agent".to_owned()]
+                .into_iter()
+                .chain(dirs)
+                .chain(more),
+        )
+    }
+
+    /// What the text is to be with the entry.
+    pub(super) fn inserted(&self, text: &str, kind: Kind) -> String {
+        match insert(text, kind, &self.settings(&[]).entry).unwrap() {
+            Edit::Text(text) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Name and text of all files in the directory of configurations.
+    pub(super) fn files(&self) -> BTreeMap<String, String> {
+        files(&self.conf_dir())
+    }
+
+    /// What containerd sees: the name of the first file, which has to be whole.
+    pub(super) fn read_as_containerd(&self) -> Option<String> {
+        let files = self.files();
+        let pairs: Vec<_> = files
+            .iter()
+            .map(|(name, text)| (&name[..], &text[..]))
+            .collect();
+        let choice: Choice<'_> = choose(&pairs, "usher-cni");
+        assert!(choice.stops_containerd().is_none(), "{choice:?}");
+        choice.primary.map(|primary| primary.name.to_owned())
+    }
+
+    /// That there is a binary wherever there is an entry.
+    pub(super) fn assert_callable(&self) {
+        let is_named = self
+            .files()
+            .values()
+            .any(|text| text.contains("\"usher-cni\""));
+        assert!(
+            !is_named || self.binary().is_some(),
+            "an entry without a binary"
+        );
+    }
+
+    /// The binary on the host.
+    pub(super) fn binary(&self) -> Option<String> {
+        let path = self.bin_dir().join("usher-cni");
+        let mode = fs::metadata(&path).ok()?.mode();
+        assert_eq!(mode & 0o7777, 0o755);
+        Some(fs::read_to_string(path).unwrap())
+    }
+
+    /// Where a file is on the disk, which changes when it is replaced.
+    pub(super) fn inode(&self, name: &str) -> u64 {
+        fs::metadata(self.conf_dir().join(name)).unwrap().ino()
+    }
+
+    pub(super) fn set_mode(&self, name: &str, mode: u32) {
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+}
+
+/// As a good writer does it.
+pub(super) fn replace(dir: &Path, name: &str, text: &str) {
+    let new = dir.join("other.tmp");
+    fs::write(&new, text).unwrap();
+    fs::rename(new, dir.join(name)).unwrap();
+}
+
+pub(super) fn files(dir: &Path) -> BTreeMap<String, String> {
+    let entries = fs::read_dir(dir).unwrap().map(Result::unwrap);
+    let text = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+    entries
+        .map(|entry| {
+            (
+                entry.file_name().into_string().unwrap(),
+                text(&entry.path()),
+            )
+        })
+        .collect()
+}
+
+/// Looks again and again, as time passes, until there is nothing to be done any more.
+pub(super) fn settle(installer: &mut Installer, mut now: Instant) -> Instant {
+    for _ in 0..100 {
+        match installer.look(now) {
+            None => return now,
+            Some(next) => now = next,
+        }
+    }
+    panic!("it does not come to rest: {:?}", installer.state);
+}
+
+pub(super) fn installed(name: &str) -> Option<State> {
+    Some(State::Installed {
+        name: name.to_owned(),
+    })
+}
+
+pub(super) fn error(installer: &Installer) -> String {
+    match &installer.state {
+        Some(State::Failed { error }) => error.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(super) const MINUTE: Duration = Duration::from_secs(60);

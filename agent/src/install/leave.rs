@@ -1,0 +1,147 @@
+//! The agent that is here to go: it takes everything of usher off the node, and is ready when nothing is left.
+//!
+//! That is how a whole cluster is left ([`crate::install::leave_cluster`]): the DaemonSet is told to run this on each node, and
+//! that it has rolled out says that all nodes are clean. Nothing else is needed for it, no API server and no kubelet.
+//!
+//! Connections that an earlier agent held go on with their next retransmission, since their table goes. It looks again
+//! when somebody writes into the directories of the CNI, and with growing pauses while something is left. Whatever
+//! goes wrong is a line of the log and of `/readyz`.
+
+mod serve;
+
+use std::{sync::Arc, thread, time::Instant};
+
+use anyhow::Context;
+use tokio::{
+    net::TcpListener,
+    runtime::Builder,
+    signal::unix::{SignalKind, signal},
+    sync::{oneshot, watch},
+};
+use usher_client::{
+    backoff::Backoff,
+    cleanup::{self, LINGER, Places},
+    error_chain::chain,
+};
+use usher_core::cleanup::Report;
+use usher_sys::{files::directory::Places as Directories, pods::proc::ProcRoot};
+
+use self::serve::State;
+use crate::args::Args;
+
+/// Leaves the node, and stays until SIGTERM or SIGINT.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("starting the runtime")?;
+    runtime.block_on(async {
+        let listener = TcpListener::bind(args.http)
+            .await
+            .with_context(|| format!("listening on {}", args.http))?;
+        tracing::info!(http = %listener.local_addr()?, "leaving the node");
+        let state = watch::Sender::new(State::Working(Vec::new()));
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        tokio::select! {
+            served = serve::serve(listener, state.subscribe()) => served.context("serving health"),
+            left = leave(Arc::new(places(args)), &state) => left,
+            _ = terminate.recv() => Ok(()),
+            _ = interrupt.recv() => Ok(()),
+        }
+    })
+}
+
+/// Where the agent of these flags put things.
+fn places(args: &Args) -> Places {
+    let given = |dir: &std::ffi::OsString| (!dir.is_empty()).then(|| dir.into());
+    Places {
+        conf_dirs: given(&args.cni.cni_conf_dir).into_iter().collect(),
+        bin_dirs: given(&args.cni.cni_bin_dir).into_iter().collect(),
+        run_dir: args.node.run_dir.clone(),
+        log: args.cni.cni_log.clone(),
+        proc: ProcRoot::new(&args.node.proc),
+        linger: LINGER,
+    }
+}
+
+/// Cleans until all is clean, and again when it may not be any more.
+async fn leave(places: Arc<Places>, state: &watch::Sender<State>) -> anyhow::Result<()> {
+    let mut backoff = Backoff::default();
+    loop {
+        let watched: Vec<_> = places.conf_dirs.iter().chain(&places.bin_dirs).collect();
+        let watched: Vec<_> = watched.iter().map(|path| path.as_path()).collect();
+        // Before looking, so that no change is missed.
+        let directories = Directories::open(&watched);
+        let left = clean_once(Arc::clone(&places)).await?;
+        let is_clean = left.is_empty();
+        backoff.tried(Instant::now());
+        enter(state, left);
+        let changed = async {
+            match directories {
+                Ok(mut directories) if is_clean => match directories.changed().await {
+                    Ok(()) => {}
+                    Err(_no_news) => std::future::pending().await,
+                },
+                // There is an end to it already: the next attempt.
+                _ => std::future::pending().await,
+            }
+        };
+        let due = backoff.due(Instant::now());
+        let again = async {
+            if is_clean {
+                std::future::pending::<()>().await;
+            }
+            tokio::time::sleep_until(due.into()).await;
+        };
+        tokio::select! {
+            () = changed => backoff.rest(),
+            () = again => {}
+        }
+    }
+}
+
+/// What is left after one attempt, on a thread of its own: it waits for the kernel, and lingers.
+async fn clean_once(places: Arc<Places>) -> anyhow::Result<Vec<String>> {
+    let (send, left) = oneshot::channel();
+    let clean = move || {
+        // Nobody listens only when the process is ending.
+        drop(send.send(attempt(&places)));
+    };
+    thread::Builder::new()
+        .name("cleanup".to_owned())
+        .spawn(clean)
+        .context("starting the thread that cleans")?;
+    left.await.context("the thread that cleans panicked")
+}
+
+fn attempt(places: &Places) -> Vec<String> {
+    match cleanup::agent_lives(places) {
+        Ok(true) => return vec!["an agent still runs on this node".to_owned()],
+        Ok(false) => {}
+        Err(error) => {
+            tracing::warn!(error = %chain(&error), "cannot tell whether an agent still runs");
+        }
+    }
+    let report: Report = cleanup::clean(places);
+    for line in &report.lines {
+        tracing::info!(thing = line.thing.kind(), "{line}");
+    }
+    report.left().map(ToString::to_string).collect()
+}
+
+fn enter(state: &watch::Sender<State>, left: Vec<String>) {
+    let next = if left.is_empty() {
+        State::Clean
+    } else {
+        State::Working(left)
+    };
+    if *state.borrow() == next {
+        return;
+    }
+    match &next {
+        State::Clean => tracing::info!("nothing of usher is left on this node but this process"),
+        State::Working(left) => {
+            tracing::warn!(left = left.len(), "something is left; trying again");
+        }
+    }
+    state.send_replace(next);
+}

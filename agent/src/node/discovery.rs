@@ -1,0 +1,250 @@
+//! Pods, containers and processes of the node, as events.
+//!
+//! The cgroup tree tells which containers come and go; each is followed by a
+//! task of its own until it ends. What is kept here is the init process of
+//! every living container, by which it can be acted upon.
+
+use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
+
+use tokio::sync::mpsc;
+use usher_client::error_chain::chain;
+use usher_core::{
+    Event,
+    base::id::{ContainerId, ContainerKey, NetnsId, PodUid},
+};
+use usher_sys::pods::{
+    cgroup::{Change, Error, Tree},
+    container::{self, Container, Init, Sight},
+    proc::ProcRoot,
+};
+
+use crate::{quit::Socket, telemetry::metrics::Metrics};
+
+/// Sights that may wait to be taken; beyond it the tasks wait.
+const WAITING: usize = 1024;
+
+/// How long it takes until a container is looked at again that could not be followed: doubled each time, up to the
+/// second.
+const SOON: Duration = Duration::from_millis(500);
+const LATE: Duration = Duration::from_secs(60);
+
+/// A container that has an init process.
+#[derive(Debug)]
+pub(crate) struct Living {
+    pub(crate) init: Arc<Init>,
+    /// A socket for the first request, if it is a sidecar.
+    pub(crate) socket: Option<Socket>,
+}
+
+/// The living containers.
+#[derive(Debug)]
+pub(crate) struct Discovery {
+    tree: Tree,
+    proc: ProcRoot,
+    living: HashMap<ContainerKey, Living>,
+    /// Those that have ended, and of which nobody has told how.
+    ended: HashMap<ContainerKey, Arc<Init>>,
+    /// Network namespaces that the containers of each pod were started in, the
+    /// sandbox's among them.
+    namespaces: HashMap<PodUid, Vec<(ContainerId, NetnsId)>>,
+    seen: mpsc::Sender<(ContainerKey, Sight)>,
+    sights: mpsc::Receiver<(ContainerKey, Sight)>,
+    metrics: Arc<Metrics>,
+}
+
+impl Discovery {
+    /// Walks the tree below `root` and watches it from then on.
+    pub(crate) fn open(
+        root: &Path,
+        proc: ProcRoot,
+        metrics: Arc<Metrics>,
+    ) -> Result<(Self, Vec<Event>), Error> {
+        let (tree, changes, errors) = Tree::open(root)?;
+        let (seen, sights) = mpsc::channel(WAITING);
+        let mut discovery = Self {
+            tree,
+            proc,
+            living: HashMap::new(),
+            ended: HashMap::new(),
+            namespaces: HashMap::new(),
+            seen,
+            sights,
+            metrics,
+        };
+        let mut events = discovery.changed(changes, &errors);
+        events.push(Event::Walked);
+        Ok((discovery, events))
+    }
+
+    /// Waits for something to happen.
+    ///
+    /// # Errors
+    /// When the tree cannot be watched any more.
+    pub(crate) async fn next(&mut self) -> Result<Vec<Event>, Error> {
+        tokio::select! {
+            biased;
+            changed = self.tree.changed() => {
+                let (changes, errors) = changed?;
+                Ok(self.changed(changes, &errors))
+            }
+            sight = self.sights.recv() => {
+                // Never None: a sender is kept here.
+                Ok(sight.map(|(key, sight)| self.saw(key, sight)).into_iter().collect())
+            }
+        }
+    }
+
+    /// What has come and gone until now, without waiting.
+    ///
+    /// # Errors
+    /// When the tree cannot be watched any more.
+    pub(crate) fn now(&mut self) -> Result<Vec<Event>, Error> {
+        let (changes, errors) = self.tree.settle()?;
+        Ok(self.changed(changes, &errors))
+    }
+
+    /// Whether nothing runs that could not be seen.
+    pub(crate) const fn is_whole(&self) -> bool {
+        self.tree.is_whole()
+    }
+
+    /// Containers that have ended, of which it was not told yet. It will be, once more.
+    pub(crate) fn dead(&mut self) -> Vec<ContainerKey> {
+        let living = self.living.iter();
+        let dead = living.filter(|(_key, living)| {
+            // Of the others it is not clear yet whether they had begun.
+            living.init.has_executed() && !living.init.pidfd.is_alive()
+        });
+        let dead: Vec<ContainerKey> = dead.map(|(key, _living)| key.clone()).collect();
+        dead.iter().for_each(|key| self.end(key));
+        dead
+    }
+
+    /// A living container.
+    pub(crate) fn living(&mut self, key: &ContainerKey) -> Option<&mut Living> {
+        self.living.get_mut(key)
+    }
+
+    /// Whether a container was started in the network namespace of its pod, as
+    /// far as the pod's other containers tell. One that has moved into another
+    /// pod's before anybody looked would be taken for it else.
+    pub(crate) fn is_in_pod_netns(&self, key: &ContainerKey, netns: NetnsId) -> bool {
+        let mut others = self.namespaces.get(&key.pod).into_iter().flatten();
+        others.all(|(_id, other)| *other == netns)
+    }
+
+    fn end(&mut self, key: &ContainerKey) {
+        let living = self.living.remove(key);
+        // Until its cgroup is gone at the latest.
+        if let Some(living) = living.filter(|_living| self.tree.knows(key)) {
+            self.ended.insert(key.clone(), living.init);
+        }
+        if let Some(namespaces) = self.namespaces.get_mut(&key.pod) {
+            namespaces.retain(|(id, _netns)| *id != key.id);
+            if namespaces.is_empty() {
+                self.namespaces.remove(&key.pod);
+            }
+        }
+    }
+
+    /// A cgroup goes after its processes have been reaped, and may be told first: how a container ended is asked for then,
+    /// since nothing that comes later of it counts.
+    fn gone(&mut self, key: ContainerKey) -> Vec<Event> {
+        let living = self.living.get(&key).map(|living| Arc::clone(&living.init));
+        self.end(&key);
+        let init = self.ended.remove(&key).or(living);
+        let status = init.and_then(|init| Some((init.pidfd.status()?, init)));
+        let status = status.map(|(status, init)| {
+            let key = key.clone();
+            if init.never_executed(status) {
+                Event::ContainerNotStarted(key)
+            } else {
+                Event::ContainerStatus { key, status }
+            }
+        });
+        status
+            .into_iter()
+            .chain([Event::ContainerGone(key)])
+            .collect()
+    }
+
+    fn changed(&mut self, changes: Vec<Change>, errors: &[Error]) -> Vec<Event> {
+        for error in errors {
+            self.metrics.discovery_errors.inc(&error.kind());
+            tracing::warn!(error = %chain(error), "could not look at a part of the cgroup tree");
+        }
+        changes
+            .into_iter()
+            .flat_map(|change| match change {
+                Change::PodAppeared(uid) => vec![Event::PodAppeared(uid)],
+                Change::PodGone(uid) => vec![Event::PodGone(uid)],
+                Change::ContainerGone(key) => self.gone(key),
+                Change::ContainerAppeared(key, cgroup) => {
+                    self.follow(Container {
+                        key: key.clone(),
+                        cgroup: cgroup.into(),
+                        proc: self.proc.clone(),
+                    });
+                    vec![Event::ContainerAppeared(key)]
+                }
+            })
+            .collect()
+    }
+
+    fn follow(&self, container: Container) {
+        let seen = self.seen.clone();
+        let metrics = Arc::clone(&self.metrics);
+        tokio::spawn(async move {
+            let key = container.key.clone();
+            let tell = |sight| async {
+                // Nobody listens only when the agent is ending.
+                drop(seen.send((key.clone(), sight)).await);
+            };
+            let mut wait = SOON;
+            while let Err(error) = container.follow(&tell).await {
+                metrics.discovery_errors.inc(&error.kind());
+                if wait == SOON {
+                    tracing::warn!(
+                        uid = %key.pod,
+                        container_id = %key.id,
+                        error = %chain(&error),
+                        "could not follow a container; trying again, and its end will be seen by its cgroup's"
+                    );
+                }
+                if matches!(error, container::Error::NoProcess(_)) {
+                    return;
+                }
+                // No descriptor may have been left, or no memory. Ends with the cgroup at the latest.
+                tokio::time::sleep(wait).await;
+                wait = LATE.min(wait * 2);
+            }
+        });
+    }
+
+    fn saw(&mut self, key: ContainerKey, sight: Sight) -> Event {
+        match sight {
+            Sight::Started(init, name) => {
+                let socket = None;
+                let namespaces = self.namespaces.entry(key.pod.clone()).or_default();
+                namespaces.push((key.id.clone(), init.netns));
+                self.living.insert(key.clone(), Living { init, socket });
+                Event::ContainerStarted { key, name }
+            }
+            Sight::Executed => Event::ContainerExecuted(key),
+            Sight::Opaque => Event::ContainerOpaque(key),
+            Sight::Named(name) => Event::ContainerNamed { key, name },
+            Sight::Exited => {
+                self.end(&key);
+                Event::ContainerExited(key)
+            }
+            Sight::NotStarted => {
+                self.end(&key);
+                Event::ContainerNotStarted(key)
+            }
+            Sight::Status(status) => {
+                self.ended.remove(&key);
+                Event::ContainerStatus { key, status }
+            }
+        }
+    }
+}

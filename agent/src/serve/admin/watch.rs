@@ -1,0 +1,92 @@
+//! What is decided, line by line, as it is decided.
+
+use std::{convert::Infallible, sync::Arc};
+
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use futures::{Stream, stream};
+use tokio::sync::broadcast::{Receiver, error::RecvError};
+use usher_core::{admin::WatchLine, decision::timeline::Entry};
+
+use super::Admin;
+
+/// Readers at the same time. Each costs a connection; what waits for them is shared.
+const READERS: usize = 16;
+
+pub(super) fn routes() -> Router<Admin> {
+    Router::new().route("/v1/watch", get(watch))
+}
+
+/// Lines of JSON: an entry of a timeline each, or how many the reader was too slow for.
+async fn watch(State(admin): State<Admin>) -> Response {
+    if admin.desk.entries.receiver_count() >= READERS {
+        let text = format!("{READERS} others watch already\n");
+        return (StatusCode::TOO_MANY_REQUESTS, text).into_response();
+    }
+    let lines = lines(admin.desk.entries.subscribe());
+    let kind = [(header::CONTENT_TYPE, "application/x-ndjson")];
+    (kind, Body::from_stream(lines)).into_response()
+}
+
+fn lines(entries: Receiver<Arc<Entry>>) -> impl Stream<Item = Result<Bytes, Infallible>> {
+    stream::unfold(entries, |mut entries| async {
+        let line = match entries.recv().await {
+            Ok(entry) => entry.line(),
+            Err(RecvError::Lagged(missed)) => missed_line(missed),
+            Err(RecvError::Closed) => return None,
+        };
+        Some((Ok(Bytes::from(line)), entries))
+    })
+}
+
+fn missed_line(missed: u64) -> String {
+    // A number: nothing in it can fail to be written.
+    let mut line = serde_json::to_string(&WatchLine::Missed { missed }).unwrap_or_default();
+    line.push('\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use futures::StreamExt;
+    use tokio::sync::broadcast;
+
+    use super::*;
+
+    fn entry(at_ms: u64) -> Arc<Entry> {
+        Arc::new(Entry {
+            at_ms,
+            uid: "u".to_owned(),
+            pod: "shop/report".to_owned(),
+            decision: Cow::Borrowed("not-yet"),
+            container: None,
+            reason: "r".to_owned(),
+            since_exit_ms: None,
+        })
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_slow_reader_is_told_how_many_it_missed() {
+        let (sender, receiver) = broadcast::channel(4);
+        let lines = lines(receiver);
+        for at_ms in 0..10 {
+            sender.send(entry(at_ms)).unwrap();
+        }
+        drop(sender);
+        let lines: Vec<WatchLine> = lines
+            .map(|line| serde_json::from_slice(&line.unwrap()).unwrap())
+            .collect()
+            .await;
+        assert_eq!(lines.len(), 5, "{lines:?}");
+        assert_eq!(lines[0], WatchLine::Missed { missed: 6 });
+        assert!(matches!(&lines[4], WatchLine::Entry(entry) if entry.at_ms == 9));
+    }
+}

@@ -1,0 +1,123 @@
+//! What is marked for the start of a container, and taken back.
+
+use std::{
+    fs::File,
+    io::Read,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    time::Duration,
+};
+
+use nix::{
+    fcntl::{OFlag, openat},
+    sys::stat::Mode,
+};
+use usher_client::error_chain::chain;
+use usher_core::{
+    base::id::{ContainerId, Pid},
+    start::{LetGo, News},
+};
+use usher_sys::oci::fanotify::{self, Exec, Mark};
+
+use super::Loop;
+
+/// A pid has fewer digits.
+const PID_DIGITS: u64 = 16;
+
+/// What is known of a container besides its start.
+#[derive(Debug)]
+pub(super) struct Place {
+    bundle: OwnedFd,
+    volumes: Vec<OwnedFd>,
+}
+
+impl Place {
+    /// The container's init process, as far as there is one.
+    pub(super) fn init(&self) -> Option<Pid> {
+        init_of(self.bundle.as_fd())
+    }
+}
+
+impl Loop {
+    pub(super) fn mark(
+        &mut self,
+        container: ContainerId,
+        limit: Duration,
+        descriptors: Vec<OwnedFd>,
+    ) {
+        let mut descriptors = descriptors.into_iter();
+        let (Some(bundle), Some(root)) = (descriptors.next(), descriptors.next()) else {
+            return self.tell(News::unable(container, "no descriptor came with it"));
+        };
+        // The order matters: what comes once it is marked is its own.
+        let volumes = Vec::new();
+        self.holder.mark(container.clone(), limit);
+        self.places
+            .insert(container.clone(), Place { bundle, volumes });
+        match self.group.mark(Mark::FileSystem, root.as_fd()) {
+            Ok(()) => self.tell(News::Marked { container }),
+            Err(error) => {
+                let now = self.now();
+                drop(self.holder.let_go(now, &container));
+                self.places.remove(&container);
+                self.tell(News::unable(container, &chain(&error)));
+            }
+        }
+    }
+
+    pub(super) fn mark_volumes(&mut self, container: &ContainerId, descriptors: Vec<OwnedFd>) {
+        let Some(place) = self.places.get_mut(container) else {
+            return;
+        };
+        for volume in descriptors {
+            match self.group.mark(Mark::Mount, volume.as_fd()) {
+                Ok(()) => place.volumes.push(volume),
+                // A program on it starts unheld, and that is said.
+                Err(error) => {
+                    tracing::debug!(%container, error = %chain(&error), "could not mark a volume");
+                }
+            }
+        }
+    }
+
+    /// Lets a start go, first of all.
+    ///
+    /// # Errors
+    /// It could not be answered: it goes when this process ends.
+    pub(super) fn go(
+        &mut self,
+        let_go: LetGo<Exec>,
+        at_limit: bool,
+    ) -> Result<(), fanotify::Error> {
+        let LetGo { container, held } = let_go;
+        let held = held.map(|(exec, held)| (self.group.allow(exec), held));
+        let (answered, held) = held.unzip();
+        self.tell(News::LetGo {
+            container: container.clone(),
+            held,
+            at_limit,
+        });
+        let place = self.places.remove(&container);
+        for volume in place.into_iter().flat_map(|place| place.volumes) {
+            self.unmark(Mark::Mount, &volume);
+        }
+        answered.unwrap_or(Ok(()))
+    }
+
+    pub(super) fn unmark(&self, kind: Mark, descriptor: &OwnedFd) {
+        if let Err(error) = self.group.unmark(kind, descriptor.as_fd()) {
+            // It goes with its file system.
+            tracing::debug!(error = %chain(&error), "a mark stays: every exec there is asked about, and allowed");
+        }
+    }
+}
+
+/// The init process of a container, which the runtime writes into the bundle
+/// before it lets it execute anything.
+fn init_of(bundle: BorrowedFd<'_>) -> Option<Pid> {
+    let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = openat(bundle, "init.pid", flags, Mode::empty()).ok()?;
+    let mut text = String::new();
+    let mut file = File::from(file).take(PID_DIGITS);
+    file.read_to_string(&mut text).ok()?;
+    text.trim_end().parse().ok().map(Pid)
+}

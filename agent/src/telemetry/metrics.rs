@@ -1,0 +1,147 @@
+//! Every metric of the agent, in one place.
+//!
+//! Names, labels and meanings are [`usher_core::metric`]'s; here they become numbers. Every series of a label's values
+//! is there from the start, at 0: what happens for the first time is a step then, which queries see.
+
+mod exposition;
+mod family;
+mod process;
+mod registration;
+
+use prometheus_client::{
+    metrics::{counter::Counter, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+use usher_core::{
+    decision::Kind,
+    metric::{
+        event, hold, node, quit, start,
+        value::{
+            Announced, Asked, Capability, HoldEnd, Listed, Reading, RunFile, Told, Unseen, Version,
+        },
+    },
+    quit::outcome::Outcome,
+    settings::mode::Mode,
+    start::Why,
+};
+
+pub(crate) use self::exposition::Format;
+use self::{
+    family::{Counts, State, States},
+    registration::Registration,
+};
+use crate::telemetry::health::Vitals;
+
+/// The metrics. Counting is cheap and may be done on any thread.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    pub(crate) decisions: Counts<Kind>,
+    pub(crate) attempts: Counts<Outcome>,
+    pub(crate) quit_request: Histogram,
+    pub(crate) sidecar_ended: Histogram,
+
+    pub(crate) held_pods: Gauge,
+    pub(crate) holds: Counts<HoldEnd>,
+    pub(crate) held: Histogram,
+    pub(crate) held_connections: Counter,
+    pub(crate) refused_connections: Counter,
+    pub(crate) hold_supported: Gauge,
+    pub(crate) announcements: Counts<Announced>,
+    pub(crate) cni_listening: Gauge,
+    pub(crate) cni_managed: Gauge,
+    pub(crate) cni_installed: Gauge,
+    pub(crate) cni_reinstalled: Counter,
+
+    pub(crate) held_starts: Gauge,
+    pub(crate) start_holds: Counts<Why>,
+    pub(crate) start_held: Histogram,
+    pub(crate) start_supported: Gauge,
+    pub(crate) holder_up: Gauge,
+    pub(crate) holder_restarts: Counter,
+
+    pub(crate) ready: Gauge,
+    pub(crate) modes: States<Capability, Mode>,
+    pub(crate) pods: Gauge,
+    pub(crate) finished_pods: Gauge,
+    pub(crate) config_valid: Gauge,
+    pub(crate) config_reloads: Counts<Reading>,
+    pub(crate) kubelet_requests: Counts<Listed>,
+    pub(crate) kubelet_request: Histogram,
+    pub(crate) kubelet_bad_pods: Counter,
+    pub(crate) node_watch_errors: Counter,
+    pub(crate) namespace_requests: Counts<Asked>,
+    pub(crate) discovery_errors: Counts<Unseen>,
+    pub(crate) run_dir_errors: Counts<RunFile>,
+    pub(crate) timeline_errors: Counter,
+
+    pub(crate) events: Counts<Told>,
+    pub(crate) events_queued: Gauge,
+    pub(crate) startup_taint_errors: Counter,
+
+    /// What no number says.
+    pub(crate) vitals: Vitals,
+
+    // Last, since what is above registers in it.
+    registry: Registry,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let mut all = Registration::default();
+        let version: State<Version> = all.state(&node::BUILD_INFO);
+        version.set(&Version::Own);
+        Self {
+            decisions: all.counts(&quit::DECISIONS),
+            attempts: all.counts(&quit::ATTEMPTS),
+            quit_request: all.histogram(&quit::REQUEST),
+            sidecar_ended: all.histogram(&quit::SIDECAR_ENDED),
+
+            held_pods: all.gauge(&hold::HELD_PODS),
+            holds: all.counts(&hold::HOLDS),
+            held: all.histogram(&hold::HELD),
+            held_connections: all.counter(&hold::CONNECTIONS),
+            refused_connections: all.counter(&hold::REFUSED),
+            hold_supported: all.gauge(&hold::SUPPORTED),
+            announcements: all.counts(&hold::ANNOUNCEMENTS),
+            cni_listening: all.gauge(&hold::CNI_LISTENING),
+            cni_managed: all.gauge(&hold::CNI_MANAGED),
+            cni_installed: all.gauge(&hold::CNI_INSTALLED),
+            cni_reinstalled: all.counter(&hold::CNI_REINSTALLED),
+
+            held_starts: all.gauge(&start::HELD_STARTS),
+            start_holds: all.counts(&start::STARTS),
+            start_held: all.histogram(&start::HELD),
+            start_supported: all.gauge(&start::SUPPORTED),
+            holder_up: all.gauge(&start::HOLDER_UP),
+            holder_restarts: all.counter(&start::HOLDER_RESTARTS),
+
+            ready: all.gauge(&node::READY),
+            modes: all.states(&node::MODE),
+            pods: all.gauge(&node::PODS),
+            finished_pods: all.gauge(&node::FINISHED_PODS),
+            config_valid: all.gauge(&node::CONFIG_VALID),
+            config_reloads: all.counts(&node::CONFIG_RELOADS),
+            kubelet_requests: all.counts(&node::KUBELET_REQUESTS),
+            kubelet_request: all.histogram(&node::KUBELET_REQUEST),
+            kubelet_bad_pods: all.counter(&node::KUBELET_BAD_PODS),
+            node_watch_errors: all.counter(&node::NODE_WATCH_ERRORS),
+            namespace_requests: all.counts(&node::NAMESPACE_REQUESTS),
+            discovery_errors: all.counts(&node::DISCOVERY_ERRORS),
+            run_dir_errors: all.counts(&node::RUN_DIR_ERRORS),
+            timeline_errors: all.counter(&node::TIMELINE_ERRORS),
+
+            events: all.counts(&event::EVENTS),
+            events_queued: all.gauge(&event::QUEUED),
+            startup_taint_errors: all.counter(&event::STARTUP_TAINT_ERRORS),
+
+            vitals: Vitals::default(),
+
+            registry: all.finish(),
+        }
+    }
+
+    /// All metrics, as somebody wants to read them.
+    pub(crate) fn text(&self, format: Format) -> String {
+        format.write(&self.registry)
+    }
+}

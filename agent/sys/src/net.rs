@@ -1,0 +1,13 @@
+//! Network namespaces and what happens in them: nftables, nflog, nfqueue, sock_diag, packet sockets.
+
+pub mod inject;
+pub mod netlink;
+pub mod netns;
+pub mod nflog;
+pub mod nfqueue;
+pub mod nft;
+pub mod owner;
+pub mod packet;
+pub mod probe;
+pub mod sockdiag;
+pub mod tcp;

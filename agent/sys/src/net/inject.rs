@@ -1,0 +1,122 @@
+//! Whole IP packets into a network namespace, through
+//! [raw(7)](https://man7.org/linux/man-pages/man7/raw.7.html) sockets of it.
+//!
+//! They take the way of every packet made there: routing by the destination
+//! alone, then the output hooks, so that the mesh rewrites them as it would the
+//! app's. A packet for a link-local IPv6 address is refused, since its interface
+//! is not known; its connection goes on at the next retransmission.
+
+use std::{
+    io,
+    net::{SocketAddr, SocketAddrV4, SocketAddrV6},
+    os::fd::{AsRawFd, OwnedFd},
+};
+
+use nix::{
+    errno::Errno,
+    sys::socket::{AddressFamily, MsgFlags, SockaddrIn, SockaddrIn6, SockaddrLike, sendto},
+};
+
+use crate::net::netns::{self, Netns};
+
+/// A packet could not be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no raw socket.
+    #[error("opening a raw socket")]
+    Open(#[from] netns::Error),
+    /// The namespace has no IPv6.
+    #[error("sending a packet to {destination} where there is no IPv6")]
+    NoIpv6 {
+        /// Where it should go.
+        destination: SocketAddr,
+    },
+    /// sendto(2) failed.
+    #[error("sending a packet to {destination}")]
+    Send {
+        /// Where it should go.
+        destination: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// A word for metrics.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Open(_) => "open",
+            Self::NoIpv6 { .. } => "no-ipv6",
+            Self::Send { .. } => "send",
+        }
+    }
+}
+
+/// Raw sockets of one network namespace.
+#[derive(Debug)]
+pub struct Injector {
+    ipv4: OwnedFd,
+    /// None on a kernel without IPv6.
+    ipv6: Option<OwnedFd>,
+}
+
+impl Injector {
+    /// Opens the sockets. Needs `CAP_NET_RAW`.
+    ///
+    /// # Errors
+    /// [`Error::Open`].
+    pub fn open(netns: &Netns) -> Result<Self, Error> {
+        let ipv6 = match netns.raw_socket(AddressFamily::Inet6) {
+            Err(netns::Error::Socket { source, .. })
+                if source.raw_os_error() == Some(Errno::EAFNOSUPPORT as i32) =>
+            {
+                None
+            }
+            opened => Some(opened?),
+        };
+        Ok(Self {
+            ipv4: netns.raw_socket(AddressFamily::Inet)?,
+            ipv6,
+        })
+    }
+
+    /// Sends a packet, IP header first, to the address that it has as its
+    /// destination, and says whether it went out: a rule may drop it (`EPERM`),
+    /// as the gate does with one for a port that is held yet.
+    ///
+    /// # Errors
+    /// [`Error::NoIpv6`] or [`Error::Send`], also where the socket's buffer is
+    /// full; nothing waits here.
+    pub fn send(&self, packet: &[u8], destination: SocketAddr) -> Result<bool, Error> {
+        let sent = match destination {
+            SocketAddr::V4(to) => {
+                let to = SockaddrIn::from(SocketAddrV4::new(*to.ip(), 0));
+                send(&self.ipv4, packet, &to)
+            }
+            SocketAddr::V6(to) => {
+                let socket = self.ipv6.as_ref();
+                let socket = socket.ok_or(Error::NoIpv6 { destination })?;
+                // For a raw socket the port is a protocol, and 0 its own.
+                let to = SockaddrIn6::from(SocketAddrV6::new(*to.ip(), 0, 0, 0));
+                send(socket, packet, &to)
+            }
+        };
+        match sent {
+            Ok(()) => Ok(true),
+            Err(Errno::EPERM) => Ok(false),
+            Err(errno) => Err(Error::Send {
+                destination,
+                source: errno.into(),
+            }),
+        }
+    }
+}
+
+fn send(socket: &OwnedFd, packet: &[u8], to: &dyn SockaddrLike) -> nix::Result<()> {
+    loop {
+        match sendto(socket.as_raw_fd(), packet, to, MsgFlags::empty()) {
+            Err(Errno::EINTR) => {}
+            sent => return sent.map(drop),
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Network namespaces: which one a process is in, and sockets of one.
+//!
+//! This is the only place where usher enters a namespace
+//! ([setns(2)](https://man7.org/linux/man-pages/man2/setns.2.html)). It happens
+//! on a thread made for it, which opens what is wanted and ends: there is no
+//! way back that could fail, and no other code ever runs in there. A socket
+//! stays in the namespace that it was opened in, so connecting and talking
+//! happen on the ordinary threads.
+//!
+//! An open namespace, and every socket of one, keeps it alive: close both when
+//! the work is done. Needs `CAP_SYS_ADMIN`, and `CAP_SYS_PTRACE` to look at
+//! other users' processes.
+
+mod living;
+
+use std::{
+    fs::File,
+    io,
+    net::IpAddr,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    path::PathBuf,
+    thread,
+};
+
+use nix::{
+    errno::Errno,
+    ifaddrs::getifaddrs,
+    net::if_::if_nameindex,
+    sched::{CloneFlags, setns, unshare},
+    sys::{
+        socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket},
+        stat::fstat,
+    },
+};
+use usher_core::base::id::{NetnsId, Pid};
+
+pub use self::living::{Living, has_ended, living};
+use crate::{
+    net::netlink::{Protocol, Socket},
+    pods::proc::ProcRoot,
+};
+
+/// Stack of the throw-away thread: it makes two system calls.
+const STACK: usize = 64 * 1024;
+
+/// Of every socket.
+const FLAGS: SockFlag = SockFlag::SOCK_CLOEXEC.union(SockFlag::SOCK_NONBLOCK);
+
+/// A namespace could not be opened or used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The namespace file could not be opened.
+    #[error("opening network namespace {path:?}")]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A descriptor that was given is not one of a network namespace.
+    #[error("looking at a descriptor that should be of a network namespace")]
+    Given(#[source] io::Error),
+    /// No new namespace could be made.
+    #[error("making a network namespace")]
+    Make(#[source] io::Error),
+    /// The namespace could not be entered.
+    #[error("entering {id}")]
+    Enter {
+        /// The namespace.
+        id: NetnsId,
+        /// Why.
+        source: io::Error,
+    },
+    /// The socket could not be opened in it.
+    #[error("opening a socket in {id}")]
+    Socket {
+        /// The namespace.
+        id: NetnsId,
+        /// Why.
+        source: io::Error,
+    },
+    /// No thread could be started to enter it.
+    #[error("starting a thread to enter {id}")]
+    Thread {
+        /// The namespace.
+        id: NetnsId,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// Whether the process whose namespace was to be opened has ended, or has begun to.
+    pub fn is_gone(&self) -> bool {
+        matches!(self, Self::Open { source, .. } if has_ended(source))
+    }
+}
+
+/// An open network namespace.
+#[derive(Debug)]
+pub struct Netns {
+    fd: OwnedFd,
+    id: NetnsId,
+}
+
+impl Netns {
+    /// Opens the namespace that a process is in now. That `pid` is the process
+    /// that is meant has to be checked after this.
+    ///
+    /// # Errors
+    /// [`Error::Open`].
+    pub fn of_process(proc: &ProcRoot, pid: Pid) -> Result<Self, Error> {
+        let path = proc.path(pid, "ns/net");
+        let open = || -> io::Result<Self> {
+            let fd = OwnedFd::from(File::open(&path)?);
+            let id = identity(&fd)?;
+            Ok(Self { fd, id })
+        };
+        open().map_err(|source| Error::Open { path, source })
+    }
+
+    /// Takes a descriptor that somebody else has opened, after a look whether
+    /// it is one of a network namespace
+    /// ([ioctl_nsfs(2)](https://man7.org/linux/man-pages/man2/ioctl_nsfs.2.html)).
+    ///
+    /// # Errors
+    /// [`Error::Given`]: `EINVAL` for a namespace of another kind, `ENOTTY` for
+    /// what is no namespace.
+    pub fn from_fd(fd: OwnedFd) -> Result<Self, Error> {
+        if kind(&fd).map_err(Error::Given)? != libc::CLONE_NEWNET {
+            return Err(Error::Given(Errno::EINVAL.into()));
+        }
+        let id = identity(&fd).map_err(Error::Given)?;
+        Ok(Self { fd, id })
+    }
+
+    /// Makes an empty namespace, whose loopback is down. It is gone when it and
+    /// the sockets of it are closed.
+    ///
+    /// # Errors
+    /// [`Error::Make`]; `EPERM` without `CAP_SYS_ADMIN`.
+    pub fn scratch() -> Result<Self, Error> {
+        let make = || -> io::Result<OwnedFd> {
+            unshare(CloneFlags::CLONE_NEWNET)?;
+            Ok(File::open("/proc/thread-self/ns/net")?.into())
+        };
+        let made = thread::Builder::new()
+            .name("netns".to_owned())
+            .stack_size(STACK)
+            .spawn(make)
+            .and_then(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+        Self::from_fd(made.map_err(Error::Make)?)
+    }
+
+    /// Its identity.
+    pub fn id(&self) -> NetnsId {
+        self.id
+    }
+
+    /// Opens a non-blocking TCP socket in the namespace. Takes about 50 µs, in
+    /// which the calling thread waits.
+    ///
+    /// # Errors
+    /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
+    pub fn tcp_socket(&self, family: AddressFamily) -> Result<OwnedFd, Error> {
+        self.socket(|| Ok(socket(family, SockType::Stream, FLAGS, None)?))
+    }
+
+    /// Opens a non-blocking socket that sends whole IP packets, header and all
+    /// ([raw(7)](https://man7.org/linux/man-pages/man7/raw.7.html)). Needs
+    /// `CAP_NET_RAW`.
+    ///
+    /// # Errors
+    /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
+    pub fn raw_socket(&self, family: AddressFamily) -> Result<OwnedFd, Error> {
+        self.socket(|| Ok(socket(family, SockType::Raw, FLAGS, SockProtocol::Raw)?))
+    }
+
+    /// Opens a non-blocking socket for copies of packets, which gives none until it is bound
+    /// ([packet(7)](https://man7.org/linux/man-pages/man7/packet.7.html)). Needs
+    /// `CAP_NET_RAW`.
+    ///
+    /// # Errors
+    /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
+    pub fn packet_socket(&self) -> Result<OwnedFd, Error> {
+        let family = AddressFamily::Packet;
+        self.socket(|| Ok(socket(family, SockType::Raw, FLAGS, None)?))
+    }
+
+    /// Numbers and names of the namespace's interfaces.
+    ///
+    /// # Errors
+    /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
+    pub fn interfaces(&self) -> Result<Vec<(u32, String)>, Error> {
+        self.socket(|| {
+            let found = if_nameindex()?;
+            let interfaces = found.iter().map(|interface| {
+                let name = interface.name().to_string_lossy();
+                (interface.index(), name.into_owned())
+            });
+            Ok(interfaces.collect())
+        })
+    }
+
+    /// Addresses of the namespace's interfaces.
+    ///
+    /// # Errors
+    /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
+    pub fn addresses(&self) -> Result<Vec<IpAddr>, Error> {
+        self.socket(|| {
+            let addresses = getifaddrs()?.filter_map(|interface| {
+                let address = interface.address?;
+                let v4 = address.as_sockaddr_in().map(|v4| v4.ip().into());
+                v4.or_else(|| address.as_sockaddr_in6().map(|v6| v6.ip().into()))
+            });
+            Ok(addresses.collect())
+        })
+    }
+
+    /// Opens a netlink socket in the namespace: what it tells and does is about
+    /// this namespace only.
+    ///
+    /// # Errors
+    /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
+    pub fn netlink(&self, protocol: Protocol) -> Result<Socket, Error> {
+        self.socket(|| Socket::open(protocol))
+    }
+
+    fn socket<T: Send>(&self, open: impl FnOnce() -> io::Result<T> + Send) -> Result<T, Error> {
+        self.inside(open)?.map_err(|source| Error::Socket {
+            id: self.id,
+            source,
+        })
+    }
+
+    /// Runs `open` on a thread of its own inside the namespace.
+    #[expect(clippy::disallowed_methods, reason = "the one place for setns")]
+    fn inside<T: Send>(&self, open: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        let id = self.id;
+        thread::scope(|scope| {
+            let enter = || {
+                setns(self.fd.as_fd(), CloneFlags::CLONE_NEWNET)
+                    .map(|()| open())
+                    .map_err(|errno| Error::Enter {
+                        id,
+                        source: errno.into(),
+                    })
+            };
+            thread::Builder::new()
+                .name("netns".to_owned())
+                .stack_size(STACK)
+                .spawn_scoped(scope, enter)
+                .map_err(|source| Error::Thread { id, source })?
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}
+
+fn identity(fd: &OwnedFd) -> io::Result<NetnsId> {
+    let stat = fstat(fd)?;
+    Ok(NetnsId {
+        dev: stat.st_dev,
+        ino: stat.st_ino,
+    })
+}
+
+/// The kind of namespace that a descriptor is of: a flag of clone(2).
+#[expect(unsafe_code, reason = "an ioctl")]
+fn kind(fd: &OwnedFd) -> io::Result<i32> {
+    // SAFETY: the descriptor is open, and the request takes no argument.
+    let kind = unsafe { libc::ioctl(fd.as_raw_fd(), libc::NS_GET_NSTYPE) };
+    if kind < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(path: &str) -> Result<Netns, Error> {
+        Netns::from_fd(File::open(path).unwrap().into())
+    }
+
+    #[test]
+    fn only_a_network_namespace_is_taken() {
+        let own = given("/proc/self/ns/net").unwrap();
+        let same = given("/proc/thread-self/ns/net").unwrap();
+        assert_eq!(own.id(), same.id());
+        for (path, errno) in [
+            ("/proc/self/ns/mnt", Errno::EINVAL),
+            ("/proc/self/stat", Errno::ENOTTY),
+            ("/dev/null", Errno::ENOTTY),
+        ] {
+            let error = given(path).unwrap_err();
+            let is_expected = matches!(&error, Error::Given(source)
+                if source.raw_os_error() == Some(errno as i32));
+            assert!(is_expected, "{path}: {error:?}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Packets that a rule copies with `log group`
+//! ([nfnetlink_log](https://github.com/torvalds/linux/blob/v6.18/net/netfilter/nfnetlink_log.c)).
+//!
+//! A group has one reader in each network namespace, from [`Log::bind`] until
+//! the [`Log`] is dropped. The kernel keeps copies for it and drops what finds
+//! no room: here that is no error, since a copy that is missing costs its
+//! connection the wait for one retransmission. There is room for some 2,500.
+//!
+//! Needs `CAP_NET_ADMIN` in the user namespace that owns the network
+//! namespace.
+
+use std::{io, str};
+
+use nix::errno::Errno;
+use tokio::io::unix::AsyncFd;
+
+use crate::{
+    net::{
+        netlink::{
+            Protocol, Socket,
+            attribute::{self, attributes},
+            configure::{Refused, configure, message},
+            message::{self, messages},
+        },
+        netns::{self, Netns},
+    },
+    pods::readiness,
+};
+
+/// The group that usher's rules copy to.
+pub const GROUP: u16 = 9643;
+
+const SUBSYSTEM: u8 = 4;
+const PACKET: u8 = 0;
+const CONFIGURE: u8 = 1;
+
+// Attributes of a configuration.
+const COMMAND: u16 = 1;
+const COMMAND_BIND: u8 = 1;
+const MODE: u16 = 2;
+const MODE_PACKET: u8 = 2;
+const THRESHOLD: u16 = 5;
+
+// Attributes of a packet.
+const HEADER: u16 = 1;
+const PAYLOAD: u16 = 9;
+const PREFIX: u16 = 10;
+
+/// Length of `struct nfgenmsg`, which stands before the attributes.
+const FAMILY: usize = 4;
+
+/// How much of each packet is copied. A SYN is at most 120 bytes long, unless it
+/// has data (TCP Fast Open).
+const COPIED: u32 = 256;
+
+/// Room for copies that were not read yet; the kernel takes it twice.
+const ROOM: usize = 1024 * 1024;
+
+/// A datagram is no longer: the kernel's own buffer for them is a page, 8 KiB
+/// at most.
+const DATAGRAM: usize = 8 * 1024;
+
+/// How many copies are read before others have their turn.
+const TURN: usize = 1024;
+
+/// Copies cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No netlink socket in the namespace.
+    #[error("opening a socket for copies of packets")]
+    Open(#[from] netns::Error),
+    /// The group could not be bound.
+    #[error("binding nflog group {group}")]
+    Bind {
+        /// The group.
+        group: u16,
+        /// Why.
+        source: Refused,
+    },
+    /// No room for copies, or no event loop to wait with.
+    #[error("preparing the socket of nflog group {group}")]
+    Prepare {
+        /// The group.
+        group: u16,
+        /// Why.
+        source: io::Error,
+    },
+    /// Reading failed.
+    #[error("receiving copies of nflog group {group}")]
+    Receive {
+        /// The group.
+        group: u16,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// A word for metrics.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Open(_) => "open",
+            Self::Bind { .. } => "bind",
+            Self::Prepare { .. } => "prepare",
+            Self::Receive { .. } => "receive",
+        }
+    }
+}
+
+/// A copied packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// Its first bytes, from the IP header on; 256 at most.
+    pub payload: &'a [u8],
+    /// The number of the netfilter hook that it was seen at; 3 is output.
+    pub hook: Option<u8>,
+    /// What the rule has in `log prefix`.
+    pub prefix: Option<&'a str>,
+}
+
+/// The packets of a datagram. Other messages, and packets without payload, are
+/// left out.
+pub fn packets(datagram: &[u8]) -> impl Iterator<Item = Packet<'_>> {
+    let kind = u16::from_be_bytes([SUBSYSTEM, PACKET]);
+    messages(datagram)
+        .filter(move |message| message.kind == kind)
+        .filter_map(|message| packet(message.body.get(FAMILY..)?))
+}
+
+fn packet(bytes: &[u8]) -> Option<Packet<'_>> {
+    let mut payload = None;
+    let mut hook = None;
+    let mut prefix = None;
+    for attribute in attributes(bytes) {
+        match attribute.kind {
+            // The protocol stands before the hook.
+            HEADER => hook = attribute.value.get(2).copied(),
+            PAYLOAD => payload = Some(attribute.value),
+            PREFIX => prefix = attribute.text(),
+            _ => {}
+        }
+    }
+    payload.map(|payload| Packet {
+        payload,
+        hook,
+        prefix,
+    })
+}
+
+/// The reader of one group in one network namespace.
+#[derive(Debug)]
+pub struct Log {
+    group: u16,
+    socket: AsyncFd<Socket>,
+    buffer: Box<[u8; DATAGRAM]>,
+}
+
+impl Log {
+    /// Becomes the group's reader. To be called on a thread with a tokio
+    /// runtime, and before the rules are there.
+    ///
+    /// # Errors
+    /// [`Error::Open`], [`Error::Bind`] or [`Error::Prepare`].
+    pub fn bind(netns: &Netns, group: u16) -> Result<Self, Error> {
+        let socket = netns.netlink(Protocol::Netfilter)?;
+        let prepare = |source| Error::Prepare { group, source };
+        socket.make_room(ROOM).map_err(prepare)?;
+        let request = message(SUBSYSTEM, CONFIGURE, group, message::ACK, |body| {
+            attribute::put(body, COMMAND, &[COMMAND_BIND]);
+            let [a, b, c, d] = COPIED.to_be_bytes();
+            attribute::put(body, MODE, &[a, b, c, d, MODE_PACKET, 0]);
+            // Each packet at once, not when some have come together.
+            attribute::put_u32(body, THRESHOLD, 1);
+        });
+        configure(&socket, &request).map_err(|source| Error::Bind { group, source })?;
+        Ok(Self {
+            group,
+            socket: readiness::register(socket).map_err(prepare)?,
+            buffer: Box::new([0; DATAGRAM]),
+        })
+    }
+
+    /// Waits for packets and gives `take` those that are there, 1,024 at most.
+    /// Nothing is lost when the future is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Receive`].
+    pub async fn receive(&mut self, mut take: impl FnMut(Packet<'_>)) -> Result<(), Error> {
+        let guard = self.socket.readable().await;
+        let mut guard = guard.map_err(receive_error(self.group))?;
+        let socket = guard.get_inner();
+        if read(socket, &mut self.buffer[..], &mut take).map_err(receive_error(self.group))? {
+            guard.clear_ready();
+        }
+        Ok(())
+    }
+
+    /// How many copies found no room and were dropped by the kernel so far; none where it does not tell.
+    pub fn dropped(&self) -> u32 {
+        self.socket.get_ref().drops().unwrap_or(0)
+    }
+
+    /// Gives `take` the packets that are there, 1,024 at most, without waiting.
+    ///
+    /// # Errors
+    /// [`Error::Receive`].
+    pub fn drain(&mut self, mut take: impl FnMut(Packet<'_>)) -> Result<(), Error> {
+        read(self.socket.get_ref(), &mut self.buffer[..], &mut take)
+            .map(drop)
+            .map_err(receive_error(self.group))
+    }
+}
+
+fn receive_error(group: u16) -> impl Fn(io::Error) -> Error {
+    move |source| Error::Receive { group, source }
+}
+
+/// Reads what is there; whether that was all.
+fn read(socket: &Socket, buffer: &mut [u8], take: &mut impl FnMut(Packet<'_>)) -> io::Result<bool> {
+    for _ in 0..TURN {
+        match socket.receive(buffer) {
+            Ok(None) => return Ok(true),
+            Ok(Some(length)) => packets(&buffer[..length]).for_each(&mut *take),
+            // Copies were lost, or one was too long.
+            Err(error) if is_loss(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
+}
+
+fn is_loss(error: &io::Error) -> bool {
+    [Errno::ENOBUFS, Errno::EMSGSIZE]
+        .map(|errno| Some(errno as i32))
+        .contains(&error.raw_os_error())
+}

@@ -1,0 +1,110 @@
+//! Asking for the table.
+
+use std::ops::ControlFlow;
+
+use nix::errno::Errno;
+use usher_core::hold::ruleset::GATE;
+
+use super::{
+    Found, NftError, Operation,
+    batch::{forget, request},
+    number::{CHAIN_GET, ELEMENTS_GET, NAME, RULE_GET, SET_GET, TABLE_GET, rules as rules_of},
+};
+use crate::net::netlink::{
+    Socket,
+    attribute::put_text,
+    message::{self, Verdict},
+};
+
+/// How often a table is read that somebody changes all the time.
+const ATTEMPTS: usize = 5;
+/// What is read of a table, of which usher makes some 40 things and one for each port. Whoever may change rules in a pod
+/// can put as much into it as the kernel has room for.
+const THINGS: usize = 4096;
+
+/// Reads the table, again where it changed meanwhile.
+pub(super) fn table(socket: &Socket) -> Result<Found, NftError> {
+    for _ in 1..ATTEMPTS {
+        match whole(socket) {
+            Err(error) if error.source.raw_os_error() == Some(Errno::EINTR as i32) => {}
+            found => return found,
+        }
+    }
+    whole(socket)
+}
+
+fn whole(socket: &Socket) -> Result<Found, NftError> {
+    let mut found = Found::default();
+    // That there is one; the others answer with nothing where there is none.
+    found.ask(socket, "table", TABLE_GET, 0, |_| {})?;
+    found.ask(socket, "chain", CHAIN_GET, message::DUMP, |_| {})?;
+    found.ask(socket, "rule", RULE_GET, message::DUMP, |_| {})?;
+    found.ask(socket, "set", SET_GET, message::DUMP, |_| {})?;
+    let names: Vec<String> = found
+        .ruleset
+        .sets
+        .iter()
+        .map(|set| set.name.clone())
+        .collect();
+    for name in names {
+        found.ask(socket, "element", ELEMENTS_GET, message::DUMP, |out| {
+            put_text(out, NAME, &name);
+        })?;
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Asks for the table alone.
+pub(super) fn head(socket: &Socket) -> Result<(), NftError> {
+    Found::default().ask(socket, "table", TABLE_GET, 0, |_| {})
+}
+
+pub(super) fn rules(socket: &Socket) -> Result<Found, NftError> {
+    let mut found = Found::default();
+    found.ask(socket, "rule", RULE_GET, message::DUMP, |out| {
+        put_text(out, rules_of::CHAIN, GATE);
+    })?;
+    Ok(found)
+}
+
+impl Found {
+    fn ask(
+        &mut self,
+        socket: &Socket,
+        object: &'static str,
+        kind: u16,
+        flags: u16,
+        fill: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), NftError> {
+        let mut bytes = Vec::new();
+        let flags = if flags == 0 { message::ACK } else { flags };
+        request(&mut bytes, kind, flags, 1, fill);
+        let fail = |source, detail| NftError {
+            operation: Operation::Dump,
+            object,
+            detail,
+            source,
+        };
+        forget(socket).map_err(|source| fail(source, None))?;
+        let mut torn = false;
+        let verdict = socket.ask(&bytes, |message| match message.verdict() {
+            Some(verdict) => ControlFlow::Break(Some(verdict)),
+            None => {
+                torn |= message.flags & message::TORN != 0;
+                self.take(message);
+                if self.things > THINGS {
+                    return ControlFlow::Break(None);
+                }
+                ControlFlow::Continue(())
+            }
+        });
+        let verdict = verdict.and_then(|verdict| verdict.ok_or_else(|| Errno::E2BIG.into()));
+        match verdict {
+            Ok(Verdict::Done) if torn => Err(fail(Errno::EINTR.into(), None)),
+            Ok(Verdict::Done) => Ok(()),
+            Ok(Verdict::Refused { errno, detail }) => Err(fail(errno.into(), detail)),
+            Err(source) => Err(fail(source, None)),
+        }
+    }
+}

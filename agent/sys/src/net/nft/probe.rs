@@ -1,0 +1,88 @@
+//! What this kernel can do, found out by doing it in an empty network namespace
+//! that is gone afterwards.
+
+use std::time::Duration;
+
+use usher_core::hold::ruleset::{Door, Queue, Ruleset, Wanted};
+
+use super::{NftError, install};
+use crate::net::{
+    netlink::{Protocol, Socket},
+    netns::{Error, Netns},
+    sockdiag::{self, Sockets},
+};
+
+/// What works, and why the rest does not.
+#[derive(Debug)]
+pub struct Features {
+    /// Connections can be held: sets whose elements have a time, and what the
+    /// rules look at (`CONFIG_NF_TABLES_INET`).
+    pub table: Result<(), NftError>,
+    /// Copies of what opens a connection can be handed out (`CONFIG_NFT_LOG`,
+    /// `CONFIG_NETFILTER_NETLINK_LOG`).
+    pub log: Result<(), NftError>,
+    /// Queries can wait, by nftables itself (`CONFIG_NFT_QUEUE`).
+    pub native_queue: Result<(), NftError>,
+    /// Queries can wait, by iptables' target (`CONFIG_NFT_COMPAT`,
+    /// `CONFIG_NETFILTER_XT_TARGET_NFQUEUE`).
+    pub compat_queue: Result<(), NftError>,
+    /// TCP sockets can be looked up (`CONFIG_INET_TCP_DIAG`).
+    pub sock_diag: Result<bool, sockdiag::Error>,
+}
+
+impl Features {
+    /// How queries can wait, nftables' own way first.
+    pub fn queue(&self) -> Option<Queue> {
+        match (&self.native_queue, &self.compat_queue) {
+            (Ok(()), _) => Some(Queue::Native),
+            (_, Ok(())) => Some(Queue::Compat),
+            _ => None,
+        }
+    }
+}
+
+/// Tries everything. Takes some milliseconds, in which the calling thread waits.
+///
+/// # Errors
+/// Where no namespace can be made (`EPERM` without `CAP_SYS_ADMIN`), or
+/// no socket opened in it.
+pub fn probe() -> Result<Features, Error> {
+    let netns = Netns::scratch()?;
+    let socket = netns.netlink(Protocol::Netfilter)?;
+    let try_to = |count_only, dns| attempt(&socket, count_only, dns);
+    Ok(Features {
+        table: try_to(false, None).or_else(|error| without_log(&socket, error)),
+        log: try_to(true, None),
+        native_queue: try_to(false, Some(Queue::Native)),
+        compat_queue: try_to(false, Some(Queue::Compat)),
+        sock_diag: Sockets::open(&netns).and_then(|mut sockets| sockets.is_supported()),
+    })
+}
+
+fn attempt(socket: &Socket, count_only: bool, dns: Option<Queue>) -> Result<(), NftError> {
+    install(socket, &wanted(count_only, dns))
+}
+
+/// The table without the chain that hands out copies: where that alone is what
+/// the kernel lacks, connections are held and let go a second later.
+fn without_log(socket: &Socket, error: NftError) -> Result<(), NftError> {
+    let mut ruleset = wanted(false, None);
+    ruleset
+        .chains
+        .retain(|chain| chain.name != usher_core::hold::ruleset::COPY);
+    install(socket, &ruleset).map_err(|_same| error)
+}
+
+fn wanted(count_only: bool, dns: Option<Queue>) -> Ruleset {
+    let door = Door {
+        port: 1,
+        timeout: Duration::from_secs(1),
+    };
+    Ruleset::of(&Wanted {
+        ports: vec![door],
+        dns,
+        exempt_uids: vec![1],
+        exempt_gids: vec![1],
+        count_only,
+    })
+}

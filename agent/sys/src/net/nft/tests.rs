@@ -1,0 +1,172 @@
+use proptest::prelude::*;
+use usher_core::hold::ruleset::{
+    Chain, Element, Entry, Key, Match, Queue, Rule, Set, Then, Wanted,
+};
+
+use super::super::nft::*;
+use crate::net::netlink::{attribute, message};
+
+const DOOR: Door = Door {
+    port: 15001,
+    timeout: Duration::from_secs(30),
+};
+
+fn wanted() -> impl Strategy<Value = Wanted> {
+    let door = (any::<u16>(), 1..100_000_u64).prop_map(|(port, ms)| Door {
+        port,
+        timeout: Duration::from_millis(ms),
+    });
+    let queue = prop_oneof![
+        Just(None),
+        Just(Some(Queue::Native)),
+        Just(Some(Queue::Compat))
+    ];
+    let ids = || proptest::collection::vec(any::<u32>(), 0..3);
+    let ports = proptest::collection::vec(door, 0..20);
+    (ports, queue, ids(), ids(), any::<bool>()).prop_map(
+        |(ports, dns, exempt_uids, exempt_gids, count_only)| Wanted {
+            ports,
+            dns,
+            exempt_uids,
+            exempt_gids,
+            count_only,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn what_is_encoded_is_decoded(wanted in wanted()) {
+        let ruleset = Ruleset::of(&wanted);
+        prop_assert_eq!(decode(&encode(&ruleset)).ruleset, ruleset);
+    }
+
+    #[test]
+    fn no_bytes_are_too_much_for_the_decoder(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
+        let _found = decode(&bytes);
+    }
+
+    /// Messages that are right but for a few bytes get further than random ones.
+    #[test]
+    fn no_damage_is_too_much_for_the_decoder(
+        wanted in wanted(),
+        damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        end in any::<prop::sample::Index>(),
+    ) {
+        let mut bytes = encode(&Ruleset::of(&wanted));
+        for (place, value) in damage {
+            let place = place.index(bytes.len());
+            bytes[place] = value;
+        }
+        let _found = decode(&bytes);
+        let end = end.index(bytes.len());
+        let _found = decode(&bytes[..end]);
+    }
+}
+
+/// The bytes are what the kernel was seen to take, so a change of them is one to
+/// look at.
+#[test]
+fn bytes_are_as_ever() {
+    let batch = encode(&Ruleset::of(&Wanted {
+        ports: vec![DOOR],
+        dns: Some(Queue::Compat),
+        exempt_uids: vec![1337],
+        exempt_gids: vec![1337],
+        count_only: false,
+    }));
+    let mut text = String::new();
+    for message in message::messages(&batch) {
+        let flags = message.flags;
+        text.push_str(&format!("{} {flags:#x} {}", message.kind, message.sequence));
+        for (index, byte) in message.body.iter().enumerate() {
+            text.push_str(if index % 32 == 0 { "\n  " } else { "" });
+            text.push_str(&format!("{byte:02x}"));
+        }
+        text.push('\n');
+    }
+    assert_eq!(text, include_str!("tests/batch.hex"), "\n{text}");
+}
+
+/// A table of the same name that somebody else made.
+#[test]
+fn what_is_not_ours_is_shown_as_such() {
+    let foreign = Ruleset {
+        sets: vec![Set {
+            name: "addresses".to_owned(),
+            key: Key::Other(7),
+            elements: vec![Element {
+                value: 7,
+                timeout: None,
+            }],
+        }],
+        chains: vec![Chain {
+            name: "all".to_owned(),
+            entry: Entry::Other("no hook".to_owned()),
+            rules: vec![Rule {
+                matches: vec![Match::User(1), Match::Other("ct".to_owned())],
+                then: vec![Then::Count, Then::Other("masq".to_owned())],
+            }],
+        }],
+    };
+    assert_eq!(decode(&encode(&foreign)).ruleset, foreign);
+}
+
+#[test]
+fn other_tables_are_not_looked_at() {
+    let mut bytes = encode(&Ruleset::of(&Wanted::default()));
+    while let Some(at) = bytes.windows(5).position(|window| window == b"usher") {
+        bytes[at] = b'r';
+    }
+    assert_eq!(decode(&bytes), Found::default());
+}
+
+#[test]
+fn time_that_is_left_and_packets_are_found() {
+    let ruleset = Ruleset::of(&Wanted {
+        ports: vec![DOOR],
+        ..Wanted::default()
+    });
+    let mut bytes = encode(&ruleset);
+    batch::request(&mut bytes, number::ELEMENTS_NEW, 0, 0, |out| {
+        attribute::put_text(out, number::NAME, HELD);
+        attribute::nest(out, number::element::ALL, |list| {
+            attribute::nest(list, number::element::ONE, |one| {
+                attribute::nest(one, number::element::KEY, |key| {
+                    attribute::put_u16(key, number::element::VALUE, 80);
+                });
+                attribute::put_u64(one, number::element::LEFT, 1500);
+            });
+        });
+    });
+    batch::request(&mut bytes, number::RULE_NEW, 0, 0, |out| {
+        attribute::put_text(out, number::rules::CHAIN, "gate");
+        attribute::nest(out, number::rules::EXPRESSIONS, |list| {
+            expression::Expression::Counter(3).put(list);
+        });
+    });
+    let left = Left {
+        set: HELD.to_owned(),
+        value: 80,
+        time: Duration::from_millis(1500),
+    };
+    let found = decode(&bytes);
+    assert_eq!(found.left, [left]);
+    assert_eq!(found.packets, 3);
+}
+
+#[test]
+fn an_error_says_what_and_why() {
+    let error = NftError {
+        operation: Operation::Install,
+        object: "rule",
+        detail: Some("no such expression".to_owned()),
+        source: Errno::ENOENT.into(),
+    };
+    assert_eq!(
+        error.to_string(),
+        "installing the hold: rule (no such expression)"
+    );
+    assert!(error.is_not_there());
+    assert_eq!(error.kind(), "nft-install");
+}

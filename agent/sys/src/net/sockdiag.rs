@@ -1,0 +1,263 @@
+//! Sockets of a network namespace: all of them ([`Sockets::dump`]), or single
+//! ones, looked up as the kernel looks one up for a packet that comes in
+//! ([sock_diag(7)](https://man7.org/linux/man-pages/man7/sock_diag.7.html),
+//! [`inet_diag_find_one_icsk`](https://github.com/torvalds/linux/blob/v6.18/net/ipv4/inet_diag.c)):
+//! a few hash buckets, whatever else is open on the node, and nothing that the
+//! sockets' owner could notice.
+//!
+//! Needs no privilege. A kernel without the modules `inet_diag` and `tcp_diag`
+//! finds nothing (`ENOENT`, the same as for no such socket), so
+//! [`Sockets::is_supported`] asks in another way. The request and the two bytes of
+//! the answer that matter are read and written here: netlink-packet-sock-diag
+//! 0.5.0 would bring a second netlink codec (netlink-packet-core) for them.
+
+mod dump;
+
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    ops::ControlFlow,
+};
+
+use nix::errno::Errno;
+use usher_core::{hold::syn::Connection, node::socket};
+
+pub use self::dump::{Dumped, Wanted, decode};
+use crate::net::{
+    netlink::{
+        Protocol, Socket,
+        message::{self, Message, Verdict},
+    },
+    netns::{self, Netns},
+};
+
+const BY_FAMILY: u16 = 20;
+const TCP: u8 = libc::IPPROTO_TCP as u8;
+
+const SYN_SENT: u8 = 2;
+const LISTEN: u8 = 10;
+
+/// The loopback interface has this number in every network namespace. With it
+/// also a socket is found that is bound to the interface.
+const LOOPBACK: u32 = 1;
+
+/// What a TCP socket does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It waits for the answer to its SYN.
+    SynSent,
+    /// It waits for connections.
+    Listens,
+    /// Something else.
+    Other,
+}
+
+/// A socket could not be looked up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No netlink socket in the namespace; `EPROTONOSUPPORT` on a kernel
+    /// without sock_diag.
+    #[error("opening a socket to look up others")]
+    Open(#[from] netns::Error),
+    /// A listener could not be looked up.
+    #[error("looking up the listener at {address}")]
+    Listener {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// A connection could not be looked up.
+    #[error("looking up the connection from {connection}")]
+    Connection {
+        /// Which.
+        connection: Connection,
+        /// Why.
+        source: io::Error,
+    },
+    /// The kernel could not be asked whether it can look up sockets at all.
+    #[error("asking whether sockets can be looked up")]
+    Support(#[source] io::Error),
+    /// The sockets could not be listed, or only some of them.
+    #[error("listing the {} sockets", protocol.as_str())]
+    Dump {
+        /// Which.
+        protocol: socket::Protocol,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// A word for metrics.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Open(_) => "open",
+            Self::Listener { .. } => "listener",
+            Self::Connection { .. } => "connection",
+            Self::Support(_) => "support",
+            Self::Dump { .. } => "dump",
+        }
+    }
+}
+
+/// The sockets of one network namespace.
+#[derive(Debug)]
+pub struct Sockets {
+    socket: Socket,
+    sequence: u32,
+}
+
+impl Sockets {
+    /// Opens the way to ask.
+    ///
+    /// # Errors
+    /// [`Error::Open`].
+    pub fn open(netns: &Netns) -> Result<Self, Error> {
+        Ok(Self {
+            socket: netns.netlink(Protocol::SockDiag)?,
+            sequence: 0,
+        })
+    }
+
+    /// Whether a connection to this port of 127.0.0.1 or ::1 would find a
+    /// listener, also one at a wildcard address.
+    ///
+    /// # Errors
+    /// [`Error::Listener`].
+    pub fn listens(&mut self, port: u16) -> Result<bool, Error> {
+        let loopbacks: [(IpAddr, IpAddr); 2] = [
+            (Ipv4Addr::LOCALHOST.into(), Ipv4Addr::UNSPECIFIED.into()),
+            (Ipv6Addr::LOCALHOST.into(), Ipv6Addr::UNSPECIFIED.into()),
+        ];
+        for (own, nobody) in loopbacks {
+            let address = SocketAddr::new(own, port);
+            let listener = Connection {
+                source: address,
+                destination: SocketAddr::new(nobody, 0),
+            };
+            match self.look_up(listener, LOOPBACK) {
+                Ok(Some(State::Listens)) => return Ok(true),
+                Ok(_) => {}
+                // Built without IPv6.
+                Err(error) if own.is_ipv6() && is(&error, Errno::EINVAL) => {}
+                Err(source) => return Err(Error::Listener { address, source }),
+            }
+        }
+        Ok(false)
+    }
+
+    /// What the socket of a connection does; None where there is none. A socket
+    /// that its owner has bound to an interface is not found.
+    ///
+    /// # Errors
+    /// [`Error::Connection`].
+    pub fn state(&mut self, connection: Connection) -> Result<Option<State>, Error> {
+        self.look_up(connection, 0)
+            .map_err(|source| Error::Connection { connection, source })
+    }
+
+    /// Whether the kernel has what this needs. Asks for a list of all TCP sockets
+    /// in no state at all, which tells "no sockets" from "no such module".
+    ///
+    /// # Errors
+    /// [`Error::Support`].
+    pub fn is_supported(&mut self) -> Result<bool, Error> {
+        let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+        let connection = Connection {
+            source: any,
+            destination: any,
+        };
+        let answer = self.ask(message::DUMP, 0, connection, 0);
+        match answer.map_err(Error::Support)? {
+            Answer::Verdict(Verdict::Done) | Answer::State(_) => Ok(true),
+            Answer::Verdict(Verdict::Refused { errno, .. }) => match errno {
+                Errno::ENOENT => Ok(false),
+                _ => Err(Error::Support(errno.into())),
+            },
+        }
+    }
+
+    fn look_up(&mut self, connection: Connection, interface: u32) -> io::Result<Option<State>> {
+        match self.ask(0, u32::MAX, connection, interface)? {
+            Answer::State(state) => Ok(Some(state)),
+            Answer::Verdict(Verdict::Refused {
+                errno: Errno::ENOENT,
+                ..
+            }) => Ok(None),
+            Answer::Verdict(Verdict::Refused { errno, .. }) => Err(errno.into()),
+            Answer::Verdict(Verdict::Done) => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    fn ask(
+        &mut self,
+        flags: u16,
+        states: u32,
+        connection: Connection,
+        interface: u32,
+    ) -> io::Result<Answer> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let sequence = self.sequence;
+        let mut request = Vec::with_capacity(72);
+        message::put(&mut request, BY_FAMILY, flags, sequence, |body| {
+            put_request(body, states, connection, interface);
+        });
+        self.socket.ask(&request, |message| {
+            let answer = match message.verdict() {
+                _ if message.sequence != sequence => None,
+                Some(verdict) => Some(Answer::Verdict(verdict)),
+                None => state(message).map(Answer::State),
+            };
+            answer.map_or(ControlFlow::Continue(()), ControlFlow::Break)
+        })
+    }
+}
+
+enum Answer {
+    State(State),
+    Verdict(Verdict),
+}
+
+/// `struct inet_diag_req_v2`
+/// ([inet_diag.h](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/inet_diag.h)).
+fn put_request(body: &mut Vec<u8>, states: u32, connection: Connection, interface: u32) {
+    let Connection {
+        source,
+        destination,
+    } = connection;
+    let family = match source {
+        SocketAddr::V4(_) => libc::AF_INET,
+        SocketAddr::V6(_) => libc::AF_INET6,
+    };
+    // No extensions, and a byte of padding.
+    body.extend_from_slice(&[family as u8, TCP, 0, 0]);
+    body.extend_from_slice(&states.to_ne_bytes());
+    body.extend_from_slice(&source.port().to_be_bytes());
+    body.extend_from_slice(&destination.port().to_be_bytes());
+    for address in [source, destination] {
+        let start = body.len();
+        match address.ip() {
+            IpAddr::V4(address) => body.extend_from_slice(&address.octets()),
+            IpAddr::V6(address) => body.extend_from_slice(&address.octets()),
+        }
+        body.resize(start + 16, 0);
+    }
+    body.extend_from_slice(&interface.to_ne_bytes());
+    // No cookie: any socket with these ends.
+    body.extend_from_slice(&[0xff; 8]);
+}
+
+/// The state in a `struct inet_diag_msg`.
+fn state(message: Message<'_>) -> Option<State> {
+    match (message.kind, message.body) {
+        (BY_FAMILY, [_family, SYN_SENT, ..]) => Some(State::SynSent),
+        (BY_FAMILY, [_family, LISTEN, ..]) => Some(State::Listens),
+        (BY_FAMILY, [_family, _, ..]) => Some(State::Other),
+        _ => None,
+    }
+}
+
+fn is(error: &io::Error, errno: Errno) -> bool {
+    error.raw_os_error() == Some(errno as i32)
+}

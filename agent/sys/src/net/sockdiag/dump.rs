@@ -1,0 +1,222 @@
+//! All TCP and UDP sockets of a network namespace
+//! ([`inet_diag.h`](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/inet_diag.h)).
+//!
+//! The kernel hands them out page by page (32 KiB), and each page when the one
+//! before was read, so nothing is lost however many they are. What it hands
+//! out is no picture of one moment: a socket that is made or goes meanwhile may
+//! be missing, and one that moves to another state may be there twice.
+//!
+//! Needs no privilege in the namespace. A kernel without `udp_diag` lists no
+//! UDP socket, which [`Dumped::absent`] says. The cgroup of a socket is told
+//! since Linux 5.8 (`CONFIG_SOCK_CGROUP_DATA`).
+
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    ops::ControlFlow,
+    time::Duration,
+};
+
+use nix::errno::Errno;
+use usher_core::node::socket::{Protocol, Socket, State, Timer, TimerKind};
+
+use super::{BY_FAMILY, Error, Sockets, TCP};
+use crate::net::netlink::{
+    attribute::attributes,
+    message::{self, Message, Verdict},
+};
+
+const UDP: u8 = libc::IPPROTO_UDP as u8;
+
+/// Length of `struct inet_diag_req_v2`.
+const REQUEST: usize = 56;
+/// Length of `struct inet_diag_msg`, which attributes follow.
+const FIXED: usize = 72;
+
+/// Attribute: `struct tcp_info`.
+const INFO: u16 = 2;
+/// Attribute: memory of the socket, nine numbers.
+const MEMORY: u16 = 7;
+/// Attribute: a socket for IPv6 that does not take IPv4.
+const V6_ONLY: u16 = 11;
+/// Attribute: the number of the cgroup.
+const CGROUP: u16 = 21;
+
+/// Where the numbers are in `struct tcp_info`.
+const RTT: usize = 68;
+const ALL_RETRANSMITS: usize = 100;
+/// And among those of memory.
+const DROPS: usize = 32;
+
+/// Which sockets are wanted.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// What they speak.
+    pub protocols: Vec<Protocol>,
+    /// Also round trip times, retransmissions and drops. Makes the answer four
+    /// times as long.
+    pub detail: bool,
+}
+
+/// What is to be said of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Dumped {
+    /// Something changed meanwhile, the kernel says: sockets may be missing.
+    pub torn: bool,
+    /// What the kernel cannot list.
+    pub absent: Vec<Protocol>,
+    /// Entries that could not be read.
+    pub unreadable: usize,
+}
+
+impl Sockets {
+    /// Gives every socket to `take`.
+    ///
+    /// # Errors
+    /// [`Error::Dump`].
+    pub fn dump(&mut self, wanted: &Wanted, mut take: impl FnMut(Socket)) -> Result<Dumped, Error> {
+        let mut dumped = Dumped::default();
+        for protocol in &wanted.protocols {
+            for family in [libc::AF_INET, libc::AF_INET6] {
+                let listed = self.list(*protocol, family as u8, wanted.detail, |message| {
+                    dumped.torn |= message.flags & message::TORN != 0;
+                    match (message.kind, decode(message.body, *protocol)) {
+                        (BY_FAMILY, Some(socket)) => take(socket),
+                        _ => dumped.unreadable += 1,
+                    }
+                });
+                match listed {
+                    Ok(end) => dumped.torn |= end & message::TORN != 0,
+                    Err(error) if error.raw_os_error() == Some(Errno::ENOENT as i32) => {
+                        dumped.absent.push(*protocol);
+                        break;
+                    }
+                    Err(source) => {
+                        let protocol = *protocol;
+                        return Err(Error::Dump { protocol, source });
+                    }
+                }
+            }
+        }
+        Ok(dumped)
+    }
+
+    /// Gives the flags of the message that ends the list.
+    fn list(
+        &mut self,
+        protocol: Protocol,
+        family: u8,
+        detail: bool,
+        mut take: impl FnMut(Message<'_>),
+    ) -> io::Result<u16> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let sequence = self.sequence;
+        let mut request = Vec::with_capacity(72);
+        message::put(&mut request, BY_FAMILY, message::DUMP, sequence, |body| {
+            put_request(body, family, protocol, detail);
+        });
+        let verdict = self.socket.ask(&request, |message| {
+            if message.sequence != sequence {
+                return ControlFlow::Continue(());
+            }
+            match message.verdict() {
+                Some(verdict) => ControlFlow::Break((verdict, message.flags)),
+                None => {
+                    take(message);
+                    ControlFlow::Continue(())
+                }
+            }
+        })?;
+        match verdict {
+            (Verdict::Done, flags) => Ok(flags),
+            (Verdict::Refused { errno, .. }, _flags) => Err(errno.into()),
+        }
+    }
+}
+
+/// `struct inet_diag_req_v2` for any socket.
+fn put_request(body: &mut Vec<u8>, family: u8, protocol: Protocol, detail: bool) {
+    let bit = |attribute: u16| 1_u8 << (attribute - 1);
+    let extensions = if detail { bit(INFO) | bit(MEMORY) } else { 0 };
+    let protocol = match protocol {
+        Protocol::Tcp => TCP,
+        Protocol::Udp => UDP,
+    };
+    let start = body.len();
+    body.extend_from_slice(&[family, protocol, extensions, 0]);
+    body.extend_from_slice(&u32::MAX.to_ne_bytes());
+    // Ports, addresses, interface and cookie, which a list does not look at.
+    body.resize(start + REQUEST, 0);
+}
+
+/// Reads a `struct inet_diag_msg` and what follows it; None for what is none.
+pub fn decode(body: &[u8], protocol: Protocol) -> Option<Socket> {
+    let (fixed, rest) = body.split_first_chunk::<FIXED>()?;
+    let number = |at: usize| {
+        let bytes = [fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]];
+        u32::from_ne_bytes(bytes)
+    };
+    let end = |port: usize, address: usize| {
+        let port = u16::from_be_bytes([fixed[port], fixed[port + 1]]);
+        address_of(fixed[0], &fixed[address..address + 16]).map(|ip| SocketAddr::new(ip, port))
+    };
+    let timer = TimerKind::of_kernel(fixed[2]).map(|kind| Timer {
+        kind,
+        left: Duration::from_millis(number(52).into()),
+    });
+    let mut socket = Socket {
+        protocol,
+        state: State::of_kernel(fixed[1]),
+        local: end(4, 8)?,
+        peer: end(6, 24)?,
+        both_families: i32::from(fixed[0]) == libc::AF_INET6,
+        interface: number(40),
+        cookie: u64::from(number(44)) | u64::from(number(48)) << 32,
+        receive_queue: number(56),
+        send_queue: number(60),
+        uid: number(64),
+        inode: number(68),
+        cgroup: 0,
+        timer,
+        retransmits: fixed[3],
+        rtt: None,
+        all_retransmits: None,
+        drops: None,
+    };
+    for attribute in attributes(rest) {
+        let number = |at: usize| {
+            let bytes = attribute.value.get(at..at + 4)?;
+            bytes.try_into().ok().map(u32::from_ne_bytes)
+        };
+        match attribute.kind {
+            // Zero: nothing was measured.
+            INFO => {
+                let micros = number(RTT).filter(|micros| *micros > 0);
+                socket.rtt = micros.map(|micros| Duration::from_micros(micros.into()));
+                socket.all_retransmits = number(ALL_RETRANSMITS);
+            }
+            MEMORY => socket.drops = number(DROPS),
+            V6_ONLY => socket.both_families &= attribute.value.first() == Some(&0),
+            CGROUP => {
+                let bytes = attribute.value.try_into().ok();
+                socket.cgroup = bytes.map_or(0, u64::from_ne_bytes);
+            }
+            _ => {}
+        }
+    }
+    Some(socket)
+}
+
+fn address_of(family: u8, bytes: &[u8]) -> Option<IpAddr> {
+    match i32::from(family) {
+        libc::AF_INET => {
+            let (bytes, _) = bytes.split_first_chunk::<4>()?;
+            Some(Ipv4Addr::from(*bytes).into())
+        }
+        libc::AF_INET6 => {
+            let (bytes, _) = bytes.split_first_chunk::<16>()?;
+            Some(Ipv6Addr::from(*bytes).into())
+        }
+        _ => None,
+    }
+}

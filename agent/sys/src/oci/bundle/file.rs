@@ -1,0 +1,92 @@
+//! The files of a bundle that matter, opened so that nothing but a file of the
+//! bundle's own is read.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{AtFlags, OFlag, open, openat},
+    sys::stat::{Mode, fstatat},
+};
+use usher_core::{
+    base::id::Pid,
+    node::bundle::{Bundle, NotABundle, parse},
+};
+
+/// The runtime's configuration of the container.
+pub(super) const CONFIG: &str = "config.json";
+/// Number of the container's first process, once there is one. The runtime
+/// writes it elsewhere and renames it.
+pub(super) const INIT: &str = "init.pid";
+/// A longer configuration is not looked at. 60 kB are usual; the pod's spec that
+/// it is made from is at most 1.5 MiB.
+const CONFIG_MAX: u64 = 4 * 1024 * 1024;
+/// No number is longer.
+const INIT_MAX: u64 = 16;
+
+/// Opens the bundle itself; what it was found by is no link then.
+pub(super) fn bundle(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    Ok(open(path, flags, Mode::empty())?)
+}
+
+/// Whose it is; None when that is not written yet. The text says why it cannot
+/// be told.
+pub(super) fn config(bundle: BorrowedFd<'_>) -> Result<Option<Bundle>, String> {
+    let text = match read(bundle, CONFIG, CONFIG_MAX) {
+        Ok(Some(text)) => text,
+        Ok(None) => return Ok(None),
+        Err(error) => return Err(format!("reading {CONFIG}: {error}")),
+    };
+    match parse(&text) {
+        Ok(bundle) => Ok(Some(bundle)),
+        Err(NotABundle::Incomplete) => Ok(None),
+        Err(NotABundle::NotJson(source)) => Err(format!("{CONFIG}: {source}")),
+        Err(foreign @ NotABundle::Foreign { .. }) => Err(foreign.to_string()),
+    }
+}
+
+/// Its first process; None when there is none yet.
+pub(super) fn init(bundle: BorrowedFd<'_>) -> Option<Pid> {
+    let text = read(bundle, INIT, INIT_MAX).ok()??;
+    let number = std::str::from_utf8(&text).ok()?.trim().parse().ok()?;
+    (number > 0).then_some(Pid(number))
+}
+
+/// Whether that file is there.
+pub(super) fn has_init(bundle: BorrowedFd<'_>) -> bool {
+    fstatat(bundle, INIT, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok()
+}
+
+/// The content of a file; None when there is none.
+fn read(bundle: BorrowedFd<'_>, name: &str, most: u64) -> io::Result<Option<Vec<u8>>> {
+    // A fifo that nobody writes would be waited for.
+    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    let file = match openat(bundle, name, flags, Mode::empty()) {
+        Ok(fd) => File::from(fd),
+        Err(Errno::ENOENT) => return Ok(None),
+        Err(Errno::ELOOP) => return Err(io::Error::other("it is a symbolic link")),
+        Err(errno) => return Err(errno.into()),
+    };
+    let there = file.metadata()?;
+    if !there.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let mut text = Vec::with_capacity(usize::try_from(there.len().min(most)).unwrap_or_default());
+    let length = file.take(most + 1).read_to_end(&mut text)?;
+    if length as u64 > most {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(Some(text))
+}
+
+/// A path of this process's own to an open file.
+pub(super) fn path_of(fd: impl AsFd) -> String {
+    use std::os::fd::AsRawFd;
+    format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())
+}

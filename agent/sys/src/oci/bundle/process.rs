@@ -1,0 +1,105 @@
+//! What a container's process shows of its own mounts.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::OpenOptionsExt,
+    },
+    path::{Path, PathBuf},
+};
+
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
+use usher_core::{base::id::Pid, node::mountinfo};
+
+use super::mount;
+use crate::pods::proc::ProcRoot;
+
+/// Whether a process executes a file of its own mounts already. The runtime's
+/// own process, which becomes the container's, does not: it executes a copy
+/// in memory, or a file of the host's.
+///
+/// # Errors
+/// What `/proc` says, also of a process that has ended.
+pub fn started(proc: &ProcRoot, pid: Pid) -> io::Result<bool> {
+    let program = mount::of_file(open(&proc.path(pid, "exe"))?)?;
+    let program = program.to_string();
+    let mounts = mounts(proc, pid)?;
+    let mut numbers = mounts.lines().filter_map(|line| line.split(' ').next());
+    Ok(numbers.any(|number| number == program))
+}
+
+/// The mounts of a process, besides its root, on which programs may lie; open
+/// with `O_PATH`. What cannot be opened, or is another mount by then, is left
+/// out.
+///
+/// # Errors
+/// What `/proc` says, also of a process that has ended.
+pub fn volumes(proc: &ProcRoot, pid: Pid) -> io::Result<Vec<OwnedFd>> {
+    let root = OwnedFd::from(open(&proc.path(pid, "root"))?);
+    let mounts = mounts(proc, pid)?;
+    let all = mountinfo::executable(&mounts).into_iter();
+    Ok(all
+        .filter_map(|(number, path)| {
+            let fd = below(&root, &path)?;
+            (mount::of_file(&fd).ok()? == number).then_some(fd)
+        })
+        .collect())
+}
+
+/// Opens a mount point as the process itself would. It is written without
+/// links, so one in it is of somebody who would lead us elsewhere.
+fn below(root: &OwnedFd, path: &Path) -> Option<OwnedFd> {
+    let resolve = ResolveFlag::RESOLVE_IN_ROOT
+        | ResolveFlag::RESOLVE_NO_MAGICLINKS
+        | ResolveFlag::RESOLVE_NO_SYMLINKS;
+    let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC);
+    openat2(root.as_fd(), path, how.resolve(resolve)).ok()
+}
+
+fn mounts(proc: &ProcRoot, pid: Pid) -> io::Result<String> {
+    match proc.mountinfo(pid) {
+        Ok(Some(text)) => Ok(text),
+        Ok(None) => Err(io::ErrorKind::NotFound.into()),
+        Err(error) => Err(io::Error::other(error)),
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true).custom_flags(OFlag::O_PATH.bits());
+    options.open(path)
+}
+
+/// Whether mounts that the runtime makes below `dir` can be seen from here,
+/// also when the directory is not there yet: in the mount namespace of the
+/// node, or one that mounts are propagated to.
+///
+/// # Errors
+/// Why not.
+pub fn visible(dir: &Path) -> Result<(), String> {
+    let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt"));
+    if let (Ok(own), Ok(node)) = (namespace("thread-self"), namespace("1"))
+        && own == node
+    {
+        return Ok(());
+    }
+    let mounts = fs::read(mount::OWN_MOUNTS);
+    let mounts = mounts.map_err(|error| format!("reading {}: {error}", mount::OWN_MOUNTS))?;
+    let mounts = String::from_utf8_lossy(&mounts);
+    match mountinfo::propagates(&mounts, &there(dir)) {
+        Some(true) => Ok(()),
+        Some(false) => Err(format!(
+            "the mount with {} is private: its mountPropagation has to be HostToContainer",
+            dir.display()
+        )),
+        None => Err(format!("no mount has {}", dir.display())),
+    }
+}
+
+/// What is there of a path, without links.
+fn there(dir: &Path) -> PathBuf {
+    let found = dir.ancestors().find_map(|path| path.canonicalize().ok());
+    found.unwrap_or_else(|| PathBuf::from("/"))
+}

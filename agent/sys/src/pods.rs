@@ -1,0 +1,9 @@
+//! Pods as the kernel shows them: cgroups, processes, their starts and exits.
+
+pub mod cgroup;
+pub mod container;
+pub(crate) mod inotify;
+pub mod pidfd;
+pub mod proc;
+pub(crate) mod readiness;
+pub(crate) mod statx;

@@ -1,0 +1,105 @@
+//! Which process of a container is its init process, from the moment that its cgroup exists: the runtime's own come first.
+
+use std::time::Duration;
+
+use tokio::task::yield_now;
+use usher_core::{
+    base::id::Pid,
+    node::{init_process, mountinfo},
+};
+
+use super::{Container, Error, pace::Looks};
+use crate::pods::pidfd::Pidfd;
+
+/// How long a container may show no process at all.
+const START: Duration = Duration::from_secs(30);
+/// How long it may show processes none of which is its own: longer than the kubelet waits for a runtime, which is two
+/// minutes ([runtimeRequestTimeout](https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/)).
+const STAGES: Duration = Duration::from_secs(180);
+/// How long the oldest process must have been the same one to be the init
+/// process, where none is pid 1 of a namespace of its own and its mounts do not
+/// tell either, as with a sandbox whose pod shares its pid namespace. The
+/// runtime's own stages are gone after 1 to 3 ms on an idle node, and after
+/// seconds on a busy one, so it must have left the node's root as well.
+const SETTLED: Duration = Duration::from_secs(1);
+/// Processes that are looked at without a pause, about 2 ms: nothing else happens on this thread meanwhile, and a
+/// container may have tens of thousands.
+const AT_ONCE: usize = 64;
+
+impl Container {
+    /// Finds the init process; None when the cgroup is gone before it shows
+    /// one.
+    pub(super) async fn init_process(&self) -> Result<Option<Pidfd>, Error> {
+        let mut looks = Looks::default();
+        let mut oldest: Option<(Pid, Duration)> = None;
+        let mut shown = Duration::ZERO;
+        while looks.passed < STAGES && looks.passed.saturating_sub(shown) < START {
+            let Some(pids) = self.processes()? else {
+                return Ok(None);
+            };
+            let mut candidates = Vec::with_capacity(pids.len());
+            for (number, pid) in pids.into_iter().enumerate() {
+                if number % AT_ONCE == AT_ONCE - 1 {
+                    yield_now().await;
+                }
+                let candidate = self.proc.candidate(pid);
+                candidates.extend(candidate.map_err(|source| self.unreadable(source))?);
+            }
+            if !candidates.is_empty() {
+                shown = looks.passed;
+            }
+            let choice = init_process::init_process(&candidates);
+            let since = match (choice, oldest) {
+                (Some(choice), Some((pid, since))) if pid == choice.pid => since,
+                _ => looks.passed,
+            };
+            oldest = choice.map(|choice| (choice.pid, since));
+            if let Some(choice) = choice
+                && (choice.certain
+                    || self.is_of_image(choice.pid, looks.passed.saturating_sub(since))?)
+                && let Some(pidfd) = self.open(choice.pid)?
+            {
+                return Ok(Some(pidfd));
+            }
+            looks.wait().await;
+        }
+        Err(Error::NoProcess(self.key.id.clone()))
+    }
+
+    /// Opens a process of the container; None when it is not one any more.
+    fn open(&self, pid: Pid) -> Result<Option<Pidfd>, Error> {
+        let pidfd = match Pidfd::open(pid) {
+            Ok(pidfd) => pidfd,
+            Err(gone) if gone.is_gone() => return Ok(None),
+            Err(source) => {
+                return Err(Error::Pidfd {
+                    id: self.key.id.clone(),
+                    source,
+                });
+            }
+        };
+        // The number may have been given to another process before it was
+        // opened; now that it is open the answer stays true.
+        let ours = self.proc.is_in(pid, &self.key);
+        let ours = ours.map_err(|source| self.unreadable(source))?;
+        // In a cgroup namespace of the agent's own, its pod's processes show their cgroups as seen from there. The
+        // cgroup itself has them whatever the namespace, but not the one that has just ended.
+        let ours = ours || self.processes()?.is_some_and(|pids| pids.contains(&pid));
+        Ok(ours.then_some(pidfd))
+    }
+
+    /// Whether a process that has been the oldest for so long has what the runtime makes for the container: mounts that
+    /// tell its name, or, after a while, at least its root. Of the runtime's stages only the last one makes them, and that
+    /// one becomes the init process.
+    fn is_of_image(&self, pid: Pid, oldest: Duration) -> Result<bool, Error> {
+        let mounts = self.proc.own_mountinfo(pid);
+        let mounts = mounts.map_err(|source| self.unreadable(source))?;
+        Ok(mounts.is_some_and(|mounts| {
+            mountinfo::container_name(&mounts, &self.key.pod).is_some()
+                || oldest >= SETTLED && self.is_complete(pid, &mounts)
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! An [inotify(7)](https://man7.org/linux/man-pages/man7/inotify.7.html)
+//! instance on tokio's event loop.
+
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, RawFd},
+};
+
+use nix::{
+    errno::Errno,
+    sys::inotify::{InitFlags, Inotify, InotifyEvent},
+};
+use tokio::io::unix::AsyncFd;
+
+use crate::pods::readiness::{self, KeepsItsDescriptor};
+
+/// The instance.
+#[derive(Debug)]
+pub(crate) struct Watches(pub(crate) Inotify);
+
+impl Watches {
+    /// Makes an instance that watches nothing yet.
+    pub(crate) fn open() -> io::Result<AsyncFd<Self>> {
+        let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
+        readiness::register(Self(inotify))
+    }
+
+    /// Waits for events, and gives all that there are.
+    ///
+    /// # Errors
+    /// What reading says, which is for good.
+    pub(crate) async fn next(watches: &AsyncFd<Self>) -> io::Result<Vec<InotifyEvent>> {
+        loop {
+            watches.readable().await?.clear_ready();
+            let mut events = Vec::new();
+            loop {
+                match watches.get_ref().0.read_events() {
+                    Ok(more) => events.extend(more),
+                    Err(Errno::EAGAIN) => break,
+                    Err(Errno::EINTR) => {}
+                    Err(errno) => return Err(errno.into()),
+                }
+            }
+            if !events.is_empty() {
+                return Ok(events);
+            }
+        }
+    }
+}
+
+impl AsRawFd for Watches {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_fd().as_raw_fd()
+    }
+}
+
+// SAFETY: a nix `Inotify` is one OwnedFd, and nothing replaces it.
+#[expect(unsafe_code, reason = "see the trait")]
+unsafe impl KeepsItsDescriptor for Watches {}

@@ -1,0 +1,251 @@
+//! `/proc` of the host, as far as it tells which process is which.
+//!
+//! A process may end between any two reads; that is an ordinary answer here
+//! and not an error. Numbers are read by the procfs crate ([`text`] sees to it
+//! that it can), texts whose meaning is ours (cgroup, mountinfo) by `usher_core`.
+
+mod mounts;
+pub mod text;
+
+use std::{
+    fs::{self, File},
+    io::{self, IoSliceMut, Read},
+    path::{Path, PathBuf},
+};
+
+use nix::{
+    errno::Errno,
+    sys::uio::{RemoteIoVec, process_vm_readv},
+};
+use procfs::{
+    ProcError,
+    process::{Process, Stat, StatFlags},
+};
+use usher_core::{
+    base::id::{ContainerKey, Pid},
+    node::{cgroup, init_process::Candidate},
+};
+
+/// An environment beyond this is not looked at.
+const ENVIRONMENT_MAX: usize = 256 * 1024;
+/// A text beyond this is cut: some 25,000 mounts. A container that may mount can have 100,000
+/// (`fs.mount-max`) of 30 kB each; those that its runtime made come first.
+const TEXT_MAX: u64 = 8 * 1024 * 1024;
+/// Most texts are shorter: they are read at once, and not from 32 bytes on.
+const TEXT_AS_A_RULE: usize = 2048;
+
+/// A mount of procfs that shows the host's processes.
+#[derive(Debug, Clone)]
+pub struct ProcRoot(PathBuf);
+
+/// Something in `/proc` could not be read although the process exists.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file could not be read.
+    #[error("reading {path:?}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file does not have the form that the kernel gives it.
+    #[error("{path:?} has an unknown form")]
+    Form {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: Box<ProcError>,
+    },
+}
+
+impl ProcRoot {
+    /// Takes the directory that procfs is mounted on.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    /// The path of a process's file.
+    pub fn path(&self, pid: Pid, file: &str) -> PathBuf {
+        self.0.join(pid.to_string()).join(file)
+    }
+
+    /// The processes that there are, in no order; they may end at any time.
+    ///
+    /// # Errors
+    /// [`Error::Read`] when the directory cannot be listed.
+    pub fn pids(&self) -> Result<impl Iterator<Item = Pid> + use<>, Error> {
+        let entries = fs::read_dir(&self.0).map_err(|source| Error::Read {
+            path: self.0.clone(),
+            source,
+        })?;
+        let number = |name: std::ffi::OsString| name.to_str()?.parse().ok();
+        Ok(entries.filter_map(move |entry| number(entry.ok()?.file_name()).map(Pid)))
+    }
+
+    /// What the choice of an init process needs to know of `pid`; None when it
+    /// has ended.
+    ///
+    /// # Errors
+    /// [`Error`] when the process exists and does not show itself.
+    pub fn candidate(&self, pid: Pid) -> Result<Option<Candidate>, Error> {
+        let path = self.0.join(pid.to_string());
+        let read = || {
+            let process = Process::new_with_root(path.clone())?;
+            let status = bytes(&process, "status")?;
+            text::candidate(pid, &status, &bytes(&process, "stat")?)
+        };
+        match read() {
+            Ok(candidate) => Ok(Some(candidate)),
+            Err(ProcError::NotFound(_)) => Ok(None),
+            Err(ProcError::Io(source, _)) if ended(&source) => Ok(None),
+            Err(source) => Err(Error::Form {
+                path,
+                source: Box::new(source),
+            }),
+        }
+    }
+
+    /// The name of a process (`comm`); None when it has ended.
+    ///
+    /// # Errors
+    /// [`Error::Read`].
+    pub fn name(&self, pid: Pid) -> Result<Option<String>, Error> {
+        let text = self.read(&self.path(pid, "comm"))?;
+        Ok(text.map(|name| name.trim_end_matches('\n').to_owned()))
+    }
+
+    /// The value of a variable in the environment that a process was started
+    /// with; None where there is none, or the process has ended.
+    ///
+    /// # Errors
+    /// [`Error::Read`].
+    pub fn variable(&self, pid: Pid, name: &str) -> Result<Option<String>, Error> {
+        let environment = self.environment(pid)?;
+        let mut variables = environment.split(|byte| *byte == 0);
+        Ok(variables.find_map(|variable| {
+            let value = variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+            Some(String::from_utf8_lossy(value).into_owned())
+        }))
+    }
+
+    /// The bytes of the environment; empty when the process has ended.
+    ///
+    /// They are read from its memory, for which CAP_SYS_PTRACE is enough. The
+    /// file `environ` has them too, and its owner and mode (0400) keep out who
+    /// has no CAP_DAC_READ_SEARCH as well.
+    fn environment(&self, pid: Pid) -> Result<Vec<u8>, Error> {
+        let path = self.path(pid, "environ");
+        let fail = |source| Error::Read {
+            path: path.clone(),
+            source,
+        };
+        let stat = match Process::new_with_root(self.0.join(pid.to_string()))
+            .and_then(|process| text::stat(&bytes(&process, "stat")?))
+        {
+            Ok(stat) => stat,
+            Err(ProcError::NotFound(_)) => return Ok(Vec::new()),
+            Err(ProcError::Io(source, _)) if ended(&source) => return Ok(Vec::new()),
+            Err(source) => return Err(fail(io::Error::other(source))),
+        };
+        let (start, end) = (
+            stat.env_start.unwrap_or_default(),
+            stat.env_end.unwrap_or_default(),
+        );
+        // Zero is what the kernel shows to those who may not look.
+        if start == 0 {
+            return Err(fail(io::ErrorKind::PermissionDenied.into()));
+        }
+        let base = usize::try_from(start).unwrap_or_default();
+        let length = usize::try_from(end.saturating_sub(start)).unwrap_or_default();
+        let mut bytes = vec![0; length.min(ENVIRONMENT_MAX)];
+        let remote = RemoteIoVec {
+            base,
+            len: bytes.len(),
+        };
+        let process = nix::unistd::Pid::from_raw(pid.0);
+        match process_vm_readv(process, &mut [IoSliceMut::new(&mut bytes)], &[remote]) {
+            Ok(count) => bytes.truncate(count),
+            Err(Errno::ESRCH) => bytes.clear(),
+            Err(source) => return Err(fail(source.into())),
+        }
+        Ok(bytes)
+    }
+
+    /// Whether a process is in the cgroup of this container; false when it has
+    /// ended.
+    ///
+    /// # Errors
+    /// [`Error::Read`].
+    pub fn is_in(&self, pid: Pid, key: &ContainerKey) -> Result<bool, Error> {
+        let text = self.read(&self.path(pid, "cgroup"))?;
+        let found = text.as_deref().and_then(cgroup::of_process);
+        Ok(found.is_some_and(|(pod, id)| pod == key.pod && id == key.id))
+    }
+
+    /// Whether a process has executed a program since it was forked; None when it has been reaped. The kernel keeps it in a
+    /// flag of the task
+    /// ([PF_FORKNOEXEC](https://github.com/torvalds/linux/blob/v6.12/include/linux/sched.h)), which everybody may see.
+    ///
+    /// # Errors
+    /// [`Error::Form`].
+    pub fn has_executed(&self, pid: Pid) -> Result<Option<bool>, Error> {
+        let forked = StatFlags::PF_FORKNOEXEC.bits();
+        let stat = self.stat(pid)?;
+        Ok(stat.map(|stat| stat.flags & forked == 0))
+    }
+
+    fn stat(&self, pid: Pid) -> Result<Option<Stat>, Error> {
+        let path = self.0.join(pid.to_string());
+        let read = || {
+            let process = Process::new_with_root(path.clone())?;
+            text::stat(&bytes(&process, "stat")?)
+        };
+        match read() {
+            Ok(stat) => Ok(Some(stat)),
+            Err(ProcError::NotFound(_)) => Ok(None),
+            Err(ProcError::Io(source, _)) if ended(&source) => Ok(None),
+            Err(source) => Err(Error::Form {
+                path,
+                source: Box::new(source),
+            }),
+        }
+    }
+
+    fn read(&self, path: &Path) -> Result<Option<String>, Error> {
+        let read = || {
+            let mut bytes = Vec::with_capacity(TEXT_AS_A_RULE);
+            File::open(path)?.take(TEXT_MAX).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        match read() {
+            // Mount points may have any bytes in them. A long text is not copied where that is not needed.
+            Ok(bytes) => Ok(Some(String::from_utf8(bytes).unwrap_or_else(|error| {
+                String::from_utf8_lossy(error.as_bytes()).into_owned()
+            }))),
+            Err(source) if ended(&source) => Ok(None),
+            Err(source) => Err(Error::Read {
+                path: path.to_owned(),
+                source,
+            }),
+        }
+    }
+}
+
+fn bytes(process: &Process, file: &str) -> Result<Vec<u8>, ProcError> {
+    let mut bytes = Vec::with_capacity(TEXT_AS_A_RULE);
+    process.open_relative(file)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// What reading a file of a process that has ended gives: `ENOENT` before the
+/// file is open, `ESRCH` after; `EINVAL` for the mounts of a zombie.
+fn ended(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENOENT | libc::ESRCH | libc::EINVAL)
+    )
+}
+
+#[cfg(test)]
+mod tests;

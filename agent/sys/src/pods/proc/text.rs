@@ -1,0 +1,53 @@
+//! Two texts of a process, made such that the procfs crate can read them.
+//!
+//! A process chooses its name (`PR_SET_NAME`,
+//! [prctl(2)](https://man7.org/linux/man-pages/man2/PR_SET_NAME.2const.html)), of any bytes but zero; the kernel escapes only a line feed
+//! and a backslash of it, and only in `status`
+//! ([proc_task_name](https://github.com/torvalds/linux/blob/v6.12/fs/proc/array.c)). procfs takes no `status` that is not UTF-8, and
+//! panics where a `stat` ends behind the name. So both are looked at first.
+
+use procfs::{
+    FromRead, ProcError,
+    process::{Stat, Status},
+};
+use usher_core::{base::id::Pid, node::init_process::Candidate};
+
+/// What the choice of an init process needs to know, from `status` and `stat`.
+///
+/// # Errors
+/// [`ProcError`] when one of them has not the kernel's form.
+pub fn candidate(pid: Pid, status: &[u8], stat: &[u8]) -> Result<Candidate, ProcError> {
+    let status = String::from_utf8_lossy(status);
+    let status = Status::from_read(status.as_bytes())?;
+    Ok(Candidate {
+        pid,
+        nspid: status.nspid.unwrap_or_default(),
+        start_ticks: self::stat(stat)?.starttime,
+    })
+}
+
+/// Reads `stat`: the process, its name in brackets, and fields behind it.
+///
+/// # Errors
+/// [`ProcError`] when it has not that form.
+pub fn stat(bytes: &[u8]) -> Result<Stat, ProcError> {
+    if !is_whole(bytes) {
+        return Err(ProcError::Other("no name in brackets".to_owned()));
+    }
+    Stat::from_read(bytes)
+}
+
+/// Whether it is `7 (name) S` and more. A name may have brackets and spaces.
+fn is_whole(stat: &[u8]) -> bool {
+    let open = stat.iter().position(|byte| *byte == b'(');
+    let close = stat.iter().rposition(|byte| *byte == b')');
+    let (Some(open), Some(close)) = (open, close) else {
+        return false;
+    };
+    let [number @ .., b' '] = &stat[..open] else {
+        return false;
+    };
+    let is_number = !number.is_empty() && number.iter().all(u8::is_ascii_digit);
+    let behind = stat.get(close + 1..).unwrap_or_default();
+    is_number && open < close && matches!(behind, [b' ', state, ..] if state.is_ascii_alphabetic())
+}
