@@ -22,7 +22,7 @@ use tokio::sync::{
 use usher_client::{crash_point, run_dir::Annotations};
 use usher_core::{
     Engine, Event, base::time::Timestamp, engine::request::Answer, kube_event::NodeCondition,
-    settings::mode::Modes,
+    pod::container_change::ContainerChange, settings::mode::Modes,
 };
 use usher_sys::pods::cgroup;
 
@@ -248,7 +248,7 @@ impl NodeLoop {
         let late = self.overdue(now);
         if let Some(late) = late {
             for key in self.discovery.dead() {
-                self.step_at(late, Event::ContainerExited(key));
+                self.step_at(late, Event::container(key, ContainerChange::Exited));
             }
         }
         for event in events {

@@ -17,7 +17,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
     base::{
-        id::{ContainerId, ContainerKey, PodUid, SandboxId},
+        id::{ContainerKey, PodUid, SandboxId},
         time::Timestamp,
     },
     cni::protocol::Request,
@@ -25,7 +25,7 @@ use crate::{
         action::Action, event::Event, kubelet_poll::Fetch, namespaces::Namespaces, timers::Agenda,
     },
     hold::Features,
-    pod::{spec::Pod, state::Tracked},
+    pod::{container_change::ContainerChange, spec::Pod, state::Tracked},
     settings::{config::Config, mode::Modes},
 };
 
@@ -174,41 +174,8 @@ impl Engine {
             Event::Start { key, name, told } => {
                 self.start_told(now, &key, &name, told, &mut actions);
             }
-            Event::ContainerAppeared(key) => {
-                self.kernel(now, &key, Tracked::appeared, &mut actions);
-            }
-            Event::ContainerStarted { key, name } => {
-                let started = |pod: &mut Tracked, id: &_| pod.started(id, now, name);
-                self.kernel(now, &key, started, &mut actions);
-                self.look(key, &mut actions);
-            }
-            Event::ContainerNamed { key, name } => {
-                self.kernel(now, &key, |pod, id| pod.named(id, name), &mut actions);
-            }
-            Event::ContainerExecuted(key) => {
-                self.kernel(now, &key, Tracked::executed, &mut actions);
-            }
-            Event::ContainerOpaque(key) => {
-                self.kernel(now, &key, Tracked::opaque, &mut actions);
-            }
-            Event::ContainerExited(key) => {
-                self.kernel(now, &key, |pod, id| pod.ended(id, now), &mut actions);
-                self.sandbox_ended(&key, &mut actions);
-                self.start_ended(key, &mut actions);
-            }
-            Event::ContainerNotStarted(key) => {
-                self.kernel(now, &key, |pod, id| pod.not_started(id, now), &mut actions);
-                self.sandbox_ended(&key, &mut actions);
-                self.start_ended(key, &mut actions);
-            }
-            Event::ContainerGone(key) => {
-                self.sandbox_ended(&key, &mut actions);
-                self.kernel(now, &key, |pod, id| pod.gone(id, now), &mut actions);
-                self.start_ended(key, &mut actions);
-            }
-            Event::ContainerStatus { key, status } => {
-                let ended = |pod: &mut Tracked, id: &_| pod.ended_with(id, now, status);
-                self.kernel(now, &key, ended, &mut actions);
+            Event::Container { key, change } => {
+                self.container_changed(now, key, change, &mut actions);
             }
         }
         for uid in self.agenda.due(now) {
@@ -249,21 +216,33 @@ impl Engine {
             .or_insert_with(|| Box::new(Tracked::new(uid.clone())))
     }
 
-    /// Takes an event of the kernel about one container.
-    fn kernel(
+    fn container_changed(
         &mut self,
         now: Timestamp,
-        key: &ContainerKey,
-        change: impl FnOnce(&mut Tracked, &ContainerId),
+        key: ContainerKey,
+        change: ContainerChange,
         actions: &mut Vec<Action>,
     ) {
-        // After its pod is gone a container may still be told to have ended.
-        let Some(pod) = self.pods.get_mut(&key.pod) else {
-            return;
-        };
-        change(pod, &key.id);
-        pod.vain_answers = 0;
-        self.review_pod(now, &key.pod, actions);
+        let has_started = matches!(change, ContainerChange::Started { .. });
+        let has_ended = matches!(
+            change,
+            ContainerChange::Exited | ContainerChange::NotStarted | ContainerChange::Gone
+        );
+        if change == ContainerChange::Gone {
+            self.sandbox_ended(&key, actions);
+        }
+        // The kernel may report the end of a container after its pod is gone.
+        if let Some(pod) = self.pods.get_mut(&key.pod) {
+            pod.apply(&key.id, now, change);
+            pod.vain_answers = 0;
+            self.review_pod(now, &key.pod, actions);
+        }
+        if has_started {
+            self.look(key, actions);
+        } else if has_ended {
+            self.sandbox_ended(&key, actions);
+            self.start_ended(key, actions);
+        }
     }
 
     fn pod_gone(&mut self, uid: &PodUid, actions: &mut Vec<Action>) {

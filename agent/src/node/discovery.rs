@@ -11,17 +11,18 @@ use usher_client::error_chain::chain;
 use usher_core::{
     Event,
     base::id::{ContainerId, ContainerKey, NetnsId, PodUid},
+    pod::container_change::ContainerChange,
 };
 use usher_sys::pods::{
     cgroup::{Change, Error, Tree},
-    container::{self, Container, Init, Sight},
+    container::{self, Container, Init},
     proc::ProcRoot,
 };
 
 use crate::{quit::Socket, telemetry::metrics::Metrics};
 
-/// Sights that may wait to be taken; beyond it the tasks wait.
-const WAITING: usize = 1024;
+/// Capacity of the channel from the container tasks; beyond it the tasks wait.
+const CHANNEL_CAPACITY: usize = 1024;
 
 /// How long it takes until a container is looked at again that could not be followed: doubled each time, up to the
 /// second.
@@ -36,7 +37,16 @@ pub(crate) struct Living {
     pub(crate) socket: Option<Socket>,
 }
 
-/// The living containers.
+/// A change of a container that its task observed.
+#[derive(Debug)]
+struct Observation {
+    key: ContainerKey,
+    change: ContainerChange,
+    /// The init process, with [`ContainerChange::Started`].
+    init: Option<Arc<Init>>,
+}
+
+/// Finds the containers of the node and keeps the init process of each living one.
 #[derive(Debug)]
 pub(crate) struct Discovery {
     tree: Tree,
@@ -47,8 +57,8 @@ pub(crate) struct Discovery {
     /// Network namespaces that the containers of each pod were started in, the
     /// sandbox's among them.
     namespaces: HashMap<PodUid, Vec<(ContainerId, NetnsId)>>,
-    seen: mpsc::Sender<(ContainerKey, Sight)>,
-    sights: mpsc::Receiver<(ContainerKey, Sight)>,
+    report: mpsc::Sender<Observation>,
+    observations: mpsc::Receiver<Observation>,
     metrics: Arc<Metrics>,
 }
 
@@ -60,15 +70,15 @@ impl Discovery {
         metrics: Arc<Metrics>,
     ) -> Result<(Self, Vec<Event>), Error> {
         let (tree, changes, errors) = Tree::open(root)?;
-        let (seen, sights) = mpsc::channel(WAITING);
+        let (report, observations) = mpsc::channel(CHANNEL_CAPACITY);
         let mut discovery = Self {
             tree,
             proc,
             living: HashMap::new(),
             ended: HashMap::new(),
             namespaces: HashMap::new(),
-            seen,
-            sights,
+            report,
+            observations,
             metrics,
         };
         let mut events = discovery.changed(changes, &errors);
@@ -87,9 +97,9 @@ impl Discovery {
                 let (changes, errors) = changed?;
                 Ok(self.changed(changes, &errors))
             }
-            sight = self.sights.recv() => {
+            observation = self.observations.recv() => {
                 // Never None: a sender is kept here.
-                Ok(sight.map(|(key, sight)| self.saw(key, sight)).into_iter().collect())
+                Ok(observation.map(|observation| self.observe(observation)).into_iter().collect())
             }
         }
     }
@@ -156,15 +166,15 @@ impl Discovery {
         let status = init.and_then(|init| Some((init.pidfd.status()?, init)));
         let status = status.map(|(status, init)| {
             let key = key.clone();
-            if init.never_executed(status) {
-                Event::ContainerNotStarted(key)
-            } else {
-                Event::ContainerStatus { key, status }
-            }
+            let change = match init.never_executed(status) {
+                true => ContainerChange::NotStarted,
+                false => ContainerChange::ExitStatus(status),
+            };
+            Event::container(key, change)
         });
         status
             .into_iter()
-            .chain([Event::ContainerGone(key)])
+            .chain([Event::container(key, ContainerChange::Gone)])
             .collect()
     }
 
@@ -185,23 +195,24 @@ impl Discovery {
                         cgroup: cgroup.into(),
                         proc: self.proc.clone(),
                     });
-                    vec![Event::ContainerAppeared(key)]
+                    vec![Event::container(key, ContainerChange::Appeared)]
                 }
             })
             .collect()
     }
 
     fn follow(&self, container: Container) {
-        let seen = self.seen.clone();
+        let sender = self.report.clone();
         let metrics = Arc::clone(&self.metrics);
         tokio::spawn(async move {
             let key = container.key.clone();
-            let tell = |sight| async {
-                // Nobody listens only when the agent is ending.
-                drop(seen.send((key.clone(), sight)).await);
+            let report = |change, init| async {
+                let key = key.clone();
+                // The receiver is gone only when the agent shuts down.
+                drop(sender.send(Observation { key, change, init }).await);
             };
             let mut wait = SOON;
-            while let Err(error) = container.follow(&tell).await {
+            while let Err(error) = container.follow(&report).await {
                 metrics.discovery_errors.inc(&error.kind());
                 if wait == SOON {
                     tracing::warn!(
@@ -221,30 +232,22 @@ impl Discovery {
         });
     }
 
-    fn saw(&mut self, key: ContainerKey, sight: Sight) -> Event {
-        match sight {
-            Sight::Started(init, name) => {
-                let socket = None;
-                let namespaces = self.namespaces.entry(key.pod.clone()).or_default();
-                namespaces.push((key.id.clone(), init.netns));
-                self.living.insert(key.clone(), Living { init, socket });
-                Event::ContainerStarted { key, name }
+    fn observe(&mut self, Observation { key, change, init }: Observation) -> Event {
+        match &change {
+            ContainerChange::Started { .. } => {
+                if let Some(init) = init {
+                    let namespaces = self.namespaces.entry(key.pod.clone()).or_default();
+                    namespaces.push((key.id.clone(), init.netns));
+                    let socket = None;
+                    self.living.insert(key.clone(), Living { init, socket });
+                }
             }
-            Sight::Executed => Event::ContainerExecuted(key),
-            Sight::Opaque => Event::ContainerOpaque(key),
-            Sight::Named(name) => Event::ContainerNamed { key, name },
-            Sight::Exited => {
-                self.end(&key);
-                Event::ContainerExited(key)
-            }
-            Sight::NotStarted => {
-                self.end(&key);
-                Event::ContainerNotStarted(key)
-            }
-            Sight::Status(status) => {
+            ContainerChange::Exited | ContainerChange::NotStarted => self.end(&key),
+            ContainerChange::ExitStatus(_) => {
                 self.ended.remove(&key);
-                Event::ContainerStatus { key, status }
             }
+            _ => {}
         }
+        Event::Container { key, change }
     }
 }

@@ -7,18 +7,13 @@ use crate::{
     cni::protocol::Request,
     engine::request::Order,
     hold::{Features, Probe, Remains, Tally},
-    pod::{exit_status::ExitStatus, spec::Pod},
+    pod::{container_change::ContainerChange, spec::Pod},
     quit::outcome::Outcome,
     settings::{config::Config, mode::Modes, overrides::NamespaceValues},
     start::Told,
 };
 
 /// Something happened.
-///
-/// The kernel's events of one container arrive in the order of the variants:
-/// appeared, started, (named,) exited, (ended with a status,) gone; any but
-/// the first may be missing. They count between the pod's own two, appeared and
-/// gone; what is told of a container after that is ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// The Node's annotations say this now.
@@ -44,43 +39,11 @@ pub enum Event {
     PodAppeared(PodUid),
     /// The cgroup of a pod is gone.
     PodGone(PodUid),
-    /// The cgroup of a container exists.
-    ContainerAppeared(ContainerKey),
-    /// The init process of a container has been found.
-    ContainerStarted {
-        /// The container.
+    /// A container changed.
+    Container {
         key: ContainerKey,
-        /// Its name, where its mounts tell it; a sandbox has none.
-        name: Option<String>,
+        change: ContainerChange,
     },
-    /// The name of a container that was started without one.
-    ContainerNamed {
-        /// The container.
-        key: ContainerKey,
-        /// Its name.
-        name: String,
-    },
-    /// The init process of a container is the image's program from now on.
-    ContainerExecuted(ContainerKey),
-    /// A container showed no process for longer than any start takes: its
-    /// runtime hides them.
-    ContainerOpaque(ContainerKey),
-    /// The init process of a container has ended.
-    ContainerExited(ContainerKey),
-    /// The init process of a container ended before it became the image's program, as far as is known. A runtime that comes
-    /// back kills what it had created and not started when it went, and what it was creating then ended by itself; the kubelet
-    /// starts such a container again whatever its policy
-    /// ([ShouldContainerBeRestarted](https://github.com/kubernetes/kubernetes/blob/v1.33.0/pkg/kubelet/container/helpers.go)).
-    ContainerNotStarted(ContainerKey),
-    /// How the init process of a container ended.
-    ContainerStatus {
-        /// The container.
-        key: ContainerKey,
-        /// How it ended.
-        status: ExitStatus,
-    },
-    /// The cgroup of a container is gone.
-    ContainerGone(ContainerKey),
     /// An attempt of [`crate::Action::Attempt`] is over.
     Attempted {
         /// The sidecar that was to quit.
@@ -148,4 +111,11 @@ pub enum Event {
     Ordered(Order),
     /// The moment that [`crate::Engine::next_wake`] gave has come.
     Timer,
+}
+
+impl Event {
+    /// A change of one container.
+    pub const fn container(key: ContainerKey, change: ContainerChange) -> Self {
+        Self::Container { key, change }
+    }
 }

@@ -14,7 +14,7 @@ use crate::{
     decision::Kind,
     hold::state::Hold,
     plan::{Plan, version_query::Asked},
-    pod::{exit_status::ExitStatus, spec::Pod},
+    pod::{container_change::ContainerChange, exit_status::ExitStatus, spec::Pod},
     quit::ladder::Quit,
     settings::overrides::BadAnnotation,
 };
@@ -161,13 +161,43 @@ impl Tracked {
         }
     }
 
-    /// The cgroup of a run exists.
-    pub(crate) fn appeared(&mut self, id: &ContainerId) {
-        self.run(id);
+    /// Applies a change of one run.
+    pub(crate) fn apply(&mut self, id: &ContainerId, now: Timestamp, change: ContainerChange) {
+        match change {
+            ContainerChange::Appeared => {
+                self.run(id);
+            }
+            ContainerChange::Started { name } => self.started(id, now, name),
+            ContainerChange::Named(name) => {
+                self.run(id).name = Some(name);
+                self.prune();
+            }
+            ContainerChange::Executed => self.run(id).executed = true,
+            ContainerChange::Hidden => self.run(id).opaque = true,
+            ContainerChange::Exited => {
+                self.exited(id, now);
+                self.run(id).executed = true;
+            }
+            ContainerChange::NotStarted => {
+                self.exited(id, now);
+                self.run(id).not_started = true;
+            }
+            ContainerChange::ExitStatus(exit_status) => {
+                self.exited(id, now);
+                let run = self.run(id);
+                run.executed = true;
+                if let RunState::Exited { status, .. } = &mut run.state {
+                    *status = Some(exit_status);
+                }
+            }
+            ContainerChange::Gone => {
+                self.exited(id, now);
+                self.run(id).gone = true;
+            }
+        }
     }
 
-    /// The init process of a run has been found.
-    pub(crate) fn started(&mut self, id: &ContainerId, now: Timestamp, name: Option<String>) {
+    fn started(&mut self, id: &ContainerId, now: Timestamp, name: Option<String>) {
         let run = self.run(id);
         if run.state == RunState::Starting {
             run.state = RunState::Running;
@@ -179,14 +209,8 @@ impl Tracked {
         self.prune();
     }
 
-    pub(crate) fn named(&mut self, id: &ContainerId, name: String) {
-        self.run(id).name = Some(name);
-        self.prune();
-    }
-
-    /// The init process of a run ended, or its cgroup is gone: the first of
-    /// the two counts.
-    pub(crate) fn exited(&mut self, id: &ContainerId, now: Timestamp) {
+    /// The init process exited or the cgroup is gone: the first of the two sets the end.
+    fn exited(&mut self, id: &ContainerId, now: Timestamp) {
         self.run(id);
         let begun = self.started;
         let run = self.run(id);
@@ -198,41 +222,6 @@ impl Tracked {
             };
         }
         self.prune();
-    }
-
-    /// A run ended before it was the image's program.
-    pub(crate) fn not_started(&mut self, id: &ContainerId, now: Timestamp) {
-        self.exited(id, now);
-        self.run(id).not_started = true;
-    }
-
-    /// The cgroup of a run is gone.
-    pub(crate) fn gone(&mut self, id: &ContainerId, now: Timestamp) {
-        self.exited(id, now);
-        self.run(id).gone = true;
-    }
-
-    /// A run is the image's program from now on.
-    pub(crate) fn executed(&mut self, id: &ContainerId) {
-        self.run(id).executed = true;
-    }
-
-    /// The processes of a run cannot be seen.
-    pub(crate) fn opaque(&mut self, id: &ContainerId) {
-        self.run(id).opaque = true;
-    }
-
-    /// The image's program ended, as far as is known.
-    pub(crate) fn ended(&mut self, id: &ContainerId, now: Timestamp) {
-        self.exited(id, now);
-        self.executed(id);
-    }
-
-    pub(crate) fn ended_with(&mut self, id: &ContainerId, now: Timestamp, how: ExitStatus) {
-        self.ended(id, now);
-        if let RunState::Exited { status, .. } = &mut self.run(id).state {
-            *status = Some(how);
-        }
     }
 
     /// All runs that are kept.

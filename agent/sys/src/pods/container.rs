@@ -25,8 +25,8 @@ use std::{
 use tokio::time::{sleep, timeout};
 use usher_core::{
     base::id::{ContainerKey, NetnsId, Pid},
-    node::{init_process, mountinfo},
-    pod::exit_status::ExitStatus,
+    node::mountinfo,
+    pod::{container_change::ContainerChange, exit_status::ExitStatus},
 };
 
 use self::pace::Looks;
@@ -84,25 +84,6 @@ impl Init {
     }
 }
 
-/// What is seen of a container, in this order.
-#[derive(Debug)]
-pub enum Sight {
-    /// Its init process, and its name where that is known.
-    Started(Arc<Init>, Option<String>),
-    /// Its init process is the image's program from now on.
-    Executed,
-    /// It shows no process: its runtime hides them.
-    Opaque,
-    /// Its name, when it came late.
-    Named(String),
-    /// Its init process ended.
-    Exited,
-    /// Its init process ended before it was the image's program, as far as is known.
-    NotStarted,
-    /// How it ended.
-    Status(ExitStatus),
-}
-
 /// One container to follow.
 #[derive(Debug)]
 pub struct Container {
@@ -123,28 +104,28 @@ impl Container {
     ///
     /// # Errors
     /// [`Error`], after which nothing more is told.
-    pub async fn follow<Tell, Told>(&self, tell: Tell) -> Result<(), Error>
+    pub async fn follow<Report, Reported>(&self, report: Report) -> Result<(), Error>
     where
-        Tell: Fn(Sight) -> Told,
-        Told: Future<Output = ()>,
+        Report: Fn(ContainerChange, Option<Arc<Init>>) -> Reported,
+        Reported: Future<Output = ()>,
     {
-        if let Some(init) = Box::pin(self.begin(&tell)).await? {
+        if let Some(init) = Box::pin(self.begin(&report)).await? {
             init.pidfd.exited().await;
             let executed = init.has_executed().then_some(true);
-            Box::pin(self.end(&init.pidfd, executed, &tell)).await;
+            Box::pin(self.end(&init.pidfd, executed, &report)).await;
         }
         Ok(())
     }
 
     /// Until it is known who it is; None when it has ended by then.
-    async fn begin<Tell, Told>(&self, tell: &Tell) -> Result<Option<Arc<Init>>, Error>
+    async fn begin<Report, Reported>(&self, report: &Report) -> Result<Option<Arc<Init>>, Error>
     where
-        Tell: Fn(Sight) -> Told,
-        Told: Future<Output = ()>,
+        Report: Fn(ContainerChange, Option<Arc<Init>>) -> Reported,
+        Reported: Future<Output = ()>,
     {
         let found = self.init_process().await;
         if let Err(Error::NoProcess(_)) = found {
-            tell(Sight::Opaque).await;
+            report(ContainerChange::Hidden, None).await;
         }
         let Some(pidfd) = found? else {
             return Ok(None);
@@ -165,9 +146,9 @@ impl Container {
         if named.is_none() || !pidfd.is_alive() {
             // Without a name it lived too short for anybody but the kubelet.
             if let Some(name) = named.flatten() {
-                tell(Sight::Named(name)).await;
+                report(ContainerChange::Named(name), None).await;
             }
-            self.end(&pidfd, None, tell).await;
+            self.end(&pidfd, None, report).await;
             return Ok(None);
         }
         let failed = |source| Error::Netns {
@@ -184,14 +165,14 @@ impl Container {
         });
         let name = named.flatten();
         let nameless = name.is_none();
-        tell(Sight::Started(Arc::clone(&init), name)).await;
+        report(ContainerChange::Started { name }, Some(Arc::clone(&init))).await;
         if nameless {
             let late = self.name_late(init.pidfd.pid());
             tokio::select! {
                 biased;
                 () = init.pidfd.exited() => {}
                 name = late => if let Some(name) = name {
-                    tell(Sight::Named(name)).await;
+                    report(ContainerChange::Named(name), None).await;
                 },
             }
         }
@@ -200,7 +181,7 @@ impl Container {
             () = init.pidfd.exited() => {}
             executed = self.execution(init.pidfd.pid()) => if executed {
                 init.executed.store(true, Ordering::Relaxed);
-                tell(Sight::Executed).await;
+                report(ContainerChange::Executed, None).await;
             },
         }
         Ok(Some(init))
@@ -218,26 +199,26 @@ impl Container {
         executed()
     }
 
-    /// The init process has ended. Whether it was the image's program by then it may tell itself until it is reaped, and then
+    /// The init process has ended. Whether it was the image's program by then it may report itself until it is reaped, and then
     /// only how it ended.
-    async fn end<Tell, Told>(&self, pidfd: &Pidfd, executed: Option<bool>, tell: &Tell)
+    async fn end<Report, Reported>(&self, pidfd: &Pidfd, executed: Option<bool>, report: &Report)
     where
-        Tell: Fn(Sight) -> Told,
-        Told: Future<Output = ()>,
+        Report: Fn(ContainerChange, Option<Arc<Init>>) -> Reported,
+        Reported: Future<Output = ()>,
     {
         let executed = executed.or_else(|| self.proc.has_executed(pidfd.pid()).ok().flatten());
         if executed == Some(true) {
-            tell(Sight::Exited).await;
+            report(ContainerChange::Exited, None).await;
         }
         let status = timeout(REAP, pidfd.reaped()).await.ok().flatten();
         if usher_core::pod::exit_status::may_be_of_runtime(executed, status) {
-            return tell(Sight::NotStarted).await;
+            return report(ContainerChange::NotStarted, None).await;
         }
         if executed.is_none() {
-            tell(Sight::Exited).await;
+            report(ContainerChange::Exited, None).await;
         }
         if let Some(status) = status {
-            tell(Sight::Status(status)).await;
+            report(ContainerChange::ExitStatus(status), None).await;
         }
     }
 
@@ -247,7 +228,7 @@ impl Container {
         !mounts.is_empty() && !prepared && self.proc.has_own_mounts(pid)
     }
 
-    /// The container's name; None once its mounts are complete and do not tell
+    /// The container's name; None once its mounts are complete and do not report
     /// it, as with a sandbox.
     async fn name(&self, pid: Pid) -> Result<Option<String>, Error> {
         let mut looks = Looks::default();

@@ -22,7 +22,7 @@ use usher_core::{
         time::Timestamp,
     },
     decision::timeline::Timeline,
-    pod::list,
+    pod::{container_change::ContainerChange, list},
     recipe::Reads,
     settings::{config::Config, mode::Modes},
 };
@@ -214,10 +214,10 @@ fn tell(
     for (pod, looks) in seen {
         step(Event::PodAppeared(pod.uid.clone()));
         for (key, look) in looks {
-            step(Event::ContainerAppeared(key.clone()));
+            step(Event::container(key.clone(), ContainerChange::Appeared));
             if look.init.is_some() {
                 let (key, name) = (key.clone(), look.name.clone());
-                step(Event::ContainerStarted { key, name });
+                step(Event::container(key, ContainerChange::Started { name }));
             }
         }
     }

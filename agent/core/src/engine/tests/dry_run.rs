@@ -11,6 +11,7 @@ use crate::{
     admin::{Acts, Allowed, Forecast},
     engine::request::Wish,
     pod::{
+        container_change::ContainerChange,
         restart_policy::RestartPolicy,
         spec::{Pod, RunState, Status},
     },
@@ -94,7 +95,7 @@ fn what_keeps_usher_from_it_is_said_once() {
         let mut stage = Stage::new(Mode::Enforce, spec);
         stage.send(Event::PodAppeared(uid()));
         stage.appear("a");
-        stage.send(Event::ContainerOpaque(key("a")));
+        stage.send(Event::container(key("a"), ContainerChange::Hidden));
         stage.list();
         stage.forecast(None).quit.because
     };

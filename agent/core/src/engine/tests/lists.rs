@@ -6,6 +6,7 @@ use super::stage::{PROXY, Stage, key, pod, status, uid};
 use crate::{
     Event,
     pod::{
+        container_change::ContainerChange,
         restart_policy::RestartPolicy,
         spec::{RunState, Status},
     },
@@ -23,7 +24,7 @@ fn never() -> Stage {
 fn a_missing_code_is_asked_for() {
     let mut stage = Stage::new(Mode::Enforce, pod(RestartPolicy::OnFailure, &["app"]));
     stage.run_all();
-    stage.send(Event::ContainerExited(key("a")));
+    stage.send(Event::container(key("a"), ContainerChange::Exited));
     stage.pass(Duration::from_secs(3));
     assert!(
         stage.take().is_empty(),

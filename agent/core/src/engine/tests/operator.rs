@@ -9,6 +9,7 @@ use crate::{
     Event,
     engine::request::{Answer, By, Order, Refused, Taken, Wish},
     pod::{
+        container_change::ContainerChange,
         restart_policy::{RestartPolicy, RestartRule},
         spec::{Pod, RunState},
     },
@@ -274,7 +275,7 @@ fn one_whose_processes_are_not_seen_is_never_shown_out() {
     let mut stage = Stage::new(Mode::Enforce, spec);
     stage.send(Event::PodAppeared(uid()));
     stage.appear("a");
-    stage.send(Event::ContainerOpaque(key("a")));
+    stage.send(Event::container(key("a"), ContainerChange::Hidden));
     stage.list();
     for wish in [QUIT, FORCE] {
         assert_eq!(refused(stage.order(wish)), Refused::Hidden);

@@ -6,6 +6,7 @@ use super::stage::{PROXY, Stage, key, pod, status, uid};
 use crate::{
     Event,
     pod::{
+        container_change::ContainerChange,
         restart_policy::{RestartPolicy, RestartRule},
         spec::RunState,
     },
@@ -38,8 +39,8 @@ fn a_finished_pod_is_shown_out() {
         "istio-proxy sidecar-ended as asked",
     ];
     assert_eq!(stage.take(), end);
-    stage.send(Event::ContainerGone(key("a")));
-    stage.send(Event::ContainerGone(key("i")));
+    stage.send(Event::container(key("a"), ContainerChange::Gone));
+    stage.send(Event::container(key("i"), ContainerChange::Gone));
     stage.send(Event::PodGone(uid()));
     stage.pass(Duration::from_secs(600));
     assert!(stage.take().is_empty());
@@ -149,7 +150,7 @@ fn a_life_too_short_for_a_name() {
     stage.send(Event::PodAppeared(uid()));
     stage.list();
     stage.appear("a");
-    stage.send(Event::ContainerGone(key("a")));
+    stage.send(Event::container(key("a"), ContainerChange::Gone));
     stage.start(PROXY, "i");
     stage.pass(Duration::from_millis(500));
     assert!(stage.take().is_empty());

@@ -11,6 +11,7 @@ use crate::{
     engine::request::Wish,
     hold::Features,
     pod::{
+        container_change::ContainerChange,
         restart_policy::RestartPolicy,
         spec::{Pod, RunState},
     },
@@ -155,7 +156,7 @@ fn each_container_has_its_role_and_how_it_ended() {
     stage.appear("n");
     // Its end came without its code, which the kubelet tells.
     stage.start("quiet", "q");
-    stage.send(Event::ContainerExited(key("q")));
+    stage.send(Event::container(key("q"), ContainerChange::Exited));
     status(&mut stage.spec, "quiet", "q", RunState::Terminated(7));
     // This one was over before usher came.
     status(&mut stage.spec, "late", "l", RunState::Terminated(9));

@@ -11,6 +11,7 @@ use crate::{
     decision::Kind,
     engine::request::Answer,
     pod::{
+        container_change::ContainerChange,
         exit_status::ExitStatus,
         restart_policy::RestartPolicy,
         spec::{Container, Pod, RunState, Status, plain},
@@ -222,7 +223,7 @@ impl Stage {
     }
 
     pub(super) fn appear(&mut self, run: &str) {
-        self.send(Event::ContainerAppeared(key(run)));
+        self.send(Event::container(key(run), ContainerChange::Appeared));
     }
 
     /// A container of this name starts; its run has the name's initials.
@@ -231,15 +232,15 @@ impl Stage {
         let name = Some(name.to_owned());
         let key = key(run);
         let of = key.clone();
-        self.send(Event::ContainerStarted { key, name });
-        self.send(Event::ContainerExecuted(of));
+        self.send(Event::container(key, ContainerChange::Started { name }));
+        self.send(Event::container(of, ContainerChange::Executed));
     }
 
     pub(super) fn exit(&mut self, run: &str, code: u8) {
-        self.send(Event::ContainerExited(key(run)));
+        self.send(Event::container(key(run), ContainerChange::Exited));
         let status = ExitStatus::Code(code);
         let key = key(run);
-        self.send(Event::ContainerStatus { key, status });
+        self.send(Event::container(key, ContainerChange::ExitStatus(status)));
     }
 
     pub(super) fn outcome(&mut self, run: &str, outcome: Outcome) {

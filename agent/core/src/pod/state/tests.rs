@@ -26,11 +26,15 @@ fn of_runs_without_a_name_the_newest_are_kept() {
         let spec = crate::engine::stage::pod(RestartPolicy::Never, &["app"]);
         tracked.listed(Some(spec));
         for number in 0..100 {
-            tracked.appeared(&id(number));
+            tracked.apply(&id(number), now(), ContainerChange::Appeared);
             if code_is_known {
-                tracked.ended_with(&id(number), now(), ExitStatus::Code(1));
+                tracked.apply(
+                    &id(number),
+                    now(),
+                    ContainerChange::ExitStatus(ExitStatus::Code(1)),
+                );
             }
-            tracked.gone(&id(number), now());
+            tracked.apply(&id(number), now(), ContainerChange::Gone);
         }
         let kept: Vec<ContainerId> = tracked.runs().map(|(id, _run)| id.clone()).collect();
         let newest: Vec<ContainerId> = (92..100).map(id).collect();
@@ -42,17 +46,27 @@ fn of_runs_without_a_name_the_newest_are_kept() {
 fn a_run_that_was_replaced_is_kept_until_it_is_known_how_it_ended_and_by_which_rules() {
     let mut tracked = pod();
     for number in 0..2 {
-        tracked.started(&id(number), now(), Some("app".to_owned()));
-        tracked.exited(&id(number), now());
+        tracked.apply(
+            &id(number),
+            now(),
+            ContainerChange::Started {
+                name: Some("app".to_owned()),
+            },
+        );
+        tracked.apply(&id(number), now(), ContainerChange::Exited);
     }
     assert_eq!(tracked.runs_of("app").len(), 2);
-    tracked.ended_with(&id(0), now(), ExitStatus::Code(1));
+    tracked.apply(
+        &id(0),
+        now(),
+        ContainerChange::ExitStatus(ExitStatus::Code(1)),
+    );
     assert_eq!(tracked.runs_of("app").len(), 2, "no list told of its rules");
     tracked.listed(Some(crate::engine::stage::pod(
         RestartPolicy::Never,
         &["app"],
     )));
-    tracked.named(&id(1), "app".to_owned());
+    tracked.apply(&id(1), now(), ContainerChange::Named("app".to_owned()));
     let kept: Vec<&ContainerId> = tracked.runs().map(|(id, _run)| id).collect();
     assert_eq!(kept, [&id(1)]);
 }

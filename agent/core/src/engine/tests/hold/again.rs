@@ -1,6 +1,7 @@
 //! Sidecars that are started again.
 
 use super::super::hold::*;
+use crate::pod::container_change::ContainerChange;
 
 /// A pod whose proxy is waited for whenever it is started again.
 fn held_again() -> Pod {
@@ -32,8 +33,8 @@ fn sidecar_that_was_killed_before_it_had_begun_keeps_the_doors_shut() {
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.said();
-    stage.send(Event::ContainerNotStarted(key("i")));
-    stage.send(Event::ContainerGone(key("i")));
+    stage.send(Event::container(key("i"), ContainerChange::NotStarted));
+    stage.send(Event::container(key("i"), ContainerChange::Gone));
     stage.pass(seconds(5));
     assert_eq!(stage.said(), [""; 0]);
     stage.start(PROXY, "j");

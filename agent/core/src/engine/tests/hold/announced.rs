@@ -2,6 +2,7 @@
 
 use super::super::hold::*;
 use crate::base::id::{ContainerId, ContainerKey};
+use crate::pod::container_change::ContainerChange;
 
 #[test]
 fn from_add_to_ready() {
@@ -210,12 +211,12 @@ fn sandbox_that_is_gone_is_forgotten_and_a_new_one_is_held() {
         pod: uid(),
         id: ContainerId::parse(sandbox().as_str()).unwrap(),
     };
-    stage.send(Event::ContainerAppeared(own.clone()));
-    stage.send(Event::ContainerStarted {
-        key: own.clone(),
-        name: None,
-    });
-    stage.send(Event::ContainerExited(own));
+    stage.send(Event::container(own.clone(), ContainerChange::Appeared));
+    stage.send(Event::container(
+        own.clone(),
+        ContainerChange::Started { name: None },
+    ));
+    stage.send(Event::container(own, ContainerChange::Exited));
     let said = stage.said();
     assert!(
         said[0].starts_with("hold-opened") && said[1] == "forget",
@@ -246,11 +247,11 @@ fn migrating() -> Stage {
 fn init_container_that_failed_has_not_ended() {
     let mut stage = migrating();
     // The code comes before the end does, where the kernel tells both at once.
-    stage.send(Event::ContainerStatus {
-        key: key("m"),
-        status: crate::pod::exit_status::ExitStatus::Code(1),
-    });
-    stage.send(Event::ContainerExited(key("m")));
+    stage.send(Event::container(
+        key("m"),
+        ContainerChange::ExitStatus(crate::pod::exit_status::ExitStatus::Code(1)),
+    ));
+    stage.send(Event::container(key("m"), ContainerChange::Exited));
     assert_eq!(stage.said(), [""; 0]);
     stage.start("migrate", "n");
     stage.exit("n", 0);
@@ -260,7 +261,7 @@ fn init_container_that_failed_has_not_ended() {
 #[test]
 fn init_container_that_was_killed_before_it_had_begun_has_not_ended() {
     let mut stage = migrating();
-    stage.send(Event::ContainerNotStarted(key("m")));
+    stage.send(Event::container(key("m"), ContainerChange::NotStarted));
     assert_eq!(stage.said(), [""; 0]);
     stage.start("migrate", "n");
     stage.exit("n", 0);
@@ -324,7 +325,7 @@ fn word_that_comes_late_is_of_what_runs_already() {
         pod: uid(),
         id: ContainerId::parse(sandbox().as_str()).unwrap(),
     };
-    stage.send(Event::ContainerAppeared(pause));
+    stage.send(Event::container(pause, ContainerChange::Appeared));
     stage.start(PROXY, "i");
     stage.start("app", "a");
     stage.said();

@@ -13,7 +13,10 @@ use crate::{
     },
     cni::protocol::{PodName, Request},
     hold::{Features, Probe, Tally},
-    pod::{exit_status::ExitStatus, restart_policy::RestartPolicy, spec::Pod},
+    pod::{
+        container_change::ContainerChange, exit_status::ExitStatus, restart_policy::RestartPolicy,
+        spec::Pod,
+    },
     settings::{
         mode::{Mode, Modes},
         overrides::NamespaceValues,
@@ -221,16 +224,16 @@ impl World {
                     self.app_since.get_or_insert(self.now);
                 }
                 let key = Self::key(self.runs);
-                self.send(Event::ContainerAppeared(key.clone()));
+                self.send(Event::container(key.clone(), ContainerChange::Appeared));
                 let name = Some(NAMES[who].to_owned());
-                self.send(Event::ContainerStarted { key, name });
+                self.send(Event::container(key, ContainerChange::Started { name }));
             }
             Step::Exit(who, code) => {
                 if let Some(run) = self.living[who].take() {
                     let key = Self::key(run);
-                    self.send(Event::ContainerExited(key.clone()));
+                    self.send(Event::container(key.clone(), ContainerChange::Exited));
                     let status = ExitStatus::Code(code);
-                    self.send(Event::ContainerStatus { key, status });
+                    self.send(Event::container(key, ContainerChange::ExitStatus(status)));
                 }
             }
             Step::Ready => {

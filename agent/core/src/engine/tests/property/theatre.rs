@@ -20,6 +20,7 @@ use crate::{
         },
     },
     pod::{
+        container_change::ContainerChange,
         exit_status::ExitStatus,
         spec::{Pod, Status},
     },
@@ -83,27 +84,30 @@ impl Theatre<'_> {
         match happened {
             Happened::Began(_) => {
                 let name = named.then(|| member.name.clone());
-                let started = Event::ContainerStarted {
-                    key: key.clone(),
-                    name,
-                };
-                let executed = Event::ContainerExecuted(key.clone());
+                let started = Event::container(key.clone(), ContainerChange::Started { name });
+                let executed = Event::container(key.clone(), ContainerChange::Executed);
                 self.untold.insert(run, [started, executed].into());
-                self.tell(Event::ContainerAppeared(key));
+                self.tell(Event::container(key, ContainerChange::Appeared));
             }
             Happened::Lost(_) => {
-                self.untold
-                    .insert(run, [Event::ContainerGone(key.clone())].into());
-                self.tell(Event::ContainerNotStarted(key));
+                self.untold.insert(
+                    run,
+                    [Event::container(key.clone(), ContainerChange::Gone)].into(),
+                );
+                self.tell(Event::container(key, ContainerChange::NotStarted));
             }
             Happened::Ended(_, code) => {
                 let status = code.map_or(ExitStatus::Signal(9), ExitStatus::Code);
-                let (of, gone) = (key.clone(), Event::ContainerGone(key.clone()));
-                let ended = coded.then_some(Event::ContainerStatus { key: of, status });
+                let (of, gone) = (
+                    key.clone(),
+                    Event::container(key.clone(), ContainerChange::Gone),
+                );
+                let ended =
+                    coded.then_some(Event::container(of, ContainerChange::ExitStatus(status)));
                 // Whoever ended before it was looked at never started.
                 self.untold
                     .insert(run, ended.into_iter().chain([gone]).collect());
-                self.tell(Event::ContainerExited(key));
+                self.tell(Event::container(key, ContainerChange::Exited));
             }
         }
     }
@@ -119,7 +123,13 @@ impl Theatre<'_> {
     /// The next that the kernel has to tell of one run.
     fn tell_of(&mut self, run: &str) {
         let told = self.untold.get_mut(run).and_then(VecDeque::pop_front);
-        if matches!(told, Some(Event::ContainerGone(_))) {
+        if matches!(
+            told,
+            Some(Event::Container {
+                change: ContainerChange::Gone,
+                ..
+            })
+        ) {
             self.untold.remove(run);
         }
         if let Some(event) = told {
@@ -197,7 +207,13 @@ impl Theatre<'_> {
             events.retain(|event| {
                 !matches!(
                     event,
-                    Event::ContainerStatus { .. } | Event::ContainerNotStarted(_)
+                    Event::Container {
+                        change: ContainerChange::ExitStatus(_),
+                        ..
+                    } | Event::Container {
+                        change: ContainerChange::NotStarted,
+                        ..
+                    }
                 )
             });
         }
@@ -209,7 +225,7 @@ impl Theatre<'_> {
         self.stage = Some(Stage::new(mode, self.spec.clone()));
         self.tell(Event::PodAppeared(uid()));
         for run in self.untold.keys().cloned().collect::<Vec<_>>() {
-            self.tell(Event::ContainerAppeared(key(&run)));
+            self.tell(Event::container(key(&run), ContainerChange::Appeared));
         }
         for at in 0..self.kubelet.members.len() {
             let member = &self.kubelet.members[at];
@@ -219,11 +235,19 @@ impl Theatre<'_> {
             let run = run(member, member.runs - 1);
             let name = self.told(at).0.then(|| member.name.clone());
             let mut untold = self.untold[&run].iter();
-            if !untold.any(|event| matches!(event, Event::ContainerStarted { .. })) {
+            if !untold.any(|event| {
+                matches!(
+                    event,
+                    Event::Container {
+                        change: ContainerChange::Started { .. },
+                        ..
+                    }
+                )
+            }) {
                 let key = key(&run);
-                let executed = Event::ContainerExecuted(key.clone());
+                let executed = Event::container(key.clone(), ContainerChange::Executed);
                 self.untold.insert(run, [executed].into());
-                self.tell(Event::ContainerStarted { key, name });
+                self.tell(Event::container(key, ContainerChange::Started { name }));
             }
         }
     }
@@ -299,12 +323,30 @@ impl Theatre<'_> {
 /// An event in a few words, for a failure's story.
 fn short(event: &Event) -> String {
     match event {
-        Event::ContainerAppeared(key) => format!("{} appeared", text_of(key)),
-        Event::ContainerStarted { key, name } => format!("{} started as {name:?}", text_of(key)),
-        Event::ContainerExited(key) => format!("{} exited", text_of(key)),
-        Event::ContainerStatus { key, status } => format!("{} had {status}", text_of(key)),
-        Event::ContainerNotStarted(key) => format!("{} was lost", text_of(key)),
-        Event::ContainerGone(key) => format!("{} gone", text_of(key)),
+        Event::Container {
+            key,
+            change: ContainerChange::Appeared,
+        } => format!("{} appeared", text_of(key)),
+        Event::Container {
+            key,
+            change: ContainerChange::Started { name },
+        } => format!("{} started as {name:?}", text_of(key)),
+        Event::Container {
+            key,
+            change: ContainerChange::Exited,
+        } => format!("{} exited", text_of(key)),
+        Event::Container {
+            key,
+            change: ContainerChange::ExitStatus(status),
+        } => format!("{} had {status}", text_of(key)),
+        Event::Container {
+            key,
+            change: ContainerChange::NotStarted,
+        } => format!("{} was lost", text_of(key)),
+        Event::Container {
+            key,
+            change: ContainerChange::Gone,
+        } => format!("{} gone", text_of(key)),
         other => format!("{other:?}"),
     }
 }

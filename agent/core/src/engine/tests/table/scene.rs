@@ -37,6 +37,7 @@ use crate::{
     base::id::{ContainerId, ContainerKey},
     engine::tests::stage::{Stage, container, id, key, pod, uid},
     pod::{
+        container_change::ContainerChange,
         exit_status::ExitStatus,
         restart_policy::{RestartPolicy, RestartRule},
         spec::{Container, Ended, Pod, RunState, Status},
@@ -100,7 +101,8 @@ impl Scene {
             self.stage.appear(&run);
         } else if let Some(run) = word.strip_prefix('?') {
             self.stage.appear(run);
-            self.stage.send(Event::ContainerGone(key(run)));
+            self.stage
+                .send(Event::container(key(run), ContainerChange::Gone));
         } else if let Some((name, how)) = word.split_once('!') {
             self.end(name, how);
         } else if let Some((name, what)) = word.split_once('>') {
@@ -149,7 +151,8 @@ impl Scene {
 
     fn start(&mut self, name: &str) {
         let key = self.create(name);
-        self.stage.send(Event::ContainerExecuted(key));
+        self.stage
+            .send(Event::container(key, ContainerChange::Executed));
     }
 
     fn create(&mut self, name: &str) -> ContainerKey {
@@ -161,7 +164,8 @@ impl Scene {
         self.stage.appear(&run);
         let (key, name) = (key(&run), named);
         let created = key.clone();
-        self.stage.send(Event::ContainerStarted { key, name });
+        self.stage
+            .send(Event::container(key, ContainerChange::Started { name }));
         created
     }
 
@@ -182,18 +186,27 @@ impl Scene {
     fn end(&mut self, name: &str, how: &str) {
         let key = key(&self.newest(name));
         let status = match how {
-            "" => return self.stage.send(Event::ContainerExited(key)),
+            "" => {
+                return self
+                    .stage
+                    .send(Event::container(key, ContainerChange::Exited));
+            }
             "created" => {
-                self.stage.send(Event::ContainerNotStarted(key.clone()));
-                return self.stage.send(Event::ContainerGone(key));
+                self.stage
+                    .send(Event::container(key.clone(), ContainerChange::NotStarted));
+                return self
+                    .stage
+                    .send(Event::container(key, ContainerChange::Gone));
             }
             "TERM" => ExitStatus::Signal(15),
             "KILL" => ExitStatus::Signal(9),
             code => ExitStatus::Code(code.parse().unwrap()),
         };
         let of = key.clone();
-        self.stage.send(Event::ContainerStatus { key: of, status });
-        self.stage.send(Event::ContainerGone(key));
+        self.stage
+            .send(Event::container(of, ContainerChange::ExitStatus(status)));
+        self.stage
+            .send(Event::container(key, ContainerChange::Gone));
     }
 
     fn answer(&mut self, name: &str, what: &str) {
@@ -207,11 +220,25 @@ impl Scene {
             "over" => Outcome::Gone,
             "started" => {
                 let (key, name) = (key(&run), Some(name.to_owned()));
-                return self.stage.send(Event::ContainerStarted { key, name });
+                return self
+                    .stage
+                    .send(Event::container(key, ContainerChange::Started { name }));
             }
-            "executed" => return self.stage.send(Event::ContainerExecuted(key(&run))),
-            "gone" => return self.stage.send(Event::ContainerGone(key(&run))),
-            "opaque" => return self.stage.send(Event::ContainerOpaque(key(&run))),
+            "executed" => {
+                return self
+                    .stage
+                    .send(Event::container(key(&run), ContainerChange::Executed));
+            }
+            "gone" => {
+                return self
+                    .stage
+                    .send(Event::container(key(&run), ContainerChange::Gone));
+            }
+            "opaque" => {
+                return self
+                    .stage
+                    .send(Event::container(key(&run), ContainerChange::Hidden));
+            }
             _ => {
                 if let Some(version) = what.strip_prefix("version=") {
                     let asked = self.stage.questions.contains(&key(&run));

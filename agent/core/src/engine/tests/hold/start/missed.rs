@@ -2,6 +2,7 @@
 
 use super::super::start::*;
 use crate::engine::tests::hold::found::{find, remains};
+use crate::pod::container_change::ContainerChange;
 
 #[test]
 fn start_that_came_too_soon_is_said_when_the_doors_open() {
@@ -74,7 +75,7 @@ fn app_that_ran_before_anybody_was_told_of_its_pod() {
         pod: uid(),
         id: ContainerId::parse(sandbox().as_str()).unwrap(),
     };
-    stage.send(Event::ContainerAppeared(pause));
+    stage.send(Event::container(pause, ContainerChange::Appeared));
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.said();
