@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_varies_has_a_name() {
+    fn variable_values_get_placeholders() {
         let text = "pod 0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11   took 1.5 ms at 2026-01-02T03:04:05.678Z by 4711";
         let shown = named(text, &[("4711", "PID")]);
         assert_eq!(shown, "pod UID  took DURATION at TIME by PID");

@@ -48,7 +48,7 @@ fn corpus_is_decoded() {
 }
 
 #[test]
-fn cut_and_changed_corpus_is_decoded_or_refused() {
+fn truncated_and_mutated_corpus_is_decoded_or_rejected() {
     for target in targets() {
         for (path, bytes) in inputs(target) {
             eprintln!("{}", path.display());

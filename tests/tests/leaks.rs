@@ -68,7 +68,7 @@ fn returns_to<T: PartialEq + std::fmt::Debug>(what: &str, wanted: &T, now: impl 
 }
 
 #[test]
-fn two_hundred_pods_disappear() {
+fn two_hundred_removed_pods_leave_nothing() {
     if !privilege::granted() {
         return;
     }

@@ -56,7 +56,7 @@ pub(crate) fn measure(record: &mut Record, runs: usize, quick: bool) {
             most,
             Limit::AtMost(MEMORY_MIB),
         );
-        for line in people.complained.lines() {
+        for line in people.stderr.lines() {
             record.section(line);
         }
     }

@@ -21,7 +21,7 @@ pub(crate) struct Runs {
     /// Lines of the last run.
     pub(crate) lines: usize,
     /// What the last run complained of.
-    pub(crate) complained: String,
+    pub(crate) stderr: String,
 }
 
 /// Runs it so often.
@@ -47,7 +47,7 @@ pub(crate) fn repeat(runs: usize, command: impl Fn() -> Command) -> Runs {
         sum.cpu.add(cpu() - before);
         assert!(ended.status.success(), "{command:?}: {ended:?}");
         sum.lines = text.iter().filter(|byte| **byte == b'\n').count();
-        sum.complained = String::from_utf8_lossy(&ended.stderr).into_owned();
+        sum.stderr = String::from_utf8_lossy(&ended.stderr).into_owned();
     }
     sum
 }

@@ -121,8 +121,11 @@ fn running(place: &Place) -> usize {
         "-o",
         ready,
     ];
-    let said = place.cluster.kubectl(&list).unwrap();
-    said.split_whitespace().filter(|one| *one == "True").count()
+    let output = place.cluster.kubectl(&list).unwrap();
+    output
+        .split_whitespace()
+        .filter(|one| *one == "True")
+        .count()
 }
 
 /// The pid of the agent that is no holder, as this machine numbers it.
@@ -150,8 +153,8 @@ fn agent(place: &Place) -> u32 {
 fn lists(place: &Place) -> f64 {
     let exec = ["-n", "usher", "exec", "ds/usher", "--", "/usher", "metrics"];
     let what = ["usher_kubelet_requests_total", "-o", "json"];
-    let said = place.cluster.kubectl(&[&exec[..], &what].concat()).unwrap();
-    let metrics: Value = serde_json::from_str(&said).unwrap();
+    let output = place.cluster.kubectl(&[&exec[..], &what].concat()).unwrap();
+    let metrics: Value = serde_json::from_str(&output).unwrap();
     let items = metrics["data"]["items"]
         .as_array()
         .or_else(|| metrics["items"].as_array());

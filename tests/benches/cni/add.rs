@@ -89,7 +89,7 @@ fn burst(node: &Node, count: usize) -> Sample {
 }
 
 fn held(name: &str) -> PodSpec {
-    bare(name).with(mesh::proxy(Listen::WhenTold))
+    bare(name).with(mesh::proxy(Listen::OnCommand))
 }
 
 fn bare(name: &str) -> PodSpec {

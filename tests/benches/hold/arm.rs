@@ -54,7 +54,7 @@ impl Arm {
         };
         let spec = PodSpec::new(name)
             .with(ContainerSpec::client("app", client))
-            .with(mesh::proxy(Listen::WhenTold))
+            .with(mesh::proxy(Listen::OnCommand))
             .captured(Capture::default());
         match self {
             Self::Usher => spec.announced(),

@@ -13,7 +13,7 @@ pub(crate) struct Way {
     /// The app's last act -> the kernel begins to take its process down.
     exits: Duration,
     /// -> it tells whoever watches.
-    told: Duration,
+    notified: Duration,
     /// Of that, the app's thread did not run: the kernel waited for something, or ran something else.
     off: Duration,
     /// -> who watches runs.
@@ -39,17 +39,17 @@ impl Way {
         };
         let is_watcher = |mark: &Mark| mark.other.is_some_and(|thread| watcher.contains(&thread));
         let gone = first(ended, "sched_process_exit", &|_any| true)?;
-        let told = first(gone.at, "sched_waking", &is_watcher)?;
-        let runs = first(told.at, "sched_switch", &is_watcher)?;
+        let notified = first(gone.at, "sched_waking", &is_watcher)?;
+        let runs = first(notified.at, "sched_switch", &is_watcher)?;
         let sends = marks.iter().rfind(|mark| {
             mark.what.starts_with("sys_") && watcher.contains(&mark.thread) && mark.at <= request
         })?;
-        let off = off_cpu(marks, gone.thread, gone.at, told.at);
+        let off = off_cpu(marks, gone.thread, gone.at, notified.at);
         Some(Self {
             exits: gone.at.checked_sub(ended)?,
-            told: told.at - gone.at,
+            notified: notified.at - gone.at,
             off,
-            runs: runs.at - told.at,
+            runs: runs.at - notified.at,
             sends: sends.at.checked_sub(runs.at)?,
             has: request - sends.at,
         })
@@ -78,7 +78,7 @@ pub(crate) fn show(record: &mut Record, who: &str, ways: &[Way]) {
         ("the kernel begins to take the process down", |way| {
             way.exits
         }),
-        ("it tells who watches", |way| way.told),
+        ("it tells who watches", |way| way.notified),
         ("- of that, not on a CPU", |way| way.off),
         ("who watches runs", |way| way.runs),
         ("the request is sent", |way| way.sends),

@@ -54,11 +54,11 @@ impl Trace {
     /// Begins one; the error says why there is none.
     pub(crate) fn begin() -> io::Result<Self> {
         let (open, closed) = mpsc::channel::<()>();
-        let (tell, told) = mpsc::channel();
+        let (report, prepared) = mpsc::channel();
         let thread = thread::spawn(move || {
             let opened = set_up();
             let is_open = opened.is_ok();
-            drop(tell.send(opened));
+            drop(report.send(opened));
             if is_open {
                 // Nothing is ever sent: it returns when the other end is gone.
                 closed.recv().ok();
@@ -66,7 +66,7 @@ impl Trace {
             drop(fs::remove_dir(Path::new(PLACE).join(INSTANCE)));
         });
         let gone = |_gone| io::Error::other("its thread ended");
-        let (text, switch) = told.recv().map_err(gone)??;
+        let (text, switch) = prepared.recv().map_err(gone)??;
         Ok(Self {
             text,
             switch,

@@ -17,7 +17,7 @@ const EACH: Duration = Duration::from_millis(50);
 const LIFE: Duration = Duration::from_secs(3);
 const REST: Duration = Duration::from_secs(1);
 /// More than as many Events as may wait need to be sent.
-const TOLD: Duration = Duration::from_secs(300);
+const EVENT_LIMIT: Duration = Duration::from_secs(300);
 /// How often memory, and what waits, are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -57,10 +57,10 @@ fn due(stage: &mut VecDeque<(Instant, Pod)>, now: Instant) -> Vec<Pod> {
 }
 
 /// Waits until the agent has sent the Events that it has; a node may cause ten a second, and more pods end than that.
-fn told(agent: &Agent) -> Duration {
+fn wait_for_events(agent: &Agent) -> Duration {
     let began = Instant::now();
     while agent.metric("usher_events_queued", "") > 0.5 {
-        assert!(began.elapsed() < TOLD, "Events stay where they are");
+        assert!(began.elapsed() < EVENT_LIMIT, "Events stay where they are");
         // Seldom: a look takes the agent's time, which is measured.
         std::thread::sleep(LOOK);
     }
@@ -92,7 +92,7 @@ pub(crate) fn measure(record: &mut Record, effort: &Effort) {
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
     }
     let took = began.elapsed();
-    let late = told(&place.agent);
+    let late = wait_for_events(&place.agent);
     place.crowd.settle(&place.agent);
     let after = place.agent.usage();
     let has = Inventory::of(place.agent.pid());

@@ -44,11 +44,11 @@ fn each(place: &Place, pod: &str) -> Duration {
     let programs = PROGRAMS.to_string();
     let exec = ["-n", &place.namespace, "exec", pod, "-c", "app-0", "--"];
     let spawn = ["/usher-test-app", "--spawn", &programs];
-    let said = place
+    let output = place
         .cluster
         .kubectl(&[&exec[..], &spawn].concat())
         .unwrap();
-    let us = said.lines().find_map(|line| {
+    let us = output.lines().find_map(|line| {
         let (_, us) = line.strip_prefix("app-spawned ")?.split_once("us=")?;
         us.parse().ok()
     });

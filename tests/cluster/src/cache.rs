@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn key_depends_on_every_input_and_on_where_one_ends() {
+    fn key_depends_on_every_input_and_its_boundary() {
         let key = |parts: &[(&str, &str)]| {
             parts
                 .iter()
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn place_prefers_the_own_variable() {
+    fn usher_cache_dir_takes_precedence() {
         let only =
             |set: &'static str| locate(move |name| (name == set).then(|| PathBuf::from("/x")));
         assert_eq!(only("USHER_CACHE_DIR"), Some("/x".into()));

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn echo_is_read_apart_from_the_answer() {
+    fn echo_is_separate_from_the_answer() {
         let log = "app-start unix_ns=1000 monotonic_ns=7\n\
                    app-echo unix_ns=1500 us=5000000 error=Resource temporarily unavailable (os error 11)\n\
                    app-get unix_ns=3000 since_start_us=2 us=1 tries=2 refused=1 unready_ns=2000 status=200\n\
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn run_that_goes_on_is_no_run_yet() {
+    fn unfinished_run_is_ignored() {
         let log = "app-start unix_ns=1000\napp-get unix_ns=3000 since_start_us=2 us=1 tries=2 refused=1 status=200\n";
         assert_eq!(run(log), None);
         let ended = format!("{log}app-exit unix_ns=4000 code=0\n");

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_of_both_kinds_are_series() {
+    fn instant_and_range_results_are_series() {
         let labels = BTreeMap::from([("node".to_owned(), "a".to_owned())]);
         let range = json!({ "metric": { "node": "a" }, "values": [[1.5, "2"], [2.5, "NaN"]] });
         let read = series(&range);

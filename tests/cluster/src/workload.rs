@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn pod_has_the_annotations_of_every_injector_that_it_went_through() {
+    fn pod_has_the_annotations_of_every_injector() {
         let containers = [dapr_container(), istio_proxy_container()];
         let pod = pod("both", "default", "Never", &containers);
         let annotations = &pod["metadata"]["annotations"];
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn state_directory_is_mounted_in_the_container_that_wants_it() {
+    fn state_directory_is_mounted_in_the_container_that_uses_it() {
         let mut spec = pod_spec(
             "OnFailure",
             &[app_container(

@@ -304,7 +304,7 @@ fn containerd_2_runs_pods_with_cgroup_v2() {
 
 #[test]
 #[ignore = "needs root and half a minute"]
-fn two_clusters_live_side_by_side() {
+fn two_clusters_run_on_one_machine() {
     let (one, other) = (
         cluster("smoke-one", Layout::Hybrid, Containerd::Debian),
         cluster("smoke-other", Layout::V2, Containerd::Two),

@@ -35,17 +35,17 @@ pub(super) fn ring(bytes: &[u8]) {
 
 /// One packet: what the kernel says of it in 16 bytes, and its own.
 pub(super) fn packet(bytes: &[u8]) {
-    let Some((said, bytes)) = bytes.split_first_chunk::<16>() else {
+    let Some((header, bytes)) = bytes.split_first_chunk::<16>() else {
         return;
     };
-    let half = |at: usize| u16::from_be_bytes([said[at], said[at + 1]]);
+    let half = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
     show(&Packet {
         at_ns: u64::from(half(0)) << 48,
         interface: 1,
         hardware: half(2) % 1024,
         protocol: half(4),
-        reception: Reception::of(said[6]),
-        vlan: (said[7] & 1 == 1).then(|| (half(8), half(10))),
+        reception: Reception::of(header[6]),
+        vlan: (header[7] & 1 == 1).then(|| (half(8), half(10))),
         length: u32::from(half(12)) << 16 | u32::from(half(14)),
         bytes,
     });

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_kept_up_to_their_ends() {
+    fn limits_include_their_bounds() {
         assert!(Limit::AtMost(1.0).is_kept_by(1.0));
         assert!(!Limit::AtMost(1.0).is_kept_by(1.1));
         assert!(!Limit::Below(1.0).is_kept_by(1.0));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_written_and_read_again() {
+    fn missing_measurement_round_trips() {
         let figure = Figure::new("a", "p50, ms", f64::NAN, Some(Limit::AtMost(1.0)));
         let json = serde_json::to_string(&figure).unwrap();
         let read: Figure = serde_json::from_str(&json).unwrap();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn unit_is_what_follows_the_last_comma() {
+    fn unit_follows_the_last_comma() {
         let figure = Figure::new("", "first output, with an agent, ms", 1.0, None);
         assert_eq!(figure.what, "first output, with an agent");
         assert_eq!(figure.unit, "ms");

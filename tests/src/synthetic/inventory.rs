@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_descriptors_are_told_apart() {
+    fn own_descriptors_are_counted_by_kind() {
         let before = Inventory::of(std::process::id());
         let _unix = std::os::unix::net::UnixDatagram::unbound().unwrap();
         let _tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_read_off_links() {
+    fn link_target_gives_the_kind() {
         let sockets = HashMap::from([("7".to_owned(), "netlink")]);
         for (target, expected) in [
             ("socket:[7]", "netlink"),

@@ -27,7 +27,7 @@ pub struct Attempt {
     /// `CLOCK_MONOTONIC`.
     pub running: Option<u64>,
     /// Lines that its processes wrote.
-    pub said: Vec<String>,
+    pub lines: Vec<String>,
     /// How it ended.
     pub ended: Option<Ended>,
 }
@@ -195,7 +195,7 @@ fn happened(record: &mut PodRecord, event: &Event) {
             attempt.started = true;
             attempt.running = Some(*at_ns);
         }
-        (What::Said(line), Some(attempt)) => attempt.said.push(line.clone()),
+        (What::Line(line), Some(attempt)) => attempt.lines.push(line.clone()),
         (
             What::Ended {
                 wait_status,

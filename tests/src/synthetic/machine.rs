@@ -39,11 +39,11 @@ pub fn entered(test: &str) -> bool {
     let machine = Machine::new();
     let output = machine.run(test).output().expect("the program starts");
     drop(machine);
-    let said = String::from_utf8_lossy(&output.stdout);
+    let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(
         // A name that no test has would be a success, too.
-        output.status.success() && said.contains("1 passed"),
-        "{test} in a machine of its own: {}\n{said}\n{}",
+        output.status.success() && stdout.contains("1 passed"),
+        "{test} in a machine of its own: {}\n{stdout}\n{}",
         output.status,
         String::from_utf8_lossy(&output.stderr)
     );
@@ -64,8 +64,8 @@ pub fn entered_openly(test: &str) -> bool {
     let mut run = machine.run(test);
     run.arg("--include-ignored").stdout(Stdio::piped());
     let mut child = run.spawn().expect("the program starts");
-    let said = child.stdout.take().expect("piped above");
-    let passed = BufReader::new(said)
+    let stdout = child.stdout.take().expect("piped above");
+    let passed = BufReader::new(stdout)
         .lines()
         .map_while(Result::ok)
         .inspect(|line| println!("{line}"))

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_json_of_several_kilobytes() {
+    fn pod_manifest_has_a_realistic_size() {
         let spec = PodSpec::job("j");
         assert_eq!(read(&spec)["metadata"]["uid"], "u");
         let text = without_status("u", "n", &spec);
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_has_its_own_words() {
+    fn container_fields_are_written() {
         let rules = ContainerSpec::app("a")
             .own_policy(RestartPolicy::OnFailure)
             .rule(RestartRule::restart_after(&[42]));

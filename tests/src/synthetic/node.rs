@@ -186,7 +186,7 @@ impl Node {
     /// machine's.
     pub fn create(&self, spec: &PodSpec) -> Pod {
         assert!(
-            machine::is_own() || !(spec.shares.host_network || spec.shares.host_network_untold),
+            machine::is_own() || !(spec.shares.host_network || spec.shares.host_network_unreported),
             "the pod would listen on the loopback of the real machine"
         );
         let uid = new_uid(spec.origin);

@@ -62,7 +62,7 @@ impl Pod {
             uid: uid.clone(),
             cgroup: cgroup.clone(),
             network_delay: spec.network_delay,
-            host_network: spec.shares.host_network || spec.shares.host_network_untold,
+            host_network: spec.shares.host_network || spec.shares.host_network_unreported,
             own_users: spec.shares.own_users,
             routed: spec.routed,
             filter: network::filter(spec),
@@ -137,8 +137,8 @@ impl Pod {
     pub fn wait_container(&self, container: &str) -> i32 {
         let expected = self.container(container).listeners_at_once();
         self.wait_attempt(container, "a running container", |attempt| {
-            let said = attempt.said.iter();
-            let listening = said.filter(|line| line.starts_with("listening")).count();
+            let lines = attempt.lines.iter();
+            let listening = lines.filter(|line| line.starts_with("listening")).count();
             attempt
                 .pid
                 .filter(|_| attempt.running.is_some() && listening >= expected)
@@ -160,7 +160,7 @@ impl Pod {
             pid: None,
             started: true,
             running: None,
-            said: Vec::new(),
+            lines: Vec::new(),
             ended: None,
         };
         self.ledger.change(&self.uid, |record| {
@@ -286,14 +286,17 @@ impl Pod {
     /// Waits until a container says a line that begins like this.
     pub fn heard(&self, container: &str, beginning: &str) -> String {
         self.wait_attempt(container, beginning, |attempt| {
-            let line = attempt.said.iter().find(|line| line.starts_with(beginning));
+            let line = attempt
+                .lines
+                .iter()
+                .find(|line| line.starts_with(beginning));
             line.cloned()
         })
     }
 
     /// What the latest life of a container said so far.
-    pub fn said(&self, container: &str) -> Vec<String> {
-        self.latest(container).said
+    pub fn lines(&self, container: &str) -> Vec<String> {
+        self.latest(container).lines
     }
 
     /// Sets the deletion timestamp; ends nothing.
@@ -388,7 +391,7 @@ impl Drop for Pod {
 }
 
 fn requests(attempt: &Attempt) -> Vec<Request> {
-    let lines = attempt.said.iter().filter_map(|line| {
+    let lines = attempt.lines.iter().filter_map(|line| {
         let mut words = line.strip_prefix("request ")?.splitn(3, ' ');
         Some(Request {
             at_ns: words.next()?.parse().ok()?,

@@ -69,7 +69,7 @@ pub enum Origin {
     /// A Job's controller.
     Job,
     /// Somebody, by hand: it has no owner.
-    Nobody,
+    NoOwner,
     /// A file on the node: a static pod, whose UID is 32 hex digits without
     /// dashes.
     File,
@@ -87,7 +87,7 @@ pub struct Shares {
     pub host_network: bool,
     /// Its processes are in the node's network namespace although its spec
     /// does not say so.
-    pub host_network_untold: bool,
+    pub host_network_unreported: bool,
     /// `hostUsers: false`: a user namespace of its own.
     pub own_users: bool,
 }

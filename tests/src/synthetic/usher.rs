@@ -15,9 +15,9 @@ pub struct Ran {
     /// None if a signal ended it.
     pub code: Option<i32>,
     /// Standard output.
-    pub said: String,
+    pub stdout: String,
     /// Standard error.
-    pub complained: String,
+    pub stderr: String,
 }
 
 /// Runs it to its end.
@@ -74,7 +74,7 @@ fn ran(mut command: Command) -> Ran {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Ran {
         code: ran.status.code(),
-        said: text(&ran.stdout),
-        complained: text(&ran.stderr),
+        stdout: text(&ran.stdout),
+        stderr: text(&ran.stderr),
     }
 }

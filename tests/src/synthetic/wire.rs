@@ -158,7 +158,7 @@ pub enum Program {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub enum End {
     /// At the line `exit <code>` on its standard input.
-    WhenTold,
+    OnCommand,
     /// After a while.
     After { life: Duration, code: u8 },
 }
@@ -185,7 +185,7 @@ pub enum What {
     /// was at this nanosecond of `CLOCK_MONOTONIC`.
     Running { at_ns: u64 },
     /// A process of the container wrote a line to its standard error.
-    Said(String),
+    Line(String),
     /// The init process ended and was reaped.
     Ended { wait_status: i32, output: String },
     /// The CNI plugin was called.

@@ -90,15 +90,15 @@ fn posts(pod: &Pod, sidecar: &str) -> usize {
 
 /// The journal is whole, and has the end of both stories.
 fn timeline_tells(scene: &Scene, place: &str) {
-    let told = || {
+    let reported = || {
         let text = std::fs::read_to_string(scene.node.run_dir().join("timeline.jsonl")).unwrap();
         let read = |line: &str| serde_json::from_str::<Value>(line).ok();
         text.lines().map(read).collect::<Option<Vec<Value>>>()
     };
     for pod in ["default/held", "default/plain"] {
         eventually(&format!("{pod}'s timeline, killed at {place}"), || {
-            let told = told().unwrap_or_default();
-            let mut of_pod = told.iter().filter(|line| line["pod"] == pod);
+            let reported = reported().unwrap_or_default();
+            let mut of_pod = reported.iter().filter(|line| line["pod"] == pod);
             of_pod.any(|line| line["decision"] == "sidecar-ended")
         });
     }

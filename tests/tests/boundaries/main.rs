@@ -127,7 +127,7 @@ fn while_a_file_is_written() {
 
 /// A place that the agent has and nobody is killed at is a mistake.
 #[test]
-fn all_places_are_known() {
+fn every_kill_point_is_covered() {
     let mut found = BTreeSet::new();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agent/src");
     collect(&source, &mut found);
@@ -151,7 +151,7 @@ fn collect(directory: &Path, found: &mut BTreeSet<String>) {
 
 /// What is shipped does not look at the variables: it has no such code.
 #[test]
-fn the_agent_itself_stops_nowhere() {
+fn released_programs_have_no_kill_points() {
     if !privilege::granted() {
         return;
     }

@@ -175,7 +175,7 @@ impl Scene {
                 let is_over = |line: &String| {
                     line.starts_with("connected ") || line.starts_with("failed-to-connect ")
                 };
-                held.said(APP).iter().any(is_over)
+                held.lines(APP).iter().any(is_over)
             }
             Step::Finish => {
                 let gone = |pod: &Pod, name| pod.end_so_far(name).is_some();
@@ -221,11 +221,11 @@ impl Drop for Scene {
 
 fn held(deadline: &str) -> PodSpec {
     let app = ContainerSpec::client(APP, Client::to(FAR).staying());
-    let proxy = mesh::proxy(Listen::WhenTold);
+    let proxy = mesh::proxy(Listen::OnCommand);
     PodSpec::new("held")
         .with(app.pace(PACE).later())
         .with(proxy.listener(Listener::mannered(STATUS_PORT, Manner::Quit)))
-        .with(dapr::starting(Listen::WhenTold))
+        .with(dapr::starting(Listen::OnCommand))
         .captured(Capture::default())
         .announced()
         .annotation("usher.dev/hold", "start")

@@ -84,7 +84,7 @@ impl<'node> Host<'node> {
     pub(crate) fn held(&self, agent: &Agent) -> Pod {
         let spec = PodSpec::new("held")
             .with(ContainerSpec::client("app", Client::to(FAR)))
-            .with(mesh::proxy(Listen::WhenTold))
+            .with(mesh::proxy(Listen::OnCommand))
             .captured(Capture::default())
             .announced();
         let pod = self.node.run(&spec);

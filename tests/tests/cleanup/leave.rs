@@ -7,8 +7,8 @@ use usher_tests::synthetic::{Node, clock::eventually};
 use crate::host::{Host, SIDECAR, entered};
 
 #[test]
-fn ready_when_nothing_is_left() {
-    if !entered("leave::ready_when_nothing_is_left") {
+fn ready_once_nothing_is_left() {
+    if !entered("leave::ready_once_nothing_is_left") {
         return;
     }
     let node = Node::new();
@@ -44,8 +44,8 @@ fn ready_when_nothing_is_left() {
 }
 
 #[test]
-fn another_agent_has_to_end_first() {
-    if !entered("leave::another_agent_has_to_end_first") {
+fn waits_for_another_agent_to_exit() {
+    if !entered("leave::waits_for_another_agent_to_exit") {
         return;
     }
     let node = Node::new();

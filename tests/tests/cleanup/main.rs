@@ -6,6 +6,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod by_hand;
 mod host;
 mod leave;
+mod manual;

@@ -23,7 +23,7 @@ fn node(mode: &str) -> Option<Node> {
 fn agent(node: &Node) -> Agent {
     let agent = Agent::start(node);
     let knows = || {
-        let pods = run(node, &["pods", "--all", "-o", "json"]).said;
+        let pods = run(node, &["pods", "--all", "-o", "json"]).stdout;
         let pods: serde_json::Value = serde_json::from_str(&pods).unwrap_or_default();
         let items = pods["items"].as_array().cloned().unwrap_or_default();
         pods["from"] == "agent"
@@ -37,12 +37,12 @@ fn agent(node: &Node) -> Agent {
 /// It was refused, for this reason.
 fn refused(ran: &Ran, why: &str) {
     assert_eq!(ran.code, Some(3), "{ran:?}");
-    assert!(ran.complained.contains(why), "{ran:?}");
-    assert_eq!(ran.said, "", "{ran:?}");
+    assert!(ran.stderr.contains(why), "{ran:?}");
+    assert_eq!(ran.stdout, "", "{ran:?}");
 }
 
 /// What was ordered by hand, as the log has it.
-fn by_hand(agent: &Agent, pod: &Pod) -> String {
+fn order_of(agent: &Agent, pod: &Pod) -> String {
     let line = agent.wait_for("by-hand", &pod.name());
     line["reason"].as_str().unwrap().to_owned()
 }
@@ -51,13 +51,13 @@ fn by_hand(agent: &Agent, pod: &Pod) -> String {
 fn captured(name: &str, app: ContainerSpec) -> PodSpec {
     PodSpec::new(name)
         .with(app)
-        .with(mesh::proxy(Listen::WhenTold))
+        .with(mesh::proxy(Listen::OnCommand))
         .captured(Capture::default())
         .announced()
 }
 
 #[test]
-fn quit_in_observe_mode_and_against_an_opt_out() {
+fn quit_works_in_observe_mode_and_despite_an_opt_out() {
     let Some(node) = node("observe") else { return };
     let spec = PodSpec::job("by-hand").annotation("usher.dev/quit", "false");
     let pod = node.run(&spec);
@@ -74,13 +74,13 @@ fn quit_in_observe_mode_and_against_an_opt_out() {
         "{dry}"
     );
     assert!(pod.end_so_far(SIDECAR).is_none());
-    let said = answer(&node, &["quit", pod.uid(), "--wait=30s"]);
+    let stdout = answer(&node, &["quit", pod.uid(), "--wait=30s"]);
     assert!(
-        said.contains("although the node's mode is observe"),
-        "{said}"
+        stdout.contains("although the node's mode is observe"),
+        "{stdout}"
     );
     assert_eq!(pod.ended(SIDECAR).code(), 0);
-    let noted = by_hand(&agent, &pod);
+    let noted = order_of(&agent, &pod);
     assert!(noted.starts_with("quit by hand (uid 0, pid "), "{noted}");
     agent.wait_for("sidecar-ended", &pod.name());
     let again = answer(&node, &["quit", "by-hand"]);
@@ -88,13 +88,16 @@ fn quit_in_observe_mode_and_against_an_opt_out() {
 }
 
 #[test]
-fn quit_is_forced_while_an_app_runs_and_where_it_spoils() {
+fn forced_quit_works_while_an_app_runs_and_where_it_fails_the_pod() {
     let Some(node) = node("enforce") else { return };
     let running = node.run(&PodSpec::job("running"));
     let spoilt = node.run(&cloud_sql::v2().job("spoilt"));
     let agent = agent(&node);
-    let said = answer(&node, &["quit", "running", "--force", "--wait"]);
-    assert!(said.contains("although app container app runs"), "{said}");
+    let stdout = answer(&node, &["quit", "running", "--force", "--wait"]);
+    assert!(
+        stdout.contains("although app container app runs"),
+        "{stdout}"
+    );
     assert_eq!(running.ended(SIDECAR).code(), 0);
     assert!(running.end_so_far("app").is_none());
     spoilt.finish("app", 0);
@@ -106,7 +109,7 @@ fn quit_is_forced_while_an_app_runs_and_where_it_spoils() {
         &["quit", "spoilt", "--force", "--wait", "-o", "json"],
     );
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let order: serde_json::Value = serde_json::from_str(&ran.said).unwrap();
+    let order: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     let step = &order["steps"][0];
     assert_eq!(step["exitCode"], 143, "{order}");
     assert!(
@@ -120,9 +123,9 @@ fn quit_is_forced_while_an_app_runs_and_where_it_spoils() {
 }
 
 #[test]
-fn a_quit_that_is_waited_for_in_vain_says_so() {
+fn quit_wait_reports_its_timeout() {
     let Some(node) = node("observe") else { return };
-    let deaf = mesh::proxy(Listen::WhenTold).deaf_to_term();
+    let deaf = mesh::proxy(Listen::OnCommand).deaf_to_term();
     let pod = node.run(&PodSpec::beside_app("deaf", deaf));
     let _agent = agent(&node);
     pod.finish("app", 0);
@@ -131,19 +134,19 @@ fn a_quit_that_is_waited_for_in_vain_says_so() {
     });
     let ran = run(&node, &["quit", "deaf", "--wait=50ms"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.complained.contains("there still run: "), "{ran:?}");
+    assert!(ran.stderr.contains("there still run: "), "{ran:?}");
 }
 
 #[test]
-fn held_by_hand_and_released_by_hand() {
+fn operator_holds_and_releases_a_pod() {
     let Some(node) = node("observe") else { return };
     let app = ContainerSpec::client("app", Client::to(FAR)).later();
     let mut spec = captured("held", app);
     spec.containers[1] = spec.containers[1].clone().later();
     let pod = node.create(&spec);
     let agent = agent(&node);
-    let said = answer(&node, &["hold", "held"]);
-    assert!(said.contains("connections to :15001 wait"), "{said}");
+    let stdout = answer(&node, &["hold", "held"]);
+    assert!(stdout.contains("connections to :15001 wait"), "{stdout}");
     agent.wait_for("hold-armed", &pod.name());
     let again = answer(&node, &["hold", "held"]);
     assert!(again.contains("wait already"), "{again}");
@@ -165,8 +168,8 @@ fn held_by_hand_and_released_by_hand() {
     let pod = node.run(&captured("let-go", ContainerSpec::app("app")));
     answer(&node, &["hold", "let-go"]);
     agent.wait_for("hold-armed", &pod.name());
-    let said = answer(&node, &["release", "let-go"]);
-    assert!(said.contains("connections to :15001 go now"), "{said}");
+    let stdout = answer(&node, &["release", "let-go"]);
+    assert!(stdout.contains("connections to :15001 go now"), "{stdout}");
     let line = agent.wait_for("hold-opened", &pod.name());
     assert!(
         line["reason"]
@@ -178,14 +181,14 @@ fn held_by_hand_and_released_by_hand() {
 }
 
 #[test]
-fn after_the_fact_new_connections_wait() {
+fn late_hold_applies_to_new_connections() {
     let Some(node) = node("off") else { return };
     let pod = node.run(&captured("late", ContainerSpec::app("app")));
     let agent = agent(&node);
-    let said = answer(&node, &["hold", "late"]);
+    let stdout = answer(&node, &["hold", "late"]);
     assert!(
-        said.contains("what its apps have connected to before stays as it is"),
-        "{said}"
+        stdout.contains("what its apps have connected to before stays as it is"),
+        "{stdout}"
     );
     agent.wait_for("hold-armed", &pod.name());
     let rules = answer(&node, &["rules", "late"]);
@@ -207,19 +210,19 @@ fn after_the_fact_new_connections_wait() {
 }
 
 #[test]
-fn who_is_not_there_is_said() {
+fn missing_agents_and_pods_are_reported() {
     let Some(node) = node("enforce") else { return };
     let _pod = node.run(&PodSpec::job("alone"));
     for order in ["quit", "hold", "release"] {
         let ran = run(&node, &[order, "alone"]);
         assert_eq!(ran.code, Some(5), "{ran:?}");
-        assert!(ran.complained.contains("this needs the agent"), "{ran:?}");
+        assert!(ran.stderr.contains("this needs the agent"), "{ran:?}");
     }
     let _agent = agent(&node);
     for order in ["quit", "hold", "release", "plan", "rules"] {
         let ran = run(&node, &[order, "nobody"]);
         assert_eq!(ran.code, Some(4), "{ran:?}");
-        assert!(ran.complained.contains("/alone"), "{ran:?}");
+        assert!(ran.stderr.contains("/alone"), "{ran:?}");
     }
     let ran = run(&node, &["quit", "alone", "--dry-run", "--wait"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");

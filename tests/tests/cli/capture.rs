@@ -109,10 +109,10 @@ fn read(tools: &Wireshark, file: &Path, filter: &str, fields: &[&str]) -> Vec<St
         tshark.args(["-e", field]);
     }
     let output = tshark.output().unwrap();
-    let complained = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{complained}");
-    let said = String::from_utf8(output.stdout).unwrap();
-    said.lines().map(str::to_owned).collect()
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    stdout.lines().map(str::to_owned).collect()
 }
 
 fn file(node: &Node, name: &str) -> PathBuf {
@@ -132,13 +132,13 @@ fn tshark_reads_the_packets_that_tcpdump_captured() {
     tcpdump.args(["-i", "any", "-U", "--immediate-mode", "-Z", "root"]);
     tcpdump.args(room).arg("-w").arg(&theirs);
     let mut tcpdump = Beside::start(tcpdump);
-    let mut said = BufReader::new(tcpdump.0.stderr.take().unwrap()).lines();
-    assert!(said.any(|line| line.unwrap().contains("listening on")));
+    let mut startup = BufReader::new(tcpdump.0.stderr.take().unwrap()).lines();
+    assert!(startup.any(|line| line.unwrap().contains("listening on")));
     let capture = start(&node, &pod, &ours, &[]);
     inside(&pod, traffic);
     // It is ended at once, with packets on their way.
-    let (code, complained) = capture.end(Signal::SIGINT);
-    assert_eq!(code, Some(0), "{complained}");
+    let (code, stderr) = capture.end(Signal::SIGINT);
+    assert_eq!(code, Some(0), "{stderr}");
     eventually("the last packet in tcpdump's file", || has(&theirs, LAST));
     drop(tcpdump);
 
@@ -149,8 +149,8 @@ fn tshark_reads_the_packets_that_tcpdump_captured() {
     theirs_read.sort_unstable();
     assert_eq!(ours_read, theirs_read);
     assert!(
-        complained.contains("none dropped by the kernel; ended: a signal"),
-        "{complained}"
+        stderr.contains("none dropped by the kernel; ended: a signal"),
+        "{stderr}"
     );
 
     let interfaces = read(
@@ -178,7 +178,7 @@ fn tshark_reads_the_packets_that_tcpdump_captured() {
 }
 
 #[test]
-fn comments_name_who_listens() {
+fn comments_name_the_listening_container() {
     let Some((node, pod)) = pod("commented") else {
         return;
     };
@@ -194,8 +194,8 @@ fn comments_name_who_listens() {
         drop(TcpStream::connect("127.0.0.1:15001").unwrap());
         traffic();
     });
-    let (code, complained) = capture.end(Signal::SIGTERM);
-    assert_eq!(code, Some(0), "{complained}");
+    let (code, stderr) = capture.end(Signal::SIGTERM);
+    assert_eq!(code, Some(0), "{stderr}");
     let comments = read(
         &tools,
         &ours,
@@ -217,7 +217,7 @@ fn comments_name_who_listens() {
 }
 
 #[test]
-fn lines_until_there_are_enough() {
+fn text_output_stops_at_count() {
     let Some((node, pod)) = pod("lines") else {
         return;
     };
@@ -226,7 +226,7 @@ fn lines_until_there_are_enough() {
     command.stdout(Stdio::piped());
     let mut capture = Beside::start(command);
     let mut lines = BufReader::new(capture.0.stdout.take().unwrap());
-    let mut said = String::new();
+    let mut stdout = String::new();
     // Connections until one is seen: it may not have begun.
     eventually("its end", || {
         inside(&pod, || {
@@ -235,27 +235,24 @@ fn lines_until_there_are_enough() {
         std::fs::read_to_string(format!("/proc/{}/stat", capture.pid()))
             .map_or(true, |stat| stat.contains(") Z "))
     });
-    lines.read_to_string(&mut said).unwrap();
-    let (code, complained) = capture.wait();
-    assert_eq!(code, Some(0), "{complained}");
-    assert!(complained.contains("12 packets in "), "{complained}");
-    assert!(
-        complained.contains("ended: --count is reached"),
-        "{complained}"
-    );
-    assert_eq!(said.lines().count(), 12, "{said}");
+    lines.read_to_string(&mut stdout).unwrap();
+    let (code, stderr) = capture.wait();
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains("12 packets in "), "{stderr}");
+    assert!(stderr.contains("ended: --count is reached"), "{stderr}");
+    assert_eq!(stdout.lines().count(), 12, "{stdout}");
     // It may have begun in the middle of a connection.
-    let first = said.lines().find(|line| line.contains("[S]")).unwrap();
+    let first = stdout.lines().find(|line| line.contains("[S]")).unwrap();
     for words in [
         " lo       -   tcp  127.0.0.1:",
         " > 127.0.0.1:15001 [S] payload 0 length 74  (to istio-proxy's port 15001)",
     ] {
-        assert!(first.contains(words), "{said}");
+        assert!(first.contains(words), "{stdout}");
     }
 }
 
 #[test]
-fn readers_that_go_away_end_it() {
+fn closed_reader_ends_the_capture() {
     let Some((node, pod)) = pod("unread") else {
         return;
     };
@@ -270,7 +267,7 @@ fn readers_that_go_away_end_it() {
     assert_eq!(first, [0x0a, 0x0d, 0x0d, 0x0a]);
     // Not a packet comes.
     drop(out);
-    let (code, complained) = capture.wait();
-    assert_eq!(code, Some(0), "{complained}");
-    assert!(complained.contains("nobody reads any more"), "{complained}");
+    let (code, stderr) = capture.wait();
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains("nobody reads any more"), "{stderr}");
 }

@@ -56,7 +56,7 @@ impl Host {
             &[&["check", "-o", "json"], arguments, &flags].concat(),
         );
         let checks =
-            serde_json::from_str(&ran.said).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+            serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
         (ran.code, checks)
     }
 }
@@ -162,7 +162,7 @@ fn node_with_an_agent() {
 }
 
 #[test]
-fn each_trouble_with_the_kubelet() {
+fn each_kubelet_problem_is_reported() {
     let Some(node) = enforcing() else { return };
     let host = Host::new(&node);
     for (behaviour, mend) in [
@@ -212,7 +212,7 @@ fn each_trouble_with_the_kubelet() {
 }
 
 #[test]
-fn each_trouble_with_the_network() {
+fn each_network_problem_is_reported() {
     let Some(node) = enforcing() else { return };
     let host = Host::new(&node);
     let with_entry = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"bridge"},{"type":"usher-cni"},{"type":"late"}]}"#;
@@ -241,7 +241,7 @@ fn each_trouble_with_the_network() {
 }
 
 #[test]
-fn configuration_and_places() {
+fn configuration_and_directory_problems_are_reported() {
     let Some(node) = enforcing() else { return };
     let host = Host::new(&node);
     node.configure("defaults:\n  hold: perhaps\n");
@@ -287,7 +287,7 @@ fn without(node: &Node, capabilities: &str, arguments: &[&str]) -> Command {
 }
 
 #[test]
-fn a_capability_that_is_missing_is_named_with_what_it_is_for() {
+fn missing_capability_is_named_with_its_purpose() {
     if !privilege::granted_with(&["setpriv"]) {
         return;
     }
@@ -300,10 +300,10 @@ fn a_capability_that_is_missing_is_named_with_what_it_is_for() {
         let ran = without(&node, dropped, &["check", "--pre", "-o", "json"])
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&ran.stdout);
+        let stdout = String::from_utf8_lossy(&ran.stdout);
         let checks: Value =
-            serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
-        assert_eq!(ran.status.code(), Some(1), "{said}");
+            serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+        assert_eq!(ran.status.code(), Some(1), "{stdout}");
         expect(
             &checks,
             "privileges-capabilities",
@@ -317,7 +317,7 @@ fn a_capability_that_is_missing_is_named_with_what_it_is_for() {
 }
 
 #[test]
-fn text_has_marks_and_mends_and_only_problems_where_that_is_asked() {
+fn text_marks_results_and_lists_only_problems_on_request() {
     let Some(node) = enforcing() else { return };
     let host = Host::new(&node);
     node.kubelet().behave(Behaviour::Status(403));
@@ -325,16 +325,17 @@ fn text_has_marks_and_mends_and_only_problems_where_that_is_asked() {
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let all = run(&node, &[&["check", "--pre"], &flags[..]].concat());
     assert!(
-        all.said
+        all.stdout
             .contains("\nkubelet\n  ✗ the kubelet gives its pods: "),
         "{all:?}"
     );
     assert!(
-        all.said.contains("      mend: the ClusterRole usher needs"),
+        all.stdout
+            .contains("      mend: the ClusterRole usher needs"),
         "{all:?}"
     );
     assert!(
-        all.said.contains("  ✓ a network namespace can be made"),
+        all.stdout.contains("  ✓ a network namespace can be made"),
         "{all:?}"
     );
     let short = run(
@@ -342,19 +343,19 @@ fn text_has_marks_and_mends_and_only_problems_where_that_is_asked() {
         &[&["check", "--pre", "--problems"], &flags[..]].concat(),
     );
     assert!(
-        short.said.contains("✗ the kubelet gives its pods"),
+        short.stdout.contains("✗ the kubelet gives its pods"),
         "{short:?}"
     );
-    assert!(!short.said.contains('✓'), "{short:?}");
-    let last = |said: &str| said.lines().last().map(str::to_owned);
-    assert_eq!(last(&all.said), last(&short.said));
+    assert!(!short.stdout.contains('✓'), "{short:?}");
+    let last = |text: &str| text.lines().last().map(str::to_owned);
+    assert_eq!(last(&all.stdout), last(&short.stdout));
     assert_eq!((all.code, short.code), (Some(1), Some(1)));
 }
 
 #[test]
-fn a_table_that_nobody_looks_after_is_told() {
+fn orphaned_table_is_reported() {
     let is_granted = privilege::granted_with(&["ip", "nft", "nsenter"]);
-    if !is_granted || !machine::entered("check::a_table_that_nobody_looks_after_is_told") {
+    if !is_granted || !machine::entered("check::orphaned_table_is_reported") {
         return;
     }
     let Some(node) = enforcing() else { return };
@@ -362,7 +363,7 @@ fn a_table_that_nobody_looks_after_is_told() {
     let agent = Agent::start_with(&node, &host.flags());
     let spec = PodSpec::new("held")
         .with(ContainerSpec::client("app", Client::to("10.7.7.7:8080")))
-        .with(mesh::proxy(Listen::WhenTold))
+        .with(mesh::proxy(Listen::OnCommand))
         .captured(Capture::default())
         .announced();
     let pod = node.run(&spec);

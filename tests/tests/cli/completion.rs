@@ -20,7 +20,7 @@ fn installed(shell: &str) -> PathBuf {
 }
 
 /// The lines of a shell's standard output, in order.
-fn told(node: &Node, shell: &Path, arguments: &[&str], script: &str) -> Vec<String> {
+fn completions(node: &Node, shell: &Path, arguments: &[&str], script: &str) -> Vec<String> {
     let usher = usher::command_on(node);
     let program = Path::new(usher.get_program());
     let folder = program.parent().unwrap();
@@ -35,11 +35,11 @@ fn told(node: &Node, shell: &Path, arguments: &[&str], script: &str) -> Vec<Stri
         .env("PATH", format!("{}:/usr/bin:/bin", folder.display()))
         .env("HOME", node.run_dir());
     let ran = command.output().unwrap();
-    let said = String::from_utf8(ran.stdout).unwrap();
-    let mut lines: Vec<String> = said.lines().map(str::to_owned).collect();
+    let stdout = String::from_utf8(ran.stdout).unwrap();
+    let mut lines: Vec<String> = stdout.lines().map(str::to_owned).collect();
     lines.sort_unstable();
-    let complained = String::from_utf8_lossy(&ran.stderr);
-    assert!(!lines.is_empty() || complained.is_empty(), "{complained}");
+    let stderr = String::from_utf8_lossy(&ran.stderr);
+    assert!(!lines.is_empty() || stderr.is_empty(), "{stderr}");
     lines
 }
 
@@ -60,7 +60,8 @@ fn offered(node: &Node, shell: &str, words: &[&str]) -> Vec<String> {
                 "source {source}; compopt() {{ echo ':files'; }}; COMP_WORDS=({quoted}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
                  _usher; printf '%s\\n' \"${{COMPREPLY[@]}}\"; complete -p usher >/dev/null || echo 'not registered'"
             );
-            let mut lines = told(node, &PathBuf::from("/bin/bash"), &["--norc", "-c"], &text);
+            let mut lines =
+                completions(node, &PathBuf::from("/bin/bash"), &["--norc", "-c"], &text);
             lines.retain(|line| !line.is_empty());
             lines
         }
@@ -71,13 +72,13 @@ fn offered(node: &Node, shell: &str, words: &[&str]) -> Vec<String> {
                  _describe() {{ local one; for one in \"${{(@)${{(P)2}}}}\"; do echo ${{one%%:*}}; done }}; \
                  source {source}; words=({quoted}); CURRENT=${{#words}}; _usher"
             );
-            told(node, &zsh, &["-f", "-c"], &text)
+            completions(node, &zsh, &["-f", "-c"], &text)
         }
         _ => {
             let fish = installed("fish");
             let line = words.join(" ");
             let text = format!("source {source}; complete -C '{line}'");
-            let lines = told(node, &fish, &["--no-config", "-c"], &text);
+            let lines = completions(node, &fish, &["--no-config", "-c"], &text);
             let value = |line: &String| line.split('\t').next().unwrap_or_default().to_owned();
             lines.iter().map(value).collect()
         }
@@ -132,7 +133,7 @@ fn fish() {
 }
 
 #[test]
-fn a_node_that_does_not_answer_makes_nobody_wait() {
+fn completion_does_not_wait_for_a_silent_node() {
     let Some(node) = enforcing() else { return };
     let _pod = node.run(&PodSpec::job("report"));
     let pods = ["__complete", "--", "sysdump", "--pod", ""];
@@ -142,7 +143,7 @@ fn a_node_that_does_not_answer_makes_nobody_wait() {
     node.kubelet().behave(Behaviour::Silence);
     let begun = std::time::Instant::now();
     let ran = run(&node, &pods);
-    assert_eq!((&ran.said[..], &ran.complained[..]), ("", ""), "{ran:?}");
+    assert_eq!((&ran.stdout[..], &ran.stderr[..]), ("", ""), "{ran:?}");
     let took = begun.elapsed();
     // As long as the kubelet would be waited for.
     assert!(took.as_secs() < 5, "{took:?}");

@@ -47,7 +47,7 @@ fn of_file(node: &Node, settings: &Value) {
 }
 
 #[test]
-fn each_value_says_where_it_comes_from() {
+fn each_value_names_its_source() {
     let Some(node) = enforcing() else { return };
     node.configure(FILE);
     let agent = Agent::start(&node);
@@ -63,15 +63,12 @@ fn each_value_says_where_it_comes_from() {
     agent.kill();
     let ran = run(&node, &["config", "-o", "json"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(
-        ran.complained.contains("its flags are not known"),
-        "{ran:?}"
-    );
-    of_file(&node, &serde_json::from_str(&ran.said).unwrap());
+    assert!(ran.stderr.contains("its flags are not known"), "{ran:?}");
+    of_file(&node, &serde_json::from_str(&ran.stdout).unwrap());
 }
 
 #[test]
-fn a_broken_file_is_named_and_what_counts_is_shown() {
+fn broken_file_is_named_and_the_effective_configuration_printed() {
     let Some(node) = enforcing() else { return };
     node.configure(FILE);
     let agent = Agent::start(&node);
@@ -83,10 +80,10 @@ fn a_broken_file_is_named_and_what_counts_is_shown() {
         let ran = run(&node, &["config", "-o", "json"]);
         assert_eq!(ran.code, Some(1), "{ran:?}");
         assert!(
-            ran.complained.contains(":2:17: defaults.holdDeadline"),
+            ran.stderr.contains(":2:17: defaults.holdDeadline"),
             "{ran:?}"
         );
-        let settings: Value = serde_json::from_str(&ran.said).unwrap();
+        let settings: Value = serde_json::from_str(&ran.stdout).unwrap();
         let (value, from) = of(&settings, "defaults.holdDeadline");
         assert_eq!(value, "20s");
         assert!(from.contains(source), "{from}");

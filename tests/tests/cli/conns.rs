@@ -2,8 +2,8 @@
 
 mod agree;
 mod host;
-mod lacking;
 mod mesh;
+mod missing;
 
 use usher_tests::synthetic::spec::ISTIO_PROXY;
 use usher_tests::synthetic::wire::{Capture, Holding};

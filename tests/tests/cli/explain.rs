@@ -26,9 +26,9 @@ fn observing() -> Option<Node> {
 /// What `explain` says of a pod, and how it ends.
 fn explain(node: &Node, pod: &Pod) -> (Value, Option<i32>) {
     let ran = run(node, &["explain", &pod.name(), "-o", "json"]);
-    let said = serde_json::from_str(&ran.said);
+    let report = serde_json::from_str(&ran.stdout);
     (
-        said.unwrap_or_else(|error| panic!("{error}: {ran:?}")),
+        report.unwrap_or_else(|error| panic!("{error}: {ran:?}")),
         ran.code,
     )
 }
@@ -56,12 +56,12 @@ fn finds(node: &Node, pod: &Pod, id: &str, words: &[&str]) {
         assert!(text.contains(word), "{word} in {explanation:#}");
     }
     let shown = run(node, &["explain", &pod.name()]);
-    let first = shown.said.lines().next().unwrap_or_default();
-    assert!(first.contains(": something is wrong; "), "{}", shown.said);
+    let first = shown.stdout.lines().next().unwrap_or_default();
+    assert!(first.contains(": something is wrong; "), "{}", shown.stdout);
     assert!(
-        shown.said.contains(&format!("docs/explain.md#{id}")),
+        shown.stdout.contains(&format!("docs/explain.md#{id}")),
         "{}",
-        shown.said
+        shown.stdout
     );
 }
 
@@ -71,15 +71,15 @@ fn beside_istio(name: &str, app: ContainerSpec) -> PodSpec {
 }
 
 #[test]
-fn healthy_pod_in_one_line() {
+fn healthy_pod_is_one_line() {
     let Some(node) = observing() else { return };
     let pod = node.run(&PodSpec::job("well"));
     let name = pod.name();
     let ran = run(&node, &["explain", &name]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let expected = format!("{name}: nothing is wrong; app app runs for ");
-    assert!(ran.said.starts_with(&expected), "{}", ran.said);
-    assert_eq!(ran.said.lines().count(), 1, "{}", ran.said);
+    assert!(ran.stdout.starts_with(&expected), "{}", ran.stdout);
+    assert_eq!(ran.stdout.lines().count(), 1, "{}", ran.stdout);
     let wide = run(&node, &["explain", &name, "-o", "wide"]);
     for words in [
         "istio-proxy: sidecar (istio), runs for",
@@ -87,7 +87,7 @@ fn healthy_pod_in_one_line() {
         "quit: observe",
         "what would change it",
     ] {
-        assert!(wide.said.contains(words), "{words} in {}", wide.said);
+        assert!(wide.stdout.contains(words), "{words} in {}", wide.stdout);
     }
     assert_eq!(run(&node, &["explain", "nobody"]).code, Some(4));
 }
@@ -108,7 +108,7 @@ fn app_that_ran_before_its_proxy() {
 }
 
 #[test]
-fn hold_that_is_lost() {
+fn lost_hold() {
     let Some(node) = observing() else { return };
     let hook = json!({"postStart": {"exec": {"command": ["/bin/true"]}}});
     let proxy = istio::v1_26().container.field("lifecycle", hook);
@@ -126,7 +126,7 @@ fn hold_that_is_lost() {
 }
 
 #[test]
-fn port_name_that_misleads() {
+fn misleading_port_name() {
     let Some(node) = observing() else { return };
     let ports = json!([{"name": "web-http", "containerPort": 8080}]);
     let pod = node.run(&beside_istio(
@@ -142,7 +142,7 @@ fn port_name_that_misleads() {
 }
 
 #[test]
-fn probe_that_was_injected_twice() {
+fn probe_injected_twice() {
     let Some(node) = observing() else { return };
     let probe =
         json!({"httpGet": {"path": "/app-health/app/readyz", "port": 15020}, "periodSeconds": 1});
@@ -159,7 +159,7 @@ fn probe_that_was_injected_twice() {
 }
 
 #[test]
-fn shell_that_keeps_signals() {
+fn shell_that_swallows_signals() {
     let Some(node) = observing() else { return };
     let shell = vault::below_a_shell();
     let shell = StandIn {
@@ -176,7 +176,7 @@ fn shell_that_keeps_signals() {
 }
 
 #[test]
-fn endpoint_that_is_off() {
+fn disabled_quit_endpoint() {
     let Some(node) = observing() else { return };
     let pod = node.run(&cloud_sql::v2().job("sql"));
     finds(
@@ -188,7 +188,7 @@ fn endpoint_that_is_off() {
 }
 
 #[test]
-fn exit_code_that_spoils() {
+fn exit_code_that_fails_the_pod() {
     let Some(node) = observing() else { return };
     let pod = node.run(&cloud_sql::v2().job("spoilt"));
     let name = cloud_sql::v2().container.name;
@@ -205,7 +205,7 @@ fn exit_code_that_spoils() {
 }
 
 #[test]
-fn proxy_that_waits_for_metadata() {
+fn proxy_waiting_for_metadata() {
     let Some(node) = observing() else { return };
     let client = Client::to("169.254.169.254:80").staying();
     let proxy = istio::v1_26().container;
@@ -227,7 +227,7 @@ fn proxy_that_waits_for_metadata() {
 }
 
 #[test]
-fn deadline_that_is_near() {
+fn deadline_close_to_expiry() {
     let Some(node) = observing() else { return };
     let since = SystemTime::now() - Duration::from_secs(550);
     let pod = node.run(
@@ -244,7 +244,7 @@ fn deadline_that_is_near() {
 }
 
 #[test]
-fn sidecar_that_stays() {
+fn running_sidecar_of_a_finished_pod() {
     let Some(node) = observing() else { return };
     let _agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("stuck"));
@@ -273,7 +273,7 @@ fn sidecar_that_stays() {
 
 /// A hint is no trouble: the pod is well, and the better way is named.
 #[test]
-fn native_sidecar_that_is_possible() {
+fn native_sidecar_is_recommended() {
     let Some(node) = observing() else { return };
     let native =
         json!([{"name": "istio-proxy", "image": "proxyv2:1.27.0", "restartPolicy": "Always"}]);
@@ -298,27 +298,27 @@ fn without_agent_and_without_kubelet() {
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("alone"));
     let has_story = |explanation: &Value| {
-        let told = explanation["timeline"].as_array().unwrap();
-        told.iter().any(|moment| moment["from"] == "usher")
+        let reported = explanation["timeline"].as_array().unwrap();
+        reported.iter().any(|moment| moment["from"] == "usher")
     };
     eventually("a decision", || has_story(&explain(&node, &pod).0));
     agent.kill();
     let ran = run(&node, &["explain", &pod.name(), "-o", "wide"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.complained.contains("no agent answers"), "{ran:?}");
+    assert!(ran.stderr.contains("no agent answers"), "{ran:?}");
     assert!(
-        ran.said
+        ran.stdout
             .contains("the timeline is what the last one wrote down"),
         "{ran:?}"
     );
     node.kubelet()
         .behave(usher_tests::synthetic::Behaviour::Status(503));
     let ran = run(&node, &["explain", &pod.name()]);
-    assert_eq!((ran.code, &ran.said[..]), (Some(5), ""), "{ran:?}");
+    assert_eq!((ran.code, &ran.stdout[..]), (Some(5), ""), "{ran:?}");
     assert!(
-        ran.complained
+        ran.stderr
             .contains("cannot be explained without what the kubelet says"),
         "{ran:?}"
     );
-    assert!(ran.complained.contains("503"), "{ran:?}");
+    assert!(ran.stderr.contains("503"), "{ran:?}");
 }

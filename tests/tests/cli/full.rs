@@ -44,7 +44,7 @@ fn into(node: &Node, arguments: &[&str], out: impl Into<Stdio>) -> Output {
 }
 
 #[test]
-fn it_is_said_and_ends_badly() {
+fn write_failure_is_reported_with_an_error_code() {
     let Some(node) = enforcing() else { return };
     let _agent = Agent::start(&node);
     let _pod = node.run(&PodSpec::job("told"));
@@ -54,11 +54,9 @@ fn it_is_said_and_ends_badly() {
             answer(&node, arguments);
         }
         let output = into(&node, arguments, File::create("/dev/full").unwrap());
-        let complained = String::from_utf8_lossy(&output.stderr);
-        let said = complained
-            .lines()
-            .filter(|line| line.contains("No space left"));
-        assert_eq!(said.count(), 1, "{arguments:?}: {complained}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let problems = stderr.lines().filter(|line| line.contains("No space left"));
+        assert_eq!(problems.count(), 1, "{arguments:?}: {stderr}");
         assert!(
             matches!(output.status.code(), Some(1 | 3)),
             "{arguments:?}: {output:?}"
@@ -70,7 +68,7 @@ fn it_is_said_and_ends_badly() {
 }
 
 #[test]
-fn who_reads_no_more_has_what_it_wanted() {
+fn closed_pipe_is_no_error() {
     let Some(node) = enforcing() else { return };
     for arguments in [&["pods"][..], &["completion", "bash"], &["watch"]] {
         let (reader, writer) = io::pipe().unwrap();
@@ -96,7 +94,7 @@ fn fill(pipe: &PipeWriter) {
 }
 
 #[test]
-fn who_has_stopped_reading_does_not_keep_it() {
+fn stalled_reader_does_not_block_termination() {
     let Some(node) = enforcing() else { return };
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let (_reader, writer) = io::pipe().unwrap();
@@ -104,11 +102,11 @@ fn who_has_stopped_reading_does_not_keep_it() {
         let mut command = usher::command_on(&node);
         command.arg("watch").stdout(writer);
         let mut watch = Beside::start(command);
-        let mut complained = BufReader::new(watch.0.stderr.take().unwrap());
-        let mut said = String::new();
+        let mut stderr = BufReader::new(watch.0.stderr.take().unwrap());
+        let mut notice = String::new();
         // What comes next is the line with the names of the columns.
-        complained.read_line(&mut said).unwrap();
-        assert!(said.contains("following the timeline's file"), "{said}");
+        stderr.read_line(&mut notice).unwrap();
+        assert!(notice.contains("following the timeline's file"), "{notice}");
         kill(Pid::from_raw(watch.pid()), signal).unwrap();
         let ended = found_within(patience(), "its end", || watch.0.try_wait().unwrap());
         assert_eq!(ended.code(), Some(0), "{signal}");

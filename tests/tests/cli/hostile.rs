@@ -179,7 +179,7 @@ fn ran(node: &Node, arguments: &[&str]) -> Ran {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let (said, complained) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     let (ended, end) = mpsc::channel();
     let all = |mut from: Box<dyn Read + Send>| {
         let ended = ended.clone();
@@ -191,7 +191,7 @@ fn ran(node: &Node, arguments: &[&str]) -> Ran {
             String::from_utf8(bytes).unwrap()
         })
     };
-    let (said, complained) = (all(Box::new(said)), all(Box::new(complained)));
+    let (stdout, stderr) = (all(Box::new(stdout)), all(Box::new(stderr)));
     // Of both streams.
     let begun = Instant::now();
     for _ in 0..2 {
@@ -200,11 +200,11 @@ fn ran(node: &Node, arguments: &[&str]) -> Ran {
     // It may have ended by itself.
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).ok();
     let code = child.wait().unwrap().code();
-    let (said, complained) = (said.join().unwrap(), complained.join().unwrap());
+    let (stdout, stderr) = (stdout.join().unwrap(), stderr.join().unwrap());
     Ran {
         code,
-        said,
-        complained,
+        stdout,
+        stderr,
     }
 }
 
@@ -248,23 +248,18 @@ fn nothing_acts(node: &Node, pod: &Pod, more: &[&str], skipped: &[&str]) {
                 let arguments = [&[subcommand.as_str()], &case[..], form, more].concat();
                 let ran = ran(node, &arguments);
                 let has_colours = form.contains(&"always");
-                for (text, stream) in [(&ran.said, "output"), (&ran.complained, "error")] {
+                for (text, stream) in [(&ran.stdout, "output"), (&ran.stderr, "error")] {
                     let found = acts(text, has_colours);
                     assert_eq!(found, None, "{arguments:?} on standard {stream}");
                 }
                 // Nothing may be decided while it is watched.
                 assert!(
-                    subcommand == "watch" || !(ran.said.is_empty() && ran.complained.is_empty()),
+                    subcommand == "watch" || !(ran.stdout.is_empty() && ran.stderr.is_empty()),
                     "{arguments:?} says nothing"
                 );
                 // A command line of these cases is one that there is, but for what has no such form.
                 let fits = !refuses(&arguments);
-                assert_eq!(
-                    ran.code != Some(2),
-                    fits,
-                    "{arguments:?}: {}",
-                    ran.complained
-                );
+                assert_eq!(ran.code != Some(2), fits, "{arguments:?}: {}", ran.stderr);
             }
         }
     }
@@ -330,7 +325,7 @@ fn without_an_agent() {
 }
 
 #[test]
-fn from_a_file_that_somebody_made() {
+fn from_a_crafted_sysdump() {
     let Some(node) = enforcing() else { return };
     let scene = Scene::new(&node);
     let dump: PathBuf = node.run_dir().with_file_name("evil");
@@ -345,5 +340,5 @@ fn from_a_file_that_somebody_made() {
     fs::write(&manifest, text.replace("sysdump/v1", "\\u001b[2J\\u009b")).unwrap();
     let ran = ran(&node, &["pods", "--file", dump]);
     assert_eq!(ran.code, Some(5));
-    assert_eq!(acts(&ran.complained, false), None);
+    assert_eq!(acts(&ran.stderr, false), None);
 }

@@ -12,19 +12,19 @@ fn is_as_at_the_start(node: &Node) -> bool {
 }
 
 #[test]
-fn more_is_logged_for_a_while_and_then_as_before() {
+fn log_filter_is_reset_after_its_duration() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     assert!(is_as_at_the_start(&node));
-    let said = answer(
+    let stdout = answer(
         &node,
         &["log", "--level", "agent::kubelet=debug", "--for", "4s"],
     );
     assert!(
-        said.starts_with("info,usher_agent::kubernetes::kubelet=debug, for 4s more"),
-        "{said}"
+        stdout.starts_with("info,usher_agent::kubernetes::kubelet=debug, for 4s more"),
+        "{stdout}"
     );
-    assert!(said.ends_with("more; then info again\n"), "{said}");
+    assert!(stdout.ends_with("more; then info again\n"), "{stdout}");
     let _pod = node.run(&PodSpec::job("asked"));
     agent
         .log()
@@ -38,7 +38,7 @@ fn more_is_logged_for_a_while_and_then_as_before() {
 }
 
 #[test]
-fn a_second_wish_counts_until_its_own_end() {
+fn second_request_replaces_the_duration() {
     let Some(node) = enforcing() else { return };
     let _agent = Agent::start(&node);
     answer(&node, &["log", "--level", "debug", "--for", "1s"]);
@@ -56,7 +56,7 @@ fn a_second_wish_counts_until_its_own_end() {
 }
 
 #[test]
-fn what_is_no_directive_is_named_and_changes_nothing() {
+fn invalid_directive_is_rejected() {
     let Some(node) = enforcing() else { return };
     let _agent = Agent::start(&node);
     for (arguments, words) in [
@@ -72,7 +72,7 @@ fn what_is_no_directive_is_named_and_changes_nothing() {
     ] {
         let ran = run(&node, &[&["log"], arguments].concat());
         assert_eq!(ran.code, Some(3), "{ran:?}");
-        assert!(ran.complained.contains(words), "{ran:?}");
+        assert!(ran.stderr.contains(words), "{ran:?}");
     }
     assert_eq!(run(&node, &["log", "--for", "5s"]).code, Some(2));
     assert!(is_as_at_the_start(&node));
@@ -83,5 +83,5 @@ fn needs_an_agent() {
     let Some(node) = enforcing() else { return };
     let ran = run(&node, &["log"]);
     assert_eq!(ran.code, Some(5), "{ran:?}");
-    assert!(ran.complained.contains("this needs the agent"), "{ran:?}");
+    assert!(ran.stderr.contains("this needs the agent"), "{ran:?}");
 }

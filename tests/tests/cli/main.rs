@@ -46,7 +46,7 @@ fn run(node: &Node, arguments: &[&str]) -> Ran {
 fn answer(node: &Node, arguments: &[&str]) -> String {
     let ran = run(node, arguments);
     assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
-    ran.said
+    ran.stdout
 }
 
 /// Runs it with `-o json`.
@@ -59,7 +59,7 @@ fn json(node: &Node, arguments: &[&str]) -> serde_json::Value {
 fn known(node: &Node) {
     eventually("all is known of the pod", || {
         let pods = run(node, &["pods"]);
-        pods.complained.is_empty() && pods.said.contains("app container app runs")
+        pods.stderr.is_empty() && pods.stdout.contains("app container app runs")
     });
 }
 

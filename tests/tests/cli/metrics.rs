@@ -11,8 +11,8 @@ fn same_numbers_as_over_http() {
     agent.wait_metric("usher_kubelet_requests_total", "result=\"ok\"", |count| {
         count > 0.0
     });
-    let said = answer(&node, &["metrics", "usher_mode"]);
-    let words: Vec<Vec<&str>> = said
+    let stdout = answer(&node, &["metrics", "usher_mode"]);
+    let words: Vec<Vec<&str>> = stdout
         .lines()
         .map(|line| line.split_whitespace().collect())
         .collect();
@@ -23,7 +23,7 @@ fn same_numbers_as_over_http() {
             ["usher_mode", "capability=hold,mode=enforce", "1"],
             ["usher_mode", "capability=quit,mode=enforce", "1"],
         ],
-        "{said}"
+        "{stdout}"
     );
     let all = json(&node, &["metrics", "--all"]);
     let of_http = agent.metrics();
@@ -44,6 +44,6 @@ fn same_numbers_as_over_http() {
 fn needs_an_agent() {
     let Some(node) = enforcing() else { return };
     let ran = run(&node, &["metrics"]);
-    assert_eq!((ran.code, &ran.said[..]), (Some(5), ""), "{ran:?}");
-    assert!(ran.complained.contains("this needs the agent"), "{ran:?}");
+    assert_eq!((ran.code, &ran.stdout[..]), (Some(5), ""), "{ran:?}");
+    assert!(ran.stderr.contains("this needs the agent"), "{ran:?}");
 }

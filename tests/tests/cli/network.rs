@@ -50,10 +50,10 @@ impl Beside {
 
     /// Waits for the end.
     pub(crate) fn wait(&mut self) -> (Option<i32>, String) {
-        let mut complained = String::new();
+        let mut stderr = String::new();
         let mut errors = self.0.stderr.take().unwrap();
-        errors.read_to_string(&mut complained).unwrap();
-        (self.0.wait().unwrap().code(), complained)
+        errors.read_to_string(&mut stderr).unwrap();
+        (self.0.wait().unwrap().code(), stderr)
     }
 }
 

@@ -14,7 +14,7 @@ use usher_tests::synthetic::{Agent, PodSpec, program, usher};
 use crate::{enforcing, run};
 
 /// Nobody.
-const NOBODY: u32 = 65534;
+const UNPRIVILEGED: u32 = 65534;
 /// Where [`a_stranger`] is told what to ask.
 const SOCKET: &str = "USHER_TEST_SOCKET";
 const POD: &str = "USHER_TEST_POD";
@@ -69,14 +69,14 @@ fn open_up(path: &Path) {
 }
 
 #[test]
-fn only_root_is_answered() {
+fn only_root_receives_answers() {
     let Some(node) = enforcing() else { return };
     let pod = node.run(&PodSpec::job("guarded"));
     let agent = Agent::start(&node);
     pod.finish("app", 1);
     let socket = node.run_dir().join("admin.sock");
     eventually("root to be answered", || {
-        run(&node, &["pods"]).said.contains("guarded")
+        run(&node, &["pods"]).stdout.contains("guarded")
     });
     // The socket itself is closed to others; here it is not what keeps them out.
     assert_eq!(
@@ -93,16 +93,21 @@ fn only_root_is_answered() {
     fs::set_permissions(&directory, Permissions::from_mode(0o755)).unwrap();
     let this = public(&std::env::current_exe().unwrap(), &directory);
     let stranger = Command::new(this)
-        .args(["--exact", "peer::a_stranger", "--ignored", "--nocapture"])
+        .args([
+            "--exact",
+            "peer::as_another_user",
+            "--ignored",
+            "--nocapture",
+        ])
         .env(SOCKET, &socket)
         .env(POD, pod.uid())
-        .uid(NOBODY)
-        .gid(NOBODY)
+        .uid(UNPRIVILEGED)
+        .gid(UNPRIVILEGED)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&stranger.stdout);
+    let stdout = String::from_utf8_lossy(&stranger.stdout);
     assert!(
-        stranger.status.success() && said.contains("1 passed"),
+        stranger.status.success() && stdout.contains("1 passed"),
         "{stranger:?}"
     );
     let program = public(&program::beside_this("usher").unwrap(), &directory);
@@ -121,15 +126,15 @@ fn only_root_is_answered() {
         }
         let ran = command
             .args(words)
-            .uid(NOBODY)
-            .gid(NOBODY)
+            .uid(UNPRIVILEGED)
+            .gid(UNPRIVILEGED)
             .output()
             .unwrap();
-        let complained = String::from_utf8_lossy(&ran.stderr);
+        let stderr = String::from_utf8_lossy(&ran.stderr);
         assert_eq!(ran.status.code(), Some(3), "{words:?}: {ran:?}");
         assert!(
-            complained.contains("only root is answered"),
-            "{words:?}: {complained}"
+            stderr.contains("only root is answered"),
+            "{words:?}: {stderr}"
         );
     }
     // Nothing came of it.
@@ -143,11 +148,11 @@ fn only_root_is_answered() {
     }
 }
 
-/// What [`only_root_is_answered`] runs as somebody else, in a process of its own: a test program cannot become another user
+/// What [`only_root_receives_answers`] runs as somebody else, in a process of its own: a test program cannot become another user
 /// and stay one that others' tests run in. By itself it would have nobody to ask, so it is left out of a plain run.
 #[test]
 #[ignore = "run by another test, as another user"]
-fn a_stranger() {
+fn as_another_user() {
     let (Some(socket), Ok(pod)) = (std::env::var_os(SOCKET), std::env::var(POD)) else {
         return;
     };

@@ -41,7 +41,7 @@ fn same_with_and_without_an_agent() {
     assert_eq!(ended["quit"]["sidecars"][0]["ladder"][0]["allowed"], "no");
     agent.kill();
     let ran = run(&node, &["plan", "planned"]);
-    assert!(ran.complained.contains("no agent answers"), "{ran:?}");
+    assert!(ran.stderr.contains("no agent answers"), "{ran:?}");
     let without = json(&node, &["plan", "planned"]);
     assert_eq!(without["from"], "node");
     // The same core, and the same knowledge of the sidecars.
@@ -54,16 +54,13 @@ fn same_with_and_without_an_agent() {
 }
 
 #[test]
-fn a_pod_that_nobody_listed() {
+fn pod_that_the_kubelet_has_not_listed() {
     let Some(node) = enforcing() else { return };
     let pod = node.run(&PodSpec::job("unlisted"));
     node.kubelet().behave(Behaviour::Status(500));
     let ran = run(&node, &["plan", pod.uid()]);
     assert_eq!(ran.code, Some(5), "{ran:?}");
-    assert!(
-        ran.complained.contains("the kubelet has not told"),
-        "{ran:?}"
-    );
+    assert!(ran.stderr.contains("the kubelet has not told"), "{ran:?}");
     node.kubelet().behave(Behaviour::Ok);
     eventually("its plan", || {
         run(&node, &["plan", pod.uid()]).code == Some(0)

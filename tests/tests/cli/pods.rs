@@ -20,7 +20,7 @@ fn same_with_and_without_an_agent() {
     assert_eq!(with["from"], "agent");
     agent.kill();
     let ran = run(&node, &["pods"]);
-    assert!(ran.complained.contains("no agent answers"), "{ran:?}");
+    assert!(ran.stderr.contains("no agent answers"), "{ran:?}");
     let mut without = json(&node, &["pods"]);
     assert_eq!(without["from"], "node");
     assert_eq!(with["items"][0]["state"], "running");

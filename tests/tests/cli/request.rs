@@ -59,12 +59,12 @@ fn code(output: &Output) -> Option<i32> {
     output.status.code()
 }
 
-fn complained(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]
-fn what_curl_gives() {
+fn response_matches_curl() {
     let Some((node, pod, server)) = pod("asked") else {
         return;
     };
@@ -72,20 +72,15 @@ fn what_curl_gives() {
         let url = server.url(path);
         let ours = request(&node, &pod, &["GET", &url, "-i"]);
         let theirs = curl(&pod, &["-i", &url]);
-        assert_eq!(
-            theirs.status.code(),
-            Some(0),
-            "{path}: {}",
-            complained(&theirs)
-        );
+        assert_eq!(theirs.status.code(), Some(0), "{path}: {}", stderr(&theirs));
         assert_eq!(
             code(&ours),
             Some(i32::from(*status >= 400)),
             "{path}: {}",
-            complained(&ours)
+            stderr(&ours)
         );
-        assert_eq!(ours.stdout, theirs.stdout, "{path}: {}", complained(&ours));
-        assert!(ours.stderr.is_empty(), "{path}: {}", complained(&ours));
+        assert_eq!(ours.stdout, theirs.stdout, "{path}: {}", stderr(&ours));
+        assert!(ours.stderr.is_empty(), "{path}: {}", stderr(&ours));
         // They asked for the same, but for what they are called.
         let [ours, theirs] = [server.asked(), server.asked()];
         let words = |asked: &str| {
@@ -113,14 +108,14 @@ fn what_curl_gives() {
 }
 
 #[test]
-fn large_bodies_come_whole() {
+fn large_bodies_are_complete() {
     let Some((node, pod, server)) = pod("large") else {
         return;
     };
     for path in ["/large", "/large-chunked", "/large-until-close"] {
         let url = server.url(path);
         let (ours, theirs) = (request(&node, &pod, &["GET", &url]), curl(&pod, &[&url]));
-        assert_eq!(code(&ours), Some(0), "{path}: {}", complained(&ours));
+        assert_eq!(code(&ours), Some(0), "{path}: {}", stderr(&ours));
         assert_eq!(ours.stdout.len(), LARGE, "{path}");
         assert!(ours.stdout == theirs.stdout, "{path}");
         let cut = request(&node, &pod, &["GET", &url, "--max-size", "1M"]);
@@ -131,12 +126,12 @@ fn large_bodies_come_whole() {
         );
         assert!(cut.stdout == ours.stdout[..1024 * 1024]);
         let why = "only a part of the answer is there: the body is longer than 1048576 bytes";
-        assert!(complained(&cut).contains(why), "{}", complained(&cut));
+        assert!(stderr(&cut).contains(why), "{}", stderr(&cut));
     }
 }
 
 #[test]
-fn what_is_sent_is_what_curl_sends() {
+fn request_matches_curl() {
     let Some((node, pod, server)) = pod("told") else {
         return;
     };
@@ -156,11 +151,11 @@ fn what_is_sent_is_what_curl_sends() {
         ];
         let ours = ["POST", &url, "--data", data];
         let ours = request(&node, &pod, &[&ours[..], &headers].concat());
-        assert_eq!(code(&ours), Some(0), "{}", complained(&ours));
+        assert_eq!(code(&ours), Some(0), "{}", stderr(&ours));
         // Curl would ask whether it may send a long body.
         let theirs = ["--data-binary", data, "-H", "Expect:", &url];
         let theirs = curl(&pod, &[&theirs[..], &headers].concat());
-        assert_eq!(theirs.status.code(), Some(0), "{}", complained(&theirs));
+        assert_eq!(theirs.status.code(), Some(0), "{}", stderr(&theirs));
         let sort = |asked: String| {
             let (head, body) = asked.split_once("\r\n\r\n").unwrap();
             let mut lines: Vec<_> = head.lines().map(str::to_owned).collect();
@@ -191,7 +186,7 @@ fn what_is_sent_is_what_curl_sends() {
 }
 
 #[test]
-fn what_is_no_answer_is_said() {
+fn failed_exchange_is_reported() {
     let Some((node, pod, server)) = pod("silent") else {
         return;
     };
@@ -217,12 +212,8 @@ fn what_is_no_answer_is_said() {
         ("/half", 1, "the rest did not come within 1s"),
     ] {
         let ours = request(&node, &pod, &["GET", &server.url(path), "--timeout", "1s"]);
-        assert_eq!(code(&ours), Some(expected), "{path}: {}", complained(&ours));
-        assert!(
-            complained(&ours).contains(words),
-            "{path}: {}",
-            complained(&ours)
-        );
+        assert_eq!(code(&ours), Some(expected), "{path}: {}", stderr(&ours));
+        assert!(stderr(&ours).contains(words), "{path}: {}", stderr(&ours));
     }
     let ours = request(&node, &pod, &["GET", ":9/"]);
     assert_eq!(code(&ours), Some(5));
@@ -230,12 +221,12 @@ fn what_is_no_answer_is_said() {
         "nobody listens at 127.0.0.1:9 in default/silent; its TCP listeners: ",
         "15001 (istio-proxy)",
     ] {
-        assert!(complained(&ours).contains(words), "{}", complained(&ours));
+        assert!(stderr(&ours).contains(words), "{}", stderr(&ours));
     }
 }
 
 #[test]
-fn only_the_pods_own_addresses() {
+fn addresses_outside_the_pod_are_rejected() {
     let Some((node, pod, _server)) = pod("own") else {
         return;
     };
@@ -258,11 +249,11 @@ fn only_the_pods_own_addresses() {
     ] {
         let ran = run(&node, &["request", &name, "GET", url]);
         assert_eq!(
-            (ran.code, &ran.said[..]),
+            (ran.code, &ran.stdout[..]),
             (Some(code), ""),
             "{url}: {ran:?}"
         );
-        assert!(ran.complained.contains(words), "{url}: {ran:?}");
+        assert!(ran.stderr.contains(words), "{url}: {ran:?}");
     }
     // There is no way out of this pod.
     let ran = run(
@@ -271,7 +262,7 @@ fn only_the_pods_own_addresses() {
     );
     assert_eq!(ran.code, Some(5), "{ran:?}");
     assert!(
-        ran.complained.contains("cannot connect to 192.0.2.7:80"),
+        ran.stderr.contains("cannot connect to 192.0.2.7:80"),
         "{ran:?}"
     );
     for (arguments, words) in [
@@ -282,7 +273,7 @@ fn only_the_pods_own_addresses() {
     ] {
         let ran = run(&node, &[&["request", &name][..], &arguments].concat());
         assert_eq!(ran.code, Some(2), "{ran:?}");
-        assert!(ran.complained.contains(words), "{ran:?}");
+        assert!(ran.stderr.contains(words), "{ran:?}");
     }
     // IPv6's loopback, where nobody is at IPv4's.
     let ran = run(
@@ -296,13 +287,13 @@ fn only_the_pods_own_addresses() {
         ],
     );
     assert!(
-        ran.code == Some(0) && ran.said.starts_with("HTTP/1.1 200"),
+        ran.code == Some(0) && ran.stdout.starts_with("HTTP/1.1 200"),
         "{ran:?}"
     );
 }
 
 #[test]
-fn answers_do_not_drive_a_terminal() {
+fn response_is_escaped_for_a_terminal() {
     let Some((node, pod, server)) = pod("hostile") else {
         return;
     };
@@ -336,7 +327,7 @@ fn answers_do_not_drive_a_terminal() {
 }
 
 #[test]
-fn half_an_answer_is_said_to_be_one() {
+fn write_error_is_reported_once() {
     let Some((node, pod, server)) = pod("cut") else {
         return;
     };
@@ -347,9 +338,9 @@ fn half_an_answer_is_said_to_be_one() {
         command.stdout(File::create("/dev/full").unwrap());
         let output = command.stderr(Stdio::piped()).output().unwrap();
         assert_eq!(code(&output), Some(1), "{path}: {output:?}");
-        let said = complained(&output);
-        assert!(said.contains("it cannot be written"), "{path}: {said}");
-        assert_eq!(said.lines().count(), 1, "{path}: {said}");
+        let stderr = stderr(&output);
+        assert!(stderr.contains("it cannot be written"), "{path}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{path}: {stderr}");
     }
 }
 
@@ -369,8 +360,8 @@ fn capture_does_not_write_to_a_terminal() {
     let output = output.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        complained(&output).contains("standard output is a terminal"),
+        stderr(&output).contains("standard output is a terminal"),
         "{}",
-        complained(&output)
+        stderr(&output)
     );
 }

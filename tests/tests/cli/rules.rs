@@ -16,7 +16,7 @@ fn held() -> Option<(Node, Agent, Pod)> {
     let agent = Agent::start(&node);
     let spec = PodSpec::new("ruled")
         .with(ContainerSpec::app("app"))
-        .with(mesh::proxy(Listen::WhenTold))
+        .with(mesh::proxy(Listen::OnCommand))
         .captured(Capture::default())
         .announced();
     let pod = node.run(&spec);
@@ -42,7 +42,7 @@ fn file(name: &str) -> PathBuf {
 }
 
 #[test]
-fn the_kernels_table_and_what_others_have() {
+fn rules_list_the_table_and_those_of_others() {
     let Some((node, agent, pod)) = held() else {
         return;
     };
@@ -76,7 +76,7 @@ fn the_kernels_table_and_what_others_have() {
 }
 
 #[test]
-fn drift_is_marked_and_mended() {
+fn drift_is_reported_and_repaired() {
     let Some((node, agent, pod)) = held() else {
         return;
     };
@@ -101,7 +101,7 @@ fn drift_is_marked_and_mended() {
         let ran = run(&node, &["rules", "ruled", "--diff"]);
         assert_eq!(ran.code, Some(1), "{damage:?}: {ran:?}");
         assert!(
-            ran.said.contains("missing: ") || ran.said.contains("surplus: "),
+            ran.stdout.contains("missing: ") || ran.stdout.contains("surplus: "),
             "{ran:?}"
         );
         let dry = answer(&node, &["rules", "ruled", "--fix", "--dry-run"]);

@@ -9,7 +9,7 @@ use usher_tests::synthetic::{Agent, PodSpec, usher};
 use crate::{answer, enforcing, golden, json, known, run};
 
 #[test]
-fn all_is_well_on_one_screen_and_in_one_line() {
+fn healthy_node_fits_one_screen_and_one_line() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let _pod = node.run(&PodSpec::job("seen"));
@@ -34,22 +34,22 @@ fn all_is_well_on_one_screen_and_in_one_line() {
         brief,
         "ok: quit enforce, hold enforce, 1 pods, 0 held, 0 finished\n"
     );
-    let told = json(&node, &["status"]);
+    let reported = json(&node, &["status"]);
     assert_eq!(
-        (&told["kind"], &told["from"]),
+        (&reported["kind"], &reported["from"]),
         (&"Status".into(), &"agent".into())
     );
-    assert_eq!(told["problems"].as_array().map(Vec::len), Some(0));
-    assert_eq!(told["agent"]["pid"], agent.pid());
+    assert_eq!(reported["problems"].as_array().map(Vec::len), Some(0));
+    assert_eq!(reported["agent"]["pid"], agent.pid());
 }
 
 #[test]
-fn what_is_wrong_comes_with_what_to_do_next() {
+fn each_problem_has_a_next_step() {
     let Some(node) = enforcing() else { return };
     let _agent = Agent::start(&node);
     let is = |code: i32, words: &str| {
         let ran = run(&node, &["status"]);
-        ran.code == Some(code) && ran.said.contains(words)
+        ran.code == Some(code) && ran.stdout.contains(words)
     };
     eventually("all to be well", || is(0, "all is well"));
     node.configure("defaults:\n  hold: perhaps\n");
@@ -58,12 +58,12 @@ fn what_is_wrong_comes_with_what_to_do_next() {
     });
     let ran = run(&node, &["status", "--brief"]);
     assert!(
-        ran.said
+        ran.stdout
             .starts_with("degraded: the configuration is not used: "),
         "{ran:?}"
     );
-    assert!(ran.said.contains(":2:9: defaults.hold"), "{ran:?}");
-    assert!(ran.said.contains("(usher check)"), "{ran:?}");
+    assert!(ran.stdout.contains(":2:9: defaults.hold"), "{ran:?}");
+    assert!(ran.stdout.contains("(usher check)"), "{ran:?}");
     node.configure("");
     eventually("the file to be good", || is(0, "all is well"));
     node.kubelet().behave(Behaviour::Status(401));
@@ -74,43 +74,43 @@ fn what_is_wrong_comes_with_what_to_do_next() {
 }
 
 #[test]
-fn without_an_agent_it_says_what_it_sees() {
+fn without_an_agent_reports_observed_state() {
     let Some(node) = enforcing() else { return };
     let pod = node.run(&PodSpec::job("alone"));
     let ran = run(&node, &["status"]);
     assert_eq!(ran.code, Some(5), "{ran:?}");
-    assert!(ran.said.contains("agent         none answers"), "{ran:?}");
-    assert!(ran.said.contains("pods          1 seen"), "{ran:?}");
+    assert!(ran.stdout.contains("agent         none answers"), "{ran:?}");
+    assert!(ran.stdout.contains("pods          1 seen"), "{ran:?}");
     assert!(
-        ran.said
+        ran.stdout
             .contains("quit          enforce, as was last known"),
         "{ran:?}"
     );
     assert!(
-        ran.said.contains("next: kubectl get pods -n usher"),
+        ran.stdout.contains("next: kubectl get pods -n usher"),
         "{ran:?}"
     );
     drop(pod);
 }
 
 #[test]
-fn waits_until_all_is_well_and_tells_changes_only() {
+fn wait_prints_changes_until_healthy() {
     let Some(node) = enforcing() else { return };
     let mut command = usher::command_on(&node);
     let waiting = thread::spawn(move || command.args(["status", "--wait=60s"]).output().unwrap());
     let _agent = Agent::start(&node);
     let ran = waiting.join().unwrap();
-    let said = String::from_utf8(ran.stdout).unwrap();
-    assert_eq!(ran.status.code(), Some(0), "{said}");
-    let lines: Vec<&str> = said.lines().collect();
-    assert!(lines.last().unwrap().starts_with("ok: "), "{said}");
-    assert!(lines.windows(2).all(|pair| pair[0] != pair[1]), "{said}");
+    let stdout = String::from_utf8(ran.stdout).unwrap();
+    assert_eq!(ran.status.code(), Some(0), "{stdout}");
+    let lines: Vec<&str> = stdout.lines().collect();
+    assert!(lines.last().unwrap().starts_with("ok: "), "{stdout}");
+    assert!(lines.windows(2).all(|pair| pair[0] != pair[1]), "{stdout}");
 }
 
 #[test]
-fn waits_no_longer_than_it_is_told() {
+fn wait_ends_at_its_timeout() {
     let Some(node) = enforcing() else { return };
     let ran = run(&node, &["status", "--wait=1s"]);
     assert_eq!(ran.code, Some(5), "{ran:?}");
-    assert_eq!(ran.said.lines().count(), 1, "{ran:?}");
+    assert_eq!(ran.stdout.lines().count(), 1, "{ran:?}");
 }

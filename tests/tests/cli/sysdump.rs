@@ -98,9 +98,9 @@ fn manifest(files: &BTreeMap<String, String>) -> Value {
 }
 
 #[test]
-fn same_node_same_bytes() {
+fn same_node_gives_the_same_bytes() {
     // Tables are looked for in all network namespaces of the machine, those of other tests' pods too.
-    if !privilege::granted() || !machine::entered("sysdump::same_node_same_bytes") {
+    if !privilege::granted() || !machine::entered("sysdump::same_node_gives_the_same_bytes") {
         return;
     }
     let Some(node) = enforcing() else { return };
@@ -128,7 +128,7 @@ fn same_node_same_bytes() {
             &["sysdump", "--at", AT, "-w", file.to_str().unwrap()],
         );
         assert_eq!(ran.code, Some(0), "{ran:?}");
-        assert!(ran.complained.contains("of 2 pods"), "{ran:?}");
+        assert!(ran.stderr.contains("of 2 pods"), "{ran:?}");
         fs::read(&file).unwrap()
     });
     assert!(made[0] == made[1], "the same files, and other bytes");
@@ -143,7 +143,7 @@ fn same_node_same_bytes() {
 }
 
 #[test]
-fn every_file_is_listed_and_nothing_secret_is_in_one() {
+fn every_file_is_listed_and_none_contains_a_secret() {
     let Some(node) = enforcing() else { return };
     let pod = secretive(&node);
     fs::write(
@@ -192,12 +192,12 @@ fn every_file_is_listed_and_nothing_secret_is_in_one() {
 }
 
 #[test]
-fn commands_say_the_same_from_it() {
+fn commands_print_the_same_from_a_sysdump() {
     let Some(node) = enforcing() else { return };
     let pod = secretive(&node);
     let agent = Agent::start(&node);
     known(&node);
-    let said = READS.map(|arguments| answer(&node, arguments));
+    let stdout = READS.map(|arguments| answer(&node, arguments));
     let dumps = [
         place(&node, "same.tar.gz").display().to_string(),
         place(&node, "same").display().to_string(),
@@ -207,19 +207,19 @@ fn commands_say_the_same_from_it() {
     agent.kill();
     drop(pod);
     for dump in &dumps {
-        for (arguments, said) in READS.iter().zip(&said) {
+        for (arguments, stdout) in READS.iter().zip(&stdout) {
             let ran = run(&node, &[*arguments, &["--file", dump]].concat());
             assert_eq!(ran.code, Some(0), "{ran:?}");
             // All of it but the word for where it comes from.
-            let from_agent = ran.said.replace("from: file", "from: agent");
-            assert_eq!(from_agent, *said, "{arguments:?}");
-            assert!(ran.complained.contains("answers"), "{ran:?}");
+            let from_agent = ran.stdout.replace("from: file", "from: agent");
+            assert_eq!(from_agent, *stdout, "{arguments:?}");
+            assert!(ran.stderr.contains("answers"), "{ran:?}");
         }
     }
 }
 
 #[test]
-fn what_cannot_be_had_is_listed() {
+fn missing_items_are_listed() {
     let Some(node) = enforcing() else { return };
     let pod = node.run(&PodSpec::job("alone"));
     node.kubelet().behave(Behaviour::Status(503));
@@ -240,7 +240,7 @@ fn what_cannot_be_had_is_listed() {
 }
 
 #[test]
-fn no_larger_than_asked_for() {
+fn size_limit_is_respected() {
     let Some(node) = enforcing() else { return };
     let _pods = ["one", "two"].map(|name| node.run(&PodSpec::job(name)));
     let folder = place(&node, "small");
@@ -253,7 +253,7 @@ fn no_larger_than_asked_for() {
     ];
     let ran = run(&node, &arguments);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.complained.contains("not all of it"), "{ran:?}");
+    assert!(ran.stderr.contains("not all of it"), "{ran:?}");
     let mut files = files(&folder);
     let manifest = files.remove("manifest.json").unwrap();
     assert!(files.values().map(String::len).sum::<usize>() <= 3 * 1024);
@@ -263,7 +263,7 @@ fn no_larger_than_asked_for() {
 }
 
 #[test]
-fn one_pod_alone() {
+fn sysdump_of_one_pod() {
     let Some(node) = enforcing() else { return };
     let [one, two] = ["one", "two"].map(|name| node.run(&PodSpec::job(name)));
     let files = laid(&node, "alone", &["--pod", "default/one"]);
@@ -274,23 +274,23 @@ fn one_pod_alone() {
 }
 
 #[test]
-fn what_a_dump_cannot_answer() {
+fn live_commands_reject_a_sysdump() {
     let Some(node) = enforcing() else { return };
     let dump = place(&node, "asked.tar.gz").display().to_string();
     answer(&node, &["sysdump", "-w", &dump]);
     for arguments in [&["sysdump"][..], &["cleanup", "--dry-run"]] {
         let ran = run(&node, &[arguments, &["--file", &dump]].concat());
         assert_eq!(ran.code, Some(2), "{ran:?}");
-        assert!(ran.complained.contains("--file cannot answer"), "{ran:?}");
-        assert_eq!(ran.complained.lines().count(), 1);
+        assert!(ran.stderr.contains("--file cannot answer"), "{ran:?}");
+        assert_eq!(ran.stderr.lines().count(), 1);
     }
     let ran = run(&node, &["pods", "--file", "/dev/null"]);
     assert_eq!(ran.code, Some(5), "{ran:?}");
-    assert!(ran.complained.contains("is no sysdump"), "{ran:?}");
+    assert!(ran.stderr.contains("is no sysdump"), "{ran:?}");
 }
 
 #[test]
-fn nobody_else_can_read_it() {
+fn only_the_owner_can_read_the_file() {
     let Some(node) = enforcing() else { return };
     let _pod = node.run(&PodSpec::job("kept"));
     let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
@@ -321,7 +321,7 @@ fn nobody_else_can_read_it() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     let ran = run(&node, &to);
     assert_eq!(ran.code, Some(3), "{ran:?}");
-    assert!(ran.complained.contains("--force"), "{ran:?}");
+    assert!(ran.stderr.contains("--force"), "{ran:?}");
     assert_eq!(fs::read(&file).unwrap(), b"theirs");
     let forced = [&to[..], &["--force"]].concat();
     answer(&node, &forced);

@@ -76,11 +76,11 @@ impl Watch {
 }
 
 #[test]
-fn decisions_come_as_they_are_made() {
+fn decisions_are_streamed() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     eventually("the agent to answer", || {
-        run(&node, &["pods"]).code == Some(0) && run(&node, &["pods"]).complained.is_empty()
+        run(&node, &["pods"]).code == Some(0) && run(&node, &["pods"]).stderr.is_empty()
     });
     let mut all = Watch::start(&node, &[]);
     let mut some = Watch::start(
@@ -119,11 +119,11 @@ fn decisions_come_as_they_are_made() {
 }
 
 #[test]
-fn json_is_one_object_a_line_and_count_ends_it() {
+fn json_prints_one_object_per_line_and_stops_at_count() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     eventually("the agent to answer", || {
-        run(&node, &["pods"]).complained.is_empty()
+        run(&node, &["pods"]).stderr.is_empty()
     });
     let mut watch = Watch::start(&node, &["--count", "1", "-o", "json", "-d", "pod-finished"]);
     let mut names = (0..).map(|number| format!("counted-{number}"));
@@ -141,7 +141,7 @@ fn json_is_one_object_a_line_and_count_ends_it() {
 }
 
 #[test]
-fn without_an_agent_the_file_is_followed() {
+fn without_an_agent_the_timeline_file_is_followed() {
     let Some(node) = enforcing() else { return };
     let mut watch = Watch::start(&node, &["later", "-d", "pod-finished"]);
     let pod = node.run(&PodSpec::job("later"));
@@ -150,26 +150,26 @@ fn without_an_agent_the_file_is_followed() {
     agent.wait_for("sidecar-ended", &pod.name());
     assert!(watch.line().contains("default/later"));
     let process = &mut watch.process;
-    let mut complained = BufReader::new(process.stderr.take().unwrap());
-    let mut said = String::new();
-    complained.read_line(&mut said).unwrap();
-    assert!(said.contains("following the timeline's file"), "{said}");
+    let mut stderr = BufReader::new(process.stderr.take().unwrap());
+    let mut notice = String::new();
+    stderr.read_line(&mut notice).unwrap();
+    assert!(notice.contains("following the timeline's file"), "{notice}");
     assert_eq!(watch.interrupt(), Some(0));
 }
 
 #[test]
-fn an_agent_that_goes_and_a_reader_that_goes() {
+fn ends_with_the_agent_or_the_reader() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     eventually("the agent to answer", || {
-        run(&node, &["pods"]).complained.is_empty()
+        run(&node, &["pods"]).stderr.is_empty()
     });
     let mut watch = Watch::start(&node, &[]);
     agent.kill();
     assert_eq!(watch.process.wait().unwrap().code(), Some(5));
     let agent = Agent::start(&node);
     eventually("the agent to answer", || {
-        run(&node, &["pods"]).complained.is_empty()
+        run(&node, &["pods"]).stderr.is_empty()
     });
     let Watch { mut process, lines } = Watch::start(&node, &[]);
     drop(lines);

@@ -81,8 +81,8 @@ const VARIES: [(&str, &str); 13] = [
 
 struct Ran {
     code: Option<i32>,
-    said: Vec<u8>,
-    complained: String,
+    stdout: Vec<u8>,
+    stderr: String,
 }
 
 /// Runs `usher` as a person does who has kubectl.
@@ -92,8 +92,8 @@ fn usher(lab: &Lab, words: &[&str]) -> Ran {
     let ran = command.args(words).output().unwrap();
     Ran {
         code: ran.status.code(),
-        said: ran.stdout,
-        complained: String::from_utf8_lossy(&ran.stderr).into_owned(),
+        stdout: ran.stdout,
+        stderr: String::from_utf8_lossy(&ran.stderr).into_owned(),
     }
 }
 
@@ -164,7 +164,7 @@ fn without_story(file: &str, end: &str, text: String) -> String {
 }
 
 #[test]
-fn each_command_on_a_pod_without_a_shell() {
+fn each_command_works_on_a_pod_without_a_shell() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -174,8 +174,8 @@ fn each_command_on_a_pod_without_a_shell() {
     let full = format!("{}/{name}", &*namespace);
     // Envoy opens its ports one by one, and the doors open at the deadline: this proxy has no control plane.
     until("all ports of the sidecar", || {
-        let said = usher(&lab, &["conns", &full, "--listening", "-o", "json"]).said;
-        let conns: Value = serde_json::from_slice(&said).ok()?;
+        let stdout = usher(&lab, &["conns", &full, "--listening", "-o", "json"]).stdout;
+        let conns: Value = serde_json::from_slice(&stdout).ok()?;
         let rows = conns["sockets"].as_array()?;
         let at = |port: &str| {
             rows.iter().any(|row| {
@@ -190,8 +190,8 @@ fn each_command_on_a_pod_without_a_shell() {
             .then_some(())
     });
     until("the doors to be open", || {
-        let said = usher(&lab, &["rules", &full, "-o", "json"]).said;
-        let rules: Value = serde_json::from_slice(&said).ok()?;
+        let stdout = usher(&lab, &["rules", &full, "-o", "json"]).stdout;
+        let rules: Value = serde_json::from_slice(&stdout).ok()?;
         rules["table"].is_null().then_some(())
     });
     let mut wrong = Vec::new();
@@ -214,11 +214,11 @@ fn each_command_on_a_pod_without_a_shell() {
             if ran.code != Some(code) {
                 wrong.push(format!(
                     "{words:?} {form:?}: {:?}, {}",
-                    ran.code, ran.complained
+                    ran.code, ran.stderr
                 ));
             }
             let end = if form.is_empty() { "txt" } else { "json" };
-            let text = String::from_utf8_lossy(&ran.said).into_owned();
+            let text = String::from_utf8_lossy(&ran.stdout).into_owned();
             let text = without_node(&without_story(file, end, text), lab.cluster.node_name());
             let text = named(&text, &namespace, &name);
             let golden = Path::new(GOLDEN).join(format!("{file}.{end}"));
@@ -233,7 +233,7 @@ fn each_command_on_a_pod_without_a_shell() {
     }
     for (words, expected) in NODE {
         let ran = usher(&lab, words);
-        let text = String::from_utf8_lossy(&ran.said).into_owned();
+        let text = String::from_utf8_lossy(&ran.stdout).into_owned();
         if ran.code != Some(0) || !text.contains(expected) {
             wrong.push(format!("{words:?}: {:?}, {text}", ran.code));
         }
@@ -243,7 +243,7 @@ fn each_command_on_a_pod_without_a_shell() {
 
 /// What streams, or makes a file.
 #[test]
-fn capture_and_sysdump_come_out_of_the_container_whole() {
+fn capture_and_sysdump_are_copied_completely() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -269,19 +269,15 @@ fn capture_and_sysdump_come_out_of_the_container_whole() {
         });
         capture.join().unwrap()
     });
-    assert_eq!(captured.code, Some(0), "{}", captured.complained);
+    assert_eq!(captured.code, Some(0), "{}", captured.stderr);
     // The magic number of pcapng's section header.
-    assert_eq!(captured.said[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
-    assert!(
-        captured.complained.contains("6 packets"),
-        "{}",
-        captured.complained
-    );
+    assert_eq!(captured.stdout[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+    assert!(captured.stderr.contains("6 packets"), "{}", captured.stderr);
     let dump = usher(&lab, &["sysdump", "--pod", &full, "-w", "-"]);
-    assert_eq!(dump.code, Some(0), "{}", dump.complained);
+    assert_eq!(dump.code, Some(0), "{}", dump.stderr);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("dump.tar.gz");
-    std::fs::write(&file, &dump.said).unwrap();
+    std::fs::write(&file, &dump.stdout).unwrap();
     // Read back by a program that has no node at all.
     for words in [
         &["explain", &full][..],
@@ -302,6 +298,6 @@ fn capture_and_sysdump_come_out_of_the_container_whole() {
             .collect();
         let ran = usher_tests::synthetic::usher::run(&arguments);
         assert!(matches!(ran.code, Some(0 | 1)), "{words:?}: {ran:?}");
-        assert!(!ran.said.is_empty(), "{words:?}: {ran:?}");
+        assert!(!ran.stdout.is_empty(), "{words:?}: {ran:?}");
     }
 }

@@ -13,8 +13,8 @@ use crate::{
 fn conns(lab: &Lab, pod: &str, flags: &[&str]) -> Option<Value> {
     let exec = ["-n", USHER, "exec", "ds/usher", "--", "usher", "conns", pod];
     let args = [&exec[..], &["-o", "json"], flags].concat();
-    let said = lab.cluster.kubectl(&args).ok()?;
-    Some(serde_json::from_str(&said).unwrap())
+    let stdout = lab.cluster.kubectl(&args).ok()?;
+    Some(serde_json::from_str(&stdout).unwrap())
 }
 
 /// Protocol, state, and both ends, without those of sockets that come and go.
@@ -22,11 +22,11 @@ type Sockets = BTreeSet<[String; 4]>;
 
 fn by_ss(lab: &Lab, pid: &Value) -> Sockets {
     let netns = format!("--net=/proc/{pid}/ns/net");
-    let said = lab
+    let stdout = lab
         .cluster
         .in_node(&["nsenter", &netns, "ss", "-H", "-tuan"])
         .unwrap();
-    let lines = said.lines().map(|line| {
+    let lines = stdout.lines().map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let peer = if words[5].ends_with(":*") {
             "*"
@@ -57,7 +57,7 @@ fn by_usher(answer: &Value) -> Sockets {
 }
 
 #[test]
-fn sockets_of_a_real_sidecar_are_those_that_ss_lists() {
+fn sidecar_sockets_match_ss() {
     let Some(lab) = lab::shared() else {
         return;
     };

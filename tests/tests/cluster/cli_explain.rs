@@ -162,7 +162,7 @@ fn broken(namespace: &str) -> Vec<Broken> {
 }
 
 #[test]
-fn each_broken_pod_has_its_finding_and_no_other() {
+fn each_broken_pod_has_exactly_its_finding() {
     let Some(lab) = lab::alone() else {
         return;
     };
@@ -233,7 +233,7 @@ fn exit_code_that_spoils(lab: &Lab, namespace: &str) {
 }
 
 #[test]
-fn healthy_pods_and_the_better_way() {
+fn healthy_pods_and_native_sidecar_advice() {
     let Some(lab) = lab::shared() else {
         return;
     };

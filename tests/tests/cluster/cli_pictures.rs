@@ -34,8 +34,8 @@ fn node_and_stuck_job() {
     let name = format!("{}/{pod}", &*namespace);
     // A moment later it is stuck, and not just ended.
     let explained = lab::until("a finding", || {
-        let said = printed(&lab, &["explain", &name]);
-        said.contains("sidecar-stays").then_some(said)
+        let stdout = printed(&lab, &["explain", &name]);
+        stdout.contains("sidecar-stays").then_some(stdout)
     });
     assert!(status.contains(lab.cluster.node_name()), "{status}");
     assert!(explained.contains("istio-proxy"), "{explained}");
@@ -51,12 +51,12 @@ fn node_and_stuck_job() {
 fn printed(lab: &Lab, arguments: &[&str]) -> String {
     let exec = ["-n", USHER, "exec", "ds/usher", "--", "usher"];
     let colours = ["--color", "always"];
-    let said = found_within(lab::PATIENCE, "an answer", || {
+    let stdout = found_within(lab::PATIENCE, "an answer", || {
         let mut kubectl = lab.cluster.kubectl_command();
         let ran = kubectl.args(exec).args(arguments).args(colours).output();
-        let said = String::from_utf8(ran.unwrap().stdout).unwrap();
-        (!said.is_empty()).then_some(said)
+        let stdout = String::from_utf8(ran.unwrap().stdout).unwrap();
+        (!stdout.is_empty()).then_some(stdout)
     });
     let typed = [&exec[..], arguments].concat().join(" ");
-    format!("$ kubectl {typed}\n{said}")
+    format!("$ kubectl {typed}\n{stdout}")
 }

@@ -7,7 +7,7 @@ const FIVE: u64 = 1 << 5 | 1 << 12 | 1 << 13 | 1 << 19 | 1 << 21;
 const SYS_NICE: u64 = 1 << 23;
 
 #[test]
-fn capabilities_are_six_and_five_are_left() {
+fn five_of_six_capabilities_remain() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -28,7 +28,7 @@ fn capabilities_are_six_and_five_are_left() {
 
 /// Where the kubelet has no such file it makes no container, so this is the one that is in force.
 #[test]
-fn seccomp_profile_is_the_one_of_a_real_run() {
+fn seccomp_profile_matches_a_traced_run() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -41,7 +41,7 @@ fn seccomp_profile_is_the_one_of_a_real_run() {
 }
 
 #[test]
-fn rights_are_four() {
+fn rbac_allows_exactly_four_verbs() {
     let Some(lab) = lab::shared() else {
         return;
     };

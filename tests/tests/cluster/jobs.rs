@@ -97,7 +97,7 @@ fn two_apps_are_quit_once_after_the_second() {
 }
 
 #[test]
-fn an_app_that_ends_at_once_and_before_its_sidecar_exists() {
+fn app_exits_at_once_or_before_its_sidecar_exists() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -113,7 +113,7 @@ fn an_app_that_ends_at_once_and_before_its_sidecar_exists() {
 }
 
 #[test]
-fn an_app_that_ends_within_5_ms_after_its_sidecar() {
+fn app_exits_within_5_ms_of_its_sidecar_start() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -169,7 +169,7 @@ fn plain_envoy_is_quit() {
 }
 
 #[test]
-fn a_shared_pid_namespace_makes_no_difference() {
+fn shared_pid_namespace_makes_no_difference() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -182,7 +182,7 @@ fn a_shared_pid_namespace_makes_no_difference() {
 }
 
 #[test]
-fn a_native_sidecar_is_the_kubelets() {
+fn kubelet_terminates_native_sidecars() {
     let Some(lab) = lab::shared() else {
         return;
     };

@@ -10,7 +10,7 @@ use usher_tests::synthetic::program;
 use crate::lab::{Lab, USHER, alone, until};
 
 #[test]
-fn nothing_is_left_and_it_may_be_done_again() {
+fn leaves_nothing_and_is_idempotent() {
     let Some(lab) = alone() else { return };
     assert!(lab.announces());
     assert!(has_run_dir(&lab));
@@ -29,17 +29,17 @@ fn nothing_is_left_and_it_may_be_done_again() {
 }
 
 #[test]
-fn node_that_cannot_be_clean_is_named() {
+fn node_that_fails_to_clean_up_is_named() {
     let Some(lab) = alone() else { return };
     let root = lab.cluster.node_root().unwrap();
     let notes = root.join("run/usher/notes");
     std::fs::write(&notes, "not usher's").unwrap();
     let left = leave(&lab, "usher", "40s");
-    let said = String::from_utf8_lossy(&left.stdout).into_owned();
+    let stdout = String::from_utf8_lossy(&left.stdout).into_owned();
     std::fs::remove_file(&notes).unwrap();
     assert_eq!(left.status.code(), Some(1), "{left:?}");
-    assert!(said.contains(lab.cluster.node_name()), "{said}");
-    assert!(said.contains("something is left there"), "{said}");
+    assert!(stdout.contains(lab.cluster.node_name()), "{stdout}");
+    assert!(stdout.contains("something is left there"), "{stdout}");
     // The agent goes on trying.
     until("the node to be clean", || {
         (!has_run_dir(&lab)).then_some(())

@@ -124,14 +124,14 @@ pub(crate) fn each_was_shown_out_once(lab: &Lab, namespace: &str, pods: &[String
     });
     let runs_of = runs_by_pod(lab, namespace);
     for pod in pods {
-        let (runs, said) = (runs_of[pod], &decided[pod]);
-        let count = |decision: &str| said.get(decision).copied().unwrap_or_default();
+        let (runs, decisions) = (runs_of[pod], &decided[pod]);
+        let count = |decision: &str| decisions.get(decision).copied().unwrap_or_default();
         let each = |decision| (1..=runs).contains(&count(decision));
         // An app that the kubelet killed and started again had ended under its policy, and an end that came before the answer
         // to its request leaves nothing to accept.
         let accepted = count("quit-accepted") <= runs;
         let well = each("pod-finished") && accepted && each("sidecar-ended");
-        assert!(well, "{pod}, {runs} runs: {said:?}");
+        assert!(well, "{pod}, {runs} runs: {decisions:?}");
     }
 }
 

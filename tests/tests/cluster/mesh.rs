@@ -47,7 +47,7 @@ pub(crate) fn run_to_deadline(lab: &Lab) -> Outcome {
 }
 
 #[test]
-fn app_is_refused_when_nobody_holds() {
+fn app_is_refused_without_a_hold() {
     let Some(lab) = lab::alone() else {
         return;
     };
@@ -88,7 +88,7 @@ fn with_istiod_away(cluster: &Cluster) {
 }
 
 #[test]
-fn app_is_served_where_istio_itself_waits() {
+fn app_is_served_with_hold_application_until_proxy_starts() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -101,7 +101,7 @@ fn app_is_served_where_istio_itself_waits() {
 
 /// Istio's injector puts its own init container after the user's.
 #[test]
-fn init_container_has_the_network_before_the_rules_are_there() {
+fn init_container_connects_before_the_rules_exist() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -117,7 +117,7 @@ fn init_container_has_the_network_before_the_rules_are_there() {
 /// Nothing can help it: the proxy starts after it. What users do is to leave
 /// their init container's traffic out of the capture.
 #[test]
-fn init_container_after_the_rules_is_refused_unless_it_is_exempt() {
+fn init_container_after_the_rules_is_refused_unless_exempt() {
     let Some(lab) = lab::shared() else {
         return;
     };

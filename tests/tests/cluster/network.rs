@@ -58,7 +58,7 @@ fn serves(lab: &Lab) {
 }
 
 #[test]
-fn network_that_comes_after_usher_gets_the_entry() {
+fn network_installed_after_usher_gets_the_entry() {
     let Some(lab) = lab::alone() else {
         return;
     };
@@ -74,7 +74,7 @@ fn network_that_comes_after_usher_gets_the_entry() {
 }
 
 #[test]
-fn network_that_others_write_is_always_whole_and_pods_start() {
+fn conflist_stays_valid_under_concurrent_writers() {
     let Some(lab) = lab::alone() else {
         return;
     };

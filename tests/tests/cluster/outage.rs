@@ -131,7 +131,7 @@ fn all_end(lab: &Lab, namespace: &str, many: usize, limit: Duration, mut look: i
 }
 
 #[test]
-fn sidecars_are_shown_out_while_the_api_server_is_away() {
+fn sidecars_are_terminated_during_an_api_server_outage() {
     let Some(lab) = lab::alone() else {
         return;
     };
@@ -177,7 +177,7 @@ fn sidecars_are_shown_out_while_the_api_server_is_away() {
 
 /// The kubelet asks the API server who asks it, so an agent that starts now learns of no pod before the server is back.
 #[test]
-fn an_agent_that_is_killed_in_the_outage_goes_on_when_it_is_over() {
+fn agent_killed_during_the_outage_recovers_afterwards() {
     let Some(lab) = lab::alone() else {
         return;
     };
@@ -205,7 +205,7 @@ fn an_agent_that_is_killed_in_the_outage_goes_on_when_it_is_over() {
 
 /// What was decided meanwhile is told afterwards, with the time at which it was.
 #[test]
-fn events_of_the_outage_arrive_afterwards_with_their_time() {
+fn events_of_the_outage_arrive_afterwards_with_their_timestamps() {
     let Some(lab) = lab::alone() else {
         return;
     };

@@ -17,7 +17,7 @@ use crate::{
 const RUN: &str = "15s";
 
 #[test]
-fn an_agent_that_starts_later_quits_within_a_second() {
+fn late_agent_quits_within_a_second() {
     let Some(lab) = lab::alone() else {
         return;
     };
@@ -44,7 +44,7 @@ fn an_agent_that_starts_later_quits_within_a_second() {
 }
 
 #[test]
-fn a_killed_agent_comes_back_and_quits() {
+fn killed_agent_restarts_and_quits() {
     let Some(lab) = lab::alone() else {
         return;
     };
@@ -63,7 +63,7 @@ fn a_killed_agent_comes_back_and_quits() {
 }
 
 #[test]
-fn the_kubelet_is_not_needed_for_what_the_kernel_can_tell() {
+fn exits_are_detected_without_the_kubelet() {
     let Some(lab) = lab::alone() else {
         return;
     };

@@ -35,7 +35,7 @@ fn with_state(containers: &[Value], namespace: &str) -> Value {
 }
 
 #[test]
-fn a_rule_brings_the_app_back_and_the_sidecar_stays() {
+fn restart_rule_restarts_the_app_and_keeps_the_sidecar() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -53,7 +53,7 @@ fn a_rule_brings_the_app_back_and_the_sidecar_stays() {
 /// The second app has ended for good when the first one's rule starts the whole
 /// pod again, and has to end again.
 #[test]
-fn a_rule_brings_the_whole_pod_back() {
+fn restart_rule_restarts_the_whole_pod() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -79,7 +79,7 @@ fn a_rule_brings_the_whole_pod_back() {
 
 /// The kubelet ends such a pod as a whole; usher does it no harm.
 #[test]
-fn a_deadline_ends_the_pod_as_ever() {
+fn active_deadline_ends_the_pod() {
     let Some(lab) = lab::shared() else {
         return;
     };

@@ -112,11 +112,11 @@ fn ready_again(lab: &Alone) {
 }
 
 #[test]
-fn a_kubelet_that_ends_costs_no_quit_and_no_hold() {
+fn kubelet_restart_loses_no_quit_and_no_hold() {
     survives(Component::Kubelet, [Signal::SIGTERM, Signal::SIGKILL]);
 }
 
 #[test]
-fn a_containerd_that_ends_costs_no_quit_and_no_hold() {
+fn containerd_restart_loses_no_quit_and_no_hold() {
     survives(Component::Containerd, [Signal::SIGKILL, Signal::SIGTERM]);
 }

@@ -38,7 +38,7 @@ impl Drop for Busy {
 }
 
 #[test]
-fn every_start_on_a_busy_node_is_held_or_told_as_missed() {
+fn every_start_on_a_busy_node_is_held_or_reported_as_missed() {
     let Some(lab) = lab::alone() else {
         return;
     };
@@ -79,8 +79,8 @@ fn every_start_on_a_busy_node_is_held_or_told_as_missed() {
     drop(busy);
     let count = |decision: &str| lab.count(&namespace, decision);
     assert_eq!(refused, 0, "connections that were not held either");
-    let told = [count("start-held"), count("start-missed")];
-    eprintln!("held and missed, as far as told: {told:?}");
+    let reported = [count("start-held"), count("start-missed")];
+    eprintln!("held and missed, as far as told: {reported:?}");
     let (held, missed) = until("a word about every start", || {
         let (held, missed) = (count("start-held"), count("start-missed"));
         (held + missed >= made).then_some((held, missed))

@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[test]
-fn a_namespace_opts_out_by_label() {
+fn namespace_label_opts_out() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -41,7 +41,7 @@ fn timeline(lab: &Lab) -> Vec<Value> {
 
 /// The real proxy tells its version where its tag does not.
 #[test]
-fn a_proxy_without_a_version_in_its_tag_is_asked() {
+fn proxy_without_a_version_tag_is_queried() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -59,12 +59,12 @@ fn a_proxy_without_a_version_in_its_tag_is_asked() {
     lab.cluster
         .apply(&job("job", &namespace, "Never", &[app, proxy]))
         .unwrap();
-    let told = until("the proxy to tell its version", || {
+    let entry = until("the proxy to tell its version", || {
         // It is asked once for an image: in an earlier run on this cluster, perhaps.
         let mut entries = timeline(&lab).into_iter();
         entries.find(|entry| entry["decision"] == "version-told")
     });
-    let reason = told["reason"].as_str().unwrap();
+    let reason = entry["reason"].as_str().unwrap();
     assert!(reason.contains("version 1.31"), "{reason}");
     job_becomes(&lab, &namespace, "Complete");
 }
@@ -103,7 +103,7 @@ fn configure(lab: &Lab, number: u32, text: &str, message: &str) -> lab::Line {
 }
 
 #[test]
-fn the_config_map_is_taken_without_restart_and_a_broken_one_is_not() {
+fn config_map_reloads_without_a_restart_and_a_broken_one_is_rejected() {
     let Some(lab) = lab::alone() else {
         return;
     };
@@ -133,7 +133,7 @@ fn the_config_map_is_taken_without_restart_and_a_broken_one_is_not() {
 
 /// The real agent drains where it is asked to, and is asked to quit after that.
 #[test]
-fn a_mesh_drains_first_where_asked() {
+fn mesh_drains_first_when_configured() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -154,7 +154,7 @@ fn a_mesh_drains_first_where_asked() {
 /// The real Envoy under a name and image that no recipe knows would be an app;
 /// here the pod says what it is and how it ends.
 #[test]
-fn an_annotation_names_a_sidecar() {
+fn annotation_names_a_sidecar() {
     let Some(lab) = lab::shared() else {
         return;
     };

@@ -9,7 +9,7 @@ use crate::{
 };
 
 #[test]
-fn a_deployment_whose_app_crashes() {
+fn crashing_deployment_is_untouched() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -43,7 +43,7 @@ fn a_deployment_whose_app_crashes() {
 }
 
 #[test]
-fn a_pod_that_opted_out() {
+fn opted_out_pod_is_untouched() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -62,7 +62,7 @@ fn a_pod_that_opted_out() {
 }
 
 #[test]
-fn observe_decides_and_does_nothing_until_enforce() {
+fn observe_mode_acts_only_after_enforce() {
     let Some(lab) = lab::alone() else {
         return;
     };
@@ -83,7 +83,7 @@ fn observe_decides_and_does_nothing_until_enforce() {
 }
 
 #[test]
-fn off_does_not_even_decide() {
+fn off_mode_makes_no_decision() {
     let Some(lab) = lab::alone() else {
         return;
     };

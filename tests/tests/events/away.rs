@@ -31,7 +31,7 @@ fn each_once(server: &ApiServer, count: usize) {
 }
 
 #[test]
-fn they_come_afterwards_with_their_times() {
+fn events_are_sent_afterwards_with_their_timestamps() {
     let Some((node, server, agent)) = enforcing() else {
         return;
     };
@@ -67,12 +67,12 @@ fn they_come_afterwards_with_their_times() {
         assert!(count < 0.5, "{count} {result}");
     }
     let lines = agent.log().lines();
-    let said = |text| lines.iter().filter(|line| line["message"] == text).count();
-    assert_eq!(said("could not send an Event; keeping it for later"), 2);
+    let count_of = |text| lines.iter().filter(|line| line["message"] == text).count();
+    assert_eq!(count_of("could not send an Event; keeping it for later"), 2);
 }
 
 #[test]
-fn retry_after_is_kept_to() {
+fn retry_after_is_respected() {
     let Some((node, server, agent)) = enforcing() else {
         return;
     };
@@ -86,7 +86,7 @@ fn retry_after_is_kept_to() {
 }
 
 #[test]
-fn what_is_gone_is_dropped_and_what_is_refused_as_well() {
+fn events_of_deleted_objects_and_rejected_events_are_dropped() {
     let Some((node, server, agent)) = enforcing() else {
         return;
     };
@@ -102,8 +102,8 @@ fn what_is_gone_is_dropped_and_what_is_refused_as_well() {
     let failed = "result=\"failed\"";
     agent.wait_metric("usher_events_total", failed, |count| count > 0.5);
     agent.log().wait("a complaint", |line| {
-        let said = line["message"] == "the API server does not take an Event";
-        said.then_some(())
+        let is_rejected = line["message"] == "the API server does not take an Event";
+        is_rejected.then_some(())
     });
     agent.wait_metric("usher_events_queued", "", |queued| queued < 0.5);
     assert_eq!(server.events().len(), 0);
@@ -111,7 +111,7 @@ fn what_is_gone_is_dropped_and_what_is_refused_as_well() {
 
 /// A server that has just begun says so of everybody.
 #[test]
-fn who_has_no_right_for_a_moment_loses_none() {
+fn temporary_lack_of_permission_loses_no_event() {
     let Some((node, server, agent)) = enforcing() else {
         return;
     };
@@ -125,7 +125,7 @@ fn who_has_no_right_for_a_moment_loses_none() {
 
 /// Two thousand different notices while nobody takes them.
 #[test]
-fn what_is_kept_is_bounded_and_losses_are_told() {
+fn event_queue_is_bounded_and_losses_are_reported() {
     const MANY: u32 = 2000;
     let Some((node, server, agent)) = scene(&[], &[]) else {
         return;
@@ -168,7 +168,7 @@ fn what_is_kept_is_bounded_and_losses_are_told() {
 
 /// It goes on while a request takes its time.
 #[test]
-fn decisions_do_not_wait_for_the_server() {
+fn decisions_do_not_wait_for_the_api_server() {
     let Some((node, server, agent)) = enforcing() else {
         return;
     };

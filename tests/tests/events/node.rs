@@ -10,7 +10,7 @@ fn follows(server: &ApiServer, agent: &Agent, mode: &str) {
 }
 
 #[test]
-fn a_change_counts_at_once_and_nothing_is_listed() {
+fn node_change_applies_at_once_without_a_list() {
     let Some((_node, server, agent)) = enforcing() else {
         return;
     };
@@ -34,7 +34,7 @@ fn a_change_counts_at_once_and_nothing_is_listed() {
 }
 
 #[test]
-fn a_watch_that_expires_or_ends_is_begun_anew() {
+fn expired_or_closed_watch_restarts() {
     let Some((_node, server, agent)) = enforcing() else {
         return;
     };
@@ -51,7 +51,7 @@ fn a_watch_that_expires_or_ends_is_begun_anew() {
 }
 
 #[test]
-fn what_changed_while_it_was_away_is_seen() {
+fn change_during_an_outage_is_detected() {
     let Some((_node, server, agent)) = enforcing() else {
         return;
     };
@@ -61,14 +61,14 @@ fn what_changed_while_it_was_away_is_seen() {
     server.away(false);
     knows_mode(&agent, "off");
     let lines = agent.log().lines();
-    let said = |text| lines.iter().filter(|line| line["message"] == text).count();
+    let count_of = |text| lines.iter().filter(|line| line["message"] == text).count();
     let lost = "lost the watch on the Node, trying again; its last annotations count";
-    assert_eq!(said(lost), 1);
-    assert_eq!(said("watching the Node again"), 1);
+    assert_eq!(count_of(lost), 1);
+    assert_eq!(count_of("watching the Node again"), 1);
 }
 
 #[test]
-fn a_broken_configuration_is_told_and_that_it_is_good_again() {
+fn broken_configuration_and_its_repair_are_reported() {
     let Some((node, server, agent)) = scene(&[], &[]) else {
         return;
     };
@@ -86,7 +86,7 @@ fn a_broken_configuration_is_told_and_that_it_is_good_again() {
 
 /// The same again is no new object.
 #[test]
-fn what_repeats_is_a_series() {
+fn repeated_events_form_a_series() {
     let annotations = [("usher.dev/mode", "enforced")];
     let Some((_node, server, agent)) = scene(&annotations, &[]) else {
         return;

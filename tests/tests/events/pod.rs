@@ -6,7 +6,7 @@ use usher_tests::synthetic::PodSpec;
 use crate::{asked_only, enforcing, knows_mode, scene, wait_for, with};
 
 #[test]
-fn a_job_that_ends_is_worth_one() {
+fn finished_job_gets_one_event() {
     let Some((node, server, agent)) = enforcing() else {
         return;
     };
@@ -68,7 +68,7 @@ fn observed_then_enforced() {
 }
 
 #[test]
-fn an_owners_text_is_escaped() {
+fn pod_owner_text_is_escaped() {
     let Some((node, server, _agent)) = enforcing() else {
         return;
     };
@@ -89,7 +89,7 @@ fn an_owners_text_is_escaped() {
 }
 
 #[test]
-fn a_pod_that_opted_out_is_worth_none() {
+fn opted_out_pod_gets_no_event() {
     let Some((node, server, agent)) = enforcing() else {
         return;
     };

@@ -33,7 +33,7 @@ fn start(node: &Node, server: &ApiServer) -> Agent {
 }
 
 #[test]
-fn it_goes_when_the_agent_is_ready_and_not_before() {
+fn taint_is_removed_once_the_agent_is_ready() {
     let Some((node, server)) = tainted() else {
         return;
     };
@@ -52,7 +52,7 @@ fn it_goes_when_the_agent_is_ready_and_not_before() {
 }
 
 #[test]
-fn somebody_else_changes_the_taints_at_the_same_moment() {
+fn concurrent_taint_change_is_preserved() {
     let Some((node, server)) = tainted() else {
         return;
     };
@@ -67,7 +67,7 @@ fn somebody_else_changes_the_taints_at_the_same_moment() {
 }
 
 #[test]
-fn one_that_comes_back_goes_again() {
+fn returning_taint_is_removed_again() {
     let Some((node, server)) = tainted() else {
         return;
     };
@@ -78,7 +78,7 @@ fn one_that_comes_back_goes_again() {
 }
 
 #[test]
-fn one_that_cannot_be_removed_is_told() {
+fn failed_removal_is_reported() {
     let Some((node, server)) = tainted() else {
         return;
     };
@@ -97,7 +97,7 @@ fn one_that_cannot_be_removed_is_told() {
 
 /// What failed before is no reason to say nothing of it.
 #[test]
-fn one_that_cannot_be_removed_is_told_also_where_it_could_not_be_looked_for() {
+fn failed_removal_is_reported_after_a_failed_read() {
     let Some((node, server)) = tainted() else {
         return;
     };
@@ -123,7 +123,7 @@ fn one_that_cannot_be_removed_is_told_also_where_it_could_not_be_looked_for() {
 }
 
 #[test]
-fn it_stays_where_nobody_asks_for_it() {
+fn taint_stays_without_the_option() {
     let Some((node, server)) = tainted() else {
         return;
     };

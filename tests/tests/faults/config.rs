@@ -33,7 +33,7 @@ fn configured(node: &Node, text: &str) -> Agent {
 }
 
 #[test]
-fn a_recipe_that_is_added_works_at_once() {
+fn added_recipe_works_at_once() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&shipping("waiting"));
@@ -49,7 +49,7 @@ fn a_recipe_that_is_added_works_at_once() {
 }
 
 #[test]
-fn a_broken_file_is_rejected_and_the_old_one_goes_on() {
+fn broken_file_is_rejected_and_the_last_good_one_stays() {
     let Some(node) = enforcing() else { return };
     let agent = configured(&node, RECIPE);
     agent.wait_metric("usher_config_valid", "", |valid| valid == 1.0);
@@ -75,7 +75,7 @@ fn a_broken_file_is_rejected_and_the_old_one_goes_on() {
 }
 
 #[test]
-fn broken_at_the_start_observes_until_it_is_good() {
+fn broken_at_start_observes_until_fixed() {
     let Some(node) = enforcing() else { return };
     let agent = configured(&node, "excludedNamespaces: kube-system\n");
     let pod = node.run(&PodSpec::job("waiting"));
@@ -87,7 +87,7 @@ fn broken_at_the_start_observes_until_it_is_good() {
 }
 
 #[test]
-fn broken_at_the_start_goes_on_with_the_last_good_one() {
+fn broken_at_start_uses_the_last_good_one() {
     let Some(node) = enforcing() else { return };
     let agent = configured(&node, "excludedNamespaces: [left]\n");
     agent.wait_metric("usher_config_valid", "", |valid| valid == 1.0);

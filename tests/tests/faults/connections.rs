@@ -16,7 +16,7 @@ const MOST: usize = 64;
 const OTHERS: usize = 16;
 
 #[test]
-fn those_who_say_nothing_keep_nobody_out() {
+fn silent_connections_block_no_other_client() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let before = agent.open_descriptors();

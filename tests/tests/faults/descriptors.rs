@@ -21,7 +21,7 @@ fn limit(agent: &Agent, descriptors: &str) {
 }
 
 #[test]
-fn pods_that_come_meanwhile_are_followed_when_there_are_some_again() {
+fn pods_created_without_free_descriptors_are_followed_later() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let known = node.run(&PodSpec::job("known"));

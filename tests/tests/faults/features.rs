@@ -8,7 +8,7 @@ use crate::finish_and_quit;
 /// An agent without `CAP_NET_ADMIN` finds what it would find without nf_tables: the table of a hold cannot be made.
 /// What `usher check` says of that is in `tests/tests/cli/check.rs`.
 #[test]
-fn holding_is_off_and_that_is_said_and_quits_go_on() {
+fn hold_is_disabled_and_reported_and_quits_continue() {
     if !privilege::granted_with(&["setpriv"]) {
         return;
     }
@@ -21,13 +21,13 @@ fn holding_is_off_and_that_is_said_and_quits_go_on() {
     });
     assert!(agent.metric("usher_hold_supported", "") < 0.5);
     let lacks = agent.log().wait("a complaint", |line| {
-        let said = "the kernel cannot hold connections; pods start unheld";
-        (line["message"] == said).then(|| line["lacks"].as_str().unwrap().to_owned())
+        let expected = "the kernel cannot hold connections; pods start unheld";
+        (line["message"] == expected).then(|| line["lacks"].as_str().unwrap().to_owned())
     });
     assert!(lacks.contains("nf_tables"), "{lacks}");
     let note = server.wait_events("the Event", |events| {
-        let told = |event: &&serde_json::Value| event["reason"] == "HoldUnsupported";
-        let event = events.iter().find(told)?;
+        let is_unsupported = |event: &&serde_json::Value| event["reason"] == "HoldUnsupported";
+        let event = events.iter().find(is_unsupported)?;
         event["note"].as_str().map(str::to_owned)
     });
     assert!(note.contains("nf_tables"), "{note}");

@@ -79,9 +79,11 @@ fn journal(node: &Node) -> (Vec<Value>, usize) {
 }
 
 #[test]
-fn nothing_waits_for_room_and_what_was_kept_stays_whole() {
+fn nothing_waits_for_disk_space_and_existing_files_stay_intact() {
     if !privilege::granted()
-        || !machine::entered("full_disk::nothing_waits_for_room_and_what_was_kept_stays_whole")
+        || !machine::entered(
+            "full_disk::nothing_waits_for_disk_space_and_existing_files_stay_intact",
+        )
     {
         return;
     }
@@ -141,9 +143,9 @@ fn nothing_waits_for_room_and_what_was_kept_stays_whole() {
 /// What could not be written down is counted by file. The configuration that counts is kept before a broken one could
 /// be all that there is.
 #[test]
-fn what_could_not_be_kept_is_counted_and_kept_later() {
+fn failed_writes_are_counted_and_retried() {
     if !privilege::granted()
-        || !machine::entered("full_disk::what_could_not_be_kept_is_counted_and_kept_later")
+        || !machine::entered("full_disk::failed_writes_are_counted_and_retried")
     {
         return;
     }

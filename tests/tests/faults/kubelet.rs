@@ -57,7 +57,7 @@ fn silence() {
 }
 
 #[test]
-fn a_token_that_is_replaced() {
+fn rotated_token() {
     let Some(node) = enforcing() else { return };
     let token = std::fs::read(node.token_file()).unwrap();
     std::fs::write(node.token_file(), "expired").unwrap();
@@ -72,7 +72,7 @@ fn a_token_that_is_replaced() {
 
 /// A pod that is known already does not need the kubelet to be quit.
 #[test]
-fn goes_away_after_it_was_asked() {
+fn disappears_after_a_request() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("known"));

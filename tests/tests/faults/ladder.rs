@@ -126,7 +126,7 @@ fn ignores_everything_and_is_given_up_once() {
 }
 
 #[test]
-fn comes_back_and_is_quit_again() {
+fn restarted_sidecar_is_quit_again() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("again"));

@@ -28,19 +28,19 @@ fn lives_shortly(life: Duration, pace: Pace) {
 }
 
 #[test]
-fn an_app_of_five_milliseconds() {
+fn app_runs_for_five_milliseconds() {
     lives_shortly(SHORT, Pace::default());
 }
 
 #[test]
-fn an_app_of_five_milliseconds_at_the_pace_of_runc() {
+fn app_runs_for_five_milliseconds_with_the_timing_of_runc() {
     lives_shortly(SHORT, Pace::RUNC);
 }
 
 /// On a loaded machine the runtime's first process in the cgroup lives long,
 /// and it is not the container's.
 #[test]
-fn a_runtime_that_takes_its_time() {
+fn slow_runtime() {
     let Some(node) = enforcing() else { return };
     let pace = Pace {
         stage: Duration::from_millis(150),
@@ -63,12 +63,12 @@ const SECONDS: Pace = Pace {
 };
 
 #[test]
-fn a_runtime_that_takes_seconds_for_the_app() {
+fn runtime_takes_seconds_to_start_the_app() {
     takes_seconds(SECONDS, Pace::RUNC);
 }
 
 #[test]
-fn a_runtime_that_takes_seconds_for_the_sidecar() {
+fn runtime_takes_seconds_to_start_the_sidecar() {
     takes_seconds(Pace::RUNC, SECONDS);
 }
 
@@ -94,19 +94,19 @@ fn takes_seconds(app: Pace, sidecar: Pace) {
 }
 
 #[test]
-fn an_app_that_ends_at_once() {
+fn app_exits_at_once() {
     lives_shortly(Duration::ZERO, Pace::default());
 }
 
 /// A runtime that comes back kills what it had created and not started, and the kubelet starts that whatever the policy.
 #[test]
-fn an_app_that_is_killed_before_it_has_begun() {
+fn app_is_killed_before_it_starts() {
     ends_before_it_has_begun(Signal::SIGKILL);
 }
 
 /// What a runtime is creating when it goes ends by itself.
 #[test]
-fn an_app_that_ends_with_2_before_it_has_begun() {
+fn app_exits_with_2_before_it_starts() {
     ends_before_it_has_begun(Signal::SIGTERM);
 }
 
@@ -142,7 +142,7 @@ fn ends_before_it_has_begun(by: Signal) {
 
 /// A runtime that comes back may leave what it had created and not started, and the kubelet has the container made again.
 #[test]
-fn what_was_only_created_lives_on_beside_the_app() {
+fn created_container_survives_alongside_the_app() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = with_app_that_is_only_created(&node);
@@ -153,7 +153,7 @@ fn what_was_only_created_lives_on_beside_the_app() {
 
 /// The kubelet does not know of it any more, and it runs.
 #[test]
-fn an_app_that_lives_on_beside_its_next_run_is_waited_for() {
+fn app_that_outlives_its_restart_is_waited_for() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("beside"));
@@ -166,7 +166,7 @@ fn an_app_that_lives_on_beside_its_next_run_is_waited_for() {
 }
 
 #[test]
-fn the_app_ends_before_its_sidecar_exists() {
+fn app_exits_before_its_sidecar_exists() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let spec = PodSpec::new("early")
@@ -182,7 +182,7 @@ fn the_app_ends_before_its_sidecar_exists() {
 }
 
 #[test]
-fn the_app_ends_before_its_sidecar_listens() {
+fn app_exits_before_its_sidecar_listens() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let spec = PodSpec::new("early")
@@ -196,7 +196,7 @@ fn the_app_ends_before_its_sidecar_listens() {
 }
 
 #[test]
-fn cgroups_with_foreign_names() {
+fn foreign_cgroup_names() {
     let Some(node) = enforcing() else { return };
     let kubepods = node.cgroup_root().join("kubepods");
     let besteffort = kubepods.join("besteffort");

@@ -45,7 +45,7 @@ fn quit_overrides_the_mode() {
 }
 
 #[test]
-fn a_value_that_is_no_mode_is_observe() {
+fn invalid_mode_means_observe() {
     let annotations = [("usher.dev/mode", "Enforce!")];
     touches_nothing(Some(&annotations), "would-quit");
 }
@@ -74,7 +74,7 @@ fn off() {
 }
 
 #[test]
-fn an_opted_out_pod_is_left_alone() {
+fn opted_out_pod_is_left_alone() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let out = node.run(&PodSpec::job("out").annotation("usher.dev/quit", "false"));
@@ -88,7 +88,7 @@ fn an_opted_out_pod_is_left_alone() {
 }
 
 #[test]
-fn a_bad_annotation_is_named_and_ignored() {
+fn invalid_annotation_is_reported_and_ignored() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("typo").annotation("usher.dev/quit", "fasle"));
@@ -102,7 +102,7 @@ fn a_bad_annotation_is_named_and_ignored() {
 }
 
 #[test]
-fn a_pod_that_is_being_deleted_is_the_kubelets() {
+fn terminating_pod_is_left_to_the_kubelet() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("deleted"));

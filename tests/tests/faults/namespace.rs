@@ -13,7 +13,7 @@ fn start(node: &Node, server: &ApiServer) -> Agent {
 }
 
 #[test]
-fn one_that_had_opted_out_stays_so() {
+fn unreadable_namespace_keeps_its_opt_out() {
     if !privilege::granted() {
         return;
     }
@@ -35,22 +35,22 @@ fn one_that_had_opted_out_stays_so() {
     let mut other = PodSpec::job("other");
     other.namespace = "other".to_owned();
     finish_and_quit(&agent, &node.run(&other));
-    let said = |text: &str| {
+    let logged = |text: &str| {
         let is_it = |line: &&serde_json::Value| {
             line["message"]
                 .as_str()
-                .is_some_and(|said| said.ends_with(text))
+                .is_some_and(|logged| logged.ends_with(text))
         };
         let lines = agent.log().lines();
         let found = lines.iter().find(is_it);
         found.map(|line| line["namespace"].clone())
     };
     assert_eq!(
-        said("what it said of usher last counts").unwrap(),
+        logged("what it said of usher last counts").unwrap(),
         "default"
     );
     assert_eq!(
-        said("what it says of usher does not count").unwrap(),
+        logged("what it says of usher does not count").unwrap(),
         "other"
     );
     let labels = "result=\"forbidden\"";

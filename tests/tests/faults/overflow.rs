@@ -9,7 +9,7 @@ use crate::{enforcing, expect_quit, finish_and_quit};
 const LIMIT: &str = "/proc/sys/fs/inotify/max_queued_events";
 
 #[test]
-fn what_was_dropped_is_found_by_looking() {
+fn changes_lost_to_an_inotify_overflow_are_found_by_a_scan() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let gone = node.run(&PodSpec::job("gone"));

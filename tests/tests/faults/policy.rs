@@ -9,7 +9,7 @@ use usher_tests::wait::fewer;
 use crate::{SIDECAR, enforcing, expect_quit, finish_and_quit, kernel};
 
 #[test]
-fn any_code_is_an_end_under_never() {
+fn never_ends_with_any_exit_code() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("failed"));
@@ -18,7 +18,7 @@ fn any_code_is_an_end_under_never() {
 }
 
 #[test]
-fn two_failures_and_a_success_under_on_failure() {
+fn on_failure_ends_with_the_first_success() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("retries").policy(RestartPolicy::OnFailure));
@@ -34,7 +34,7 @@ fn two_failures_and_a_success_under_on_failure() {
 }
 
 #[test]
-fn a_failure_under_on_failure_is_no_end() {
+fn on_failure_does_not_end_with_a_failure() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("fails").policy(RestartPolicy::OnFailure));
@@ -65,7 +65,7 @@ fn always_never_ends() {
 }
 
 #[test]
-fn a_rule_of_the_container_starts_it_again() {
+fn container_restart_rule_restarts_it() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let app = ContainerSpec::app("app").rule(RestartRule::restart_after(&[42]));
@@ -84,7 +84,7 @@ fn a_rule_of_the_container_starts_it_again() {
 }
 
 #[test]
-fn a_policy_of_the_container_comes_before_the_pods() {
+fn container_policy_overrides_the_pod_policy() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let app = ContainerSpec::app("app").own_policy(RestartPolicy::Always);
@@ -100,7 +100,7 @@ fn a_policy_of_the_container_comes_before_the_pods() {
 }
 
 #[test]
-fn two_apps_end_when_the_second_does() {
+fn two_apps_end_with_the_second() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let spec = PodSpec::new("pair")
@@ -133,7 +133,7 @@ fn statuses_are_not_needed() {
 }
 
 #[test]
-fn a_shared_pid_namespace() {
+fn shared_pid_namespace() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("shared").sharing_processes());
@@ -141,7 +141,7 @@ fn a_shared_pid_namespace() {
 }
 
 #[test]
-fn every_class_and_both_drivers() {
+fn every_qos_class_and_both_cgroup_drivers() {
     if !privilege::granted() {
         return;
     }
@@ -158,7 +158,7 @@ fn every_class_and_both_drivers() {
 }
 
 #[test]
-fn two_hundred_and_fifty_at_once() {
+fn two_hundred_and_fifty_pods_at_once() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let specs: Vec<PodSpec> = (0..fewer(250))

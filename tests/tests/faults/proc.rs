@@ -59,7 +59,7 @@ fn no_namespaces() {
 }
 
 #[test]
-fn a_file_in_the_place_of_the_network_namespace() {
+fn regular_file_instead_of_the_network_namespace() {
     survives(&["ns"], |cover| {
         std::fs::create_dir(cover).unwrap();
         std::fs::write(cover.join("net"), "not a namespace").unwrap();
@@ -67,28 +67,28 @@ fn a_file_in_the_place_of_the_network_namespace() {
 }
 
 #[test]
-fn nonsense() {
+fn garbage() {
     survives(&FILES, |cover| {
         std::fs::write(cover, b"\xff\xfe 1 (x) ) NSpid: - -\n\0\n:::\n").unwrap();
     });
 }
 
 #[test]
-fn nonsense_in_mountinfo_only() {
+fn garbage_in_mountinfo_only() {
     survives(&["mountinfo"], |cover| {
         std::fs::write(cover, "1 2 3\n").unwrap();
     });
 }
 
 #[test]
-fn nothing_in_the_files() {
+fn empty_files() {
     survives(&FILES, |cover| std::fs::write(cover, "").unwrap());
 }
 
 /// A read that never returns keeps the thread that decides from everything, which `/healthz` tells whoever restarts it;
 /// when it returns all goes on.
 #[test]
-fn an_entry_that_hangs() {
+fn hanging_entry() {
     let Some(node) = enforcing() else { return };
     let bad = node.run(&PodSpec::job("bad"));
     let good = node.run(&PodSpec::job("good"));

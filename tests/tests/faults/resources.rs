@@ -21,7 +21,7 @@ fn jobs(name: &str) -> Vec<PodSpec> {
 
 /// The kernel kills it in the middle of something, as at the limit of its container. The next one does the rest.
 #[test]
-fn killed_at_the_limit_of_its_memory() {
+fn killed_at_its_memory_limit() {
     let Some(node) = enforcing() else { return };
     let limited = Limited::make(Controller::Memory, "memory").expect("a controller of memory");
     let agent = Agent::start(&node);
@@ -84,7 +84,7 @@ impl Drop for Busy {
 
 /// It has what it requests, and others that never wait have all the rest: pods are quit all the same.
 #[test]
-fn beside_busy_neighbours_at_its_own_request() {
+fn cpu_request_suffices_on_a_busy_node() {
     let Some(node) = enforcing() else { return };
     let own = Limited::make(Controller::Cpu, "own").expect("a controller of processors");
     let neighbours = Limited::make(Controller::Cpu, "busy").expect("a controller of processors");

@@ -26,7 +26,7 @@ fn killed_between_exit_and_request() {
 
 /// What the kubelet says first is enough.
 #[test]
-fn absent_at_the_exit_and_started_later() {
+fn started_after_the_exit() {
     let Some(node) = enforcing() else { return };
     node.kubelet().lag(std::time::Duration::ZERO);
     let pod = node.run(&PodSpec::job("before"));
@@ -39,7 +39,7 @@ fn absent_at_the_exit_and_started_later() {
 
 /// The kubelet's status still says that the app runs.
 #[test]
-fn absent_at_the_exit_and_the_status_is_old() {
+fn started_after_the_exit_with_a_stale_status() {
     let Some(node) = enforcing() else { return };
     let pod = node.run(&PodSpec::job("before"));
     pod.finish("app", 0);
@@ -50,7 +50,7 @@ fn absent_at_the_exit_and_the_status_is_old() {
 
 /// Only the kubelet's status can tell the code of an exit that nobody saw.
 #[test]
-fn absent_at_an_exit_under_on_failure() {
+fn started_after_an_exit_under_on_failure() {
     let Some(node) = enforcing() else { return };
     let policy = RestartPolicy::OnFailure;
     let succeeded = node.run(&PodSpec::job("succeeded").policy(policy));
@@ -80,7 +80,7 @@ fn restarted_while_the_app_runs() {
 }
 
 #[test]
-fn stopped_it_ends_with_zero() {
+fn sigterm_exits_with_zero() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("there"));

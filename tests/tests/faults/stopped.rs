@@ -54,7 +54,7 @@ fn wait_overdue(stopped: Instant) {
 
 /// When it goes on, the timer and the end are there at the same time.
 #[test]
-fn an_end_that_was_not_heard_of_counts() {
+fn exit_while_the_agent_is_stopped_counts() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pods = node.run_all(&(0..PODS).map(job).collect::<Vec<_>>());
@@ -105,13 +105,13 @@ fn stopped_at_an_answer(meanwhile: impl FnOnce(Vec<Pod>) -> Vec<Pod>) {
 
 /// The moment comes between the clock and what it is read for.
 #[test]
-fn an_end_during_a_step_counts() {
+fn exit_during_a_step_counts() {
     stopped_at_an_answer(|pods| pods);
 }
 
 /// The cgroups of all three are gone by then, which is told at once.
 #[test]
-fn an_end_that_is_told_with_others_counts() {
+fn exits_reported_together_count() {
     stopped_at_an_answer(|pods| {
         drop(pods);
         Vec::new()

@@ -23,27 +23,34 @@ fn entries(node: &Node, pod: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn tells_the_whole_story_and_survives_a_kill() {
+fn records_every_decision_and_survives_a_kill() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("story"));
     // It ends when the agent knows it, and not before.
     agent.wait_metric("usher_decisions_total", "decision=\"not-yet\"", |_| {
-        let told = entries(&node, &pod.name());
-        told.iter().any(|(_, reason)| reason.contains("app runs"))
+        let reported = entries(&node, &pod.name());
+        reported
+            .iter()
+            .any(|(_, reason)| reason.contains("app runs"))
     });
     finish_and_quit(&agent, &pod);
     // It is told before it is written.
     eventually("the journal's last entry", || {
-        let told = entries(&node, &pod.name());
-        told.last().is_some_and(|(last, _)| last == "sidecar-ended")
+        let reported = entries(&node, &pod.name());
+        reported
+            .last()
+            .is_some_and(|(last, _)| last == "sidecar-ended")
     });
     agent.kill();
     let before = entries(&node, &pod.name());
-    let told: Vec<&str> = before.iter().map(|(told, _)| told.as_str()).collect();
-    assert!(told.starts_with(&["not-yet"]), "{told:?}");
+    let reported: Vec<&str> = before
+        .iter()
+        .map(|(reported, _)| reported.as_str())
+        .collect();
+    assert!(reported.starts_with(&["not-yet"]), "{reported:?}");
     let end = ["pod-finished", "quit-accepted", "sidecar-ended"];
-    assert!(told.ends_with(&end), "{told:?}");
+    assert!(reported.ends_with(&end), "{reported:?}");
     let runs = before.iter().any(|(_, reason)| reason.contains("app runs"));
     assert!(runs, "{before:?}");
     let code = &before.last().unwrap().1;
@@ -62,16 +69,18 @@ fn tells_the_whole_story_and_survives_a_kill() {
 }
 
 #[test]
-fn says_what_is_not_ours_and_why() {
+fn records_pods_that_are_not_ours_with_a_reason() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::new("alone").with(ContainerSpec::app("app")));
     agent.wait_metric("usher_decisions_total", "decision=\"not-ours\"", |count| {
         count == 1.0
     });
-    let told = entries(&node, &pod.name());
-    let mut told = told.iter();
-    let (_decision, reason) = told.find(|(decision, _)| decision == "not-ours").unwrap();
+    let reported = entries(&node, &pod.name());
+    let mut reported = reported.iter();
+    let (_decision, reason) = reported
+        .find(|(decision, _)| decision == "not-ours")
+        .unwrap();
     assert!(
         reason.contains("no recipe recognises a sidecar"),
         "{reason}"
@@ -79,7 +88,7 @@ fn says_what_is_not_ours_and_why() {
 }
 
 #[test]
-fn a_run_directory_that_cannot_be_written_costs_the_timeline_only() {
+fn unwritable_run_directory_loses_only_the_timeline() {
     let Some(node) = enforcing() else { return };
     // A directory where the journal would be.
     std::fs::create_dir(node.run_dir().join("timeline.jsonl")).unwrap();

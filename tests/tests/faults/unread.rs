@@ -8,7 +8,7 @@ use crate::{SIDECAR, enforcing};
 const PODS: u32 = 120;
 
 #[test]
-fn a_log_that_nobody_reads_stops_nothing_and_is_read_later() {
+fn unread_log_blocks_nothing_and_is_delivered_later() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let specs: Vec<PodSpec> = (0..PODS)

@@ -6,14 +6,14 @@ use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec, RestartPolicy};
 
 use crate::{
     FAR, FAR6, LATE, SIDECAR, armed, client, connected, has_table, holding, late, listens_ns,
-    opened, pod, ready, refused, told, waits,
+    opened, pod, ready, ready_on_command, refused, waits,
 };
 
 #[test]
 fn first_connection_waits_and_succeeds() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.run(&told("first"));
+    let pod = node.run(&ready_on_command("first"));
     waits(&pod, 1);
     ready(&pod);
     let added = pod.added(1);
@@ -31,9 +31,9 @@ fn first_connection_waits_and_succeeds() {
 }
 
 #[test]
-fn without_an_agent_it_is_refused_and_the_pod_starts() {
+fn without_an_agent_connections_are_refused_and_the_pod_starts() {
     let Some(node) = holding() else { return };
-    let pod = node.run(&told("unheld"));
+    let pod = node.run(&ready_on_command("unheld"));
     refused(&pod.visit("app"));
     assert_eq!(pod.added(1).code, Some(0));
     let log = std::fs::read_to_string(node.plugin_log()).unwrap();
@@ -53,7 +53,7 @@ fn both_families_and_twenty_at_once() {
         pod(
             name,
             ContainerSpec::client("app", client),
-            mesh::proxy(Listen::WhenTold),
+            mesh::proxy(Listen::OnCommand),
         )
     });
     let pods = node.run_all(&specs);
@@ -70,7 +70,7 @@ fn both_families_and_twenty_at_once() {
 }
 
 #[test]
-fn wherever_the_proxy_stands_and_whatever_the_policy() {
+fn every_proxy_position_and_restart_policy() {
     let Some(node) = holding() else { return };
     let _agent = Agent::start(&node);
     let first = PodSpec::new("proxy-first")
@@ -93,7 +93,7 @@ fn wherever_the_proxy_stands_and_whatever_the_policy() {
 /// What the mesh does not capture goes at once, also to a port of the same
 /// number on another host.
 #[test]
-fn what_is_not_captured_does_not_wait() {
+fn uncaptured_connection_is_not_held() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let server = Sidecar {
@@ -107,7 +107,7 @@ fn what_is_not_captured_does_not_wait() {
         excluded: vec![9999, 15001],
         ..Capture::default()
     };
-    let spec = told("excluded")
+    let spec = ready_on_command("excluded")
         .with(server)
         .with(ContainerSpec::client("near", near).later())
         .with(ContainerSpec::client("same-port", same).later())
@@ -125,11 +125,11 @@ fn what_is_not_captured_does_not_wait() {
 
 /// The proxy's own connections pass, also to itself.
 #[test]
-fn proxy_itself_does_not_wait() {
+fn proxy_connection_is_not_held() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let own = ContainerSpec::client("of-the-proxy", Client::to("127.0.0.1:15000"));
-    let spec = told("own").with(own.user(Capture::PROXY).later());
+    let spec = ready_on_command("own").with(own.user(Capture::PROXY).later());
     let pod = node.run(&spec);
     armed(&agent, &pod);
     pod.start("of-the-proxy");
@@ -139,7 +139,7 @@ fn proxy_itself_does_not_wait() {
 }
 
 #[test]
-fn captured_query_waits() {
+fn captured_dns_query_is_held() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let query = Client::to("10.7.7.7:53").datagram();
@@ -148,7 +148,7 @@ fn captured_query_waits() {
         ..Capture::default()
     };
     let app = ContainerSpec::client("app", query);
-    let spec = pod("resolves", app, mesh::resolver(Listen::WhenTold)).captured(rules);
+    let spec = pod("resolves", app, mesh::resolver(Listen::OnCommand)).captured(rules);
     let pod = node.run(&spec);
     armed(&agent, &pod);
     // Refused within a millisecond if it went.

@@ -10,16 +10,16 @@ use usher_tests::synthetic::{Agent, Pod, PodSpec};
 use usher_tests::wait::slower;
 
 use crate::{
-    FAR, armed, client, connected, eventually, has_table, holding, nft, opened, pod, ready, reason,
-    refused, told, waits,
+    FAR, armed, client, connected, eventually, has_table, holding, nft, opened, pod, ready,
+    ready_on_command, reason, refused, waits,
 };
 
 fn brief(name: &str) -> PodSpec {
-    told(name).hold_deadline(slower(Duration::from_secs(2)))
+    ready_on_command(name).hold_deadline(slower(Duration::from_secs(2)))
 }
 
 #[test]
-fn at_the_deadline_connections_go() {
+fn connections_are_released_at_the_deadline() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&brief("open"));
@@ -32,11 +32,11 @@ fn at_the_deadline_connections_go() {
 
 /// An agent that gets no time: the kernel opens the doors, and the app has been refused and has ended before anybody looks.
 #[test]
-fn at_the_deadline_the_kernel_lets_connections_go_and_that_is_told() {
+fn kernel_releases_connections_at_the_deadline_and_it_is_reported() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let deadline = slower(Duration::from_secs(4));
-    let pod = node.run(&told("frozen").hold_deadline(deadline));
+    let pod = node.run(&ready_on_command("frozen").hold_deadline(deadline));
     waits(&pod, 1);
     agent.signal(Signal::SIGSTOP);
     refused(&pod.visit("app"));
@@ -48,7 +48,7 @@ fn at_the_deadline_the_kernel_lets_connections_go_and_that_is_told() {
 }
 
 #[test]
-fn where_that_is_asked_for_they_wait_on() {
+fn connections_stay_held_after_the_deadline_when_configured() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&brief("closed").annotation("usher.dev/on-deadline", "closed"));
@@ -69,10 +69,10 @@ fn left(pod: &Pod) -> Duration {
 }
 
 #[test]
-fn while_no_app_has_started_the_deadline_does_not_count() {
+fn deadline_starts_with_the_first_app() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let proxy = mesh::proxy(Listen::WhenTold);
+    let proxy = mesh::proxy(Listen::OnCommand);
     let late = pod("slow-image", client(FAR).later(), proxy);
     let pod = node.create(&late.hold_deadline(slower(Duration::from_secs(10))));
     armed(&agent, &pod);

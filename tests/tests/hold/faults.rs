@@ -13,7 +13,8 @@ use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 use usher_tests::wait::{fewer, slower};
 
 use crate::{
-    FAR, SIDECAR, armed, connected, eventually, has_table, holding, opened, pod, ready, told,
+    FAR, SIDECAR, armed, connected, eventually, has_table, holding, opened, pod, ready,
+    ready_on_command,
 };
 
 const PODS: usize = 50;
@@ -36,7 +37,7 @@ fn brief() -> Duration {
 /// Apps that stay, so that their network namespaces can be looked at.
 fn staying(name: &str, deadline: Duration) -> PodSpec {
     let app = ContainerSpec::client("app", Client::to(FAR).staying());
-    pod(name, app.later(), mesh::proxy(Listen::WhenTold)).hold_deadline(deadline)
+    pod(name, app.later(), mesh::proxy(Listen::OnCommand)).hold_deadline(deadline)
 }
 
 fn hold(node: &Node, agent: &Agent, deadline: Duration) -> Vec<Pod> {
@@ -62,7 +63,7 @@ fn hold(node: &Node, agent: &Agent, deadline: Duration) -> Vec<Pod> {
 
 /// A pod that starts now starts, and its app's first connection is refused.
 fn starts_unheld(node: &Node, name: &str) {
-    let pod = node.run(&told(name).impatient());
+    let pod = node.run(&ready_on_command(name).impatient());
     let added = pod.added(1);
     assert_eq!(added.code, Some(0), "{added:?}");
     assert!(added.took < slower(BOUND), "{added:?}");
@@ -127,7 +128,7 @@ fn wedged() {
 
 /// The next agent takes the holds over, and the deadlines with them.
 #[test]
-fn restarted_while_they_wait() {
+fn restarted_while_connections_wait() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let pods = hold(&node, &agent, slower(LONG));
@@ -194,7 +195,7 @@ fn without_its_socket() {
 }
 
 #[test]
-fn without_a_place_for_its_socket() {
+fn without_a_socket_directory() {
     let Some(node) = holding() else { return };
     let socket = node.run_dir().join("cni.sock");
     fs::create_dir(&socket).unwrap();
@@ -211,7 +212,7 @@ fn without_a_place_for_its_socket() {
 
 /// Started by accident, it ends, and nothing of the first one is touched.
 #[test]
-fn beside_a_second_agent() {
+fn alongside_a_second_agent() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     listening(&agent, true);
@@ -222,11 +223,12 @@ fn beside_a_second_agent() {
             .map(|path| fs::metadata(path).unwrap().ino())
     };
     let before = inodes();
-    let said = agent.rival(&node);
+    let lines = agent.rival(&node);
     assert!(
-        said.iter()
+        lines
+            .iter()
             .any(|line| line.to_string().contains("listening on")),
-        "{said:?}"
+        "{lines:?}"
     );
     assert_eq!(inodes(), before);
     hears(&node, &agent, "after");

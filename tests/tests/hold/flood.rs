@@ -27,11 +27,11 @@ fn dropped(pod: &Pod) -> u64 {
 }
 
 #[test]
-fn copies_without_room_are_counted_and_their_connections_go_on() {
+fn dropped_copies_are_counted_and_their_connections_continue() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let app = ContainerSpec::client("app", Client::to(FAR).times(CONNECTIONS)).later();
-    let pod = node.create(&pod("flood", app, mesh::proxy(Listen::WhenTold)));
+    let pod = node.create(&pod("flood", app, mesh::proxy(Listen::OnCommand)));
     armed(&agent, &pod);
     agent.signal(Signal::SIGSTOP);
     pod.start("app");

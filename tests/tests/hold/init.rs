@@ -16,7 +16,7 @@ fn with_inits(name: &str, inits: &[ContainerSpec]) -> PodSpec {
 }
 
 #[test]
-fn hold_begins_when_the_last_one_has_ended() {
+fn hold_starts_after_the_last_init_container() {
     let Some(node) = holding() else { return };
     let _agent = Agent::start(&node);
     let rules = || ContainerSpec::capture(Capture::default());
@@ -40,7 +40,7 @@ fn hold_begins_when_the_last_one_has_ended() {
 }
 
 #[test]
-fn one_that_fails_at_first_is_run_again() {
+fn failed_init_container_is_retried() {
     let Some(node) = holding() else { return };
     let _agent = Agent::start(&node);
     // Refused while there is neither a rule nor a listener; then told.

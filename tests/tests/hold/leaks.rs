@@ -5,14 +5,16 @@ use std::ops::Range;
 use usher_tests::synthetic::{Agent, Node, Pod, PodSpec, process};
 use usher_tests::wait::fewer;
 
-use crate::{connected, eventually, holding, late, ready, told};
+use crate::{connected, eventually, holding, late, ready, ready_on_command};
 
 const PODS: usize = 500;
 /// Pods that live at the same time.
 const CROWD: usize = 25;
 
 fn crowd(node: &Node, pods: Range<usize>) -> Vec<Pod> {
-    let specs: Vec<PodSpec> = pods.map(|n| told(&format!("brief-{n}"))).collect();
+    let specs: Vec<PodSpec> = pods
+        .map(|n| ready_on_command(&format!("brief-{n}")))
+        .collect();
     node.run_all(&specs)
 }
 

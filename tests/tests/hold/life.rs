@@ -6,14 +6,15 @@ use nix::sys::signal::Signal;
 use usher_tests::synthetic::{Agent, RestartPolicy, process};
 
 use crate::{
-    SIDECAR, armed, connected, eventually, has_table, holding, late, opened, ready, refused, told,
+    SIDECAR, armed, connected, eventually, has_table, holding, late, opened, ready,
+    ready_on_command, refused,
 };
 
 #[test]
 fn deleted_while_held() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.run(&told("deleted"));
+    let pod = node.run(&ready_on_command("deleted"));
     armed(&agent, &pod);
     pod.mark_deleted();
     // A new pod makes the agent read the list, deletion included.
@@ -25,10 +26,10 @@ fn deleted_while_held() {
 }
 
 #[test]
-fn gone_while_held() {
+fn removed_while_held() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.run(&told("gone"));
+    let pod = node.run(&ready_on_command("gone"));
     armed(&agent, &pod);
     drop(pod);
     eventually("no network to be held", || {
@@ -42,7 +43,7 @@ fn sandbox_is_replaced_while_held() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     // Under Never the kubelet would make no other one.
-    let pod = node.run(&told("replaced").policy(RestartPolicy::Always));
+    let pod = node.run(&ready_on_command("replaced").policy(RestartPolicy::Always));
     armed(&agent, &pod);
     pod.replace_sandbox();
     assert_eq!(pod.added(2).code, Some(0));
@@ -61,10 +62,10 @@ fn sandbox_is_replaced_while_held() {
 }
 
 #[test]
-fn sidecar_ends_for_good_while_held() {
+fn sidecar_exits_while_held() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.run(&told("ended"));
+    let pod = node.run(&ready_on_command("ended"));
     armed(&agent, &pod);
     pod.signal(SIDECAR, Signal::SIGTERM);
     refused(&pod.visit("app"));
@@ -77,7 +78,7 @@ fn sidecar_ends_for_good_while_held() {
 fn app_gives_up_while_held() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.run(&told("impatient"));
+    let pod = node.run(&ready_on_command("impatient"));
     armed(&agent, &pod);
     pod.signal("app", Signal::SIGKILL);
     pod.ended("app");

@@ -18,10 +18,10 @@ fn beside(name: &str, app: ContainerSpec, sidecar: ContainerSpec) -> PodSpec {
 fn database_proxy_dapr_and_a_declared_port() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let told = Listen::WhenTold;
+    let on_command = Listen::OnCommand;
     let cache = Sidecar {
         listeners: vec![Listener::original(6379)],
-        listen: told,
+        listen: on_command,
         ..Sidecar::default()
     };
     let cache = ContainerSpec::sidecar("cache", "registry.example/team/cache:1", cache);
@@ -29,9 +29,9 @@ fn database_proxy_dapr_and_a_declared_port() {
         .annotation("usher.dev/hold-ports", "cache=6379");
     let six = ContainerSpec::client("app", Client::to("[::1]:5432"));
     let specs = [
-        beside("database", client(DATABASE), cloud_sql::serving(told)),
-        beside("database-six", six, cloud_sql::serving(told)),
-        beside("state", client(STATE), dapr::starting(told)),
+        beside("database", client(DATABASE), cloud_sql::serving(on_command)),
+        beside("database-six", six, cloud_sql::serving(on_command)),
+        beside("state", client(STATE), dapr::starting(on_command)),
         declared,
     ];
     let sidecars = ["cloud-sql-proxy", "cloud-sql-proxy", "daprd", "cache"];
@@ -47,14 +47,14 @@ fn database_proxy_dapr_and_a_declared_port() {
 
 /// Each door opens by itself.
 #[test]
-fn two_sidecars_open_apart() {
+fn two_sidecars_are_released_separately() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let spec = PodSpec::new("two")
         .with(client(FAR))
         .with(ContainerSpec::client("stateful", Client::to(STATE)))
-        .with(mesh::proxy(Listen::WhenTold))
-        .with(dapr::starting(Listen::WhenTold))
+        .with(mesh::proxy(Listen::OnCommand))
+        .with(dapr::starting(Listen::OnCommand))
         .captured(Capture::default())
         .announced();
     let pod = node.run(&spec);

@@ -67,8 +67,8 @@ fn late(name: &str) -> PodSpec {
 }
 
 /// One that is ready when told.
-fn told(name: &str) -> PodSpec {
-    pod(name, client(FAR), mesh::proxy(Listen::WhenTold))
+fn ready_on_command(name: &str) -> PodSpec {
+    pod(name, client(FAR), mesh::proxy(Listen::OnCommand))
 }
 
 /// All went well, at the first try.

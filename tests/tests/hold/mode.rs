@@ -2,7 +2,7 @@
 
 use usher_tests::synthetic::Agent;
 
-use crate::{armed, has_table, holding, node, opened, reason, refused, told};
+use crate::{armed, has_table, holding, node, opened, ready_on_command, reason, refused};
 
 /// It is logged at debug level only.
 fn not_held(agent: &Agent) {
@@ -13,7 +13,7 @@ fn not_held(agent: &Agent) {
 fn observe_mode_counts_refused_connections() {
     let Some(node) = node("observe") else { return };
     let agent = Agent::start(&node);
-    let pod = node.run(&told("observed"));
+    let pod = node.run(&ready_on_command("observed"));
     refused(&pod.visit("app"));
     let why = reason(&agent, "would-hold", &pod);
     assert!(why.contains("1 connection"), "{why}");
@@ -29,7 +29,7 @@ fn observe_mode_counts_refused_connections() {
 fn pod_and_node_opt_out() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.run(&told("out").annotation("usher.dev/hold", "false"));
+    let pod = node.run(&ready_on_command("out").annotation("usher.dev/hold", "false"));
     refused(&pod.visit("app"));
     assert_eq!(pod.added(1).code, Some(0));
     not_held(&agent);
@@ -41,7 +41,7 @@ fn excluded_namespace() {
     let Some(node) = holding() else { return };
     node.configure("excludedNamespaces: [aside]\n");
     let agent = Agent::start(&node);
-    let mut spec = told("excluded");
+    let mut spec = ready_on_command("excluded");
     spec.namespace = "aside".to_owned();
     let pod = node.run(&spec);
     refused(&pod.visit("app"));
@@ -49,20 +49,20 @@ fn excluded_namespace() {
 }
 
 #[test]
-fn off_from_the_beginning() {
+fn disabled_at_start() {
     let Some(node) = node("off") else { return };
     let _agent = Agent::start(&node);
-    let pod = node.run(&told("off"));
+    let pod = node.run(&ready_on_command("off"));
     refused(&pod.visit("app"));
     assert!(!has_table(&pod));
 }
 
 /// A ConfigMap reaches the agent while it holds.
 #[test]
-fn configuration_that_excludes_it_while_it_waits() {
+fn excluded_by_configuration_while_held() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.run(&told("configured"));
+    let pod = node.run(&ready_on_command("configured"));
     armed(&agent, &pod);
     node.configure("excludedNamespaces: [default]\n");
     refused(&pod.visit("app"));
@@ -74,10 +74,10 @@ fn configuration_that_excludes_it_while_it_waits() {
 /// By the Node's annotation, which is read at the start where there is no API
 /// server.
 #[test]
-fn switched_off_while_it_waits() {
+fn disabled_while_held() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.run(&told("switched"));
+    let pod = node.run(&ready_on_command("switched"));
     armed(&agent, &pod);
     agent.kill();
     node.annotate(&[("usher.dev/hold", "off")]);

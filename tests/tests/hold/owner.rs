@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use usher_tests::synthetic::Agent;
 
-use crate::{armed, connected, eventually, has_table, holding, late, ready, refused, told};
+use crate::{
+    armed, connected, eventually, has_table, holding, late, ready, ready_on_command, refused,
+};
 
 /// Ports of a table that imitates ours.
 const PORTS: u16 = 10_000;
@@ -24,10 +26,10 @@ fn imitation() -> String {
 }
 
 #[test]
-fn table_deleted_by_the_pod_is_a_hold_less() {
+fn pod_deletes_its_table() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.run(&told("deletes"));
+    let pod = node.run(&ready_on_command("deletes"));
     armed(&agent, &pod);
     pod.filter("delete table inet usher\n");
     // Its own retransmission finds nobody.
@@ -36,10 +38,10 @@ fn table_deleted_by_the_pod_is_a_hold_less() {
 }
 
 #[test]
-fn table_deleted_by_the_pod_before_the_sidecar_is_ready() {
+fn pod_deletes_its_table_before_the_sidecar_is_ready() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.run(&told("both"));
+    let pod = node.run(&ready_on_command("both"));
     armed(&agent, &pod);
     pod.filter("delete table inet usher\n");
     eventually("no table", || !has_table(&pod));
@@ -50,9 +52,9 @@ fn table_deleted_by_the_pod_before_the_sidecar_is_ready() {
 
 /// Found by an agent that starts: it looks at it, for a bounded time.
 #[test]
-fn table_that_imitates_ours() {
+fn pod_imitates_the_table() {
     let Some(node) = holding() else { return };
-    let pod = node.run(&told("imitates"));
+    let pod = node.run(&ready_on_command("imitates"));
     refused(&pod.visit("app"));
     pod.filter(&imitation());
     eventually("the imitation", || has_table(&pod));

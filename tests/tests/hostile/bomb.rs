@@ -27,7 +27,7 @@ fn in_a_pid_namespace_of_its_own() {
 
 /// The processes outlive the app, in its cgroup: its init process has ended all the same.
 #[test]
-fn whose_processes_outlive_the_app() {
+fn with_processes_that_outlive_the_app() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = done(&node, &bomber("bomb").sharing_processes());
@@ -43,7 +43,7 @@ fn whose_processes_outlive_the_app() {
 /// An agent that starts looks at all of them: no process is pid 1 of its container there, and none of them is taken
 /// for the app.
 #[test]
-fn met_by_an_agent_that_starts() {
+fn present_when_the_agent_starts() {
     let Some(node) = enforcing() else { return };
     let pods: Vec<Pod> = ["one", "two"].map(|name| bombed(&node, name)).into();
     let agent = Agent::start(&node);

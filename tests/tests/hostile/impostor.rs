@@ -51,28 +51,28 @@ fn gains_nothing(answer: Answer, effect: Effect) {
 }
 
 #[test]
-fn that_says_yes() {
+fn answers_200() {
     gains_nothing(Answer::Status(200), Effect::Stay);
 }
 
 #[test]
-fn that_never_answers() {
+fn never_answers() {
     gains_nothing(Answer::Nothing, Effect::Hang);
 }
 
 #[test]
-fn that_streams_without_end() {
+fn streams_without_end() {
     gains_nothing(Answer::Endless, Effect::Stay);
 }
 
 #[test]
-fn that_trickles_a_header() {
+fn trickles_a_header() {
     gains_nothing(Answer::Trickle, Effect::Stay);
 }
 
 /// Nobody goes where it points to.
 #[test]
-fn that_redirects_to_the_node() {
+fn redirects_to_the_node() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let url = format!("http://{}/quitquitquit", listener.local_addr().unwrap());

@@ -84,8 +84,11 @@ fn asked(pod: &Pod, container: &str) -> Vec<String> {
 
 /// How often a container got SIGTERM.
 fn terms(pod: &Pod, container: &str) -> usize {
-    let said = pod.said(container);
-    said.iter().filter(|line| line.starts_with("term ")).count()
+    let lines = pod.lines(container);
+    lines
+        .iter()
+        .filter(|line| line.starts_with("term "))
+        .count()
 }
 
 /// The agent is of its usual size, and has not panicked.

@@ -32,7 +32,7 @@ fn is_untouched(pod: &Pod) {
 }
 
 #[test]
-fn that_claim_to_be_the_sidecar() {
+fn claim_to_be_the_sidecar() {
     let claim = MountTrick::claim(None, SIDECAR);
     only_itself(Mischief::default().mounting(claim.clone()));
     let hidden = Mischief::default().mounting(claim);
@@ -41,7 +41,7 @@ fn that_claim_to_be_the_sidecar() {
 
 /// Its cgroup says whose it is.
 #[test]
-fn that_claim_to_be_of_another_pod() {
+fn claim_to_be_of_another_pod() {
     let Some(node) = enforcing() else { return };
     let bystander = node.run(&PodSpec::job("bystander"));
     let claim = MountTrick::claim(Some(bystander.uid()), APP);

@@ -68,8 +68,8 @@ fn no_signal_to_another_process() {
 
 /// Signals that processes of the storm died of.
 fn struck(pod: &Pod, storm: &str) -> Vec<String> {
-    let said = pod.said(storm).into_iter();
-    said.filter(|line| line.starts_with("struck ")).collect()
+    let lines = pod.lines(storm).into_iter();
+    lines.filter(|line| line.starts_with("struck ")).collect()
 }
 
 fn is_new(release: &str) -> bool {

@@ -96,7 +96,7 @@ fn of_the_holder() {
             "app",
             Client::to("10.7.7.7:8080").staying(),
         ))
-        .with(mesh::proxy(Listen::WhenTold))
+        .with(mesh::proxy(Listen::OnCommand))
         .captured(Capture::default())
         .announced()
         .annotation("usher.dev/hold", "start");

@@ -44,7 +44,7 @@ fn client(name: &str, connections: usize) -> ContainerSpec {
 
 /// Another pod's connection waits for its sidecar, and is made.
 fn another_connects(node: &Node, agent: &Agent, name: &str) {
-    let pod = node.run(&captured(name, [client("app", 1)], Listen::WhenTold));
+    let pod = node.run(&captured(name, [client("app", 1)], Listen::OnCommand));
     agent.wait_for("hold-armed", &pod.name());
     pod.tell(SIDECAR, "listen");
     is_connected(&pod);
@@ -88,7 +88,7 @@ fn is_connected(pod: &Pod) {
 fn changes(script: &str) {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.run(&captured("changes", [client("app", 1)], Listen::WhenTold));
+    let pod = node.run(&captured("changes", [client("app", 1)], Listen::OnCommand));
     agent.wait_for("hold-armed", &pod.name());
     pod.filter(script);
     another_connects(&node, &agent, "other");
@@ -115,10 +115,10 @@ fn ten_thousand_elements_more() {
 /// So much in the table that the next agent could not keep it in its memory: it is left as it is, and all others are looked
 /// after as ever.
 #[test]
-fn more_rules_than_anybody_reads() {
+fn more_rules_than_the_agent_reads() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.run(&captured("rules", [client("app", 1)], Listen::WhenTold));
+    let pod = node.run(&captured("rules", [client("app", 1)], Listen::OnCommand));
     agent.wait_for("hold-armed", &pod.name());
     let rule = "meta l4proto 6 ".repeat(EXPRESSIONS);
     let mut script = String::from("add chain inet usher mine\n");
@@ -143,10 +143,10 @@ fn more_rules_than_anybody_reads() {
 /// ([`NFT_TABLE_F_OWNER`](https://github.com/torvalds/linux/blob/v6.12/include/uapi/linux/netfilter/nf_tables.h#L187)): its
 /// door does not open, which is said of it, and the kernel opens it at the deadline.
 #[test]
-fn a_table_that_belongs_to_the_pod() {
+fn table_owned_by_the_pod() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.run(&captured("owns", [client("app", 1)], Listen::WhenTold));
+    let pod = node.run(&captured("owns", [client("app", 1)], Listen::OnCommand));
     agent.wait_for("hold-armed", &pod.name());
     let mut owner = nft(&pod)
         .arg("--interactive")
@@ -174,7 +174,7 @@ fn a_table_that_belongs_to_the_pod() {
 
 /// A table of the same name with nothing in it that usher knows.
 #[test]
-fn another_table_in_its_place() {
+fn table_replaced_by_the_pod() {
     let script = "delete table inet usher\ntable inet usher { chain held { type filter hook output priority 0; policy accept; } }\n";
     changes(script);
 }
@@ -185,7 +185,7 @@ fn twenty_thousand_connections() {
     let agent = Agent::start(&node);
     let names: Vec<String> = (0..APPS).map(|number| format!("app-{number}")).collect();
     let apps = names.iter().map(|name| client(name, CONNECTIONS));
-    let pod = node.run(&captured("crowd", apps, Listen::WhenTold));
+    let pod = node.run(&captured("crowd", apps, Listen::OnCommand));
     agent.wait_for("hold-armed", &pod.name());
     let all = APPS * CONNECTIONS;
     eventually("all connections to wait", || waiting(&pod) >= all);

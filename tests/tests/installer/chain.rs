@@ -109,8 +109,8 @@ fn entered(test: &str) -> bool {
 }
 
 #[test]
-fn usher_before_and_after_the_network() {
-    if !entered("chain::usher_before_and_after_the_network") {
+fn installs_before_and_after_the_network() {
+    if !entered("chain::installs_before_and_after_the_network") {
         return;
     }
     let node = Node::new();
@@ -159,8 +159,8 @@ fn usher_before_and_after_the_network() {
 }
 
 #[test]
-fn fifty_installations_and_their_ends() {
-    if !entered("chain::fifty_installations_and_their_ends") {
+fn fifty_installations_and_removals() {
+    if !entered("chain::fifty_installations_and_removals") {
         return;
     }
     let node = Node::new();
@@ -186,8 +186,8 @@ fn fifty_installations_and_their_ends() {
 
 /// The same while pods come and go all the time, whatever the moment.
 #[test]
-fn pods_come_and_go_meanwhile() {
-    if !entered("chain::pods_come_and_go_meanwhile") {
+fn pods_start_and_end_during_installation() {
+    if !entered("chain::pods_start_and_end_during_installation") {
         return;
     }
     let node = Node::new();

@@ -11,7 +11,7 @@ const FILE: &str = "10-net.conflist";
 const LIST: &str = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"plugins\":[{\"type\":\"bridge\"}]}";
 
 #[test]
-fn entry_is_there_while_the_node_wants_it() {
+fn entry_follows_the_node_mode() {
     if !privilege::granted() {
         return;
     }

@@ -22,7 +22,7 @@ fn dashboard() -> Dashboard {
 }
 
 #[test]
-fn every_panel_says_what_it_shows() {
+fn every_panel_has_a_description() {
     let dashboard = dashboard();
     assert_eq!(dashboard.variables, ["datasource", "node"]);
     let mut titles = BTreeSet::new();
@@ -45,7 +45,7 @@ fn every_panel_says_what_it_shows() {
 }
 
 #[test]
-fn every_query_is_for_the_chosen_nodes_and_asks_for_what_is_served() {
+fn every_query_selects_nodes_and_uses_served_metrics() {
     for panel in dashboard().panels {
         for query in &panel.queries {
             let expression = query.with(&[]);
@@ -61,7 +61,7 @@ fn every_query_is_for_the_chosen_nodes_and_asks_for_what_is_served() {
 }
 
 #[test]
-fn every_query_is_one() {
+fn every_query_is_valid() {
     let Some(promtool) = promtool() else {
         return;
     };

@@ -38,8 +38,8 @@ pub(crate) fn passes(promtool: &Path, args: &[&str], input: &str) {
     // Where it reads no input, and has ended, nobody takes it.
     drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
     let done = child.wait_with_output().unwrap();
-    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (out, error) = (said(&done.stdout), said(&done.stderr));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, error) = (text(&done.stdout), text(&done.stderr));
     assert!(
         done.status.success(),
         "promtool {args:?}:\n{out}{error}\n{input}"

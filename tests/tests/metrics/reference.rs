@@ -77,7 +77,7 @@ fn busy(node: &Node) -> Agent {
 }
 
 #[test]
-fn running_agent_serves_what_the_reference_lists_and_nothing_else() {
+fn running_agent_serves_exactly_the_reference() {
     if !privilege::granted() {
         return;
     }
@@ -95,7 +95,7 @@ fn running_agent_serves_what_the_reference_lists_and_nothing_else() {
 }
 
 #[test]
-fn buckets_are_those_of_the_reference() {
+fn buckets_match_the_reference() {
     if !privilege::granted() {
         return;
     }
@@ -123,7 +123,7 @@ fn own_process_is_measured() {
 }
 
 #[test]
-fn promtool_finds_no_fault_with_the_metrics() {
+fn promtool_accepts_the_metrics() {
     let Some(promtool) = promtool() else {
         return;
     };

@@ -54,21 +54,21 @@ fn rules() -> Vec<Rule> {
 }
 
 #[test]
-fn rules_are_rules() {
+fn promtool_accepts_the_rules() {
     if let Some(promtool) = promtool() {
         passes(&promtool, &["check", "rules", "--lint-fatal", RULES], "");
     }
 }
 
 #[test]
-fn alerts_fire_when_they_should_and_only_then() {
+fn alerts_fire_exactly_when_expected() {
     if let Some(promtool) = promtool() {
         passes(&promtool, &["test", "rules", TESTS], "");
     }
 }
 
 #[test]
-fn every_alert_is_tested_and_says_what_to_do() {
+fn every_alert_has_a_test_and_instructions() {
     let tests = text(TESTS);
     for rule in rules() {
         let Some(alert) = rule.alert else {
@@ -91,7 +91,7 @@ fn every_alert_is_tested_and_says_what_to_do() {
 }
 
 #[test]
-fn rules_ask_for_what_is_served_or_recorded() {
+fn rules_use_served_or_recorded_metrics() {
     let rules = rules();
     let recorded: BTreeSet<&str> = rules
         .iter()

@@ -13,7 +13,7 @@ mod rig;
 use rig::Rig;
 
 #[test]
-fn what_one_node_says_leaves_the_other_alone() {
+fn settings_of_one_node_do_not_affect_the_other() {
     let Some(rig) = Rig::open() else {
         return;
     };

@@ -25,7 +25,7 @@ impl Loopback {
         Self(listeners)
     }
 
-    fn saw_nobody(&self) -> bool {
+    fn has_no_visitor(&self) -> bool {
         self.0.iter().all(|listener| listener.accept().is_err())
     }
 }
@@ -45,12 +45,12 @@ fn gets_a_signal_only(spec: &PodSpec) {
     let agent = Agent::start(&node);
     let pod = node.run(spec);
     finish_and_signal(&agent, &pod);
-    assert!(loopback.saw_nobody());
+    assert!(loopback.has_no_visitor());
 }
 
 #[test]
-fn a_listener_of_the_node() {
-    if !privilege::granted() || !machine::entered("host_network::a_listener_of_the_node") {
+fn host_listener() {
+    if !privilege::granted() || !machine::entered("host_network::host_listener") {
         return;
     }
     gets_a_signal_only(&job("host-network").host_network());
@@ -58,11 +58,11 @@ fn a_listener_of_the_node() {
 
 /// The pod's spec does not tell: the kernel does.
 #[test]
-fn untold() {
+fn unreported_by_the_kubelet() {
     if !privilege::granted() || !machine::entered("host_network::untold") {
         return;
     }
     let mut spec = job("untold");
-    spec.shares.host_network_untold = true;
+    spec.shares.host_network_unreported = true;
     gets_a_signal_only(&spec);
 }

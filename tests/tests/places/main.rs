@@ -69,6 +69,9 @@ fn is_untouched(pod: &Pod) -> bool {
 
 /// How often the sidecar got SIGTERM.
 fn terms(pod: &Pod) -> usize {
-    let said = pod.said(SIDECAR);
-    said.iter().filter(|line| line.starts_with("term ")).count()
+    let lines = pod.lines(SIDECAR);
+    lines
+        .iter()
+        .filter(|line| line.starts_with("term "))
+        .count()
 }

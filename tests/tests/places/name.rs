@@ -22,7 +22,7 @@ fn quits_on(driver: Driver, runtime: Runtime) {
 
 /// A static pod's UID has no dashes, so the systemd driver has none to replace.
 #[test]
-fn a_static_pod() {
+fn static_pod() {
     quits_on(Driver::Cgroupfs, Runtime::Containerd);
     quits_on(Driver::Systemd, Runtime::Containerd);
 }
@@ -44,9 +44,9 @@ fn crio_with_crun() {
 }
 
 #[test]
-fn a_pod_that_nobody_owns() {
+fn bare_pod() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
-    let pod = node.run(&PodSpec::job("bare").origin(Origin::Nobody));
+    let pod = node.run(&PodSpec::job("bare").origin(Origin::NoOwner));
     finish_and_quit(&agent, &pod);
 }

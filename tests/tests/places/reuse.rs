@@ -48,8 +48,8 @@ fn apart(test: &str) -> Option<Node> {
 }
 
 #[test]
-fn of_a_sidecar_that_is_about_to_be_asked() {
-    let Some(node) = apart("of_a_sidecar_that_is_about_to_be_asked") else {
+fn of_a_sidecar_before_its_request() {
+    let Some(node) = apart("of_a_sidecar_before_its_request") else {
         return;
     };
     let agent = Agent::start(&node);
@@ -59,8 +59,8 @@ fn of_a_sidecar_that_is_about_to_be_asked() {
 
 /// The same where SIGTERM is the first thing to try.
 #[test]
-fn of_a_sidecar_that_is_about_to_be_signalled() {
-    let Some(node) = apart("of_a_sidecar_that_is_about_to_be_signalled") else {
+fn of_a_sidecar_before_its_signal() {
+    let Some(node) = apart("of_a_sidecar_before_its_signal") else {
         return;
     };
     let agent = Agent::start(&node);
@@ -88,8 +88,8 @@ fn taken_over(node: &Node, agent: &Agent, pod: &Pod) {
 
 /// The decision is made, and its time comes when the number is another's.
 #[test]
-fn of_a_sidecar_whose_quit_is_delayed() {
-    let Some(node) = apart("of_a_sidecar_whose_quit_is_delayed") else {
+fn of_a_sidecar_with_a_delayed_quit() {
+    let Some(node) = apart("of_a_sidecar_with_a_delayed_quit") else {
         return;
     };
     let agent = Agent::start(&node);
@@ -116,8 +116,8 @@ fn of_a_sidecar_whose_quit_is_delayed() {
 
 /// An app's end is its end, whoever has its number now.
 #[test]
-fn of_an_app_that_ended() {
-    let Some(node) = apart("of_an_app_that_ended") else {
+fn of_an_exited_app() {
+    let Some(node) = apart("of_an_exited_app") else {
         return;
     };
     let agent = Agent::start(&node);

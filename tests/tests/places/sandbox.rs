@@ -74,7 +74,7 @@ fn replaced_between_decision_and_action() {
 
 /// The same in the wait that the pod asks for.
 #[test]
-fn replaced_before_a_quit_that_is_delayed() {
+fn replaced_before_a_delayed_quit() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let spec = job("delayed").annotation("usher.dev/quit-delay", "1s");

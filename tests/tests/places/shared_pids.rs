@@ -44,7 +44,7 @@ fn is_asked(spec: PodSpec) {
     let sidecar = with_envoy(istio::v1_26().container);
     let pod = node.run(&spec.with(ContainerSpec::app("app")).with(sidecar));
     finish_and_quit(&agent, &pod);
-    assert_eq!(signals_of_the_child(&pod.said(SIDECAR)), 0);
+    assert_eq!(signals_of_the_child(&pod.lines(SIDECAR)), 0);
     assert!(pod.end_so_far("").is_none(), "the sandbox lives");
     let ended = agent.decisions(&pod.name());
     let ended = ended.iter().filter(|decision| *decision == "sidecar-ended");
@@ -68,36 +68,36 @@ fn is_signalled(spec: PodSpec) {
     assert_eq!(pod.ended(SIDECAR).code(), 0);
     agent.wait_for("sidecar-ended", &pod.name());
     assert_eq!(terms(&pod), 1);
-    let of_logs = pod.said("fluentd");
+    let of_logs = pod.lines("fluentd");
     let of_logs = of_logs.iter().filter(|line| line.starts_with("term "));
     assert_eq!(of_logs.count(), 1);
-    assert_eq!(signals_of_the_child(&pod.said(SIDECAR)), 0);
+    assert_eq!(signals_of_the_child(&pod.lines(SIDECAR)), 0);
     assert!(pod.end_so_far("").is_none(), "the sandbox lives");
 }
 
-fn signals_of_the_child(said: &[String]) -> usize {
-    let signals = said.iter();
+fn signals_of_the_child(lines: &[String]) -> usize {
+    let signals = lines.iter();
     signals
         .filter(|line| line.starts_with("child-signalled"))
         .count()
 }
 
 #[test]
-fn asked_where_the_pod_shares_them() {
+fn request_with_shared_pids() {
     is_asked(shared("asked"));
 }
 
 #[test]
-fn asked_among_the_pids_of_the_node() {
+fn request_with_host_pids() {
     is_asked(hosts("asked"));
 }
 
 #[test]
-fn signalled_where_the_pod_shares_them() {
+fn signal_with_shared_pids() {
     is_signalled(shared("signalled"));
 }
 
 #[test]
-fn signalled_among_the_pids_of_the_node() {
+fn signal_with_host_pids() {
     is_signalled(hosts("signalled"));
 }

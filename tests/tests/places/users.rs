@@ -7,7 +7,7 @@ use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec};
 use crate::{enforcing, finish_and_quit, finish_and_signal};
 
 #[test]
-fn asked_in_a_network_of_another_user_namespace() {
+fn request_in_a_network_of_another_user_namespace() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("users").own_users());
@@ -15,7 +15,7 @@ fn asked_in_a_network_of_another_user_namespace() {
 }
 
 #[test]
-fn signalled_as_another_user() {
+fn signal_to_another_user() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let sidecar = ContainerSpec::istio(Manner::Quit).refusing();

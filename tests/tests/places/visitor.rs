@@ -27,7 +27,7 @@ fn visit(guest: &Pod) {
 }
 
 #[test]
-fn a_guest_is_not_asked_at_the_door_of_its_host() {
+fn visitor_gets_no_request_at_its_hosts_port() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let (host, guest) = visited(&node);
@@ -42,7 +42,7 @@ fn a_guest_is_not_asked_at_the_door_of_its_host() {
 /// To an agent that starts later it looks as if the guest had always been
 /// there; the rest of its pod tells where it belongs.
 #[test]
-fn nor_by_an_agent_that_started_during_the_visit() {
+fn agent_started_during_the_visit_sends_the_visitor_no_request() {
     let Some(node) = enforcing() else { return };
     let (host, guest) = visited(&node);
     visit(&guest);
@@ -54,7 +54,7 @@ fn nor_by_an_agent_that_started_during_the_visit() {
 }
 
 #[test]
-fn a_host_is_asked_and_its_guest_is_not() {
+fn host_gets_the_request_and_its_visitor_does_not() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let (host, guest) = visited(&node);

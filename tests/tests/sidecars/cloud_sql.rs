@@ -17,7 +17,7 @@ quits! {
 
 /// 143 under `Never` would be the pod's failure, so it is not done.
 #[test]
-fn v2_beside_an_app_that_succeeded() {
+fn v2_with_a_successful_app() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&cloud_sql::v2().job("good"));
@@ -35,12 +35,12 @@ fn v2_beside_an_app_that_succeeded() {
 }
 
 #[test]
-fn v2_beside_an_app_that_failed_anyway() {
+fn v2_with_a_failed_app() {
     ends_with_143(&cloud_sql::v2().job("bad"), 1);
 }
 
 #[test]
-fn v2_of_a_pod_that_may_be_spoilt() {
+fn v2_of_a_pod_that_may_be_failed() {
     let pod = cloud_sql::v2().job("spoilt");
     ends_with_143(&pod.annotation("usher.dev/spoil", "true"), 0);
 }

@@ -22,15 +22,15 @@ quits! {
 
 /// Its version is asked for while the app runs, so that it is known by then.
 #[test]
-fn v1_20_whose_image_does_not_say_so() {
+fn v1_20_without_a_version_tag() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&istio::v1_20_by_digest().job("digest"));
     let question = pod.request("istio-proxy");
     assert_eq!(question.port, 15_000);
     assert_eq!(question.line, "GET /server_info HTTP/1.1");
-    let told = "decision=\"version-told\"";
-    agent.wait_metric("usher_decisions_total", told, |count| count > 0.5);
+    let labels = "decision=\"version-told\"";
+    agent.wait_metric("usher_decisions_total", labels, |count| count > 0.5);
     pod.finish("app", 0);
     assert_eq!(pod.ended("istio-proxy").code(), 0);
     assert_eq!(asked(&pod, "istio-proxy"), [(15_000, QUIT.to_owned())]);

@@ -63,7 +63,7 @@ fn quits(stand_in: StandIn, requests: &[(u16, &str)], by: By, code: i32) {
         .map(|(port, line)| (*port, (*line).to_owned()));
     assert_eq!(asked(&pod, &name), expected.collect::<Vec<_>>());
     let signalled = terms(&pod, &name) > 0;
-    assert_eq!(signalled, by == By::Term, "{:?}", pod.said(&name));
+    assert_eq!(signalled, by == By::Term, "{:?}", pod.lines(&name));
     assert!(
         !agent.decisions(&pod.name()).contains(&"gave-up".to_owned()),
         "{:?}",
@@ -86,6 +86,9 @@ fn asked(pod: &Pod, container: &str) -> Vec<(u16, String)> {
 
 /// How often a sidecar got SIGTERM.
 fn terms(pod: &Pod, container: &str) -> usize {
-    let said = pod.said(container);
-    said.iter().filter(|line| line.starts_with("term ")).count()
+    let lines = pod.lines(container);
+    lines
+        .iter()
+        .filter(|line| line.starts_with("term "))
+        .count()
 }

@@ -70,12 +70,12 @@ fn resets() {
 }
 
 #[test]
-fn streams_for_ever() {
+fn streams_without_end() {
     gets_sigterm(Manner::EndlessBody);
 }
 
 #[test]
-fn trickles_for_ever() {
+fn trickles_without_end() {
     gets_sigterm(Manner::Trickle);
 }
 
@@ -111,7 +111,7 @@ fn never_quits() {
 /// The app is over before the sidecar listens; it is asked when it does, and
 /// not by a signal.
 #[test]
-fn needs_a_while_before_it_listens() {
+fn listens_late() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let sidecar = ContainerSpec::istio(Manner::Quit).refusing();

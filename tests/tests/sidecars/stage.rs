@@ -13,7 +13,7 @@ fn term_ns(pod: &Pod, container: &str) -> u64 {
 
 /// A stage begins when the one before has ended, and not when it was asked.
 #[test]
-fn helpers_then_logs_then_the_mesh() {
+fn helpers_then_log_shippers_then_mesh() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let spec = linkerd::enabled()

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_much_is_named() {
+    fn excess_is_reported() {
         let first = Census {
             pid: 1,
             descriptors: 30,

@@ -51,7 +51,7 @@ impl Dice {
 }
 
 #[test]
-fn the_same_seed_the_same_numbers() {
+fn same_seed_gives_the_same_numbers() {
     let draw = |seed, matter| {
         let mut dice = Dice::new(seed, matter);
         (0..8).map(|_| dice.below(1000)).collect::<Vec<_>>()

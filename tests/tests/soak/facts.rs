@@ -17,7 +17,7 @@ pub(crate) struct Facts {
     /// When its making began.
     pub(crate) made: u64,
     /// Right before the last of its apps was told to end for good.
-    pub(crate) told: Option<u64>,
+    pub(crate) end_requested: Option<u64>,
     /// When its removal began.
     pub(crate) gone: u64,
     /// It was left in peace for long enough after that.
@@ -82,7 +82,7 @@ fn life(attempt: &Attempt) -> Life {
         code: attempt.ended.as_ref().map(Ended::code),
         ..Life::default()
     };
-    for line in &attempt.said {
+    for line in &attempt.lines {
         let mut words = line.splitn(4, ' ');
         let kind = words.next().unwrap_or_default();
         let at = words.next().and_then(|word| word.parse().ok());
@@ -109,8 +109,8 @@ pub(crate) fn visit(record: &PodRecord) -> Visit {
         return Visit::default();
     };
     let stamp = |beginning: &str| {
-        let mut said = attempt.said.iter();
-        let line = said.find(|line| line.starts_with(beginning))?;
+        let mut lines = attempt.lines.iter();
+        let line = lines.find(|line| line.starts_with(beginning))?;
         line.rsplit(' ').next()?.parse().ok()
     };
     Visit {
@@ -132,7 +132,7 @@ pub(crate) fn ready(story: &Story, record: &PodRecord) -> Option<u64> {
     let name = story.guests.first()?.stand_in().container.name;
     let attempt = record.containers.get(&name)?.attempts.first()?;
     let beginning = format!("listening {READY} ");
-    let mut said = attempt.said.iter();
-    let line = said.find(|line| line.starts_with(&beginning))?;
+    let mut lines = attempt.lines.iter();
+    let line = lines.find(|line| line.starts_with(&beginning))?;
     line.rsplit(' ').next()?.parse().ok()
 }

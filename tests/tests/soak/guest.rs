@@ -94,7 +94,7 @@ impl Guest {
 }
 
 fn mesh(ready: Option<u64>) -> ContainerSpec {
-    let listen = ready.map_or(Listen::WhenTold, |after| {
+    let listen = ready.map_or(Listen::OnCommand, |after| {
         Listen::After(Duration::from_millis(after))
     });
     mesh::proxy(listen)

@@ -84,7 +84,7 @@ fn guest(facts: &Facts, troubles: &[Trouble], number: usize, lives: &[Life]) -> 
     let fate = fate(&facts.story, number);
     let touched = || lives.iter().flat_map(Life::touched);
     // Removal ends everything at once, apps first or last.
-    let early = |at: &u64| *at < facts.told.unwrap_or(NEVER) && *at < facts.gone;
+    let early = |at: &u64| *at < facts.end_requested.unwrap_or(NEVER) && *at < facts.gone;
     if touched().any(|at| early(&at)) {
         wrong.push("asked before every app had ended for good".to_owned());
     }
@@ -112,10 +112,10 @@ fn guest(facts: &Facts, troubles: &[Trouble], number: usize, lives: &[Life]) -> 
             wrong.push(format!("asked during {:?}", trouble.fault));
         }
     }
-    let told = facts.told.unwrap_or(facts.gone);
+    let ended = facts.end_requested.unwrap_or(facts.gone);
     let again = troubles
         .iter()
-        .filter(|trouble| trouble.overlaps(told, facts.gone));
+        .filter(|trouble| trouble.overlaps(ended, facts.gone));
     let most = 1 + again.count();
     for life in lives {
         for (_, what) in &life.asks {
@@ -171,10 +171,10 @@ pub(crate) fn armed(facts: &Facts, troubles: &[Trouble], decided: &[String]) -> 
     let in_time = facts.ready? < visit.ran? + u64::try_from(hold.deadline.as_nanos()).ok()? / 2;
     let was_armed = decided.iter().any(|decision| decision == "hold-armed");
     let refused = visit.connected.is_none() && visit.failed.is_some();
-    let told = decided
+    let reported = decided
         .iter()
         .any(|decision| matches!(decision.as_str(), "not-held" | "hold-failed"));
-    if !disturbed && refused && !was_armed && !told {
+    if !disturbed && refused && !was_armed && !reported {
         return Some("its connections were not held, and nobody said so".to_owned());
     }
     if disturbed || !in_time || !was_armed || !facts.answered {
@@ -239,7 +239,7 @@ pub(crate) fn due(facts: &Facts, troubles: &[Trouble]) -> Vec<&'static str> {
     let (from, to) = (facts.made, facts.gone + AFTERMATH);
     let silences = |fault: Fault| fault.ends_agent() || fault.forbids_quits();
     let mut ends = troubles.iter().filter(|one| silences(one.fault));
-    if facts.told.is_none() || ends.any(|one| one.overlaps(from, to)) {
+    if facts.end_requested.is_none() || ends.any(|one| one.overlaps(from, to)) {
         return Vec::new();
     }
     let guests = || facts.guests.iter().enumerate();

@@ -36,7 +36,7 @@ pub(crate) struct Stage {
     /// None while it is dead.
     pub(crate) agent: Mutex<Option<Agent>>,
     /// What dead agents have said.
-    pub(crate) said: Mutex<Vec<serde_json::Value>>,
+    pub(crate) log_lines: Mutex<Vec<serde_json::Value>>,
     /// Agents that ended without being asked to.
     pub(crate) deaths: Mutex<Vec<String>>,
 }
@@ -48,7 +48,7 @@ impl Stage {
             node: Node::with_bundles(),
             server: ApiServer::start(),
             agent: Mutex::default(),
-            said: Mutex::default(),
+            log_lines: Mutex::default(),
             deaths: Mutex::default(),
         };
         stage.server.annotate(&[ENFORCE]);
@@ -76,11 +76,14 @@ impl Stage {
         let mut place = self.agent.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(agent) = place.take() else { return };
         how(&agent);
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log_lines = self
+            .log_lines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if asked {
             let log = agent.log().clone();
             let code = agent.stop();
-            said.extend(log.lines());
+            log_lines.extend(log.lines());
             if code != Some(0) {
                 let death = format!("ended with {code:?} on SIGTERM");
                 self.deaths
@@ -89,7 +92,7 @@ impl Stage {
                     .push(death);
             }
         } else {
-            said.extend(agent.kill());
+            log_lines.extend(agent.kill());
         }
     }
 

@@ -34,7 +34,7 @@ enum Stage {
     /// It runs until then.
     Until(Instant),
     /// It was told to end.
-    Told,
+    EndRequested,
     /// It is started again then.
     Again(Instant),
     /// It has no life left.
@@ -46,7 +46,7 @@ struct Course<'a> {
     pod: &'a Pod,
     /// Number of the life, and where it is.
     apps: Vec<(usize, Stage)>,
-    told: Option<u64>,
+    end_requested: Option<u64>,
     created: BTreeMap<usize, Option<Instant>>,
     made: Instant,
 }
@@ -69,7 +69,7 @@ pub(crate) fn live(story: &Story, node: &Node, weather: &Weather) -> Facts {
         story,
         pod: &pod,
         apps: vec![(0, Stage::Starting); story.apps.len()],
-        told: None,
+        end_requested: None,
         created: BTreeMap::new(),
         made: Instant::now(),
     };
@@ -77,8 +77,8 @@ pub(crate) fn live(story: &Story, node: &Node, weather: &Weather) -> Facts {
         std::thread::sleep(LOOK);
     }
     let settled = course.settle(weather);
-    let told = course.told;
-    facts(story, &pod, made, told, settled).explained(node, &pod)
+    let end_requested = course.end_requested;
+    facts(story, &pod, made, end_requested, settled).explained(node, &pod)
 }
 
 impl Course<'_> {
@@ -102,9 +102,9 @@ impl Course<'_> {
             Stage::Starting if self.pod.has_run(&name) => Stage::Until(Instant::now() + length),
             Stage::Until(due) if due <= Instant::now() => {
                 self.tell(number, life, &name, code);
-                Stage::Told
+                Stage::EndRequested
             }
-            Stage::Told if self.pod.end_so_far(&name).is_some() => {
+            Stage::EndRequested if self.pod.end_so_far(&name).is_some() => {
                 let more = comes_back(self.story.policy, app, code) && life + 1 < app.lives.len();
                 if !more {
                     return (life, Stage::Over);
@@ -122,7 +122,7 @@ impl Course<'_> {
 
     fn tell(&mut self, number: usize, life: usize, name: &str, code: u8) {
         let over = |(other, app): (usize, &(usize, Stage))| {
-            other == number || matches!(app.1, Stage::Told | Stage::Over)
+            other == number || matches!(app.1, Stage::EndRequested | Stage::Over)
         };
         let is_last = last_life(self.story.policy, &self.story.apps[number]).0 == life;
         let others = self.apps.iter().enumerate().all(over);
@@ -130,7 +130,7 @@ impl Course<'_> {
             last_life(self.story.policy, &self.story.apps[other]).0 == *life
         });
         if self.story.finishes() && is_last && others && others_last {
-            self.told = Some(monotonic_ns());
+            self.end_requested = Some(monotonic_ns());
         }
         if code == KILLED {
             self.pod.signal(name, Signal::SIGKILL);
@@ -214,14 +214,14 @@ impl Course<'_> {
     }
 }
 
-fn facts(story: &Story, pod: &Pod, made: u64, told: Option<u64>, settled: bool) -> Facts {
+fn facts(story: &Story, pod: &Pod, made: u64, end_requested: Option<u64>, settled: bool) -> Facts {
     let gone = monotonic_ns();
     let record = pod.record();
     Facts {
         story: story.clone(),
         uid: pod.uid().to_owned(),
         made,
-        told,
+        end_requested,
         gone,
         settled,
         guests: facts::guests(story, &record),
@@ -239,7 +239,7 @@ impl Facts {
         let suspicious = self.table || !judge::pod(&self, &[]).is_empty();
         if suspicious && self.gone != NEVER {
             let ran = usher::on(node, &["explain", &pod.name()]);
-            self.explained = format!("{}{}", ran.said, ran.complained);
+            self.explained = format!("{}{}", ran.stdout, ran.stderr);
         }
         self
     }

@@ -59,7 +59,7 @@ impl Report {
     pub(crate) fn add(&mut self, facts: &Facts) {
         let story = &facts.story;
         self.pods += 1;
-        self.finished += usize::from(facts.told.is_some());
+        self.finished += usize::from(facts.end_requested.is_some());
         for guest in &story.guests {
             let kind = format!("{guest:?}");
             let kind = kind.split('(').next().unwrap_or_default().to_owned();

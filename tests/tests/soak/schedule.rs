@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn most_pods_finish_and_all_kinds_come() {
+    fn most_pods_finish_and_every_kind_occurs() {
         let rounds: Vec<Round> = (0..40).map(|number| round(1, number)).collect();
         let stories: Vec<&Story> = rounds.iter().flat_map(|round| &round.stories).collect();
         let finishing = stories.iter().filter(|story| story.finishes()).count();

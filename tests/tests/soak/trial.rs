@@ -106,7 +106,12 @@ fn sent(stage: &Stage, first: &Census, report: &mut Report) -> Census {
 }
 
 fn judge_all(stage: &Stage, all: &[Facts], troubles: &[Trouble], report: &mut Report) {
-    let mut lines = std::mem::take(&mut *stage.said.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut lines = std::mem::take(
+        &mut *stage
+            .log_lines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner),
+    );
     lines.extend(stage.with(|agent| agent.log().lines()));
     let deaths = std::mem::take(&mut *stage.deaths.lock().unwrap_or_else(PoisonError::into_inner));
     for death in deaths {

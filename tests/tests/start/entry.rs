@@ -27,7 +27,7 @@ fn each_kind_of_entry_point() {
 }
 
 #[test]
-fn each_kind_in_a_shared_pid_namespace() {
+fn each_kind_of_entry_point_with_shared_pids() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     for entry in Entry::ALL {
@@ -37,7 +37,7 @@ fn each_kind_in_a_shared_pid_namespace() {
 }
 
 #[test]
-fn in_the_nodes_pids_and_in_a_user_namespace() {
+fn host_pids_and_user_namespace() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let mut node_pids = at(Entry::Root).host_pids();

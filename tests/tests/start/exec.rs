@@ -6,7 +6,7 @@ use std::time::Duration;
 use usher_tests::synthetic::Agent;
 use usher_tests::synthetic::wire::{Client, End, Program};
 
-use crate::{APP, FAR, held, holding, ran_after_the_proxy, ready, told};
+use crate::{APP, FAR, held, holding, ran_after_the_proxy, ready, ready_on_command};
 
 const BRIEF: Program = Program::App(End::After {
     life: Duration::ZERO,
@@ -14,10 +14,13 @@ const BRIEF: Program = Program::App(End::After {
 });
 
 #[test]
-fn run_at_once() {
+fn exec_runs_at_once() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    for spec in [told("own"), told("shared").sharing_processes()] {
+    for spec in [
+        ready_on_command("own"),
+        ready_on_command("shared").sharing_processes(),
+    ] {
         let pod = node.create(&spec);
         held(&agent, &pod);
         for name in ["hook", "probe", "by-hand"] {
@@ -34,10 +37,10 @@ fn run_at_once() {
 
 /// From the moment that the runtime has started it, held or not yet.
 #[test]
-fn hook_that_is_run_as_soon_as_it_can() {
+fn hook_runs_as_early_as_possible() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.create(&told("hook"));
+    let pod = node.create(&ready_on_command("hook"));
     pod.started(APP);
     pod.exec(APP, "hook", BRIEF);
     assert_eq!(pod.ended("hook").code(), 7);
@@ -48,10 +51,10 @@ fn hook_that_is_run_as_soon_as_it_can() {
 
 /// It is in the pod's network: its connections wait, like the app's would.
 #[test]
-fn connections_of_theirs_wait() {
+fn connections_of_an_exec_are_held() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.create(&told("connects"));
+    let pod = node.create(&ready_on_command("connects"));
     held(&agent, &pod);
     pod.exec(APP, "by-hand", Program::Client(Client::to(FAR)));
     pod.first_instruction("by-hand");
@@ -61,10 +64,10 @@ fn connections_of_theirs_wait() {
 }
 
 #[test]
-fn run_in_one_that_runs() {
+fn exec_in_a_running_container() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.create(&told("runs"));
+    let pod = node.create(&ready_on_command("runs"));
     crate::is_held_until_ready(&agent, &pod);
     pod.exec(APP, "probe", BRIEF);
     assert_eq!(pod.ended("probe").code(), 7);

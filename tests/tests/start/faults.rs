@@ -16,7 +16,7 @@ use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::{Agent, Holder, Node, Pod};
 use usher_tests::wait::{fewer, slower};
 
-use crate::{APP, held, holding, meanwhile, told};
+use crate::{APP, held, holding, meanwhile, ready_on_command};
 
 const PODS: usize = 20;
 /// Pods that start at the same time.
@@ -31,7 +31,7 @@ fn hold(node: &Node, agent: &Agent, deadline: Duration) -> Vec<Pod> {
     while pods.len() < fewer(PODS) {
         let first = pods.len();
         for n in first..first + STARTS {
-            let spec = told(&format!("held-{n}"));
+            let spec = ready_on_command(&format!("held-{n}"));
             pods.push(node.create(&spec.hold_deadline(slower(deadline))));
         }
         for pod in pods.iter().skip(first) {
@@ -93,14 +93,14 @@ fn holder_wedged() {
 
 /// Stopped before it holds anything: what starts meanwhile starts.
 #[test]
-fn holder_stopped_before_a_pod_comes() {
+fn holder_stopped_before_a_pod_starts() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     meanwhile(&node, &agent, "before");
     let holder = agent.wait_holder(None);
     holder.signal(Signal::SIGSTOP);
     let pods: Vec<Pod> = (0..fewer(PODS))
-        .map(|n| node.create(&told(&format!("meanwhile-{n}"))))
+        .map(|n| node.create(&ready_on_command(&format!("meanwhile-{n}"))))
         .collect();
     // By whatever comes first: its timer, or an agent that misses its answer.
     eventually("the end of the holder", || !holder.lives());
@@ -127,7 +127,7 @@ fn agent_killed() {
 }
 
 #[test]
-fn agent_asked_to_end() {
+fn agent_terminated() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let pods = hold(&node, &agent, LONG);

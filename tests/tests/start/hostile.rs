@@ -9,7 +9,7 @@ use usher_tests::wait::fewer;
 
 use crate::{
     APP, app, connected, count, held, holding, is, is_held_until_ready, meanwhile, nothing_is_held,
-    pod, proxy, ran_after_the_proxy, ready, reason, told,
+    pod, proxy, ran_after_the_proxy, ready, ready_on_command, reason,
 };
 
 /// At least so many, by each.
@@ -38,7 +38,7 @@ fn starts_unheld(node: &Node, agent: &Agent, app: ContainerSpec) -> Pod {
 fn thousands_of_execs_in_a_held_container() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let [busy, other] = ["busy", "other"].map(|name| node.create(&told(name)));
+    let [busy, other] = ["busy", "other"].map(|name| node.create(&ready_on_command(name)));
     held(&agent, &busy);
     held(&agent, &other);
     let execs = u32::try_from(fewer(EXECS)).unwrap();
@@ -66,7 +66,7 @@ fn bundle_that_is_a_link() {
 }
 
 #[test]
-fn root_that_is_no_overlay() {
+fn root_without_overlayfs() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let odd = starts_unheld(&node, &agent, app(APP).root(Root::Bind));
@@ -74,7 +74,7 @@ fn root_that_is_no_overlay() {
 }
 
 #[test]
-fn configuration_that_is_garbage_or_endless() {
+fn garbage_or_endless_configuration() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     for config in [ConfigText::Garbage, ConfigText::Padded(10 * MIB)] {
@@ -83,7 +83,7 @@ fn configuration_that_is_garbage_or_endless() {
 }
 
 #[test]
-fn configuration_that_is_long_or_comes_in_parts() {
+fn long_or_chunked_configuration() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let parts = ConfigText::InParts(Duration::from_millis(20));
@@ -132,6 +132,8 @@ fn hundred_containers_at_once() {
     }
     nothing_is_held(&agent);
     // That is told when the doors open.
-    let told = || pods.iter().map(|pod| count(&agent, "start-missed", pod));
-    eventually("each miss to be told", || told().sum::<usize>() == missed);
+    let reported = || pods.iter().map(|pod| count(&agent, "start-missed", pod));
+    eventually("each miss to be told", || {
+        reported().sum::<usize>() == missed
+    });
 }

@@ -7,7 +7,9 @@ use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::{Agent, Node, Pod, process};
 use usher_tests::wait::fewer;
 
-use crate::{held, holding, meanwhile, nothing_is_held, ran_after_the_proxy, ready, told};
+use crate::{
+    held, holding, meanwhile, nothing_is_held, ran_after_the_proxy, ready, ready_on_command,
+};
 
 const PODS: usize = 200;
 /// Pods that live at the same time.
@@ -15,7 +17,7 @@ const CROWD: usize = 20;
 
 fn crowd(node: &Node, numbers: Range<usize>) -> Vec<Pod> {
     numbers
-        .map(|n| node.create(&told(&format!("brief-{n}"))))
+        .map(|n| node.create(&ready_on_command(&format!("brief-{n}"))))
         .collect()
 }
 

@@ -11,11 +11,12 @@ use usher_tests::wait::slower;
 
 use crate::{
     APP, FAR, PACE, SIDECAR, app, connected, count, held, holding, is_held_until_ready, let_go,
-    listens_ns, meanwhile, nothing_is_held, pod, proxy, ran_after_the_proxy, ready, refused, told,
+    listens_ns, meanwhile, nothing_is_held, pod, proxy, ran_after_the_proxy, ready,
+    ready_on_command, refused,
 };
 
 #[test]
-fn wherever_the_sidecar_stands() {
+fn every_sidecar_position() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let app_first = node.create(&pod("app-first").with(app(APP)).with(proxy().later()));
@@ -29,17 +30,17 @@ fn wherever_the_sidecar_stands() {
 }
 
 #[test]
-fn whatever_the_restart_policy() {
+fn every_restart_policy() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     for policy in [RestartPolicy::OnFailure, RestartPolicy::Always] {
-        let pod = node.create(&told(policy.name()).policy(policy));
+        let pod = node.create(&ready_on_command(policy.name()).policy(policy));
         is_held_until_ready(&agent, &pod);
     }
 }
 
 #[test]
-fn only_where_it_is_asked_for() {
+fn start_is_held_only_when_enabled() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let spec = PodSpec::new("connect")
@@ -58,7 +59,7 @@ fn only_where_it_is_asked_for() {
 
 /// Neither the sidecar, whose start all wait for, nor what runs before it.
 #[test]
-fn neither_the_sidecar_nor_init_containers() {
+fn sidecar_and_init_containers_are_not_held() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let migrates = ContainerSpec::client("migrate", Client::to(FAR).shrugging());
@@ -91,7 +92,7 @@ fn neither_the_sidecar_nor_init_containers() {
 fn restarted_app_is_not_held_when_the_proxy_is_ready() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.create(&told("restarted").policy(RestartPolicy::Always));
+    let pod = node.create(&ready_on_command("restarted").policy(RestartPolicy::Always));
     is_held_until_ready(&agent, &pod);
     pod.finish(APP, 1);
     pod.restart(APP);
@@ -101,13 +102,13 @@ fn restarted_app_is_not_held_when_the_proxy_is_ready() {
 
 /// Its readiness is that it listens; nothing is captured.
 #[test]
-fn beside_a_database_proxy() {
+fn alongside_a_database_proxy() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let client = ContainerSpec::client(APP, Client::to("127.0.0.1:5432").staying()).pace(PACE);
     let spec = PodSpec::new("database")
         .with(client)
-        .with(cloud_sql::serving(Listen::WhenTold))
+        .with(cloud_sql::serving(Listen::OnCommand))
         .announced()
         .annotation("usher.dev/hold", "start")
         .annotation("usher.dev/hold-deadline", "5m");
@@ -120,10 +121,10 @@ fn beside_a_database_proxy() {
 }
 
 #[test]
-fn both_of_two_sidecars_have_to_be_ready() {
+fn waits_for_both_sidecars() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.create(&told("two").with(dapr::starting(Listen::WhenTold)));
+    let pod = node.create(&ready_on_command("two").with(dapr::starting(Listen::OnCommand)));
     held(&agent, &pod);
     ready(&pod);
     listens_ns(&pod, SIDECAR, 15021);
@@ -138,7 +139,8 @@ fn both_of_two_sidecars_have_to_be_ready() {
 fn deadline() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.create(&told("deadline").hold_deadline(slower(Duration::from_secs(4))));
+    let pod =
+        node.create(&ready_on_command("deadline").hold_deadline(slower(Duration::from_secs(4))));
     held(&agent, &pod);
     pod.first_instruction(APP);
     let why = let_go(&agent, &pod);
@@ -150,11 +152,11 @@ fn deadline() {
 fn deleted_while_held() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.create(&told("deleted"));
+    let pod = node.create(&ready_on_command("deleted"));
     held(&agent, &pod);
     pod.mark_deleted();
     // A new pod makes the agent read the list, deletion included.
-    let other = node.create(&told("other"));
+    let other = node.create(&ready_on_command("other"));
     pod.first_instruction(APP);
     let why = let_go(&agent, &pod);
     assert!(why.contains("being deleted"), "{why}");
@@ -162,10 +164,10 @@ fn deleted_while_held() {
 }
 
 #[test]
-fn gone_while_held() {
+fn removed_while_held() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.create(&told("gone"));
+    let pod = node.create(&ready_on_command("gone"));
     held(&agent, &pod);
     drop(pod);
     nothing_is_held(&agent);
@@ -178,7 +180,7 @@ fn signalled_while_held() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     for (signal, code) in [(Signal::SIGTERM, 2), (Signal::SIGKILL, 137)] {
-        let pod = node.create(&told(signal.as_str()));
+        let pod = node.create(&ready_on_command(signal.as_str()));
         held(&agent, &pod);
         pod.signal(APP, signal);
         assert_eq!(pod.ended(APP).code(), code);
@@ -193,7 +195,7 @@ fn signalled_while_held() {
 fn restarted_while_the_proxy_is_not_ready() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.create(&told("again").policy(RestartPolicy::Always));
+    let pod = node.create(&ready_on_command("again").policy(RestartPolicy::Always));
     held(&agent, &pod);
     pod.signal(APP, Signal::SIGKILL);
     pod.restart(APP);

@@ -13,7 +13,7 @@ const KINDS: [(ProbeKind, &str); 2] = [
 ];
 
 #[test]
-fn let_go_before_the_probe_has_it_killed() {
+fn released_before_the_probe_kills_it() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     for (kind, word) in KINDS {
@@ -36,7 +36,7 @@ fn let_go_before_the_probe_has_it_killed() {
 }
 
 #[test]
-fn probe_that_leaves_no_time() {
+fn probe_without_time_for_a_hold() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     for (kind, word) in KINDS {
@@ -51,7 +51,7 @@ fn probe_that_leaves_no_time() {
 }
 
 #[test]
-fn probe_that_is_patient() {
+fn patient_probe() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let app = app(APP).probe(Probe::http(ProbeKind::Liveness, 600));
@@ -63,7 +63,7 @@ fn probe_that_is_patient() {
 
 /// Only the container that has the probe is let go.
 #[test]
-fn each_container_has_its_own() {
+fn each_container_has_its_own_limit() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let tight = app("tight").probe(Probe::http(ProbeKind::Liveness, 6));

@@ -60,7 +60,7 @@ fn app(name: &str) -> ContainerSpec {
 
 /// A mesh's proxy that is ready when told.
 fn proxy() -> ContainerSpec {
-    mesh::proxy(Listen::WhenTold)
+    mesh::proxy(Listen::OnCommand)
 }
 
 /// A pod that a mesh captures and whose start is to be held.
@@ -74,7 +74,7 @@ fn pod(name: &str) -> PodSpec {
 }
 
 /// The same with an app and a proxy that is ready when told.
-fn told(name: &str) -> PodSpec {
+fn ready_on_command(name: &str) -> PodSpec {
     pod(name).with(app(APP)).with(proxy())
 }
 
@@ -109,7 +109,7 @@ fn is_held_until_ready(agent: &Agent, pod: &Pod) {
 
 /// A whole hold of another pod: whatever was to happen before has happened.
 fn meanwhile(node: &Node, agent: &Agent, name: &str) {
-    is_held_until_ready(agent, &node.create(&told(name)));
+    is_held_until_ready(agent, &node.create(&ready_on_command(name)));
 }
 
 /// Why its app was let go.

@@ -3,15 +3,15 @@
 use usher_tests::synthetic::Agent;
 
 use crate::{
-    APP, connected, count, held, holding, is_held_until_ready, let_go, node, ready, reason,
-    refused, told,
+    APP, connected, count, held, holding, is_held_until_ready, let_go, node, ready,
+    ready_on_command, reason, refused,
 };
 
 #[test]
-fn observe_mode_holds_nothing_and_tells() {
+fn observe_mode_holds_nothing_and_reports() {
     let Some(node) = node("observe") else { return };
     let agent = Agent::start(&node);
-    let pod = node.create(&told("observed"));
+    let pod = node.create(&ready_on_command("observed"));
     pod.first_instruction(APP);
     refused(&pod.visit_so_far(APP, 1));
     ready(&pod);
@@ -25,7 +25,7 @@ fn observe_mode_holds_nothing_and_tells() {
 fn off() {
     let Some(node) = node("off") else { return };
     let agent = Agent::start(&node);
-    let pod = node.create(&told("off"));
+    let pod = node.create(&ready_on_command("off"));
     pod.first_instruction(APP);
     refused(&pod.visit_so_far(APP, 1));
     assert_eq!(count(&agent, "start-held", &pod), 0);
@@ -33,10 +33,10 @@ fn off() {
 
 /// A ConfigMap reaches the agent while it holds.
 #[test]
-fn configuration_that_excludes_it_while_it_waits() {
+fn excluded_by_configuration_while_held() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.create(&told("configured"));
+    let pod = node.create(&ready_on_command("configured"));
     held(&agent, &pod);
     node.configure("excludedNamespaces: [default]\n");
     pod.first_instruction(APP);
@@ -45,10 +45,10 @@ fn configuration_that_excludes_it_while_it_waits() {
 }
 
 #[test]
-fn counts() {
+fn held_starts_are_counted() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pods = ["one", "two"].map(|name| node.create(&told(name)));
+    let pods = ["one", "two"].map(|name| node.create(&ready_on_command(name)));
     for pod in &pods {
         held(&agent, pod);
     }

@@ -3,7 +3,7 @@
 use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::{Agent, Node};
 
-use crate::{holding, is_held_until_ready, meanwhile, told};
+use crate::{holding, is_held_until_ready, meanwhile, ready_on_command};
 
 /// As on a node that has not run a container yet.
 fn without_directory() -> Option<Node> {
@@ -18,7 +18,7 @@ fn without_directory() -> Option<Node> {
 fn agent_receives_the_mounts() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.create(&told("mounts"));
+    let pod = node.create(&ready_on_command("mounts"));
     let mounts = || std::fs::read_to_string(format!("/proc/{}/mountinfo", agent.pid())).unwrap();
     let id = pod.id("app");
     eventually("the mount", || mounts().contains(&id));
@@ -29,7 +29,7 @@ fn agent_receives_the_mounts() {
 }
 
 #[test]
-fn directory_that_is_made_later() {
+fn directory_created_later() {
     let Some(node) = without_directory() else {
         return;
     };
@@ -43,7 +43,7 @@ fn directory_that_is_made_later() {
 fn roots_are_unmounted_when_containers_end() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.create(&told("unmounted"));
+    let pod = node.create(&ready_on_command("unmounted"));
     is_held_until_ready(&agent, &pod);
     let bundle = node.bundle_dir().unwrap().join(pod.id("app"));
     pod.finish("app", 0);

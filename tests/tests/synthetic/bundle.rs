@@ -155,7 +155,7 @@ fn first_exec_on_the_root_is_held() {
         assert_eq!(gate.held(), init);
         assert!(!pod.has_run("app"));
         // What is run in it is another process.
-        pod.exec("app", "probe", Program::App(End::WhenTold));
+        pod.exec("app", "probe", Program::App(End::OnCommand));
         pod.first_instruction("probe");
         let pid = pod.pid("probe").to_string();
         let file = pod
@@ -195,7 +195,7 @@ fn held_on_a_mount_of_its_own() {
 }
 
 #[test]
-fn signal_to_one_that_is_held() {
+fn signal_to_a_held_container() {
     if !privilege::granted() {
         return;
     }
@@ -218,7 +218,7 @@ fn signal_to_one_that_is_held() {
 }
 
 #[test]
-fn root_that_is_no_overlay() {
+fn root_without_overlayfs() {
     if !privilege::granted() {
         return;
     }

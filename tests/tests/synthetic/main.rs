@@ -79,7 +79,7 @@ fn systemd_names_and_classes() {
 }
 
 #[test]
-fn a_shared_pid_namespace() {
+fn shared_pid_namespace() {
     if !privilege::granted() {
         return;
     }
@@ -96,7 +96,7 @@ fn a_shared_pid_namespace() {
 }
 
 #[test]
-fn the_wrapper_asks_and_keeps_the_code() {
+fn wrapper_requests_the_quit_and_keeps_the_exit_code() {
     if !privilege::granted() {
         return;
     }
@@ -143,7 +143,7 @@ fn codes_signals_and_restarts() {
 }
 
 #[test]
-fn a_hundred_pods_come_and_go() {
+fn hundred_pods_start_and_end() {
     if !privilege::granted() {
         return;
     }
@@ -209,7 +209,7 @@ fn ask(node: &Node, token: &str) -> (String, String) {
 }
 
 #[test]
-fn the_kubelet_stand_in() {
+fn kubelet_stand_in() {
     if !privilege::granted() {
         return;
     }

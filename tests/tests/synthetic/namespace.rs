@@ -19,7 +19,7 @@ fn link(pid: i32, namespace: &str) -> String {
 }
 
 #[test]
-fn a_user_namespace_that_owns_the_network() {
+fn user_namespace_that_owns_the_network() {
     if !privilege::granted() {
         return;
     }
@@ -44,7 +44,7 @@ fn a_user_namespace_that_owns_the_network() {
 }
 
 #[test]
-fn the_pids_of_the_node() {
+fn host_pids() {
     if !privilege::granted() {
         return;
     }
@@ -59,7 +59,7 @@ fn the_pids_of_the_node() {
 }
 
 #[test]
-fn a_sandbox_that_is_replaced() {
+fn replaced_sandbox() {
     if !privilege::granted() {
         return;
     }
@@ -80,7 +80,7 @@ fn a_sandbox_that_is_replaced() {
 }
 
 #[test]
-fn a_visitor_of_another_network() {
+fn visitor_of_another_network() {
     if !privilege::granted() {
         return;
     }
@@ -120,8 +120,8 @@ fn names_of_static_pods_and_of_other_runtimes() {
 }
 
 #[test]
-fn a_machine_of_its_own() {
-    if !privilege::granted() || !machine::entered("namespace::a_machine_of_its_own") {
+fn own_machine() {
+    if !privilege::granted() || !machine::entered("namespace::own_machine") {
         return;
     }
     assert_eq!(process::all_networks().len(), 1);
@@ -140,8 +140,8 @@ fn a_machine_of_its_own() {
 }
 
 #[test]
-fn a_pid_that_is_given_again() {
-    if !privilege::granted() || !machine::entered("namespace::a_pid_that_is_given_again") {
+fn reused_pid() {
+    if !privilege::granted() || !machine::entered("namespace::reused_pid") {
         return;
     }
     let node = Node::new();

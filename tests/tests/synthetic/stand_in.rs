@@ -159,7 +159,7 @@ fn addresses() {
 /// To pid 1 without a handler SIGTERM is nothing, and its child ends the
 /// container.
 #[test]
-fn a_shell() {
+fn shell() {
     let Some(bench) = bench("a_shell") else {
         return;
     };

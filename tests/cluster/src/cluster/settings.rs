@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn runtime_is_the_given_one_with_the_own_pause_image() {
+    fn containerd_config_names_the_runtime_and_the_pause_image() {
         let text = containerd(Path::new("/somewhere/runc"));
         assert!(text.contains("BinaryName = \"/somewhere/runc\"\n"));
         assert!(text.contains("sandbox_image = \"usher.test/pause:1\"\n"));

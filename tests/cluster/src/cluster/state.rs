@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn image_that_another_one_replaced_is_imported_again() {
+    fn replaced_image_is_imported_again() {
         let dir = tempfile::tempdir().unwrap();
         let state = State::new(dir.path().to_owned());
         let mut count = 0;

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn order_of_making_does_not_change_the_bytes() {
+    fn creation_order_does_not_change_the_bytes() {
         let dir = tempfile::tempdir().unwrap();
         let other =
             Layer::default()
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn archive_that_is_written_again_has_no_times() {
+    fn rewritten_archive_has_no_timestamps() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         let mut out = Builder::new(File::create(path("a.tar")).unwrap());

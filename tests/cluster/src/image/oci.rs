@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn every_digest_is_of_what_it_names() {
+    fn every_digest_matches_its_content() {
         let dir = tempfile::tempdir().unwrap();
         let (digest, bytes) = written(dir.path(), "one.tar");
         let mut files = BTreeMap::new();

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_are_over_by_their_last_condition() {
+    fn last_condition_ends_a_job() {
         let job = |kind: &str, status: &str| {
             json!({ "status": { "conditions": [
                 { "type": "SuccessCriteriaMet", "status": "True" },

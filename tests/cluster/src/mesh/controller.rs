@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_its_own_pods_with_an_app_that_ended_are_finished() {
+    fn only_own_pods_with_an_exited_app_are_finished() {
         let pod = |value: &str, state: &str| {
             json!({
                 "metadata": { "annotations": { BY_CONTROLLER.0: value } },

@@ -218,7 +218,12 @@ impl Job<'_> {
         while !never.load(Ordering::Relaxed) {
             let began = SystemTime::now();
             // It exits with 1, and this is an error, when it was refused to the end of the slice.
-            match self.cluster.in_node(&ask).ok().and_then(|said| run(&said)) {
+            match self
+                .cluster
+                .in_node(&ask)
+                .ok()
+                .and_then(|output| run(&output))
+            {
                 Some(run) if run.answer == Ok(200) => {
                     return Ok((run.unready_at.or(unready), run.answered_at));
                 }

@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_to_be_injected_asks_for_it() {
+    fn only_injected_pods_request_injection() {
         for (proxy, label) in [(Proxy::None, "false"), (Proxy::Last, "true")] {
             let job = Variant::new(proxy).object("job");
             let labels = &job["spec"]["template"]["metadata"]["labels"];
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn proxy_that_is_awaited_says_so_in_its_configuration() {
+    fn awaited_proxy_sets_hold_application_until_proxy_starts() {
         let annotations = Variant::new(Proxy::Awaited).annotations();
         assert_eq!(
             annotations["proxy.istio.io/config"],

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn taken_network_is_passed_over() {
+    fn network_in_use_is_skipped() {
         let first = Link::choose("n", &[]).unwrap();
         let taken = Route {
             network: first.network & 0xFFFF_0000,

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn hybrid_machine_is_mounted_again_as_it_is() {
+    fn hybrid_layout_is_remounted_unchanged() {
         let node = node(HYBRID);
         assert_eq!(node.default_layout(), Layout::Hybrid);
         assert_eq!(
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn layout_is_read_as_it_is_written() {
+    fn layout_name_round_trips() {
         for layout in [Layout::Hybrid, Layout::V2] {
             assert_eq!(layout.to_string().parse::<Layout>().unwrap(), layout);
         }

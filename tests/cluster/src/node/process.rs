@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn own_process_lives_and_an_earlier_one_of_the_same_pid_does_not() {
+    fn start_time_distinguishes_a_reused_pid() {
         let proc = Path::new("/proc");
         let me = Identity::of(proc, i32::try_from(std::process::id()).unwrap()).unwrap();
         assert!(me.lives(proc));

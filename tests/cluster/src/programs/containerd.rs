@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn choice_is_read_as_it_is_written() {
+    fn choice_name_round_trips() {
         for choice in [Containerd::Debian, Containerd::Two] {
             assert_eq!(choice.to_string().parse::<Containerd>().unwrap(), choice);
         }

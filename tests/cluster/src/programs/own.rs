@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cargo_does_not_hear_about_its_caller() {
+    fn cargo_inherits_no_variables_of_its_caller() {
         let cargo = cargo();
         let removed = |name: &str| {
             cargo

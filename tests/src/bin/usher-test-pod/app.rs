@@ -44,7 +44,7 @@ pub(crate) fn pause() -> ExitCode {
 /// Lives until told to end, or for its time; stamps; ends.
 pub(crate) fn app(end: End) -> ExitCode {
     let code = match end {
-        End::WhenTold => told_code(),
+        End::OnCommand => code_on_command(),
         End::After { life, code } => {
             std::thread::sleep(life);
             code
@@ -64,7 +64,7 @@ pub(crate) fn app(end: End) -> ExitCode {
 
 /// Reads `exit <code> [<ns>]` from the standard input, and waits for that
 /// nanosecond; the end of input means a code that no test asks for.
-fn told_code() -> u8 {
+fn code_on_command() -> u8 {
     let mut line = Vec::with_capacity(16);
     let mut byte = [0];
     let mut input = std::io::stdin().lock();

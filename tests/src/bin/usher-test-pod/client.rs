@@ -48,7 +48,7 @@ pub(crate) fn run(client: &Client) -> ExitCode {
         }
     };
     if client.stays {
-        return app::app(End::WhenTold);
+        return app::app(End::OnCommand);
     }
     ExitCode::from(u8::from(!well && !client.shrugs))
 }

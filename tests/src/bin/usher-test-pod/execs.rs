@@ -11,15 +11,15 @@ use crate::{BROKEN, say};
 
 /// Executes at least so many, one after the other, until told to stop.
 pub(crate) fn run(at_least: u32) -> ExitCode {
-    let told = Arc::new(AtomicBool::new(false));
-    let heard = Arc::clone(&told);
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
     std::thread::spawn(move || {
         // The end of input means the same.
         drop(std::io::stdin().lines().next());
-        heard.store(true, Ordering::Relaxed);
+        stopped.store(true, Ordering::Relaxed);
     });
     let mut count = 0;
-    while count < at_least || !told.load(Ordering::Relaxed) {
+    while count < at_least || !stop.load(Ordering::Relaxed) {
         let mut command = Command::new(program::IN_CONTAINER);
         match command.args(["nothing", "[]"]).status() {
             Ok(status) => {

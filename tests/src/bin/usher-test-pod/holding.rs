@@ -28,7 +28,7 @@ pub(crate) fn run(holding: &Holding) -> ExitCode {
     match hold(holding) {
         Ok(held) => {
             say("holding");
-            let code = app::app(End::WhenTold);
+            let code = app::app(End::OnCommand);
             drop(held);
             code
         }

@@ -247,7 +247,7 @@ fn hear(life: &mut Life, news: &mut Vec<(String, What)>) {
             Some(("running", at)) => What::Running {
                 at_ns: at.parse().expect("it writes a number"),
             },
-            _ => What::Said(line),
+            _ => What::Line(line),
         };
         news.push((id, what));
     }

@@ -31,7 +31,7 @@ pub(crate) fn run(mischief: &Mischief) -> ExitCode {
         return ExitCode::from(BROKEN);
     }
     say("done");
-    let code = app::app(End::WhenTold);
+    let code = app::app(End::OnCommand);
     if mischief.bomb > 0 {
         split(mischief.bomb);
     }

@@ -101,9 +101,9 @@ fn hold() -> Result<Child, String> {
 pub(crate) fn users() -> ExitCode {
     let flags = CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET;
     let made = unshare(flags).map_err(std::io::Error::from);
-    let told = made.and_then(|()| std::io::stdout().write_all(b"\n"));
+    let announced = made.and_then(|()| std::io::stdout().write_all(b"\n"));
     let mut rest = Vec::new();
-    match told.and_then(|()| std::io::stdin().read_to_end(&mut rest)) {
+    match announced.and_then(|()| std::io::stdin().read_to_end(&mut rest)) {
         Ok(_) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(BROKEN),
     }

@@ -102,7 +102,7 @@ fn begin_to_listen(when: Listen, listeners: Vec<Listener>, verdict: Sender<Verdi
         }
         for line in std::io::stdin().lines().map_while(Result::ok) {
             match line.as_str() {
-                "listen" if when == Listen::WhenTold => listener::open(&listeners, &verdict),
+                "listen" if when == Listen::OnCommand => listener::open(&listeners, &verdict),
                 "visit" => verdict.send(Verdict::Visit).unwrap_or_default(),
                 _ => {}
             }

@@ -23,7 +23,7 @@ pub(super) fn metadata(uid: &str, spec: &PodSpec) -> Value {
             note("kubernetes.io/config.source", "file");
             note("kubernetes.io/config.hash", uid);
         }
-        Origin::Job | Origin::Nobody => note("kubernetes.io/config.source", "api"),
+        Origin::Job | Origin::NoOwner => note("kubernetes.io/config.source", "api"),
     }
     if spec.origin == Origin::Job {
         for key in ["batch.kubernetes.io/job-name", "job-name"] {

@@ -49,14 +49,14 @@ impl Pod {
     /// Waits for the end of a client.
     pub fn visit(&self, container: &str) -> Visit {
         let ended = self.ended(container);
-        visit_of(&self.said(container), ended.code())
+        visit_of(&self.lines(container), ended.code())
     }
 
     /// Waits until a client that stays has made, or not made, so many
     /// connections.
     pub fn visit_so_far(&self, container: &str, connections: usize) -> Visit {
         self.wait_attempt(container, "the connections of a client", |attempt| {
-            let visit = visit_of(&attempt.said, 0);
+            let visit = visit_of(&attempt.lines, 0);
             let over = visit.connected_ns.len() + visit.failed.len();
             (over >= connections).then_some(visit)
         })
@@ -68,12 +68,12 @@ impl Pod {
     }
 }
 
-fn visit_of(said: &[String], code: i32) -> Visit {
+fn visit_of(lines: &[String], code: i32) -> Visit {
     let mut visit = Visit {
         code,
         ..Visit::default()
     };
-    for line in said {
+    for line in lines {
         let mut words = line.split(' ');
         let kind = words.next().unwrap_or_default();
         let mut numbers = words.clone().filter_map(|word| word.parse().ok());

@@ -113,7 +113,7 @@ impl Pod {
             pid: None,
             started: false,
             running: None,
-            said: Vec::new(),
+            lines: Vec::new(),
             ended: None,
         };
         self.ledger.change(&self.uid, |record| {

@@ -99,7 +99,7 @@ impl ContainerSpec {
 
     /// An app that ends when told.
     pub fn app(name: &str) -> Self {
-        Self::new(name, APP_IMAGE, Program::App(End::WhenTold))
+        Self::new(name, APP_IMAGE, Program::App(End::OnCommand))
     }
 
     /// An app that ends by itself.
@@ -134,7 +134,7 @@ impl ContainerSpec {
     pub fn wrapped_app(name: &str) -> Self {
         let program = Program::Wrapper {
             port: STATUS_PORT,
-            app: End::WhenTold,
+            app: End::OnCommand,
         };
         Self::new(name, APP_IMAGE, program)
     }
@@ -180,7 +180,7 @@ impl ContainerSpec {
     /// The sidecar refuses connections until told to `listen`.
     #[must_use]
     pub fn refusing(self) -> Self {
-        self.listening(Listen::WhenTold)
+        self.listening(Listen::OnCommand)
     }
 
     /// The sidecar listens then.

@@ -29,7 +29,7 @@ pub enum Listen {
     /// After a while.
     After(Duration),
     /// At the line `listen` on its standard input.
-    WhenTold,
+    OnCommand,
 }
 
 /// One port.

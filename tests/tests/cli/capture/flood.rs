@@ -98,7 +98,7 @@ fn peak_kib(pid: i32) -> u64 {
 }
 
 #[test]
-fn nothing_is_lost_without_being_told() {
+fn every_dropped_packet_is_reported() {
     let Some((node, pod)) = pod("flooded") else {
         return;
     };
@@ -117,27 +117,25 @@ fn nothing_is_lost_without_being_told() {
     kill(Pid::from_raw(capture.pid()), Signal::SIGCONT).unwrap();
     let sent = received(&pod) - before;
     let peak = peak_kib(capture.pid());
-    let (code, complained) = capture.end(Signal::SIGINT);
-    assert_eq!(code, Some(0), "{complained}");
+    let (code, stderr) = capture.end(Signal::SIGINT);
+    assert_eq!(code, Some(0), "{stderr}");
     let (packets, accepted, dropped) = counts(&into);
-    eprintln!(
-        "{sent} sent; {packets} captured, {dropped} dropped; at most {peak} KiB; {complained}"
-    );
+    eprintln!("{sent} sent; {packets} captured, {dropped} dropped; at most {peak} KiB; {stderr}");
     assert_eq!(accepted, sent);
     assert_eq!(packets + dropped, sent);
     assert!(
-        complained.contains(&format!("{packets} packets in ")),
-        "{complained}"
+        stderr.contains(&format!("{packets} packets in ")),
+        "{stderr}"
     );
     assert!(dropped > 0, "nothing was dropped");
-    let told = format!("{dropped} of {accepted} DROPPED by the kernel");
-    assert!(complained.contains(&told), "{complained}");
+    let loss = format!("{dropped} of {accepted} DROPPED by the kernel");
+    assert!(stderr.contains(&loss), "{stderr}");
     // The ring, a buffer, and what the program is.
     assert!(peak < 40 * 1024, "{peak} KiB");
 }
 
 #[test]
-fn size_bounds_the_file() {
+fn size_limits_the_file() {
     let Some((node, pod)) = pod("bounded") else {
         return;
     };
@@ -149,31 +147,25 @@ fn size_bounds_the_file() {
             udp.send_to(&[7; 1000], udp.local_addr().unwrap()).unwrap();
         }
     });
-    let (code, complained) = capture.wait();
-    assert_eq!(code, Some(0), "{complained}");
-    assert!(
-        complained.contains("ended: --size is reached"),
-        "{complained}"
-    );
+    let (code, stderr) = capture.wait();
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains("ended: --size is reached"), "{stderr}");
     let length = std::fs::metadata(&into).unwrap().len();
     assert!((900_000..=1024 * 1024).contains(&length), "{length}");
     assert!(
-        complained.contains(&format!("({length} bytes written)")),
-        "{complained}"
+        stderr.contains(&format!("({length} bytes written)")),
+        "{stderr}"
     );
     let (packets, accepted, dropped) = counts(&into);
     assert!(
         packets > 800 && accepted >= packets + dropped,
         "{packets} {accepted} {dropped}"
     );
-    assert!(
-        complained.contains("more came and were not taken"),
-        "{complained}"
-    );
+    assert!(stderr.contains("more came and were not taken"), "{stderr}");
 }
 
 #[test]
-fn reader_that_does_not_read_keeps_nobody() {
+fn stalled_reader_does_not_block_the_end() {
     let Some((node, pod)) = pod("stuck") else {
         return;
     };
@@ -192,10 +184,10 @@ fn reader_that_does_not_read_keeps_nobody() {
         std::fs::read_to_string(format!("/proc/{}/stat", capture.pid()))
             .map_or(true, |stat| stat.contains(") Z "))
     });
-    let (code, complained) = capture.wait();
-    assert_eq!(code, Some(1), "{complained}");
+    let (code, stderr) = capture.wait();
+    assert_eq!(code, Some(1), "{stderr}");
     assert!(
-        complained.contains("nobody reads what was captured"),
-        "{complained}"
+        stderr.contains("nobody reads what was captured"),
+        "{stderr}"
     );
 }

@@ -11,7 +11,7 @@ use super::{file, pod};
 use crate::run;
 
 #[test]
-fn what_cannot_be_done_is_said() {
+fn impossible_captures_are_rejected() {
     let Some((node, pod)) = pod("refused") else {
         return;
     };
@@ -49,11 +49,11 @@ fn what_cannot_be_done_is_said() {
         let arguments = [vec!["capture"], arguments].concat();
         let ran = run(&node, &arguments);
         assert_eq!(
-            (ran.code, &ran.said[..]),
+            (ran.code, &ran.stdout[..]),
             (Some(code), ""),
             "{arguments:?}: {ran:?}"
         );
-        assert!(ran.complained.contains(words), "{arguments:?}: {ran:?}");
+        assert!(ran.stderr.contains(words), "{arguments:?}: {ran:?}");
     }
     assert_eq!(std::fs::read_to_string(there).unwrap(), "mine");
     let ran = run(
@@ -69,15 +69,12 @@ fn what_cannot_be_done_is_said() {
         ],
     );
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(
-        ran.complained.contains("ended: --duration is over"),
-        "{ran:?}"
-    );
+    assert!(ran.stderr.contains("ended: --duration is over"), "{ran:?}");
     assert!(std::fs::read(there).unwrap().starts_with(&[0x0a, 0x0d]));
 }
 
 #[test]
-fn works_without_the_kubelet_and_without_rights_it_says_which() {
+fn works_without_the_kubelet_and_names_missing_capabilities() {
     let Some((node, pod)) = pod("alone") else {
         return;
     };
@@ -100,16 +97,13 @@ fn works_without_the_kubelet_and_without_rights_it_says_which() {
         .args(["--bounding-set=-net_raw", "--inh-caps=-net_raw"])
         .arg(usher.get_program());
     let ran = command.args(["capture", &pod.name()]).output().unwrap();
-    let complained = String::from_utf8_lossy(&ran.stderr);
-    assert_eq!(ran.status.code(), Some(3), "{complained}");
-    assert!(
-        complained.contains("missing here: CAP_NET_RAW"),
-        "{complained}"
-    );
+    let stderr = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("missing here: CAP_NET_RAW"), "{stderr}");
 }
 
 #[test]
-fn pod_with_users_of_its_own() {
+fn pod_in_a_user_namespace() {
     let Some(node) = privilege::granted().then(Node::new) else {
         return;
     };
@@ -121,10 +115,8 @@ fn pod_with_users_of_its_own() {
 }
 
 #[test]
-fn network_of_the_node_is_not_meant() {
-    if !(privilege::granted()
-        && machine::entered("capture::place::network_of_the_node_is_not_meant"))
-    {
+fn host_network_pod_is_rejected() {
+    if !(privilege::granted() && machine::entered("capture::place::host_network_pod_is_rejected")) {
         return;
     }
     let node = Node::new();
@@ -135,9 +127,9 @@ fn network_of_the_node_is_not_meant() {
     let request = ["request", &pod.name(), "GET", ":9/"];
     for (arguments, code) in [(capture, 0), (request, 5)] {
         let ran = run(&node, &arguments);
-        assert_eq!((ran.code, &ran.said[..]), (Some(3), ""), "{ran:?}");
+        assert_eq!((ran.code, &ran.stdout[..]), (Some(3), ""), "{ran:?}");
         assert!(
-            ran.complained.contains("is in the node's own network"),
+            ran.stderr.contains("is in the node's own network"),
             "{ran:?}"
         );
         let meant = [&arguments[..], &["--host-network"]].concat();

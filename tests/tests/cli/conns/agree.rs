@@ -49,7 +49,7 @@ fn count(text: &str) -> Sockets {
 }
 
 #[test]
-fn every_socket_is_the_one_that_ss_lists() {
+fn sockets_match_ss() {
     if !privilege::granted_with(&["ip", "nft", "nsenter", "ss"]) {
         return;
     }

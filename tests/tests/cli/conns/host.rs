@@ -9,8 +9,8 @@ use usher_tests::synthetic::{ContainerSpec, PodSpec, machine};
 use crate::{enforcing, run};
 
 #[test]
-fn sockets_of_the_node_stay_the_nodes() {
-    let test = "conns::host::sockets_of_the_node_stay_the_nodes";
+fn node_sockets_are_not_attributed_to_a_host_network_pod() {
+    let test = "conns::host::node_sockets_are_not_attributed_to_a_host_network_pod";
     if !privilege::granted() || !machine::entered(test) {
         return;
     }
@@ -27,11 +27,14 @@ fn sockets_of_the_node_stay_the_nodes() {
     pod.heard("app", "holding");
     let ran = run(&node, &["conns", &pod.name(), "--all"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.said.contains("127.0.0.1:8080"), "{ran:?}");
-    assert!(!ran.said.contains(":7777"), "{ran:?}");
-    assert!(ran.complained.contains("node's network"), "{ran:?}");
+    assert!(ran.stdout.contains("127.0.0.1:8080"), "{ran:?}");
+    assert!(!ran.stdout.contains(":7777"), "{ran:?}");
+    assert!(ran.stderr.contains("node's network"), "{ran:?}");
     assert!(
-        ran.said.lines().skip(1).all(|line| line.contains(" app ")),
+        ran.stdout
+            .lines()
+            .skip(1)
+            .all(|line| line.contains(" app ")),
         "{ran:?}"
     );
 }

@@ -50,7 +50,7 @@ fn ways<'a>(answer: &'a Value, container: &str, peer: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn every_connection_has_its_way() {
+fn every_connection_has_its_path() {
     let Some(node) = enforcing() else { return };
     let pod = meshed(&node, "ways", app());
     let answer = settled(&node, &pod);
@@ -95,7 +95,7 @@ fn named(line: &str, names: &[(String, &str)]) -> String {
 }
 
 #[test]
-fn table_as_people_see_it() {
+fn table_output() {
     let Some(node) = enforcing() else { return };
     let pod = meshed(&node, "table", app());
     let found = settled(&node, &pod);
@@ -122,7 +122,7 @@ fn table_as_people_see_it() {
 }
 
 #[test]
-fn a_hostile_name_is_harmless() {
+fn hostile_name_is_escaped() {
     let Some(node) = enforcing() else { return };
     let app = Holding::default()
         .called("\u{1b}[2J\u{202e}a\nb")

@@ -31,7 +31,7 @@ const CAPABILITIES: u64 = 1 << 5 | 1 << 12 | 1 << 13 | 1 << 19 | 1 << 21;
 const AT_START: u64 = 1 << 23;
 
 #[test]
-fn stuck_and_told_under_observe_then_done_within_a_second_of_the_annotation() {
+fn stuck_job_is_reported_in_observe_mode_and_completes_after_enforce() {
     let Some(lab) = lab::alone() else {
         return;
     };
@@ -48,7 +48,7 @@ fn stuck_and_told_under_observe_then_done_within_a_second_of_the_annotation() {
 
     let (before, after) = annotate(&lab, "usher.dev/mode=enforce");
     let ended = time_of(lab.decided(&namespace, "sidecar-ended").text("timestamp"));
-    let took = [before, after].map(|said| ended.as_secs_f64() - said.as_secs_f64());
+    let took = [before, after].map(|started| ended.as_secs_f64() - started.as_secs_f64());
     println!(
         "sidecar ended {:.0} ms after kubectl annotate began, {:.0} ms after it was done",
         took[0] * 1e3,
@@ -59,10 +59,10 @@ fn stuck_and_told_under_observe_then_done_within_a_second_of_the_annotation() {
     assert_eq!(*exit_code(&pod, "istio-proxy"), 0);
 
     // What the administrator had seen before.
-    let told = event(&lab, &namespace, "WouldQuit");
-    assert_eq!(told["regarding"]["name"], pod["metadata"]["name"]);
-    assert_eq!(told["reportingController"], "usher.dev/agent");
-    let note = told["note"].as_str().unwrap();
+    let reported = event(&lab, &namespace, "WouldQuit");
+    assert_eq!(reported["regarding"]["name"], pod["metadata"]["name"]);
+    assert_eq!(reported["reportingController"], "usher.dev/agent");
+    let note = reported["note"].as_str().unwrap();
     assert!(note.contains("kubectl annotate node"), "{note}");
     let after = event(&lab, &namespace, "SidecarQuit");
     assert_eq!(after["regarding"]["uid"], pod["metadata"]["uid"]);

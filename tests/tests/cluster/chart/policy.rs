@@ -61,7 +61,7 @@ fn taints(taints: &[&str]) -> Value {
 }
 
 #[test]
-fn only_the_own_nodes_startup_taint_can_be_taken_off() {
+fn agent_may_only_remove_the_startup_taint_of_its_node() {
     let Some(lab) = lab::alone() else {
         return;
     };
@@ -133,9 +133,9 @@ fn only_the_own_nodes_startup_taint_can_be_taken_off() {
         (&stolen, node, ready.clone(), "the Node that it runs on"),
     ];
     for (holder, name, patch, why) in refused {
-        let said = holder.patch(name, &patch);
-        let said = said.expect_err(&format!("{patch} of {name} was admitted"));
-        assert!(said.contains(why), "{patch} of {name}: {said}");
+        let rejection = holder.patch(name, &patch);
+        let rejection = rejection.expect_err(&format!("{patch} of {name} was admitted"));
+        assert!(rejection.contains(why), "{patch} of {name}: {rejection}");
     }
     agent.patch(node, &ready).unwrap();
     let now = cluster.kubectl_json(&["get", "node", node]).unwrap();

@@ -32,8 +32,8 @@ const PROCESSES: &str = "ps -e -o pid=,args= | grep -E 'usher-(agent|cni)' | gre
 pub(super) fn of_usher(cluster: &Cluster) -> Vec<String> {
     let mut found = files(cluster);
     let mut ask = |what: &str, script: &str| {
-        let said = cluster.in_node(&["sh", "-c", script]).unwrap();
-        found.extend(said.lines().map(|line| format!("{what} {line}")));
+        let stdout = cluster.in_node(&["sh", "-c", script]).unwrap();
+        found.extend(stdout.lines().map(|line| format!("{what} {line}")));
     };
     ask("table", TABLES);
     ask("process", PROCESSES);

@@ -104,13 +104,13 @@ impl Schemas {
         stdin.write_all(objects.as_bytes()).unwrap();
         drop(stdin);
         let done = judge.wait_with_output().unwrap();
-        let said =
+        let output =
             [done.stdout, done.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-        let said = said.concat();
+        let output = output.concat();
         if done.status.success() {
-            Ok(said)
+            Ok(output)
         } else {
-            Err(said)
+            Err(output)
         }
     }
 }
@@ -165,7 +165,7 @@ fn rendered(cluster: &Cluster, platform: &str, values: &[&str]) -> String {
 }
 
 #[test]
-fn every_platform_renders_what_the_api_server_knows() {
+fn every_platform_renders_valid_objects() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -174,8 +174,8 @@ fn every_platform_renders_what_the_api_server_knows() {
         for values in [&[][..], &EVERYTHING] {
             let objects = rendered(&lab.cluster, platform, values);
             match schemas.judge(&kubeconform, &objects) {
-                Ok(said) => println!("{platform:>12} {}", said.trim()),
-                Err(said) => panic!("{platform}: {said}"),
+                Ok(output) => println!("{platform:>12} {}", output.trim()),
+                Err(output) => panic!("{platform}: {output}"),
             }
         }
     }
@@ -183,12 +183,12 @@ fn every_platform_renders_what_the_api_server_knows() {
     schemas.judge(&kubeconform, &manifest).unwrap();
     // And it would be said.
     let misspelt = manifest.replace("readOnlyRootFilesystem:", "readOnlyRootFileSystem:");
-    let said = schemas.judge(&kubeconform, &misspelt).unwrap_err();
-    assert!(said.contains("readOnlyRootFileSystem"), "{said}");
+    let output = schemas.judge(&kubeconform, &misspelt).unwrap_err();
+    assert!(output.contains("readOnlyRootFileSystem"), "{output}");
 }
 
 #[test]
-fn manifests_are_what_kustomize_makes_of_them() {
+fn manifests_match_kustomize() {
     let Some(lab) = lab::shared() else {
         return;
     };

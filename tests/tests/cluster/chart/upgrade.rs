@@ -20,7 +20,7 @@ const OTHER_VALUES: [&str; 3] = [
 ];
 
 #[test]
-fn upgrade_and_rollback_under_jobs_leave_none_behind() {
+fn upgrade_and_rollback_complete_every_job() {
     let Some(lab) = lab::alone() else {
         return;
     };
@@ -49,7 +49,7 @@ fn upgrade_and_rollback_under_jobs_leave_none_behind() {
 }
 
 #[test]
-fn removal_under_load_leaves_nothing_and_pods_go_on_starting() {
+fn removal_under_load_leaves_nothing_and_pods_still_start() {
     let Some(lab) = lab::alone() else {
         return;
     };

@@ -37,7 +37,7 @@ fn decided(lab: &Lab, outcome: &Outcome, decision: &str) -> String {
 }
 
 #[test]
-fn first_connection_succeeds_twenty_times_of_twenty() {
+fn first_connection_succeeds_in_twenty_of_twenty_runs() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -82,7 +82,7 @@ fn first_connection_succeeds_twenty_times_of_twenty() {
 }
 
 #[test]
-fn connection_takes_as_long_as_the_proxy_needs() {
+fn connection_waits_until_the_proxy_is_ready() {
     let Some(lab) = lab::alone() else {
         return;
     };
@@ -146,7 +146,7 @@ fn init_containers_are_not_held() {
 }
 
 #[test]
-fn observe_mode_counts_what_is_refused() {
+fn observe_mode_counts_refused_connections() {
     let Some(lab) = lab::alone() else {
         return;
     };
@@ -159,7 +159,7 @@ fn observe_mode_counts_what_is_refused() {
 
 /// The kernel holds on without the agent, and the next one goes on with it.
 #[test]
-fn agent_that_is_killed_meanwhile_costs_no_connection() {
+fn killed_agent_loses_no_connection() {
     let Some(lab) = lab::alone() else {
         return;
     };

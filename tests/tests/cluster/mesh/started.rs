@@ -108,7 +108,7 @@ fn no_app_of_twenty_runs_before_its_proxy_is_ready() {
 }
 
 #[test]
-fn app_whose_start_is_not_to_be_held_runs_before() {
+fn app_without_a_start_hold_runs_before_the_proxy() {
     let Some(lab) = lab::alone() else {
         return;
     };
@@ -129,7 +129,7 @@ fn app_whose_start_is_not_to_be_held_runs_before() {
 
 /// The kubelet starts it again at once, and its proxy is ready.
 #[test]
-fn app_that_is_started_again_is_not_held_again() {
+fn restarted_app_is_not_held_again() {
     let Some(lab) = lab::alone() else {
         return;
     };

@@ -15,7 +15,7 @@ const MESH: &str = "istio-proxy";
 const HELPER: &str = "cloud-sql-proxy";
 
 #[test]
-fn the_mesh_ends_last() {
+fn mesh_proxy_ends_last() {
     let Some(lab) = lab::shared() else {
         return;
     };

@@ -54,7 +54,7 @@ fn is_given_up(lab: &Lab, namespace: &str) -> Line {
 }
 
 #[test]
-fn a_good_pod_is_not_spoiled() {
+fn successful_pod_is_not_failed() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -70,7 +70,7 @@ fn a_good_pod_is_not_spoiled() {
 }
 
 #[test]
-fn a_good_pod_is_spoiled_where_its_annotation_says_so() {
+fn annotation_permits_to_fail_a_successful_pod() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -86,7 +86,7 @@ fn a_good_pod_is_spoiled_where_its_annotation_says_so() {
 }
 
 #[test]
-fn a_failed_pod_cannot_be_spoiled() {
+fn failed_pod_is_quit_with_any_exit_code() {
     let Some(lab) = lab::shared() else {
         return;
     };
@@ -102,7 +102,7 @@ fn a_failed_pod_cannot_be_spoiled() {
 }
 
 #[test]
-fn on_failure_would_only_start_it_again() {
+fn sidecar_stays_under_on_failure() {
     let Some(lab) = lab::shared() else {
         return;
     };

@@ -43,7 +43,7 @@ fn good(story: Story) -> Facts {
     Facts {
         uid: "uid".to_owned(),
         made: 100 * SECOND,
-        told: Some(110 * SECOND),
+        end_requested: Some(110 * SECOND),
         gone: 200 * SECOND,
         settled: true,
         guests: guests.collect(),
@@ -99,7 +99,7 @@ fn fates() {
 }
 
 #[test]
-fn what_is_right_is_not_complained_of() {
+fn correct_outcomes_pass() {
     let both = good(story(Never, 0, &[Guest::CloudSql, Guest::Istio]));
     let mut mesh_last = both.clone();
     mesh_last.guests[1] = vec![asked(112 * SECOND)];
@@ -110,13 +110,13 @@ fn what_is_right_is_not_complained_of() {
 
 /// Facts that are spoilt in one way, and a word of the complaint.
 #[test]
-fn what_is_wrong_is_found() {
+fn wrong_outcomes_are_reported() {
     let table: [(&str, Spoil); 9] = [
         ("runs on", |facts| facts.guests[0][0].code = None),
         ("before every app", |facts| {
             facts.guests[0] = vec![asked(109 * SECOND)];
         }),
-        ("before every app", |facts| facts.told = None),
+        ("before every app", |facts| facts.end_requested = None),
         ("left alone", |facts| facts.story.twist = Twist::OptedOut),
         ("spoils", |facts| facts.guests[0][0].code = Some(143)),
         ("asked 2 times", |facts| {
@@ -145,7 +145,7 @@ fn what_is_wrong_is_found() {
 }
 
 #[test]
-fn without_peace_nobody_has_to_be_gone() {
+fn sidecar_may_run_on_while_faults_last() {
     let mut facts = usual();
     facts.guests[0][0].code = None;
     facts.settled = false;
@@ -153,7 +153,7 @@ fn without_peace_nobody_has_to_be_gone() {
 }
 
 #[test]
-fn observed_means_not_asked() {
+fn observe_mode_sends_no_request() {
     let facts = usual();
     for (trouble, wrong) in [
         (trouble(Fault::Observes, 105, 120), true),
@@ -207,7 +207,7 @@ fn no_hold_past_its_deadline() {
 }
 
 #[test]
-fn held_means_connected_after_the_proxy() {
+fn held_app_connects_after_the_proxy_is_ready() {
     let decided = ["hold-armed".to_owned(), "start-held".to_owned()];
     let mut fine = held(Some(104), None);
     fine.visit.ran = Some(103 * SECOND + 1);
@@ -218,8 +218,8 @@ fn held_means_connected_after_the_proxy() {
     assert!(
         armed(&held(None, Some(102)), &[], &decided).is_some_and(|what| what.contains("failed"))
     );
-    let told = ["not-held".to_owned()];
-    assert_eq!(armed(&held(None, Some(102)), &[], &told), None);
+    let reported = ["not-held".to_owned()];
+    assert_eq!(armed(&held(None, Some(102)), &[], &reported), None);
     assert!(
         armed(&held(None, Some(102)), &[], &[]).is_some_and(|what| what.contains("nobody said so"))
     );

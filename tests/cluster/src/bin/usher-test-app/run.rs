@@ -42,7 +42,7 @@ pub(crate) fn run(behaviour: &Behaviour, started: Instant) -> Result<u8> {
     }
     serve(behaviour)?;
     for &port in &behaviour.await_ports {
-        while !somebody_listens(port)? {
+        while !has_listener(port)? {
             thread::sleep(LOOK_AGAIN);
         }
         println!("app-awaited port={port} unix_ns={}", unix_ns());
@@ -111,7 +111,7 @@ fn serve(behaviour: &Behaviour) -> Result<()> {
 }
 
 /// Whether a socket of the pod's network listens on a port. No connection is made, which a proxy would pass on.
-fn somebody_listens(port: u16) -> Result<bool> {
+fn has_listener(port: u16) -> Result<bool> {
     let (port, mut found) = (format!(":{port:04X}"), false);
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
         // Without IPv6 there is only the first.

@@ -37,7 +37,7 @@ fn traces(lab: &Lab, pod: &Value, file: &str) -> usize {
 }
 
 #[test]
-fn hooks_probes_and_people_execute_in_a_held_container() {
+fn hooks_probes_and_kubectl_exec_run_in_a_held_container() {
     let Some(lab) = lab::alone() else {
         return;
     };
@@ -60,8 +60,8 @@ fn hooks_probes_and_people_execute_in_a_held_container() {
     });
     let exec = ["-n", NAMESPACE, "exec", waiting.name(0), "-c", "app", "--"];
     let program = ["/usher-test-app", "--exit-code", "0"];
-    let said = lab.cluster.kubectl(&[&exec[..], &program].concat());
-    assert!(said.unwrap().contains("app-exit"));
+    let is_logged = lab.cluster.kubectl(&[&exec[..], &program].concat());
+    assert!(is_logged.unwrap().contains("app-exit"));
     assert!(waiting.runs().is_empty(), "the app has not run yet");
     waiting.proceed();
     let run = waiting.ended();
@@ -71,7 +71,7 @@ fn hooks_probes_and_people_execute_in_a_held_container() {
 
 /// The kubelet counts from the container's start. The probe may fail seven times; the eighth would be the end.
 #[test]
-fn liveness_probe_limits_the_hold_and_the_log_says_so_before() {
+fn liveness_probe_limits_the_hold_and_is_logged_first() {
     let Some(lab) = lab::alone() else {
         return;
     };
@@ -90,8 +90,8 @@ fn liveness_probe_limits_the_hold_and_the_log_says_so_before() {
     let held = waiting.held(0);
     let armed = decided(&lab, waiting.name(0), "hold-armed");
     for line in [&held, &armed] {
-        let said = line.contains("for at most 6s") && line.contains("livenessProbe");
-        assert!(said, "{line}");
+        let is_logged = line.contains("for at most 6s") && line.contains("livenessProbe");
+        assert!(is_logged, "{line}");
     }
     assert_eq!(
         decisions(&lab, waiting.name(0), "start-let-go"),
@@ -113,7 +113,7 @@ fn liveness_probe_limits_the_hold_and_the_log_says_so_before() {
 }
 
 #[test]
-fn held_pod_is_deleted_as_quickly_as_another() {
+fn held_pod_is_deleted_without_delay() {
     let Some(lab) = lab::alone() else {
         return;
     };

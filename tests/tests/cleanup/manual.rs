@@ -7,20 +7,21 @@ use usher_tests::synthetic::Node;
 use crate::host::{Host, SIDECAR, entered, has_table};
 
 /// The first words of its lines, and how they end.
-fn lines(said: &str) -> Vec<(&str, &str)> {
+fn lines(stdout: &str) -> Vec<(&str, &str)> {
     let line = |line: &'_ str| -> Option<(usize, usize)> {
         let (kind, rest) = line.split_once(' ')?;
         let at = rest.rfind(": ")? + kind.len() + 3;
         Some((kind.len(), at))
     };
-    said.lines()
+    stdout
+        .lines()
         .filter_map(|text| line(text).map(|(kind, at)| (&text[..kind], &text[at..])))
         .collect()
 }
 
 #[test]
-fn agent_is_long_gone() {
-    if !entered("by_hand::agent_is_long_gone") {
+fn removes_everything_without_an_agent() {
+    if !entered("manual::removes_everything_without_an_agent") {
         return;
     }
     let node = Node::new();
@@ -32,7 +33,7 @@ fn agent_is_long_gone() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(host.files(), before);
     assert!(has_table(&pod));
-    let found = lines(&ran.said);
+    let found = lines(&ran.stdout);
     assert!(
         found.iter().all(|(_, fate)| *fate == "would be removed"),
         "{ran:?}"
@@ -48,7 +49,7 @@ fn agent_is_long_gone() {
     pod.tell(SIDECAR, "listen");
     let ran = host.cleanup(&[]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let removed = lines(&ran.said);
+    let removed = lines(&ran.stdout);
     assert!(
         removed.iter().all(|(_, fate)| *fate == "removed"),
         "{ran:?}"
@@ -60,12 +61,12 @@ fn agent_is_long_gone() {
 
     let ran = host.cleanup(&[]);
     assert_eq!(ran.code, Some(0));
-    assert_eq!(ran.said, "nothing of usher is on this node\n");
+    assert_eq!(ran.stdout, "nothing of usher is on this node\n");
 }
 
 #[test]
-fn agent_lives() {
-    if !entered("by_hand::agent_lives") {
+fn refuses_while_an_agent_runs() {
+    if !entered("manual::refuses_while_an_agent_runs") {
         return;
     }
     let node = Node::new();
@@ -74,20 +75,20 @@ fn agent_lives() {
     let pod = host.held(&agent);
     let before = host.files();
     let ran = host.cleanup(&[]);
-    assert_eq!((ran.code, &ran.said[..]), (Some(3), ""));
-    assert!(ran.complained.contains("usher.dev/mode=off"), "{ran:?}");
+    assert_eq!((ran.code, &ran.stdout[..]), (Some(3), ""));
+    assert!(ran.stderr.contains("usher.dev/mode=off"), "{ran:?}");
     assert_eq!(host.files(), before);
     assert!(has_table(&pod));
     // Looking is allowed, and so is knowing better.
     assert_eq!(host.cleanup(&["--dry-run"]).code, Some(0));
     let ran = host.cleanup(&["--force"]);
-    assert!(ran.said.contains("table     inet usher"), "{ran:?}");
+    assert!(ran.stdout.contains("table     inet usher"), "{ran:?}");
     assert!(!has_table(&pod));
 }
 
 #[test]
-fn what_is_not_ushers_is_told_and_stays() {
-    if !entered("by_hand::what_is_not_ushers_is_told_and_stays") {
+fn foreign_objects_are_reported_and_kept() {
+    if !entered("manual::foreign_objects_are_reported_and_kept") {
         return;
     }
     let node = Node::new();
@@ -99,7 +100,7 @@ fn what_is_not_ushers_is_told_and_stays() {
     let ran = host.cleanup(&[]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let left: Vec<&str> = ran
-        .said
+        .stdout
         .lines()
         .filter(|line| line.contains("LEFT"))
         .collect();
@@ -121,8 +122,8 @@ fn what_is_not_ushers_is_told_and_stays() {
 }
 
 #[test]
-fn wrong_command_line() {
-    if !entered("by_hand::wrong_command_line") {
+fn invalid_command_line_is_rejected() {
+    if !entered("manual::invalid_command_line_is_rejected") {
         return;
     }
     let node = Node::new();

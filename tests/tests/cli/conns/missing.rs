@@ -28,7 +28,7 @@ fn with_capabilities(node: &Node, arguments: &[&str], capabilities: &str) -> (St
 }
 
 #[test]
-fn capabilities_of_the_agents_container_are_enough() {
+fn agent_container_capabilities_suffice() {
     if !privilege::granted_with(&["ip", "nft", "setpriv"]) {
         return;
     }
@@ -36,27 +36,27 @@ fn capabilities_of_the_agents_container_are_enough() {
     let pod = meshed(&node, "capabilities", Holding::default().connected(FAR, 1));
     let arguments = ["conns", &pod.name(), "--no-headers"];
     let ours = "-all,+sys_admin,+sys_ptrace,+net_admin,+net_raw,+kill";
-    let (said, complained) = with_capabilities(&node, &arguments, ours);
+    let (stdout, stderr) = with_capabilities(&node, &arguments, ours);
     // The proxy is another user: root may not list its descriptors, but may look at what they are.
     let envoy = format!("{}/envoy", pod.pid(ISTIO_PROXY));
-    assert!(said.contains(&envoy), "{said}{complained}");
-    assert!(!complained.contains("do not show"), "{complained}");
-    let (said, complained) = with_capabilities(&node, &arguments, "-all,+sys_admin");
+    assert!(stdout.contains(&envoy), "{stdout}{stderr}");
+    assert!(!stderr.contains("do not show"), "{stderr}");
+    let (stdout, stderr) = with_capabilities(&node, &arguments, "-all,+sys_admin");
     assert!(
-        said.is_empty() && complained.contains("namespace"),
-        "{said}{complained}"
+        stdout.is_empty() && stderr.contains("namespace"),
+        "{stdout}{stderr}"
     );
 }
 
 #[test]
-fn without_the_kubelet_the_ways_are_unknown() {
+fn without_the_kubelet_paths_are_unknown() {
     let Some(node) = enforcing() else { return };
     let pod = meshed(&node, "alone", Holding::default().connected(FAR, 1));
     node.kubelet().behave(Behaviour::Status(401));
     let ran = run(&node, &["conns", pod.uid(), "-o", "wide"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.complained.contains("kubelet"), "{ran:?}");
-    let line = ran.said.lines().find(|line| line.contains(FAR)).unwrap();
+    assert!(ran.stderr.contains("kubelet"), "{ran:?}");
+    let line = ran.stdout.lines().find(|line| line.contains(FAR)).unwrap();
     assert!(
         line.contains("which containers are sidecars is not known"),
         "{line}"
@@ -66,7 +66,7 @@ fn without_the_kubelet_the_ways_are_unknown() {
 }
 
 #[test]
-fn words_that_cannot_be_used() {
+fn invalid_arguments_are_rejected() {
     let Some(node) = enforcing() else { return };
     let pod = meshed(&node, "words", Holding::default().ignoring("127.0.0.1:80"));
     let name = pod.name();
@@ -86,5 +86,5 @@ fn words_that_cannot_be_used() {
         assert_eq!(ran.code, Some(code), "{arguments:?}: {ran:?}");
     }
     let ran = run(&node, &["conns", &name, "-c", "none"]);
-    assert!(ran.complained.contains("app, istio-proxy"), "{ran:?}");
+    assert!(ran.stderr.contains("app, istio-proxy"), "{ran:?}");
 }
