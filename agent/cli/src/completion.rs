@@ -1,30 +1,33 @@
-//! `usher completion`: what a shell needs to complete this command line, names of pods that live now among it.
+//! `usher completion`: shell completion, including the names of live pods.
 //!
-//! The scripts are a few lines each and know nothing: whenever somebody presses the key, they hand the words to
-//! `usher __complete`, which looks at the same description of the command line that parses it. So all shells complete the
-//! same, and a script that was installed long ago completes what the program has today.
+//! The scripts are a few lines each and know nothing about the command line: on each key press they pass the words to
+//! `usher __complete`, which runs clap's completion engine. All shells complete the same, and a script that was
+//! installed long ago completes what the program supports today.
 
-mod offer;
-mod word;
+use std::{
+    ffi::{OsStr, OsString},
+    process::ExitCode,
+    time::Duration,
+};
 
-use std::{borrow::Cow, ffi::OsString, process::ExitCode, time::Duration};
-
-use clap::ValueEnum;
+use clap::{ValueEnum, ValueHint};
+use clap_complete::engine::{self, ArgValueCompleter, CompletionCandidate};
 use usher_client::node_args::NodeArgs;
 
-use self::offer::Offer;
-use crate::{global::Exit, output::stdout, source::node::Node};
+use crate::{data_source::node::Node, output::stdout};
 
 /// The hidden subcommand that the scripts call.
 pub(super) const COMPLETE: &str = "__complete";
-/// Says to a script that its shell is to complete a file.
+/// The value name of arguments that take a pod.
+const POD: &str = "POD";
+/// Requests the shell's own completion of files, which knows `~` and does not end a directory with a space.
 const FILES: &str = ":files";
-/// How long somebody who pressed a key waits.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// How many are told at most: nobody reads more, and a shell would ask whether to show them.
-const OFFERS: usize = 1000;
+/// How long the node may take to list its pods after a key press.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// A shell asks for confirmation before it lists more than some hundred candidates.
+const MAX_CANDIDATES: usize = 1000;
 
-/// Print what a shell needs to complete the command line, with live pod names
+/// Print a shell completion script, which also completes the names of live pods
 ///
 /// bash: usher completion bash > /etc/bash_completion.d/usher
 ///
@@ -35,11 +38,11 @@ const OFFERS: usize = 1000;
 /// nushell: usher completion nushell, and source the file in config.nu
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The shell
+    /// Shell to complete in
     shell: Shell,
 }
 
-/// A shell that there is a script for.
+/// A shell that has a completion script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Shell {
     /// GNU bash, 4 or newer
@@ -64,7 +67,7 @@ impl Shell {
         }
     }
 
-    /// What the script's file is called where the shell looks for it.
+    /// The file name under which the shell looks for the script.
     pub const fn file(self) -> &'static str {
         match self {
             Self::Bash => "usher.bash",
@@ -75,7 +78,7 @@ impl Shell {
     }
 }
 
-/// The words before the cursor, the last of them unfinished.
+/// The words up to the cursor; the last one is incomplete.
 #[derive(Debug, clap::Args)]
 pub(super) struct Words {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -85,58 +88,155 @@ pub(super) struct Words {
 pub(super) fn run(args: &Args) -> ExitCode {
     match stdout::put(args.shell.script()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => error.told().into(),
+        Err(error) => error.report().into(),
     }
 }
 
-/// Answers a script. Nothing is ever complained about: it would stand in the middle of what is being typed.
-pub(super) async fn complete(args: &Words, mut command: clap::Command, node: &NodeArgs) -> Exit {
-    command.build();
-    let words = args.words.iter().map(|word| word.to_string_lossy());
-    let words: Vec<String> = words.map(Cow::into_owned).collect();
-    let place = place(&command, &words);
-    let pods = if offer::wants_pod(&place) {
-        pods(node).await
-    } else {
-        Vec::new()
-    };
-    let lines = lines(&place, pods).into_iter();
-    let text: String = lines.flat_map(|line| [line, "\n".to_owned()]).collect();
-    match stdout::put(&text) {
-        Ok(()) => Exit::Fine,
-        Err(error) => error.exit,
-    }
-}
-
-/// The pods of the node, as far as they can be had while somebody waits for the key to do something. The node is asked
-/// and no agent: it is as quick, and says nothing where none answers.
-async fn pods(node: &NodeArgs) -> Vec<Offer> {
-    let node = Node::new(node);
-    let survey = tokio::time::timeout(PATIENCE, node.survey()).await;
-    let Ok(Ok(survey)) = survey else {
-        return Vec::new();
-    };
-    let pods = survey.pods.iter();
-    let named = pods.filter(|pod| pod.name.is_some());
-    let mut offers: Vec<Offer> = named
-        .map(|pod| Offer::new(pod.display_name(), pod.state.as_str()))
+/// Replies to a script with one candidate per line: the value, a tab, and its description.
+///
+/// Errors are dropped: they would appear in the middle of the command line that is being typed.
+pub(super) fn complete(args: Words, command: clap::Command, node: &NodeArgs) -> ExitCode {
+    let node = node.clone();
+    let lines = candidates(command, args.words, move || live_pods(&node));
+    let text: String = lines
+        .iter()
+        .take(MAX_CANDIDATES)
+        .flat_map(|line| [line, "\n"])
         .collect();
-    offers.sort_by(|one, other| one.value.cmp(&other.value));
-    offers
+    match stdout::put(&text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => error.exit.into(),
+    }
 }
 
-fn place<'a>(command: &'a clap::Command, words: &'a [String]) -> word::Place<'a> {
-    let (before, unfinished) = match words {
-        [before @ .., last] => (before, last.as_str()),
-        [] => (words, ""),
-    };
-    word::place(command, before, unfinished)
+/// The pods of the node by name, with their states. The node is read and not the agent: that takes as long, and works
+/// without an agent too.
+fn live_pods(node: &NodeArgs) -> Vec<(String, &'static str)> {
+    let node = Node::new(node);
+    let survey = crate::runtime()
+        .ok()
+        .and_then(|runtime| {
+            runtime
+                .block_on(async { tokio::time::timeout(TIMEOUT, node.survey()).await })
+                .ok()
+        })
+        .and_then(Result::ok);
+    let mut pods: Vec<_> = survey
+        .iter()
+        .flat_map(|survey| &survey.pods)
+        .filter(|pod| pod.name.is_some())
+        .map(|pod| (pod.display_name(), pod.state.as_str()))
+        .collect();
+    pods.sort();
+    pods
 }
 
-fn lines(place: &word::Place<'_>, pods: Vec<Offer>) -> Vec<String> {
-    match offer::at(place, pods) {
-        offer::Offers::Files => vec![FILES.to_owned()],
-        offer::Offers::These(offers) => offers.iter().take(OFFERS).map(Offer::line).collect(),
+/// The candidates for the last word, as lines for a script.
+fn candidates(
+    command: clap::Command,
+    words: Vec<OsString>,
+    pods: impl Fn() -> Vec<(String, &'static str)> + Clone + Send + Sync + 'static,
+) -> Vec<String> {
+    let (words, hidden_prefix) = join_equals_signs(words);
+    let last = words.last().cloned().unwrap_or_default();
+    let is_flag = last.to_string_lossy().starts_with('-');
+    let program = [OsString::from(command.get_name())];
+    let words: Vec<OsString> = program.into_iter().chain(words).collect();
+    let index = words.len().saturating_sub(1);
+    let mut command = with_completers(command, &pods);
+    let found = engine::complete(&mut command, words, index, None).unwrap_or_default();
+    if found.iter().any(|found| {
+        found.get_value() == FILES
+            || found
+                .get_value()
+                .to_string_lossy()
+                .ends_with(&format!("={FILES}"))
+    }) {
+        return vec![FILES.to_owned()];
+    }
+    found
+        .iter()
+        // The engine offers every flag where a value is expected.
+        .filter(|found| is_flag || !found.get_value().to_string_lossy().starts_with('-'))
+        .map(|found| line(found, &hidden_prefix))
+        .collect()
+}
+
+/// bash passes `--output=json` as three words. Joins them, and returns what bash does not expect in a candidate.
+fn join_equals_signs(words: Vec<OsString>) -> (Vec<OsString>, String) {
+    let mut joined: Vec<OsString> = Vec::new();
+    let mut hidden_prefix = String::new();
+    let mut joins_next = false;
+    for word in words {
+        let is_sign = word == "=" && joined.last().is_some_and(|flag| is_long_flag(flag));
+        match joined.last_mut() {
+            Some(flag) if is_sign || joins_next => {
+                if is_sign {
+                    hidden_prefix = format!("{}=", flag.to_string_lossy());
+                }
+                flag.push(&word);
+            }
+            _ => {
+                hidden_prefix.clear();
+                joined.push(word);
+            }
+        }
+        joins_next = is_sign;
+    }
+    (joined, hidden_prefix)
+}
+
+fn is_long_flag(word: &OsStr) -> bool {
+    let word = word.to_string_lossy();
+    word.starts_with("--") && !word.contains('=')
+}
+
+/// Adds the completers of pods and of files to every argument that takes one.
+fn with_completers<F>(command: clap::Command, pods: &F) -> clap::Command
+where
+    F: Fn() -> Vec<(String, &'static str)> + Clone + Send + Sync + 'static,
+{
+    command
+        .mut_args(|argument| {
+            let takes_pod = argument
+                .get_value_names()
+                .is_some_and(|names| names.iter().any(|name| name.as_str() == POD));
+            if takes_pod {
+                let pods = pods.clone();
+                argument.add(ArgValueCompleter::new(move |start: &OsStr| {
+                    let start = start.to_string_lossy();
+                    // The engine takes the start of a flag for a possible value.
+                    if start.starts_with('-') {
+                        return Vec::new();
+                    }
+                    pods()
+                        .into_iter()
+                        .filter(|(name, _state)| name.starts_with(&*start))
+                        .map(|(name, state)| {
+                            CompletionCandidate::new(name).help(Some(state.into()))
+                        })
+                        .collect()
+                }))
+            } else if argument.get_value_hint() == ValueHint::AnyPath {
+                argument.add(ArgValueCompleter::new(|_start: &OsStr| {
+                    vec![CompletionCandidate::new(FILES)]
+                }))
+            } else {
+                argument
+            }
+        })
+        .mut_subcommands(|subcommand| with_completers(subcommand, pods))
+}
+
+/// One line. Control characters are removed: the name of a pod must not end the line or act on the terminal.
+fn line(candidate: &CompletionCandidate, hidden_prefix: &str) -> String {
+    let plain = |text: &str| -> String { text.chars().filter(|c| !c.is_control()).collect() };
+    let value = candidate.get_value().to_string_lossy();
+    let value = plain(value.strip_prefix(hidden_prefix).unwrap_or(&value));
+    let help = candidate.get_help().map(ToString::to_string);
+    match help.as_deref().and_then(|help| help.lines().next()) {
+        None | Some("") => value,
+        Some(help) => format!("{value}\t{}", plain(help)),
     }
 }
 

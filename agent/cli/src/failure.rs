@@ -1,14 +1,14 @@
-//! Why a subcommand could not answer, for the person who asked.
+//! Errors that end a subcommand.
 
 use usher_inspect::{pod_selector::NotOne, text::printable::clean};
 
-use crate::{complain, global::Exit};
+use crate::{global::Exit, print_stderr};
 
-/// What failed, and how the program ends for it.
+/// An error message, and the exit code that it leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
-    /// What failed, and what to do.
+    /// What failed, and the command or setting that fixes it.
     pub(crate) text: String,
 }
 
@@ -18,25 +18,25 @@ impl Failure {
         Self { exit, text }
     }
 
-    /// What is to be asked does not answer.
-    pub(crate) fn absent(text: impl Into<String>) -> Self {
-        Self::new(Exit::Absent, text)
+    /// The agent, the kubelet or a server does not answer.
+    pub(crate) fn unavailable(text: impl Into<String>) -> Self {
+        Self::new(Exit::Unavailable, text)
     }
 
-    /// Somebody said no.
+    /// The agent or the kernel refused.
     pub(crate) fn refused(text: impl Into<String>) -> Self {
         Self::new(Exit::Refused, text)
     }
 
-    /// Says it, and how the program ends.
-    pub(crate) fn told(&self) -> Exit {
-        complain(&clean(&self.text));
+    /// Prints the message and returns the exit code.
+    pub(crate) fn report(&self) -> Exit {
+        print_stderr(&clean(&self.text));
         self.exit
     }
 }
 
 impl From<NotOne> for Failure {
     fn from(error: NotOne) -> Self {
-        Self::new(Exit::NotOne, error.to_string())
+        Self::new(Exit::PodSelection, error.to_string())
     }
 }

@@ -1,4 +1,4 @@
-//! What every subcommand takes, and how every subcommand ends.
+//! Flags of every subcommand, and exit codes.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -8,90 +8,89 @@ use usher_client::node_args::NodeArgs;
 /// How a subcommand ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// All is well.
-    Fine,
-    /// Something is wrong, or left.
-    Wrong,
-    /// The command line cannot be used; clap says the same.
+    Success,
+    /// A problem was found, or something is left.
+    Problem,
+    /// The command line is invalid; clap exits with the same code.
     Usage,
-    /// Somebody said no: the agent, or the kernel.
+    /// The agent or the kernel refused.
     Refused,
-    /// No pod, or more than one.
-    NotOne,
-    /// What is to be asked does not answer.
-    Absent,
+    /// No pod, or more than one, matches.
+    PodSelection,
+    /// The agent, the kubelet or the requested server does not answer.
+    Unavailable,
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(match exit {
-            Exit::Fine => 0,
-            Exit::Wrong => 1,
+            Exit::Success => 0,
+            Exit::Problem => 1,
             Exit::Usage => 2,
             Exit::Refused => 3,
-            Exit::NotOne => 4,
-            Exit::Absent => 5,
+            Exit::PodSelection => 4,
+            Exit::Unavailable => 5,
         })
     }
 }
 
-/// Form of the output.
+/// Output format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
+    /// A table
     #[default]
     Table,
-    /// For people with long lines.
+    /// A table with more columns
     Wide,
-    /// For programs.
+    /// JSON
     Json,
-    /// For programs, and people who like it.
+    /// YAML
     Yaml,
 }
 
 impl Format {
-    /// Whether a person reads it, who reads complaints as well.
+    /// Whether a person reads the output, and standard error with it.
     pub(crate) const fn is_for_people(self) -> bool {
         matches!(self, Self::Table | Self::Wide)
     }
 }
 
-/// When there are colours.
+/// Use of colours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Colour {
-    /// On a terminal, unless NO_COLOR is set.
+    /// On a terminal, unless NO_COLOR is set
     #[default]
     Auto,
-    /// Always.
+    /// Always
     Always,
-    /// Never.
+    /// Never
     Never,
 }
 
-/// What every subcommand takes.
+/// Flags of every subcommand.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Global {
-    /// Form of the output
+    /// Output format
     #[arg(
         short,
         long,
         global = true,
         value_enum,
-        value_name = "FORM",
+        value_name = "FORMAT",
         default_value_t
     )]
     pub(crate) output: Format,
 
-    /// No line with the names of the columns
+    /// Do not print the names of the columns
     #[arg(long, global = true)]
     pub(crate) no_headers: bool,
 
-    /// When there are colours: on a terminal (unless NO_COLOR is set), always or never
+    /// Use colours on a terminal (unless NO_COLOR is set), always or never
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
     pub(crate) color: Colour,
 
-    /// Answer from what `usher sysdump` wrote, instead of from this node
+    /// Answer from a file of `usher sysdump` instead of from this node
     #[arg(long, global = true, value_name = "SYSDUMP")]
     pub(crate) file: Option<PathBuf>,
 

@@ -1,19 +1,31 @@
-//! The program `usher`: what people do on a node by hand, where an agent runs and where none does.
+//! The `usher` command-line tool.
 //!
-//! One room for each subcommand. Results go to standard output and complaints to standard error; the exit code says how
-//! it went: see [`global::Exit`].
+//! | folder | what |
+//! | --- | --- |
+//! | [`pod`] | reports about pods: `pods`, `explain`, `plan` |
+//! | [`network`] | the network namespace of a pod: `conns`, `capture`, `request`, `rules` |
+//! | [`operate`] | operator requests to the agent: `quit`, `hold`, `release` |
+//! | [`node`] | the node and its agent: `status`, `check`, `config`, `log`, `metrics`, `watch`, `sysdump`, `cleanup` |
+//! | [`data_source`] | where reports come from: the agent, the node itself, or a sysdump (`--file`) |
+//! | [`output`] | tables, JSON, YAML, and files that only their owner can read |
+//! | [`completion`] | shell completion |
+//! | [`global`], [`failure`] | global flags, exit codes, errors |
 //!
-//! A command that reads is three functions, so that a sysdump can hold its answer and `--file` can show it again:
-//! `gather(&Source, pod) -> Result<Report, Failure>` has everything in it that any flag can show, `narrowed(Report, &Args)`
-//! is pure, and the report's table is a function of the report alone, without clock, node or socket.
+//! Results go to standard output, and everything else to standard error.
+//!
+//! A command that reads has three functions, so that a sysdump can store its report and `--file` can print it again:
+//! `gather(&DataSource, pod) -> Result<Report, Failure>` collects everything that any flag can show,
+//! `filtered(Report, &Args)` is pure, and the table is a function of the report alone, without clock, node or socket.
 
 mod completion;
+mod data_source;
 mod failure;
 mod global;
+mod network;
 mod node;
+mod operate;
 mod output;
 mod pod;
-mod source;
 
 use std::{
     io::{self, Write},
@@ -25,18 +37,21 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 pub use self::completion::Shell;
 use self::{
+    network::{capture, conns, request, rules},
     node::{check, cleanup, config, log, metrics, status, sysdump, watch},
-    pod::{capture, conns, explain, hold, plan, pods, quit, release, request, rules},
+    operate::{hold, quit, release},
+    pod::{explain, plan, pods},
 };
 
-/// Shows and explains what goes on in the pods of a node, and looks after usher on it
+/// Inspect and debug the pods of this node, and operate usher on it
 ///
-/// Pods are named by namespace/name, UID, container id, pid, IP or a unique part
-/// of their name. Nothing is executed in a pod, and its files are not touched.
+/// POD is namespace/name, a UID, a container ID, a PID, an IP address, or a
+/// unique part of a name. Commands run nothing in a pod and do not access its
+/// files.
 ///
-/// Exits with 0 when all is well, 1 when something is wrong or left, 2 when the
-/// command line cannot be used, 3 when the agent or the kernel says no, 4 when
-/// it is not exactly one pod, 5 when what is to be asked does not answer.
+/// Exit codes: 0 success; 1 a problem was found, or something is left; 2 invalid
+/// command line; 3 refused by the agent or the kernel; 4 no pod or several pods
+/// match POD; 5 the agent, the kubelet or the requested server does not answer.
 #[derive(Debug, Parser)]
 #[command(name = "usher", version, arg_required_else_help = true)]
 struct Args {
@@ -72,42 +87,40 @@ enum Command {
     Complete(completion::Words),
 }
 
-/// The program `usher`.
+/// Runs the `usher` program.
 pub fn run() -> ExitCode {
     let Args { global, command } = Args::parse();
-    if global.file.is_some() && !command.reads_back() {
-        complain("this asks the node as it is now, so --file cannot answer it");
+    if global.file.is_some() && !command.supports_file() {
+        print_stderr("this command needs the live node and does not support --file");
         return global::Exit::Usage.into();
     }
     match command {
-        Command::Capture(args) => ask(capture::run(&args, &global)),
-        Command::Check(args) => ask(check::run(&args, &global)),
+        Command::Capture(args) => block_on(capture::run(&args, &global)),
+        Command::Check(args) => block_on(check::run(&args, &global)),
         Command::Cleanup(args) => cleanup::run(&args),
         Command::Completion(args) => completion::run(&args),
-        Command::Conns(args) => ask(conns::run(&args, &global)),
-        Command::Config(args) => ask(config::run(&args, &global)),
-        Command::Explain(args) => ask(explain::run(&args, &global)),
-        Command::Hold(args) => ask(hold::run(&args, &global)),
-        Command::Log(args) => ask(log::run(&args, &global)),
-        Command::Metrics(args) => ask(metrics::run(&args, &global)),
-        Command::Plan(args) => ask(plan::run(&args, &global)),
-        Command::Pods(args) => ask(pods::run(&args, &global)),
-        Command::Quit(args) => ask(quit::run(&args, &global)),
-        Command::Release(args) => ask(release::run(&args, &global)),
-        Command::Request(args) => ask(request::run(&args, &global)),
-        Command::Rules(args) => ask(rules::run(&args, &global)),
-        Command::Status(args) => ask(status::run(&args, &global)),
-        Command::Sysdump(args) => ask(sysdump::run(&args, &global)),
-        Command::Watch(args) => ask(watch::run(&args, &global)),
-        Command::Complete(words) => {
-            ask(completion::complete(&words, Args::command(), &global.node))
-        }
+        Command::Conns(args) => block_on(conns::run(&args, &global)),
+        Command::Config(args) => block_on(config::run(&args, &global)),
+        Command::Explain(args) => block_on(explain::run(&args, &global)),
+        Command::Hold(args) => block_on(hold::run(&args, &global)),
+        Command::Log(args) => block_on(log::run(&args, &global)),
+        Command::Metrics(args) => block_on(metrics::run(&args, &global)),
+        Command::Plan(args) => block_on(plan::run(&args, &global)),
+        Command::Pods(args) => block_on(pods::run(&args, &global)),
+        Command::Quit(args) => block_on(quit::run(&args, &global)),
+        Command::Release(args) => block_on(release::run(&args, &global)),
+        Command::Request(args) => block_on(request::run(&args, &global)),
+        Command::Rules(args) => block_on(rules::run(&args, &global)),
+        Command::Status(args) => block_on(status::run(&args, &global)),
+        Command::Sysdump(args) => block_on(sysdump::run(&args, &global)),
+        Command::Watch(args) => block_on(watch::run(&args, &global)),
+        Command::Complete(words) => completion::complete(words, Args::command(), &global.node),
     }
 }
 
 impl Command {
-    /// Whether it answers from `--file`.
-    const fn reads_back(&self) -> bool {
+    /// Whether the command can answer from `--file`.
+    const fn supports_file(&self) -> bool {
         match self {
             Self::Check(_)
             | Self::Config(_)
@@ -118,7 +131,7 @@ impl Command {
             | Self::Pods(_)
             | Self::Rules(_)
             | Self::Status(_) => true,
-            // Nothing of a node is asked.
+            // These do not read the node, so the flag does no harm.
             Self::Completion(_) | Self::Complete(_) => true,
             Self::Capture(_)
             | Self::Cleanup(_)
@@ -133,18 +146,21 @@ impl Command {
     }
 }
 
-/// Runs what waits for others, on this thread.
-fn ask(command: impl Future<Output = global::Exit>) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    match runtime {
+/// Runs an asynchronous command on this thread.
+fn block_on(command: impl Future<Output = global::Exit>) -> ExitCode {
+    match runtime() {
         Ok(runtime) => runtime.block_on(command).into(),
         Err(error) => {
-            complain(&format!("cannot begin: {error}"));
-            global::Exit::Absent.into()
+            print_stderr(&format!("cannot start: {error}"));
+            global::Exit::Unavailable.into()
         }
     }
+}
+
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
 }
 
 /// The command line, for manual pages and completions.
@@ -152,13 +168,13 @@ pub fn command() -> clap::Command {
     Args::command()
 }
 
-/// A line for whoever reads what is wrong; nobody may.
-fn complain(line: &str) {
+/// Prints one line to standard error. A closed standard error is ignored.
+fn print_stderr(line: &str) {
     drop(writeln!(io::stderr().lock(), "usher: {line}"));
 }
 
-/// Milliseconds as people say them: nothing behind the second, and two words at most.
-fn span(ms: u64) -> String {
+/// A duration in whole seconds and at most two units, such as `2h 5m`.
+fn duration_text(ms: u64) -> String {
     let whole = Duration::from_secs(ms / 1000);
     let text = humantime::format_duration(whole).to_string();
     let words: Vec<&str> = text.split(' ').take(2).collect();

@@ -1,4 +1,4 @@
-//! `usher`: what people do on a node by hand.
+//! `usher`, the command-line tool.
 
 use std::process::ExitCode;
 

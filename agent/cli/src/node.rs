@@ -1,4 +1,4 @@
-//! Commands about the node and its agent.
+//! Commands about the node and the agent on it.
 
 pub(crate) mod check;
 pub(crate) mod cleanup;

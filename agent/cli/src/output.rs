@@ -3,6 +3,7 @@
 
 mod column;
 pub(crate) mod private_file;
+mod report;
 pub(crate) mod stdout;
 
 use std::{
@@ -10,13 +11,13 @@ use std::{
     io::{self, IsTerminal},
 };
 
-use serde::Serialize;
 use usher_core::admin::{Document, Origin};
 use usher_inspect::text::{
     printable::{clean, clean_document, shortened, yaml},
     table::{Cell, Table, Tone},
 };
 
+pub(crate) use self::report::{Report, SysdumpReport};
 use crate::{
     failure::Failure,
     global::{Colour, Exit, Format, Global},
@@ -24,15 +25,6 @@ use crate::{
 
 /// Characters of a cell that are shown in a table; JSON and YAML have all of them.
 const LONGEST_CELL: usize = 512;
-
-/// An answer that can be shown.
-pub(crate) trait Report: Serialize {
-    /// What it is, such as `Pods`.
-    const KIND: &'static str;
-
-    /// The same for people, with more in it where lines may be long.
-    fn table(&self, wide: bool) -> Table;
-}
 
 /// Draws answers as the command line asks.
 #[derive(Debug, Clone, Copy)]
@@ -61,12 +53,12 @@ impl Output {
         let text = self.text(from, report);
         match text {
             Ok(text) => match stdout::put(&text) {
-                Ok(()) => Exit::Fine,
-                Err(error) => error.told(),
+                Ok(()) => Exit::Success,
+                Err(error) => error.report(),
             },
             Err(error) => {
-                crate::complain(&format!("cannot write the answer down: {error}"));
-                Exit::Absent
+                crate::print_stderr(&format!("cannot write the answer down: {error}"));
+                Exit::Unavailable
             }
         }
     }

@@ -190,7 +190,7 @@ impl Lab {
         fs::create_dir_all(&profiles).unwrap();
         fs::copy(PROFILE, profiles.join(PROFILE_NAME)).unwrap();
         let manifest = tempfile::NamedTempFile::new().unwrap();
-        fs::write(manifest.path(), narrowed()).unwrap();
+        fs::write(manifest.path(), filtered()).unwrap();
         let path = manifest.path().to_str().unwrap();
         self.cluster.kubectl(&["apply", "-f", path]).unwrap();
         self.cluster
@@ -378,7 +378,7 @@ impl Lab {
 }
 
 /// The manifest with the profile in the place of the runtime's.
-fn narrowed() -> String {
+fn filtered() -> String {
     let manifest = fs::read_to_string(MANIFEST).unwrap();
     let (usual, narrow) = (
         "seccompProfile:\n              type: RuntimeDefault",

@@ -1,4 +1,9 @@
-//! What is offered at which place.
+//! Candidates by position on the command line.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -52,20 +57,22 @@ enum Form {
     Json,
 }
 
+fn words(line: &str) -> Vec<OsString> {
+    line.split(' ').map(OsString::from).collect()
+}
+
 fn offered(line: &str) -> Vec<String> {
-    let mut command = Line::command();
-    command.build();
-    let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-    let place = place(&command, &words);
-    let pods = vec![
-        Offer::new("shop/report-1", "2 containers"),
-        Offer::new("shop/web", ""),
-    ];
-    lines(&place, pods)
+    let pods = || {
+        vec![
+            ("shop/report-1".to_owned(), "2 containers"),
+            ("shop/web".to_owned(), ""),
+        ]
+    };
+    candidates(Line::command(), words(line), pods)
 }
 
 #[test]
-fn subcommands_and_what_they_are() {
+fn subcommands_with_descriptions() {
     assert_eq!(
         offered(""),
         [
@@ -77,11 +84,10 @@ fn subcommands_and_what_they_are() {
     );
     assert_eq!(offered("po"), ["pods\tPods"]);
     assert_eq!(offered("-o json po"), ["pods\tPods"]);
-    assert_eq!(offered("nothing "), [""; 0]);
 }
 
 #[test]
-fn pods_that_live() {
+fn live_pods_are_candidates() {
     let both = ["shop/report-1\t2 containers", "shop/web"];
     for line in [
         "conns ",
@@ -102,12 +108,15 @@ fn pods_that_live() {
 }
 
 #[test]
-fn pods_are_asked_for_only_where_one_is_wanted() {
-    let mut command = Line::command();
-    command.build();
-    for (words, expected) in [(["conns", "--"], false), (["conns", "s"], true)] {
-        let words = words.map(str::to_owned);
-        assert_eq!(offer::wants_pod(&place(&command, &words)), expected);
+fn node_is_read_only_where_a_pod_is_expected() {
+    for (line, expected) in [("conns --", false), ("conns s", true)] {
+        let was_read = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&was_read);
+        candidates(Line::command(), words(line), move || {
+            flag.store(true, Ordering::Relaxed);
+            Vec::new()
+        });
+        assert_eq!(was_read.load(Ordering::Relaxed), expected, "{line}");
     }
 }
 
@@ -149,13 +158,13 @@ fn values_of_flags() {
 }
 
 #[test]
-fn what_a_name_has_in_it_ends_no_line() {
-    let offer = Offer::new("a\nb\tc", "d\u{1b}[2J");
-    assert_eq!(offer.line(), "abc\td[2J");
+fn control_characters_in_names_are_removed() {
+    let candidate = CompletionCandidate::new("a\nb\tc").help(Some("d\u{1b}[2J".into()));
+    assert_eq!(line(&candidate, ""), "abc\td");
 }
 
 #[test]
-fn every_shell_has_a_script_that_asks() {
+fn every_shell_has_a_script_that_calls_the_program() {
     for shell in Shell::value_variants() {
         let script = shell.script();
         assert!(

@@ -14,13 +14,12 @@ use usher_inspect::{
     text::table::Table,
 };
 
-use super::sysdump::Kept;
 use crate::{
-    complain,
+    data_source::DataSource,
     failure::Failure,
     global::{Exit, Global},
-    output::{Output, Report},
-    source::Source,
+    output::{Output, Report, SysdumpReport},
+    print_stderr,
 };
 
 /// Check whether this node can do what usher needs, and whether its agent does it
@@ -71,26 +70,26 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
         return pod::run(pod, global).await;
     }
     if args.pre && global.file.is_some() {
-        complain("what was checked when the file was made is all of it: without --pre");
+        print_stderr("what was checked when the file was made is all of it: without --pre");
         return Exit::Usage;
     }
     let answer = async {
-        let source = Source::quiet(global).await?;
+        let source = DataSource::open_quietly(global).await?;
         let checks = source.answer(None, gather(&source, args)).await?;
         Ok::<_, Failure>((source.origin(), checks))
     };
     let (from, checks) = match answer.await {
         Ok(answer) => answer,
-        Err(error) => return error.told(),
+        Err(error) => return error.report(),
     };
     let exit = if checks.count.exit_code() == 0 {
-        Exit::Fine
+        Exit::Success
     } else {
-        Exit::Wrong
+        Exit::Problem
     };
     let is_short = args.problems;
-    match Output::new(global).show(from, narrowed(checks, is_short)) {
-        Exit::Fine => exit,
+    match Output::new(global).show(from, filtered(checks, is_short)) {
+        Exit::Success => exit,
         failed => failed,
     }
 }
@@ -108,7 +107,7 @@ impl Args {
     }
 }
 
-impl Kept for Checks {
+impl SysdumpReport for Checks {
     const KIND: &'static str = <Shown as Report>::KIND;
     const NAME: &'static str = "check";
 }
@@ -117,7 +116,7 @@ impl Kept for Checks {
 ///
 /// # Errors
 /// When a flag cannot be used.
-pub(crate) async fn gather(source: &Source, args: &Args) -> Result<Checks, Failure> {
+pub(crate) async fn gather(source: &DataSource, args: &Args) -> Result<Checks, Failure> {
     let has_agent = source.origin() == Origin::Agent && !args.pre;
     let status = if has_agent {
         Some(source.status().await?)
@@ -144,7 +143,7 @@ pub(crate) async fn gather(source: &Source, args: &Args) -> Result<Checks, Failu
 }
 
 /// The whole of it, in JSON as well, is short where that is wanted.
-fn narrowed(mut checks: Checks, is_short: bool) -> Shown {
+fn filtered(mut checks: Checks, is_short: bool) -> Shown {
     if is_short {
         let is_wrong = |outcome| matches!(outcome, Outcome::Warning | Outcome::Failed);
         checks.checks.retain(|check| is_wrong(check.outcome));

@@ -13,7 +13,7 @@ use usher_core::{
 };
 use usher_sys::pods::proc::ProcRoot;
 
-use crate::{complain, output::stdout};
+use crate::{output::stdout, print_stderr};
 
 /// Where runtimes have their network configurations, on the platforms that usher knows.
 const CONF_DIRS: [&str; 4] = [
@@ -142,7 +142,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     }
     match cleanup::agent_lives(&places) {
         Ok(true) if !args.force => {
-            complain(
+            print_stderr(
                 "an agent runs on this node and would put everything back. Take it away first \
                  (helm uninstall usher, or kubectl delete daemonset usher), or have this node left \
                  alone: kubectl annotate node NODE usher.dev/mode=off. --force does it all the same",
@@ -150,7 +150,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             return ExitCode::from(REFUSED);
         }
         Ok(_) => {}
-        Err(error) => complain(&format!(
+        Err(error) => print_stderr(&format!(
             "cannot tell whether an agent runs: {}",
             chain(&error)
         )),
@@ -170,7 +170,7 @@ fn tell(report: &Report, left: &str) -> ExitCode {
         lines.push("nothing of usher is left on this node".to_owned());
     }
     match stdout::put(&format!("{}\n", lines.join("\n"))) {
-        Err(error) => error.told().into(),
+        Err(error) => error.report().into(),
         Ok(()) if count > 0 => ExitCode::from(LEFT),
         Ok(()) => ExitCode::SUCCESS,
     }

@@ -15,13 +15,12 @@ use usher_inspect::text::{
     table::{Cell, Table, Tone},
 };
 
-use super::sysdump::Kept;
 use crate::{
-    complain,
+    data_source::{DataSource, node::Node},
     failure::Failure,
     global::{Exit, Global},
-    output::{Output, Report},
-    source::{Source, node::Node},
+    output::{Output, Report, SysdumpReport},
+    print_stderr,
 };
 
 /// Show the settings that count on this node
@@ -54,21 +53,21 @@ struct Shown {
 
 pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     let answer = async {
-        let source = Source::open(global).await?;
+        let source = DataSource::open(global).await?;
         let settings = source.answer(None, gather(&source)).await?;
         Ok::<_, Failure>((source.origin(), settings))
     };
     let (from, settings) = match answer.await {
         Ok(answer) => answer,
-        Err(error) => return error.told(),
+        Err(error) => return error.report(),
     };
     let error = settings.error.clone();
     for gap in error.iter().chain(&settings.gaps) {
-        complain(&clean(gap));
+        print_stderr(&clean(gap));
     }
-    let shown = Output::new(global).show(from, narrowed(settings, args));
+    let shown = Output::new(global).show(from, filtered(settings, args));
     match (shown, error) {
-        (Exit::Fine, Some(_)) => Exit::Wrong,
+        (Exit::Success, Some(_)) => Exit::Problem,
         (shown, _) => shown,
     }
 }
@@ -77,7 +76,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
 ///
 /// # Errors
 /// When the agent does not tell them.
-pub(crate) async fn gather(source: &Source) -> Result<Settings, Failure> {
+pub(crate) async fn gather(source: &DataSource) -> Result<Settings, Failure> {
     if source.origin() != Origin::Agent {
         return Ok(of_node(&source.node));
     }
@@ -85,12 +84,12 @@ pub(crate) async fn gather(source: &Source) -> Result<Settings, Failure> {
     Ok(document.data)
 }
 
-impl Kept for Settings {
+impl SysdumpReport for Settings {
     const KIND: &'static str = <Shown as Report>::KIND;
     const NAME: &'static str = "config";
 }
 
-fn narrowed(mut settings: Settings, args: &Args) -> Shown {
+fn filtered(mut settings: Settings, args: &Args) -> Shown {
     let is_wanted = |key: &str| args.part.as_deref().is_none_or(|part| key.contains(part));
     settings.items.retain(|one| is_wanted(&one.key));
     Shown {

@@ -13,10 +13,10 @@ use usher_core::{
 use usher_inspect::text::table::{Cell, Table, Tone};
 
 use crate::{
+    data_source::{Client, DataSource},
     failure::Failure,
     global::{Exit, Global},
     output::{Output, Report},
-    source::{Client, Source},
 };
 
 const PATH: &str = "/v1/log";
@@ -47,7 +47,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     let answer = async {
-        let source = Source::quiet(global).await?;
+        let source = DataSource::open_quietly(global).await?;
         let log = if args.reset {
             reset(source.agent()?).await?
         } else if args.level.is_empty() {
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     };
     match answer.await {
         Ok((from, log)) => Output::new(global).show(from, log),
-        Err(error) => error.told(),
+        Err(error) => error.report(),
     }
 }
 
@@ -67,7 +67,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
 ///
 /// # Errors
 /// When there is no agent.
-pub(crate) async fn gather(source: &Source) -> Result<Log, Failure> {
+pub(crate) async fn gather(source: &DataSource) -> Result<Log, Failure> {
     let document: Document<Log> = source.agent()?.get(PATH).await?;
     Ok(document.data)
 }
@@ -85,7 +85,7 @@ async fn change(agent: &Client, args: &Args) -> Result<Log, Failure> {
 async fn reset(agent: &Client) -> Result<Log, Failure> {
     let body = agent.text(Method::DELETE, PATH, Bytes::new()).await?;
     let document: Document<Log> = serde_json::from_slice(&body).map_err(|error| {
-        Failure::absent(format!("the agent's answer is not understood: {error}"))
+        Failure::unavailable(format!("the agent's answer is not understood: {error}"))
     })?;
     Ok(document.data)
 }
@@ -99,7 +99,7 @@ impl Report for Log {
             None => table.lead(format!("{}, as the agent was started", self.filter)),
             Some(left) => {
                 // Up: what was just asked for is what is said.
-                let left = crate::span(left.next_multiple_of(1000));
+                let left = crate::duration_text(left.next_multiple_of(1000));
                 let line = format!("{}, for {left} more; then {} again", self.filter, self.base);
                 table.lead(Cell::new(line, Tone::Warn));
             }

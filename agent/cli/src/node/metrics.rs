@@ -7,12 +7,11 @@ use usher_core::{
 };
 use usher_inspect::text::table::{Cell, Table, Tone};
 
-use super::sysdump::Kept;
 use crate::{
+    data_source::DataSource,
     failure::Failure,
     global::{Exit, Global},
-    output::{Output, Report},
-    source::Source,
+    output::{Output, Report, SysdumpReport},
 };
 
 /// Show what the agent counts and measures, without a Prometheus
@@ -33,13 +32,13 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     let answer = async {
-        let source = Source::quiet(global).await?;
+        let source = DataSource::open_quietly(global).await?;
         let metrics = source.answer(None, gather(&source)).await?;
         Ok::<_, Failure>((source.origin(), metrics))
     };
     match answer.await {
-        Ok((from, metrics)) => Output::new(global).show(from, narrowed(metrics, args)),
-        Err(error) => error.told(),
+        Ok((from, metrics)) => Output::new(global).show(from, filtered(metrics, args)),
+        Err(error) => error.report(),
     }
 }
 
@@ -47,7 +46,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
 ///
 /// # Errors
 /// When there is no agent.
-pub(crate) async fn gather(source: &Source) -> Result<Metrics, Failure> {
+pub(crate) async fn gather(source: &DataSource) -> Result<Metrics, Failure> {
     let agent = source.agent()?;
     let text = agent.text(Method::GET, "/v1/metrics", Bytes::new()).await?;
     Ok(Metrics {
@@ -55,12 +54,12 @@ pub(crate) async fn gather(source: &Source) -> Result<Metrics, Failure> {
     })
 }
 
-impl Kept for Metrics {
+impl SysdumpReport for Metrics {
     const KIND: &'static str = <Self as Report>::KIND;
     const NAME: &'static str = "metrics";
 }
 
-fn narrowed(mut metrics: Metrics, args: &Args) -> Metrics {
+fn filtered(mut metrics: Metrics, args: &Args) -> Metrics {
     let is_wanted = |sample: &Sample| {
         let part = args.part.as_deref();
         part.is_none_or(|part| sample.series().contains(part))
@@ -106,7 +105,7 @@ mod tests {
             items: sample::parse(text),
         };
         let part = part.map(str::to_owned);
-        let left = narrowed(metrics, &Args { part, all }).items;
+        let left = filtered(metrics, &Args { part, all }).items;
         left.into_iter().map(|sample| sample.name).collect()
     }
 

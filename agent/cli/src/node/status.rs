@@ -9,11 +9,11 @@ use usher_core::{
 use usher_inspect::text::table::{Cell, Table, Tone};
 
 use crate::{
+    data_source::DataSource,
+    duration_text,
     failure::Failure,
     global::{Exit, Format, Global},
-    output::{Output, Report},
-    source::Source,
-    span,
+    output::{Output, Report, SysdumpReport},
 };
 
 /// How often it is looked at while it is waited for.
@@ -54,7 +54,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     };
     let (from, status) = match answer {
         Ok(answer) => answer,
-        Err(error) => return error.told(),
+        Err(error) => return error.report(),
     };
     let exit = exit(&status);
     // Its changes were told line by line.
@@ -63,7 +63,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     }
     let brief = args.brief;
     match Output::new(global).show(from, Shown { status, brief }) {
-        Exit::Fine => exit,
+        Exit::Success => exit,
         failed => failed,
     }
 }
@@ -72,12 +72,12 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
 ///
 /// # Errors
 /// When it cannot be had.
-pub(crate) async fn gather(source: &Source) -> Result<Status, Failure> {
+pub(crate) async fn gather(source: &DataSource) -> Result<Status, Failure> {
     source.status().await
 }
 
 async fn look(global: &Global) -> Result<(Origin, Status), Failure> {
-    let source = Source::quiet(global).await?;
+    let source = DataSource::open_quietly(global).await?;
     let status = gather(&source).await?;
     Ok((source.origin(), status))
 }
@@ -92,7 +92,7 @@ async fn wait(global: &Global, most: Duration) -> Result<(Origin, Status), Failu
         let answer = look(global).await;
         let line = match &answer {
             Ok((_, status)) => brief(status),
-            Err(failure) if failure.exit == Exit::Absent => {
+            Err(failure) if failure.exit == Exit::Unavailable => {
                 Cell::new(failure.text.clone(), Tone::Bad)
             }
             Err(_) => return answer,
@@ -103,7 +103,7 @@ async fn wait(global: &Global, most: Duration) -> Result<(Origin, Status), Failu
         told = line.text;
         let is_well = answer
             .as_ref()
-            .is_ok_and(|(_, status)| exit(status) == Exit::Fine);
+            .is_ok_and(|(_, status)| exit(status) == Exit::Success);
         if is_well || Instant::now() >= end {
             return answer;
         }
@@ -113,9 +113,9 @@ async fn wait(global: &Global, most: Duration) -> Result<(Origin, Status), Failu
 
 fn exit(status: &Status) -> Exit {
     match (&status.agent, status.problems.is_empty()) {
-        (None, _) => Exit::Absent,
-        (Some(_), true) => Exit::Fine,
-        (Some(_), false) => Exit::Wrong,
+        (None, _) => Exit::Unavailable,
+        (Some(_), true) => Exit::Success,
+        (Some(_), false) => Exit::Problem,
     }
 }
 
@@ -140,6 +140,11 @@ fn brief(status: &Status) -> Cell {
     };
     let line = format!("{word}: {}{more} ({}); {state}", problem.what, problem.next);
     Cell::new(line, tone)
+}
+
+impl SysdumpReport for Status {
+    const KIND: &'static str = "Status";
+    const NAME: &'static str = "status";
 }
 
 impl Report for Shown {
@@ -181,7 +186,7 @@ fn lines(status: &Status) -> Vec<(&'static str, String, Tone)> {
             } else {
                 (format!("not ready: {}", agent.waits.join("; ")), Tone::Bad)
             };
-            let up = span(agent.up_ms);
+            let up = duration_text(agent.up_ms);
             let line = format!("{}, up {up}, process {}, {ready}", agent.version, agent.pid);
             ("agent", line, tone)
         }
@@ -189,7 +194,7 @@ fn lines(status: &Status) -> Vec<(&'static str, String, Tone)> {
     let modes = &status.modes;
     let mode = |mode: &str, lasts: Option<u64>| match (modes.known, lasts) {
         (false, _) => format!("{mode}, since nobody tells what the Node says"),
-        (true, Some(lasts)) => format!("{mode} for {}", span(lasts)),
+        (true, Some(lasts)) => format!("{mode} for {}", duration_text(lasts)),
         (true, None) => format!("{mode}, as was last known"),
     };
     lines.push(("quit", mode(&modes.quit, modes.quit_for_ms), Tone::Plain));
@@ -242,9 +247,10 @@ fn of_agent(status: &Status) -> Vec<(&'static str, String, Tone)> {
         ),
     };
     let api = &status.api_server;
-    let heard = api
-        .heard_ms_ago
-        .map_or_else(|| "never".to_owned(), |ago| format!("{} ago", span(ago)));
+    let heard = api.heard_ms_ago.map_or_else(
+        || "never".to_owned(),
+        |ago| format!("{} ago", duration_text(ago)),
+    );
     let (api, api_tone) = match (&api.error, api.watched) {
         (Some(error), _) => (format!("last heard {heard}: {error}"), Tone::Bad),
         (None, true) => (format!("last heard {heard}"), Tone::Plain),
@@ -265,7 +271,7 @@ fn of_agent(status: &Status) -> Vec<(&'static str, String, Tone)> {
 
 fn kubelet(status: &Status) -> (&'static str, String, Tone) {
     let kubelet = &status.kubelet;
-    let listed = kubelet.listed_ms_ago.map(span);
+    let listed = kubelet.listed_ms_ago.map(duration_text);
     match (&kubelet.error, listed) {
         (Some(error), None) => ("kubelet", error.clone(), Tone::Bad),
         (Some(error), Some(ago)) => (

@@ -1,7 +1,7 @@
 //! `usher sysdump`: what every read command would say now, and some texts of the node, in one file for somebody who cannot
 //! reach the node.
 //!
-//! `--file` has every read command answer from such a file: it holds what [`Kept`] reports are, and they are shown by the
+//! `--file` has every read command answer from such a file: it holds what [`SysdumpReport`] reports are, and they are shown by the
 //! same code. What the dump is to look like is for `usher_inspect::sysdump` to say; here it is gathered and written.
 
 mod archive;
@@ -15,32 +15,20 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use serde::{Serialize, de::DeserializeOwned};
-use usher_core::{
-    admin::{Pods, Status, Timeline},
-    base::duration,
-};
+use usher_core::base::duration;
 use usher_inspect::sysdump::measure::{self, shown};
 
 use self::collection::Collection;
 use crate::{
-    complain,
+    data_source::DataSource,
     failure::Failure,
     global::{Exit, Global},
     output::private_file,
-    source::Source,
+    print_stderr,
 };
 
 /// Standard output, where a file is expected.
 const STANDARD_OUTPUT: &str = "-";
-
-/// A report that is kept in a dump, and shown from it.
-pub(crate) trait Kept: Serialize + DeserializeOwned {
-    /// What it is, such as `Pods`.
-    const KIND: &'static str;
-    /// The subcommand, and the name of the file.
-    const NAME: &'static str;
-}
 
 /// Write down what can be known of this node and its pods, for somebody who cannot reach it
 ///
@@ -98,14 +86,14 @@ enum Way {
 pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     match dump(args, global).await {
         Ok(exit) => exit,
-        Err(error) => error.told(),
+        Err(error) => error.report(),
     }
 }
 
 async fn dump(args: &Args, global: &Global) -> Result<Exit, Failure> {
     let at_ms = args.at.unwrap_or_else(now);
     let way = way(args, at_ms)?;
-    let mut source = Source::quiet(global).await?;
+    let mut source = DataSource::open_quietly(global).await?;
     let mut collection = Collection::new(at_ms, args.size, args.timeout, &source.node);
     content::gather(&mut source, &args.pods, &mut collection).await?;
     let collected = collection.finish();
@@ -120,11 +108,11 @@ async fn dump(args: &Args, global: &Global) -> Result<Exit, Failure> {
     };
     match write() {
         // Nobody reads on: as with any other output.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Exit::Fine),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Exit::Success),
         written => written.map_err(|error| way.unwritable(&error))?,
     }
     let manifest = &collected.manifest;
-    complain(&format!(
+    print_stderr(&format!(
         "{}: {} of {} pods in {} files; {} missing, {} left out by rules (manifest.json has all of it)",
         way.shown(),
         shown(size),
@@ -134,12 +122,12 @@ async fn dump(args: &Args, global: &Global) -> Result<Exit, Failure> {
         collected.left_out(),
     ));
     if collected.is_cut {
-        complain(
+        print_stderr(
             "not all of it: --size and --timeout say how much there may be, --pod which pods count",
         );
-        return Ok(Exit::Wrong);
+        return Ok(Exit::Problem);
     }
-    Ok(Exit::Fine)
+    Ok(Exit::Success)
 }
 
 fn way(args: &Args, at_ms: u64) -> Result<Way, Failure> {
@@ -170,7 +158,7 @@ impl Way {
 
     fn unwritable(&self, error: &io::Error) -> Failure {
         let why = match self {
-            Self::File(_) => private_file::why_not(error),
+            Self::File(_) => private_file::error_text(error),
             Self::Output | Self::Directory(_) => error.to_string(),
         };
         Failure::refused(format!("cannot write {}: {why}", self.shown()))
@@ -182,17 +170,4 @@ fn now() -> u64 {
     since.map_or(0, |since| {
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
     })
-}
-
-impl Kept for Status {
-    const KIND: &'static str = "Status";
-    const NAME: &'static str = "status";
-}
-impl Kept for Pods {
-    const KIND: &'static str = "Pods";
-    const NAME: &'static str = "pods";
-}
-impl Kept for Timeline {
-    const KIND: &'static str = "Timeline";
-    const NAME: &'static str = "timeline";
 }

@@ -12,12 +12,12 @@ use usher_core::{admin::WatchLine, decision::timeline::Entry};
 
 use self::{lines::Lines, show::Show, writer::Writer};
 use crate::{
-    complain,
+    data_source::DataSource,
     failure::Failure,
     global::{Exit, Global},
     output::stdout,
-    pod::pod_arg::{meant, of_this_node},
-    source::Source,
+    pod::pod_arg::{reject_file, resolve_pod},
+    print_stderr,
 };
 
 /// Follow what usher decides, as it decides it
@@ -74,19 +74,19 @@ enum Which {
 pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     match watch(args, global).await {
         Ok(exit) => exit,
-        Err(error) => error.told(),
+        Err(error) => error.report(),
     }
 }
 
 async fn watch(args: &Args, global: &Global) -> Result<Exit, Failure> {
-    of_this_node(global, "usher watch")?;
-    let source = Source::quiet(global).await?;
+    reject_file(global, "usher watch")?;
+    let source = DataSource::open_quietly(global).await?;
     let mut ends = Ends::listen()?;
     let mut lines = match source.agent() {
         Ok(agent) => Lines::of_agent(agent).await?,
         Err(why) => {
             let lines = Lines::of_journal(&source.node.args.run_dir)?;
-            complain(&format!(
+            print_stderr(&format!(
                 "{}: following the timeline's file, to which an agent writes when there is one",
                 why.text.split(';').next().unwrap_or_default()
             ));
@@ -97,13 +97,13 @@ async fn watch(args: &Args, global: &Global) -> Result<Exit, Failure> {
     // Whatever it waits for, it can be ended.
     tokio::select! {
         biased;
-        () = ends.come() => Ok(Exit::Fine),
+        () = ends.come() => Ok(Exit::Success),
         followed = follow(&source, &mut lines, args, &show) => followed,
     }
 }
 
 async fn follow(
-    source: &Source,
+    source: &DataSource,
     lines: &mut Lines,
     args: &Args,
     show: &Show,
@@ -119,18 +119,18 @@ async fn follow(
     loop {
         match writer.write(next).await {
             // Whoever read has gone.
-            Err(unread) if unread.kind() == ErrorKind::BrokenPipe => return Ok(Exit::Fine),
+            Err(unread) if unread.kind() == ErrorKind::BrokenPipe => return Ok(Exit::Success),
             written => written.map_err(|error| stdout::unwritable(&error))?,
         }
         if left == Some(0) {
-            return Ok(Exit::Fine);
+            return Ok(Exit::Success);
         }
         next = loop {
             let line = lines.next().await?;
             match &line {
                 WatchLine::Missed { missed } => {
                     let text = "decisions: they came faster than they were read";
-                    writer.complain(format!("missed {missed} {text}")).await;
+                    writer.print_stderr(format!("missed {missed} {text}")).await;
                     if show.tells_gaps() {
                         break show.line(&line);
                     }
@@ -145,14 +145,14 @@ async fn follow(
     }
 }
 
-async fn which(source: &Source, given: Option<&str>) -> Result<Which, Failure> {
+async fn which(source: &DataSource, given: Option<&str>) -> Result<Which, Failure> {
     let Some(given) = given else {
         return Ok(Which::All);
     };
-    match meant(source, given).await {
+    match resolve_pod(source, given).await {
         Ok(pod) => Ok(Which::Uid(pod.uid)),
-        Err(none) if none.exit == Exit::NotOne => {
-            complain(&format!(
+        Err(none) if none.exit == Exit::PodSelection => {
+            print_stderr(&format!(
                 "watching all pods with {:?} in their names, now and later",
                 usher_inspect::text::printable::clean(given)
             ));
@@ -189,7 +189,7 @@ struct Ends {
 
 impl Ends {
     fn listen() -> Result<Self, Failure> {
-        let listen = |kind| signal(kind).map_err(|error| Failure::absent(error.to_string()));
+        let listen = |kind| signal(kind).map_err(|error| Failure::unavailable(error.to_string()));
         Ok(Self {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,

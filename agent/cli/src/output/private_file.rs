@@ -13,7 +13,7 @@ const MODE: u32 = 0o600;
 /// Makes a file. One that is there stays, or with `force` another one takes its place, so that it counts neither whose
 /// that was nor who has it open. What is no regular file, as a named pipe, is opened as it is.
 pub(crate) fn create(path: &Path, force: bool) -> io::Result<File> {
-    let exists = match anew(path) {
+    let exists = match create_new(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => error,
         opened => return opened,
     };
@@ -31,17 +31,17 @@ pub(crate) fn create(path: &Path, force: bool) -> io::Result<File> {
         return Err(io::Error::other("it is a link to a file"));
     }
     fs::remove_file(path)?;
-    anew(path)
+    create_new(path)
 }
 
 /// Makes a file, which is not there yet.
-pub(crate) fn anew(path: &Path) -> io::Result<File> {
+pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(MODE).open(path)
 }
 
 /// Why there is no such file, for people.
-pub(crate) fn why_not(error: &io::Error) -> String {
+pub(crate) fn error_text(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AlreadyExists => "it is there already; --force writes over it".to_owned(),
         io::ErrorKind::ReadOnlyFilesystem => format!(

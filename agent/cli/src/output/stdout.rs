@@ -29,5 +29,5 @@ pub(crate) fn put(text: &str) -> Result<(), Failure> {
 /// What is said where something cannot be written.
 pub(crate) fn unwritable(error: &io::Error) -> Failure {
     let text = format!("not all of the answer is there: it cannot be written: {error}");
-    Failure::new(Exit::Wrong, text)
+    Failure::new(Exit::Problem, text)
 }

@@ -10,11 +10,10 @@ use usher_inspect::explain::Explanation;
 
 pub(crate) use self::{gather::gather, page::Diagnosis};
 use crate::{
+    data_source::DataSource,
     failure::Failure,
     global::{Exit, Global},
-    node::sysdump::Kept,
-    output::{Output, Report},
-    source::Source,
+    output::{Output, Report, SysdumpReport},
 };
 
 /// Explain a pod: what happened in it, what is wrong with it and its mesh, and what would change that
@@ -49,21 +48,21 @@ pub(crate) async fn show<T: Report>(
         Ok((source, explanation)) => {
             let healthy = explanation.verdict.healthy;
             match Output::new(global).show(source.origin(), report(explanation)) {
-                Exit::Fine if !healthy => Exit::Wrong,
+                Exit::Success if !healthy => Exit::Problem,
                 exit => exit,
             }
         }
-        Err(error) => error.told(),
+        Err(error) => error.report(),
     }
 }
 
-async fn look(pod: &str, global: &Global) -> Result<(Source, Explanation), Failure> {
-    let source = Source::open(global).await?;
+async fn look(pod: &str, global: &Global) -> Result<(DataSource, Explanation), Failure> {
+    let source = DataSource::open(global).await?;
     let explanation = source.answer(Some(pod), gather(&source, pod)).await?;
     Ok((source, explanation))
 }
 
-impl Kept for Explanation {
+impl SysdumpReport for Explanation {
     const KIND: &'static str = <Self as Report>::KIND;
     const NAME: &'static str = "explain";
 }

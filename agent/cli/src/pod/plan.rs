@@ -9,14 +9,13 @@ use usher_core::{
     settings::mode,
 };
 
-use super::pod_arg::{chosen, meant, of_this_node};
+use super::pod_arg::{reject_file, resolve_pod, select_pod};
 use crate::{
-    complain,
+    data_source::DataSource,
     failure::Failure,
     global::{Exit, Global},
-    node::sysdump::Kept,
-    output::{Output, Report},
-    source::Source,
+    output::{Output, Report, SysdumpReport},
+    print_stderr,
 };
 
 /// Show what usher would do with a pod, and why
@@ -58,15 +57,15 @@ impl From<Mode> for mode::Mode {
 pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     match plan(args, global).await {
         Ok((from, plan)) => Output::new(global).show(from, plan),
-        Err(error) => error.told(),
+        Err(error) => error.report(),
     }
 }
 
 async fn plan(args: &Args, global: &Global) -> Result<(Origin, Forecast), Failure> {
     if args.mode.is_some() {
-        of_this_node(global, "usher plan --mode")?;
+        reject_file(global, "usher plan --mode")?;
     }
-    let source = Source::open(global).await?;
+    let source = DataSource::open(global).await?;
     let mode = args.mode.map(mode::Mode::from);
     let gathered = forecast(&source, &args.pod, mode);
     let plan = source.answer(Some(&args.pod), gathered).await?;
@@ -77,24 +76,24 @@ async fn plan(args: &Args, global: &Global) -> Result<(Origin, Forecast), Failur
 ///
 /// # Errors
 /// When the pod is none or several, or nothing is known of it.
-pub(crate) async fn gather(source: &Source, pod: &str) -> Result<Forecast, Failure> {
+pub(crate) async fn gather(source: &DataSource, pod: &str) -> Result<Forecast, Failure> {
     forecast(source, pod, None).await
 }
 
-impl Kept for Forecast {
+impl SysdumpReport for Forecast {
     const KIND: &'static str = <Self as Report>::KIND;
     const NAME: &'static str = "plan";
 }
 
 async fn forecast(
-    source: &Source,
+    source: &DataSource,
     given: &str,
     mode: Option<mode::Mode>,
 ) -> Result<Forecast, Failure> {
     let Ok(agent) = source.agent() else {
         return of_node(source, given, mode).await;
     };
-    let pod = meant(source, given).await?;
+    let pod = resolve_pod(source, given).await?;
     let path = match mode {
         Some(mode) => format!("/v1/pods/{}/plan/{mode}", pod.uid),
         None => format!("/v1/pods/{}/plan", pod.uid),
@@ -104,15 +103,15 @@ async fn forecast(
 }
 
 async fn of_node(
-    source: &Source,
+    source: &DataSource,
     given: &str,
     mode: Option<mode::Mode>,
 ) -> Result<Forecast, Failure> {
     let survey = source.node.shared_survey().await?;
     for gap in &survey.gaps {
-        complain(&usher_inspect::text::printable::clean(gap));
+        print_stderr(&usher_inspect::text::printable::clean(gap));
     }
-    let place = match chosen(given, &survey.pods) {
+    let place = match select_pod(given, &survey.pods) {
         Ok(place) => survey.pods.get(place).map(|pod| pod.uid.clone()),
         // By an address, perhaps.
         Err(error) => match source.node.find(given).await {
@@ -123,7 +122,7 @@ async fn of_node(
     let uid = place.and_then(|uid| PodUid::parse(&uid).ok());
     let forecast = uid.and_then(|uid| survey.engine().forecast(Timestamp::default(), &uid, mode));
     forecast.ok_or_else(|| {
-        Failure::absent(
+        Failure::unavailable(
             "what would be done follows from the pod's spec, which the kubelet has not told",
         )
     })

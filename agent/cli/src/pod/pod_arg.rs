@@ -6,16 +6,16 @@ use usher_core::admin::Pod;
 use usher_inspect::pod_selector::{self, Candidate, NotOne};
 
 use crate::{
+    data_source::DataSource,
     failure::Failure,
     global::{Exit, Global},
-    source::Source,
 };
 
 /// Whether this is asked of the node, and not of a file, for what a file cannot tell.
 ///
 /// # Errors
 /// Where it is asked of a file.
-pub(crate) fn of_this_node(global: &Global, what: &str) -> Result<(), Failure> {
+pub(crate) fn reject_file(global: &Global, what: &str) -> Result<(), Failure> {
     match global.file {
         None => Ok(()),
         Some(_) => Err(Failure::new(
@@ -29,20 +29,20 @@ pub(crate) fn of_this_node(global: &Global, what: &str) -> Result<(), Failure> {
 ///
 /// # Errors
 /// When it is none or several, or nobody can be asked.
-pub(crate) async fn meant(source: &Source, given: &str) -> Result<Pod, Failure> {
+pub(crate) async fn resolve_pod(source: &DataSource, given: &str) -> Result<Pod, Failure> {
     if given.trim_matches(['[', ']']).parse::<IpAddr>().is_ok() {
         // Addresses are the kubelet's knowledge, which the agent does not keep.
         return Ok(source.node.find(given).await?.pod);
     }
     let pods = source.pods().await?.items;
-    let place = chosen(given, &pods)?;
+    let place = select_pod(given, &pods)?;
     pods.into_iter()
         .nth(place)
-        .ok_or_else(|| Failure::absent(format!("{given:?} has just ended")))
+        .ok_or_else(|| Failure::unavailable(format!("{given:?} has just ended")))
 }
 
 /// The place of the pod that is meant among these.
-pub(crate) fn chosen(given: &str, pods: &[Pod]) -> Result<usize, NotOne> {
+pub(crate) fn select_pod(given: &str, pods: &[Pod]) -> Result<usize, NotOne> {
     let candidates: Vec<Candidate> = pods.iter().map(candidate).collect();
     pod_selector::choose(given, &candidates)
 }

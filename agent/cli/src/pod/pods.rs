@@ -4,9 +4,9 @@ use usher_core::admin::{ContainerState, Pod, PodState, Pods, Role};
 use usher_inspect::text::table::{Cell, Table, Tone};
 
 use crate::{
+    data_source::DataSource,
     global::{Exit, Global},
-    output::{Output, Report},
-    source::Source,
+    output::{Output, Report, SysdumpReport},
 };
 
 /// List the pods of this node, what they are to usher, and what stands in the way
@@ -29,13 +29,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
-    let source = match Source::open(global).await {
+    let source = match DataSource::open(global).await {
         Ok(source) => source,
-        Err(error) => return error.told(),
+        Err(error) => return error.report(),
     };
     let mut pods = match source.pods().await {
         Ok(pods) => pods,
-        Err(error) => return error.told(),
+        Err(error) => return error.report(),
     };
     pods.items.retain(|pod| {
         let part = args.part.as_ref();
@@ -45,6 +45,11 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
             && namespace.is_none_or(|namespace| pod.namespace.as_ref() == Some(namespace))
     });
     Output::new(global).show(source.origin(), pods)
+}
+
+impl SysdumpReport for Pods {
+    const KIND: &'static str = "Pods";
+    const NAME: &'static str = "pods";
 }
 
 impl Report for Pods {

@@ -44,7 +44,7 @@ pub struct Conns {
 impl Conns {
     /// Keeps what is to be shown.
     #[must_use]
-    pub fn narrowed(mut self, filter: &Filter) -> Self {
+    pub fn filtered(mut self, filter: &Filter) -> Self {
         let (mut over, mut unbound) = (0, 0);
         self.sockets.retain(|row| {
             let hidden = filter.hides(row);

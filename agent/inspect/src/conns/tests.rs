@@ -113,7 +113,7 @@ impl Stage {
             sockets: self.scene.judge(),
             ..Conns::default()
         };
-        conns.narrowed(filter)
+        conns.filtered(filter)
     }
 
     pub(super) fn owners(&self) -> Vec<Owner> {

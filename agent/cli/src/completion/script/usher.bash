@@ -1,4 +1,4 @@
-# Completes `usher` in bash. All it knows it asks the program that is being completed.
+# Completes `usher` in bash. The program itself computes the candidates.
 _usher() {
     local -a lines=()
     mapfile -t lines < <("${COMP_WORDS[0]}" __complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)

@@ -1,4 +1,4 @@
-# Completes `usher` in fish. All it knows it asks the program that is being completed.
+# Completes `usher` in fish. The program itself computes the candidates.
 function __usher_complete
     set -l words (commandline -opc) (commandline -ct)
     set -l lines (command $words[1] __complete -- $words[2..-1] 2>/dev/null)

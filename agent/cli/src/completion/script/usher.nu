@@ -1,9 +1,9 @@
-# Completes `usher` in Nushell. All it knows it asks the program that is being completed; what completes other programs
-# goes on doing so.
+# Completes `usher` in Nushell. The program itself computes the candidates. The completer that was configured before
+# still completes other programs.
 let usher_others = $env.config.completions.external.completer?
 let usher_completer = {|spans|
     let lines = (^$spans.0 __complete -- ...($spans | skip 1) | lines)
-    # Null has Nushell complete files.
+    # With null, Nushell completes files.
     if ($lines | first 1) == [":files"] { null } else {
         $lines | each {|line|
             let parts = ($line | split row -n 2 "\t")

@@ -27,8 +27,8 @@ use usher_inspect::check::{
 use usher_sys::net::netns::Netns;
 
 use crate::{
+    data_source::{DataSource, node::Node},
     node::metrics,
-    source::{Source, node::Node},
 };
 
 /// How long the API server may take: what it tells is not much.
@@ -99,7 +99,7 @@ pub(super) async fn kubelet_version(node_name: Option<&str>) -> Option<String> {
 
 /// Asks the agent, and looks for what it should look after.
 pub(super) async fn agent(
-    source: &Source,
+    source: &DataSource,
     status: Option<Status>,
     settings: Option<&Settings>,
 ) -> agent::Found {
@@ -118,7 +118,11 @@ pub(super) async fn agent(
     }
 }
 
-async fn of(source: &Source, status: Status, settings: Option<&Settings>) -> Result<Agent, String> {
+async fn of(
+    source: &DataSource,
+    status: Status,
+    settings: Option<&Settings>,
+) -> Result<Agent, String> {
     let agent = status.agent.unwrap_or_default();
     let mode = |name, mode: &str, lasts: Option<u64>| {
         (
@@ -165,7 +169,7 @@ fn plugin(settings: &Settings) -> Plugin {
 }
 
 /// Tables in namespaces that no pod of the agent is in; all of them where there is no agent.
-async fn tables(source: &Source, has_agent: bool) -> Result<Vec<String>, String> {
+async fn tables(source: &DataSource, has_agent: bool) -> Result<Vec<String>, String> {
     let known = if has_agent {
         namespaces(source).await?
     } else {
@@ -193,7 +197,7 @@ async fn tables(source: &Source, has_agent: bool) -> Result<Vec<String>, String>
 }
 
 /// The network namespaces of the agent's pods.
-async fn namespaces(source: &Source) -> Result<BTreeSet<(u64, u64)>, String> {
+async fn namespaces(source: &DataSource) -> Result<BTreeSet<(u64, u64)>, String> {
     let pods = source.pods().await.map_err(|failure| failure.text)?;
     let containers = pods.items.iter().flat_map(|pod| &pod.containers);
     let pids = containers

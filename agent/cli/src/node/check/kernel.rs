@@ -21,7 +21,7 @@ use usher_sys::{
     process::capability::effective,
 };
 
-use crate::source::node::Node;
+use crate::data_source::node::Node;
 
 /// The file of a cgroup that has its processes, and how one of another pid namespace is written there.
 const PROCESSES: &str = "cgroup.procs";

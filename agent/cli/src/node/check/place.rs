@@ -14,7 +14,7 @@ use usher_inspect::check::{
 };
 use usher_sys::{net::probe, oci::bundle, pods::cgroup};
 
-use crate::source::node::Node;
+use crate::data_source::node::Node;
 
 /// Where platforms have network configurations and CNI plugins. The second of two with the same configurations are GKE's,
 /// and those of old releases of k3s.

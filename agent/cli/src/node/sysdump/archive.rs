@@ -66,7 +66,7 @@ pub(super) fn lay<'file>(
         if let Some(parent) = path.parent() {
             builder.create(parent)?;
         }
-        private_file::anew(&path)?.write_all(&file.content)?;
+        private_file::create_new(&path)?.write_all(&file.content)?;
     }
     Ok(())
 }

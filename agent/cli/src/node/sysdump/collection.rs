@@ -15,10 +15,11 @@ use usher_inspect::sysdump::{
     place::{MANIFEST, Place},
 };
 
-use super::{Kept, archive::File};
+use super::archive::File;
 use crate::{
+    data_source::{node::Node, sha256},
     failure::Failure,
-    source::{node::Node, sha256},
+    output::SysdumpReport,
 };
 
 const NO_TIME: &str = "the time was up (--timeout)";
@@ -73,7 +74,7 @@ impl Collection {
     }
 
     /// Waits for a report about the node, as long as there is time, and keeps it.
-    pub(super) async fn node<T: Kept>(
+    pub(super) async fn node<T: SysdumpReport>(
         &mut self,
         from: Origin,
         report: impl Future<Output = Result<T, Failure>>,
@@ -82,7 +83,7 @@ impl Collection {
     }
 
     /// The same for a report about the pod that has this folder.
-    pub(super) async fn pod<T: Kept>(
+    pub(super) async fn pod<T: SysdumpReport>(
         &mut self,
         folder: &str,
         from: Origin,
@@ -93,7 +94,7 @@ impl Collection {
         self.report(path, from, report).await;
     }
 
-    async fn report<T: Kept>(
+    async fn report<T: SysdumpReport>(
         &mut self,
         path: String,
         from: Origin,
@@ -103,7 +104,7 @@ impl Collection {
         let report = tokio::time::timeout_at(self.end, report).await;
         let report = report.unwrap_or_else(|_elapsed| {
             self.is_cut = true;
-            Err(Failure::absent(NO_TIME))
+            Err(Failure::unavailable(NO_TIME))
         });
         match report {
             Ok(report) => self.document(path, source, &Document::new(T::KIND, from, report)),

@@ -13,18 +13,19 @@ use usher_inspect::sysdump::{
 
 use super::{collection::Collection, text};
 use crate::{
-    failure::Failure,
-    node::{check, config, metrics},
-    pod::{conns, explain, plan, rules},
-    source::{
-        Source,
+    data_source::{
+        DataSource,
         node::{Survey, Target},
     },
+    failure::Failure,
+    network::{conns, rules},
+    node::{check, config, metrics},
+    pod::{explain, plan},
 };
 
 /// Gathers all of it. What cannot be had is listed, so this fails only where a pod that was asked for is not there.
 pub(super) async fn gather(
-    source: &mut Source,
+    source: &mut DataSource,
     only: &[String],
     collection: &mut Collection,
 ) -> Result<(), Failure> {
@@ -75,7 +76,7 @@ fn targets(survey: &Survey, only: &[String]) -> Result<Vec<Target>, Failure> {
 }
 
 /// The reports about the node.
-async fn node(source: &Source, collection: &mut Collection) {
+async fn node(source: &DataSource, collection: &mut Collection) {
     let from = source.origin();
     // Answers are made by large state machines, which would all be part of this one.
     let status = Box::pin(source.status()).await;
@@ -95,7 +96,7 @@ async fn node(source: &Source, collection: &mut Collection) {
 
 /// The reports about a pod, and what they were made of.
 async fn pod(
-    source: &Source,
+    source: &DataSource,
     target: &Target,
     spec: Result<Option<Value>, String>,
     collection: &mut Collection,

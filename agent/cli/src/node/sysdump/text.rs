@@ -12,8 +12,8 @@ use usher_inspect::sysdump::place::plain;
 
 use super::collection::Collection;
 use crate::{
+    data_source::node::{Node, Target},
     node::cleanup::conf_dirs,
-    source::node::{Node, Target},
 };
 
 /// What is read of one text at most.

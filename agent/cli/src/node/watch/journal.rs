@@ -44,8 +44,9 @@ struct Last {
 
 impl Journal {
     pub(super) fn open(run_dir: &Path) -> Result<Self, Failure> {
-        let changes = Directory::open_for_writes(run_dir)
-            .map_err(|error| Failure::absent(format!("{}; there is no timeline", chain(&error))))?;
+        let changes = Directory::open_for_writes(run_dir).map_err(|error| {
+            Failure::unavailable(format!("{}; there is no timeline", chain(&error)))
+        })?;
         let mut journal = Self {
             path: run_dir.join(run_dir::TIMELINE),
             changes,
@@ -71,13 +72,13 @@ impl Journal {
             }
             if !more {
                 let changed = self.changes.changed().await;
-                changed.map_err(|error| Failure::absent(chain(&error)))?;
+                changed.map_err(|error| Failure::unavailable(chain(&error)))?;
             }
         }
     }
 
     fn failed(&self, error: &io::Error) -> Failure {
-        Failure::absent(format!("reading {}: {error}", self.path.display()))
+        Failure::unavailable(format!("reading {}: {error}", self.path.display()))
     }
 
     /// Reads on; whether there may be more to read.

@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 use usher_core::admin::WatchLine;
 
 use super::journal::Journal;
-use crate::{failure::Failure, source::Client};
+use crate::{data_source::Client, failure::Failure};
 
 /// A line longer than this is none of ours.
 const LONGEST: usize = 1024 * 1024;
@@ -78,7 +78,7 @@ impl Lines {
 }
 
 fn gone() -> Failure {
-    Failure::absent("the agent has gone; usher status shows whether another one came")
+    Failure::unavailable("the agent has gone; usher status shows whether another one came")
 }
 
 /// Takes the whole lines off what has come.
@@ -92,14 +92,14 @@ fn whole(rest: &mut Vec<u8>) -> Result<Vec<WatchLine>, Failure> {
             .filter(|line| !line.is_empty())
         {
             let line = serde_json::from_slice(line).map_err(|error| {
-                Failure::absent(format!("the agent's answer is not understood: {error}"))
+                Failure::unavailable(format!("the agent's answer is not understood: {error}"))
             })?;
             lines.push(line);
         }
         *rest = after;
     }
     if rest.len() > LONGEST {
-        return Err(Failure::absent("the agent's answer is not understood"));
+        return Err(Failure::unavailable("the agent's answer is not understood"));
     }
     Ok(lines)
 }

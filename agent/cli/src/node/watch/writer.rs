@@ -5,7 +5,7 @@ use std::{io, thread};
 
 use tokio::sync::mpsc;
 
-use crate::{complain, failure::Failure, output::stdout};
+use crate::{failure::Failure, output::stdout, print_stderr};
 
 /// What is written.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Writer {
         thread::Builder::new()
             .name("output".to_owned())
             .spawn(move || run(to_write, &told))
-            .map_err(|error| Failure::absent(format!("cannot begin to write: {error}")))?;
+            .map_err(|error| Failure::unavailable(format!("cannot begin to write: {error}")))?;
         Ok(Self { texts, written })
     }
 
@@ -43,7 +43,7 @@ impl Writer {
     }
 
     /// Says what is wrong; nobody may read it.
-    pub(super) async fn complain(&mut self, line: String) {
+    pub(super) async fn print_stderr(&mut self, line: String) {
         drop(self.give(Text::Complaint(line)).await);
     }
 
@@ -59,7 +59,7 @@ fn run(mut texts: mpsc::Receiver<Text>, told: &mpsc::Sender<io::Result<()>>) {
         let written = match text {
             Text::Answer(text) => stdout::write(&text),
             Text::Complaint(line) => {
-                complain(&line);
+                print_stderr(&line);
                 Ok(())
             }
         };

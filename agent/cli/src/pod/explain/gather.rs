@@ -26,12 +26,12 @@ use usher_inspect::{
 
 use super::kernel;
 use crate::{
-    failure::Failure,
-    global::Exit,
-    source::{
-        Source,
+    data_source::{
+        DataSource,
         node::{Node, Target},
     },
+    failure::Failure,
+    global::Exit,
 };
 
 /// How long the API server may take to say which version the kubelet is. Nothing else is asked of it.
@@ -41,7 +41,7 @@ const VERSION: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// When it is not exactly one, or the kubelet does not say what it is.
-pub(crate) async fn gather(source: &Source, given: &str) -> Result<Explanation, Failure> {
+pub(crate) async fn gather(source: &DataSource, given: &str) -> Result<Explanation, Failure> {
     let node = &source.node;
     let mut gaps = Vec::new();
     let config = node.config(&mut gaps);
@@ -50,12 +50,12 @@ pub(crate) async fn gather(source: &Source, given: &str) -> Result<Explanation, 
         Failure::new(error.exit, format!("{text}: {}", error.text))
     })?;
     let pods =
-        list::parse(&list, &config.reads()).map_err(|error| Failure::absent(chain(&error)))?;
-    let (uid, target) = meant(node, given, &pods.pods).await?;
+        list::parse(&list, &config.reads()).map_err(|error| Failure::unavailable(chain(&error)))?;
+    let (uid, target) = resolve_pod(node, given, &pods.pods).await?;
     let unlisted = || {
         let text =
             "the kubelet does not list it (yet, or any more): there is nothing to explain it by";
-        Failure::absent(format!("{given:?}: {text}"))
+        Failure::unavailable(format!("{given:?}: {text}"))
     };
     let facts = Facts::find(&list, &uid).ok_or_else(unlisted)?;
     let pod = pods
@@ -83,7 +83,7 @@ pub(crate) async fn gather(source: &Source, given: &str) -> Result<Explanation, 
 }
 
 /// The pod that is meant: one with a cgroup, else one that only the kubelet still knows.
-async fn meant(
+async fn resolve_pod(
     node: &Node,
     given: &str,
     listed: &[Pod],
@@ -92,7 +92,7 @@ async fn meant(
         Ok(target) => return Ok((target.uid.clone(), Some(target))),
         Err(error) => error,
     };
-    if error.exit != Exit::NotOne {
+    if error.exit != Exit::PodSelection {
         return Err(error);
     }
     let candidates: Vec<Candidate> = listed.iter().map(candidate).collect();
@@ -134,7 +134,7 @@ fn native_elsewhere(pods: &[Pod], uid: &PodUid) -> Option<String> {
 }
 
 /// What usher may do on this node: as the agent says, else as it wrote down.
-async fn modes(source: &Source) -> Option<Modes> {
+async fn modes(source: &DataSource) -> Option<Modes> {
     if source.origin() == Origin::Agent {
         let modes = source.status().await.ok()?.modes;
         let known = Modes {
@@ -151,7 +151,7 @@ async fn modes(source: &Source) -> Option<Modes> {
 }
 
 async fn timeline(
-    source: &Source,
+    source: &DataSource,
     uid: &PodUid,
 ) -> Option<Vec<usher_core::decision::timeline::Entry>> {
     let told = source.timeline(uid.as_str()).await.ok()?.items;

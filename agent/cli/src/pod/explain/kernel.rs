@@ -9,7 +9,7 @@ use std::{
 use usher_core::base::id::Pid;
 use usher_inspect::explain::{Process, Seen, Socket};
 
-use crate::source::node::{Node, Target};
+use crate::data_source::node::{Node, Target};
 
 /// Processes of one container that are looked at.
 const PROCESSES: usize = 256;
@@ -110,7 +110,7 @@ fn read(node: &Node, pid: Pid, file: &str, longest: u64) -> io::Result<(Vec<u8>,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::node::scene::{OTHER, Scene, UID};
+    use crate::data_source::node::scene::{OTHER, Scene, UID};
 
     const STATUS: &str = "Name:\tx\nNSpid:\t41\t1\nSigIgn:\t0\nSigCgt:\t0\n";
     const TABLE: &str = "sl\n0: 0100007F:1F90 00000000:0000 0A 0:0 0:0 0 0 0 7\n";

@@ -65,7 +65,7 @@ fn conns(stage: &Stage, filter: &Filter) -> Conns {
         sockets: stage.scene.judge(),
         ..Conns::default()
     };
-    conns.narrowed(filter)
+    conns.filtered(filter)
 }
 
 /// A cell in one text: how it is coloured comes first.

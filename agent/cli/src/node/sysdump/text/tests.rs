@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::text::*;
-use crate::source::node::scene::{OTHER, Scene, UID};
+use crate::data_source::node::scene::{OTHER, Scene, UID};
 
 fn collection(node: &Node) -> Collection {
     Collection::new(7, 1 << 20, Duration::from_secs(60), node)

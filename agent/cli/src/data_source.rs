@@ -1,0 +1,196 @@
+//! Where answers come from: the agent, the node itself where none answers, or a file that was made earlier.
+
+mod client;
+mod dump;
+pub(crate) mod node;
+
+use usher_client::run_dir;
+use usher_core::{
+    admin::{self, Document, Origin, Pods, Status, Timeline},
+    decision::timeline,
+};
+use usher_inspect::text::printable::clean;
+
+pub(crate) use self::{client::Client, dump::sha256};
+use self::{dump::Dump, node::Node};
+use crate::{
+    failure::Failure,
+    global::{Exit, Global},
+    output::SysdumpReport,
+    print_stderr,
+};
+
+/// Where answers come from.
+#[derive(Debug)]
+pub(crate) struct DataSource {
+    pub(crate) node: Node,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Agent(Client),
+    /// Nobody answers, for this reason.
+    Node(String),
+    /// What was kept is what counts, not this node.
+    File(Dump),
+}
+
+impl DataSource {
+    /// Asks for an agent; without one the node itself is looked at, which is said.
+    ///
+    /// # Errors
+    /// When the agent does not talk to us, or the file cannot be used.
+    pub(crate) async fn open(global: &Global) -> Result<Self, Failure> {
+        let source = Self::open_quietly(global).await?;
+        match &source.kind {
+            Kind::Agent(_) => {}
+            Kind::Node(why) => print_stderr(&format!("{why}: looking at the node itself")),
+            Kind::File(dump) => print_stderr(&clean(&dump.described())),
+        }
+        Ok(source)
+    }
+
+    /// The same for who says it in an own way.
+    pub(crate) async fn open_quietly(global: &Global) -> Result<Self, Failure> {
+        let node = Node::new(&global.node);
+        if let Some(path) = &global.file {
+            let kind = Kind::File(Dump::open(path)?);
+            return Ok(Self { node, kind });
+        }
+        let path = node.args.run_dir.join(run_dir::ADMIN_SOCKET);
+        let kind = match Client::connect(&path).await {
+            Ok(client) => Kind::Agent(client),
+            Err(error) if error.exit == Exit::Unavailable => Kind::Node(error.text),
+            Err(error) => return Err(error),
+        };
+        Ok(Self { node, kind })
+    }
+
+    /// Who answers.
+    pub(crate) const fn origin(&self) -> Origin {
+        match self.kind {
+            Kind::Agent(_) => Origin::Agent,
+            Kind::Node(_) => Origin::Node,
+            Kind::File(_) => Origin::File,
+        }
+    }
+
+    /// The report of a command: what the file says that `--file` names, where a pod may be meant in all ways, or what is
+    /// gathered now.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    pub(crate) async fn answer<T: SysdumpReport>(
+        &self,
+        pod: Option<&str>,
+        gather: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        match &self.kind {
+            Kind::File(dump) => dump.report(T::NAME, pod),
+            Kind::Agent(_) | Kind::Node(_) => gather.await,
+        }
+    }
+
+    /// The agent.
+    ///
+    /// # Errors
+    /// When none answers: what only an agent can do cannot be done.
+    pub(crate) fn agent(&self) -> Result<&Client, Failure> {
+        match &self.kind {
+            Kind::Agent(client) => Ok(client),
+            Kind::Node(why) => Err(Failure::unavailable(format!(
+                "{why}; this needs the agent (kubectl get pods -n usher -o wide shows whether it runs on this node)"
+            ))),
+            Kind::File(_) => Err(Failure::new(
+                Exit::Usage,
+                "this needs the agent, which --file has not",
+            )),
+        }
+    }
+
+    /// The state of usher.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    pub(crate) async fn status(&self) -> Result<Status, Failure> {
+        match &self.kind {
+            Kind::Agent(client) => Ok(client.get::<Document<Status>>("/v1/status").await?.data),
+            Kind::File(dump) => dump.report(Status::NAME, None),
+            Kind::Node(_) => {
+                let survey = self.node.survey().await?;
+                let modes = survey.modes.unwrap_or_default();
+                let census = admin::Census::from(survey.engine().census());
+                let mut status = Status {
+                    modes: admin::Modes {
+                        quit: modes.quit.to_string(),
+                        hold: modes.hold.to_string(),
+                        known: survey.modes.is_some(),
+                        ..admin::Modes::default()
+                    },
+                    pods: census.with(&survey.pods),
+                    kubelet: admin::Kubelet {
+                        listed_ms_ago: survey.kubelet.is_ok().then_some(0),
+                        error: survey.kubelet.err().map(|failure| failure.text),
+                    },
+                    ..Status::default()
+                };
+                status.problems = status.judge();
+                Ok(status)
+            }
+        }
+    }
+
+    /// The pods of the node.
+    ///
+    /// # Errors
+    /// When they cannot be had.
+    pub(crate) async fn pods(&self) -> Result<Pods, Failure> {
+        match &self.kind {
+            Kind::Agent(client) => Ok(client.get::<Document<Pods>>("/v1/pods").await?.data),
+            Kind::File(dump) => dump.report(Pods::NAME, None),
+            Kind::Node(_) => {
+                let survey = self.node.survey().await?;
+                for gap in &survey.gaps {
+                    print_stderr(&clean(gap));
+                }
+                Ok(Pods { items: survey.pods })
+            }
+        }
+    }
+
+    /// What was decided about a pod, by its UID.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    pub(crate) async fn timeline(&self, uid: &str) -> Result<Timeline, Failure> {
+        match &self.kind {
+            Kind::Agent(client) => {
+                let path = format!("/v1/pods/{uid}/timeline");
+                Ok(client.get::<Document<Timeline>>(&path).await?.data)
+            }
+            Kind::Node(_) => Ok(self.journal(uid)),
+            Kind::File(dump) => dump.report(Timeline::NAME, Some(uid)),
+        }
+    }
+
+    /// What an agent that is gone had written down.
+    fn journal(&self, uid: &str) -> Timeline {
+        let text = run_dir::load_text(&self.node.args.run_dir, run_dir::TIMELINE);
+        let text = text.ok().flatten().unwrap_or_default();
+        let mut all = timeline::Timeline::default();
+        for line in text.lines() {
+            // Half a line is what an agent leaves that was killed.
+            drop(all.load(line));
+        }
+        let items = all.entries().filter(|entry| entry.uid == uid);
+        Timeline {
+            items: items.collect(),
+        }
+    }
+}
+
+impl SysdumpReport for Timeline {
+    const KIND: &'static str = "Timeline";
+    const NAME: &'static str = "timeline";
+}

@@ -1,0 +1,150 @@
+//! Dumps that are right, and those that somebody has been at.
+
+use std::os::unix::fs::symlink;
+
+use nix::{sys::stat::Mode, unistd::mkfifo};
+use tempfile::TempDir;
+use usher_core::admin::{Origin, Pods};
+use usher_inspect::sysdump::manifest;
+
+use super::super::dump::*;
+use crate::global::Exit;
+
+const UID: &str = "0a1b2c3d-0000-4000-8000-000000000001";
+
+struct Scene {
+    folder: TempDir,
+    manifest: Manifest,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let mut manifest = Manifest::new(7, "0.1.0");
+        let container = manifest::Container {
+            name: "app".to_owned(),
+            id: "aabbccdd00112233".to_owned(),
+            pids: vec![41],
+        };
+        manifest.pods.push(Pod {
+            uid: UID.to_owned(),
+            namespace: "shop".to_owned(),
+            name: "report".to_owned(),
+            ips: vec!["10.0.0.7".to_owned()],
+            containers: vec![container],
+            folder: place::folder("shop", "report", UID),
+        });
+        let folder = tempfile::tempdir().unwrap();
+        Self { folder, manifest }
+    }
+
+    fn lay(mut self, path: &str) -> Self {
+        let pods = Document::new("Pods", Origin::Node, Pods::default());
+        let content = serde_json::to_vec(&pods).unwrap();
+        let file = self.folder.path().join(path);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, &content).unwrap();
+        self.manifest.files.push(manifest::File {
+            path: path.to_owned(),
+            source: "usher pods".to_owned(),
+            bytes: content.len() as u64,
+            sha256: sha256(&content),
+        });
+        self
+    }
+
+    fn open(&self) -> Result<Dump, Failure> {
+        let text = serde_json::to_vec(&self.manifest).unwrap();
+        fs::write(self.folder.path().join(MANIFEST), text).unwrap();
+        Dump::open(self.folder.path())
+    }
+
+    fn error(&self, command: &str, pod: Option<&str>) -> String {
+        let dump = self.open().unwrap();
+        let error = dump.report::<Pods>(command, pod).unwrap_err();
+        assert_eq!(error.exit, Exit::Unavailable, "{}", error.text);
+        error.text
+    }
+}
+
+#[test]
+fn reports_are_read_back() {
+    let folder = place::folder("shop", "report", UID);
+    let scene = Scene::new()
+        .lay("pods.json")
+        .lay(&format!("{folder}/conns.json"));
+    let dump = scene.open().unwrap();
+    assert_eq!(dump.report::<Pods>("pods", None).unwrap(), Pods::default());
+    for given in ["shop/report", UID, "aabbccdd", "41", "10.0.0.7", "rep"] {
+        let found = dump.report::<Pods>("conns", Some(given));
+        assert_eq!(found.unwrap(), Pods::default(), "{given}");
+    }
+    let none = dump.report::<Pods>("conns", Some("web")).unwrap_err();
+    assert_eq!(none.exit, Exit::PodSelection);
+    assert!(none.text.contains("shop/report"), "{}", none.text);
+}
+
+#[test]
+fn what_is_not_in_it_has_a_reason() {
+    let mut scene = Scene::new();
+    scene.manifest.missing.push(manifest::Missing {
+        path: "metrics.json".to_owned(),
+        source: "usher metrics".to_owned(),
+        why: "no agent answers".to_owned(),
+    });
+    assert!(
+        scene
+            .error("metrics", None)
+            .ends_with("is not in it: no agent answers")
+    );
+    assert!(scene.error("later", None).contains("did not ask for that"));
+}
+
+#[test]
+fn what_somebody_changed_is_not_shown() {
+    let scene = Scene::new().lay("pods.json");
+    let file = scene.folder.path().join("pods.json");
+    fs::write(&file, "{}").unwrap();
+    assert!(scene.error("pods", None).contains("checksum"));
+    fs::remove_file(&file).unwrap();
+    assert!(scene.error("pods", None).contains("listed and missing"));
+    symlink("/proc/self/environ", &file).unwrap();
+    assert!(scene.error("pods", None).contains("a link is in its path"));
+}
+
+#[test]
+fn pipes_are_not_waited_for() {
+    let scene = Scene::new().lay("pods.json");
+    let file = scene.folder.path().join("pods.json");
+    fs::remove_file(&file).unwrap();
+    mkfifo(&file, Mode::S_IRWXU).unwrap();
+    assert!(scene.error("pods", None).contains("no regular file"));
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    assert!(scene.error("pods", None).contains("no regular file"));
+}
+
+#[test]
+fn paths_stay_below() {
+    let mut scene = Scene::new().lay("pods.json");
+    scene.manifest.pods[0].folder = "../../etc".to_owned();
+    scene.manifest.files[0].path = "../../etc/conns.json".to_owned();
+    assert!(
+        scene
+            .error("conns", Some(UID))
+            .contains("leads out of the dump")
+    );
+}
+
+#[test]
+fn what_is_no_dump() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = |path: &Path| Dump::open(path).unwrap_err().text;
+    assert!(error(&folder.path().join("none")).contains("No such file"));
+    assert!(error(folder.path()).contains("it has no manifest.json"));
+    let file = folder.path().join("a.tar.gz");
+    fs::write(&file, "not packed").unwrap();
+    assert!(error(&file).contains("is no sysdump"), "{}", error(&file));
+    let mut scene = Scene::new();
+    scene.manifest.api_version = "usher.dev/sysdump/v9".to_owned();
+    assert!(scene.open().unwrap_err().text.contains("another version"));
+}

@@ -1,0 +1,302 @@
+//! One look at everything.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::IpAddr,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+};
+
+use hyper::body::Bytes;
+use serde::Deserialize;
+use usher_client::{
+    error_chain::chain,
+    run_dir::{self, namespaces},
+};
+use usher_core::{
+    Action, Engine, Event,
+    admin::Pod,
+    base::{
+        id::{ContainerKey, PodUid},
+        time::Timestamp,
+    },
+    decision::timeline::Timeline,
+    pod::{container_change::ContainerChange, list},
+    recipe::Reads,
+    settings::{config::Config, mode::Modes},
+};
+use usher_sys::pods::{
+    cgroup::{self, FoundPod},
+    container::{self, Look},
+    proc::ProcRoot,
+};
+
+use super::Node;
+use crate::failure::Failure;
+
+/// A pod's cgroups, and what each of its containers shows.
+pub(crate) type Seen = (FoundPod, HashMap<ContainerKey, Look>);
+
+/// What one look at the node shows.
+#[derive(Debug)]
+pub(crate) struct Survey {
+    /// The pods as the core sees them.
+    pub(crate) pods: Vec<Pod>,
+    /// What the kernel shows of each.
+    pub(crate) seen: Vec<Seen>,
+    /// The kubelet's list; else why it cannot be had.
+    pub(crate) kubelet: Result<Bytes, Failure>,
+    /// Addresses of pods, from that list.
+    pub(crate) ips: BTreeMap<String, Vec<IpAddr>>,
+    /// What counts on this node, as far as the agent kept it.
+    pub(crate) modes: Option<Modes>,
+    /// What could not be looked at, and so may be missing.
+    pub(crate) gaps: Vec<String>,
+    /// The engine that all this was told.
+    engine: Mutex<Engine>,
+}
+
+impl Survey {
+    pub(super) async fn of(node: &Node) -> Result<Self, Failure> {
+        let args = &node.args;
+        let root = cgroup::locate(&args.cgroup_root)
+            .map_err(|error| Failure::unavailable(format!("{error}; is --cgroup-root right?")))?;
+        let proc = node.proc.clone();
+        // Beside each other: on a full node both take long.
+        let looking = thread::spawn(move || walk(&proc, &root));
+        let kubelet = node.raw_pods().await;
+        let panicked = |_panic| Failure::unavailable("the thread that looks at the pods panicked");
+        let looked = looking.join().map_err(panicked)?;
+        let (seen, mut gaps) = looked.map_err(|error| Failure::unavailable(chain(&error)))?;
+        let config = config(node, &mut gaps);
+        if let Err(error) = &kubelet {
+            gaps.push(format!(
+                "no names, specs and exit codes from the kubelet: {}",
+                error.text
+            ));
+        }
+        let annotations =
+            run_dir::load::<run_dir::Annotations>(&args.run_dir, run_dir::NODE_ANNOTATIONS);
+        let modes = annotations.unwrap_or_else(|error| {
+            gaps.push(chain(&error));
+            None
+        });
+        let modes = modes.map(|known| Modes::from_annotations(&known).0);
+        let engine = tell(node, config, modes, &seen, kubelet.as_ref().ok(), &mut gaps);
+        let mut survey = Self {
+            pods: engine.pods(),
+            ips: kubelet.as_deref().map(addresses).unwrap_or_default(),
+            seen,
+            kubelet,
+            modes,
+            gaps,
+            engine: Mutex::new(engine),
+        };
+        survey.complete(node);
+        Ok(survey)
+    }
+
+    /// The engine; plans are made in it when they are asked for.
+    pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds what the engine does not keep: processes, and names that only the timeline knows.
+    fn complete(&mut self, node: &Node) {
+        let names = if self.kubelet.is_err() {
+            names(node)
+        } else {
+            HashMap::new()
+        };
+        let seen: HashMap<&str, &HashMap<ContainerKey, Look>> = self
+            .seen
+            .iter()
+            .map(|(pod, looks)| (pod.uid.as_str(), looks))
+            .collect();
+        for pod in &mut self.pods {
+            if let (None, Some((namespace, name))) = (&pod.name, names.get(&pod.uid)) {
+                pod.namespace = Some(namespace.clone());
+                pod.name = Some(name.clone());
+            }
+            let Some(looks) = seen.get(pod.uid.as_str()) else {
+                continue;
+            };
+            for container in &mut pod.containers {
+                let look = looks
+                    .iter()
+                    .find(|(key, _look)| Some(key.id.as_str()) == container.id.as_deref());
+                container.pid = look.and_then(|(_key, look)| look.init).map(|pid| pid.0);
+            }
+        }
+    }
+}
+
+/// What the kernel shows of all pods, and what it does not.
+fn walk(proc: &ProcRoot, root: &Path) -> Result<(Vec<Seen>, Vec<String>), cgroup::Error> {
+    let mut gaps = Vec::new();
+    let mut seen = Vec::new();
+    for pod in cgroup::walk(root)? {
+        let looks = look_into(proc, &pod, &mut gaps);
+        seen.push((pod, looks));
+    }
+    Ok((seen, gaps))
+}
+
+fn look_into(
+    proc: &ProcRoot,
+    pod: &FoundPod,
+    gaps: &mut Vec<String>,
+) -> HashMap<ContainerKey, Look> {
+    let mut looks = HashMap::new();
+    for (id, cgroup) in &pod.containers {
+        let key = pod.key(id);
+        match container::look(proc, &key, cgroup) {
+            Ok(look) => drop(looks.insert(key, look)),
+            Err(error) => gaps.push(chain(&error)),
+        }
+    }
+    looks
+}
+
+/// The configuration that counts: the file, else the last good one.
+pub(super) fn config(node: &Node, gaps: &mut Vec<String>) -> Arc<Config> {
+    let path = &node.args.config;
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(absent) if absent.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => {
+            gaps.push(format!("{}: {error}", path.display()));
+            String::new()
+        }
+    };
+    match Config::parse(&path.display().to_string(), &text) {
+        Ok(config) => Arc::new(config),
+        Err(error) => {
+            gaps.push(format!("{error}; the last good configuration counts"));
+            let kept = run_dir::load_text(&node.args.run_dir, run_dir::CONFIG)
+                .ok()
+                .flatten();
+            let kept = kept.and_then(|text| Config::parse("last good configuration", &text).ok());
+            Arc::new(kept.unwrap_or_default())
+        }
+    }
+}
+
+/// Tells an engine all that was seen. What it wants to be done is not.
+fn tell(
+    node: &Node,
+    config: Arc<Config>,
+    modes: Option<Modes>,
+    seen: &[Seen],
+    listed: Option<&Bytes>,
+    gaps: &mut Vec<String>,
+) -> Engine {
+    let reads = config.reads();
+    let mut engine = Engine::new(config);
+    let now = Timestamp::default();
+    let mut said = namespaces::kept(&node.args.run_dir);
+    let mut step = |event| {
+        for action in engine.step(now, event) {
+            if let Action::FetchNamespace(name) = action {
+                let values = said.remove(&name).unwrap_or_default();
+                engine.step(
+                    now,
+                    Event::Namespace {
+                        name,
+                        values: Some(values),
+                    },
+                );
+            }
+        }
+    };
+    step(Event::Modes(modes.unwrap_or_default()));
+    for (pod, looks) in seen {
+        step(Event::PodAppeared(pod.uid.clone()));
+        for (key, look) in looks {
+            step(Event::container(key.clone(), ContainerChange::Appeared));
+            if look.init.is_some() {
+                let (key, name) = (key.clone(), look.name.clone());
+                step(Event::container(key, ContainerChange::Started { name }));
+            }
+        }
+    }
+    step(Event::Walked);
+    step(match listed {
+        None => Event::PodsUnavailable,
+        Some(body) => pods(body, &reads, gaps),
+    });
+    engine
+}
+
+fn pods(body: &[u8], reads: &Reads, gaps: &mut Vec<String>) -> Event {
+    match list::parse(body, reads) {
+        Ok(list) => {
+            gaps.extend(list.bad.iter().map(|bad| chain(bad)));
+            Event::Pods(list.pods)
+        }
+        Err(error) => {
+            gaps.push(chain(&error));
+            Event::PodsUnavailable
+        }
+    }
+}
+
+/// Names of pods that the agent decided about.
+fn names(node: &Node) -> HashMap<String, (String, String)> {
+    let text = run_dir::load_text(&node.args.run_dir, run_dir::TIMELINE)
+        .ok()
+        .flatten();
+    let mut timeline = Timeline::default();
+    for line in text.unwrap_or_default().lines() {
+        // Half a line is what an agent leaves that was killed.
+        drop(timeline.load(line));
+    }
+    let named = timeline.entries().filter_map(|entry| {
+        let (namespace, name) = entry.pod.split_once('/')?;
+        Some((entry.uid.clone(), (namespace.to_owned(), name.to_owned())))
+    });
+    named.collect()
+}
+
+/// Addresses of pods by UID; a list that cannot be read has none.
+fn addresses(body: &[u8]) -> BTreeMap<String, Vec<IpAddr>> {
+    #[derive(Deserialize)]
+    struct List {
+        #[serde(default)]
+        items: Option<Vec<Item>>,
+    }
+    #[derive(Deserialize)]
+    struct Item {
+        metadata: Metadata,
+        #[serde(default)]
+        status: Status,
+    }
+    #[derive(Deserialize)]
+    struct Metadata {
+        uid: String,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Status {
+        #[serde(default, rename = "podIPs")]
+        pod_ips: Option<Vec<Address>>,
+    }
+    #[derive(Deserialize)]
+    struct Address {
+        ip: String,
+    }
+    let list: Option<List> = serde_json::from_slice(body).ok();
+    let items = list.and_then(|list| list.items).unwrap_or_default();
+    let addresses = items.into_iter().map(|item| {
+        let ips = item.status.pod_ips.unwrap_or_default();
+        let ips = ips.iter().filter_map(|address| address.ip.parse().ok());
+        (item.metadata.uid, ips.collect())
+    });
+    addresses.collect()
+}
+
+/// The UID of a pod of the survey, which came from a [`PodUid`].
+pub(super) fn uid_of(pod: &Pod) -> Option<PodUid> {
+    PodUid::parse(&pod.uid).ok()
+}

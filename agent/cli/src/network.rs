@@ -1,0 +1,9 @@
+//! Commands that work in the network namespace of a pod.
+
+pub(crate) mod capture;
+pub(crate) mod conns;
+pub(crate) mod listener;
+pub(crate) mod pod_network;
+pub(crate) mod request;
+pub(crate) mod rules;
+pub(crate) mod size;

@@ -1,0 +1,141 @@
+//! `usher capture`: the packets of a pod that has no tcpdump in it.
+//!
+//! The packets are copied by the kernel to a socket that is in the pod's network namespace; nothing runs there. A thread
+//! reads and writes them, and this one waits for signals and for the time that was given: who reads slowly, or
+//! not at all, keeps neither from working.
+
+mod args;
+mod bound;
+mod file;
+mod lines;
+mod outcome;
+mod owner;
+mod session;
+
+use std::{
+    io,
+    os::fd::OwnedFd,
+    path::Path,
+    thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::oneshot,
+};
+use usher_client::error_chain::chain;
+use usher_inspect::text::printable::clean;
+use usher_sys::net::packet::{self, SMALLEST_ROOM, Tap};
+
+pub(crate) use self::args::Args;
+use self::{
+    bound::Bounds,
+    file::File,
+    lines::Lines,
+    outcome::report,
+    owner::Owners,
+    session::{Session, Sink},
+};
+use super::pod_network::pod_network;
+use crate::{
+    data_source::node::Node,
+    failure::Failure,
+    global::{Exit, Global},
+    output::private_file,
+    print_stderr,
+};
+
+/// How long the end may take: a reader that is there has read all by then.
+const GRACE: Duration = Duration::from_secs(2);
+
+pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
+    match capture(args, global).await {
+        Ok(exit) => exit,
+        Err(failure) => failure.report(),
+    }
+}
+
+async fn capture(args: &Args, global: &Global) -> Result<Exit, Failure> {
+    args.check(global)?;
+    let node = Node::new(&global.node);
+    let target = node.find(&args.pod).await?;
+    let what = "these would be all of the node's packets";
+    let netns = pod_network(&node, &target, args.host_network, what)?;
+    let interfaces = Tap::interfaces(&netns).map_err(|error| refused(&error))?;
+    let program = args.filter(&interfaces)?.program(args.snaplen);
+    let owners = Owners::look(&node.proc, &target);
+    let room = usize::try_from(args.buffer).unwrap_or(SMALLEST_ROOM);
+    let tap = Tap::open(&netns, &program, room).map_err(|error| refused(&error))?;
+    // The tap keeps the namespace for as long as it needs it.
+    drop(netns);
+    let bounds = Bounds {
+        count: args.count,
+        size: args.write.is_some().then_some(args.size),
+        duration: args.duration,
+    };
+    let sink = match &args.write {
+        None => Sink::Lines(Lines::new(owners)),
+        Some(path) => {
+            let about = target.display_name();
+            let file = File::open(path, args.force, &about, args.snaplen, owners);
+            Sink::File(file.map_err(|error| unwritable(path, &error))?)
+        }
+    };
+    let session = Session::new(tap, sink, bounds, interfaces, now_ns);
+    watch(session, args.duration).await
+}
+
+/// Lets the session go on in a thread of its own until it ends, or is to end and had time for that.
+async fn watch(session: Session, duration: Duration) -> Result<Exit, Failure> {
+    let cannot =
+        |error: io::Error| Failure::unavailable(format!("cannot begin to capture: {error}"));
+    let (told_end, end) = io::pipe().map_err(cannot)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(cannot)?;
+    let (ended, mut ending) = oneshot::channel();
+    thread::Builder::new()
+        .name("capture".to_owned())
+        .spawn(move || drop(ended.send(session.run(&OwnedFd::from(told_end)))))
+        .map_err(cannot)?;
+    let mut late = duration.saturating_add(GRACE);
+    let summary = loop {
+        tokio::select! {
+            biased;
+            summary = &mut ending => break summary,
+            _ = interrupt.recv() => late = GRACE,
+            _ = terminate.recv() => late = GRACE,
+            () = tokio::time::sleep(late) => {
+                print_stderr("nobody reads what was captured, so that the rest of it could not be written");
+                return Ok(Exit::Problem);
+            }
+        }
+        drop(io::Write::write(&mut &end, b"."));
+    };
+    let summary = summary.map_err(|_panicked| Failure::unavailable("the capture broke off"))?;
+    Ok(report(&summary))
+}
+
+fn refused(error: &packet::Error) -> Failure {
+    let missing = packet::missing_capabilities();
+    if error.is_refusal() && !missing.is_empty() {
+        let text = format!("{}; missing here: {}", chain(error), missing.join(", "));
+        return Failure::refused(text);
+    }
+    if error.is_refusal() {
+        return Failure::refused(chain(error));
+    }
+    Failure::unavailable(chain(error))
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    let path = path.display().to_string();
+    let path = clean(&path);
+    let text = format!("cannot write {path}: {}", private_file::error_text(error));
+    Failure::new(Exit::Problem, text)
+}
+
+fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}

@@ -1,0 +1,54 @@
+//! Who listens where in a pod, for the comments of a capture.
+
+use std::{collections::BTreeMap, fmt};
+
+use usher_core::node::packet::Packet;
+use usher_inspect::capture::line::{End, Protocol, Summary};
+use usher_sys::pods::proc::ProcRoot;
+
+use crate::{data_source::node::Target, network::listener::listeners};
+
+/// SYN, and the bits that say whether it is an answer.
+const SYN: u8 = 0x02;
+const SYN_ACK: u8 = 0x12;
+
+/// What was so when the capture began.
+#[derive(Debug, Default)]
+pub(super) struct Owners(BTreeMap<u16, Vec<String>>);
+
+impl Owners {
+    pub(super) fn look(proc: &ProcRoot, target: &Target) -> Self {
+        Self(listeners(proc, target))
+    }
+
+    /// Whom a connection is for, at its first packet.
+    pub(super) fn comment(&self, packet: &Packet<'_>) -> Option<String> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let summary = Summary::of(packet);
+        let (Protocol::Tcp { flags, .. }, Some((_, End::Port(to)))) =
+            (summary.protocol, summary.ends)
+        else {
+            return None;
+        };
+        if flags & SYN_ACK != SYN {
+            return None;
+        }
+        let names = self.0.get(&to.port()).filter(|names| !names.is_empty())?;
+        Some(format!("to {}'s port {}", names.join(" and "), to.port()))
+    }
+}
+
+impl fmt::Display for Owners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("nobody listens in it");
+        }
+        let ports = self.0.iter().map(|(port, names)| match &names[..] {
+            [] => format!("{port}"),
+            names => format!("{port} ({})", names.join(", ")),
+        });
+        write!(f, "TCP listeners: {}", ports.collect::<Vec<_>>().join(", "))
+    }
+}

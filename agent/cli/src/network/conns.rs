@@ -1,0 +1,153 @@
+//! `usher conns`: the sockets of a pod, whose they are, and what goes through its mesh.
+
+mod gather;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use usher_core::{
+    admin::Origin,
+    node::socket::{Protocol, State},
+};
+use usher_inspect::{
+    conns::{Conns, Filter},
+    text::{printable::clean, table::Table},
+};
+
+use self::gather::Detail;
+use crate::{
+    data_source::DataSource,
+    failure::Failure,
+    global::{Exit, Format, Global},
+    output::{Output, Report, SysdumpReport},
+    print_stderr,
+};
+
+/// List a pod's sockets with the containers and processes that hold them, and say what goes through its mesh
+///
+/// What netstat and ss show, of a pod that has neither: the kernel is asked from
+/// the node, and nothing runs in the pod. Listeners come first, with the
+/// connections that wait to be accepted and how many may (RECV-Q). VIA says of
+/// each connection of an app whether it is direct, was redirected to a sidecar
+/// (through), came in by one (from) or is meant for one (to); for a sidecar's
+/// own socket, which app it is for. "?" is unknown; -o wide has the reason.
+///
+/// Without flags all that is open is shown; connections in TIME-WAIT are only
+/// counted. What could not be seen is said on standard error.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The pod
+    #[arg(value_name = "POD")]
+    pod: String,
+
+    /// Only listeners, and datagram sockets without a peer
+    #[arg(short, long)]
+    listening: bool,
+
+    /// Also connections in TIME-WAIT and sockets without an address
+    #[arg(short, long)]
+    all: bool,
+
+    /// Only sockets in this state; may be given several times
+    #[arg(short, long, value_name = "STATE", ignore_case = true, value_parser = states())]
+    state: Vec<State>,
+
+    /// Only sockets with this port at either end; may be given several times
+    #[arg(short, long, value_name = "PORT")]
+    port: Vec<u16>,
+
+    /// Only sockets of this container; may be given several times
+    #[arg(short, long, value_name = "NAME")]
+    container: Vec<String>,
+
+    /// Only TCP, unless --udp is given as well
+    #[arg(short, long)]
+    tcp: bool,
+
+    /// Only UDP, unless --tcp is given as well
+    #[arg(short, long)]
+    udp: bool,
+}
+
+pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
+    match answer(args, global).await {
+        Ok((from, conns)) => {
+            for remark in conns.remarks() {
+                print_stderr(&clean(&remark));
+            }
+            Output::new(global).show(from, conns)
+        }
+        Err(error) => error.report(),
+    }
+}
+
+async fn answer(args: &Args, global: &Global) -> Result<(Origin, Conns), Failure> {
+    let source = DataSource::open_quietly(global).await?;
+    let detail = match global.output {
+        Format::Table => Detail::Plain,
+        Format::Wide | Format::Json | Format::Yaml => Detail::Full,
+    };
+    let look = gather::look(&source, &args.pod, detail);
+    let conns = source.answer(Some(&args.pod), look).await?;
+    let from = match source.origin() {
+        Origin::File => Origin::File,
+        // Nobody but the kernel can answer, with an agent or without.
+        Origin::Agent | Origin::Node => Origin::Node,
+    };
+    Ok((from, filtered(conns, args)?))
+}
+
+impl SysdumpReport for Conns {
+    const KIND: &'static str = <Self as Report>::KIND;
+    const NAME: &'static str = "conns";
+}
+
+/// Everything that any flag can show.
+///
+/// # Errors
+/// When the pod is none or several, or the kernel does not list its sockets.
+pub(crate) async fn gather(source: &DataSource, pod: &str) -> Result<Conns, Failure> {
+    gather::look(source, pod, Detail::Full).await
+}
+
+fn filtered(conns: Conns, args: &Args) -> Result<Conns, Failure> {
+    let unknown = |name: &&String| !conns.containers.contains(name);
+    if let Some(name) = args.container.iter().find(unknown) {
+        let text = format!(
+            "{} has no container {name:?} that runs; there are: {}",
+            conns.pod,
+            conns.containers.join(", ")
+        );
+        return Err(Failure::new(Exit::Usage, text));
+    }
+    let asked = [(args.tcp, Protocol::Tcp), (args.udp, Protocol::Udp)];
+    let protocols = asked.into_iter().filter(|(asked, _)| *asked);
+    Ok(conns.filtered(&Filter {
+        all: args.all,
+        listening: args.listening,
+        states: args.state.clone(),
+        ports: args.port.clone(),
+        containers: args.container.clone(),
+        protocols: protocols.map(|(_, protocol)| protocol).collect(),
+    }))
+}
+
+/// The words of `ss`, in any case, and the long ones that people type.
+fn states() -> impl TypedValueParser<Value = State> {
+    let words = State::ALL.map(|state| {
+        let word = PossibleValue::new(state.as_str());
+        match state {
+            State::Established => word.alias("established"),
+            State::Listen => word.alias("listening"),
+            State::Unconnected => word.aliases(["unconnected", "closed"]),
+            _ => word,
+        }
+    });
+    PossibleValuesParser::new(words).try_map(|word: String| word.parse::<State>())
+}
+
+impl Report for Conns {
+    const KIND: &'static str = "Conns";
+
+    fn table(&self, wide: bool) -> Table {
+        self.table(wide)
+    }
+}

@@ -1,0 +1,245 @@
+//! Asking the kernel and the processes of a pod.
+
+use std::collections::HashSet;
+
+use usher_client::error_chain::chain;
+use usher_core::{
+    admin,
+    base::id::Pid,
+    node::socket::{Protocol, Socket},
+};
+use usher_inspect::conns::{Conns, Container, MOST_SOCKETS, Role, Scene};
+use usher_sys::{
+    net::{
+        netns::Netns,
+        owner::{self, Member, Owners},
+        sockdiag::{Sockets, Wanted},
+    },
+    pods::cgroup,
+};
+
+use crate::{
+    data_source::{
+        DataSource,
+        node::{Node, Target},
+    },
+    failure::Failure,
+};
+
+/// The process that is in the host's own namespaces.
+const HOST_INIT: Pid = Pid(1);
+
+/// How much of each socket is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// What the kernel has at hand.
+    Plain,
+    /// Also round trip times, retransmissions and drops.
+    Full,
+}
+
+/// What was seen, and what was not.
+#[derive(Default)]
+struct Seen {
+    sockets: Vec<Socket>,
+    cookies: HashSet<u64>,
+    /// Beyond those that are kept.
+    beyond: usize,
+    gaps: Vec<String>,
+    is_partial: bool,
+}
+
+pub(super) async fn look(source: &DataSource, pod: &str, detail: Detail) -> Result<Conns, Failure> {
+    let node = &source.node;
+    let target = node.find(pod).await?;
+    let netns = target.netns(node)?;
+    let is_host =
+        Netns::of_process(&node.proc, HOST_INIT).is_ok_and(|host| host.id() == netns.id());
+    let members = members(node, &target)?;
+    // In the node's namespace are everybody's sockets: first it must be known which ones are the pod's.
+    let own = is_host.then(|| owners(node, &target, &members, None));
+    let own = own.transpose()?;
+    let mut seen = sockets(&netns, detail, |socket| {
+        own.as_ref().is_none_or(|own| is_of(socket, own, &members))
+    })?;
+    let inodes: HashSet<u32> = seen.sockets.iter().map(|socket| socket.inode).collect();
+    let owners = match own {
+        Some(own) => own,
+        None => owners(node, &target, &members, Some(&inodes))?,
+    };
+    seen.tell(&owners);
+    seen.is_partial |= is_host;
+    seen.gaps.extend(target.gaps.iter().cloned());
+    let scene = scene(&target, &members, &mut seen, owners);
+    let mut conns = Conns {
+        pod: target.display_name(),
+        uid: target.uid.to_string(),
+        host_network: is_host,
+        containers: names(&scene),
+        sockets: scene.judge(),
+        gaps: seen.gaps,
+        ..Conns::default()
+    };
+    conns.count();
+    Ok(conns)
+}
+
+fn members(node: &Node, target: &Target) -> Result<Vec<Member>, Failure> {
+    let root = cgroup::locate(&node.args.cgroup_root)
+        .map_err(|error| Failure::unavailable(format!("{error}; is --cgroup-root right?")))?;
+    owner::members(&root, &target.uid).map_err(|error| Failure::unavailable(chain(&error)))
+}
+
+fn owners(
+    node: &Node,
+    target: &Target,
+    members: &[Member],
+    wanted: Option<&HashSet<u32>>,
+) -> Result<Owners, Failure> {
+    let found = owner::owners(&node.proc, &target.uid, members, wanted);
+    found.map_err(|error| Failure::unavailable(format!("cannot look at descriptors: {error}")))
+}
+
+/// Whether a socket of the node's namespace is the pod's.
+fn is_of(socket: &Socket, own: &Owners, members: &[Member]) -> bool {
+    let held = own
+        .held
+        .binary_search_by_key(&socket.inode, |(inode, _)| *inode);
+    let made = |member: &Member| member.cgroups.contains(&socket.cgroup);
+    (socket.inode != 0 && held.is_ok()) || (socket.cgroup != 0 && members.iter().any(made))
+}
+
+fn sockets(netns: &Netns, detail: Detail, fits: impl Fn(&Socket) -> bool) -> Result<Seen, Failure> {
+    let wanted = Wanted {
+        protocols: vec![Protocol::Tcp, Protocol::Udp],
+        detail: detail == Detail::Full,
+    };
+    let refused = |error| {
+        let text = chain(&error);
+        Failure::refused(format!(
+            "cannot ask for the sockets ({text}); to be run as root with CAP_SYS_ADMIN, as in the agent's container"
+        ))
+    };
+    let mut seen = Seen::default();
+    let mut kernel = Sockets::open(netns).map_err(refused)?;
+    let dumped = kernel.dump(&wanted, |socket| {
+        if fits(&socket) {
+            seen.take(socket);
+        }
+    });
+    let dumped = dumped.map_err(|error| Failure::unavailable(chain(&error)))?;
+    if dumped.absent.len() == wanted.protocols.len() {
+        return Err(Failure::unavailable(
+            "this kernel does not list sockets: it has no inet_diag (CONFIG_INET_DIAG, CONFIG_INET_TCP_DIAG)",
+        ));
+    }
+    for protocol in dumped.absent {
+        let (small, large) = (protocol.as_str(), protocol.as_str().to_uppercase());
+        seen.gaps.push(format!(
+            "no {large} sockets are listed: this kernel has no {small}_diag (CONFIG_INET_{large}_DIAG)"
+        ));
+    }
+    if dumped.torn {
+        seen.miss("sockets changed while the kernel listed them: some may be missing".to_owned());
+    }
+    if dumped.unreadable > 0 {
+        let count = dumped.unreadable;
+        seen.miss(format!(
+            "{count} sockets are left out: the kernel describes them in an unknown form"
+        ));
+    }
+    if seen.beyond > 0 {
+        let count = seen.beyond;
+        seen.miss(format!(
+            "{count} more sockets are left out: {MOST_SOCKETS} are shown at most"
+        ));
+    }
+    Ok(seen)
+}
+
+impl Seen {
+    fn take(&mut self, socket: Socket) {
+        // One that moves while the kernel lists may come twice.
+        if socket.cookie != 0 && !self.cookies.insert(socket.cookie) {
+            return;
+        }
+        if self.sockets.len() < MOST_SOCKETS {
+            self.sockets.push(socket);
+        } else {
+            self.cookies.remove(&socket.cookie);
+            self.beyond += 1;
+        }
+    }
+
+    /// Something is missing that may be the other end of what is there.
+    fn miss(&mut self, gap: String) {
+        self.is_partial = true;
+        self.gaps.push(gap);
+    }
+
+    fn tell(&mut self, owners: &Owners) {
+        if let Some((pid, error)) = owners.hidden.first() {
+            let count = owners.hidden.len();
+            self.gaps.push(format!(
+                "{count} processes of the pod do not show what they hold, first {pid} ({error}): this needs \
+                 CAP_SYS_PTRACE, and Linux 5.14 or CAP_DAC_READ_SEARCH"
+            ));
+        }
+        if owners.cut {
+            self.gaps.push(
+                "the pod has more open descriptors than are looked at: some sockets are without a process"
+                    .to_owned(),
+            );
+        }
+    }
+}
+
+fn scene(target: &Target, members: &[Member], seen: &mut Seen, owners: Owners) -> Scene {
+    let containers = members.iter().map(|member| container(target, member));
+    let cgroups = members.iter().enumerate();
+    let cgroups = cgroups.flat_map(|(place, member)| {
+        let numbers = member.cgroups.iter();
+        numbers.map(move |number| (*number, place))
+    });
+    Scene {
+        sockets: std::mem::take(&mut seen.sockets),
+        is_partial: seen.is_partial,
+        is_blind: owners.cut || !owners.hidden.is_empty(),
+        containers: containers.collect(),
+        processes: owners.processes,
+        held: owners.held,
+        cgroups: cgroups.collect(),
+    }
+}
+
+fn container(target: &Target, member: &Member) -> Container {
+    let known = target.containers.iter().find(|it| it.id == member.id);
+    let name = known.and_then(|known| known.name.clone());
+    let role = match (known.map(|known| known.role), &name) {
+        (Some(admin::Role::App | admin::Role::Init), _) => Role::App,
+        (Some(admin::Role::Sidecar | admin::Role::Native), _) => Role::Sidecar,
+        // It has no name: a sandbox, which has no sockets either.
+        (Some(admin::Role::Other), None) => Role::Sandbox,
+        (Some(admin::Role::Other) | None, _) => Role::Unknown,
+    };
+    let id = member.id.as_str();
+    let short = || id.get(..12).unwrap_or(id).to_owned();
+    Container {
+        id: member.id.clone(),
+        name: match role {
+            Role::Sandbox => "(sandbox)".to_owned(),
+            _ => name.unwrap_or_else(short),
+        },
+        role,
+    }
+}
+
+fn names(scene: &Scene) -> Vec<String> {
+    let shown = scene
+        .containers
+        .iter()
+        .filter(|it| it.role != Role::Sandbox);
+    let mut names: Vec<String> = shown.map(|it| it.name.clone()).collect();
+    names.sort();
+    names
+}
