@@ -1,4 +1,4 @@
-//! Waiting for what tells nobody when it changes: it is looked at again and again, and only a failure takes long.
+//! Waiting for conditions without a notification: they are polled, and only a failure takes long.
 
 use std::num::NonZero;
 use std::sync::LazyLock;
@@ -62,7 +62,7 @@ pub fn found_within<T>(limit: Duration, what: &str, mut check: impl FnMut() -> O
         if let Some(found) = check() {
             return found;
         }
-        assert!(Instant::now() < end, "waited in vain for {what}");
+        assert!(Instant::now() < end, "timed out waiting for {what}");
         std::thread::sleep(LOOK);
     }
 }

@@ -1,6 +1,6 @@
-//! When an app in a real Istio has its first good answer, by the ways that there are to wait for the proxy.
+//! The time of an app's first successful response in a real Istio mesh, for each way to wait for the proxy.
 //!
-//! All pods opt out but those that usher is measured with; none of their sidecars is shown out.
+//! All pods opt out except those that usher is measured with. usher terminates none of their sidecars.
 
 use std::time::Duration;
 

@@ -84,7 +84,7 @@ pub(crate) fn measure(record: &mut Record, place: &Place, effort: &Effort) {
         .unwrap();
 }
 
-/// A pod that does nothing, with a sidecar that usher would show out.
+/// A pod that does nothing, with a sidecar that usher would terminate.
 fn one(place: &Place, number: usize) -> Value {
     let containers = [
         app_container("app", &["--run-for", "7200s"]),

@@ -1,18 +1,18 @@
-//! Jobs in a real cluster, with usher and with what is done without it.
+//! Jobs in a real cluster, with usher and with the alternatives.
 //!
-//! - From an app's last act to its Job being complete: without a sidecar, with Istio's proxy shown out by usher, as a native
-//!   sidecar, by a wrapper around the app's command, and by a controller that watches the status of pods.
-//! - From a pod's binding to its app's first good answer through the mesh, by the ways that there are to wait for the proxy.
-//! - What the agent of a node with 110 real pods costs and asks for. `--real-pods N` has another number, 0 none.
+//! - From an app's last instruction to the completion of its Job: without a sidecar, with Istio's proxy terminated by usher, as
+//!   a native sidecar, by a wrapper around the app's command, and by a controller that watches the status of pods.
+//! - From a pod's binding to its app's first successful response through the mesh, for each way to wait for the proxy.
+//! - Resource use and requests of the agent on a node with 110 real pods. `--real-pods N` sets another number, 0 means none.
 //!
-//! Jobs of different kinds run side by side or in turn, so that a drift of the machine reaches all of them. Needs a cluster
-//! with Istio and usher on it, enforcing; `cargo xtask bench cluster` makes one.
+//! Jobs of different kinds run concurrently or in turn, so that a drift of the machine affects all of them. Needs a cluster
+//! with Istio and usher in enforce mode; `cargo xtask bench cluster` creates one.
 //!
 //! ```text
 //! USHER_TEST_CLUSTER=NAME cargo bench -p usher-tests --bench cluster -- [--quick] [--enforce] [--real-pods N]
 //! ```
 //!
-//! `--enforce` exits with 1 when a budget is not kept.
+//! `--enforce` exits with 1 when a budget is exceeded.
 
 #![expect(
     clippy::print_stdout,

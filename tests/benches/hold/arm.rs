@@ -4,7 +4,7 @@ use usher_tests::synthetic::catalog::mesh;
 use usher_tests::synthetic::wire::{Capture, Client, Listen, Wait};
 use usher_tests::synthetic::{ContainerSpec, PodSpec};
 
-/// Somewhere else; nobody is there.
+/// A remote address without a listener.
 pub(crate) const FAR: &str = "10.7.7.7:8080";
 /// Drops what is redirected to the proxy, as a hold without copies would.
 const DROP: &str = "table inet plain {
@@ -45,7 +45,7 @@ impl Arm {
         }
     }
 
-    /// A pod whose sidecar is ready when told.
+    /// A pod with a sidecar that becomes ready on command.
     pub(crate) fn pod(self, name: &str, client: Client) -> PodSpec {
         let client = match self {
             Self::Usher | Self::Retransmission => client,

@@ -101,5 +101,5 @@ pub(crate) fn latency(pod: &Pod) -> Duration {
     pod.ended(SIDECAR);
     let exit_ns = pod.ended("app").exit_ns().expect("the app stamps its exit");
     let took = request.at_ns.checked_sub(exit_ns);
-    Duration::from_nanos(took.expect("nobody asks before the exit"))
+    Duration::from_nanos(took.expect("no request precedes the exit"))
 }

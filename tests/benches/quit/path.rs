@@ -12,7 +12,7 @@ use crate::trace::Mark;
 pub(crate) struct Way {
     /// The app's last act -> the kernel begins to take its process down.
     exits: Duration,
-    /// -> it tells whoever watches.
+    /// -> it notifies the process that watches.
     notified: Duration,
     /// Of that, the app's thread did not run: the kernel waited for something, or ran something else.
     off: Duration,
@@ -25,7 +25,7 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    /// Of an app that stamped its end and whose sidecar stamped the request, to whoever has these threads.
+    /// The path of an app that stamped its exit and of a sidecar that stamped the request, for the agent with these threads.
     pub(crate) fn of(
         marks: &[Mark],
         ended: Duration,
@@ -78,7 +78,7 @@ pub(crate) fn show(record: &mut Record, who: &str, ways: &[Way]) {
         ("the kernel begins to take the process down", |way| {
             way.exits
         }),
-        ("it tells who watches", |way| way.notified),
+        ("it notifies the watcher", |way| way.notified),
         ("- of that, not on a CPU", |way| way.off),
         ("who watches runs", |way| way.runs),
         ("the request is sent", |way| way.sends),

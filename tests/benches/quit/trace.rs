@@ -1,7 +1,7 @@
-//! What the kernel does between an app's last act and the request, by its own trace.
+//! The work of the kernel between an app's last instruction and the request, from its own trace.
 //!
 //! The kernel's tracing file system is mounted in a mount namespace of one thread, so that nothing of it is left
-//! behind, and an instance of it is used that nobody else has.
+//! behind. The trace uses an instance of its own.
 //! <https://docs.kernel.org/trace/ftrace.html>
 
 use std::fs::{self, File};

@@ -1,4 +1,4 @@
-//! Pods that come, finish, are shown out and go, 20 a second.
+//! Pods that start, finish, are terminated and removed, 20 a second.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -12,8 +12,8 @@ use crate::crowd::latency;
 use crate::place::{Place, count};
 
 const EACH: Duration = Duration::from_millis(50);
-/// From a pod's beginning to its app's end, and from there until it is taken away: time to be started on a busy machine,
-/// and to be shown out.
+/// From a pod's start to its app's exit, and from there until its removal: time to start on a busy machine,
+/// and to be terminated.
 const LIFE: Duration = Duration::from_secs(3);
 const REST: Duration = Duration::from_secs(1);
 /// More than as many Events as may wait need to be sent.

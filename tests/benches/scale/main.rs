@@ -1,15 +1,15 @@
-//! What the agent costs on a full node, and what it asks of the kubelet and the API server.
+//! The cost of the agent on a full node, and its requests to the kubelet and the API server.
 //!
-//! 250 pods at rest, 20 pods a second that come, finish and go, and 250 exits at the same moment. All with an API server,
-//! which counts what it is asked and is told. A node of 250 is more than a kubelet runs by default (110); 110 real pods are
-//! measured by `cluster`.
+//! 250 idle pods, 20 pods a second that start, finish and go, and 250 exits at the same moment. All with an API server
+//! that counts its requests. A node of 250 pods is more than a kubelet runs by default (110); `cluster` measures 110
+//! real pods.
 //!
 //! ```text
 //! cargo build --release -p usher-agent
 //! cargo bench -p usher-tests --bench scale -- [--quick] [--enforce]
 //! ```
 //!
-//! `--enforce` exits with 1 when a budget is not kept. Needs root.
+//! `--enforce` exits with 1 when a budget is exceeded. Needs root.
 
 mod burst;
 mod churn;

@@ -47,7 +47,7 @@ impl Arm {
         }
     }
 
-    /// Pods whose sidecar listens when it is told to; nothing of Istio's is in them.
+    /// Pods with a sidecar that listens on command and has nothing of Istio.
     pub(crate) fn crowd(self, apps: usize) -> Option<Like> {
         (self != Self::Istio).then(|| Like {
             apps,

@@ -1,4 +1,4 @@
-//! A hundred containers that are held at once, and let go at once.
+//! A hundred containers that are held and released at the same time.
 
 use std::time::SystemTime;
 
@@ -26,8 +26,8 @@ pub(crate) fn measure(record: &mut Record, place: &Place) {
             }
         }
     }
-    record.section("100 containers of 10 pods held at once, all sidecars told to listen at once");
-    record.times("told -> main()", &sample);
+    record.section("100 containers of 10 pods held at once, all sidecars become ready at once");
+    record.times("ready -> main()", &sample);
     record.limit(
         "start.missed",
         "ran before",

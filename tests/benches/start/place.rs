@@ -14,7 +14,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// None where no cluster is named; then that has been said.
+    /// None if no cluster is named; then the reason has been printed.
     pub(crate) fn open() -> Option<Self> {
         let Ok(name) = std::env::var(CLUSTER) else {
             println!("SKIPPED: {CLUSTER} names no cluster; `cargo xtask bench` makes one");

@@ -213,7 +213,7 @@ impl Node {
                 program_of(pid).as_deref() == pause.file_name().map(Path::new)
             }))
         })?;
-        // Whoever called us may live longer than the node.
+        // The process that called us may outlive the node.
         thread::spawn(move || unshare.wait());
         Identity::of(Path::new("/proc"), init.unwrap_or_default())
             .context("the node's pid 1 ended at once")

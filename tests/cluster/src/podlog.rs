@@ -86,7 +86,7 @@ pub(crate) fn run(log: &str) -> Option<AppRun> {
     });
     let answer = match get {
         None => Err(line(log, "app-error ")
-            .unwrap_or("it asked nobody")
+            .unwrap_or("no request was sent")
             .to_owned()),
         Some(get) => match get.split_once(" error=") {
             Some((_, error)) => Err(error.to_owned()),

@@ -15,7 +15,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// How long nothing may be said during a build.
+/// The longest silence during a build.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 const TAIL_LINES: usize = 20;
 

@@ -93,7 +93,7 @@ impl Server {
         self.ask(&format!("query?query={}{at}", encoded(expression)))
     }
 
-    /// What it said over a span of time.
+    /// The samples of an expression over a span of time.
     pub fn range(&self, expression: &str, span: Span) -> Result<Vec<Series>> {
         let Span { from, to, step } = span;
         let expression = encoded(expression);

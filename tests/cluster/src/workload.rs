@@ -40,7 +40,7 @@ pub fn job(name: &str, namespace: &str, restart_policy: &str, containers: &[Valu
     })
 }
 
-/// A pod that nobody owns.
+/// A pod without an owner.
 #[must_use]
 pub fn pod(name: &str, namespace: &str, restart_policy: &str, containers: &[Value]) -> Value {
     json!({

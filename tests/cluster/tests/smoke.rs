@@ -59,7 +59,7 @@ fn until<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = check() {
             return found;
         }
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        assert!(Instant::now() < deadline, "timed out waiting for {what}");
         thread::sleep(Duration::from_millis(50));
     }
 }

@@ -1,4 +1,4 @@
-//! What is answered by whoever listens in a pod or on the node.
+//! Responses of listeners in a pod or on the node.
 
 use usher_core::metric::sample;
 use usher_inspect::http::{Body, Head};

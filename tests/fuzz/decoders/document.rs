@@ -1,4 +1,4 @@
-//! Documents that usher wrote and somebody may have changed, and texts on their way to a person.
+//! Documents that usher wrote and another program may have changed, and texts that are printed for people.
 
 use std::sync::LazyLock;
 
@@ -24,7 +24,7 @@ use usher_inspect::{
 
 static READS: LazyLock<Reads> = LazyLock::new(|| Config::default().reads());
 
-/// Answers of the admin socket, or of a file that somebody sent.
+/// Responses of the admin socket, or of a file from an untrusted source.
 pub(super) fn admin(bytes: &[u8]) {
     again::<Document<Pods>>(bytes);
     again::<Document<Forecast>>(bytes);

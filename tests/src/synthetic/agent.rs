@@ -26,7 +26,7 @@ pub use log::Log;
 
 /// Names a binary to test instead of the built one.
 const BINARY: &str = "USHER_AGENT_BIN";
-/// What the agent logs, for whoever looks for the cause of a failure.
+/// The agent's log filter, to find the cause of a failure.
 const FILTER: &str = "USHER_AGENT_LOG";
 const NAME: &str = "usher-agent";
 /// Where it serves HTTP.
@@ -255,12 +255,12 @@ impl Agent {
         kill(Pid::from_raw(pid), signal).expect("the agent is our child");
     }
 
-    /// Stops its main thread, and nothing else of it, while this runs: a wedged
+    /// Stops only the agent's main thread while this runs: a wedged
     /// agent.
     ///
     /// # Panics
     ///
-    /// When nobody may trace here.
+    /// If ptrace is not permitted here.
     pub fn wedged<T>(&self, meanwhile: impl FnOnce() -> T) -> T {
         let traced = Traced::stop(self.pid());
         let outcome = meanwhile();

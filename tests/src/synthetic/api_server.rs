@@ -1,8 +1,8 @@
-//! A stand-in for the API server: one Node, Namespaces that say what they are told to, Events that are kept.
+//! A stand-in for the API server: one Node, Namespaces with configurable annotations, Events that are kept.
 //!
-//! It answers what the agent may ask for and nothing else, and remembers every request. The agent finds
-//! it by a kubeconfig ([`crate::synthetic::Agent::start_with_api`]). It can be away, say nothing, lose answers,
-//! refuse, and end watches.
+//! It answers only the requests that the agent is permitted to send, and records every request. The agent finds
+//! it by a kubeconfig ([`crate::synthetic::Agent::start_with_api`]). It can be unavailable, not respond, lose responses,
+//! reject requests, and end watches.
 
 mod objects;
 mod server;
@@ -75,7 +75,7 @@ struct Situation {
     objects: Objects,
     asked: Vec<Asked>,
     troubles: Vec<Trouble>,
-    /// Nobody answers, and watches break off.
+    /// It does not respond, and watches break.
     away: bool,
     /// Requests for Events are read, and nothing comes of them for now.
     silent: bool,
@@ -85,7 +85,7 @@ struct Situation {
     watches: u64,
     /// They end with the news that their version is too old.
     expired: bool,
-    /// A taint that somebody adds right after the Node was looked at next.
+    /// A taint that another client adds right after the next read of the Node.
     race: Option<Value>,
     /// Rights that the agent has not: verb and resource.
     forbidden: BTreeSet<&'static str>,
@@ -192,7 +192,7 @@ impl ApiServer {
         self.shared.situation().objects.taints()
     }
 
-    /// Somebody adds this taint right after the Node has been looked at as a whole.
+    /// Another client adds this taint right after the next read of the whole Node.
     pub fn race(&self, taint: Value) {
         self.shared.change(|situation| situation.race = Some(taint));
     }
@@ -217,12 +217,12 @@ impl ApiServer {
             .change(|situation| situation.objects.delete_namespace(name));
     }
 
-    /// Nobody answers from now on, or again.
+    /// Makes the server unavailable, or available again.
     pub fn away(&self, away: bool) {
         self.shared.change(|situation| situation.away = away);
     }
 
-    /// Whoever asks for an Event from now on waits, or is answered now.
+    /// Delays the response to every Event request from now on, or responds to all of them.
     pub fn silent(&self, silent: bool) {
         self.shared.change(|situation| {
             situation.silent = silent;
@@ -230,7 +230,7 @@ impl ApiServer {
         });
     }
 
-    /// Waits until somebody waits for a silent server.
+    /// Waits until a request waits for a silent server.
     pub fn wait_kept(&self) {
         self.wait("a request to be kept", |situation| {
             (!situation.kept.is_empty()).then_some(())
@@ -309,7 +309,7 @@ impl ApiServer {
             if left.is_zero() {
                 let (events, asked) = (situation.objects.events(), situation.asked.len());
                 drop(situation);
-                panic!("waited in vain for {what}; after {asked} requests: {events:#?}");
+                panic!("timed out waiting for {what}; after {asked} requests: {events:#?}");
             }
             let waited = self.shared.changed.wait_timeout(situation, left);
             situation = waited.unwrap_or_else(PoisonError::into_inner).0;

@@ -1,15 +1,15 @@
 //! Stand-ins for the kinds of sidecars, one function each.
 //!
-//! A stand-in has the names, images (in a registry of nobody's), arguments and
-//! variables by which the kind is known, and does what the kind was measured or
-//! read to do: ports, status codes, who may ask, how long it drains, which code
-//! it ends with. Where it comes from is with each function. "Measured" means
-//! the real program, run by hand with its answers and its end recorded; a file
-//! is one of the kind's published source at that version; "not checked" is what
-//! is said of it and was neither run nor read.
+//! A stand-in has the names, images (in a reserved registry), arguments and
+//! variables that identify the kind, and does what the kind was measured or
+//! read to do: ports, status codes, permitted callers, drain time, exit
+//! code. Each function names its source. "Measured" means
+//! a manual run of the real program with its responses and its exit recorded. A file
+//! is one of the kind's published source at that version. "Not checked" is
+//! documented by others and was neither run nor read.
 //!
-//! Nobody has to wait for a drain in a test, so all of them take a tenth of
-//! their time ([`drain`]); settings that tell them are as in reality.
+//! No test should wait for a drain, so all of them take a tenth of
+//! their time ([`drain`]). The settings that contain these times are realistic.
 
 pub mod cloud_sql;
 pub mod consul;

@@ -1,8 +1,8 @@
 //! A stand-in for the kubelet: HTTP/1.1 on loopback, one path, one token.
 //!
 //! `GET /pods` answers with a `v1` `PodList` of the node's pods. The specs are
-//! right at once; the statuses are as old as told, as those of the real
-//! kubelet are, which serves API pods with the status that last came back from
+//! current at once. The age of the statuses is configurable: the real
+//! kubelet serves API pods with the status that last came back from
 //! the API server.
 
 mod server;
@@ -153,7 +153,7 @@ impl Kubelet {
         };
         while count(&situation) < times {
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "nobody asked the kubelet");
+            assert!(!left.is_zero(), "the kubelet received no request");
             let waited = self.shared.changed.wait_timeout(situation, left);
             situation = waited.unwrap_or_else(PoisonError::into_inner).0;
         }

@@ -209,7 +209,7 @@ fn happened(record: &mut PodRecord, event: &Event) {
                 at: SystemTime::now(),
             });
         }
-        // The sandbox is nobody's container.
+        // The sandbox belongs to no container.
         (_, None) => {}
     }
 }

@@ -187,8 +187,8 @@ impl Pod {
         self.create(&self.container(container).clone().pace(pace));
     }
 
-    /// The same, and its init process is to have this pid, which nobody has.
-    /// Another process may be faster: ask [`Pod::pid`].
+    /// The same, with an unused pid for its init process.
+    /// Another process may take the pid first: check [`Pod::pid`].
     pub fn start_with_pid(&self, container: &str, pid: i32) {
         let order = self.order_for(self.container(container));
         self.place(
@@ -200,7 +200,7 @@ impl Pod {
         );
     }
 
-    /// Creates a container that was not created with the pod. Told to `visit`,
+    /// Creates a container that was not created with the pod. On the command `visit`,
     /// its process enters the network namespace of another pod.
     pub fn start_visitor(&self, container: &str, host: &Self) {
         let order = self.order_for(self.container(container));
@@ -294,7 +294,7 @@ impl Pod {
         })
     }
 
-    /// What the latest life of a container said so far.
+    /// The lines that the latest run of a container has printed so far.
     pub fn lines(&self, container: &str) -> Vec<String> {
         self.latest(container).lines
     }
@@ -375,7 +375,7 @@ impl Pod {
         line.push('\n');
         if let Some(orders) = &self.orders {
             let mut orders = orders.lock().unwrap_or_else(PoisonError::into_inner);
-            // A shim that is gone has said why.
+            // A shim that has exited has printed the reason.
             drop(orders.write_all(line.as_bytes()));
         }
     }

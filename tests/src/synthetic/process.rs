@@ -84,7 +84,7 @@ impl Traced {
     ///
     /// # Panics
     ///
-    /// When nobody may trace here.
+    /// If ptrace is not permitted here.
     pub fn stop(pid: u32) -> Self {
         let main = Pid::from_raw(i32::try_from(pid).expect("pids are small"));
         ptrace::seize(main, ptrace::Options::empty()).expect("root may trace");

@@ -18,8 +18,8 @@ pub use restart::{RestartPolicy, RestartRule};
 
 /// How long the CNI plugin waits by default.
 const PLUGIN_TIMEOUT: Duration = Duration::from_millis(500);
-/// The longest that it can be told to: an agent that answers answers in this time, also a debug build on a machine that
-/// does other things as well.
+/// The longest timeout that can be configured. A live agent answers within it, also a debug build on a machine that
+/// does other work.
 const PATIENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A pod to be.
@@ -27,7 +27,7 @@ const PATIENT_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct PodSpec {
     /// Unique on the node.
     pub name: String,
-    /// `default` unless said otherwise.
+    /// `default` unless a test sets another one.
     pub namespace: String,
     /// The user's; noise is added to them.
     pub annotations: BTreeMap<String, String>,
@@ -43,7 +43,7 @@ pub struct PodSpec {
     pub shares: Shares,
     /// `runtimeClassName`
     pub runtime_class: Option<String>,
-    /// More fields of its spec, as the kubelet shows them. Nobody acts on them.
+    /// More fields of its spec, as the kubelet serves them. No component acts on them.
     pub fields: BTreeMap<String, Value>,
     /// When the kubelet says that it took it up; None is long ago.
     pub since: Option<SystemTime>,
@@ -55,7 +55,7 @@ pub struct PodSpec {
     pub containers: Vec<ContainerSpec>,
     /// The CNI plugin tells the agent of it, and waits for so long.
     pub announced: Option<Duration>,
-    /// It has an interface with a default route; nobody is at its other end.
+    /// It has an interface with a default route and no peer.
     pub routed: bool,
     /// Rules of a mesh that are there from the beginning.
     pub capture: Option<Capture>,
@@ -68,7 +68,7 @@ pub struct PodSpec {
 pub enum Origin {
     /// A Job's controller.
     Job,
-    /// Somebody, by hand: it has no owner.
+    /// Created directly: it has no owner.
     NoOwner,
     /// A file on the node: a static pod, whose UID is 32 hex digits without
     /// dashes.

@@ -42,11 +42,11 @@ pub fn on(node: &Node, arguments: &[&str]) -> Ran {
     ran(command)
 }
 
-/// What [`on`] runs, for whoever has more to set.
+/// The command of [`on`], for callers that set more.
 ///
 /// # Panics
 ///
-/// When it is not built.
+/// If it is not built.
 pub fn command_on(node: &Node) -> Command {
     let mut command = command();
     command

@@ -64,7 +64,7 @@ pub struct Sandbox {
     /// Rules that are there before the first container, as a script of the
     /// `nft` program; empty for none.
     pub filter: String,
-    /// Told before the first container.
+    /// Announced before the first container.
     pub announcement: Option<Announcement>,
     /// The shim is in the node's mount namespace already, and stays there.
     pub bundles: bool,
@@ -98,7 +98,7 @@ pub struct Order {
     /// The process whose user namespace the container enters; the shim knows
     /// it.
     pub users: Option<i32>,
-    /// The process whose network namespace it enters when told to `visit`.
+    /// The process whose network namespace it enters on the command `visit`.
     pub visits: Option<i32>,
     /// Its user and group; None is root.
     pub user: Option<u32>,
@@ -131,13 +131,13 @@ pub enum Program {
     /// `executed <count>` and ends with 0. Of one that a signal ended it says
     /// `struck <number>`.
     Execs(u32),
-    /// Ends when told, or by itself.
+    /// Exits on command, or by itself.
     App(End),
     /// Connects.
     Client(Client),
-    /// Holds sockets open until told to end.
+    /// Holds sockets open until it is terminated.
     Holding(Holding),
-    /// Does harm, as far as it can, and ends when told.
+    /// Does as much harm as it can, and exits on command.
     Mischief(Mischief),
     /// Makes a mesh's rules, as an init container does, and ends.
     Capture(Capture),

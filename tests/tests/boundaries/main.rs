@@ -1,7 +1,7 @@
-//! The agent is killed at every boundary of what it does: before and after each kind of action, and within those that
-//! have more than one part. Another one starts, and all is as if nothing had been.
+//! The agent is killed at every boundary of its actions: before and after each kind of action, and within actions that
+//! have more than one part. The next agent starts, and the outcome is the same as without the kill.
 //!
-//! The agent that is killed is a build of its own, which stops where it is told to
+//! The agent that is killed is a separate build, which stops at a named kill point
 //! (`cargo build --workspace --features usher-agent/boundaries --bin usher-agent-boundaries`). Needs root, built
 //! binaries and the programs `ip`, `nft` and `nsenter`.
 
@@ -125,7 +125,7 @@ fn while_a_file_is_written() {
     }
 }
 
-/// A place that the agent has and nobody is killed at is a mistake.
+/// Fails if the agent has a kill point that no test uses.
 #[test]
 fn every_kill_point_is_covered() {
     let mut found = BTreeSet::new();

@@ -1,7 +1,7 @@
-//! A scene that has the agent do everything that it can do, in a few steps.
+//! A scenario that makes the agent perform each of its actions in a few steps.
 //!
-//! Two pods: one is announced, captured by a mesh, its app's start and connections wait for two sidecars, a person
-//! orders something; of the other nothing was told, its sidecar's version is asked for, another ends by a signal.
+//! Two pods. The first is announced and captured by a mesh, the start and the connections of its app wait for two sidecars, and an
+//! operator sends an order. The second is not announced, the version of its sidecar is queried, and another sidecar ends by a signal.
 
 use std::cell::{Cell, RefCell};
 use std::process::{Child, Command, Stdio};
@@ -20,7 +20,7 @@ pub(crate) const PROXY: &str = "istio-proxy";
 pub(crate) const DAPR: &str = "daprd";
 pub(crate) const LOGS: &str = "fluent-bit";
 const DAPR_PORT: u16 = 50_001;
-/// Somewhere else; nobody is there.
+/// A remote address without a listener.
 const FAR: &str = "10.7.7.7:8080";
 const ENFORCE: [(&str, &str); 1] = [("usher.dev/mode", "enforce")];
 /// Long enough for a debug build on a machine that does other things as well.
@@ -77,7 +77,7 @@ pub(crate) struct Scene {
 impl Scene {
     pub(crate) fn set(place: &str) -> Self {
         let node = Node::with_bundles();
-        // The agent knows it before the API server is asked, and is told again.
+        // The agent knows it before it reads from the API server, and is notified again.
         node.annotate(&ENFORCE);
         let server = ApiServer::start();
         server.annotate(&ENFORCE);
@@ -155,7 +155,7 @@ impl Scene {
                 let mut order = self.order.borrow_mut();
                 match order.as_mut().and_then(|order| order.try_wait().unwrap()) {
                     Some(status) if !status.success() && !self.unheld.get() => {
-                        // On a machine that does other things as well nobody answered in time.
+                        // On a busy machine no response came in time.
                         *order = Some(self.mend());
                         false
                     }

@@ -57,7 +57,7 @@ impl<'node> Host<'node> {
         fs::write(self.path(name), text).unwrap();
     }
 
-    /// What agent and cleanup are told alike.
+    /// The directories that agent and cleanup share.
     fn places(&self) -> Vec<String> {
         vec![
             flag("cni-conf-dir", &self.path("net.d")),
@@ -80,7 +80,7 @@ impl<'node> Host<'node> {
         agent
     }
 
-    /// A pod that is held, whose sidecar is ready when told.
+    /// A held pod with a sidecar that becomes ready on command.
     pub(crate) fn held(&self, agent: &Agent) -> Pod {
         let spec = PodSpec::new("held")
             .with(ContainerSpec::client("app", Client::to(FAR)))
@@ -115,7 +115,7 @@ impl<'node> Host<'node> {
         let mut arguments = vec!["cleanup".to_owned()];
         arguments.extend(self.places());
         arguments.push(flag("run-dir", &self.node.run_dir()));
-        // Nobody calls the plugin here.
+        // The plugin is not called here.
         arguments.push(format!("--linger={:?}", Duration::from_millis(1)));
         arguments.extend(more.iter().map(|&flag| flag.to_owned()));
         usher::run(&arguments)

@@ -28,7 +28,7 @@ fn ready_once_nothing_is_left() {
     eventually("the node to be clean", || agent.get("/readyz").0 == 200);
     host.assert_clean(&pod);
 
-    // Somebody restores an old configuration.
+    // Another program restores an old configuration.
     host.write(
         "net.d/20-old.conflist",
         "{\"name\":\"o\",\"plugins\":[{\"type\":\"usher-cni\"}]}",

@@ -9,7 +9,7 @@ use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 use crate::{answer, privilege, run};
 
 const SIDECAR: &str = "istio-proxy";
-/// Somewhere else; nobody is there.
+/// A remote address without a listener.
 const FAR: &str = "10.7.7.7:8080";
 
 /// A node of this mode.
@@ -41,13 +41,13 @@ fn refused(ran: &Ran, why: &str) {
     assert_eq!(ran.stdout, "", "{ran:?}");
 }
 
-/// What was ordered by hand, as the log has it.
+/// An operator's order, as the log records it.
 fn order_of(agent: &Agent, pod: &Pod) -> String {
     let line = agent.wait_for("by-hand", &pod.name());
     line["reason"].as_str().unwrap().to_owned()
 }
 
-/// A pod that a mesh captures, whose sidecar is ready when told.
+/// A pod that a mesh captures, with a sidecar that becomes ready on command.
 fn captured(name: &str, app: ContainerSpec) -> PodSpec {
     PodSpec::new(name)
         .with(app)
@@ -220,7 +220,7 @@ fn missing_agents_and_pods_are_reported() {
     }
     let _agent = agent(&node);
     for order in ["quit", "hold", "release", "plan", "rules"] {
-        let ran = run(&node, &[order, "nobody"]);
+        let ran = run(&node, &[order, "absent"]);
         assert_eq!(ran.code, Some(4), "{ran:?}");
         assert!(ran.stderr.contains("/alone"), "{ran:?}");
     }

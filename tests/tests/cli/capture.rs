@@ -88,7 +88,7 @@ fn traffic() {
             udp.send_to(&vec![b'y'; size], udp.local_addr().unwrap())
                 .unwrap();
         }
-        // Nobody is there: the answer is ICMP.
+        // There is no listener: the answer is ICMP.
         let gone = UdpSocket::bind(loopback).unwrap().local_addr().unwrap();
         udp.send_to(b"anybody", gone).unwrap();
     }
@@ -159,7 +159,7 @@ fn tshark_reads_the_packets_that_tcpdump_captured() {
         OURS,
         &["frame.interface_name", "frame.packet_flags_direction"],
     );
-    // Loopback has no ways; to whom it went from the other interface is told.
+    // Loopback packets have no direction; the receiver is named from the other interface.
     let far = read(
         &tools,
         &ours,

@@ -89,7 +89,7 @@ fn healthy_pod_is_one_line() {
     ] {
         assert!(wide.stdout.contains(words), "{words} in {}", wide.stdout);
     }
-    assert_eq!(run(&node, &["explain", "nobody"]).code, Some(4));
+    assert_eq!(run(&node, &["explain", "absent"]).code, Some(4));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use usher_tests::{
 
 use crate::{answer, enforcing, known, network::Beside};
 
-const POD: &str = "default/told";
+const POD: &str = "default/finished";
 /// What ends well where there is room.
 const CASES: [&[&str]; 13] = [
     &["pods"],
@@ -47,7 +47,7 @@ fn into(node: &Node, arguments: &[&str], out: impl Into<Stdio>) -> Output {
 fn write_failure_is_reported_with_an_error_code() {
     let Some(node) = enforcing() else { return };
     let _agent = Agent::start(&node);
-    let _pod = node.run(&PodSpec::job("told"));
+    let _pod = node.run(&PodSpec::job("finished"));
     known(&node);
     for arguments in CASES {
         if !["cleanup", "sysdump"].contains(&arguments[0]) {

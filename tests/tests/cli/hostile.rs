@@ -1,7 +1,7 @@
-//! Pods whose owners would like to drive the terminal of whoever looks at them: nothing that acts comes out, of whatever
-//! subcommand and in whatever form.
+//! Pods whose names and values contain terminal control sequences: no subcommand prints them unescaped,
+//! in any output format.
 //!
-//! The subcommands are those that the program itself offers, so one that is added without a case here fails.
+//! The subcommands are those that the program itself lists, so a new one without a case here fails.
 
 use std::{
     ffi::OsStr,
@@ -38,7 +38,7 @@ use crate::{answer, enforcing};
 
 /// Clears the screen, sets its title, writes back what it answers; ends the line; C1; right to left; nothing visible.
 const EVIL: &str = "e\x1b[2J\x1b]0;t\x07\r\nv\u{9b}31m\u{202e}i\u{2066}\u{200b}\u{7f}l";
-/// Where a pod's server answers with what nobody should print.
+/// The port of a server in the pod that sends control sequences.
 const PORT: u16 = 9876;
 const FORMS: [&[&str]; 5] = [
     &[],
@@ -186,7 +186,7 @@ fn ran(node: &Node, arguments: &[&str]) -> Ran {
         thread::spawn(move || {
             let mut bytes = Vec::new();
             from.read_to_end(&mut bytes).unwrap();
-            // Nobody may wait any more.
+            // No process may wait any more.
             ended.send(()).ok();
             String::from_utf8(bytes).unwrap()
         })
@@ -315,7 +315,7 @@ fn with_an_agent() {
 fn without_an_agent() {
     let Some(node) = enforcing() else { return };
     let scene = Scene::new(&node);
-    // What an agent had written down, and somebody was at.
+    // A sysdump that was changed afterwards.
     let line = json!({
         "at_ms": 1, "uid": scene.pod.uid(), "pod": EVIL, "decision": EVIL, "reason": evil(10_000), "container": EVIL,
     });

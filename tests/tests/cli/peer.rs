@@ -13,9 +13,9 @@ use usher_tests::synthetic::{Agent, PodSpec, program, usher};
 
 use crate::{enforcing, run};
 
-/// Nobody.
+/// An unprivileged user id.
 const UNPRIVILEGED: u32 = 65534;
-/// Where [`a_stranger`] is told what to ask.
+/// The socket that [`as_another_user`] sends requests to.
 const SOCKET: &str = "USHER_TEST_SOCKET";
 const POD: &str = "USHER_TEST_POD";
 
@@ -148,8 +148,8 @@ fn only_root_receives_answers() {
     }
 }
 
-/// What [`only_root_receives_answers`] runs as somebody else, in a process of its own: a test program cannot become another user
-/// and stay one that others' tests run in. By itself it would have nobody to ask, so it is left out of a plain run.
+/// The part of [`only_root_receives_answers`] that runs as another user, in a process of its own: a test program cannot change
+/// its user and still run the other tests. It is ignored in a plain run, because it needs the socket of that test.
 #[test]
 #[ignore = "run by another test, as another user"]
 fn as_another_user() {

@@ -132,7 +132,7 @@ fn large_bodies_are_complete() {
 
 #[test]
 fn request_matches_curl() {
-    let Some((node, pod, server)) = pod("told") else {
+    let Some((node, pod, server)) = pod("sends") else {
         return;
     };
     let url = server.url("/plain");
@@ -275,7 +275,7 @@ fn addresses_outside_the_pod_are_rejected() {
         assert_eq!(ran.code, Some(2), "{ran:?}");
         assert!(ran.stderr.contains(words), "{ran:?}");
     }
-    // IPv6's loopback, where nobody is at IPv4's.
+    // IPv6's loopback, without a listener on IPv4's.
     let ran = run(
         &node,
         &[
@@ -321,7 +321,7 @@ fn response_is_escaped_for_a_terminal() {
     ] {
         assert!(shown.contains(words), "{shown}");
     }
-    // Whoever asks for bytes gets them.
+    // A request for raw bytes gets them unescaped.
     let raw = request(&node, &pod, &["GET", &server.url("/hostile")]);
     assert!(raw.stdout.starts_with(b"body \x1b[2J"));
 }

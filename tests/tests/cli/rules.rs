@@ -123,7 +123,7 @@ fn drift_is_reported_and_repaired() {
         none.contains("no table is wanted, and there is none"),
         "{none}"
     );
-    // What nobody wants goes.
+    // Unwanted rules are removed.
     nft(&pod, &["add", "table", "inet", "usher"]);
     let ran = run(&node, &["rules", "ruled", "--diff"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");

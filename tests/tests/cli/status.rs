@@ -53,7 +53,7 @@ fn each_problem_has_a_next_step() {
     };
     eventually("all to be well", || is(0, "all is well"));
     node.configure("defaults:\n  hold: perhaps\n");
-    eventually("the broken file to be told", || {
+    eventually("the broken file to be reported", || {
         is(1, "an older one counts: ")
     });
     let ran = run(&node, &["status", "--brief"]);
@@ -68,7 +68,9 @@ fn each_problem_has_a_next_step() {
     eventually("the file to be good", || is(0, "all is well"));
     node.kubelet().behave(Behaviour::Status(401));
     let _pod = node.run(&PodSpec::job("unlisted"));
-    eventually("the kubelet's answer to be told", || is(1, "(status 401)"));
+    eventually("the kubelet's response to be reported", || {
+        is(1, "(status 401)")
+    });
     node.kubelet().behave(Behaviour::Ok);
     eventually("the kubelet to be well", || is(0, "all is well"));
 }

@@ -21,7 +21,7 @@ use crate::{answer, enforcing, known, run};
 
 /// When all dumps of these tests were made.
 const AT: &str = "2026-11-22T01:20:00Z";
-/// What nobody may find anywhere.
+/// A secret that must appear in no file.
 const SECRET: &str = "hunter2";
 
 /// Commands that answer from a dump, with what they are asked about.
@@ -132,7 +132,7 @@ fn same_node_gives_the_same_bytes() {
         fs::read(&file).unwrap()
     });
     assert!(made[0] == made[1], "the same files, and other bytes");
-    // And where somebody pipes it out of the agent's container.
+    // Also when it is piped out of the agent's container.
     let mut piped = usher::command_on(&node);
     piped.args(["sysdump", "--at", AT]).stdout(Stdio::piped());
     assert!(piped.output().unwrap().stdout == made[0], "of a pipe");

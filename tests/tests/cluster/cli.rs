@@ -107,7 +107,7 @@ fn restricted(lab: &'static Lab, test: &str) -> Namespace {
     namespace
 }
 
-/// A Job whose app serves until it is told to end, beside a real proxy.
+/// A Job with an app that serves until it is terminated, alongside a real proxy.
 fn shell_less(lab: &Lab, namespace: &str) -> Value {
     let mut app = app_container("app", &["--serve", "8080", "--run-for", "900s"]);
     app["securityContext"] = json!({

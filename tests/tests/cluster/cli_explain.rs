@@ -205,7 +205,7 @@ fn each_broken_pod_has_exactly_its_finding() {
     exit_code_that_spoils(lab, namespace);
 }
 
-/// A sidecar that somebody kills after its app has succeeded; its pod is none of the node's cgroups any more then.
+/// A sidecar that is killed after its app has succeeded; the node has no cgroup of its pod any more then.
 fn exit_code_that_spoils(lab: &Lab, namespace: &str) {
     let stuck = ["-n", namespace, "get", "pod", "stuck"];
     assert!(sidecar_is_untouched(

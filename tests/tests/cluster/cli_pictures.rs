@@ -46,8 +46,8 @@ fn node_and_stuck_job() {
     }
 }
 
-/// The command as somebody types it, and what it prints. Whatever its exit code is: a node that observes is no fault, a
-/// Job that is stuck is a finding.
+/// The command as a user types it, and its output. The exit code does not matter: it is 0 for a node in observe mode, and a
+/// stuck Job is a finding.
 fn printed(lab: &Lab, arguments: &[&str]) -> String {
     let exec = ["-n", USHER, "exec", "ds/usher", "--", "usher"];
     let colours = ["--color", "always"];

@@ -55,7 +55,7 @@ pub(crate) struct Alone {
     _alone: RwLockWriteGuard<'static, ()>,
 }
 
-/// The lab, or None where the test is to be skipped; then that has been said.
+/// The lab, or None if the test is to be skipped; then the reason has been printed.
 pub(crate) fn shared() -> Option<Shared> {
     let lab = LAB.get_or_init(open).as_ref()?;
     let guard = TURN.read();

@@ -44,7 +44,7 @@ fn node_that_fails_to_clean_up_is_named() {
     until("the node to be clean", || {
         (!has_run_dir(&lab)).then_some(())
     });
-    // What was told to leave stays told.
+    // A node that was requested to leave stays in that state.
     lab.remove_agent();
 }
 

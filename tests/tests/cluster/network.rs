@@ -1,5 +1,5 @@
 //! The node's network configuration, on the real containerd: usher's entry
-//! comes and stays, whoever else writes, and pods start all the time.
+//! is added and stays, despite other writers, and pods start all the time.
 
 use std::{
     fs,

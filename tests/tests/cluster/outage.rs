@@ -1,5 +1,5 @@
-//! The API server is away, and sidecars are shown out all the same: the kernel says when an app ends, and what the agent
-//! has to know of a pod it asked for when the pod came.
+//! The API server is unavailable, and sidecars are terminated all the same: the kernel reports the exit of an app, and the agent
+//! read the rest when the pod started.
 
 use std::{
     env, fs,
@@ -53,7 +53,7 @@ impl<'lab> Away<'lab> {
         until("the API server", || {
             self.0.cluster.kubectl(&["get", "--raw", "/readyz"]).ok()
         });
-        // It would look again after a minute only, and nobody tests that here.
+        // The agent would read it again only after a minute, which is not tested here.
         let controllers = Component::ControllerManager;
         self.0.cluster.stop(controllers, Signal::SIGKILL).unwrap();
         self.0.cluster.start(controllers).unwrap();
@@ -203,7 +203,7 @@ fn agent_killed_during_the_outage_recovers_afterwards() {
     load::each_was_shown_out_once(&lab, &namespace, &pods);
 }
 
-/// What was decided meanwhile is told afterwards, with the time at which it was.
+/// Decisions of the outage are reported afterwards, with their original timestamps.
 #[test]
 fn events_of_the_outage_arrive_afterwards_with_their_timestamps() {
     let Some(lab) = lab::alone() else {

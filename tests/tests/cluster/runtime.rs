@@ -1,7 +1,7 @@
-//! The kubelet and containerd die and come back while pods start, are held, run and finish.
+//! The kubelet and containerd are killed and restarted while pods start, are held, run and finish.
 //!
-//! Neither is needed for what the kernel tells, and the shims of running containers live on. So nothing is missed, and
-//! nothing is done twice. What is said meanwhile is in the agent's timeline: its log reaches the node's disk by containerd,
+//! Neither is needed for the kernel's notifications, and the shims of running containers live on. So no exit is missed, and
+//! no action is repeated. The test reads the timeline, because the agent's log reaches the node's disk through containerd,
 //! after the restart.
 
 use std::{fs, time::Duration};
@@ -77,8 +77,8 @@ fn survives(component: Component, [first, second]: [Signal; 2]) {
     let list = ["-n", &*namespace, "get", "pods"];
     let all = lab.cluster.kubectl_json(&list).unwrap();
     let all = all["items"].as_array().unwrap();
-    // Where the runtime could not start the sidecar nothing is left to wait for. And of an app that runs when the runtime
-    // comes back and does not know it, nobody can tell that the kubelet does not kill it for good.
+    // If the runtime could not start the sidecar, there is nothing to wait for. If an app runs when the runtime
+    // comes back and does not know it, it is uncertain whether the kubelet kills it for good.
     let refused = |pod: &&Value| {
         let codes = (exit_code(pod, "app"), exit_code(pod, load::SIDECAR));
         codes == (&json!(1), &json!(0)) && runs(pod, "app") == 1

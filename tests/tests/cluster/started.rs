@@ -1,4 +1,4 @@
-//! Many starts on a busy node: each is held in time, or said to have been missed and its connection held.
+//! Many starts on a busy node: each is held in time, or reported as missed with its connection held.
 
 use std::process::{Child, Command, Stdio};
 
@@ -80,13 +80,13 @@ fn every_start_on_a_busy_node_is_held_or_reported_as_missed() {
     let count = |decision: &str| lab.count(&namespace, decision);
     assert_eq!(refused, 0, "connections that were not held either");
     let reported = [count("start-held"), count("start-missed")];
-    eprintln!("held and missed, as far as told: {reported:?}");
+    eprintln!("held and missed, as reported: {reported:?}");
     let (held, missed) = until("a word about every start", || {
         let (held, missed) = (count("start-held"), count("start-missed"));
         (held + missed >= made).then_some((held, missed))
     });
     eprintln!("starts {made}, held {held}, missed {missed}, ran before {early}");
-    assert_eq!(held + missed, made, "each was told once");
-    assert_eq!(early, missed, "what was told is what happened");
+    assert_eq!(held + missed, made, "each start was reported once");
+    assert_eq!(early, missed, "the report matches what happened");
     assert_eq!(count("start-not-held"), 0);
 }

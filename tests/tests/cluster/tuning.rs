@@ -85,7 +85,7 @@ fn nudge(lab: &Lab, number: u32) {
     lab.cluster.kubectl(&args).unwrap();
 }
 
-/// Applies the ConfigMap, and waits until the agent has said this of it.
+/// Applies the ConfigMap, and waits until the agent has logged the message.
 fn configure(lab: &Lab, number: u32, text: &str, message: &str) -> lab::Line {
     let since = Timestamp::now();
     let object = json!({

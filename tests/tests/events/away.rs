@@ -123,7 +123,7 @@ fn temporary_lack_of_permission_loses_no_event() {
     each_once(&server, 1);
 }
 
-/// Two thousand different notices while nobody takes them.
+/// Two thousand different notices while the API server is unavailable.
 #[test]
 fn event_queue_is_bounded_and_losses_are_reported() {
     const MANY: u32 = 2000;

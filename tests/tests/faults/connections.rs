@@ -1,4 +1,4 @@
-//! Somebody on the node opens connections to the port of health and metrics, and says nothing.
+//! A client on the node opens connections to the port for health and metrics, and sends nothing.
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;

@@ -45,7 +45,7 @@ fn knows(agent: &Agent, capability: &str) {
     agent.wait_metric("usher_mode", &labels, |mode| mode > 0.5);
 }
 
-/// An agent on a node with little room, which it has been told to quit sidecars on.
+/// An agent on a node with little disk space, in enforce mode by an annotation of the Node.
 fn quitting() -> (Node, ApiServer, Agent) {
     let node = Node::new();
     small(&node);

@@ -11,7 +11,7 @@ pub(crate) fn tells_codes() -> bool {
     version >= [6, 15]
 }
 
-/// What is said of a sidecar that ended as it was asked to, with code 0.
+/// The report on a sidecar that exited with code 0 after the request.
 pub(crate) fn ended_as_asked() -> &'static str {
     match tells_codes() {
         true => "the sidecar ended as asked, with exit code 0",

@@ -1,4 +1,4 @@
-//! Sidecars with bad manners: the next rung is tried, and nobody else waits.
+//! Sidecars that misbehave: the agent tries the next step, and no other pod waits.
 
 use usher_tests::synthetic::wire::Manner;
 use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec, Request};
@@ -114,7 +114,7 @@ fn ignores_everything_and_is_given_up_once() {
     let line = agent.wait_for("gave-up", &pod.name());
     assert_eq!(line["container"], SIDECAR);
     assert!(pod.end_so_far(SIDECAR).is_none());
-    // Another pod later is quit as ever, and nothing more is said of this one.
+    // A later pod is quit as usual, and this one is not reported again.
     let asked = pod.requests(SIDECAR).len();
     let other = node.run(&PodSpec::job("other"));
     other.finish("app", 0);

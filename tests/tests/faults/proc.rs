@@ -85,8 +85,8 @@ fn empty_files() {
     survives(&FILES, |cover| std::fs::write(cover, "").unwrap());
 }
 
-/// A read that never returns keeps the thread that decides from everything, which `/healthz` tells whoever restarts it;
-/// when it returns all goes on.
+/// A read that never returns blocks the thread that decides. `/healthz` reports it, so that the kubelet restarts the agent;
+/// when the read returns, the agent continues.
 #[test]
 fn hanging_entry() {
     let Some(node) = enforcing() else { return };
@@ -101,7 +101,7 @@ fn hanging_entry() {
     good.finish("app", 0);
     good.ended("app");
     assert!(good.requests(SIDECAR).is_empty());
-    // Whoever opens it to read it goes on when somebody has it open to write, and then reads nothing.
+    // The reader's `open` returns when a writer has opened the pipe, and then it reads nothing.
     let answer = || {
         let mut options = std::fs::OpenOptions::new();
         let options = options.write(true).custom_flags(nix::libc::O_NONBLOCK);

@@ -48,7 +48,7 @@ fn started_after_the_exit_with_a_stale_status() {
     expect_quit(&agent, &pod);
 }
 
-/// Only the kubelet's status can tell the code of an exit that nobody saw.
+/// Only the kubelet's status has the code of an exit that the agent did not observe.
 #[test]
 fn started_after_an_exit_under_on_failure() {
     let Some(node) = enforcing() else { return };

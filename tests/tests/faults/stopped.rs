@@ -33,7 +33,7 @@ fn job(number: usize) -> PodSpec {
     PodSpec::beside_app(&format!("job-{number}"), proxy)
 }
 
-/// Nothing was done to a sidecar that had ended, and nobody was told that it runs on.
+/// The sidecar had exited, so the agent did not act on it and reported no running sidecar.
 fn assert_ended_in_time(agent: &Agent, pod: &str) {
     let ended = agent.wait_for("sidecar-ended", pod);
     let decisions = agent.decisions(pod);
@@ -109,7 +109,7 @@ fn exit_during_a_step_counts() {
     stopped_at_an_answer(|pods| pods);
 }
 
-/// The cgroups of all three are gone by then, which is told at once.
+/// The cgroups of all three are gone by then, which is reported at once.
 #[test]
 fn exits_reported_together_count() {
     stopped_at_an_answer(|pods| {

@@ -35,7 +35,7 @@ fn records_every_decision_and_survives_a_kill() {
             .any(|(_, reason)| reason.contains("app runs"))
     });
     finish_and_quit(&agent, &pod);
-    // It is told before it is written.
+    // A decision is reported before it is written.
     eventually("the journal's last entry", || {
         let reported = entries(&node, &pod.name());
         reported

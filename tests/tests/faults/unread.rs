@@ -1,10 +1,10 @@
-//! Nobody reads the agent's log, as while the container runtime is away.
+//! The agent's log is not read, as while the container runtime is down.
 
 use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec, wire::Manner};
 
 use crate::{SIDECAR, enforcing};
 
-/// What is said of so many fills the pipe and more.
+/// The log lines of this many pods more than fill the pipe.
 const PODS: u32 = 120;
 
 #[test]

@@ -78,7 +78,7 @@ fn deadline_starts_with_the_first_app() {
     armed(&agent, &pod);
     let before = Cell::new(left(&pod));
     for _ in 0..3 {
-        eventually("the kernel to be told again", || {
+        eventually("the kernel to be updated", || {
             let now = left(&pod);
             before.replace(now) < now
         });

@@ -24,7 +24,7 @@ const STARTS: usize = 10;
 const LONG: Duration = Duration::from_secs(60);
 /// An agent that ends leaves at least half of it.
 const BRIEF: Duration = Duration::from_secs(12);
-/// Linux sends a connection's last SYN after 63 s, 67 since 6.5: doors that open later open for nobody, unless an agent sends it.
+/// Linux sends a connection's last SYN after 63 s, 67 since 6.5: a port released later lets no SYN through unless an agent resends it.
 const WHILE_SYNS_COME: Duration = Duration::from_secs(45);
 /// Far beyond what the plugin may wait for.
 const BOUND: Duration = Duration::from_secs(5);
@@ -70,8 +70,8 @@ fn starts_unheld(node: &Node, name: &str) {
     crate::refused(&pod.visit("app"));
 }
 
-/// Nobody helps them, and all of them succeed: the sidecars are ready before
-/// the deadline, which opens the doors. Others start meanwhile.
+/// No agent helps them, and all of them succeed: the sidecars are ready before
+/// the deadline, when the kernel releases the ports. Others start meanwhile.
 fn succeed_by_the_deadline(node: &Node, pods: &[Pod]) {
     for pod in pods {
         ready(pod);
@@ -164,7 +164,7 @@ fn hears(node: &Node, agent: &Agent, name: &str) {
     assert_eq!(held(), before + 1.0, "{:?}", pod.added(1));
 }
 
-/// Somebody tidies up.
+/// Another process removes the socket.
 #[test]
 fn without_its_socket() {
     let Some(node) = holding() else { return };
@@ -177,7 +177,7 @@ fn without_its_socket() {
     }
     listening(&agent, true);
     hears(&node, &agent, "removed");
-    // Another, where nobody listens.
+    // Another, without a listener.
     let socket = node.run_dir().join("cni.sock");
     let other = node.run_dir().join("other");
     drop(UnixListener::bind(&other).unwrap());

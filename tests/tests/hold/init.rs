@@ -20,8 +20,8 @@ fn hold_starts_after_the_last_init_container() {
     let Some(node) = holding() else { return };
     let _agent = Agent::start(&node);
     let rules = || ContainerSpec::capture(Capture::default());
-    // Captured, and nobody is there yet: refused at once, where a hold would
-    // have it wait for a sidecar that waits for it.
+    // Captured, and there is no listener yet: refused at once. A hold would
+    // make it wait for a sidecar that waits for it.
     let migrates = || ContainerSpec::client("migrate", Client::to(FAR).shrugging());
     let specs = [
         with_inits("rules", &[rules()]),
@@ -43,7 +43,7 @@ fn hold_starts_after_the_last_init_container() {
 fn failed_init_container_is_retried() {
     let Some(node) = holding() else { return };
     let _agent = Agent::start(&node);
-    // Refused while there is neither a rule nor a listener; then told.
+    // Refused while there is neither a rule nor a listener; then the sidecar becomes ready.
     let flaky = ContainerSpec::app("flaky");
     let spec = with_inits(
         "flaky",

@@ -37,7 +37,7 @@ fn five_hundred_pods_come_and_go() {
     let at_once = fewer(CROWD);
     for first in (0..fewer(PODS)).step_by(at_once) {
         let mut pods = crowd(&node, first..first + at_once);
-        // Some are let go before they are removed, some wait at that moment.
+        // Some are released before they are removed, some wait at that moment.
         for pod in pods.iter().step_by(2) {
             ready(pod);
         }

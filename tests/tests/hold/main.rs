@@ -28,7 +28,7 @@ use usher_tests::synthetic::wire::{Capture, Client, Listen};
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec, Visit};
 
 const SIDECAR: &str = "istio-proxy";
-/// Somewhere else; nobody is there.
+/// A remote address without a listener.
 const FAR: &str = "10.7.7.7:8080";
 const FAR6: &str = "[fd07::7]:8080";
 /// A sidecar that is ready so long after it started is late for every app.
@@ -66,7 +66,7 @@ fn late(name: &str) -> PodSpec {
     pod(name, client(FAR), mesh::proxy(LATE))
 }
 
-/// One that is ready when told.
+/// A pod with a sidecar that becomes ready on command.
 fn ready_on_command(name: &str) -> PodSpec {
     pod(name, client(FAR), mesh::proxy(Listen::OnCommand))
 }
@@ -78,7 +78,7 @@ fn connected(visit: &Visit, connections: usize) {
     assert_eq!(visit.code, 0, "{visit:?}");
 }
 
-/// It was refused: nobody listened.
+/// Every connection was refused: there was no listener.
 fn refused(visit: &Visit) {
     assert_eq!(visit.connected_ns.len(), 0, "{visit:?}");
     assert_eq!(visit.failed.len(), 1, "{visit:?}");

@@ -1,4 +1,4 @@
-//! Somebody else at the sidecar's ports: a process of the same pod that was there first.
+//! An impostor at the sidecar's ports: a process of the same pod that bound them first.
 
 use std::net::TcpListener;
 
@@ -70,12 +70,15 @@ fn trickles_a_header() {
     gains_nothing(Answer::Trickle, Effect::Stay);
 }
 
-/// Nobody goes where it points to.
+/// The agent does not follow the redirect.
 #[test]
 fn redirects_to_the_node() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let url = format!("http://{}/quitquitquit", listener.local_addr().unwrap());
     gains_nothing(Answer::Redirect(url), Effect::Stay);
-    assert!(listener.accept().is_err(), "somebody followed");
+    assert!(
+        listener.accept().is_err(),
+        "a request followed the redirect"
+    );
 }

@@ -1,7 +1,7 @@
-//! The real agent beside pods that mean harm: what such a pod does reaches itself and nobody else.
+//! The real agent with hostile pods: the harm of such a pod affects no other pod.
 //!
-//! In each test a pod does its worst while another one finishes, which is quit by one request as ever. Root in its
-//! container is what the hostile pod has here, with all capabilities: more than most clusters give one.
+//! In each test a pod attacks while another one finishes, which is quit by one request as usual. The
+//! container of the hostile pod runs as root with all capabilities: more than most clusters permit.
 //!
 //! Needs root and a built agent (`cargo build -p usher-agent -p usher-cni`), and for some tests the programs `ip`,
 //! `nft` and `nsenter`.
@@ -69,7 +69,7 @@ fn is_quit(agent: &Agent, pod: &Pod) {
     assert_eq!(terms(pod, SIDECAR), 0);
 }
 
-/// Somebody else's pod is quit as ever.
+/// Another pod is quit as usual.
 fn another_is_quit(node: &Node, agent: &Agent, name: &str) {
     finish_and_quit(agent, &node.run(&PodSpec::job(name)));
 }

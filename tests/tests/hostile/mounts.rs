@@ -8,8 +8,8 @@ use crate::{
     terms,
 };
 
-/// What the agent does for a container that calls itself the sidecar is between the two of them; nobody else is
-/// asked, signalled or kept waiting.
+/// A container that claims to be the sidecar affects only itself: the agent sends no request and no signal
+/// to another process, and delays no other pod.
 fn only_itself(trick: Mischief) {
     let Some(node) = enforcing() else { return };
     let bystander = node.run(&PodSpec::job("bystander"));

@@ -1,4 +1,4 @@
-//! Names and annotations that nobody would choose.
+//! Unusual names and annotations.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -87,7 +87,7 @@ fn names() -> Vec<Vec<u8>> {
     ]
 }
 
-/// What may be tuned is read from them, and the rest is nobody's business.
+/// The agent reads its own settings from them, and ignores the rest.
 #[test]
 fn of_annotations() {
     let Some(node) = enforcing() else { return };
@@ -114,7 +114,7 @@ fn of_annotations() {
         .iter()
         .map(|line| line.to_string().len())
         .max();
-    // A bad value is said, and not all of it.
+    // A bad value is reported, and truncated.
     assert!(longest.unwrap() < 16 * 1024, "{longest:?}");
     is_sound(&agent);
 }

@@ -14,7 +14,7 @@ use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 
 use crate::{SIDECAR, is_sound};
 
-/// Somewhere else; nobody is there.
+/// A remote address without a listener.
 const FAR: &str = "10.7.7.7:8080";
 const ELEMENTS: u16 = 10_000;
 /// Expressions of a rule: two for each match.
@@ -139,9 +139,9 @@ fn more_rules_than_the_agent_reads() {
     is_sound(&agent);
 }
 
-/// A table that nobody but a process of the pod may change
+/// A table that only a process of the pod may change
 /// ([`NFT_TABLE_F_OWNER`](https://github.com/torvalds/linux/blob/v6.12/include/uapi/linux/netfilter/nf_tables.h#L187)): its
-/// door does not open, which is said of it, and the kernel opens it at the deadline.
+/// port is not released, which is reported, and the kernel releases it at the deadline.
 #[test]
 fn table_owned_by_the_pod() {
     let Some(node) = holding() else { return };

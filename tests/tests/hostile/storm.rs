@@ -12,7 +12,7 @@ use crate::{another_is_quit, enforcing, finish_and_quit, is_sound};
 const DIRECTORIES: usize = 20_000;
 const PODS: usize = 10;
 
-/// Makes and removes directories that look like containers', until told to stop.
+/// Creates and removes directories that look like containers', until it is stopped.
 fn storm(cgroup: &Path, made: &AtomicUsize, enough: &AtomicBool) {
     while !enough.load(Ordering::Relaxed) {
         let number = made.fetch_add(1, Ordering::Relaxed);

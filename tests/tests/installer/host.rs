@@ -50,7 +50,7 @@ impl<'node> Host<'node> {
             flag("cni-bin-dir", &self.plugins),
             flag("cni-binary", &binary),
             flag("cni-log", &self.plugin_log),
-            flag("cni-socket", &self.plugin_log.with_file_name("nobody.sock")),
+            flag("cni-socket", &self.plugin_log.with_file_name("absent.sock")),
         ]
     }
 
@@ -120,7 +120,7 @@ impl<'node> Host<'node> {
     }
 }
 
-/// Waits for a while, as somebody who does something regularly does.
+/// Waits for a while, as a periodic writer does.
 pub(crate) fn pause(length: Duration) {
     let (_keeps_it_open, never) = mpsc::channel::<()>();
     // It ends by its timeout only.

@@ -1,4 +1,4 @@
-//! Somebody else writes the configuration ten times a second for ten seconds, each time without our entry.
+//! Another program writes the configuration ten times a second for ten seconds, each time without our entry.
 
 use std::{
     fs::OpenOptions,

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use usher_cluster::programs;
 
-/// promtool, or None where the test is to be skipped; then that has been said.
+/// promtool, or None if the test is to be skipped; then the reason has been printed.
 #[expect(clippy::print_stderr, reason = "a skip has to be seen")]
 pub(crate) fn promtool() -> Option<PathBuf> {
     match programs::prometheus() {
@@ -35,7 +35,7 @@ pub(crate) fn passes(promtool: &Path, args: &[&str], input: &str) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Where it reads no input, and has ended, nobody takes it.
+    // If it reads no input and has exited, the write fails.
     drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
     let done = child.wait_with_output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

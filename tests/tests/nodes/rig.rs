@@ -27,7 +27,7 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    /// None where the test is to be skipped; then that has been said.
+    /// None if the test is to be skipped; then the reason has been printed.
     #[expect(clippy::print_stderr, reason = "a skip has to be seen")]
     pub(crate) fn open() -> Option<Self> {
         let Ok(name) = env::var(CLUSTER) else {

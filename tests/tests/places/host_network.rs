@@ -1,4 +1,4 @@
-//! Pods whose loopback is the node's: whoever listens there may be anybody.
+//! Pods that share the node's loopback: any process of the node may listen there.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
 
@@ -59,10 +59,10 @@ fn host_listener() {
 /// The pod's spec does not tell: the kernel does.
 #[test]
 fn unreported_by_the_kubelet() {
-    if !privilege::granted() || !machine::entered("host_network::untold") {
+    if !privilege::granted() || !machine::entered("host_network::unreported_by_the_kubelet") {
         return;
     }
-    let mut spec = job("untold");
+    let mut spec = job("unreported");
     spec.shares.host_network_unreported = true;
     gets_a_signal_only(&spec);
 }

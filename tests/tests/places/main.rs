@@ -62,7 +62,7 @@ fn all_is_dealt_with(agent: &Agent, node: &Node) {
     finish_and_quit(agent, &other);
 }
 
-/// Nobody has done anything to the sidecar.
+/// The sidecar got neither a request nor a signal.
 fn is_untouched(pod: &Pod) -> bool {
     pod.requests(SIDECAR).is_empty() && terms(pod) == 0 && pod.end_so_far(SIDECAR).is_none()
 }

@@ -1,11 +1,11 @@
-//! A pid that is somebody else's by the time that something is done to it.
+//! A pid that belongs to another process by the time that the agent acts on it.
 //!
-//! The kernel is told which number to give next
+//! The kernel gets the next number to use
 //! (`/proc/sys/kernel/ns_last_pid`), in a machine of the test's own. The agent
 //! is stopped like a process that gets no CPU, so that it learns of the old
-//! process's end and of the new one only afterwards. Not forced here: a pid
-//! that changes hands between the agent's look at `cgroup.procs` and its
-//! `pidfd_open`; it looks at the process's cgroup again after that.
+//! process's exit and of the new process only afterwards. Not forced here: a pid
+//! that is reused between the agent's read of `cgroup.procs` and its
+//! `pidfd_open`; the agent reads the process's cgroup again after that.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn take(pod: &Pod, pid: i32) {
         pod.signal(SIDECAR, Signal::SIGKILL);
         pod.ended(SIDECAR);
     }
-    panic!("pid {pid} went to somebody else {TRIES} times");
+    panic!("pid {pid} went to another process {TRIES} times");
 }
 
 /// A pod whose app runs, and whose sidecar comes later.
@@ -114,7 +114,7 @@ fn of_a_sidecar_with_a_delayed_quit() {
     finish_and_quit(&agent, &bystander);
 }
 
-/// An app's end is its end, whoever has its number now.
+/// The exit of an app counts, even if another process has its pid now.
 #[test]
 fn of_an_exited_app() {
     let Some(node) = apart("of_an_exited_app") else {

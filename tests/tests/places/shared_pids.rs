@@ -10,7 +10,7 @@ use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec};
 use crate::{SIDECAR, enforcing, finish_and_quit, terms};
 
 /// Measured: a SIGTERM within a millisecond of the quit left Envoy running
-/// 50 ms later in 2 of 35 runs. Here it is more, so that somebody may see it.
+/// 50 ms later in 2 of 35 runs. The value here is larger, to make the case visible.
 const OUTLIVES: Duration = Duration::from_millis(300);
 
 /// Its Envoy outlives it; the runtime waits for that before it removes the

@@ -16,7 +16,7 @@ pub(crate) struct Facts {
     pub(crate) uid: String,
     /// When its making began.
     pub(crate) made: u64,
-    /// Right before the last of its apps was told to end for good.
+    /// Right before the last of its apps was requested to exit for good.
     pub(crate) end_requested: Option<u64>,
     /// When its removal began.
     pub(crate) gone: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Facts {
     pub(crate) ready: Option<u64>,
     /// usher's table was in its network namespace in the end.
     pub(crate) table: bool,
-    /// What `usher explain` said before it was removed, if something looked wrong.
+    /// The output of `usher explain` before the pod was removed, if it reported a problem.
     pub(crate) explained: String,
 }
 

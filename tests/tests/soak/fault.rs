@@ -65,7 +65,7 @@ pub(crate) struct Planned {
 /// Who may be hit by a fault while another one is hit by another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// The agent, and what is said to it.
+    /// The agent, and its input.
     Agent,
     /// Those that it asks.
     Servers,
@@ -123,7 +123,7 @@ impl Fault {
         )
     }
 
-    /// While it lasts no sidecar may be shown out.
+    /// While it lasts no sidecar may be terminated.
     pub(crate) const fn forbids_quits(self) -> bool {
         matches!(self, Self::Observes | Self::ObservesQuit | Self::QuitOff)
     }

@@ -1,4 +1,4 @@
-//! The sidecars of a soak: which stand-in each is, and how it takes being shown out.
+//! The sidecars of a soak: which stand-in each is, and how it reacts to its termination.
 
 use std::time::Duration;
 

@@ -32,7 +32,7 @@ pub(crate) enum Fate {
     Leaves,
     /// It is asked and stays.
     Stays,
-    /// Nobody asks it.
+    /// It gets no request.
     Untouched,
     /// The kubelet deals with it, and usher may.
     Anything,
@@ -95,7 +95,7 @@ fn guest(facts: &Facts, troubles: &[Trouble], number: usize, lives: &[Life]) -> 
         wrong.push("runs on in a finished pod".to_owned());
     }
     if fate == Fate::Stays && lives.iter().any(|life| life.code == Some(137)) {
-        wrong.push("killed, which nobody asked for".to_owned());
+        wrong.push("killed without a request".to_owned());
     }
     let spoiled = lives
         .iter()
@@ -175,7 +175,7 @@ pub(crate) fn armed(facts: &Facts, troubles: &[Trouble], decided: &[String]) -> 
         .iter()
         .any(|decision| matches!(decision.as_str(), "not-held" | "hold-failed"));
     if !disturbed && refused && !was_armed && !reported {
-        return Some("its connections were not held, and nobody said so".to_owned());
+        return Some("its connections were not held, and it was not reported".to_owned());
     }
     if disturbed || !in_time || !was_armed || !facts.answered {
         return None;
@@ -208,8 +208,8 @@ pub(crate) fn unjustified(facts: &Facts, troubles: &[Trouble], reason: &str) -> 
         "ConnectionsHeld" | "HoldDeadline" => story.hold.is_some(),
         "WouldHold" => story.hold.is_some() && during(Fault::may_observe),
         "HoldFailed" => story.hold.is_some() && matches!(story.twist, Twist::Removed(_)),
-        // A holder that gets no time ends, so that nobody waits for it; and where nobody gets any, its limit comes before the
-        // doors' deadline is taken.
+        // A holder that gets no CPU time ends, so that no container waits for it. If no process gets CPU time, its limit expires
+        // before the deadline of the held ports is applied.
         "StartHeld" | "StartMissed" | "StartNotHeld" | "StartLimit" => {
             story.hold.is_some_and(|hold| hold.start)
         }
@@ -234,8 +234,8 @@ pub(crate) fn unjustified_on_node(seen: &BTreeSet<Fault>, reason: &str) -> bool 
 
 /// The Events that have to be there.
 pub(crate) fn due(facts: &Facts, troubles: &[Trouble]) -> Vec<&'static str> {
-    // An agent that ends takes with it what it has not sent, and one that is told to keep out of it says no more of what
-    // it had begun; nothing else may.
+    // An agent that exits loses what it has not sent, and an agent whose hold is switched off reports no more about holds that
+    // it had started; no other report may be lost.
     let (from, to) = (facts.made, facts.gone + AFTERMATH);
     let silences = |fault: Fault| fault.ends_agent() || fault.forbids_quits();
     let mut ends = troubles.iter().filter(|one| silences(one.fault));

@@ -35,7 +35,7 @@ pub(crate) struct Stage {
     pub(crate) server: ApiServer,
     /// None while it is dead.
     pub(crate) agent: Mutex<Option<Agent>>,
-    /// What dead agents have said.
+    /// The log lines of dead agents.
     pub(crate) log_lines: Mutex<Vec<serde_json::Value>>,
     /// Agents that ended without being asked to.
     pub(crate) deaths: Mutex<Vec<String>>,

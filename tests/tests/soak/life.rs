@@ -33,7 +33,7 @@ enum Stage {
     Starting,
     /// It runs until then.
     Until(Instant),
-    /// It was told to end.
+    /// It was requested to exit.
     EndRequested,
     /// It is started again then.
     Again(Instant),

@@ -41,7 +41,7 @@ fn number(variable: &str, default: u64) -> u64 {
     text.map_or(default, |text| text.parse().unwrap())
 }
 
-/// Listeners at the node's loopback, which nobody may ask for a pod.
+/// Listeners at the node's loopback, which must get no request for a pod.
 fn decoys() -> Vec<TcpListener> {
     let addresses: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     let ports = [15_020, 15_000, 15_021];

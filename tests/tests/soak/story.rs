@@ -11,7 +11,7 @@ use crate::guest::Guest;
 pub(crate) const KILLED: u8 = 137;
 /// The namespace that the configuration excludes.
 pub(crate) const EXCLUDED: &str = "left";
-/// Somewhere else; nobody is there.
+/// A remote address without a listener.
 const FAR: &str = "10.7.7.7:8080";
 
 /// One pod.

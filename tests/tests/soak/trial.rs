@@ -70,7 +70,7 @@ pub(crate) fn play(
     let troubles = weather.troubles();
     report.faults(&troubles);
     for name in broken.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        let details = "what the thread said is above".to_owned();
+        let details = "the panic message of the thread is above".to_owned();
         violate(
             report,
             name,

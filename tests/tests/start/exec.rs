@@ -1,5 +1,5 @@
-//! Programs that are run in a container that is held, as probes, hooks and
-//! `kubectl exec` are: nobody waits for them.
+//! Programs that run in a held container, such as probes, hooks and
+//! `kubectl exec`: they do not wait.
 
 use std::time::Duration;
 

@@ -41,7 +41,7 @@ fn hold(node: &Node, agent: &Agent, deadline: Duration) -> Vec<Pod> {
     pods
 }
 
-/// Nobody tells the sidecars to be ready, and all apps run.
+/// The sidecars do not become ready, and all apps run.
 fn start(pods: &[Pod]) {
     for pod in pods {
         pod.first_instruction(APP);
@@ -65,7 +65,7 @@ fn holder_killed() {
     holder.signal(Signal::SIGKILL);
     start(&pods);
     for pod in &pods {
-        crate::let_go(&agent, pod);
+        crate::release_reason(&agent, pod);
     }
     holds_again(&node, &agent, holder);
 }

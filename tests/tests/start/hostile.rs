@@ -93,7 +93,7 @@ fn long_or_chunked_configuration() {
     }
 }
 
-/// Each is held, or it is told that it was not, and its connection waits.
+/// Each is held, or reported as missed, and its connection waits.
 #[test]
 fn hundred_containers_at_once() {
     let Some(node) = holding() else { return };
@@ -131,9 +131,9 @@ fn hundred_containers_at_once() {
         }
     }
     nothing_is_held(&agent);
-    // That is told when the doors open.
+    // That is reported when the ports are released.
     let reported = || pods.iter().map(|pod| count(&agent, "start-missed", pod));
-    eventually("each miss to be told", || {
+    eventually("each miss to be reported", || {
         reported().sum::<usize>() == missed
     });
 }

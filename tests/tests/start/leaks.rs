@@ -1,5 +1,5 @@
-//! Starts that are held, let go and gone leave nothing in the agent and in the
-//! process that holds.
+//! Held, released and removed starts leave nothing in the agent and in the
+//! holder.
 
 use std::ops::Range;
 
@@ -38,7 +38,7 @@ fn two_hundred_pods_come_and_go() {
         for pod in &pods {
             held(&agent, pod);
         }
-        // Some are let go before they are removed, some wait at that moment.
+        // Some are released before they are removed, some wait at that moment.
         for pod in pods.iter().step_by(2) {
             ready(pod);
         }

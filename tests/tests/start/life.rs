@@ -10,9 +10,9 @@ use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec, RestartPolicy};
 use usher_tests::wait::slower;
 
 use crate::{
-    APP, FAR, PACE, SIDECAR, app, connected, count, held, holding, is_held_until_ready, let_go,
-    listens_ns, meanwhile, nothing_is_held, pod, proxy, ran_after_the_proxy, ready,
-    ready_on_command, refused,
+    APP, FAR, PACE, SIDECAR, app, connected, count, held, holding, is_held_until_ready, listens_ns,
+    meanwhile, nothing_is_held, pod, proxy, ran_after_the_proxy, ready, ready_on_command, refused,
+    release_reason,
 };
 
 #[test]
@@ -143,7 +143,7 @@ fn deadline() {
         node.create(&ready_on_command("deadline").hold_deadline(slower(Duration::from_secs(4))));
     held(&agent, &pod);
     pod.first_instruction(APP);
-    let why = let_go(&agent, &pod);
+    let why = release_reason(&agent, &pod);
     assert!(why.contains("deadline"), "{why}");
     refused(&pod.visit_so_far(APP, 1));
 }
@@ -158,7 +158,7 @@ fn deleted_while_held() {
     // A new pod makes the agent read the list, deletion included.
     let other = node.create(&ready_on_command("other"));
     pod.first_instruction(APP);
-    let why = let_go(&agent, &pod);
+    let why = release_reason(&agent, &pod);
     assert!(why.contains("being deleted"), "{why}");
     is_held_until_ready(&agent, &other);
 }

@@ -3,8 +3,8 @@
 use usher_tests::synthetic::{Agent, Probe, ProbeKind};
 
 use crate::{
-    APP, app, connected, count, held, holding, is_held_until_ready, let_go, pod, proxy, ready,
-    reason,
+    APP, app, connected, count, held, holding, is_held_until_ready, pod, proxy, ready, reason,
+    release_reason,
 };
 
 const KINDS: [(ProbeKind, &str); 2] = [
@@ -20,13 +20,13 @@ fn released_before_the_probe_kills_it() {
         let app = app(APP).probe(Probe::http(kind, 6));
         let pod = node.create(&pod(&word.to_lowercase()).with(app).with(proxy()));
         held(&agent, &pod);
-        // It is said beforehand.
+        // It is reported beforehand.
         for decision in ["hold-armed", "start-held"] {
             let limit = reason(&agent, decision, &pod);
             assert!(limit.contains(word), "{limit}");
         }
         pod.first_instruction(APP);
-        let why = let_go(&agent, &pod);
+        let why = release_reason(&agent, &pod);
         assert!(why.contains("limit"), "{why}");
         // Its connection waits on: the doors are shut.
         assert_eq!(count(&agent, "hold-opened", &pod), 0);
@@ -61,7 +61,7 @@ fn patient_probe() {
     );
 }
 
-/// Only the container that has the probe is let go.
+/// Only the container that has the probe is released.
 #[test]
 fn each_container_has_its_own_limit() {
     let Some(node) = holding() else { return };

@@ -28,7 +28,7 @@ use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec, Visit};
 
 const APP: &str = "app";
 const SIDECAR: &str = "istio-proxy";
-/// Somewhere else; nobody is there.
+/// A remote address without a listener.
 const FAR: &str = "10.7.7.7:8080";
 
 /// A node on which starts are held where pods ask for it; None when tests are
@@ -58,7 +58,7 @@ fn app(name: &str) -> ContainerSpec {
     ContainerSpec::client(name, Client::to(FAR).staying()).pace(PACE)
 }
 
-/// A mesh's proxy that is ready when told.
+/// A mesh's proxy that becomes ready on command.
 fn proxy() -> ContainerSpec {
     mesh::proxy(Listen::OnCommand)
 }
@@ -69,11 +69,11 @@ fn pod(name: &str) -> PodSpec {
         .captured(Capture::default())
         .announced()
         .annotation("usher.dev/hold", "start")
-        // Nobody is to be let go by a slow machine.
+        // A slow machine must release no start.
         .annotation("usher.dev/hold-deadline", "5m")
 }
 
-/// The same with an app and a proxy that is ready when told.
+/// The same with an app and a proxy that becomes ready on command.
 fn ready_on_command(name: &str) -> PodSpec {
     pod(name).with(app(APP)).with(proxy())
 }
@@ -98,12 +98,12 @@ fn ran_after_the_proxy(pod: &Pod) {
     connected(&pod.visit_so_far(APP, 1));
 }
 
-/// From the beginning to the end: held, then let go because all are ready.
+/// The whole life of a hold: held, then released because all sidecars are ready.
 fn is_held_until_ready(agent: &Agent, pod: &Pod) {
     held(agent, pod);
     ready(pod);
     ran_after_the_proxy(pod);
-    let why = let_go(agent, pod);
+    let why = release_reason(agent, pod);
     assert!(why.contains("ready"), "{why}");
 }
 
@@ -112,8 +112,8 @@ fn meanwhile(node: &Node, agent: &Agent, name: &str) {
     is_held_until_ready(agent, &node.create(&ready_on_command(name)));
 }
 
-/// Why its app was let go.
-fn let_go(agent: &Agent, pod: &Pod) -> String {
+/// The reason of its app's release.
+fn release_reason(agent: &Agent, pod: &Pod) -> String {
     reason(agent, "start-let-go", pod)
 }
 

@@ -1,10 +1,10 @@
-//! Where nothing is held, and what is told of it.
+//! Modes in which nothing is held, and their reports.
 
 use usher_tests::synthetic::Agent;
 
 use crate::{
-    APP, connected, count, held, holding, is_held_until_ready, let_go, node, ready,
-    ready_on_command, reason, refused,
+    APP, connected, count, held, holding, is_held_until_ready, node, ready, ready_on_command,
+    reason, refused, release_reason,
 };
 
 #[test]
@@ -40,7 +40,7 @@ fn excluded_by_configuration_while_held() {
     held(&agent, &pod);
     node.configure("excludedNamespaces: [default]\n");
     pod.first_instruction(APP);
-    let why = let_go(&agent, &pod);
+    let why = release_reason(&agent, &pod);
     assert!(why.contains("do not want it"), "{why}");
 }
 

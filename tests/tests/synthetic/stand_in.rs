@@ -17,7 +17,7 @@ use usher_tests::synthetic::{Node, Pod, machine};
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
-/// The status of an answer; 0 for an end without one, None when nobody listens.
+/// The status of a response; 0 if the connection ends without one, None if there is no listener.
 fn ask(address: IpAddr, port: u16, line: &str, header: &str) -> Option<u16> {
     let mut stream = TcpStream::connect((address, port)).ok()?;
     let request = format!("{line} HTTP/1.1\r\nHost: localhost\r\n{header}\r\n");

@@ -65,7 +65,7 @@ impl Component {
     fn flags(self, state: &State, node: &str, facts: &Facts) -> Vec<String> {
         let conf = |name: &str| state.conf(name).display().to_string();
         let kubeconfig = |user: &str| format!("--kubeconfig={}", state.kubeconfig(user).display());
-        // One node and nobody to elect: without these limits the controller manager alone takes 5 s to start.
+        // With one node there is no election: without these limits the controller manager alone takes 5 s to start.
         let hurry = || {
             [
                 "--leader-elect=false",

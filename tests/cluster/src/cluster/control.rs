@@ -1,7 +1,7 @@
-//! Starting, disturbing and ending single components.
+//! Starting, disturbing and stopping single components.
 //!
-//! A component is a child of the node's pid 1, so it lives on without whoever started it. Its pid, as the node counts,
-//! and start time are in the state directory.
+//! A component is a child of the node's pid 1, so it outlives the process that started it. Its pid in the node's pid
+//! namespace and its start time are in the state directory.
 
 use std::fs;
 

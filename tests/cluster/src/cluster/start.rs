@@ -112,8 +112,8 @@ impl Cluster {
         member.ready(Component::KubeProxy, || Ok(member.run(&ask).is_ok()))
     }
 
-    /// Whether the kubelet that runs now has said so, and the controller manager has taken away the taint that keeps
-    /// pods from a new node. An earlier kubelet's word still stands for a while after its death.
+    /// Whether the running kubelet has reported ready, and the controller manager has removed the taint that keeps
+    /// pods off a new node. The status of an earlier kubelet remains for a while after its death.
     fn node_is_ready(&self, member: &Member) -> Result<bool> {
         let record = member.state.pid_file(Component::Kubelet);
         let started = output(

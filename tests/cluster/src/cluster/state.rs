@@ -1,4 +1,4 @@
-//! The state directory: what a cluster is, in files that survive whoever wrote them.
+//! The state directory: a description of the cluster in files that outlive the process that wrote them.
 
 use std::{
     fs::{self, File},
@@ -93,7 +93,7 @@ impl State {
             };
             file.lock()
                 .with_context(|| format!("lock {}", path.display()))?;
-            // Whoever had it before may have removed the cluster, and the file with it.
+            // The previous owner of the lock may have removed the cluster, and the file with it.
             let ours = file.metadata().context("look at the lock")?;
             if fs::metadata(&path)
                 .is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino()))

@@ -77,7 +77,7 @@ impl Jobs<'_> {
                 job["status"]
             );
             let number = names.iter().position(|one| one == name);
-            let number = number.with_context(|| format!("nobody made Job {name}"))?;
+            let number = number.with_context(|| format!("Job {name} was not created"))?;
             complete[number].get_or_insert(at);
         }
         let took = names.iter().zip(complete).map(|(name, complete)| {

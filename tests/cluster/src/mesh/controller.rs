@@ -21,7 +21,7 @@ pub const BY_CONTROLLER: (&str, &str) = ("usher.test/quit-by", "controller");
 /// How often it is looked whether there is anything left to do.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Shows proxies out until it is told to end.
+/// Terminates proxies until `over` is set.
 pub(super) fn run(cluster: &Cluster, pods: &Watch, over: &AtomicBool) -> Result<()> {
     let mut asked = HashSet::new();
     let mut running = Vec::new();

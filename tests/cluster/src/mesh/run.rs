@@ -190,8 +190,8 @@ impl Job<'_> {
         })
     }
 
-    /// Asks the proxy until it says that it is ready, or never will: when it was asked in vain for the last time, and
-    /// when it said so.
+    /// Polls the proxy until it reports that it is ready, or has ended: the time of the last failed poll, and
+    /// of the first successful one.
     fn ready_at(
         &self,
         pod: &str,

@@ -1,5 +1,5 @@
-//! Pods that exist and have no node until somebody says so. Those that are to start while istiod is away are made so: its
-//! webhook has seen them before.
+//! Pods that exist and are bound to no node until a test binds them. Pods that are to start during an outage of istiod are
+//! created this way: its webhook has admitted them before.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

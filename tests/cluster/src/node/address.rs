@@ -1,4 +1,4 @@
-//! Addresses and names that nobody chose: made from the node's name, checked against the machine's routes.
+//! Generated addresses and names: made from the node's name, checked against the machine's routes.
 //!
 //! The formats are those of `/proc/net/route` and `/proc/net/tcp`.
 

@@ -28,7 +28,7 @@ pub(crate) struct Cable<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum End<'a> {
     Machine,
-    /// In the cluster's first node, which is told that these pods are behind it.
+    /// In the cluster's first node, which gets a route to these pods.
     First {
         first: &'a Node,
         pods: &'a str,

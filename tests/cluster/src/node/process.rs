@@ -69,7 +69,7 @@ pub(crate) fn wait_until(
     let deadline = Instant::now() + limit;
     while !done()? {
         if Instant::now() >= deadline {
-            bail!("waited {} s in vain for {what}", limit.as_secs());
+            bail!("timed out after {} s waiting for {what}", limit.as_secs());
         }
         thread::sleep(POLL);
     }

@@ -64,7 +64,7 @@ pub fn ensure_package(program: &str, package: &str) -> Result<PathBuf> {
     find(program).with_context(|| format!("no {program}: install {package} (Debian's name)"))
 }
 
-/// dpkg has one lock, so whoever else wants a package waits, and may find what it wants there then.
+/// dpkg has one lock: another process that installs a package waits, and may find the package installed then.
 fn install(
     packages: &[&str],
     names: &str,

@@ -17,13 +17,13 @@ use crate::{
     progress::{output, run_logged, say},
 };
 
-/// The packages of Kubernetes that are told their version by the linker.
+/// The packages of Kubernetes whose version the linker sets.
 const VERSIONED: [&str; 2] = [
     "k8s.io/component-base/version",
     "k8s.io/client-go/pkg/version",
 ];
 
-/// Neither symbols nor debug information: nobody debugs these.
+/// Without symbols and debug information: these programs are not debugged.
 const STRIPPED: [&str; 2] = ["-ldflags", "-s -w"];
 
 pub(super) fn kubernetes() -> Result<PathBuf> {

@@ -110,7 +110,7 @@ pub fn build_static(package: &str, args: &[&str], target_dir: &Path) -> Result<P
     Ok(target_dir.join(target).join("release"))
 }
 
-/// A target directory of their own keeps these builds from waiting for a build of the workspace that somebody else runs.
+/// A separate target directory keeps these builds from waiting for another build of the workspace.
 pub(super) fn build() -> Result<OwnPrograms> {
     let place = cache::root()?.join("cargo");
     if !place.exists() {

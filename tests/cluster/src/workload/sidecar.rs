@@ -9,7 +9,7 @@ use crate::image::catalog::{CLOUD_SQL_PROXY, DAPR, ENVOY, ISTIO_PROXY, ISTIO_UID
 pub const ISTIO_STATUS_PORT: u16 = 15020;
 pub const ENVOY_PORT: u16 = 9901;
 pub const DAPR_PORT: u16 = 3500;
-/// The database's: the proxy opens its own ports after it, and only when it is told to.
+/// The port of the database. The proxy opens its own ports only after its start was requested.
 pub const SQL_PORT: u16 = 5433;
 
 /// Where Istio's agent would find its control plane. Nothing is there: the proxy never becomes ready.
@@ -139,8 +139,8 @@ pub fn dapr_annotations() -> Value {
     json!({ "dapr.io/enabled": "true", "dapr.io/app-id": "job" })
 }
 
-/// A Cloud SQL proxy as users write it into their pods, with flags such as `--quitquitquit`. The token is worth
-/// nothing and there is no such instance, which the proxy would find out when somebody connects.
+/// A Cloud SQL proxy as users declare it in their pods, with flags such as `--quitquitquit`. The token is not
+/// valid and the instance does not exist, which the proxy would notice at the first connection.
 #[must_use]
 pub fn cloud_sql_proxy_container(flags: &[&str]) -> Value {
     let instance = format!("project:region:instance?port={SQL_PORT}");

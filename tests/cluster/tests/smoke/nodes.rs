@@ -146,7 +146,7 @@ fn two_nodes(name: &str, layout: Layout) {
     reach_each_other(&cluster, &nodes);
     share_nothing(&cluster, &nodes);
     heal(&cluster, &nodes);
-    // Whoever ends it need not know how many there are.
+    // The caller that removes the cluster need not know how many nodes there are.
     ended.0.down().unwrap();
     assert_eq!(traces(&cluster, &nodes), Vec::<String>::new());
 }

@@ -1,7 +1,7 @@
 //! The programs that are not servers: pause, app and wrapper.
 //!
-//! The last act of an app is a write of the time to its standard output, a
-//! pipe that nobody waits on, so that the stamp itself wakes no one. A pid 1
+//! The last act of an app writes the time to its standard output, a
+//! pipe that no process waits on, so that the stamp itself wakes no process. A pid 1
 //! has no default action for SIGTERM
 //! ([pid_namespaces(7)](https://man7.org/linux/man-pages/man7/pid_namespaces.7.html)),
 //! which is why pause waits for it explicitly.
@@ -41,7 +41,7 @@ pub(crate) fn pause() -> ExitCode {
     }
 }
 
-/// Lives until told to end, or for its time; stamps; ends.
+/// Runs until it is terminated, or for its time; then stamps and exits.
 pub(crate) fn app(end: End) -> ExitCode {
     let code = match end {
         End::OnCommand => code_on_command(),
@@ -57,7 +57,7 @@ pub(crate) fn app(end: End) -> ExitCode {
         *digit = b'0' + u8::try_from(now % 10).expect("a decimal digit");
         now /= 10;
     }
-    // Nobody reads when this fails.
+    // When this fails, no process reads the pipe any more.
     drop(std::io::stdout().lock().write_all(&stamp));
     ExitCode::from(code)
 }

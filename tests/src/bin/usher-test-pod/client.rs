@@ -1,9 +1,9 @@
 //! An app that connects at its first instruction.
 //!
-//! All connections are begun before any is waited for, by one thread
-//! (`connect` of a socket that does not block, then poll), so that the time of
-//! each is the kernel's and not that of a thread's turn. Nothing is said before
-//! all of them are over.
+//! One thread starts all connections before it waits for any of them
+//! (`connect` of a non-blocking socket, then poll), so that each time
+//! is the kernel's and does not depend on scheduling. The app prints nothing before
+//! all of them are complete.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -116,8 +116,8 @@ fn visit(client: &Client) -> Result<Outcome, Errno> {
             }
         }
     }
-    // The other side deals with them in its own order: it must not wait for one
-    // that has said nothing yet.
+    // The peer serves connections in its own order: it must not wait for a connection
+    // that has sent nothing yet.
     let streams: Vec<_> = made.into_iter().map(question).collect();
     for stream in streams {
         match stream.and_then(answer) {

@@ -9,7 +9,7 @@ use usher_tests::synthetic::program;
 
 use crate::{BROKEN, say};
 
-/// Executes at least so many, one after the other, until told to stop.
+/// Runs at least this number of programs, one after the other, until it is terminated.
 pub(crate) fn run(at_least: u32) -> ExitCode {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
@@ -23,7 +23,7 @@ pub(crate) fn run(at_least: u32) -> ExitCode {
         let mut command = Command::new(program::IN_CONTAINER);
         match command.args(["nothing", "[]"]).status() {
             Ok(status) => {
-                // Nobody has a reason to.
+                // No thread has a reason to.
                 if let Some(signal) = status.signal() {
                     say(&format!("struck {signal}"));
                 }

@@ -10,7 +10,7 @@ use usher_tests::synthetic::wire::{End, Holding};
 
 use crate::{BROKEN, app, client, name_process, say, say_running};
 
-/// Everything that is open. Nobody asks it anything.
+/// Everything that is open. No request is sent to it.
 #[derive(Default)]
 struct Held {
     streams: Vec<TcpStream>,
@@ -19,7 +19,7 @@ struct Held {
     datagrams: Vec<UdpSocket>,
 }
 
-/// Opens, and lives until told to end.
+/// Opens the sockets, and runs until it is terminated.
 pub(crate) fn run(holding: &Holding) -> ExitCode {
     if let Some(name) = &holding.process {
         name_process(name);

@@ -256,7 +256,7 @@ fn hear(life: &mut Life, news: &mut Vec<(String, What)>) {
 /// The init process waits to be started, and is.
 fn begin(life: &Life) -> What {
     let (Some(task), Some(init)) = (&life.order.task, life.init) else {
-        return What::Failed("a process waits that nobody starts".to_owned());
+        return What::Failed("a process waits and is never started".to_owned());
     };
     match task::start(&life.order, task, init) {
         Ok(()) => What::Started,

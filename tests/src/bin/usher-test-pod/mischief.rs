@@ -23,7 +23,7 @@ const ESCAPED: [u8; 4] = *b" \t\n\\";
 /// Bytes of a name, before that.
 const LONG: usize = 250;
 
-/// Does it, and lives until told to end.
+/// Does harm, and runs until it is terminated.
 pub(crate) fn run(mischief: &Mischief) -> ExitCode {
     say_running();
     if let Err(reason) = prepare(mischief) {
@@ -48,8 +48,8 @@ pub(crate) fn splinter(left: u32) -> ExitCode {
     }
 }
 
-/// One process that becomes so many. It has nothing of who started it, so that nobody waits for its end; a container
-/// here has no `/dev/null`.
+/// One process that starts this number of others. It inherits nothing of its parent, so that no process waits for its exit;
+/// a container here has no `/dev/null`.
 fn split(processes: u32) {
     let Some(left) = processes.checked_sub(1) else {
         return;

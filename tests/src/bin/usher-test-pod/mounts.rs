@@ -11,7 +11,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 
 use crate::bundle;
 
-/// Makes it, says so, and waits until somebody else has hold of it.
+/// Creates the mount, reports it, and waits until another process holds it.
 pub(crate) fn make(state: &Path) -> Result<(), String> {
     bundle::isolate()?;
     bundle::bind(state, state)?;

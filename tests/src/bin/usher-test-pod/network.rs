@@ -60,7 +60,7 @@ impl Network {
         reason = "the shim has one thread and stays in the pod's namespace"
     )]
     fn join(&self) -> Result<(), String> {
-        let pid = self.users().ok_or("nobody holds the namespaces")?;
+        let pid = self.users().ok_or("no process holds the namespaces")?;
         let path = format!("/proc/{pid}/ns/net");
         let network = File::open(&path).map_err(|error| format!("open {path}: {error}"))?;
         setns(network, CloneFlags::CLONE_NEWNET).map_err(|error| format!("setns {path}: {error}"))
@@ -97,7 +97,7 @@ fn hold() -> Result<Child, String> {
     Ok(holder)
 }
 
-/// The child: makes the namespaces, says so, and stays until it is let go.
+/// The child: creates the namespaces, reports it, and runs until it is released.
 pub(crate) fn users() -> ExitCode {
     let flags = CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET;
     let made = unshare(flags).map_err(std::io::Error::from);

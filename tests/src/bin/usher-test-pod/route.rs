@@ -1,8 +1,8 @@
-//! A way out of a pod, and rules in it, by the programs that make them.
+//! A route out of a pod, and rules in it, set by the usual programs.
 //!
-//! `ip` (iproute2) and `nft` (nftables); both read a script. The way out is a
-//! veth pair of which both ends are in the pod: packets that no rule redirects
-//! are answered by nobody.
+//! `ip` (iproute2) and `nft` (nftables); both read a script. The route leads to a
+//! veth pair with both ends in the pod: packets that no rule redirects
+//! get no response.
 
 use std::io::Write;
 use std::process::{Command, ExitCode, Stdio};

@@ -218,7 +218,7 @@ fn report(sandbox: &Sandbox, id: &str, what: What) {
     };
     let mut line = serde_json::to_string(&event).expect("plain data");
     line.push('\n');
-    // One write, to keep lines whole; nobody listens when it fails.
+    // One write, to keep lines whole; if it fails, no process listens.
     nix::unistd::write(std::io::stdout(), line.as_bytes()).ok();
 }
 

@@ -1,9 +1,9 @@
-//! A sidecar: small HTTP/1.1 servers with good or bad manners.
+//! A sidecar: small HTTP/1.1 servers that behave well or badly.
 //!
 //! One thread per port and one per connection, so a connection that hangs
-//! keeps nobody else waiting. The main thread waits for the verdict: how the
-//! process ends. It is also the one whose network namespace `/proc/<pid>/ns`
-//! shows, so it is the one that visits another pod's.
+//! blocks no other one. The main thread waits for the verdict: how the
+//! process ends. `/proc/<pid>/ns` shows the network namespace of that
+//! thread, so it is the thread that visits another pod's namespace.
 
 mod listener;
 mod original;

@@ -108,7 +108,7 @@ fn end_on(signals: SigSet) {
 
 #[expect(
     clippy::exit,
-    reason = "the other thread is in a system call that nobody answers"
+    reason = "the other thread is in a system call that never returns"
 )]
 fn end_with_two() -> ! {
     std::process::exit(2)

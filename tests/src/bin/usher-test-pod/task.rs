@@ -138,7 +138,7 @@ pub(crate) fn remove(order: &Order, task: &Task) -> bool {
     if root.exists() && std::fs::remove_dir(&root).is_err() {
         return false;
     }
-    // As containerd does, so that nobody sees a part of it.
+    // As containerd does, so that no reader sees a part of it.
     let hidden = hidden(&order.bundle);
     drop(std::fs::rename(&order.bundle, &hidden));
     if hidden.is_symlink() {

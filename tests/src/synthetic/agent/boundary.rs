@@ -1,7 +1,7 @@
-//! An agent that stops at a place in its program, to be killed or kept waiting exactly there.
+//! An agent that stops at a named point of its program, to be killed or delayed exactly there.
 //!
-//! It is another binary, which nobody ships: the agent built with the feature `boundaries`, whose module of that name
-//! says what it looks at.
+//! It is a separate binary that is not released: the agent built with the feature `boundaries`. The module of that name
+//! documents its variables.
 
 use std::path::PathBuf;
 

@@ -11,7 +11,7 @@ use crate::wait::patience;
 
 /// Tells it from other children.
 const ARGUMENT: &str = "hold-starts";
-/// Nobody tells when a child appears, so it is looked for this often.
+/// There is no notification of a new child, so this is the polling interval.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// A process that holds starts.

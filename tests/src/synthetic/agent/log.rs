@@ -101,7 +101,7 @@ impl Log {
                 };
                 drop(state);
                 panic!(
-                    "waited in vain for {what}{ended}; its log:\n{}",
+                    "timed out waiting for {what}{ended}; its log:\n{}",
                     lines.join("\n")
                 );
             }
@@ -110,7 +110,7 @@ impl Log {
         }
     }
 
-    /// Prints the lines, for whoever reads why a test failed.
+    /// Prints the lines, to explain a failed test.
     #[expect(
         clippy::print_stderr,
         reason = "libtest shows this with the test that failed"

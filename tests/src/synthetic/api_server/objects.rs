@@ -148,7 +148,7 @@ pub(super) fn failure(code: u16, reason: &str) -> Answer {
     failed(code, reason, &format!("as the test wants it: {reason}"))
 }
 
-/// In the words of the real one, by which it can be told from what a quota or a policy forbids.
+/// The message of the real API server, which distinguishes it from a rejection by a quota or a policy.
 pub(super) fn no_right(verb: &str, resource: &str) -> Answer {
     let message =
         format!("{resource} is forbidden: User \"usher\" cannot {verb} resource \"{resource}\"");

@@ -68,7 +68,7 @@ fn keep(shared: &Shared, stream: &TcpStream, asked: &Asked) -> Option<()> {
     is_open(stream).then_some(())
 }
 
-/// Whether the other side still waits: it has neither closed nor said more.
+/// Whether the peer still waits: it has neither closed the connection nor sent more.
 pub(super) fn is_open(stream: &TcpStream) -> bool {
     let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
     recv(stream.as_raw_fd(), &mut [0], flags) == Err(Errno::EAGAIN)

@@ -3,7 +3,7 @@
 //! Source: cloud-sql-proxy `cmd/root.go` and `cmd/errors.go` at 2.25.3, and
 //! `cmd/cloud_sql_proxy` at 1.33.16. Measured with 2.27.0:
 //! `POST 9091/quitquitquit` with `--quitquitquit` 200 and ended after 4 to 6 ms
-//! with 0, `GET` alike; without the flag nobody listens; SIGTERM 143, with
+//! with 0, `GET` alike; without the flag there is no listener; SIGTERM 143, with
 //! `--exit-zero-on-sigterm` 0.
 
 use std::time::Duration;

@@ -13,7 +13,7 @@ use crate::synthetic::wire::{Answer, Effect, Listen, Listener, Route};
 
 const PORT: u16 = 3500;
 const SHUTDOWN: &str = "/v1.0/shutdown";
-/// A token that is nobody's.
+/// An arbitrary token.
 const TOKEN: &str = "synthetic-api-token";
 
 /// Without a token.

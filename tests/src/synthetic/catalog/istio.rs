@@ -107,7 +107,7 @@ pub fn proxyless() -> StandIn {
     without_envoy("1.26.2", panics)
 }
 
-/// The same before 1.26 (`server.go` 1.25): the agent is told to end, and has nothing to drain.
+/// The same before 1.26 (`server.go` 1.25): the agent is requested to exit, and has nothing to drain.
 pub fn proxyless_v1_25() -> StandIn {
     without_envoy("1.25.3", status(Answer::Status(200), Duration::ZERO))
 }

@@ -27,7 +27,7 @@ pub fn with_the_endpoint() -> StandIn {
         .annotation("vault.hashicorp.com/agent-enable-quit", "true")
 }
 
-/// Without it nobody listens. PID 1 is `vault`.
+/// Without it there is no listener. PID 1 is `vault`.
 pub fn plain() -> StandIn {
     agent(Program::Sidecar(named(silent(Duration::ZERO)))).into()
 }

@@ -1,4 +1,4 @@
-//! A pod's network: how the agent was told of it, its rules, its connections.
+//! A pod's network: its announcement to the agent, its rules, its connections.
 
 use std::path::PathBuf;
 
@@ -101,7 +101,7 @@ pub(super) fn filter(spec: &PodSpec) -> String {
     captured.unwrap_or_default() + &spec.filter
 }
 
-/// What the plugin is told of this pod.
+/// The pod's announcement, as the plugin sends it.
 pub(super) fn announcement(node: &Node, spec: &PodSpec) -> Option<Announcement> {
     let timeout = spec.announced?;
     Some(Announcement {

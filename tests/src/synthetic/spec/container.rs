@@ -50,9 +50,9 @@ pub struct ContainerSpec {
     pub entry: Entry,
     /// What is unusual about its bundle.
     pub shape: Shape,
-    /// What the kubelet asks it while it runs. Nobody asks here.
+    /// The probes that the kubelet runs. The stand-in runs none.
     pub probes: Vec<Probe>,
-    /// More fields of its spec, as the kubelet shows them. Nobody acts on them.
+    /// More fields of its spec, as the kubelet serves them. No component acts on them.
     pub fields: BTreeMap<String, Value>,
     /// The kubelet shows it as not ready, whatever it does.
     pub unready: bool,
@@ -97,7 +97,7 @@ impl ContainerSpec {
         Self::new(name, image, Program::Sidecar(sidecar))
     }
 
-    /// An app that ends when told.
+    /// An app that exits on command.
     pub fn app(name: &str) -> Self {
         Self::new(name, APP_IMAGE, Program::App(End::OnCommand))
     }
@@ -177,7 +177,7 @@ impl ContainerSpec {
         self
     }
 
-    /// The sidecar refuses connections until told to `listen`.
+    /// The sidecar refuses connections until the command `listen`.
     #[must_use]
     pub fn refusing(self) -> Self {
         self.listening(Listen::OnCommand)

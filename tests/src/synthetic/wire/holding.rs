@@ -1,4 +1,4 @@
-//! A program that holds sockets open until it is told to end.
+//! A program that holds sockets open until it is terminated.
 
 use std::net::SocketAddr;
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// An app that does all of this at its first instruction, says `done`, and ends when it is told to.
+/// An app that does all of this at its first instruction, prints `done`, and exits on command.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Mischief {
     /// In its own mount namespace, where it is root.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The CNI plugin that is called when the network namespace has been made and
-/// nothing is in it, and what it is told.
+/// The call of the CNI plugin when the network namespace has been made and
+/// is still empty, and its input.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Announcement {
     /// The plugin's executable.
@@ -100,7 +100,7 @@ pub struct Client {
     pub wait: Option<Wait>,
     /// Its own start, before it connects.
     pub starts_for: Duration,
-    /// It lives on until it is told to end.
+    /// It runs on until it is terminated.
     pub stays: bool,
     /// It ends with 0 whatever comes.
     pub shrugs: bool,
@@ -166,7 +166,7 @@ impl Client {
         self
     }
 
-    /// Until told to end.
+    /// Until it is terminated.
     #[must_use]
     pub const fn staying(mut self) -> Self {
         self.stays = true;

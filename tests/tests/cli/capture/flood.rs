@@ -1,4 +1,4 @@
-//! A capture of everything that loopback can carry: bounded memory, and no packet that is lost without being told.
+//! A capture of all traffic that loopback can carry: memory is bounded, and every dropped packet is reported.
 
 use std::{
     io::{Read, Write},
@@ -111,7 +111,7 @@ fn every_dropped_packet_is_reported() {
     );
     let before = received(&pod);
     inside(&pod, flood);
-    // Nobody reads for a while, and the ring is full soon.
+    // The output is not read for a while, so the ring fills up soon.
     kill(Pid::from_raw(capture.pid()), Signal::SIGSTOP).unwrap();
     inside(&pod, flood);
     kill(Pid::from_raw(capture.pid()), Signal::SIGCONT).unwrap();

@@ -1,4 +1,4 @@
-//! Where a capture can be made, and what is said where it cannot.
+//! Where a capture is possible, and the errors where it is not.
 
 use std::process::Command;
 
@@ -20,7 +20,7 @@ fn impossible_captures_are_rejected() {
     let there = there.to_str().unwrap();
     let name = pod.name();
     for (arguments, code, words) in [
-        (vec!["nobody"], 4, "no pod of this node"),
+        (vec!["absent"], 4, "no pod of this node"),
         (
             vec![&name, "-i", "eth7"],
             2,

@@ -78,7 +78,7 @@ fn every_connection_has_its_path() {
         assert_eq!(row["processes"][0]["pid"], pod.pid(ISTIO_PROXY));
         assert_eq!(row["processes"][0]["name"], "envoy");
     }
-    // Nobody has accepted it: it is the listener's container's all the same.
+    // The connection is not accepted yet: it belongs to the listener's container all the same.
     let queued = sockets(&answer)
         .iter()
         .find(|row| row["local"] == "127.0.0.1:8082" && row["state"] == "ESTAB");

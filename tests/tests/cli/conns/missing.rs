@@ -71,7 +71,7 @@ fn invalid_arguments_are_rejected() {
     let pod = meshed(&node, "words", Holding::default().ignoring("127.0.0.1:80"));
     let name = pod.name();
     for (arguments, code) in [
-        (vec!["conns", "nobody-is-called-so"], 4),
+        (vec!["conns", "no-such-pod"], 4),
         (vec!["conns"], 2),
         (vec!["conns", &name, "--state", "sleeping"], 2),
         (vec!["conns", &name, "--port", "65536"], 2),

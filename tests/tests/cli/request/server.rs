@@ -88,7 +88,7 @@ impl Server {
     }
 }
 
-/// Waits until whoever asked has had enough.
+/// Waits until the client closes.
 fn closed(stream: &mut TcpStream) -> std::io::Result<()> {
     std::io::copy(stream, &mut std::io::sink()).map(drop)
 }
@@ -101,7 +101,7 @@ fn serve(mut stream: TcpStream, asks: &Sender<Vec<u8>>) {
     let is_head = line.starts_with("HEAD ");
     let known = ANSWERS.iter().map(|(path, _, answer)| (path, answer));
     let mut known = known.chain(OTHERS.iter().map(|(path, answer)| (path, answer)));
-    // Whoever has enough closes.
+    // A client that has enough closes.
     drop(match path {
         "/never" => closed(&mut stream),
         "/half" => {

@@ -17,7 +17,7 @@ use crate::{
 
 const ACCOUNT: &str = "system:serviceaccount:usher:usher";
 /// An account of no rights but those of everybody.
-const ANYBODY: &str = "system:serviceaccount:default:nobody-knows-it";
+const ANYBODY: &str = "system:serviceaccount:default:without-permissions";
 /// Resource, verbs.
 const RIGHTS: [&str; 4] = [
     "events.events.k8s.io [create patch]",

@@ -1,8 +1,8 @@
-//! Jobs, two a second, or as many as the node can run, while something else happens.
+//! Jobs, two a second, or as many as the node can run, while the test changes the installation.
 //!
-//! Their sidecar is a real Envoy, which starts after the app: the app's first connection waits where usher holds it, and is tried
-//! again where it was refused, so that a Job completes as well while there is no agent. What nobody but usher does is the
-//! sidecar's end.
+//! Their sidecar is a real Envoy that starts after the app. With a hold the app's first connection waits; without one the app
+//! retries it, so that a Job also completes while there is no agent. Only usher ends
+//! the sidecar.
 
 use std::{
     env,
@@ -38,7 +38,7 @@ pub(super) enum Like {
     Plain,
 }
 
-/// Jobs that are being made until somebody says that it is enough.
+/// Jobs that are created until the test has enough.
 pub(super) struct Load<'scope> {
     enough: &'scope AtomicBool,
     made: Option<ScopedJoinHandle<'scope, u32>>,

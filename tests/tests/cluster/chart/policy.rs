@@ -22,7 +22,7 @@ struct Holder<'a> {
 }
 
 impl Holder<'_> {
-    /// Patches a Node, and gives what the API server said against it.
+    /// Patches a Node, and returns the API server's rejection.
     fn patch(&self, node: &str, patch: &Value) -> Result<(), String> {
         let view = ["config", "view", "--raw", "--minify"];
         let config = self.cluster.kubectl_json(&view).unwrap();

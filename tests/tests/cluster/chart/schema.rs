@@ -181,7 +181,7 @@ fn every_platform_renders_valid_objects() {
     }
     let manifest = fs::read_to_string(lab::MANIFEST).unwrap();
     schemas.judge(&kubeconform, &manifest).unwrap();
-    // And it would be said.
+    // An invalid field is reported.
     let misspelt = manifest.replace("readOnlyRootFilesystem:", "readOnlyRootFileSystem:");
     let output = schemas.judge(&kubeconform, &misspelt).unwrap_err();
     assert!(output.contains("readOnlyRootFileSystem"), "{output}");

@@ -104,7 +104,7 @@ fn removal_under_load_leaves_nothing_and_pods_still_start() {
     for pod in crowd.pods() {
         crowd.open(pod).unwrap();
     }
-    // Their connections were let go and not lost: an answer came, or the refusal that there is without usher.
+    // Their connections were released and not lost: they got a response, or were refused as without usher.
     let ran = crowd.ended().unwrap();
     assert_eq!(ran.len(), crowd.pods().len());
 }

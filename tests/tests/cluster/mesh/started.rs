@@ -27,7 +27,7 @@ const ORDERS: [(Proxy, Option<InitCase>); 4] = [
 /// An app that sends one datagram, which no hold of connections would keep back, and asks for one page.
 fn variant(proxy: Proxy) -> Variant {
     Variant {
-        // Else the proxy may be shown out before this test has seen it ready.
+        // Otherwise the proxy may be terminated before this test has seen it ready.
         annotations: vec![("usher.dev/hold", "start"), ("usher.dev/quit", "false")],
         args: vec!["--echo", ECHO],
         ..Variant::new(proxy)

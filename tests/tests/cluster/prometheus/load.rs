@@ -1,5 +1,5 @@
-//! What happens meanwhile: Jobs whose sidecars are shown out, or would be, or stay; connections and starts that wait, some of
-//! them for too long.
+//! The load during the test: Jobs whose sidecars are terminated, would be terminated, or stay; connections and starts that wait,
+//! some of them past the deadline.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(super) fn run(lab: &'static Lab, rounds: usize) {
         jobs(lab, &namespace, &format!("round-{round}"));
         wait(lab, AWAY);
     }
-    // Its app is let go at the deadline, and refused.
+    // Its app is released at the deadline, and refused.
     run_to_deadline(lab);
     lab.decided(&namespace, "gave-up");
     remove_jobs(lab, &namespace);
@@ -56,7 +56,7 @@ fn remove_jobs(lab: &Lab, namespace: &Namespace) {
     lab.cluster.kubectl(&delete).unwrap();
 }
 
-/// A sidecar that nobody can show out: it takes no notice of the signal that is said to end it.
+/// A sidecar that cannot be terminated: it ignores the signal that should end it.
 fn stubborn(lab: &Lab, namespace: &Namespace) {
     let app = app_container("app", &["--run-for", "500ms"]);
     let other = app_container("other", &["--run-for", "600s", "--ignore-term"]);

@@ -35,7 +35,7 @@ fn plain_job(namespace: &str, policy: &str, exit_code: &str) -> Value {
     )
 }
 
-/// Nothing was done to the proxy, and that was said at once: the agent did not wait for a port that nobody opens.
+/// The proxy is untouched, which was reported at once: the agent did not wait for a port that is never opened.
 fn is_given_up(lab: &Lab, namespace: &str) -> Line {
     let gave_up = lab.decided(namespace, "gave-up");
     let since = since_exit(&gave_up);

@@ -34,7 +34,7 @@ impl Table {
 /// Also when a later Job was not as it should be.
 impl Drop for Table {
     fn drop(&mut self) {
-        // Past the test harness, which shows what the macros print of failed tests only. Nobody may be there to read.
+        // Past the test harness, which prints captured output of failed tests only. A write error does not matter.
         io::stderr().write_all(self.to_string().as_bytes()).ok();
     }
 }

@@ -37,7 +37,8 @@ fn asked(at: u64) -> Life {
     }
 }
 
-/// Made at 100 s, told to end at 110 s, removed at 200 s after enough peace; each sidecar left when asked at 111 s.
+/// Created at 100 s, requested to exit at 110 s, removed at 200 s after enough time without faults; each sidecar exited on a
+/// request at 111 s.
 fn good(story: Story) -> Facts {
     let guests = story.guests.iter().map(|_| vec![asked(111 * SECOND)]);
     Facts {
@@ -221,7 +222,7 @@ fn held_app_connects_after_the_proxy_is_ready() {
     let reported = ["not-held".to_owned()];
     assert_eq!(armed(&held(None, Some(102)), &[], &reported), None);
     assert!(
-        armed(&held(None, Some(102)), &[], &[]).is_some_and(|what| what.contains("nobody said so"))
+        armed(&held(None, Some(102)), &[], &[]).is_some_and(|what| what.contains("not reported"))
     );
     let near = trouble(Fault::Stopped, 95, 96);
     assert_eq!(armed(&held(None, Some(102)), &[near], &decided), None);

@@ -1,13 +1,14 @@
-//! The application of test pods: what it does, how long and how it ends is said by its arguments.
+//! The application of test pods. Its arguments define what it does, for how long, and how it ends.
 //!
-//! It writes `app-start unix_ns=N monotonic_ns=N` first, times taken at its first instruction, and, as its very last act,
+//! It writes `app-start unix_ns=N monotonic_ns=N` first, with times taken at its first instruction. As its last act it writes
 //! `app-exit unix_ns=N code=C`, so that a test can measure from the end of the application itself. Without `--run-for` it
-//! ends at once, or with `--listen` on SIGTERM, for which `--term-code` is the exit code in place of a shell's 143. With `--await-file` and `--await-port` all that begins when the file is
-//! there, and when something in the pod listens on every such port. `--echo` sends one datagram and wants it back, `--get` asks for a page, at once and
-//! only once, or for the time of `--retry-for` until the answer is 200; `--serve-echo` and `--serve` are the servers for them.
+//! exits at once, or with `--listen` on SIGTERM; `--term-code` replaces the exit code of a shell, 143. With `--await-file` and
+//! `--await-port` all that starts when the file exists and when a process in the pod listens on each port. `--echo` sends one
+//! datagram and expects it back. `--get` requests a page, once, or for the time of `--retry-for` until the status
+//! is 200. `--serve-echo` and `--serve` are the servers for them.
 //!
-//! `--until-ready HOST:PORT/PATH EVERY PROGRAM ARGUMENT...` is the wrapper that people put around a command instead, and
-//! `--then-post HOST:PORT/PATH PROGRAM ARGUMENT...` the one that ends the proxy after it.
+//! `--until-ready HOST:PORT/PATH EVERY PROGRAM ARGUMENT...` is the wrapper that users put around a command instead, and
+//! `--then-post HOST:PORT/PATH PROGRAM ARGUMENT...` the one that ends the proxy after the command.
 #![expect(clippy::print_stdout, reason = "its output is what tests read")]
 
 mod echo;

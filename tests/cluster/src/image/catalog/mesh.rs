@@ -21,7 +21,7 @@ use crate::{
 /// What Envoy needs to run and to be asked to end: its admin port on loopback, nothing else.
 const ENVOY_CONFIG: &str =
     "admin: {address: {socket_address: {address: 127.0.0.1, port_value: 9901}}}\n";
-/// A token that nobody signed: the agent only has to find one.
+/// An unsigned token: the agent only has to find one.
 const NO_TOKEN: &str = "e30.e30.e30";
 
 pub(super) fn images(mesh: &Mesh) -> Result<Vec<PathBuf>> {

@@ -1,7 +1,7 @@
 //! What containers leave when they have ended: cgroups and bundles.
 //!
-//! Both may be in use for a moment longer: by processes that nobody has reaped,
-//! by somebody who looks at the root.
+//! Both may be in use for a moment longer: by processes that are not reaped yet,
+//! or by a process that reads the root.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -82,8 +82,8 @@ fn serve(mut stream: TcpStream, listener: &Listener, lost: &AtomicU32, verdict: 
     };
     let say_it = || say(&format!("request {now} {} {}", listener.port, request.line));
     let quits = matches!(effect, Effect::Quit { .. });
-    // After the reply, so that saying it costs the measured path nothing; but
-    // whoever is not to end by this may be ended for it in no time.
+    // After the reply, so that this line does not slow the measured path. A process that should not
+    // end by this request may end immediately after it.
     if !quits {
         say_it();
     }

@@ -14,7 +14,7 @@ fn app_runs_after(lab: &'static Lab, what: &str, pids: &dyn Fn() -> Vec<String>)
     let mut waiting = Waiting::begin(lab, &[rig::pod(what, &variant(Proxy::Last))]);
     waiting.held(0);
     let before = pids();
-    assert_ne!(before, [""; 0], "nobody to kill");
+    assert_ne!(before, [""; 0], "no process to kill");
     let killed = lab.agent_pids().iter().any(|pid| before.contains(pid));
     let since = Timestamp::now();
     for pid in &before {

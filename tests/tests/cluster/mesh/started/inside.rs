@@ -96,7 +96,7 @@ fn liveness_probe_limits_the_hold_and_is_logged_first() {
     assert_eq!(
         decisions(&lab, waiting.name(0), "start-let-go"),
         [""; 0],
-        "it was said before"
+        "it was logged before"
     );
     // istiod is away until the app runs, so it is not readiness that lets it go.
     waiting.has_run();
