@@ -77,7 +77,7 @@ fn two_hundred_removed_pods_leave_nothing() {
     let agent = Agent::start(&node);
     // The first pod makes what the agent makes once.
     let first = node.run(&PodSpec::job("first"));
-    agent.wait_metric("usher_decisions_total", "decision=\"not-yet\"", |count| {
+    agent.wait_metric("usher_decisions_total", "decision=\"waiting\"", |count| {
         count > 0.5
     });
     // A container that runs costs a descriptor of its process, and none of its namespace.

@@ -15,16 +15,16 @@ use crate::{
     pod::exit_status::ExitStatus,
     quit::outcome::Outcome,
     recipe::{Version, step::Step},
-    settings::overrides::BadAnnotation,
+    settings::overrides::InvalidAnnotation,
     start::{self, Start, Why},
 };
 
 /// The names of all decisions: see [`Kind::as_str`].
 pub const NAMES: [&str; 25] = [
-    "not-ours",
-    "not-yet",
-    "unsupported",
-    "version-told",
+    "not-applicable",
+    "waiting",
+    "runtime-unsupported",
+    "version-reported",
     "pod-finished",
     "would-quit",
     "drain-accepted",
@@ -32,20 +32,20 @@ pub const NAMES: [&str; 25] = [
     "step-failed",
     "sidecar-ended",
     "gave-up",
-    "left-alone",
-    "bad-annotation",
+    "skipped",
+    "invalid-annotation",
     "not-held",
     "hold-armed",
-    "hold-opened",
+    "hold-released",
     "hold-failed",
-    "hold-stays-shut",
-    "hold-found",
+    "hold-stays-closed",
+    "hold-adopted",
     "would-hold",
     "start-held",
-    "start-let-go",
+    "start-released",
     "start-missed",
     "start-not-held",
-    "by-hand",
+    "operator-request",
 ];
 
 /// One decision about one pod.
@@ -68,16 +68,16 @@ pub struct Decision {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// There is nothing for usher to do in this pod, ever.
-    NotOurs(NotOurs),
+    NotApplicable(NotApplicable),
     /// The pod is not finished, or not to be acted upon yet.
-    NotYet(NotYet),
+    Waiting(WaitReason),
     /// The pod's processes cannot be seen from the node.
-    Unsupported {
+    RuntimeUnsupported {
         /// The RuntimeClass that it asks for.
         runtime_class: Option<String>,
     },
     /// A sidecar told its version, which its image's tag does not.
-    VersionTold {
+    VersionReported {
         /// The version.
         version: Version,
     },
@@ -137,12 +137,12 @@ pub enum Kind {
         reason: GaveUp,
     },
     /// The pod is finished and is left as it is.
-    LeftAlone {
+    Skipped {
         /// Why.
-        reason: LeftAlone,
+        reason: SkipReason,
     },
     /// An annotation or label cannot be used; the default counts.
-    BadAnnotation(BadAnnotation),
+    InvalidAnnotation(InvalidAnnotation),
     /// No connection waits in this pod.
     NotHeld(NotHeld),
     /// Connections wait until sidecars are ready.
@@ -157,7 +157,7 @@ pub enum Kind {
         starts: Vec<Start>,
     },
     /// Connections do not wait any more.
-    HoldOpened {
+    HoldReleased {
         /// Why.
         why: Opened,
         /// How long this agent saw the doors shut.
@@ -170,12 +170,12 @@ pub enum Kind {
     /// Connections should wait and cannot be made to, or wait and cannot be let go.
     HoldFailed(Failed),
     /// The deadline has come, and connections wait on as the user chose.
-    HoldStaysShut {
+    HoldStaysClosed {
         /// The deadline.
         deadline: Duration,
     },
     /// An earlier agent's hold was found.
-    HoldFound {
+    HoldAdopted {
         /// The ports that are shut.
         ports: Vec<u16>,
     },
@@ -191,7 +191,7 @@ pub enum Kind {
     /// The start of an app waits until its pod's doors open.
     StartHeld(Start),
     /// It does not wait any more.
-    StartLetGo {
+    StartReleased {
         /// Why.
         why: Why,
         /// How long it waited.
@@ -202,12 +202,12 @@ pub enum Kind {
     /// The start of an app is not held although that was asked for.
     StartNotHeld(start::NotHeld),
     /// A person had this done.
-    ByHand(request::Done),
+    OperatorRequest(request::Done),
 }
 
 /// Why there is nothing to do in a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NotOurs {
+pub enum NotApplicable {
     /// No recipe recognises any of its containers.
     NoSidecar,
     /// Its sidecars are native ones, which the kubelet ends.
@@ -228,7 +228,7 @@ pub enum NotOurs {
 
 /// What a pod still waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NotYet {
+pub enum WaitReason {
     /// The kubelet's list, which does not have it yet.
     Unlisted,
     /// What its Namespace says, which the API server has not told yet.
@@ -305,7 +305,7 @@ pub enum GaveUp {
 
 /// Why a finished pod is left as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LeftAlone {
+pub enum SkipReason {
     /// The pod's annotation, its Namespace or the configuration says so.
     OptedOut,
     /// It is being deleted: the kubelet ends it.
@@ -321,10 +321,10 @@ impl Kind {
     /// The decision's name in logs and metrics.
     pub const fn as_str(&self) -> &'static str {
         match self {
-            Self::NotOurs(_) => "not-ours",
-            Self::NotYet(_) => "not-yet",
-            Self::Unsupported { .. } => "unsupported",
-            Self::VersionTold { .. } => "version-told",
+            Self::NotApplicable(_) => "not-applicable",
+            Self::Waiting(_) => "waiting",
+            Self::RuntimeUnsupported { .. } => "runtime-unsupported",
+            Self::VersionReported { .. } => "version-reported",
             Self::PodFinished { .. } => "pod-finished",
             Self::WouldQuit { .. } => "would-quit",
             Self::DrainAccepted { .. } => "drain-accepted",
@@ -332,20 +332,20 @@ impl Kind {
             Self::StepFailed { .. } => "step-failed",
             Self::SidecarEnded { .. } => "sidecar-ended",
             Self::GaveUp { .. } => "gave-up",
-            Self::LeftAlone { .. } => "left-alone",
-            Self::BadAnnotation(_) => "bad-annotation",
+            Self::Skipped { .. } => "skipped",
+            Self::InvalidAnnotation(_) => "invalid-annotation",
             Self::NotHeld(_) => "not-held",
             Self::HoldArmed { .. } => "hold-armed",
-            Self::HoldOpened { .. } => "hold-opened",
+            Self::HoldReleased { .. } => "hold-released",
             Self::HoldFailed(_) => "hold-failed",
-            Self::HoldStaysShut { .. } => "hold-stays-shut",
-            Self::HoldFound { .. } => "hold-found",
+            Self::HoldStaysClosed { .. } => "hold-stays-closed",
+            Self::HoldAdopted { .. } => "hold-adopted",
             Self::WouldHold { .. } => "would-hold",
             Self::StartHeld(_) => "start-held",
-            Self::StartLetGo { .. } => "start-let-go",
+            Self::StartReleased { .. } => "start-released",
             Self::StartMissed => "start-missed",
             Self::StartNotHeld(_) => "start-not-held",
-            Self::ByHand(_) => "by-hand",
+            Self::OperatorRequest(_) => "operator-request",
         }
     }
 

@@ -172,7 +172,7 @@ impl Opened {
             Self::Ending => "pod-ending",
             Self::NotWanted => "not-wanted",
             Self::InitContainer => "init-container",
-            Self::ByHand => "by-hand",
+            Self::ByHand => "operator",
         }
     }
 }

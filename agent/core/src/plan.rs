@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 
 use self::start::PlannedStart;
 use crate::{
-    decision::NotOurs,
+    decision::NotApplicable,
     hold::{Door, NotHeld},
     plan::version_query::Asked,
     pod::{
@@ -25,7 +25,7 @@ use crate::{
     settings::{
         annotation,
         config::Config,
-        overrides::{BadAnnotation, HoldKind, Named, NamespaceValues, Place, Tuning},
+        overrides::{HoldKind, InvalidAnnotation, Named, NamespaceValues, Place, Tuning},
     },
 };
 
@@ -41,9 +41,9 @@ pub struct Plan {
     /// Apps whose starts are to be held.
     pub(crate) starts: Vec<PlannedStart>,
     pub tuning: Tuning,
-    pub(crate) bad: Vec<BadAnnotation>,
+    pub(crate) bad: Vec<InvalidAnnotation>,
     /// Why there is nothing to do, where that is so.
-    pub not_ours: Option<NotOurs>,
+    pub not_ours: Option<NotApplicable>,
     /// Why no connection waits in it, where that is so.
     pub not_held: Option<NotHeld>,
 }
@@ -85,7 +85,7 @@ impl Plan {
         let ports = ports.map(|name| (annotation::HOLD_PORTS, name));
         let strangers = sidecars.chain(ports);
         let strangers = strangers.filter(|(_key, name)| pod.container(name).is_none());
-        bad.extend(strangers.map(|(key, name)| BadAnnotation {
+        bad.extend(strangers.map(|(key, name)| InvalidAnnotation {
             place: Place::Pod,
             key,
             value: name.clone(),
@@ -159,14 +159,14 @@ impl Plan {
         (self.tuning.hold == HoldKind::No).then_some(NotHeld::OptedOut)
     }
 
-    fn why_not(&self, pod: &Pod, config: &Config) -> Option<NotOurs> {
+    fn why_not(&self, pod: &Pod, config: &Config) -> Option<NotApplicable> {
         if config.excluded_namespaces.contains(&pod.namespace) {
-            return Some(NotOurs::ExcludedNamespace);
+            return Some(NotApplicable::ExcludedNamespace);
         }
         if self.sidecars.is_empty() {
             return Some(match pod.native_sidecars.as_slice() {
-                [] => NotOurs::NoSidecar,
-                names => NotOurs::NativeOnly {
+                [] => NotApplicable::NoSidecar,
+                names => NotApplicable::NativeOnly {
                     names: names.to_vec(),
                 },
             });
@@ -177,10 +177,10 @@ impl Plan {
             .filter(|container| self.is_app(&container.name))
             .peekable();
         if apps.peek().is_none() {
-            return Some(NotOurs::NoApp);
+            return Some(NotApplicable::NoApp);
         }
         let mut endless = apps.filter(|app| pod.policy_of(app) == RestartPolicy::Always);
-        endless.next().map(|app| NotOurs::NeverFinishes {
+        endless.next().map(|app| NotApplicable::NeverFinishes {
             container: app.name.clone(),
         })
     }

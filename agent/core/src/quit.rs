@@ -10,7 +10,7 @@ mod stages;
 
 use crate::{
     base::{id::ContainerKey, time::Timestamp},
-    decision::{Decision, Kind, LeftAlone, NotYet},
+    decision::{Decision, Kind, SkipReason, WaitReason},
     engine::action::Action,
     plan::{Plan, Sidecar},
     pod::{
@@ -80,7 +80,7 @@ impl Finished<'_> {
             tracked.quit.stop();
             tracked.quit.said.left_alone = true;
             if !said {
-                actions.push(self.report(tracked, None, Kind::LeftAlone { reason }, self.now));
+                actions.push(self.report(tracked, None, Kind::Skipped { reason }, self.now));
             }
             return Need::Nothing;
         }
@@ -130,14 +130,14 @@ impl Finished<'_> {
     }
 
     /// Why its sidecars are not shown out although it is finished.
-    pub(crate) fn left_alone(self) -> Option<LeftAlone> {
+    pub(crate) fn left_alone(self) -> Option<SkipReason> {
         if self.spec.deleting {
-            return Some(LeftAlone::Deleting);
+            return Some(SkipReason::Deleting);
         }
         if let Some(reason) = self.spec.terminal.clone() {
-            return Some(LeftAlone::Terminal { reason });
+            return Some(SkipReason::Terminal { reason });
         }
-        (!self.plan.tuning.quit).then_some(LeftAlone::OptedOut)
+        (!self.plan.tuning.quit).then_some(SkipReason::OptedOut)
     }
 
     /// Whether the wait that was asked for is not over.
@@ -150,7 +150,7 @@ impl Finished<'_> {
         if !tracked.quit.waits(self.now, begin, delay) {
             return false;
         }
-        let kind = Kind::NotYet(NotYet::QuitDelay { delay });
+        let kind = Kind::Waiting(WaitReason::QuitDelay { delay });
         if tracked.stance.as_ref() != Some(&kind) {
             tracked.stance = Some(kind.clone());
             actions.push(self.report(tracked, None, kind, self.now));

@@ -19,7 +19,7 @@ impl NodeLoop {
         for bad in bad {
             let error = chain(&bad);
             tracing::warn!(error, "Node has an annotation that is not one");
-            self.teller.node(&NodeCondition::BadAnnotation(error));
+            self.teller.node(&NodeCondition::InvalidAnnotation(error));
         }
         for mode in [&mut modes.quit, &mut modes.hold] {
             if !self.trusted && *mode == Mode::Enforce {

@@ -315,11 +315,11 @@ impl Installer {
     fn tell_others(&self, state: &State) {
         match (&self.state, state) {
             (_, State::Failed { error }) => {
-                let condition = NodeCondition::PluginNotInstalled(error.clone());
+                let condition = NodeCondition::CniPluginInstallFailed(error.clone());
                 self.teller.node(&condition);
             }
             (Some(State::Failed { .. }), State::Installed { name }) => {
-                let condition = NodeCondition::PluginInstalled(name.clone());
+                let condition = NodeCondition::CniPluginInstalled(name.clone());
                 self.teller.node(&condition);
             }
             _ => {}

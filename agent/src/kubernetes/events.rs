@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use usher_client::crash_point;
 use usher_core::{
     base::time::Timestamp,
-    kube_event::{Answer, Next, NodeCondition, Notice, Order, Queue},
+    kube_event::{ApiRequest, ApiResult, Next, NodeCondition, Notice, Queue},
     metric::value::Told,
 };
 
@@ -141,7 +141,7 @@ impl Events {
         }
     }
 
-    async fn send(&mut self, client: &Client, order: &Order) {
+    async fn send(&mut self, client: &Client, order: &ApiRequest) {
         crash_point::reach("event-due", "");
         let sent = send::send(client, order);
         tokio::pin!(sent);
@@ -164,7 +164,7 @@ impl Events {
                 }
             }
             Err(send::Error {
-                answer: Answer::Later(_),
+                answer: ApiResult::Retry(_),
                 why,
                 is_refusal,
             }) => {
@@ -176,7 +176,7 @@ impl Events {
                 }
             }
             Err(send::Error {
-                answer: Answer::Gone,
+                answer: ApiResult::Gone,
                 why,
                 ..
             }) => {
@@ -192,9 +192,9 @@ impl Events {
                 );
             }
         }
-        let answer = outcome.map_or_else(|error| error.answer, |()| Answer::Taken);
-        self.queue.answered(self.now(), answer);
-        if let Some(lost) = self.queue.losses(self.now()) {
+        let answer = outcome.map_or_else(|error| error.answer, |()| ApiResult::Accepted);
+        self.queue.complete(self.now(), answer);
+        if let Some(lost) = self.queue.take_dropped_report(self.now()) {
             tracing::warn!(lost, "lost Events");
             self.teller.node(&NodeCondition::EventsDropped(lost));
         }
@@ -205,7 +205,7 @@ impl Events {
     }
 
     fn count(&mut self) {
-        self.queue.lost(self.lost.swap(0, Ordering::Relaxed));
+        self.queue.add_dropped(self.lost.swap(0, Ordering::Relaxed));
         let dropped = self.queue.dropped();
         self.metrics
             .events
@@ -235,7 +235,7 @@ mod tests {
     fn a_teller_never_waits_and_counts_what_is_lost() {
         let (teller, mut events) = Events::new("node-1", Arc::new(Metrics::new()));
         for _ in 0..CHANNEL + 7 {
-            teller.node(&NodeCondition::HolderFails);
+            teller.node(&NodeCondition::StartHolderFailed);
         }
         assert_eq!(events.reasons().len(), CHANNEL);
         events.count();
@@ -245,6 +245,6 @@ mod tests {
             .text(crate::telemetry::metrics::Format::OpenMetrics);
         let counted = "usher_events_total{result=\"dropped\"} 7";
         assert!(text.contains(counted), "{text}");
-        Teller::mute("node-1").node(&NodeCondition::HolderFails);
+        Teller::mute("node-1").node(&NodeCondition::StartHolderFailed);
     }
 }

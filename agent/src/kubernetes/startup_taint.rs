@@ -156,7 +156,7 @@ impl StartupTaint {
                 error,
                 "could not remove the startup taint, trying again; no pod is scheduled here"
             );
-            self.teller.node(&NodeCondition::StartupTaintStays {
+            self.teller.node(&NodeCondition::StartupTaintNotRemoved {
                 key: self.key.clone(),
                 error,
             });

@@ -147,7 +147,7 @@ impl ConfigFile {
 
     fn took(&mut self, config: &Config) {
         if std::mem::take(&mut self.is_rejected) {
-            self.teller.node(&NodeCondition::ConfigurationTaken);
+            self.teller.node(&NodeCondition::ConfigurationAccepted);
         }
         self.metrics.config_valid.set(1);
         self.metrics.config_reloads.inc(&Reading::Ok);

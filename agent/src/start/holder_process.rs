@@ -187,7 +187,7 @@ impl Link {
         }
         self.ends += 1;
         if self.ends >= ENDS {
-            self.teller.node(&NodeCondition::HolderFails);
+            self.teller.node(&NodeCondition::StartHolderFailed);
         }
     }
 
@@ -260,7 +260,7 @@ mod tests {
         }
         assert_eq!(events.reasons(), []);
         link.ended("a test");
-        assert_eq!(events.reasons(), [Reason::HolderFails]);
+        assert_eq!(events.reasons(), [Reason::StartHolderFailed]);
         // After a good while it is counted anew.
         link.last_end = Instant::now().checked_sub(LASTING);
         if link.last_end.is_some() {

@@ -33,7 +33,7 @@ use usher_core::{
         timeline::{Entry, Timeline},
     },
     hold::Opened,
-    kube_event::Trails,
+    kube_event::EventRecorder,
     metric::value::HoldEnd,
 };
 
@@ -81,7 +81,7 @@ impl Record {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     metrics: Arc<Metrics>,
-    trails: Trails,
+    trails: EventRecorder,
     teller: Teller,
     timeline: Timeline,
     journal: Option<Journal>,
@@ -113,7 +113,7 @@ impl Recorder {
             desk,
             questions,
             metrics,
-            trails: Trails::new(teller.node_name().to_owned()),
+            trails: EventRecorder::new(teller.node_name().to_owned()),
             teller,
             timeline: Timeline::default(),
             journal: None,
@@ -204,7 +204,7 @@ impl Recorder {
     fn count_hold(&self, kind: &Kind) {
         let count = |connections| u64::try_from(connections).unwrap_or(u64::MAX);
         match kind {
-            Kind::HoldOpened {
+            Kind::HoldReleased {
                 why, shut, tally, ..
             } => {
                 self.metrics.holds.inc(&HoldEnd::Opened(*why));
@@ -213,7 +213,7 @@ impl Recorder {
                 self.metrics.held_connections.inc_by(connections);
             }
             Kind::HoldFailed(_) => self.metrics.holds.inc(&HoldEnd::Failed),
-            Kind::StartLetGo { why, held } => {
+            Kind::StartReleased { why, held } => {
                 self.metrics.start_holds.inc(why);
                 self.metrics.start_held.observe(held.as_secs_f64());
             }
@@ -324,19 +324,22 @@ fn log(kind: &Kind, entry: &Entry) {
         };
     }
     match kind {
-        Kind::NotOurs(_) | Kind::NotYet(_) | Kind::VersionTold { .. } | Kind::NotHeld(_) => {
+        Kind::NotApplicable(_)
+        | Kind::Waiting(_)
+        | Kind::VersionReported { .. }
+        | Kind::NotHeld(_) => {
             line!(debug);
         }
         Kind::GaveUp { .. }
         | Kind::StepFailed { .. }
-        | Kind::Unsupported { .. }
+        | Kind::RuntimeUnsupported { .. }
         | Kind::HoldFailed(_)
-        | Kind::HoldStaysShut { .. }
-        | Kind::HoldOpened {
+        | Kind::HoldStaysClosed { .. }
+        | Kind::HoldReleased {
             why: Opened::Deadline,
             ..
         }
-        | Kind::BadAnnotation(_) => line!(warn),
+        | Kind::InvalidAnnotation(_) => line!(warn),
         _ => line!(info),
     }
 }

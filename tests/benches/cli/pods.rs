@@ -30,7 +30,7 @@ pub(crate) fn measure(record: &mut Record, runs: usize) {
     show(record, "usher pods without an agent", &without);
     let agent = Agent::start(&node);
     // Of each pod, once the kubelet has listed it.
-    agent.wait_metric("usher_decisions_total", "decision=\"not-yet\"", |count| {
+    agent.wait_metric("usher_decisions_total", "decision=\"waiting\"", |count| {
         count >= PODS as f64
     });
     let with = usher(&["pods"]);

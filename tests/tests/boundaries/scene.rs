@@ -196,7 +196,7 @@ impl Scene {
 
     /// The agent that is to be killed when it renews has not come to it yet.
     fn renewed_later(&self, log: &Log) -> bool {
-        let is_kill = |line: &Value| line["decision"] == "hold-found";
+        let is_kill = |line: &Value| line["decision"] == "hold-adopted";
         self.renewed && log.count(is_kill) == 0
     }
 

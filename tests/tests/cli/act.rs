@@ -43,7 +43,7 @@ fn refused(ran: &Ran, why: &str) {
 
 /// An operator's order, as the log records it.
 fn order_of(agent: &Agent, pod: &Pod) -> String {
-    let line = agent.wait_for("by-hand", &pod.name());
+    let line = agent.wait_for("operator-request", &pod.name());
     line["reason"].as_str().unwrap().to_owned()
 }
 
@@ -67,7 +67,7 @@ fn quit_works_in_observe_mode_and_despite_an_opt_out() {
         "app container app runs; --force does it",
     );
     pod.finish("app", 0);
-    agent.wait_for("left-alone", &pod.name());
+    agent.wait_for("skipped", &pod.name());
     let dry = answer(&node, &["quit", "by-hand", "--dry-run"]);
     assert!(
         dry.contains("quit (dry run): shown out: istio-proxy by POST :15020/quitquitquit"),
@@ -162,7 +162,7 @@ fn operator_holds_and_releases_a_pod() {
     pod.tell(SIDECAR, "listen");
     let visit = pod.visit("app");
     assert_eq!((visit.code, visit.failed.len()), (0, 0), "{visit:?}");
-    agent.wait_for("hold-opened", &pod.name());
+    agent.wait_for("hold-released", &pod.name());
     let over = answer(&node, &["release", "held"]);
     assert!(over.contains("nothing of it waits"), "{over}");
     let pod = node.run(&captured("let-go", ContainerSpec::app("app")));
@@ -170,7 +170,7 @@ fn operator_holds_and_releases_a_pod() {
     agent.wait_for("hold-armed", &pod.name());
     let stdout = answer(&node, &["release", "let-go"]);
     assert!(stdout.contains("connections to :15001 go now"), "{stdout}");
-    let line = agent.wait_for("hold-opened", &pod.name());
+    let line = agent.wait_for("hold-released", &pod.name());
     assert!(
         line["reason"]
             .as_str()
@@ -197,7 +197,7 @@ fn late_hold_applies_to_new_connections() {
         "{rules}"
     );
     pod.tell(SIDECAR, "listen");
-    let line = agent.wait_for("hold-opened", &pod.name());
+    let line = agent.wait_for("hold-released", &pod.name());
     assert!(
         line["reason"]
             .as_str()

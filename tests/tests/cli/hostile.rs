@@ -305,7 +305,7 @@ fn with_an_agent() {
     let agent = Agent::start(&node);
     agent.wait_metric(
         "usher_decisions_total",
-        "decision=\"bad-annotation\"",
+        "decision=\"invalid-annotation\"",
         |count| count > 0.0,
     );
     nothing_acts(&node, &scene.pod, &[], &[]);

@@ -140,7 +140,9 @@ fn only_root_receives_answers() {
     // Nothing came of it.
     let root = format!("(uid 0, pid {}): ", std::process::id());
     let lines = agent.log().lines();
-    let orders = lines.iter().filter(|line| line["decision"] == "by-hand");
+    let orders = lines
+        .iter()
+        .filter(|line| line["decision"] == "operator-request");
     assert!(orders.clone().count() > 0, "not even of what root ordered");
     for order in orders {
         let reason = order["reason"].as_str().unwrap();

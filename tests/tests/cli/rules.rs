@@ -117,7 +117,7 @@ fn drift_is_reported_and_repaired() {
     }
     // It holds and opens as before.
     pod.tell("istio-proxy", "listen");
-    agent.wait_for("hold-opened", &pod.name());
+    agent.wait_for("hold-released", &pod.name());
     let none = answer(&node, &["rules", "ruled", "--diff"]);
     assert!(
         none.contains("no table is wanted, and there is none"),

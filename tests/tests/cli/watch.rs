@@ -111,7 +111,7 @@ fn decisions_are_streamed() {
     );
     let line = all.line();
     assert!(
-        line.contains("not-yet") || line.contains("not-held"),
+        line.contains("waiting") || line.contains("not-held"),
         "{line}"
     );
     assert_eq!(some.interrupt(), Some(0));

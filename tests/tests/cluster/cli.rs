@@ -150,7 +150,7 @@ fn without_story(file: &str, end: &str, text: String) -> String {
         ("explain", "json") => {}
         ("explain", _) => {
             let (before, story) = text.split_once("\ntimeline").unwrap_or((&text, ""));
-            assert!(story.contains("hold-opened"), "{text}");
+            assert!(story.contains("hold-released"), "{text}");
             return before.to_owned();
         }
         _ => return text,

@@ -319,7 +319,7 @@ impl Lab {
     /// Whether a hold has come to its deadline since then.
     pub(crate) fn deadline_since(&self, since: Timestamp) -> bool {
         self.log_since(since).iter().any(|line| {
-            line.text("decision") == "hold-opened"
+            line.text("decision") == "hold-released"
                 && line.text("reason").contains("the deadline has come")
         })
     }

@@ -22,7 +22,7 @@ fn namespace_label_opts_out() {
     lab.cluster
         .apply(&meshed_job(&namespace, "Never", &["--run-for", "500ms"]))
         .unwrap();
-    let reason = lab.decided(&namespace, "left-alone");
+    let reason = lab.decided(&namespace, "skipped");
     assert!(reason.text("reason").contains("usher.dev/quit"));
     let pod = container_ends(&lab, &namespace, "app");
     assert!(sidecar_is_untouched(&pod));
@@ -62,7 +62,7 @@ fn proxy_without_a_version_tag_is_queried() {
     let entry = until("the proxy to tell its version", || {
         // It is asked once for an image: in an earlier run on this cluster, perhaps.
         let mut entries = timeline(&lab).into_iter();
-        entries.find(|entry| entry["decision"] == "version-told")
+        entries.find(|entry| entry["decision"] == "version-reported")
     });
     let reason = entry["reason"].as_str().unwrap();
     assert!(reason.contains("version 1.31"), "{reason}");

@@ -51,7 +51,7 @@ fn opted_out_pod_is_untouched() {
     let mut job = meshed_job(&namespace, "Never", &["--run-for", "300ms"]);
     job["spec"]["template"]["metadata"]["annotations"]["usher.dev/quit"] = json!("false");
     lab.cluster.apply(&job).unwrap();
-    lab.decided(&namespace, "left-alone");
+    lab.decided(&namespace, "skipped");
     // A whole round of the kubelet later it still runs.
     let pod = container_ends(&lab, &namespace, "app");
     assert!(sidecar_is_untouched(&pod));

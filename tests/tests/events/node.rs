@@ -81,7 +81,7 @@ fn broken_configuration_and_its_repair_are_reported() {
     let note = event["note"].as_str().unwrap();
     assert!(note.contains("config.yaml:1:"), "{note}");
     node.configure("defaults: {quit: true}\n");
-    wait_for(&server, "ConfigurationTaken");
+    wait_for(&server, "ConfigurationAccepted");
 }
 
 /// The same again is no new object.
@@ -91,11 +91,11 @@ fn repeated_events_form_a_series() {
     let Some((_node, server, agent)) = scene(&annotations, &[]) else {
         return;
     };
-    let event = wait_for(&server, "BadAnnotation");
+    let event = wait_for(&server, "InvalidAnnotation");
     assert_eq!(event["series"]["count"].as_u64(), None);
     server.annotate(&[("usher.dev/mode", "enforced"), ("usher.dev/hold", "off")]);
     let event = server.wait_events("a series", |events| {
-        let found = with(events, "BadAnnotation");
+        let found = with(events, "InvalidAnnotation");
         assert_eq!(found.len(), 1);
         (found[0]["series"]["count"] == 2).then(|| found[0].clone())
     });

@@ -62,7 +62,7 @@ fn observed_then_enforced() {
     let changed = wait_for(&server, "ModeChanged");
     assert_eq!(
         changed["note"],
-        "showing sidecars out: enforce (was observe); holding connections and starts: observe (was observe)"
+        "quit: enforce (was observe); hold: observe (was observe)"
     );
     asked_only(&server, &[]);
 }
@@ -74,7 +74,7 @@ fn pod_owner_text_is_escaped() {
     };
     let text = "\u{1b}[2J\u{202e}fasle\n";
     let _pod = node.run(&PodSpec::job("typo").annotation("usher.dev/quit", text));
-    let event = wait_for(&server, "BadAnnotation");
+    let event = wait_for(&server, "InvalidAnnotation");
     assert_eq!(event["type"], "Warning");
     let note = event["note"].as_str().unwrap();
     assert!(
@@ -95,7 +95,7 @@ fn opted_out_pod_gets_no_event() {
     };
     let out = node.run(&PodSpec::job("out").annotation("usher.dev/quit", "false"));
     out.finish("app", 0);
-    agent.wait_for("left-alone", &out.name());
+    agent.wait_for("skipped", &out.name());
     let last = node.run(&PodSpec::job("last"));
     last.finish("app", 0);
     wait_for(&server, "SidecarQuit");

@@ -84,7 +84,7 @@ fn failed_removal_is_reported() {
     };
     server.forbid("patch nodes");
     let agent = start(&node, &server);
-    let event = wait_for(&server, "StartupTaintStays");
+    let event = wait_for(&server, "StartupTaintNotRemoved");
     assert_eq!(event["type"], "Warning");
     let note = event["note"].as_str().unwrap();
     let command = "kubectl taint node synthetic-node usher.dev/not-ready-";
@@ -113,7 +113,7 @@ fn failed_removal_is_reported_after_a_failed_read() {
     let errors = agent.metric("usher_startup_taint_errors_total", "");
     assert!(errors < 0.5, "{errors}");
     server.allow("get nodes");
-    wait_for(&server, "StartupTaintStays");
+    wait_for(&server, "StartupTaintNotRemoved");
     agent.log().wait("the same in the log", |line| {
         let message = line["message"].as_str()?;
         message

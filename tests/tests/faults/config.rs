@@ -109,7 +109,7 @@ fn defaults_and_annotations_tune() {
     let agent = configured(&node, "defaults: {quit: false}\n");
     let left = node.run(&PodSpec::job("left"));
     left.finish("app", 0);
-    agent.wait_for("left-alone", &left.name());
+    agent.wait_for("skipped", &left.name());
     let pod = node.run(&PodSpec::job("asked").annotation("usher.dev/quit", "true"));
     finish_and_quit(&agent, &pod);
     let delay = Duration::from_millis(400);
@@ -123,7 +123,7 @@ fn defaults_and_annotations_tune() {
     assert!(ended.elapsed() >= delay, "{:?}", ended.elapsed());
     let bad = PodSpec::job("bad").annotation("usher.dev/quit-delay", "soon");
     let bad = node.run(&bad);
-    let line = agent.wait_for("bad-annotation", &bad.name());
+    let line = agent.wait_for("invalid-annotation", &bad.name());
     let reason = line["reason"].as_str().unwrap();
     assert!(reason.contains("usher.dev/quit-delay") && reason.contains("soon"));
     assert!(left.requests(SIDECAR).is_empty());

@@ -43,7 +43,7 @@ fn forbidden() {
 
 #[test]
 fn server_error() {
-    recovers_from(Behaviour::Status(500), "server_error");
+    recovers_from(Behaviour::Status(500), "server-error");
 }
 
 #[test]

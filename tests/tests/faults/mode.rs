@@ -79,7 +79,7 @@ fn opted_out_pod_is_left_alone() {
     let agent = Agent::start(&node);
     let out = node.run(&PodSpec::job("out").annotation("usher.dev/quit", "false"));
     out.finish("app", 0);
-    agent.wait_for("left-alone", &out.name());
+    agent.wait_for("skipped", &out.name());
     let other = node.run(&PodSpec::job("in").annotation("usher.dev/quit", "true"));
     finish_and_quit(&agent, &other);
     agent.kill();
@@ -93,7 +93,7 @@ fn invalid_annotation_is_reported_and_ignored() {
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("typo").annotation("usher.dev/quit", "fasle"));
     finish_and_quit(&agent, &pod);
-    let line = agent.wait_for("bad-annotation", &pod.name());
+    let line = agent.wait_for("invalid-annotation", &pod.name());
     let reason = line["reason"].as_str().unwrap();
     assert!(
         reason.contains("usher.dev/quit") && reason.contains("fasle"),
@@ -112,7 +112,7 @@ fn terminating_pod_is_left_to_the_kubelet() {
     other.finish("app", 0);
     expect_quit(&agent, &other);
     pod.finish("app", 0);
-    agent.wait_for("left-alone", &pod.name());
+    agent.wait_for("skipped", &pod.name());
     agent.kill();
     assert!(pod.requests(SIDECAR).is_empty());
 }

@@ -37,7 +37,7 @@ fn changes_lost_to_an_inotify_overflow_are_found_by_a_scan() {
     expect_quit(&agent, &ends);
     expect_quit(&agent, &short);
     finish_and_quit(&agent, &new);
-    let label = "kind=\"inotify-overflow\"";
+    let label = "operation=\"inotify-overflow\"";
     agent.wait_metric("usher_discovery_errors_total", label, |count| count > 0.5);
     agent.log().wait("a complaint", |line| {
         let error = line["error"].as_str()?;

@@ -28,7 +28,7 @@ fn records_every_decision_and_survives_a_kill() {
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("story"));
     // It ends when the agent knows it, and not before.
-    agent.wait_metric("usher_decisions_total", "decision=\"not-yet\"", |_| {
+    agent.wait_metric("usher_decisions_total", "decision=\"waiting\"", |_| {
         let reported = entries(&node, &pod.name());
         reported
             .iter()
@@ -48,7 +48,7 @@ fn records_every_decision_and_survives_a_kill() {
         .iter()
         .map(|(reported, _)| reported.as_str())
         .collect();
-    assert!(reported.starts_with(&["not-yet"]), "{reported:?}");
+    assert!(reported.starts_with(&["waiting"]), "{reported:?}");
     let end = ["pod-finished", "quit-accepted", "sidecar-ended"];
     assert!(reported.ends_with(&end), "{reported:?}");
     let runs = before.iter().any(|(_, reason)| reason.contains("app runs"));
@@ -73,13 +73,13 @@ fn records_pods_that_are_not_ours_with_a_reason() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::new("alone").with(ContainerSpec::app("app")));
-    agent.wait_metric("usher_decisions_total", "decision=\"not-ours\"", |count| {
+    agent.wait_metric("usher_decisions_total", "decision=\"not-applicable\"", |count| {
         count == 1.0
     });
     let reported = entries(&node, &pod.name());
     let mut reported = reported.iter();
     let (_decision, reason) = reported
-        .find(|(decision, _)| decision == "not-ours")
+        .find(|(decision, _)| decision == "not-applicable")
         .unwrap();
     assert!(
         reason.contains("no recipe recognises a sidecar"),

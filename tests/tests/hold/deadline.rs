@@ -52,7 +52,7 @@ fn connections_stay_held_after_the_deadline_when_configured() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&brief("closed").annotation("usher.dev/on-deadline", "closed"));
-    reason(&agent, "hold-stays-shut", &pod);
+    reason(&agent, "hold-stays-closed", &pod);
     assert!(pod.end_so_far("app").is_none());
     assert!(has_table(&pod));
     ready(&pod);

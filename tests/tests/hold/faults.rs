@@ -135,8 +135,8 @@ fn restarted_while_connections_wait() {
     agent.kill();
     let agent = Agent::start(&node);
     for pod in &pods {
-        agent.log().wait("hold-found", |line| {
-            (line["decision"] == "hold-found" && line["uid"] == pod.uid()).then_some(())
+        agent.log().wait("hold-adopted", |line| {
+            (line["decision"] == "hold-adopted" && line["uid"] == pod.uid()).then_some(())
         });
     }
     for pod in &pods {
@@ -157,7 +157,7 @@ fn listening(agent: &Agent, wanted: bool) {
 
 /// The next pod is announced, and held.
 fn hears(node: &Node, agent: &Agent, name: &str) {
-    let held = || agent.metric("usher_announcements_total", "result=\"held\"");
+    let held = || agent.metric("usher_cni_announcements_total", "result=\"held\"");
     let before = held();
     let pod = node.run(&crate::late(name));
     connected(&pod.visit("app"), 1);

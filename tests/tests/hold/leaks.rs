@@ -51,7 +51,7 @@ fn five_hundred_pods_come_and_go() {
     gone();
     let expired = |line: &serde_json::Value| {
         let reason = line["reason"].as_str();
-        line["decision"] == "hold-opened" && reason.is_some_and(|text| text.contains("deadline"))
+        line["decision"] == "hold-released" && reason.is_some_and(|text| text.contains("deadline"))
     };
     assert_eq!(agent.log().count(expired), 0, "waited for the deadline");
     // Also sockets keep a network namespace alive.

@@ -116,7 +116,7 @@ fn ready(pod: &Pod) {
 
 /// Why its doors were opened.
 fn opened(agent: &Agent, pod: &Pod) -> String {
-    reason(agent, "hold-opened", pod)
+    reason(agent, "hold-released", pod)
 }
 
 fn reason(agent: &Agent, decision: &str, pod: &Pod) -> String {

@@ -93,7 +93,7 @@ fn changes(script: &str) {
     pod.filter(script);
     another_connects(&node, &agent, "other");
     pod.tell(SIDECAR, "listen");
-    agent.wait_for("hold-opened", &pod.name());
+    agent.wait_for("hold-released", &pod.name());
     another_connects(&node, &agent, "later");
     is_sound(&agent);
 }
@@ -192,7 +192,7 @@ fn twenty_thousand_connections() {
     another_connects(&node, &agent, "other");
     is_sound(&agent);
     pod.tell(SIDECAR, "listen");
-    agent.wait_for("hold-opened", &pod.name());
+    agent.wait_for("hold-released", &pod.name());
     another_connects(&node, &agent, "later");
     is_sound(&agent);
 }

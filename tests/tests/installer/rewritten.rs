@@ -72,7 +72,7 @@ fn fight(write: fn(&Host<'_>, usize), is_whole: bool) {
         write(&host, round);
         pause(INTERVAL);
     }
-    let reinstalled = || agent.metric("usher_cni_reinstalled_total", "");
+    let reinstalled = || agent.metric("usher_cni_reinstalls_total", "");
     let before = reinstalled();
     host.wait_installed(&agent, FILE);
     let after = reinstalled();

@@ -32,10 +32,14 @@ pub(crate) fn is_served(name: &str) -> bool {
 
 #[test]
 fn names_are_found() {
-    let found =
-        names("node:usher_a:rate5m > 1 and on (node) rate(usher_hold_seconds_bucket{b=\"c\"}[5m])");
-    let expected = ["node:usher_a:rate5m", "usher_hold_seconds_bucket"];
+    let found = names(
+        "node:usher_a:rate5m > 1 and on (node) rate(usher_hold_duration_seconds_bucket{b=\"c\"}[5m])",
+    );
+    let expected = ["node:usher_a:rate5m", "usher_hold_duration_seconds_bucket"];
     assert_eq!(found, expected.into());
-    assert!(is_served("usher_hold_seconds_bucket") && !is_served("usher_hold_seconds"));
+    assert!(
+        is_served("usher_hold_duration_seconds_bucket")
+            && !is_served("usher_hold_duration_seconds")
+    );
     assert!(is_served("usher_ready") && !is_served("usher_steady"));
 }

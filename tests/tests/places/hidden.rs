@@ -20,7 +20,7 @@ fn in_a_virtual_machine() {
     let agent = Agent::start(&node);
     let pod = node.create(&spec("kata").runtime_class("kata-qemu"));
     pod.claim("app");
-    let line = agent.wait_for("unsupported", &pod.name());
+    let line = agent.wait_for("runtime-unsupported", &pod.name());
     let reason = line["reason"].as_str().unwrap();
     assert!(reason.contains("RuntimeClass kata-qemu"), "{reason}");
     all_is_dealt_with(&agent, &node);
@@ -36,7 +36,7 @@ fn in_a_cgroup_that_stays_empty() {
     pod.wait_container(SIDECAR);
     let cgroup = pod.cgroup().join(pod.claim("app"));
     std::fs::create_dir(&cgroup).unwrap();
-    agent.wait_for("unsupported", &pod.name());
+    agent.wait_for("runtime-unsupported", &pod.name());
     all_is_dealt_with(&agent, &node);
     assert!(is_untouched(&pod));
     std::fs::remove_dir(&cgroup).unwrap();

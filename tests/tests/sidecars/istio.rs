@@ -29,7 +29,7 @@ fn v1_20_without_a_version_tag() {
     let question = pod.request("istio-proxy");
     assert_eq!(question.port, 15_000);
     assert_eq!(question.line, "GET /server_info HTTP/1.1");
-    let labels = "decision=\"version-told\"";
+    let labels = "decision=\"version-reported\"";
     agent.wait_metric("usher_decisions_total", labels, |count| count > 0.5);
     pod.finish("app", 0);
     assert_eq!(pod.ended("istio-proxy").code(), 0);

@@ -204,13 +204,13 @@ pub(crate) fn unjustified(facts: &Facts, troubles: &[Trouble], reason: &str) -> 
             ours && tempers().any(|temper| temper != Temper::Leaves)
         }
         "WouldQuit" => ours && during(Fault::may_observe),
-        "BadAnnotation" => story.twist == Twist::BadAnnotations,
-        "ConnectionsHeld" | "HoldDeadline" => story.hold.is_some(),
+        "InvalidAnnotation" => story.twist == Twist::BadAnnotations,
+        "ConnectionsHeld" | "HoldDeadlineExceeded" => story.hold.is_some(),
         "WouldHold" => story.hold.is_some() && during(Fault::may_observe),
         "HoldFailed" => story.hold.is_some() && matches!(story.twist, Twist::Removed(_)),
         // A holder that gets no CPU time ends, so that no container waits for it. If no process gets CPU time, its limit expires
         // before the deadline of the held ports is applied.
-        "StartHeld" | "StartMissed" | "StartNotHeld" | "StartLimit" => {
+        "StartHeld" | "StartMissed" | "StartNotHeld" | "StartReleasedEarly" => {
             story.hold.is_some_and(|hold| hold.start)
         }
         _ => false,
@@ -223,8 +223,12 @@ pub(crate) fn unjustified_on_node(seen: &BTreeSet<Fault>, reason: &str) -> bool 
     let any = |wanted: fn(Fault) -> bool| seen.iter().any(|fault| wanted(*fault));
     let justified = match reason {
         "ModeChanged" => any(Fault::may_observe),
-        "ConfigurationRejected" | "ConfigurationTaken" => seen.contains(&Fault::BadConfiguration),
-        "HolderFails" => any(|fault| matches!(fault, Fault::HolderKilled | Fault::HolderStopped)),
+        "ConfigurationRejected" | "ConfigurationAccepted" => {
+            seen.contains(&Fault::BadConfiguration)
+        }
+        "StartHolderFailed" => {
+            any(|fault| matches!(fault, Fault::HolderKilled | Fault::HolderStopped))
+        }
         // A minute without the kubelet's list is longer than any fault, not than several.
         "KubeletUnreachable" => any(Fault::keeps_list),
         _ => false,
@@ -254,7 +258,7 @@ pub(crate) fn due(facts: &Facts, troubles: &[Trouble]) -> Vec<&'static str> {
     if guests().any(left) {
         due.push("SidecarQuit");
         if facts.story.twist == Twist::BadAnnotations {
-            due.push("BadAnnotation");
+            due.push("InvalidAnnotation");
         }
     }
     if guests().any(stays) {

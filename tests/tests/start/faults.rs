@@ -52,7 +52,7 @@ fn start(pods: &[Pod]) {
 fn holds_again(node: &Node, agent: &Agent, old: Holder) {
     agent.wait_holder(Some(old));
     agent.wait_metric("usher_holder_up", "", |up| up > 0.5);
-    agent.wait_metric("usher_holder_restarts_total", "", |count| count > 0.5);
+    agent.wait_metric("usher_holder_exits_total", "", |count| count > 0.5);
     meanwhile(node, agent, "after");
 }
 

@@ -29,7 +29,7 @@ fn released_before_the_probe_kills_it() {
         let why = release_reason(&agent, &pod);
         assert!(why.contains("limit"), "{why}");
         // Its connection waits on: the doors are shut.
-        assert_eq!(count(&agent, "hold-opened", &pod), 0);
+        assert_eq!(count(&agent, "hold-released", &pod), 0);
         ready(&pod);
         connected(&pod.visit_so_far(APP, 1));
     }

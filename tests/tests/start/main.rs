@@ -114,7 +114,7 @@ fn meanwhile(node: &Node, agent: &Agent, name: &str) {
 
 /// The reason of its app's release.
 fn release_reason(agent: &Agent, pod: &Pod) -> String {
-    reason(agent, "start-let-go", pod)
+    reason(agent, "start-released", pod)
 }
 
 fn reason(agent: &Agent, decision: &str, pod: &Pod) -> String {

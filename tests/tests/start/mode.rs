@@ -61,10 +61,10 @@ fn held_starts_are_counted() {
     crate::nothing_is_held(&agent);
     for (name, labels) in [
         ("usher_decisions_total", "decision=\"start-held\""),
-        ("usher_decisions_total", "decision=\"start-let-go\""),
-        ("usher_start_held_seconds_count", ""),
+        ("usher_decisions_total", "decision=\"start-released\""),
+        ("usher_start_hold_duration_seconds_count", ""),
     ] {
         agent.wait_metric(name, labels, |count| (count - 2.0).abs() < 0.5);
     }
-    assert!(agent.metric("usher_holder_restarts_total", "").abs() < 0.5);
+    assert!(agent.metric("usher_holder_exits_total", "").abs() < 0.5);
 }

@@ -1,6 +1,6 @@
 //! The reasons of Events.
 
-use usher_core::kube_event::{Meaning, On, Reason};
+use usher_core::kube_event::{Meaning, Reason};
 
 use super::markdown::{code, table};
 
@@ -12,29 +12,25 @@ pub(super) fn reasons() -> String {
 
 fn row(reason: Reason) -> [String; 5] {
     let Meaning {
-        name,
-        importance,
-        on,
+        event_type,
+        target,
         when,
-        cure,
+        remedy,
         action: _,
     } = reason.meaning();
-    let on = match on {
-        On::Pod => "pod",
-        On::Node => "Node",
-        On::Both => "pod or Node",
-    };
     [
-        code(name),
-        importance.as_str().to_owned(),
-        on.to_owned(),
+        code(reason.into_str()),
+        event_type.into_str().to_owned(),
+        target.into_str().to_owned(),
         when.to_owned(),
-        cure.to_owned(),
+        remedy.to_owned(),
     ]
 }
 
 #[cfg(test)]
 mod tests {
+    use usher_core::kube_event::EventType;
+
     use super::*;
 
     #[test]
@@ -42,8 +38,8 @@ mod tests {
         let path = crate::workspace::root().join("docs/events.md");
         let page = std::fs::read_to_string(path).unwrap();
         for reason in Reason::ALL {
-            let name = reason.as_str();
-            let warns = reason.importance().as_str() == "Warning";
+            let name = reason.into_str();
+            let warns = reason.meaning().event_type == EventType::Warning;
             let found = page.lines().any(|line| {
                 line.starts_with("### ") && line.split([' ', '`', ',']).any(|word| word == name)
             });

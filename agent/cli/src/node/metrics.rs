@@ -21,7 +21,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only series of which the name or a label contains this, such as
-    /// usher_hold, errors or reason="deadline"
+    /// usher_hold, errors or result="deadline"
     #[arg(value_name = "PART")]
     part: Option<String>,
 
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     fn names(part: Option<&str>, all: bool) -> Vec<String> {
-        let text = "a_total 0\na_bucket{le=\"1\"} 2\nb{reason=\"deadline\"} 3\nc 4\n";
+        let text = "a_total 0\na_bucket{le=\"1\"} 2\nb{result=\"deadline\"} 3\nc 4\n";
         let metrics = Metrics {
             items: sample::parse(text),
         };
@@ -113,7 +113,7 @@ mod tests {
     fn parts_and_what_is_nothing() {
         assert_eq!(names(None, false), ["b", "c"]);
         assert_eq!(names(None, true).len(), 4);
-        assert_eq!(names(Some("reason=\"dead"), false), ["b"]);
+        assert_eq!(names(Some("result=\"dead"), false), ["b"]);
         assert_eq!(names(Some("a_"), true), ["a_total", "a_bucket"]);
     }
 }

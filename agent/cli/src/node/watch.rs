@@ -229,12 +229,15 @@ mod tests {
             namespace: namespace.map(str::to_owned),
             decisions: decisions.iter().map(|name| (*name).to_owned()).collect(),
         };
-        let told = entry("shop/report-1", "not-yet");
+        let told = entry("shop/report-1", "waiting");
         let table = [
             (filter(Which::All, None, &[]), true),
-            (filter(Which::All, Some("shop"), &["not-yet"]), true),
+            (filter(Which::All, Some("shop"), &["waiting"]), true),
             (filter(Which::All, Some("sho"), &[]), false),
-            (filter(Which::All, None, &["gave-up", "not-ours"]), false),
+            (
+                filter(Which::All, None, &["gave-up", "not-applicable"]),
+                false,
+            ),
             (filter(Which::Uid("u1".to_owned()), None, &[]), true),
             (filter(Which::Uid("u".to_owned()), None, &[]), false),
             (filter(Which::Part("report".to_owned()), None, &[]), true),

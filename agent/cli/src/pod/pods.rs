@@ -40,7 +40,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     pods.items.retain(|pod| {
         let part = args.part.as_ref();
         let namespace = args.namespace.as_ref();
-        (args.all || part.is_some() || pod.state != PodState::NotOurs)
+        (args.all || part.is_some() || pod.state != PodState::NotApplicable)
             && part.is_none_or(|part| pod.display_name().contains(part))
             && namespace.is_none_or(|namespace| pod.namespace.as_ref() == Some(namespace))
     });
@@ -93,7 +93,7 @@ impl Report for Pods {
 const fn tone(state: PodState) -> Tone {
     match state {
         PodState::Unknown | PodState::Held | PodState::Finished => Tone::Warn,
-        PodState::NotOurs => Tone::Faint,
+        PodState::NotApplicable => Tone::Faint,
         PodState::Running => Tone::Plain,
         PodState::Done => Tone::Good,
     }

@@ -205,7 +205,7 @@ mod tests {
     fn a_line_is_an_entry_or_a_gap() {
         let line: WatchLine = serde_json::from_str(r#"{"missed":3}"#).unwrap();
         assert_eq!(line, WatchLine::Missed { missed: 3 });
-        let line = r#"{"at_ms":1,"uid":"u","pod":"a/b","decision":"not-yet","reason":"r"}"#;
+        let line = r#"{"at_ms":1,"uid":"u","pod":"a/b","decision":"waiting","reason":"r"}"#;
         let entry: WatchLine = serde_json::from_str(line).unwrap();
         assert!(matches!(entry, WatchLine::Entry(_)));
     }

@@ -14,7 +14,7 @@ pub struct Pod {
     pub name: Option<String>,
     /// How far it is.
     pub state: PodState,
-    /// The decision that stands, such as `not-yet`.
+    /// The decision that stands, such as `waiting`.
     pub decision: Option<String>,
     /// Why, in words.
     pub reason: Option<String>,
@@ -41,7 +41,7 @@ pub enum PodState {
     /// The kubelet has not listed it, or what its Namespace says is not known.
     Unknown,
     /// There is nothing for usher to do in it.
-    NotOurs,
+    NotApplicable,
     /// Its connections wait.
     Held,
     /// Its apps run, or are to.
@@ -57,7 +57,7 @@ impl PodState {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
-            Self::NotOurs => "not-ours",
+            Self::NotApplicable => "not-applicable",
             Self::Held => "held",
             Self::Running => "running",
             Self::Finished => "finished",
@@ -165,7 +165,7 @@ mod tests {
     fn words_are_those_of_the_json() {
         for (state, word) in [
             (PodState::Unknown, "unknown"),
-            (PodState::NotOurs, "not-ours"),
+            (PodState::NotApplicable, "not-applicable"),
             (PodState::Held, "held"),
             (PodState::Running, "running"),
             (PodState::Finished, "finished"),

@@ -151,7 +151,12 @@ pub struct Census {
 }
 
 /// Decisions after which somebody should look at a pod.
-const FAILED: [&str; 4] = ["gave-up", "hold-failed", "hold-stays-shut", "start-missed"];
+const FAILED: [&str; 4] = [
+    "gave-up",
+    "hold-failed",
+    "hold-stays-closed",
+    "start-missed",
+];
 
 /// Something that is wrong, and what helps.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -198,7 +203,7 @@ impl Census {
         };
         self.ours = pods
             .iter()
-            .filter(|pod| !matches!(pod.state, PodState::NotOurs | PodState::Unknown))
+            .filter(|pod| !matches!(pod.state, PodState::NotApplicable | PodState::Unknown))
             .count();
         self.failed = pods.iter().filter(failed).count();
         self

@@ -4,17 +4,17 @@ mod hold;
 mod start;
 
 use crate::{
-    decision::{GaveUp, Kind, LeftAlone, NotOurs, NotYet},
+    decision::{GaveUp, Kind, NotApplicable, SkipReason, WaitReason},
     quit::outcome::Outcome,
     settings::annotation,
 };
 
 pub(super) fn of(kind: &Kind) -> String {
     match kind {
-        Kind::NotOurs(why) => not_ours(why),
-        Kind::NotYet(why) => not_yet(why),
-        Kind::Unsupported { runtime_class } => unsupported(runtime_class.as_deref()),
-        Kind::VersionTold { version } => {
+        Kind::NotApplicable(why) => not_ours(why),
+        Kind::Waiting(why) => not_yet(why),
+        Kind::RuntimeUnsupported { runtime_class } => unsupported(runtime_class.as_deref()),
+        Kind::VersionReported { version } => {
             format!("it told that it is version {version}; kept for its image")
         }
         Kind::PodFinished { sidecars } if sidecars.is_empty() => {
@@ -57,8 +57,8 @@ pub(super) fn of(kind: &Kind) -> String {
             format!("the sidecar ended {how}{code}")
         }
         Kind::GaveUp { reason } => gave_up(reason),
-        Kind::LeftAlone { reason } => left_alone(reason),
-        Kind::BadAnnotation(bad) => format!(
+        Kind::Skipped { reason } => left_alone(reason),
+        Kind::InvalidAnnotation(bad) => format!(
             "{} {} is {:?}, not {}; ignored",
             bad.place.as_str(),
             bad.key,
@@ -72,21 +72,21 @@ pub(super) fn of(kind: &Kind) -> String {
             without_dns,
             starts,
         } => hold::armed(doors, *deadline, *without_dns, starts),
-        Kind::HoldOpened {
+        Kind::HoldReleased {
             why,
             shut,
             adopted,
             tally,
         } => hold::opened(*why, *shut, *adopted, *tally),
         Kind::HoldFailed(failed) => hold::failed(failed),
-        Kind::HoldStaysShut { deadline } => format!(
+        Kind::HoldStaysClosed { deadline } => format!(
             "the sidecar is not ready after {deadline:?}; connections wait on, as {} asks",
             annotation::ON_DEADLINE
         ),
-        Kind::HoldFound { ports } if ports.is_empty() => {
+        Kind::HoldAdopted { ports } if ports.is_empty() => {
             "an earlier agent had connections wait; its time was over before this agent came, and they go".to_owned()
         }
-        Kind::HoldFound { ports } => format!(
+        Kind::HoldAdopted { ports } => format!(
             "an earlier agent had connections wait at {}; they wait on as long as that is wanted",
             ports
                 .iter()
@@ -100,7 +100,7 @@ pub(super) fn of(kind: &Kind) -> String {
             starts,
         } => hold::would_hold(*shut, *tally, starts),
         Kind::StartHeld(held) => start::held(held),
-        Kind::StartLetGo { why, held } => start::let_go(*why, *held),
+        Kind::StartReleased { why, held } => start::let_go(*why, *held),
         Kind::StartMissed => {
             "it started before that could be held; its connections wait from hold-armed on"
                 .to_owned()
@@ -108,58 +108,58 @@ pub(super) fn of(kind: &Kind) -> String {
         Kind::StartNotHeld(why) => {
             format!("its start is not held: {why}; its connections wait")
         }
-        Kind::ByHand(done) => done.reason(),
+        Kind::OperatorRequest(done) => done.reason(),
     }
 }
 
-fn not_ours(why: &NotOurs) -> String {
+fn not_ours(why: &NotApplicable) -> String {
     match why {
-        NotOurs::NoSidecar => format!(
+        NotApplicable::NoSidecar => format!(
             "no recipe recognises a sidecar in it; annotation {} names one",
             annotation::SIDECARS
         ),
-        NotOurs::NativeOnly { names } => format!(
+        NotApplicable::NativeOnly { names } => format!(
             "its sidecars are native ones, which the kubelet ends: {}",
             names.join(", ")
         ),
-        NotOurs::NoApp => "it has sidecars only, and no app that could end".to_owned(),
-        NotOurs::NeverFinishes { container } => {
+        NotApplicable::NoApp => "it has sidecars only, and no app that could end".to_owned(),
+        NotApplicable::NeverFinishes { container } => {
             format!("app container {container} is started again whatever its exit code")
         }
-        NotOurs::ExcludedNamespace => "the configuration excludes its namespace".to_owned(),
+        NotApplicable::ExcludedNamespace => "the configuration excludes its namespace".to_owned(),
     }
 }
 
-fn not_yet(why: &NotYet) -> String {
+fn not_yet(why: &WaitReason) -> String {
     match why {
-        NotYet::Unlisted => "the kubelet does not list it yet".to_owned(),
-        NotYet::NamespaceUnknown => {
+        WaitReason::Unlisted => "the kubelet does not list it yet".to_owned(),
+        WaitReason::NamespaceUnknown => {
             "the API server has not told yet what its Namespace says".to_owned()
         }
-        NotYet::NotStarted { container } => {
+        WaitReason::NotStarted { container } => {
             format!("app container {container} has not started yet")
         }
-        NotYet::Runs { container } => format!("app container {container} runs"),
-        NotYet::ComesBack {
+        WaitReason::Runs { container } => format!("app container {container} runs"),
+        WaitReason::ComesBack {
             container,
             code: None,
         } => format!("app container {container} ended and is started again"),
-        NotYet::ComesBack {
+        WaitReason::ComesBack {
             container,
             code: Some(code),
         } => format!(
             "app container {container} ended with exit code {code} and is started again, by its restart policy or rules"
         ),
-        NotYet::CodeUnknown { container } => format!(
+        WaitReason::CodeUnknown { container } => format!(
             "container {container} ended; whether it is started again depends on its exit code, which the kubelet is asked for"
         ),
-        NotYet::WholePodRestarts { container } => format!(
+        WaitReason::WholePodRestarts { container } => format!(
             "app container {container} is started again, since a rule restarts the whole pod"
         ),
-        NotYet::StatusUnknown { container } => format!(
+        WaitReason::StatusUnknown { container } => format!(
             "only the kubelet can tell what became of container {container}, and its status does not say it yet"
         ),
-        NotYet::QuitDelay { delay } => {
+        WaitReason::QuitDelay { delay } => {
             format!("{} asks to wait for {delay:?}", annotation::QUIT_DELAY)
         }
     }
@@ -202,14 +202,14 @@ fn cure(advice: &str) -> &str {
     }
 }
 
-fn left_alone(reason: &LeftAlone) -> String {
+fn left_alone(reason: &SkipReason) -> String {
     match reason {
-        LeftAlone::OptedOut => format!(
+        SkipReason::OptedOut => format!(
             "left alone: {} says \"false\" on the pod or its Namespace, or the configuration does",
             annotation::QUIT
         ),
-        LeftAlone::Deleting => "left alone: it is being deleted, the kubelet ends it".to_owned(),
-        LeftAlone::Terminal { reason } => {
+        SkipReason::Deleting => "left alone: it is being deleted, the kubelet ends it".to_owned(),
+        SkipReason::Terminal { reason } => {
             format!("left alone: the kubelet ends it as a whole ({reason})")
         }
     }

@@ -117,7 +117,7 @@ impl Engine {
         };
         let version = body.and_then(|body| version_query::version_in(body, &question.pointer));
         if let Some(version) = version {
-            let kind = Kind::VersionTold { version };
+            let kind = Kind::VersionReported { version };
             let spec = tracked.spec.as_deref();
             actions.push(report(tracked, spec, Some(name), kind, None));
         }

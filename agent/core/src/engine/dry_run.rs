@@ -8,7 +8,7 @@ use super::Engine;
 use crate::{
     admin::{Acts, Allowed, Forecast, LeftOut, Quit, Rung, Sidecar},
     base::{id::PodUid, time::Timestamp},
-    decision::{Kind, LeftAlone, NotYet},
+    decision::{Kind, SkipReason, WaitReason},
     plan::{self, Plan},
     pod::{
         completion::{self, Progress},
@@ -39,7 +39,7 @@ impl Engine {
         let values = values.unwrap_or_else(NamespaceValues::default);
         let plan = Plan::of(spec, &self.config, &values, &tracked.asked);
         let ignored = plan.bad.iter().cloned();
-        let ignored = ignored.map(|bad| Kind::BadAnnotation(bad).reason());
+        let ignored = ignored.map(|bad| Kind::InvalidAnnotation(bad).reason());
         let mut forecast = Forecast {
             uid: uid.to_string(),
             pod: spec.display_name(),
@@ -161,7 +161,7 @@ fn acts(
     let Finished { spec, mode, .. } = finished;
     let mut no = Vec::new();
     if let Some(why) = &plan.not_ours {
-        no.push(Kind::NotOurs(why.clone()).reason());
+        no.push(Kind::NotApplicable(why.clone()).reason());
     }
     match mode {
         Mode::Off => no.push("the mode is off: nothing is decided".to_owned()),
@@ -169,22 +169,22 @@ fn acts(
         Mode::Enforce => {}
     }
     let left_alone = [
-        spec.deleting.then_some(LeftAlone::Deleting),
+        spec.deleting.then_some(SkipReason::Deleting),
         spec.terminal
             .clone()
-            .map(|reason| LeftAlone::Terminal { reason }),
-        (!plan.tuning.quit).then_some(LeftAlone::OptedOut),
+            .map(|reason| SkipReason::Terminal { reason }),
+        (!plan.tuning.quit).then_some(SkipReason::OptedOut),
     ];
     let left_alone = left_alone.into_iter().flatten();
-    no.extend(left_alone.map(|reason| Kind::LeftAlone { reason }.reason()));
+    no.extend(left_alone.map(|reason| Kind::Skipped { reason }.reason()));
     let mut later = Vec::new();
     match progress {
         Progress::Unfinished(why) | Progress::Unseen(why) | Progress::AskKubelet(why) => {
-            later.push(Kind::NotYet(why.clone()).reason());
+            later.push(Kind::Waiting(why.clone()).reason());
         }
         Progress::Hidden if plan.not_ours.is_none() => {
             let runtime_class = spec.runtime_class.clone();
-            no.push(Kind::Unsupported { runtime_class }.reason());
+            no.push(Kind::RuntimeUnsupported { runtime_class }.reason());
         }
         Progress::Hidden => {}
         Progress::Finished { .. } => {
@@ -196,7 +196,7 @@ fn acts(
             let delay = plan.tuning.quit_delay;
             let over = finished.at.is_none_or(|at| at + delay <= finished.now);
             if !delay.is_zero() && !over {
-                later.push(Kind::NotYet(NotYet::QuitDelay { delay }).reason());
+                later.push(Kind::Waiting(WaitReason::QuitDelay { delay }).reason());
             }
         }
     }

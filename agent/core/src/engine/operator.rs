@@ -10,7 +10,7 @@ use crate::{
         id::{ContainerId, PodUid},
         time::Timestamp,
     },
-    decision::{Kind, LeftAlone, NotOurs, NotYet},
+    decision::{Kind, NotApplicable, SkipReason, WaitReason},
     engine::{
         action::Action,
         request::{Answer, By, Done, Order, Refused, Taken, Wish},
@@ -46,11 +46,11 @@ impl Engine {
     fn known(&self, uid: &PodUid) -> Result<Known, Refused> {
         let tracked = self.pods.get(uid).filter(|pod| pod.present);
         let tracked = tracked.ok_or(Refused::NoPod)?;
-        let unlisted = || Refused::Unknown(NotYet::Unlisted);
+        let unlisted = || Refused::Unknown(WaitReason::Unlisted);
         let spec = tracked.spec.clone().filter(|_| self.walked);
         let spec = spec.ok_or_else(unlisted)?;
         let plan = tracked.plan.clone().filter(|_| !tracked.plan_is_old);
-        let plan = plan.ok_or(Refused::Unknown(NotYet::NamespaceUnknown))?;
+        let plan = plan.ok_or(Refused::Unknown(WaitReason::NamespaceUnknown))?;
         Ok((spec, plan))
     }
 
@@ -145,10 +145,10 @@ fn may_quit(
     force: bool,
 ) -> Result<Vec<String>, Refused> {
     if spec.deleting {
-        return Err(Refused::LeftAlone(LeftAlone::Deleting));
+        return Err(Refused::Skipped(SkipReason::Deleting));
     }
     if let Some(reason) = spec.terminal.clone() {
-        return Err(Refused::LeftAlone(LeftAlone::Terminal { reason }));
+        return Err(Refused::Skipped(SkipReason::Terminal { reason }));
     }
     let mut despite = Vec::new();
     let mut unless_forced = |refused: Refused| {
@@ -159,11 +159,11 @@ fn may_quit(
         Ok(())
     };
     if let Some(why) = &plan.not_ours {
-        unless_forced(Refused::NotOurs(why.clone()))?;
+        unless_forced(Refused::NotApplicable(why.clone()))?;
     }
     match completion::progress(tracked, spec, plan) {
         Progress::Finished { .. } => {}
-        Progress::Hidden if plan.not_ours == Some(NotOurs::NoApp) => {}
+        Progress::Hidden if plan.not_ours == Some(NotApplicable::NoApp) => {}
         Progress::Hidden => return Err(Refused::Hidden),
         Progress::Unfinished(why) | Progress::Unseen(why) | Progress::AskKubelet(why) => {
             unless_forced(Refused::AppRuns(why))?;
@@ -176,14 +176,14 @@ fn may_quit(
 fn set_aside(plan: &Plan) -> Vec<String> {
     let mut aside = Vec::new();
     if !plan.tuning.quit {
-        let kind = Kind::LeftAlone {
-            reason: LeftAlone::OptedOut,
+        let kind = Kind::Skipped {
+            reason: SkipReason::OptedOut,
         };
         aside.push(kind.reason());
     }
     if !plan.tuning.quit_delay.is_zero() {
         let delay = plan.tuning.quit_delay;
-        aside.push(Kind::NotYet(NotYet::QuitDelay { delay }).reason());
+        aside.push(Kind::Waiting(WaitReason::QuitDelay { delay }).reason());
     }
     aside
 }
@@ -202,6 +202,6 @@ pub(super) fn note(
     };
     let says = format!("{}{despite}", taken.says);
     let (wish, by): (Wish, By) = (order.wish, order.by);
-    let kind = Kind::ByHand(Done { wish, by, says });
+    let kind = Kind::OperatorRequest(Done { wish, by, says });
     actions.push(report(tracked, Some(spec), None, kind, None));
 }

@@ -12,7 +12,7 @@ use std::fmt;
 
 use crate::{
     base::id::PodUid,
-    decision::{GaveUp, Kind, LeftAlone, NotOurs, NotYet},
+    decision::{GaveUp, Kind, NotApplicable, SkipReason, WaitReason},
     hold::NotHeld,
 };
 
@@ -116,14 +116,14 @@ pub enum Refused {
     #[error("no such pod on this node")]
     NoPod,
     /// Not enough is known of it yet.
-    #[error("{}", Kind::NotYet(.0.clone()).reason())]
-    Unknown(NotYet),
+    #[error("{}", Kind::Waiting(.0.clone()).reason())]
+    Unknown(WaitReason),
     /// An app of it may yet run.
-    #[error("{}", Kind::NotYet(.0.clone()).reason())]
-    AppRuns(NotYet),
+    #[error("{}", Kind::Waiting(.0.clone()).reason())]
+    AppRuns(WaitReason),
     /// There is nothing in it for usher to act upon.
-    #[error("{}", Kind::NotOurs(.0.clone()).reason())]
-    NotOurs(NotOurs),
+    #[error("{}", Kind::NotApplicable(.0.clone()).reason())]
+    NotApplicable(NotApplicable),
     /// Its processes cannot be seen.
     #[error(
         "the node's kernel shows none of its processes: a sandboxed runtime such as gVisor or Kata"
@@ -131,7 +131,7 @@ pub enum Refused {
     Hidden,
     /// Somebody else ends it.
     #[error("{}", left_alone(.0))]
-    LeftAlone(LeftAlone),
+    Skipped(SkipReason),
     /// All that is left would harm the pod.
     #[error("{container}: {}", gave_up(.why))]
     Spoils {
@@ -151,9 +151,9 @@ pub enum Refused {
     Failed,
 }
 
-fn left_alone(reason: &LeftAlone) -> String {
+fn left_alone(reason: &SkipReason) -> String {
     let reason = reason.clone();
-    Kind::LeftAlone { reason }.reason()
+    Kind::Skipped { reason }.reason()
 }
 
 fn gave_up(reason: &GaveUp) -> String {
@@ -166,14 +166,16 @@ impl Refused {
     pub const fn yields_to_force(&self) -> bool {
         match self {
             Self::AppRuns(_) | Self::Spoils { .. } => true,
-            Self::NotOurs(why) => matches!(
+            Self::NotApplicable(why) => matches!(
                 why,
-                NotOurs::NeverFinishes { .. } | NotOurs::NoApp | NotOurs::ExcludedNamespace
+                NotApplicable::NeverFinishes { .. }
+                    | NotApplicable::NoApp
+                    | NotApplicable::ExcludedNamespace
             ),
             Self::NoPod
             | Self::Unknown(_)
             | Self::Hidden
-            | Self::LeftAlone(_)
+            | Self::Skipped(_)
             | Self::NotHeld(_)
             | Self::Busy
             | Self::Failed => false,
@@ -186,9 +188,9 @@ impl Refused {
             Self::NoPod => "no-pod",
             Self::Unknown(_) => "unknown",
             Self::AppRuns(_) => "app-runs",
-            Self::NotOurs(_) => "not-ours",
+            Self::NotApplicable(_) => "not-applicable",
             Self::Hidden => "hidden",
-            Self::LeftAlone(_) => "left-alone",
+            Self::Skipped(_) => "skipped",
             Self::Spoils { .. } => "spoils",
             Self::NotHeld(_) => "not-held",
             Self::Busy => "busy",
@@ -231,13 +233,13 @@ mod tests {
         let cases = [
             (Refused::NoPod, "no-pod", "no such pod on this node", false),
             (
-                Refused::Unknown(NotYet::Unlisted),
+                Refused::Unknown(WaitReason::Unlisted),
                 "unknown",
                 "the kubelet does not list it yet",
                 false,
             ),
             (
-                Refused::AppRuns(NotYet::Runs {
+                Refused::AppRuns(WaitReason::Runs {
                     container: container(),
                 }),
                 "app-runs",
@@ -245,8 +247,8 @@ mod tests {
                 true,
             ),
             (
-                Refused::NotOurs(NotOurs::NoApp),
-                "not-ours",
+                Refused::NotApplicable(NotApplicable::NoApp),
+                "not-applicable",
                 "it has sidecars only, and no app that could end",
                 true,
             ),
@@ -257,8 +259,8 @@ mod tests {
                 false,
             ),
             (
-                Refused::LeftAlone(LeftAlone::Deleting),
-                "left-alone",
+                Refused::Skipped(SkipReason::Deleting),
+                "skipped",
                 "left alone: it is being deleted, the kubelet ends it",
                 false,
             ),

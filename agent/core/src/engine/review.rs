@@ -8,7 +8,7 @@ use crate::{
         id::{ContainerKey, PodUid},
         time::Timestamp,
     },
-    decision::{Kind, NotYet},
+    decision::{Kind, WaitReason},
     engine::{
         action::Action,
         kubelet_poll::{self, Fetch},
@@ -52,7 +52,13 @@ impl Engine {
         let Some(spec) = tracked.spec.clone() else {
             tracked.quit.stop();
             ask_kubelet(tracked, &mut self.fetch, now);
-            say(tracked, mode, None, Kind::NotYet(NotYet::Unlisted), actions);
+            say(
+                tracked,
+                mode,
+                None,
+                Kind::Waiting(WaitReason::Unlisted),
+                actions,
+            );
             return None;
         };
         let Some(values) = self.namespaces.get(&spec.namespace) else {
@@ -61,7 +67,7 @@ impl Engine {
             if self.namespaces.ask(now, &spec.namespace, true) {
                 actions.push(Action::FetchNamespace(spec.namespace.clone()));
             }
-            let kind = Kind::NotYet(NotYet::NamespaceUnknown);
+            let kind = Kind::Waiting(WaitReason::NamespaceUnknown);
             say(tracked, mode, Some(&spec), kind, actions);
             return self.namespaces.due(&spec.namespace);
         };
@@ -86,7 +92,7 @@ impl Engine {
                 tracked,
                 mode,
                 Some(&spec),
-                Kind::NotOurs(why.clone()),
+                Kind::NotApplicable(why.clone()),
                 actions,
             );
             return None;
@@ -111,23 +117,23 @@ impl Engine {
         match progress {
             Progress::Unfinished(why) => {
                 tracked.quit.reset();
-                say(tracked, mode, Some(&spec), Kind::NotYet(why), actions);
+                say(tracked, mode, Some(&spec), Kind::Waiting(why), actions);
             }
             Progress::Unseen(why) => {
                 tracked.quit.reset();
                 ask_kubelet_later(tracked, &mut self.fetch, now);
-                say(tracked, mode, Some(&spec), Kind::NotYet(why), actions);
+                say(tracked, mode, Some(&spec), Kind::Waiting(why), actions);
             }
             // What is in doubt is neither begun nor taken back: it is gone on with, or not, when the kubelet has told.
             Progress::AskKubelet(why) => {
                 ask_kubelet(tracked, &mut self.fetch, now);
-                say(tracked, mode, Some(&spec), Kind::NotYet(why), actions);
+                say(tracked, mode, Some(&spec), Kind::Waiting(why), actions);
             }
             Progress::Hidden => {
                 tracked.quit.reset();
                 ask_kubelet(tracked, &mut self.fetch, now);
                 let runtime_class = spec.runtime_class.clone();
-                let kind = Kind::Unsupported { runtime_class };
+                let kind = Kind::RuntimeUnsupported { runtime_class };
                 say(tracked, mode, Some(&spec), kind, actions);
             }
             Progress::Finished { .. } => match finished.deal(tracked, actions) {
@@ -232,7 +238,7 @@ fn complain(tracked: &mut Tracked, mode: Mode, spec: &Pod, plan: &Plan, actions:
         if bad.place != Place::Pod && plan.sidecars.is_empty() {
             continue;
         }
-        let kind = Kind::BadAnnotation(bad.clone());
+        let kind = Kind::InvalidAnnotation(bad.clone());
         actions.push(quit::report(tracked, Some(spec), None, kind, None));
     }
 }

@@ -87,7 +87,7 @@ fn state_of(tracked: &Tracked, holds: bool) -> PodState {
         return PodState::Held;
     }
     if plan.not_ours.is_some() {
-        return PodState::NotOurs;
+        return PodState::NotApplicable;
     }
     match completion::progress(tracked, spec, plan) {
         Progress::Finished { .. } => {

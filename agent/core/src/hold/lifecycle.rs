@@ -73,7 +73,7 @@ impl<'engine> Holding<'engine> {
         if let Some(known) = self.known
             && let Some(ports) = sandbox.unsaid.take()
         {
-            let kind = Kind::HoldFound { ports };
+            let kind = Kind::HoldAdopted { ports };
             actions.push(report(tracked, Some(known.spec), None, kind, None));
         }
         let wake = match &mut sandbox.state {

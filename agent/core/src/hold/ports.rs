@@ -195,7 +195,7 @@ impl Holding<'_> {
         }
         if shut.renew.is_none() {
             let deadline = known.deadline();
-            let kind = Kind::HoldStaysShut { deadline };
+            let kind = Kind::HoldStaysClosed { deadline };
             actions.push(report(tracked, Some(known.spec), None, kind, None));
         }
         if shut.renew.is_none_or(|at| at <= self.now) {

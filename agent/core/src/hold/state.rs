@@ -123,7 +123,7 @@ impl Shut {
                 starts,
             }
         } else {
-            Kind::HoldOpened {
+            Kind::HoldReleased {
                 why,
                 shut,
                 adopted: self.adopted,

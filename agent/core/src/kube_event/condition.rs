@@ -1,54 +1,46 @@
-//! What concerns the whole node, in words.
+//! Conditions of the whole node, with the texts of their Events.
 
 use super::{LONGEST_NOTE, Notice, Reason, Regarding, text::bounded};
 use crate::settings::{annotation, mode::Modes};
 
-/// Bytes of somebody else's text in a note, so that there is room for what to do about it.
+/// Limit of external text in a note, which leaves room for the remedy.
 const QUOTED: usize = 640;
 
-/// Something about the node that is worth an Event.
+/// A condition of the node that is reported as an Event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeCondition {
     /// The Node's annotations changed the modes.
     ModeChanged {
-        /// From.
         before: Modes,
-        /// To.
         now: Modes,
     },
-    /// An annotation of the Node is not one; what is wrong, and what counts instead.
-    BadAnnotation(String),
-    /// The configuration file is broken; where and how.
+    /// An annotation of the Node is invalid: the error, with the mode that is in use instead.
+    InvalidAnnotation(String),
+    /// The error, with its place in the file.
     ConfigurationRejected(String),
-    /// It is good again.
-    ConfigurationTaken,
-    /// The kernel lacks this for holding connections.
+    ConfigurationAccepted,
+    /// The missing kernel feature.
     HoldUnsupported(String),
-    /// The node lacks this for holding starts.
+    /// What the node lacks.
     StartUnsupported(String),
-    /// The CNI plugin cannot be installed, for this reason.
-    PluginNotInstalled(String),
-    /// It was, after all, in this file.
-    PluginInstalled(String),
-    /// The process that holds starts ends again and again.
-    HolderFails,
-    /// The kubelet does not give its pods, for this reason.
+    /// The error.
+    CniPluginInstallFailed(String),
+    /// The file with the plugin's entry.
+    CniPluginInstalled(String),
+    StartHolderFailed,
+    /// The error of the last request.
     KubeletUnreachable(String),
-    /// So many Events were lost.
+    /// The number of dropped Events.
     EventsDropped(u64),
-    /// A taint with this key was removed.
+    /// The key of the taint.
     StartupTaintRemoved(String),
-    /// It could not be.
-    StartupTaintStays {
-        /// Its key.
+    StartupTaintNotRemoved {
         key: String,
-        /// Why.
         error: String,
     },
 }
 
 impl NodeCondition {
-    /// The Event about a Node.
     pub fn notice(&self, node: &str, at_us: u64) -> Notice {
         Notice {
             regarding: Regarding::Node {
@@ -64,18 +56,18 @@ impl NodeCondition {
     fn reason(&self) -> Reason {
         match self {
             Self::ModeChanged { .. } => Reason::ModeChanged,
-            Self::BadAnnotation(_) => Reason::BadAnnotation,
+            Self::InvalidAnnotation(_) => Reason::InvalidAnnotation,
             Self::ConfigurationRejected(_) => Reason::ConfigurationRejected,
-            Self::ConfigurationTaken => Reason::ConfigurationTaken,
+            Self::ConfigurationAccepted => Reason::ConfigurationAccepted,
             Self::HoldUnsupported(_) => Reason::HoldUnsupported,
             Self::StartUnsupported(_) => Reason::StartUnsupported,
-            Self::PluginNotInstalled(_) => Reason::PluginNotInstalled,
-            Self::PluginInstalled(_) => Reason::PluginInstalled,
-            Self::HolderFails => Reason::HolderFails,
+            Self::CniPluginInstallFailed(_) => Reason::CniPluginInstallFailed,
+            Self::CniPluginInstalled(_) => Reason::CniPluginInstalled,
+            Self::StartHolderFailed => Reason::StartHolderFailed,
             Self::KubeletUnreachable(_) => Reason::KubeletUnreachable,
             Self::EventsDropped(_) => Reason::EventsDropped,
             Self::StartupTaintRemoved(_) => Reason::StartupTaintRemoved,
-            Self::StartupTaintStays { .. } => Reason::StartupTaintStays,
+            Self::StartupTaintNotRemoved { .. } => Reason::StartupTaintNotRemoved,
         }
     }
 
@@ -83,56 +75,56 @@ impl NodeCondition {
         let quoted = |text: &str| bounded(text, QUOTED);
         match self {
             Self::ModeChanged { before, now } => format!(
-                "showing sidecars out: {} (was {}); holding connections and starts: {} (was {})",
+                "quit: {} (was {}); hold: {} (was {})",
                 now.quit, before.quit, now.hold, before.hold
             ),
-            Self::BadAnnotation(error) => format!(
+            Self::InvalidAnnotation(error) => format!(
                 "{}. Use observe, enforce or off: kubectl annotate node {node} {}=observe --overwrite",
                 quoted(error),
                 annotation::MODE
             ),
             Self::ConfigurationRejected(error) => format!(
-                "the configuration is broken and what counted before goes on to count; correct it: {}",
+                "the configuration is invalid, the last valid one stays in use; correct it: {}",
                 quoted(error)
             ),
-            Self::ConfigurationTaken => "the configuration is good again and counts".to_owned(),
+            Self::ConfigurationAccepted => "the configuration is valid again and in use".to_owned(),
             Self::HoldUnsupported(lacks) => format!(
-                "the kernel cannot hold connections, and pods start unheld. It lacks {}; load the module, or switch holding off: \
+                "the kernel cannot hold connections, so pods start unheld. Missing: {}. Load the module, or switch hold off: \
                  kubectl annotate node {node} {}=off --overwrite",
                 quoted(lacks),
                 annotation::HOLD
             ),
             Self::StartUnsupported(lacks) => format!(
-                "the starts of apps cannot be held; where {}: start asks for it connections wait instead. What is missing: {}",
+                "the node cannot hold starts; for pods with {}: start, usher holds connections instead. Missing: {}",
                 annotation::HOLD,
                 quoted(lacks)
             ),
-            Self::PluginNotInstalled(error) => format!(
-                "could not install the CNI plugin, trying again; pods may start unheld until then: {}",
+            Self::CniPluginInstallFailed(error) => format!(
+                "the CNI plugin cannot be installed, and pods may start unheld; usher retries: {}",
                 quoted(error)
             ),
-            Self::PluginInstalled(file) => {
-                format!("the CNI plugin is installed, in {}", quoted(file))
+            Self::CniPluginInstalled(file) => {
+                format!("the CNI plugin is installed in {}", quoted(file))
             }
-            Self::HolderFails => {
-                "the process that holds starts ends again and again; apps start unheld, their connections wait. \
+            Self::StartHolderFailed => {
+                "the process that holds starts exits repeatedly; usher holds connections instead. \
                  See the agent's log on this node"
                     .to_owned()
             }
             Self::KubeletUnreachable(error) => format!(
-                "the kubelet does not give its pods: those that are new are not dealt with. Trying again; look at \
-                 rights, address and certificate: {}",
+                "the kubelet does not list its pods, so usher does not manage new pods; usher retries. Check \
+                 permissions, address and certificate: {}",
                 quoted(error)
             ),
             Self::EventsDropped(count) => format!(
-                "{count} Events were lost while the API server was away or slow; the agent's log has what they said"
+                "{count} Events were dropped while the API server was unavailable or slow; the agent's log has the decisions"
             ),
             Self::StartupTaintRemoved(key) => {
                 format!("usher is ready; removed the taint {}", quoted(key))
             }
-            Self::StartupTaintStays { key, error } => format!(
-                "usher is ready, but could not remove the taint {key}, so that no pod is scheduled here. Trying again; \
-                 by hand: kubectl taint node {node} {key}- ({})",
+            Self::StartupTaintNotRemoved { key, error } => format!(
+                "usher is ready but cannot remove the taint {key}, so no pod is scheduled here; usher retries. \
+                 To remove it: kubectl taint node {node} {key}- ({})",
                 quoted(error),
                 key = quoted(key),
             ),
@@ -146,7 +138,7 @@ mod tests {
     use crate::settings::mode::Mode;
 
     #[test]
-    fn each_says_what_to_do_and_fits() {
+    fn every_note_fits_and_has_one_line() {
         let long = "x\n".repeat(2000);
         let all = [
             NodeCondition::ModeChanged {
@@ -156,18 +148,18 @@ mod tests {
                     hold: Mode::Off,
                 },
             },
-            NodeCondition::BadAnnotation(long.clone()),
+            NodeCondition::InvalidAnnotation(long.clone()),
             NodeCondition::ConfigurationRejected(long.clone()),
-            NodeCondition::ConfigurationTaken,
+            NodeCondition::ConfigurationAccepted,
             NodeCondition::HoldUnsupported(long.clone()),
             NodeCondition::StartUnsupported(long.clone()),
-            NodeCondition::PluginNotInstalled(long.clone()),
-            NodeCondition::PluginInstalled(long.clone()),
-            NodeCondition::HolderFails,
+            NodeCondition::CniPluginInstallFailed(long.clone()),
+            NodeCondition::CniPluginInstalled(long.clone()),
+            NodeCondition::StartHolderFailed,
             NodeCondition::KubeletUnreachable(long.clone()),
             NodeCondition::EventsDropped(u64::MAX),
             NodeCondition::StartupTaintRemoved(long.clone()),
-            NodeCondition::StartupTaintStays {
+            NodeCondition::StartupTaintNotRemoved {
                 key: "usher.dev/not-ready".to_owned(),
                 error: long,
             },
@@ -182,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_survive_long_errors() {
+    fn a_long_error_does_not_cut_the_command_off() {
         let lacks = NodeCondition::HoldUnsupported("y".repeat(5000));
         let note = lacks.notice("node-1", 1).note;
         let command = "kubectl annotate node node-1 usher.dev/hold=off --overwrite";

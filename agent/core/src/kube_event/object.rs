@@ -1,23 +1,22 @@
-//! An Event in the form that the API server takes: `events.k8s.io/v1`.
+//! An Event as an `events.k8s.io/v1` object.
 //!
-//! The name follows from what is told and from the ten minutes that it is told in. So when the answer
-//! to a create was lost the second one finds the object there, and so does an agent that was restarted
-//! and sees again what it has told.
+//! The name is a hash of the content and of a window of ten minutes. When the reply to a create request
+//! was lost, or a restarted agent reports the same again, the second request finds the existing object.
 
 use serde_json::{Value, json};
 
 use super::{Notice, Regarding};
 
-/// Who tells, for whoever filters Events.
+/// The `reportingController` of all Events.
 pub const CONTROLLER: &str = "usher.dev/agent";
-/// The API server takes no longer instance.
+/// Longest `reportingInstance` that the API server accepts.
 const LONGEST_INSTANCE: usize = 128;
-/// Of a pod's name in an Event's: names are at most 253 characters long.
+/// Characters of the regarded object's name in the Event's name, which has at most 253.
 const LONGEST_STEM: usize = 200;
-/// What is told again within this time is the same object.
+/// A repetition within this time updates the same object.
 pub(super) const WINDOW_US: u64 = 600 * 1_000_000;
 
-/// How often it was told, and when last.
+/// The `series` of an Event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Series {
     pub(super) count: u32,
@@ -30,14 +29,13 @@ impl Series {
     }
 }
 
-/// The Event's name.
 pub(super) fn name(notice: &Notice) -> String {
     let stem: String = notice.regarding.name().chars().take(LONGEST_STEM).collect();
     let stem = stem.trim_end_matches(|last: char| !last.is_ascii_alphanumeric());
     let window = (notice.at_us / WINDOW_US).to_string();
     let hash = fingerprint(&[
         notice.regarding.uid(),
-        notice.reason.as_str(),
+        notice.reason.into_str(),
         notice.container.as_deref().unwrap_or_default(),
         &notice.note,
         &window,
@@ -45,7 +43,7 @@ pub(super) fn name(notice: &Notice) -> String {
     format!("{stem}.{hash:016x}")
 }
 
-/// The Event, as it is created.
+/// The body of a create request.
 pub(super) fn created(notice: &Notice, node: &str, series: Series) -> Value {
     let meaning = notice.reason.meaning();
     let instance: String = node.chars().take(LONGEST_INSTANCE).collect();
@@ -56,8 +54,8 @@ pub(super) fn created(notice: &Notice, node: &str, series: Series) -> Value {
         "eventTime": micro_time(notice.at_us),
         "reportingController": CONTROLLER,
         "reportingInstance": instance,
-        "type": meaning.importance.as_str(),
-        "reason": meaning.name,
+        "type": meaning.event_type.into_str(),
+        "reason": notice.reason.into_str(),
         "action": meaning.action,
         "note": notice.note,
         "regarding": regarding(notice),
@@ -68,7 +66,7 @@ pub(super) fn created(notice: &Notice, node: &str, series: Series) -> Value {
     event
 }
 
-/// What changes of it when the same is told again, as a merge patch.
+/// The merge patch for a repetition.
 pub(super) fn repeated(series: Series) -> Value {
     json!({"series": series.document()})
 }
@@ -94,7 +92,7 @@ fn regarding(notice: &Notice) -> Value {
     }
 }
 
-/// FNV-1a over texts, each with its end: the same in every agent, at any time.
+/// FNV-1a over terminated texts. It must not change between agents or versions.
 pub(super) fn fingerprint(texts: &[&str]) -> u64 {
     let bytes = texts.iter().flat_map(|text| text.bytes().chain([0xff]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -102,7 +100,7 @@ pub(super) fn fingerprint(texts: &[&str]) -> u64 {
     })
 }
 
-/// A moment as Kubernetes' `MicroTime`: RFC 3339 with six digits of the second.
+/// Formats Kubernetes' `MicroTime`: RFC 3339 with microseconds.
 pub(super) fn micro_time(us: u64) -> String {
     let (seconds, micros) = (us / 1_000_000, us % 1_000_000);
     let (days, second) = (seconds / 86_400, seconds % 86_400);
@@ -111,8 +109,8 @@ pub(super) fn micro_time(us: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
 }
 
-/// Year, month and day of a day since 1970-01-01, in years that begin with March: their leap day is the
-/// last one.
+/// Year, month and day of a day since 1970-01-01. The years begin in March, so that a leap day is the
+/// last day of a year.
 fn civil(days: u64) -> (u64, u64, u64) {
     // From 0000-03-01 on, in eras of 400 years.
     let days = days + 719_468;
@@ -168,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_has_one_name() {
+    fn equal_events_in_one_window_have_one_name() {
         let first = name(&notice("a", 1));
         assert_eq!(first, name(&notice("a", WINDOW_US - 1)));
         assert!(first.starts_with("report-x7k2p."), "{first}");
@@ -182,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn documents() {
+    fn create_and_patch_bodies() {
         let once = Series {
             count: 1,
             last_us: 0,

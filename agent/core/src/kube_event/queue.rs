@@ -1,11 +1,12 @@
-//! What is sent to the API server, and when.
+//! The queue of Events for the API server: order, rate limits and retries.
 //!
-//! What is told again within ten minutes is counted on the object that is there already. A pod may have
-//! 25 Events at once and one in 5 s from then on, the node 50 and 10 in a second: 250 Jobs that end
-//! together all have theirs within half a minute. What has to wait is bounded; beyond it the oldest that
-//! is not a warning goes first, and that something was lost is told when the server answers again.
+//! An Event that repeats within ten minutes increases the count of the existing object. A pod may send
+//! 25 Events at once and then one every 5 s, the node 50 and then 10 a second: when 250 Jobs end
+//! together, all their Events are sent within half a minute. The queue is bounded. Over a limit it
+//! drops the oldest Event that is not a warning, and reports the number of dropped Events once the
+//! server replies again.
 //!
-//! One request at a time; one that fails for a reason that may pass is tried again, later and later.
+//! One request is in flight at a time. A transient failure is retried with an exponential backoff.
 
 mod budget;
 mod object;
@@ -21,100 +22,95 @@ use self::{
     budget::{Bucket, Rate},
     object::{Key, Object},
 };
-use super::{Importance, Notice};
+use super::{EventType, Notice};
 use crate::base::time::Timestamp;
 
-/// How much is kept.
 const LIMITS: Limits = Limits {
     waiting: 1024,
     bytes: 1024 * 1024,
-    known: 2048,
+    objects: 2048,
 };
-/// How long they are known for after they were told last.
+/// How long a sent Event is remembered after its last repetition.
 const WINDOW: Duration = Duration::from_micros(super::object::WINDOW_US);
-/// What one pod may cause.
+/// The rate limit of one pod.
 const POD: Rate = Rate::new(25, Duration::from_secs(5));
-/// What all of the node may.
+/// The rate limit of the whole node.
 const NODE: Rate = Rate::new(50, Duration::from_millis(100));
-/// First wait after a failure, doubled each time.
+/// The first backoff after a failure; it doubles with each further failure.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
-/// Losses are told at most this often.
-const TIDINGS: Duration = Duration::from_secs(60);
-/// Longest wait, and the longest that a server can ask for.
+/// Dropped Events are reported at most this often.
+const DROP_REPORT_INTERVAL: Duration = Duration::from_secs(60);
+/// The longest backoff.
 const LAST_RETRY: Duration = Duration::from_secs(30);
-const LONGEST_ASKED: Duration = Duration::from_secs(300);
+/// The longest `Retry-After` that is honoured.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
 #[derive(Debug, Clone, Copy)]
 struct Limits {
-    /// Objects that may wait to be sent.
+    /// Objects in the queue.
     waiting: usize,
-    /// Bytes of what they say.
+    /// Bytes of all unsent Events.
     bytes: usize,
-    /// Objects that are known, so that what is told again is not told anew.
-    known: usize,
+    /// Objects that are remembered, so that a repetition does not create a second one.
+    objects: usize,
 }
 
-/// What is to be told, and what was.
+/// Events that are queued, and those that were sent recently.
 #[derive(Debug)]
 pub struct Queue {
     node: String,
     limits: Limits,
     objects: BTreeMap<Key, Object>,
-    /// Those of them that have something to send, the oldest first.
+    /// The objects with something to send, oldest first.
     waiting: VecDeque<Key>,
-    /// What the notices in `objects` take.
+    /// The size of the notices in `objects`.
     bytes: usize,
     in_flight: Option<Key>,
-    of_node: Bucket,
-    of_pods: BTreeMap<String, Bucket>,
+    node_budget: Bucket,
+    pod_budgets: BTreeMap<String, Bucket>,
     failures: u32,
     not_before: Timestamp,
-    /// Lost in all.
     dropped: u64,
-    /// Lost and told, and when last.
-    told: u64,
-    told_at: Option<Timestamp>,
+    dropped_reported: u64,
+    dropped_reported_at: Option<Timestamp>,
 }
 
-/// A request.
+/// A request to the API server.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Order {
-    /// Make it; else it is there, and this is a merge patch of it.
+pub struct ApiRequest {
+    /// Create the Event; otherwise `body` is a merge patch of the existing one.
     pub create: bool,
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
-    /// The document.
     pub body: Value,
 }
 
-/// What is to be done.
+/// The next step of the sender.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
-    /// This, and tell what came of it.
-    Send(Order),
-    /// Nothing before this moment, unless something is offered.
+    /// Send this request and report its result to [`Queue::complete`].
+    Send(ApiRequest),
+    /// Wait until this moment or the next offer.
     At(Timestamp),
-    /// Nothing, unless something is offered or answered.
+    /// Wait for the next offer or result.
     Nothing,
 }
 
-/// What came of a request.
+/// The result of an [`ApiRequest`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
-    /// It is there, from this or from an earlier attempt.
-    Taken,
-    /// What it is about is gone.
+pub enum ApiResult {
+    /// The Event exists, from this or from an earlier attempt.
+    Accepted,
+    /// The Event, or the namespace of the object it regards, is gone.
     Gone,
-    /// The server will never take it.
-    Refused,
-    /// It may take it later, and may have said when.
-    Later(Option<Duration>),
+    /// A permanent error.
+    Rejected,
+    /// A transient error, with the server's `Retry-After` if it sent one.
+    Retry(Option<Duration>),
 }
 
 impl Queue {
-    /// Nothing is to be told by this node yet.
+    /// An empty queue for the Events of a node.
     pub fn new(node: String) -> Self {
         Self::with(node, LIMITS)
     }
@@ -127,22 +123,22 @@ impl Queue {
             waiting: VecDeque::new(),
             bytes: 0,
             in_flight: None,
-            of_node: Bucket::default(),
-            of_pods: BTreeMap::new(),
+            node_budget: Bucket::default(),
+            pod_budgets: BTreeMap::new(),
             failures: 0,
             not_before: Timestamp::default(),
             dropped: 0,
-            told: 0,
-            told_at: None,
+            dropped_reported: 0,
+            dropped_reported_at: None,
         }
     }
 
-    /// Takes something in.
+    /// Adds an Event, or counts a repetition.
     pub fn offer(&mut self, now: Timestamp, notice: Notice) {
         self.forget(now);
         let key = Key::of(&notice);
         if let Some(object) = self.objects.get_mut(&key) {
-            object.again(now, notice.at_us);
+            object.repeat(now, notice.at_us);
             if !object.waits && self.in_flight.as_ref() != Some(&key) {
                 object.waits = true;
                 self.waiting.push_back(key);
@@ -156,23 +152,23 @@ impl Queue {
         self.shed();
     }
 
-    /// Something was lost before it could be offered.
-    pub fn lost(&mut self, count: u64) {
+    /// Counts Events that were dropped before they reached the queue.
+    pub fn add_dropped(&mut self, count: u64) {
         self.dropped = self.dropped.saturating_add(count);
     }
 
-    /// What is to be done now.
+    /// Returns the sender's next step.
     pub fn next(&mut self, now: Timestamp) -> Next {
         if self.in_flight.is_some() || self.waiting.is_empty() {
             return Next::Nothing;
         }
-        let begin = self.not_before.max(self.of_node.ready(now, NODE));
+        let begin = self.not_before.max(self.node_budget.ready(now, NODE));
         if begin > now {
             return Next::At(begin);
         }
-        let of_pods = &self.of_pods;
+        let pod_budgets = &self.pod_budgets;
         let ready = |key: &Key| {
-            let bucket = of_pods.get(&key.budget);
+            let bucket = pod_budgets.get(&key.budget);
             bucket.map_or(now, |bucket| bucket.ready(now, POD))
         };
         let found = self.waiting.iter().position(|key| ready(key) <= now);
@@ -183,42 +179,43 @@ impl Queue {
         let Some(object) = self.objects.get_mut(&key) else {
             return Next::At(now);
         };
-        self.of_node.take(now, NODE);
-        let bucket = self.of_pods.entry(key.budget.clone()).or_default();
+        self.node_budget.take(now, NODE);
+        let bucket = self.pod_budgets.entry(key.budget.clone()).or_default();
         bucket.take(now, POD);
-        self.of_pods.retain(|_budget, bucket| !bucket.is_full(now));
+        self.pod_budgets
+            .retain(|_budget, bucket| !bucket.is_full(now));
         self.in_flight = Some(key);
         Next::Send(object.send(&self.node))
     }
 
-    /// Takes what came of the request that [`Queue::next`] gave.
-    pub fn answered(&mut self, now: Timestamp, answer: Answer) {
+    /// Applies the result of the request that [`Queue::next`] returned.
+    pub fn complete(&mut self, now: Timestamp, result: ApiResult) {
         let Some(key) = self.in_flight.take() else {
             return;
         };
         let Some(object) = self.objects.get_mut(&key) else {
             return;
         };
-        if let Answer::Later(after) = answer {
+        if let ApiResult::Retry(after) = result {
             object.waits = true;
             self.waiting.push_front(key.clone());
-            // It was not the pod's fault.
-            self.of_node.give_back(NODE);
-            if let Some(bucket) = self.of_pods.get_mut(&key.budget) {
+            // A failed request does not count against the rate limits.
+            self.node_budget.give_back(NODE);
+            if let Some(bucket) = self.pod_budgets.get_mut(&key.budget) {
                 bucket.give_back(POD);
             }
             let delay = FIRST_RETRY.saturating_mul(1 << self.failures.min(8));
-            let asked = after.unwrap_or_default().min(LONGEST_ASKED);
-            self.not_before = now + delay.min(LAST_RETRY).max(asked);
+            let retry_after = after.unwrap_or_default().min(MAX_RETRY_AFTER);
+            self.not_before = now + delay.min(LAST_RETRY).max(retry_after);
             self.failures = self.failures.saturating_add(1);
             self.shed();
             return;
         }
         self.failures = 0;
         self.bytes -= object.bytes();
-        if answer == Answer::Taken {
-            object.taken();
-            if object.has_more() {
+        if result == ApiResult::Accepted {
+            object.accepted();
+            if object.has_unsent_count() {
                 object.waits = true;
                 self.waiting.push_back(key);
                 self.shed();
@@ -228,41 +225,43 @@ impl Queue {
         }
     }
 
-    /// How many wait to be sent.
+    /// The number of unsent Events.
     pub fn len(&self) -> usize {
         self.waiting.len() + usize::from(self.in_flight.is_some())
     }
 
-    /// Whether nothing waits to be sent.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many were lost in all.
+    /// The number of Events that were dropped since the agent's start.
     pub const fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// How many were lost since this was told last, where the server answers again and it is time to say so.
-    pub fn losses(&mut self, now: Timestamp) -> Option<u64> {
-        let recently = |told: Timestamp| now < told + TIDINGS;
-        if self.failures > 0 || self.dropped == self.told || self.told_at.is_some_and(recently) {
+    /// The number of Events dropped since the last report, if the server replies and a report is due.
+    pub fn take_dropped_report(&mut self, now: Timestamp) -> Option<u64> {
+        let recently = |reported: Timestamp| now < reported + DROP_REPORT_INTERVAL;
+        if self.failures > 0
+            || self.dropped == self.dropped_reported
+            || self.dropped_reported_at.is_some_and(recently)
+        {
             return None;
         }
-        self.told_at = Some(now);
-        let lost = self.dropped - self.told;
-        self.told = self.dropped;
-        Some(lost)
+        self.dropped_reported_at = Some(now);
+        let dropped = self.dropped - self.dropped_reported;
+        self.dropped_reported = self.dropped;
+        Some(dropped)
     }
 
-    /// Drops what is too much.
+    /// Drops Events over the limits: the oldest that is not a warning first.
     fn shed(&mut self) {
         let Limits { waiting, bytes, .. } = self.limits;
         while self.waiting.len() > waiting || self.bytes > bytes {
-            let normal = |key: &Key| key.reason.importance() == Importance::Normal;
+            let normal = |key: &Key| key.reason.meaning().event_type == EventType::Normal;
             let oldest = self.waiting.iter().position(normal).unwrap_or(0);
             let Some(key) = self.waiting.remove(oldest) else {
-                // All that there is is on its way.
+                // The only one left is in flight.
                 return;
             };
             self.dropped = self.dropped.saturating_add(1);
@@ -277,13 +276,13 @@ impl Queue {
         }
     }
 
-    /// Forgets what was told long ago, and of the rest what is too much.
+    /// Forgets objects that were sent long ago, and the oldest idle ones over the limit.
     fn forget(&mut self, now: Timestamp) {
         let in_flight = self.in_flight.clone();
         let needed = |key: &Key, object: &Object| object.waits || in_flight.as_ref() == Some(key);
         self.objects
             .retain(|key, object| needed(key, object) || now.since(object.seen) < WINDOW);
-        while self.objects.len() >= self.limits.known {
+        while self.objects.len() >= self.limits.objects {
             let idle = self
                 .objects
                 .iter()

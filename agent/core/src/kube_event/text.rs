@@ -1,13 +1,13 @@
-//! Texts of others in a note: bounded, and nothing in them that a terminal obeys.
+//! External text in a note: bounded, without control characters.
 
-/// Ends a text that was longer.
+/// Marks a truncated text.
 const MORE: &str = "...";
 
-/// A text of at most so many bytes. Control characters, and those that turn or hide what stands beside
-/// them, are written as escapes.
+/// Truncates a text to `bytes` and escapes control characters, bidirectional controls and invisible
+/// characters.
 pub(super) fn bounded(text: &str, bytes: usize) -> String {
     let mut clean = String::with_capacity(text.len().min(bytes));
-    // Where it may end so that there is room for the sign that more was there.
+    // The last position that leaves room for the mark.
     let mut end = 0;
     for character in text.chars() {
         if is_harmless(character) {
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_long_is_cut_and_what_commands_is_escaped() {
+    fn long_texts_are_truncated_and_controls_are_escaped() {
         assert_eq!(bounded("plain, äöü", 20), "plain, äöü");
         assert_eq!(bounded("0123456789", 10), "0123456789");
         assert_eq!(bounded("0123456789a", 10), "0123456...");
@@ -55,7 +55,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text(text: String, bytes in 3..2000_usize) {
+        fn the_result_is_bounded_and_harmless(text: String, bytes in 3..2000_usize) {
             let clean = bounded(&text, bytes);
             prop_assert!(clean.len() <= bytes);
             prop_assert!(clean.chars().all(is_harmless));

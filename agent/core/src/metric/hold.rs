@@ -15,26 +15,26 @@ pub const HELD_PODS: Metric = Metric::gauge(
 /// Holds that are over.
 pub const HOLDS: Metric = Metric::counter(
     "usher_holds_total",
-    &[Label::of::<HoldEnd>("reason")],
+    &[Label::of::<HoldEnd>("result")],
     "Holds of pods' connections that are over, by why; `failed`: they could not be made to wait",
 );
 
 /// How long they were.
 pub const HELD: Metric = Metric::time(
-    "usher_hold_seconds",
+    "usher_hold_duration_seconds",
     "Time from the moment that connections of a pod were made to wait until they were let go",
 );
 
 /// What had waited.
 pub const CONNECTIONS: Metric = Metric::counter(
-    "usher_held_connections_total",
+    "usher_hold_connections_total",
     &[],
     "Connections that waited and were let go",
 );
 
 /// What would have waited.
 pub const REFUSED: Metric = Metric::counter(
-    "usher_refused_connections_total",
+    "usher_hold_refused_connections_total",
     &[],
     "Connections that were refused and would have waited; counted in observe mode",
 );
@@ -48,7 +48,7 @@ pub const SUPPORTED: Metric = Metric::gauge(
 
 /// What the CNI plugin was told.
 pub const ANNOUNCEMENTS: Metric = Metric::counter(
-    "usher_announcements_total",
+    "usher_cni_announcements_total",
     &[Label::of::<Announced>("result")],
     "Sandboxes that the CNI plugin announced, by the answer",
 );
@@ -76,7 +76,7 @@ pub const CNI_INSTALLED: Metric = Metric::gauge(
 
 /// How often somebody removed it.
 pub const CNI_REINSTALLED: Metric = Metric::counter(
-    "usher_cni_reinstalled_total",
+    "usher_cni_reinstalls_total",
     &[],
     "Times that the CNI plugin's entry was put back after somebody had removed it",
 );

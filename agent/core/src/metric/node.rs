@@ -63,7 +63,7 @@ pub const KUBELET_REQUESTS: Metric = Metric::counter(
 
 /// How long they took.
 pub const KUBELET_REQUEST: Metric = Metric::time(
-    "usher_kubelet_request_seconds",
+    "usher_kubelet_request_duration_seconds",
     "Time that requests for the kubelet's pods took",
 );
 
@@ -91,7 +91,7 @@ pub const NAMESPACE_REQUESTS: Metric = Metric::counter(
 /// What the kernel does not show.
 pub const DISCOVERY_ERRORS: Metric = Metric::counter(
     "usher_discovery_errors_total",
-    &[Label::of::<Unseen>("kind")],
+    &[Label::of::<Unseen>("operation")],
     "Pods, containers or processes that could not be looked at, by what failed",
 );
 

@@ -7,25 +7,25 @@ use crate::{decision::Kind, quit::outcome::Outcome};
 pub const DECISIONS: Metric = Metric::counter(
     "usher_decisions_total",
     &[Label::of::<Kind>("decision")],
-    "Decisions about pods, by kind, as in the log; `not-ours` and `not-yet` are counted as well",
+    "Decisions about pods, by kind, as in the log; `not-applicable` and `waiting` are counted as well",
 );
 
 /// Requests and signals.
 pub const ATTEMPTS: Metric = Metric::counter(
     "usher_quit_attempts_total",
-    &[Label::of::<Outcome>("outcome")],
+    &[Label::of::<Outcome>("result")],
     "Attempts to make a sidecar quit, by what came of them",
 );
 
 /// How soon sidecars are asked.
 pub const REQUEST: Metric = Metric::time(
-    "usher_quit_request_seconds",
+    "usher_quit_latency_seconds",
     "Time from the end of a pod's last app container until a sidecar took the request to quit",
 );
 
 /// How soon they end.
 pub const SIDECAR_ENDED: Metric = Metric::time(
-    "usher_quit_sidecar_ended_seconds",
+    "usher_quit_duration_seconds",
     "Time from the end of a pod's last app container until a sidecar that was asked to quit had ended",
 );
 

@@ -13,12 +13,15 @@ pub const HELD_STARTS: Metric = Metric::gauge(
 /// Starts that went.
 pub const STARTS: Metric = Metric::counter(
     "usher_start_holds_total",
-    &[Label::of::<Why>("reason")],
+    &[Label::of::<Why>("result")],
     "Starts that waited and were let go, by why",
 );
 
 /// How long they waited.
-pub const HELD: Metric = Metric::time("usher_start_held_seconds", "Time that starts waited");
+pub const HELD: Metric = Metric::time(
+    "usher_start_hold_duration_seconds",
+    "Time that starts waited",
+);
 
 /// Whether the node can.
 pub const SUPPORTED: Metric = Metric::gauge(
@@ -36,7 +39,7 @@ pub const HOLDER_UP: Metric = Metric::gauge(
 
 /// How often it ended.
 pub const HOLDER_RESTARTS: Metric = Metric::counter(
-    "usher_holder_restarts_total",
+    "usher_holder_exits_total",
     &[],
     "Times that the process that holds starts ended",
 );

@@ -87,7 +87,7 @@ values! {
         /// The agent has no right to the pods.
         Forbidden = "forbidden",
         /// Another status.
-        ServerError = "server_error",
+        ServerError = "server-error",
         /// An answer that cannot be read.
         Decode = "decode",
     }
@@ -232,7 +232,7 @@ impl Value for HoldEnd {
         "pod-ending",
         "not-wanted",
         "init-container",
-        "by-hand",
+        "operator",
         "failed",
     ];
 
@@ -252,7 +252,7 @@ impl Value for Why {
         "pod-ending",
         "not-wanted",
         "init-container",
-        "by-hand",
+        "operator",
         "limit",
         "holder-ended",
         "container-ended",

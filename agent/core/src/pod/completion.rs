@@ -2,7 +2,7 @@
 
 use crate::{
     base::{id::ContainerId, time::Timestamp},
-    decision::NotYet,
+    decision::WaitReason,
     plan::Plan,
     pod::{
         exit_status::ExitStatus,
@@ -20,12 +20,12 @@ const SURE: u32 = 6;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// An app container runs, has not started, or comes back.
-    Unfinished(NotYet),
+    Unfinished(WaitReason),
     /// The kernel has never shown an app container, although others of its pod have begun: it is started any moment, or was
     /// gone before anybody could look.
-    Unseen(NotYet),
+    Unseen(WaitReason),
     /// All that is known is ended; the rest only the kubelet can tell.
-    AskKubelet(NotYet),
+    AskKubelet(WaitReason),
     /// The kubelet says that this app container runs, and its processes cannot
     /// be seen.
     Hidden,
@@ -110,7 +110,7 @@ fn is_restarted(restart: &Restart, spec: &Pod, name: &str, run: &Run) -> bool {
 
 /// Whether a container ended in a way that may start the whole pod again, which
 /// only its code can tell.
-fn may_restart_all(tracked: &Tracked, spec: &Pod) -> Option<NotYet> {
+fn may_restart_all(tracked: &Tracked, spec: &Pod) -> Option<WaitReason> {
     restarters(spec).find_map(|container| {
         let runs = tracked.runs_of(&container.name);
         let unknown = |(id, run): &(&ContainerId, &Run)| {
@@ -121,7 +121,7 @@ fn may_restart_all(tracked: &Tracked, spec: &Pod) -> Option<NotYet> {
             let reported = container.status.as_ref().map(|status| status.state);
             let open = !matches!(reported, Some(Reported::Terminated(_)));
             let container = (open && tracked.has_nameless_end()).then(|| container.name.clone())?;
-            return Some(NotYet::StatusUnknown { container });
+            return Some(WaitReason::StatusUnknown { container });
         };
         // The run before may be what the newest came of. Once the status is
         // about the newest it tells of that one as well, or never will.
@@ -132,7 +132,7 @@ fn may_restart_all(tracked: &Tracked, spec: &Pod) -> Option<NotYet> {
         let before = tracked.has_nameless_end() || runs.get(1).is_some_and(unknown);
         let unclear = unknown(newest) || before && listed != Some(newest.0);
         let container = unclear.then(|| container.name.clone())?;
-        Some(NotYet::CodeUnknown { container })
+        Some(WaitReason::CodeUnknown { container })
     })
 }
 
@@ -208,14 +208,16 @@ fn app(tracked: &Tracked, spec: &Pod, container: &Container) -> Progress {
         let policy = spec.policy_of(container);
         match restart_policy::judge(policy, &container.restart_rules, code) {
             Verdict::EndedForGood => Progress::Finished { at },
-            Verdict::ComesBack => Progress::Unfinished(NotYet::ComesBack {
+            Verdict::ComesBack => Progress::Unfinished(WaitReason::ComesBack {
                 container: name(),
                 code,
             }),
-            Verdict::CodeDecides => Progress::AskKubelet(NotYet::CodeUnknown { container: name() }),
+            Verdict::CodeDecides => {
+                Progress::AskKubelet(WaitReason::CodeUnknown { container: name() })
+            }
         }
     };
-    let restarts = || Progress::Unfinished(NotYet::WholePodRestarts { container: name() });
+    let restarts = || Progress::Unfinished(WaitReason::WholePodRestarts { container: name() });
     if let Some((id, run)) = tracked.newest(&container.name) {
         let restart = tracked.restart.as_ref();
         if restart.is_some_and(|restart| is_restarted(restart, spec, &container.name, run)) {
@@ -223,10 +225,12 @@ fn app(tracked: &Tracked, spec: &Pod, container: &Container) -> Progress {
         }
         return match run.state {
             RunState::Starting if run.opaque => Progress::Hidden,
-            RunState::Starting => Progress::Unfinished(NotYet::NotStarted { container: name() }),
-            RunState::Running => Progress::Unfinished(NotYet::Runs { container: name() }),
+            RunState::Starting => {
+                Progress::Unfinished(WaitReason::NotStarted { container: name() })
+            }
+            RunState::Running => Progress::Unfinished(WaitReason::Runs { container: name() }),
             RunState::Exited { .. } if may_not_have_begun(container, id, run) => {
-                Progress::AskKubelet(NotYet::StatusUnknown { container: name() })
+                Progress::AskKubelet(WaitReason::StatusUnknown { container: name() })
             }
             RunState::Exited { at, .. } => judge(code_of(container, id, run), Some(at)),
         };
@@ -235,7 +239,7 @@ fn app(tracked: &Tracked, spec: &Pod, container: &Container) -> Progress {
     if tracked.restart.is_some() {
         return restarts();
     }
-    let unclear = || Progress::AskKubelet(NotYet::StatusUnknown { container: name() });
+    let unclear = || Progress::AskKubelet(WaitReason::StatusUnknown { container: name() });
     match &container.status {
         Some(Status {
             state: Reported::Terminated(code),
@@ -255,7 +259,7 @@ fn app(tracked: &Tracked, spec: &Pod, container: &Container) -> Progress {
         _ => {
             let mut others = spec.containers.iter();
             let begun = others.any(|other| tracked.newest(&other.name).is_some());
-            let why = NotYet::NotStarted { container: name() };
+            let why = WaitReason::NotStarted { container: name() };
             match begun {
                 true => Progress::Unseen(why),
                 false => Progress::Unfinished(why),

@@ -16,7 +16,7 @@ use crate::{
     plan::{Plan, version_query::Asked},
     pod::{container_change::ContainerChange, exit_status::ExitStatus, spec::Pod},
     quit::ladder::Quit,
-    settings::overrides::BadAnnotation,
+    settings::overrides::InvalidAnnotation,
 };
 
 /// Ended runs without a name that are kept for a status that may name them.
@@ -49,7 +49,7 @@ pub(crate) struct Tracked {
     /// What was last said of it, other than what is done.
     pub(crate) stance: Option<Kind>,
     /// What could not be used of its annotations, and has been said.
-    pub(crate) complained: Vec<BadAnnotation>,
+    pub(crate) complained: Vec<InvalidAnnotation>,
     /// The newest restart of the whole pod.
     pub(crate) restart: Option<Restart>,
     /// In boxes: a node of the tree has room for eleven, and a pod has few.

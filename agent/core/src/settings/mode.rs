@@ -61,7 +61,7 @@ pub struct Modes {
 /// An annotation of the Node that could not be used, and what counts instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("annotation {key} of the Node ignored, {used} counts")]
-pub struct BadAnnotation {
+pub struct InvalidAnnotation {
     /// The annotation's key.
     pub key: &'static str,
     /// The mode that counts instead.
@@ -74,12 +74,14 @@ impl Modes {
     /// Reads the Node's annotations. A value that is not a mode is reported
     /// and counts as if it were absent: [`Mode::Observe`], the mode that does
     /// nothing, or what [`annotation::MODE`] says.
-    pub fn from_annotations(annotations: &BTreeMap<String, String>) -> (Self, Vec<BadAnnotation>) {
+    pub fn from_annotations(
+        annotations: &BTreeMap<String, String>,
+    ) -> (Self, Vec<InvalidAnnotation>) {
         let mut bad = Vec::new();
         let mut read = |key: &'static str, default: Mode| match annotations.get(key) {
             None => default,
             Some(text) => text.parse().unwrap_or_else(|source| {
-                bad.push(BadAnnotation {
+                bad.push(InvalidAnnotation {
                     key,
                     used: default,
                     source,

@@ -60,7 +60,7 @@ pub enum Named {
 
 /// An annotation or label that could not be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadAnnotation {
+pub struct InvalidAnnotation {
     /// Where it stands.
     pub place: Place,
     /// Its key.
@@ -119,7 +119,7 @@ impl Tuning {
         defaults: &Defaults,
         namespace: &NamespaceValues,
         pod: &Values,
-    ) -> (Self, Vec<BadAnnotation>) {
+    ) -> (Self, Vec<InvalidAnnotation>) {
         let everywhere = [
             (Place::Pod, pod),
             (Place::Namespace, &namespace.annotations),
@@ -168,7 +168,7 @@ fn first<T>(
     key: &'static str,
     expected: &'static str,
     read: impl Fn(&str) -> Option<T>,
-    bad: &mut Vec<BadAnnotation>,
+    bad: &mut Vec<InvalidAnnotation>,
 ) -> Option<T> {
     for (place, values) in places {
         let Some(text) = values.get(key) else {
@@ -178,7 +178,7 @@ fn first<T>(
         if value.is_some() {
             return value;
         }
-        bad.push(BadAnnotation {
+        bad.push(InvalidAnnotation {
             place: *place,
             key,
             value: text.chars().take(64).collect(),
@@ -266,7 +266,7 @@ mod tests {
         pairs.iter().map(owned).collect()
     }
 
-    fn read(pod: &[(&str, &str)], namespace: &NamespaceValues) -> (Tuning, Vec<BadAnnotation>) {
+    fn read(pod: &[(&str, &str)], namespace: &NamespaceValues) -> (Tuning, Vec<InvalidAnnotation>) {
         Tuning::read(&Defaults::default(), namespace, &values(pod))
     }
 

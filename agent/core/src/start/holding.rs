@@ -236,11 +236,11 @@ impl<'engine> Holding<'engine> {
                     (false, true) => why,
                     (false, false) => Why::ContainerEnded,
                 };
-                (Progress::Over, Some(Kind::StartLetGo { why, held }))
+                (Progress::Over, Some(Kind::StartReleased { why, held }))
             }
             Told::Lost => {
                 let kind = match before {
-                    Some(Progress::Held(since)) => Kind::StartLetGo {
+                    Some(Progress::Held(since)) => Kind::StartReleased {
                         why: Why::HolderEnded,
                         held: self.now.since(since),
                     },

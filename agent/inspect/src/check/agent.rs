@@ -238,7 +238,7 @@ fn settings(samples: &[Sample]) -> Check {
 }
 
 fn holder(samples: &[Sample]) -> Check {
-    let restarts = sum(samples, "usher_holder_restarts_total", &[]);
+    let restarts = sum(samples, "usher_holder_exits_total", &[]);
     let is_up = sum(samples, "usher_holder_up", &[]) > 0.0;
     if sum(samples, "usher_start_supported", &[]) == 0.0 {
         return HOLDER.skipped("starts cannot be held here: see kernel-fanotify and node-bundles");
@@ -322,7 +322,7 @@ fn failures(samples: &[Sample]) -> Check {
         (
             "attempts failed",
             "usher_quit_attempts_total",
-            &[("outcome", "failed")],
+            &[("result", "failed")],
         ),
         (
             "pods or processes not looked at",

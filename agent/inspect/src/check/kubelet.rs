@@ -29,7 +29,7 @@ pub struct Found {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// As in the metric `usher_kubelet_requests_total`: `connect`, `timeout`, `tls`, `token`, `unauthorized`, `forbidden`,
-    /// `server_error` or `decode`.
+    /// `server-error` or `decode`.
     pub kind: &'static str,
     /// All of it.
     pub error: String,

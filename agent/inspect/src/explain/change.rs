@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use usher_core::{
-    decision::NotOurs,
+    decision::NotApplicable,
     hold::NotHeld,
     settings::{annotation, mode::Mode},
 };
@@ -43,13 +43,13 @@ pub(super) fn changes(case: &Case<'_>) -> Vec<Change> {
     changes
 }
 
-fn let_in(case: &Case<'_>, why: &NotOurs, change: &mut dyn FnMut(String, String)) {
+fn let_in(case: &Case<'_>, why: &NotApplicable, change: &mut dyn FnMut(String, String)) {
     match why {
-        NotOurs::NoSidecar => change(
+        NotApplicable::NoSidecar => change(
             "a container of it is shown out when the others have ended".to_owned(),
             Case::template_annotation(annotation::SIDECARS, "NAME"),
         ),
-        NotOurs::ExcludedNamespace => change(
+        NotApplicable::ExcludedNamespace => change(
             "usher looks after it".to_owned(),
             format!(
                 "excludedNamespaces of the configuration without {}",
@@ -57,7 +57,9 @@ fn let_in(case: &Case<'_>, why: &NotOurs, change: &mut dyn FnMut(String, String)
             ),
         ),
         // The end of the last one is not what it is for.
-        NotOurs::NeverFinishes { .. } | NotOurs::NativeOnly { .. } | NotOurs::NoApp => {}
+        NotApplicable::NeverFinishes { .. }
+        | NotApplicable::NativeOnly { .. }
+        | NotApplicable::NoApp => {}
     }
 }
 
@@ -110,8 +112,8 @@ fn hold(case: &Case<'_>, change: &mut dyn FnMut(String, String)) {
     let begun = case
         .apps()
         .any(|app| !matches!(app.status.state, State::Waiting { .. }));
-    let armed = case.newest(&["hold-armed", "hold-opened", "hold-found"]);
-    let is_armed = armed.is_some_and(|entry| entry.decision != "hold-opened");
+    let armed = case.newest(&["hold-armed", "hold-released", "hold-adopted"]);
+    let is_armed = armed.is_some_and(|entry| entry.decision != "hold-released");
     let doors = case.plan.doors();
     let sidecars: Vec<&str> = doors.iter().map(|door| &door.sidecar[..]).collect();
     match case.seen.modes.map(|modes| modes.hold) {

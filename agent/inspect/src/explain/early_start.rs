@@ -25,7 +25,7 @@ const BRIEF_MS: u64 = 30_000;
 pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
     let refused = case.newest(&["would-hold"]).filter(|entry| refused(entry));
     let late = case
-        .newest(&["hold-opened"])
+        .newest(&["hold-released"])
         .filter(|entry| at_deadline(entry));
     let failed = case.sidecars().find_map(|(sidecar, proxy)| {
         let is_door = sidecar.order == Order::Mesh && !sidecar.doors.is_empty();
@@ -152,7 +152,7 @@ fn first_failure<'app>(
     app: &'app Container,
     proxy: &Container,
 ) -> Option<&'app Ended> {
-    let held = case.newest(&["hold-armed", "start-held", "hold-found"]);
+    let held = case.newest(&["hold-armed", "start-held", "hold-adopted"]);
     if held.is_some() || own_hold::waits(proxy) && !comes_before(case, app, proxy) {
         return None;
     }
@@ -205,7 +205,7 @@ fn refused(entry: &Entry) -> bool {
     !entry.reason.contains("no connection came")
 }
 
-/// Whether `hold-opened` let somebody go who then found nobody.
+/// Whether `hold-released` let somebody go who then found nobody.
 fn at_deadline(entry: &Entry) -> bool {
     entry.reason.contains("the deadline has come")
         && !entry.reason.contains("no connection had waited")
@@ -253,7 +253,7 @@ mod tests {
             });
             assert_eq!(refused(&would), expected, "{would:?}");
             for why in [Opened::Deadline, Opened::Ready] {
-                let opened = entry(Kind::HoldOpened {
+                let opened = entry(Kind::HoldReleased {
                     why,
                     shut: Duration::ZERO,
                     adopted: false,

@@ -97,9 +97,9 @@ fn advise(case: &Case<'_>, finding: Finding, sidecar: &Container) -> Finding {
     }
     let last = case.newest(&[
         "would-quit",
-        "left-alone",
-        "not-ours",
-        "not-yet",
+        "skipped",
+        "not-applicable",
+        "waiting",
         "step-failed",
         "quit-accepted",
     ]);

@@ -112,7 +112,7 @@ fn stand(case: &Case<'_>) -> (bool, String) {
 /// Whether the last hold came to its deadline: the kubelet calls a sidecar ready that has no readiness probe.
 fn waited_in_vain(case: &Case<'_>) -> bool {
     let opened = case.decisions().iter().rev();
-    let mut opened = opened.filter(|entry| entry.decision == "hold-opened");
+    let mut opened = opened.filter(|entry| entry.decision == "hold-released");
     opened
         .next()
         .is_some_and(|entry| entry.reason.starts_with(AT_THE_DEADLINE))

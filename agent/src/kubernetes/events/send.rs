@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Collected, Limited};
 use hyper::{HeaderMap, Request, StatusCode, body::Bytes, header};
 use kube::{Client, client::Body};
 use usher_client::error_chain::chain;
-use usher_core::kube_event::{Answer, Order};
+use usher_core::kube_event::{ApiRequest, ApiResult};
 
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,14 +30,14 @@ const NO_RIGHT: [&str; 2] = [
 /// It was not taken.
 #[derive(Debug)]
 pub(super) struct Error {
-    pub(super) answer: Answer,
+    pub(super) answer: ApiResult,
     pub(super) why: String,
     /// The server answered that it does not take it, now or ever.
     pub(super) is_refusal: bool,
 }
 
 /// Sends it.
-pub(super) async fn send(client: &Client, order: &Order) -> Result<(), Error> {
+pub(super) async fn send(client: &Client, order: &ApiRequest) -> Result<(), Error> {
     let path = format!(
         "/apis/events.k8s.io/v1/namespaces/{}/events",
         order.namespace
@@ -51,12 +51,12 @@ pub(super) async fn send(client: &Client, order: &Order) -> Result<(), Error> {
     let bytes = order.body.to_string().into_bytes();
     let request = request.header(header::CONTENT_TYPE, kind);
     let request = request.body(Body::from(bytes)).map_err(|error| Error {
-        answer: Answer::Refused,
+        answer: ApiResult::Rejected,
         why: error.to_string(),
         is_refusal: true,
     })?;
     let later = |why| Error {
-        answer: Answer::Later(None),
+        answer: ApiResult::Retry(None),
         why,
         is_refusal: false,
     };
@@ -74,38 +74,38 @@ pub(super) async fn send(client: &Client, order: &Order) -> Result<(), Error> {
     let (head, body) = answer.map_err(|error| later(chain(&error)))?;
     let body = String::from_utf8_lossy(&body);
     let answer = meaning(order.create, head.status, &head.headers, &body);
-    if answer == Answer::Taken {
+    if answer == ApiResult::Accepted {
         return Ok(());
     }
     let said: String = body.chars().take(SAID).collect();
     Err(Error {
         answer,
         why: format!("status {}: {said}", head.status.as_u16()),
-        is_refusal: head.status == StatusCode::FORBIDDEN || answer == Answer::Refused,
+        is_refusal: head.status == StatusCode::FORBIDDEN || answer == ApiResult::Rejected,
     })
 }
 
-fn meaning(create: bool, status: StatusCode, headers: &HeaderMap, body: &str) -> Answer {
+fn meaning(create: bool, status: StatusCode, headers: &HeaderMap, body: &str) -> ApiResult {
     let after = || {
         let value = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
         Some(Duration::from_secs(value.parse().ok()?))
     };
     match status {
-        status if status.is_success() => Answer::Taken,
+        status if status.is_success() => ApiResult::Accepted,
         // From an attempt whose answer was lost, or from an earlier agent.
-        StatusCode::CONFLICT if create => Answer::Taken,
+        StatusCode::CONFLICT if create => ApiResult::Accepted,
         // Its namespace, or an Event that is as old as Events get.
-        StatusCode::NOT_FOUND => Answer::Gone,
-        StatusCode::FORBIDDEN if body.contains(TERMINATING) => Answer::Gone,
+        StatusCode::NOT_FOUND => ApiResult::Gone,
+        StatusCode::FORBIDDEN if body.contains(TERMINATING) => ApiResult::Gone,
         StatusCode::FORBIDDEN if NO_RIGHT.iter().any(|words| body.contains(words)) => {
-            Answer::Later(None)
+            ApiResult::Retry(None)
         }
         StatusCode::CONFLICT
         | StatusCode::UNAUTHORIZED
         | StatusCode::REQUEST_TIMEOUT
-        | StatusCode::TOO_MANY_REQUESTS => Answer::Later(after()),
-        status if status.is_server_error() => Answer::Later(after()),
-        _ => Answer::Refused,
+        | StatusCode::TOO_MANY_REQUESTS => ApiResult::Retry(after()),
+        status if status.is_server_error() => ApiResult::Retry(after()),
+        _ => ApiResult::Rejected,
     }
 }
 
@@ -122,21 +122,21 @@ mod tests {
         let no_patch = no_right.replace("create", "patch");
         let quota = r#"{"message":"events.events.k8s.io \"a\" is forbidden: exceeded quota: cannot-create","code":403}"#;
         for (create, status, body, expected) in [
-            (true, 201, "", Answer::Taken),
-            (false, 200, "", Answer::Taken),
-            (true, 409, "", Answer::Taken),
-            (false, 409, "", Answer::Later(None)),
-            (true, 404, "", Answer::Gone),
-            (false, 404, "", Answer::Gone),
-            (true, 403, terminating, Answer::Gone),
-            (true, 403, no_right, Answer::Later(None)),
-            (false, 403, &no_patch, Answer::Later(None)),
-            (true, 403, quota, Answer::Refused),
-            (true, 400, "", Answer::Refused),
-            (true, 422, "", Answer::Refused),
-            (true, 302, "", Answer::Refused),
-            (true, 401, "", Answer::Later(None)),
-            (true, 500, "", Answer::Later(None)),
+            (true, 201, "", ApiResult::Accepted),
+            (false, 200, "", ApiResult::Accepted),
+            (true, 409, "", ApiResult::Accepted),
+            (false, 409, "", ApiResult::Retry(None)),
+            (true, 404, "", ApiResult::Gone),
+            (false, 404, "", ApiResult::Gone),
+            (true, 403, terminating, ApiResult::Gone),
+            (true, 403, no_right, ApiResult::Retry(None)),
+            (false, 403, &no_patch, ApiResult::Retry(None)),
+            (true, 403, quota, ApiResult::Rejected),
+            (true, 400, "", ApiResult::Rejected),
+            (true, 422, "", ApiResult::Rejected),
+            (true, 302, "", ApiResult::Rejected),
+            (true, 401, "", ApiResult::Retry(None)),
+            (true, 500, "", ApiResult::Retry(None)),
         ] {
             let status = StatusCode::from_u16(status).unwrap();
             assert_eq!(
@@ -148,7 +148,7 @@ mod tests {
         let later = |headers: &HeaderMap, status| meaning(true, status, headers, "");
         for (text, seconds) in [("7", Some(7)), ("soon", None), ("-1", None)] {
             headers.insert(header::RETRY_AFTER, text.parse().unwrap());
-            let expected = Answer::Later(seconds.map(Duration::from_secs));
+            let expected = ApiResult::Retry(seconds.map(Duration::from_secs));
             for status in [
                 StatusCode::TOO_MANY_REQUESTS,
                 StatusCode::SERVICE_UNAVAILABLE,

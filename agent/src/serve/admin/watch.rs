@@ -66,7 +66,7 @@ mod tests {
             at_ms,
             uid: "u".to_owned(),
             pod: "shop/report".to_owned(),
-            decision: Cow::Borrowed("not-yet"),
+            decision: Cow::Borrowed("waiting"),
             container: None,
             reason: "r".to_owned(),
             since_exit_ms: None,

@@ -93,7 +93,7 @@ mod tests {
             "# TYPE usher_decisions_total counter",
             "usher_decisions_total{decision=\"gave-up\"} 0",
             "# TYPE process_cpu_seconds_total counter",
-            "# TYPE usher_hold_seconds histogram",
+            "# TYPE usher_hold_duration_seconds histogram",
             "usher_mode{capability=\"quit\",mode=\"enforce\"} 0",
         ] {
             assert!(text.lines().any(|one| one == line), "{line}: {text}");

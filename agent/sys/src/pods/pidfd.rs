@@ -127,8 +127,8 @@ impl Pidfd {
             match exit_status(self.fd.get_ref()) {
                 Told::Status(status) => return Some(status),
                 Told::Never => return None,
-                Told::NotYet if hung_up => return None,
-                Told::NotYet => {}
+                Told::WaitReason if hung_up => return None,
+                Told::WaitReason => {}
             }
         }
     }
@@ -137,7 +137,7 @@ impl Pidfd {
     pub fn status(&self) -> Option<ExitStatus> {
         match exit_status(self.fd.get_ref()) {
             Told::Status(status) => Some(status),
-            Told::NotYet | Told::Never => None,
+            Told::WaitReason | Told::Never => None,
         }
     }
 
@@ -202,7 +202,7 @@ nix::ioctl_readwrite!(pidfd_get_info, 0xFF, 11, PidfdInfo);
 enum Told {
     Status(ExitStatus),
     /// It has not been reaped, or its status was not kept.
-    NotYet,
+    WaitReason,
     /// This kernel is older than 6.13 and has no such call. Those before 6.9 do not tell of the reap either, so there is
     /// nothing to wait for.
     Never,
@@ -224,7 +224,7 @@ fn exit_status(fd: &OwnedFd) -> Told {
         Ok(_) if info.mask & PIDFD_INFO_EXIT != 0 => {
             Told::Status(ExitStatus::from_wait_status(info.exit_code))
         }
-        _ => Told::NotYet,
+        _ => Told::WaitReason,
     }
 }
 

@@ -71,7 +71,7 @@ fn first_connection_succeeds_in_twenty_of_twenty_runs() {
     }
     let reasons: Vec<String> = outcomes
         .iter()
-        .map(|outcome| decided(&lab, outcome, "hold-opened"))
+        .map(|outcome| decided(&lab, outcome, "hold-released"))
         .collect();
     let ready = |reason: &String| reason.contains("the sidecar is ready");
     assert!(reasons.iter().all(ready), "{reasons:#?}");
@@ -113,7 +113,7 @@ fn deadline_ends_the_wait() {
     };
     let outcome = run_to_deadline(&lab);
     assert!(outcome.refused(), "{outcome:#?}");
-    let reason = decided(&lab, &outcome, "hold-opened");
+    let reason = decided(&lab, &outcome, "hold-released");
     assert!(reason.contains("the deadline has come"), "{reason}");
 }
 
@@ -187,6 +187,6 @@ fn killed_agent_loses_no_connection() {
         job.join().unwrap()
     });
     served(&outcome);
-    let reason = decided(&lab, &outcome, "hold-found");
+    let reason = decided(&lab, &outcome, "hold-adopted");
     assert!(reason.contains(":15001"), "{reason}");
 }

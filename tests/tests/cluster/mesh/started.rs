@@ -46,7 +46,7 @@ fn started_late(lab: &Lab, outcome: &Outcome) {
     assert_eq!((&run.answer, run.refused), (&Ok(200), 0), "{outcome:#?}");
     assert_eq!(run.exit_code, 0, "{outcome:#?}");
     let name = outcome.pod["metadata"]["name"].as_str().unwrap();
-    decided(lab, name, "start-let-go");
+    decided(lab, name, "start-released");
     assert_eq!(decisions(lab, name, "start-held").len(), 1, "{name}");
     assert_eq!(decisions(lab, name, "start-missed").len(), 0, "{name}");
 }

@@ -243,7 +243,7 @@ fn events() {
         (usual(), calm, "WouldQuit", false),
         (usual(), &observed, "WouldQuit", true),
         (usual(), calm, "ConnectionsHeld", false),
-        (usual(), calm, "BadAnnotation", false),
+        (usual(), calm, "InvalidAnnotation", false),
         (opted_out.clone(), calm, "SidecarQuit", false),
         (opted_out, &observed, "WouldQuit", false),
         (deaf, calm, "SidecarStays", true),
@@ -258,7 +258,7 @@ fn events() {
         );
     }
     let seen = BTreeSet::from([Fault::HolderKilled]);
-    assert!(!unjustified_on_node(&seen, "HolderFails"));
+    assert!(!unjustified_on_node(&seen, "StartHolderFailed"));
     assert!(unjustified_on_node(&seen, "ConfigurationRejected"));
     assert!(unjustified_on_node(&seen, "HoldUnsupported"));
     assert_eq!(due(&usual(), &[]), ["SidecarQuit"]);

@@ -157,7 +157,7 @@ mod tests {
 
     fn line(at_ms: u64, pod: &str) -> String {
         format!(
-            "{{\"at_ms\":{at_ms},\"uid\":\"u\",\"pod\":\"{pod}\",\"decision\":\"not-yet\",\"reason\":\"r\"}}\n"
+            "{{\"at_ms\":{at_ms},\"uid\":\"u\",\"pod\":\"{pod}\",\"decision\":\"waiting\",\"reason\":\"r\"}}\n"
         )
     }
 

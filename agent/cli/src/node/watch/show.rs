@@ -119,12 +119,12 @@ fn time(at_ms: u64) -> String {
 
 fn tone(decision: &str) -> Tone {
     match decision {
-        "gave-up" | "step-failed" | "hold-failed" | "unsupported" => Tone::Bad,
-        "hold-stays-shut" | "bad-annotation" | "left-alone" | "start-missed" | "start-not-held"
-        | "would-quit" | "would-hold" => Tone::Warn,
-        "quit-accepted" | "sidecar-ended" | "hold-opened" | "start-let-go" => Tone::Good,
-        "by-hand" => Tone::Strong,
-        "not-ours" | "not-yet" | "not-held" => Tone::Faint,
+        "gave-up" | "step-failed" | "hold-failed" | "runtime-unsupported" => Tone::Bad,
+        "hold-stays-closed" | "invalid-annotation" | "skipped" | "start-missed"
+        | "start-not-held" | "would-quit" | "would-hold" => Tone::Warn,
+        "quit-accepted" | "sidecar-ended" | "hold-released" | "start-released" => Tone::Good,
+        "operator-request" => Tone::Strong,
+        "not-applicable" | "waiting" | "not-held" => Tone::Faint,
         _ => Tone::Plain,
     }
 }
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn hostile_names_do_not_act() {
-        let text = columns("t", "", "a/\x1b[2J", "\u{202e}c", "not-yet", "\nx");
+        let text = columns("t", "", "a/\x1b[2J", "\u{202e}c", "waiting", "\nx");
         assert_eq!(text.matches('\n').count(), 1, "{text:?}");
         assert!(
             !text.contains('\x1b') && !text.contains('\u{202e}'),

@@ -48,9 +48,9 @@ fn pods_are_counted() {
     };
     let pods = [
         (PodState::Unknown, None),
-        (PodState::NotOurs, Some("not-ours")),
+        (PodState::NotApplicable, Some("not-applicable")),
         (PodState::Held, Some("hold-armed")),
-        (PodState::Held, Some("hold-stays-shut")),
+        (PodState::Held, Some("hold-stays-closed")),
         (PodState::Running, Some("hold-failed")),
         (PodState::Running, Some("start-missed")),
         (PodState::Finished, Some("gave-up")),

@@ -8,7 +8,7 @@ use crate::{
         id::{ContainerKey, PodUid},
         time::Timestamp,
     },
-    decision::NotYet,
+    decision::WaitReason,
     engine::{
         action::Action,
         request::{Answer, Order, Refused, Taken},
@@ -126,7 +126,7 @@ impl Engine {
     }
 
     fn may_hold(&self, uid: &PodUid, (spec, plan): &Known) -> Result<(), Refused> {
-        let unknown = || Refused::Unknown(NotYet::Unlisted);
+        let unknown = || Refused::Unknown(WaitReason::Unlisted);
         let features = self.features.as_ref().ok_or_else(unknown)?;
         let tracked = self.pods.get(uid).ok_or_else(unknown)?;
         let not_held = plan.not_held.as_ref();

@@ -74,12 +74,12 @@ pub(super) fn line(action: &Action) -> Option<String> {
         Action::Report(decision) => match &decision.kind {
             kind @ (Kind::NotHeld(_)
             | Kind::HoldArmed { .. }
-            | Kind::HoldOpened { .. }
+            | Kind::HoldReleased { .. }
             | Kind::HoldFailed(_)
-            | Kind::HoldStaysShut { .. }
-            | Kind::HoldFound { .. }
+            | Kind::HoldStaysClosed { .. }
+            | Kind::HoldAdopted { .. }
             | Kind::StartHeld(_)
-            | Kind::StartLetGo { .. }
+            | Kind::StartReleased { .. }
             | Kind::StartMissed
             | Kind::StartNotHeld(_)
             | Kind::WouldHold { .. }) => format!("{}: {}", kind.as_str(), kind.reason()),

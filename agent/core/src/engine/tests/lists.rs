@@ -156,7 +156,7 @@ fn a_namespace_that_opts_out_later_is_heard() {
         values: Some(values),
     });
     stage.exit("a", 0);
-    assert_eq!(stage.take(), ["left-alone: OptedOut"]);
+    assert_eq!(stage.take(), ["skipped: OptedOut"]);
 }
 
 /// The kubelet's list may be older than what the kernel shows.

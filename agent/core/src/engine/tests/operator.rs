@@ -42,7 +42,7 @@ impl Stage {
     /// What stands in the timeline of orders.
     fn by_hand(&self) -> Vec<String> {
         let lines = self.log.iter();
-        let lines = lines.filter_map(|line| line.strip_prefix("by-hand: "));
+        let lines = lines.filter_map(|line| line.strip_prefix("operator-request: "));
         lines.map(str::to_owned).collect()
     }
 }
@@ -117,7 +117,7 @@ fn neither_mode_nor_opt_out_nor_delay_count() {
         let said = taken(stage.order(QUIT));
         assert!(said.despite[0].starts_with(despite), "{said:?}");
         assert_eq!(said.steps[0].step, "POST :15020/quitquitquit");
-        assert_eq!(stage.take(), ["by-hand", POST]);
+        assert_eq!(stage.take(), ["operator-request", POST]);
         stage.outcome("i", Outcome::Accepted);
         stage.exit("i", 0);
         let done = stage.take();
@@ -264,7 +264,7 @@ fn who_is_not_known_or_goes_anyway_is_refused() {
         stage.start(name, &run_of(name));
     }
     let why = refused(stage.order(FORCE));
-    assert!(matches!(why, Refused::LeftAlone(_)), "{why:?}");
+    assert!(matches!(why, Refused::Skipped(_)), "{why:?}");
     assert!(stage.attempts.is_empty());
 }
 

@@ -170,19 +170,19 @@ fn left_alone() {
     stage.run_all();
     stage.exit("a", 0);
     stage.pass(Duration::from_secs(60));
-    assert_eq!(stage.take(), ["left-alone: OptedOut"]);
+    assert_eq!(stage.take(), ["skipped: OptedOut"]);
 
     let mut stage = never();
     stage.spec.deleting = true;
     stage.run_all();
     stage.exit("a", 0);
-    assert_eq!(stage.take(), ["left-alone: Deleting"]);
+    assert_eq!(stage.take(), ["skipped: Deleting"]);
 
     let mut stage = never();
     stage.spec.annotations.insert(key, "no".to_owned());
     stage.run_all();
     stage.exit("a", 0);
-    assert_eq!(stage.take(), ["bad-annotation", "pod-finished", STATUS]);
+    assert_eq!(stage.take(), ["invalid-annotation", "pod-finished", STATUS]);
 }
 
 #[test]

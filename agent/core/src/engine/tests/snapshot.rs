@@ -70,7 +70,7 @@ fn a_pod_s_state_is_how_far_it_is() {
     }
     let running = stage.seen();
     assert_eq!(running.state, PodState::Running);
-    assert_eq!(running.decision.as_deref(), Some("not-yet"));
+    assert_eq!(running.decision.as_deref(), Some("waiting"));
     assert_eq!(running.reason.as_deref(), Some("app container app runs"));
     stage.exit("a", 0);
     assert_eq!(stage.state(), PodState::Finished);
@@ -85,7 +85,7 @@ fn a_pod_s_state_is_how_far_it_is() {
 fn a_pod_that_is_not_usher_s_or_not_understood_is_told_apart() {
     let mut stage = Stage::new(Mode::Enforce, pod(RestartPolicy::Always, &["app"]));
     stage.run_all();
-    assert_eq!(stage.state(), PodState::NotOurs);
+    assert_eq!(stage.state(), PodState::NotApplicable);
     let mut stage = Stage::new(Mode::Enforce, plain());
     stage.namespace = None;
     stage.run_all();

@@ -150,7 +150,10 @@ impl Stage {
                     continue;
                 }
                 Action::Report(Decision {
-                    kind: kind @ (Kind::NotOurs(_) | Kind::NotYet(_) | Kind::Unsupported { .. }),
+                    kind:
+                        kind @ (Kind::NotApplicable(_)
+                        | Kind::Waiting(_)
+                        | Kind::RuntimeUnsupported { .. }),
                     ..
                 }) => {
                     self.stances
@@ -195,7 +198,7 @@ impl Stage {
                         ),
                         Kind::SidecarEnded { asked: true, .. } => " as asked".to_owned(),
                         Kind::GaveUp { reason } => format!(": {reason:?}"),
-                        Kind::LeftAlone { reason } => format!(": {reason:?}"),
+                        Kind::Skipped { reason } => format!(": {reason:?}"),
                         _ => String::new(),
                     };
                     let kind = decision.kind.as_str();

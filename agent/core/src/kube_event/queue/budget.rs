@@ -1,10 +1,10 @@
-//! Token buckets, by the moment at which they would be full again.
+//! Token buckets, stored as the moment at which they are full again.
 
 use std::time::Duration;
 
 use crate::base::time::Timestamp;
 
-/// So many at once, and one in each interval from then on.
+/// A burst at once, then one in each interval.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rate {
     burst: u32,
@@ -17,14 +17,14 @@ impl Rate {
     }
 }
 
-/// What is left. A new one is full.
+/// The tokens that are left. A new bucket is full.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Bucket {
     full_at: Timestamp,
 }
 
 impl Bucket {
-    /// When one can be taken: now, or later.
+    /// The earliest moment at which a token is available.
     pub(super) fn ready(&self, now: Timestamp, rate: Rate) -> Timestamp {
         let room = rate.interval.saturating_mul(rate.burst - 1);
         (self.full_at - room).max(now)

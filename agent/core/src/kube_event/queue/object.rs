@@ -1,6 +1,6 @@
-//! One Event in the API, or about to be there.
+//! One Event object, sent or queued.
 
-use super::Order;
+use super::ApiRequest;
 use crate::{
     base::time::Timestamp,
     kube_event::{
@@ -9,13 +9,13 @@ use crate::{
     },
 };
 
-/// What makes two tellings the same. Within one pod a hash does for what they say.
+/// Identity of an Event: a notice with the same key is a repetition. The text is compared by its hash.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     uid: String,
     pub(super) reason: Reason,
-    said: u64,
-    /// Whose budget it takes from: a pod's is for all of its reasons, on the Node each has its own.
+    text_hash: u64,
+    /// The rate limit that it uses: a pod has one for all its reasons, the Node one for each reason.
     pub(super) budget: String,
 }
 
@@ -24,13 +24,13 @@ impl Key {
         let uid = notice.regarding.uid();
         let budget = match &notice.regarding {
             Regarding::Pod { .. } => uid.to_owned(),
-            Regarding::Node { .. } => format!("{uid}/{}", notice.reason.as_str()),
+            Regarding::Node { .. } => format!("{uid}/{}", notice.reason.into_str()),
         };
         let container = notice.container.as_deref().unwrap_or_default();
         Self {
             uid: uid.to_owned(),
             reason: notice.reason,
-            said: object::fingerprint(&[container, &notice.note]),
+            text_hash: object::fingerprint(&[container, &notice.note]),
             budget,
         }
     }
@@ -40,14 +40,14 @@ impl Key {
 pub(super) struct Object {
     namespace: String,
     name: String,
-    /// Until the server has it.
+    /// None once the server has the Event.
     notice: Option<Notice>,
     series: Series,
-    /// How often the server knows, or is being told now, that it was told.
+    /// The count that was sent to the server last.
     sent: u32,
-    /// When it was told last.
+    /// The last repetition.
     pub(super) seen: Timestamp,
-    /// It is in the queue.
+    /// Whether the queue contains it.
     pub(super) waits: bool,
 }
 
@@ -67,14 +67,13 @@ impl Object {
         }
     }
 
-    /// It was told again.
-    pub(super) fn again(&mut self, now: Timestamp, at_us: u64) {
+    pub(super) fn repeat(&mut self, now: Timestamp, at_us: u64) {
         self.series.count = self.series.count.saturating_add(1);
         self.series.last_us = self.series.last_us.max(at_us);
         self.seen = now;
     }
 
-    /// What its notice takes.
+    /// The size of its notice.
     pub(super) fn bytes(&self) -> usize {
         self.notice.as_ref().map_or(0, |notice| {
             let names = self.name.len() + self.namespace.len();
@@ -83,24 +82,24 @@ impl Object {
         })
     }
 
-    /// Whether the server has it.
+    /// Whether the server has the Event.
     pub(super) const fn exists(&self) -> bool {
         self.notice.is_none()
     }
 
-    /// Whether it was told more often than the server knows.
-    pub(super) const fn has_more(&self) -> bool {
+    /// Whether it repeated since the last request.
+    pub(super) const fn has_unsent_count(&self) -> bool {
         self.series.count > self.sent
     }
 
-    pub(super) fn send(&mut self, node: &str) -> Order {
+    pub(super) fn send(&mut self, node: &str) -> ApiRequest {
         self.waits = false;
         self.sent = self.series.count;
         let body = match &self.notice {
             Some(notice) => object::created(notice, node, self.series),
             None => object::repeated(self.series),
         };
-        Order {
+        ApiRequest {
             create: self.notice.is_some(),
             namespace: self.namespace.clone(),
             name: self.name.clone(),
@@ -108,7 +107,7 @@ impl Object {
         }
     }
 
-    pub(super) fn taken(&mut self) {
+    pub(super) fn accepted(&mut self) {
         self.notice = None;
     }
 }

@@ -28,7 +28,7 @@ fn queue() -> Queue {
     Queue::new("node-1".to_owned())
 }
 
-fn send(queue: &mut Queue, now: Timestamp) -> Order {
+fn send(queue: &mut Queue, now: Timestamp) -> ApiRequest {
     match queue.next(now) {
         Next::Send(order) => order,
         other => panic!("{other:?}"),
@@ -36,7 +36,7 @@ fn send(queue: &mut Queue, now: Timestamp) -> Order {
 }
 
 #[test]
-fn what_is_told_again_is_counted() {
+fn a_repeated_event_increases_the_count() {
     let mut queue = queue();
     for _ in 0..3 {
         queue.offer(at(0), notice(1, Reason::WouldQuit, "a"));
@@ -44,25 +44,25 @@ fn what_is_told_again_is_counted() {
     let order = send(&mut queue, at(0));
     assert!(order.create);
     assert_eq!(order.body["series"]["count"], 3);
-    // While it is on its way.
+    // A repetition while the request is in flight.
     queue.offer(at(1), notice(1, Reason::WouldQuit, "a"));
     assert_eq!(queue.next(at(1)), Next::Nothing);
-    queue.answered(at(2), Answer::Taken);
+    queue.complete(at(2), ApiResult::Accepted);
     let patch = send(&mut queue, at(2));
     assert!(!patch.create && patch.name == order.name);
     assert_eq!(patch.body["series"]["count"], 4);
-    queue.answered(at(3), Answer::Taken);
+    queue.complete(at(3), ApiResult::Accepted);
     assert!(queue.is_empty());
-    // When nothing waits.
+    // A repetition while the queue is empty.
     queue.offer(at(3), notice(1, Reason::WouldQuit, "a"));
     let patch = send(&mut queue, at(3));
     assert!(!patch.create && patch.name == order.name);
     assert_eq!(patch.body["series"]["count"], 5);
-    queue.answered(at(3), Answer::Taken);
-    // Something else, and the same after a long while.
+    queue.complete(at(3), ApiResult::Accepted);
+    // Another note, and the same note after the window.
     queue.offer(at(4), notice(1, Reason::WouldQuit, "b"));
     assert!(send(&mut queue, at(4)).create);
-    queue.answered(at(5), Answer::Taken);
+    queue.complete(at(5), ApiResult::Accepted);
     let mut later = notice(1, Reason::WouldQuit, "a");
     later.at_us += super::super::object::WINDOW_US;
     queue.offer(at(600_003), later);
@@ -71,7 +71,7 @@ fn what_is_told_again_is_counted() {
 }
 
 #[test]
-fn one_that_fails_waits_longer_and_longer_and_goes_first() {
+fn a_failed_request_backs_off_and_stays_first() {
     let mut queue = queue();
     queue.offer(at(0), notice(1, Reason::WouldQuit, "first"));
     queue.offer(at(0), notice(2, Reason::WouldQuit, "second"));
@@ -79,7 +79,7 @@ fn one_that_fails_waits_longer_and_longer_and_goes_first() {
     let mut waits = Vec::new();
     for _ in 0..9 {
         assert_eq!(send(&mut queue, now).body["note"], "first");
-        queue.answered(now, Answer::Later(None));
+        queue.complete(now, ApiResult::Retry(None));
         let Next::At(next) = queue.next(now) else {
             panic!("it waits")
         };
@@ -89,21 +89,21 @@ fn one_that_fails_waits_longer_and_longer_and_goes_first() {
     let doubled = [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000];
     assert_eq!(waits, doubled);
     send(&mut queue, now);
-    queue.answered(now, Answer::Later(Some(Duration::from_secs(77))));
+    queue.complete(now, ApiResult::Retry(Some(Duration::from_secs(77))));
     assert_eq!(queue.next(now), Next::At(now + Duration::from_secs(77)));
     now = now + Duration::from_secs(77);
     send(&mut queue, now);
-    queue.answered(now, Answer::Taken);
+    queue.complete(now, ApiResult::Accepted);
     assert_eq!(send(&mut queue, now).body["note"], "second");
-    queue.answered(now, Answer::Gone);
+    queue.complete(now, ApiResult::Gone);
     assert!(queue.is_empty());
-    // Whoever is gone is not known any more.
+    // A pod that is gone is forgotten.
     queue.offer(now, notice(2, Reason::WouldQuit, "second"));
     assert!(send(&mut queue, now).create);
 }
 
 #[test]
-fn one_pod_does_not_hold_up_the_others() {
+fn the_rate_limit_of_one_pod_does_not_delay_others() {
     let mut queue = queue();
     for number in 0..60 {
         queue.offer(at(0), notice(1, Reason::WouldQuit, &number.to_string()));
@@ -117,7 +117,7 @@ fn one_pod_does_not_hold_up_the_others() {
                 let name = order.body["regarding"]["name"].as_str().unwrap().to_owned();
                 let second = now.since_start().as_secs();
                 sent.entry(second).or_default().push(name);
-                queue.answered(now, Answer::Taken);
+                queue.complete(now, ApiResult::Accepted);
             }
             Next::At(next) => now = next,
             Next::Nothing => break,
@@ -127,11 +127,11 @@ fn one_pod_does_not_hold_up_the_others() {
     assert!(sent[&0].contains(&"pod-2".to_owned()));
     let seconds: Vec<u64> = sent.keys().copied().collect();
     assert_eq!(seconds, (0..36).map(|step| step * 5).collect::<Vec<_>>());
-    assert!(queue.of_pods.len() <= 1);
+    assert!(queue.pod_budgets.len() <= 1);
 }
 
 #[test]
-fn many_jobs_at_once_all_have_theirs() {
+fn events_of_250_simultaneous_jobs_are_all_sent() {
     let mut queue = queue();
     for pod in 0..250 {
         queue.offer(at(0), notice(pod, Reason::SidecarQuit, "ended"));
@@ -142,7 +142,7 @@ fn many_jobs_at_once_all_have_theirs() {
         match queue.next(now) {
             Next::Send(order) => {
                 assert!(names.insert(order.name));
-                queue.answered(now, Answer::Taken);
+                queue.complete(now, ApiResult::Accepted);
             }
             Next::At(next) => now = next,
             Next::Nothing => break,
@@ -154,27 +154,31 @@ fn many_jobs_at_once_all_have_theirs() {
 }
 
 #[test]
-fn warnings_go_last_and_losses_are_told() {
+fn warnings_are_dropped_last_and_drops_are_reported() {
     let mut queue = queue();
     queue.offer(at(0), notice(1, Reason::SidecarStays, "stays"));
     send(&mut queue, at(0));
-    queue.answered(at(0), Answer::Later(None));
+    queue.complete(at(0), ApiResult::Retry(None));
     for pod in 2..2002 {
         queue.offer(at(1), notice(pod, Reason::SidecarQuit, "ended"));
     }
     assert_eq!(queue.len(), LIMITS.waiting);
     assert_eq!(queue.dropped(), 2001 - 1024);
-    assert_eq!(queue.losses(at(1)), None, "nobody would take it");
+    assert_eq!(
+        queue.take_dropped_report(at(1)),
+        None,
+        "the server does not reply"
+    );
     let mut now = at(1);
     let (mut sent, mut losses) = (Vec::new(), Vec::new());
     loop {
         match queue.next(now) {
             Next::Send(order) => {
                 sent.push(order.body["regarding"]["name"].clone());
-                queue.answered(now, Answer::Taken);
-                losses.extend(queue.losses(now));
+                queue.complete(now, ApiResult::Accepted);
+                losses.extend(queue.take_dropped_report(now));
                 if sent.len() == 300 {
-                    queue.lost(2);
+                    queue.add_dropped(2);
                 }
             }
             Next::At(next) => now = next,
@@ -183,24 +187,24 @@ fn warnings_go_last_and_losses_are_told() {
     }
     assert_eq!(sent.len(), 1024);
     assert_eq!(sent[0], "pod-1");
-    assert_eq!(sent[1], "pod-979", "the oldest were lost");
-    assert_eq!(losses, [977, 2], "at most one in a minute");
+    assert_eq!(sent[1], "pod-979", "the oldest were dropped");
+    assert_eq!(losses, [977, 2], "at most one report a minute");
 }
 
 #[test]
-fn losses_are_told_once_in_a_minute() {
+fn drops_are_reported_once_a_minute() {
     let mut queue = queue();
-    assert_eq!(queue.losses(at(0)), None);
-    queue.lost(3);
-    assert_eq!(queue.losses(at(0)), Some(3));
-    queue.lost(2);
-    assert_eq!(queue.losses(at(59_999)), None);
-    assert_eq!(queue.losses(at(60_000)), Some(2));
-    assert_eq!(queue.losses(at(120_000)), None);
+    assert_eq!(queue.take_dropped_report(at(0)), None);
+    queue.add_dropped(3);
+    assert_eq!(queue.take_dropped_report(at(0)), Some(3));
+    queue.add_dropped(2);
+    assert_eq!(queue.take_dropped_report(at(59_999)), None);
+    assert_eq!(queue.take_dropped_report(at(60_000)), Some(2));
+    assert_eq!(queue.take_dropped_report(at(120_000)), None);
 }
 
 #[test]
-fn what_is_on_its_way_is_not_done() {
+fn a_request_in_flight_counts_as_unsent() {
     let mut queue = queue();
     assert!(queue.is_empty());
     queue.offer(at(0), notice(1, Reason::WouldQuit, "a"));
@@ -209,7 +213,7 @@ fn what_is_on_its_way_is_not_done() {
     for left in [1, 0] {
         send(&mut queue, at(0));
         assert_eq!((queue.len(), queue.is_empty()), (left + 1, false));
-        queue.answered(at(0), Answer::Taken);
+        queue.complete(at(0), ApiResult::Accepted);
         assert_eq!(queue.len(), left);
     }
     assert!(queue.is_empty());

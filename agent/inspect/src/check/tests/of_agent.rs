@@ -103,7 +103,7 @@ fn agent_that_is_not() {
     }
     for (more, id, words) in [
         (
-            "usher_holder_restarts_total 2",
+            "usher_holder_exits_total 2",
             "agent-holder",
             "resources.limits.memory",
         ),
@@ -151,7 +151,7 @@ fn without_an_agent_all_that_it_would_tell_is_skipped() {
 /// What is seen, on both sides of each limit.
 #[test]
 fn what_is_seen_of_the_agent() {
-    const RESTARTS: &str = "usher_holder_restarts_total 2";
+    const RESTARTS: &str = "usher_holder_exits_total 2";
     let failed = |count| format!("usher_events_total{{result=\"failed\"}} {count}");
     type Change = fn(&mut agent::Agent);
     let same: Change = |_| {};

@@ -179,7 +179,7 @@ fn each_refusal_of_the_kubelet_has_its_own_mend() {
             "status 403",
             "resources: [nodes/pods], verbs: [get]",
         ),
-        ("server_error", "status 500", "journalctl -u kubelet"),
+        ("server-error", "status 500", "journalctl -u kubelet"),
         ("decode", "not a list", "is a kubelet"),
     ];
     for (kind, error, words) in cases {

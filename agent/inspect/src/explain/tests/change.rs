@@ -56,10 +56,10 @@ fn what_is_done_already_is_only_waited_for() {
     let ready = "istio-proxy is ready, or the deadline of 30s comes";
     let young = young().mode(Mode::Enforce);
     assert_changes(&young, &[(SHOWN_OUT, ENDS)]);
-    for armed in ["hold-armed", "hold-found"] {
+    for armed in ["hold-armed", "hold-adopted"] {
         let held = young.clone().decided(3, armed, "connections wait");
         assert_changes(&held, &[(SHOWN_OUT, ENDS), (waits, ready)]);
-        let opened = held.decided(1, "hold-opened", "the sidecar is ready");
+        let opened = held.decided(1, "hold-released", "the sidecar is ready");
         assert_changes(&opened, &[(SHOWN_OUT, ENDS)]);
     }
     let ended = healthy().mode(Mode::Enforce).ended("app", 60, 1, 0);

@@ -163,22 +163,22 @@ fn sidecar_that_stays() {
 
 #[test]
 fn sidecar_that_was_not_ready_at_the_deadline_is_not_called_ready() {
-    let deadline = Kind::HoldOpened {
+    let deadline = Kind::HoldReleased {
         why: Opened::Deadline,
         shut: Duration::from_secs(30),
         adopted: false,
         tally: Tally::default(),
     };
-    let late = healthy().decided(20, "hold-opened", &deadline.reason());
+    let late = healthy().decided(20, "hold-released", &deadline.reason());
     let verdict = late.explain().verdict;
     assert!(!verdict.healthy, "{verdict:?}");
     assert!(verdict.says.contains("was not ready"), "{verdict:?}");
-    let ready = Kind::HoldOpened {
+    let ready = Kind::HoldReleased {
         why: Opened::Ready,
         shut: Duration::from_secs(1),
         adopted: false,
         tally: Tally::default(),
     };
-    let again = late.decided(10, "hold-opened", &ready.reason());
+    let again = late.decided(10, "hold-released", &ready.reason());
     assert!(again.explain().verdict.healthy, "the newest hold counts");
 }

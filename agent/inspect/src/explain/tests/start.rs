@@ -89,7 +89,7 @@ fn connections_that_usher_saw_refused() {
     assert_eq!(troubles(&none), [""; 0]);
     let late = "the deadline has come and the sidecar is not ready: connections go and may be refused, 30.0 s after it was armed; 1 connection had waited, 29.9 s";
     only(
-        &healthy().decided(29, "hold-opened", late),
+        &healthy().decided(29, "hold-released", late),
         Id::StartedBeforeProxy,
         &["hold-deadline"],
     );

@@ -59,11 +59,11 @@ fn nobody_waits_for_a_network_for_ever() {
         assert_eq!(error(&installer), "no network configuration");
     }
     assert!(is_settled());
-    assert_eq!(events.reasons(), [Reason::PluginNotInstalled]);
+    assert_eq!(events.reasons(), [Reason::CniPluginInstallFailed]);
     host.write(LIST_FILE, LIST);
     let end = settle(&mut installer, end);
     assert_eq!(installer.state, installed(LIST_FILE));
-    assert_eq!(events.reasons(), [Reason::PluginInstalled]);
+    assert_eq!(events.reasons(), [Reason::CniPluginInstalled]);
     // The next time takes as long.
     fs::remove_file(host.conf_dir().join(LIST_FILE)).unwrap();
     assert_eq!(installer.look(end + MINUTE), Some(end + 2 * MINUTE));

@@ -94,13 +94,13 @@ fn liveness_probe_limits_the_hold_and_is_logged_first() {
         assert!(is_logged, "{line}");
     }
     assert_eq!(
-        decisions(&lab, waiting.name(0), "start-let-go"),
+        decisions(&lab, waiting.name(0), "start-released"),
         [""; 0],
         "it was logged before"
     );
     // istiod is away until the app runs, so it is not readiness that lets it go.
     waiting.has_run();
-    let reason = decided(&lab, waiting.name(0), "start-let-go");
+    let reason = decided(&lab, waiting.name(0), "start-released");
     assert!(reason.contains("its limit has come"), "{reason}");
     waiting.proceed();
     let run = waiting.ended();

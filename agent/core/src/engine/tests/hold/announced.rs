@@ -19,7 +19,7 @@ fn from_add_to_ready() {
     stage.probed(ready());
     assert_eq!(stage.said(), ["open all"]);
     stage.opened(1);
-    let opened = "hold-opened: the sidecar is ready, 300 ms after it was armed; 1 connection had waited, 240 ms";
+    let opened = "hold-released: the sidecar is ready, 300 ms after it was armed; 1 connection had waited, 240 ms";
     assert_eq!(stage.said(), [opened, "forget"]);
     // It stays so, whatever restarts.
     stage.exit("i", 1);
@@ -219,7 +219,7 @@ fn sandbox_that_is_gone_is_forgotten_and_a_new_one_is_held() {
     stage.send(Event::container(own, ContainerChange::Exited));
     let said = stage.said();
     assert!(
-        said[0].starts_with("hold-opened") && said[1] == "forget",
+        said[0].starts_with("hold-released") && said[1] == "forget",
         "{said:?}"
     );
     // Late answers are about nothing any more.

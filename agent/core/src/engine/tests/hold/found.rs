@@ -33,7 +33,7 @@ fn what_an_earlier_agent_left_is_adopted_or_cleaned_up() {
         assert_eq!(stage.said(), [""; 0]);
         stage
     };
-    let found = "hold-found: an earlier agent had connections wait at :15001; they wait on as long as that is wanted";
+    let found = "hold-adopted: an earlier agent had connections wait at :15001; they wait on as long as that is wanted";
     let mut stage = restarted(Mode::Enforce);
     find(&mut stage, "a", remains());
     assert_eq!(stage.said(), [""; 0]);
@@ -61,7 +61,7 @@ fn what_an_earlier_agent_left_is_adopted_or_cleaned_up() {
     find(&mut stage, "a", Some(over));
     assert_eq!(stage.said(), ["open all"]);
     stage.list();
-    let gone = "hold-found: an earlier agent had connections wait; its time was over before this agent came, and they go";
+    let gone = "hold-adopted: an earlier agent had connections wait; its time was over before this agent came, and they go";
     assert_eq!(stage.said(), [gone]);
     // Not wanted any more.
     let mut stage = restarted(Mode::Off);

@@ -70,7 +70,7 @@ fn start_waits_from_the_announcement_until_the_sidecar_is_ready() {
     stage.probed(ready());
     assert_eq!(stage.said(), ["open all", "starts []"]);
     stage.told("a", "app", let_go(1234));
-    let went = "start-let-go: the sidecar is ready; its start had waited 1234 ms";
+    let went = "start-released: the sidecar is ready; its start had waited 1234 ms";
     assert_eq!(stage.said(), [went]);
     assert_eq!(stage.engine.census().held_starts, 0);
     stage.opened(0);

@@ -3,7 +3,7 @@
 use super::super::operator::*;
 use crate::{
     base::id::SandboxId,
-    decision::NotYet,
+    decision::WaitReason,
     engine::tests::hold::{
         ARM, ARMED, WATCH, bare, held, istio, ready, sandbox, seconds, two_sidecars,
     },
@@ -50,7 +50,7 @@ fn what_only_counted_is_made_to_hold() {
     stage.opened(1);
     let said = stage.said();
     assert!(
-        said[1].starts_with("hold-opened: the sidecar is ready"),
+        said[1].starts_with("hold-released: the sidecar is ready"),
         "{said:?}"
     );
     assert_eq!(said[2], "forget");
@@ -194,7 +194,7 @@ fn what_waits_is_released() {
     stage.opened(2);
     let said = stage.said();
     assert!(
-        said[0].starts_with(&format!("hold-opened: {RELEASED}")),
+        said[0].starts_with(&format!("hold-released: {RELEASED}")),
         "{said:?}"
     );
     assert_eq!(said[1], "forget");
@@ -236,7 +236,7 @@ fn a_start_that_waits_says_who_let_it_go() {
         taken(stage.order(Wish::Release));
         stage.opened(0);
     });
-    let expected = format!("start-let-go: {RELEASED}; its start had waited 12 ms");
+    let expected = format!("start-released: {RELEASED}; its start had waited 12 ms");
     assert_eq!(by_hand, expected);
     let failed = told(|stage| {
         stage.send(Event::Armed {
@@ -245,7 +245,7 @@ fn a_start_that_waits_says_who_let_it_go() {
         });
     });
     assert!(
-        failed.starts_with("start-let-go: mode, annotations"),
+        failed.starts_with("start-released: mode, annotations"),
         "{failed}"
     );
 }
@@ -338,6 +338,6 @@ fn nothing_is_promised_of_a_pod_that_nobody_has_listed() {
     stage.send(Event::PodAppeared(uid()));
     for wish in [Wish::Hold, Wish::Release, Wish::Mend] {
         let why = refused(stage.order(wish));
-        assert_eq!(why, Refused::Unknown(NotYet::Unlisted), "{wish:?}");
+        assert_eq!(why, Refused::Unknown(WaitReason::Unlisted), "{wish:?}");
     }
 }

@@ -93,7 +93,7 @@ fn codes_that_the_kernel_does_not_tell() {
             "OnFailure needs it, and an old status does not tell it",
             "OnFailure app istio-proxy",
             "all ; app! app=R list",
-            &["not-yet: whether it is started again"],
+            &["waiting: whether it is started again"],
         ),
         row(
             "the status tells 0",
@@ -105,21 +105,21 @@ fn codes_that_the_kernel_does_not_tell() {
             "the status tells 3",
             "OnFailure app istio-proxy",
             "all app! ; app=T3 list",
-            &["not-yet: ended with exit code 3 and is started again"],
+            &["waiting: ended with exit code 3 and is started again"],
         ),
         row(
             "it is in CrashLoopBackOff already",
             "OnFailure app istio-proxy",
             "all app! ; app=W3 list 60s",
-            &["not-yet: ended with exit code 3 and is started again"],
+            &["waiting: ended with exit code 3 and is started again"],
         ),
         row(
             "rules need it under Never",
             "Never app[42] istio-proxy",
             "all ; app! app=T42 list",
             &[
-                "not-yet: whether it is started again",
-                "not-yet: ended with exit code 42",
+                "waiting: whether it is started again",
+                "waiting: ended with exit code 42",
             ],
         ),
         row(
@@ -127,8 +127,8 @@ fn codes_that_the_kernel_does_not_tell() {
             "Never app istio-proxy",
             "all ; app!created 5s +app 1m app!1",
             &[
-                "not-yet: only the kubelet can tell what became of container app",
-                "not-yet: app container app runs",
+                "waiting: only the kubelet can tell what became of container app",
+                "waiting: app container app runs",
                 FINISHED,
                 QUIT,
             ],
@@ -138,7 +138,7 @@ fn codes_that_the_kernel_does_not_tell() {
             "Never app istio-proxy",
             "pod +istio-proxy app=W@app.0 list ; ?app.0 app=T0@app.0 list",
             &[
-                "not-yet: only the kubelet can tell what became of container app",
+                "waiting: only the kubelet can tell what became of container app",
                 FINISHED,
                 QUIT,
             ],
@@ -148,10 +148,10 @@ fn codes_that_the_kernel_does_not_tell() {
             "Never app istio-proxy",
             "pod +istio-proxy ; app=R@app.0 list ?app.0",
             &[
-                "not-yet: the API server has not told yet",
+                "waiting: the API server has not told yet",
                 FINISHED,
                 QUIT,
-                "not-yet: has not started yet",
+                "waiting: has not started yet",
                 FINISHED,
             ],
         ),
@@ -165,7 +165,7 @@ fn codes_that_the_kernel_does_not_tell() {
             "its cgroup went before anybody saw its program or its end: it may only have been created",
             "Never app istio-proxy",
             "pod +istio-proxy *app list ; app>gone app=W list",
-            &["not-yet: only the kubelet can tell what became of container app"],
+            &["waiting: only the kubelet can tell what became of container app"],
         ),
         row(
             "the same, and the kubelet says that it ended",
@@ -189,7 +189,7 @@ fn codes_that_the_kernel_does_not_tell() {
             "the same, and the kubelet speaks of the run before",
             "Never app istio-proxy",
             "pod +istio-proxy ~app app=R@app.9 list ?app.0 ; app>started 1s",
-            &["not-yet: only the kubelet can tell what became of container app"],
+            &["waiting: only the kubelet can tell what became of container app"],
         ),
         row(
             "the same, and it was only created",
@@ -226,7 +226,7 @@ fn codes_that_the_kernel_does_not_tell() {
             "Never app istio-proxy",
             "all ; app!created app=T128 list",
             &[
-                "not-yet: only the kubelet can tell what became of container app",
+                "waiting: only the kubelet can tell what became of container app",
                 FINISHED,
                 QUIT,
             ],
@@ -248,16 +248,16 @@ fn codes_that_the_kernel_does_not_tell() {
             "OnFailure app istio-proxy",
             "all ; app!1 +app app! app=T0@app.0 list",
             &[
-                "not-yet: ended with exit code 1",
-                "not-yet: runs",
-                "not-yet: whether it is started again",
+                "waiting: ended with exit code 1",
+                "waiting: runs",
+                "waiting: whether it is started again",
             ],
         ),
         row(
             "the kernel's code counts before the status",
             "OnFailure app istio-proxy",
             "all ; app!3 app=T0 list",
-            &["not-yet: ended with exit code 3"],
+            &["waiting: ended with exit code 3"],
         ),
     ]);
 }
@@ -269,13 +269,13 @@ fn restarts() {
             "once",
             "OnFailure app istio-proxy",
             "all app!1 ; +app app!0",
-            &["not-yet: app container app runs", FINISHED, QUIT],
+            &["waiting: app container app runs", FINISHED, QUIT],
         ),
         row(
             "often, with waits in between",
             "OnFailure app istio-proxy",
             "all app!1 app=W1 10s +app app!3 app=W3 20s +app app!KILL app=W137 ; +app app=R list app!0",
-            &["not-yet: app container app runs", FINISHED, QUIT],
+            &["waiting: app container app runs", FINISHED, QUIT],
         ),
         row(
             "by a rule, until another code",
@@ -305,16 +305,16 @@ fn restarts() {
             "two apps: one comes back",
             "Never app job:OnFailure istio-proxy",
             "all ; job!1 app!0",
-            &["not-yet: app container job ended with exit code 1"],
+            &["waiting: app container job ended with exit code 1"],
         ),
         row(
             "two apps: one has policy Always",
             "Never app job:Always istio-proxy",
             "all app!0 job!0",
             &[
-                "not-yet: the kubelet does not list it",
-                "not-yet: the API server has not told yet",
-                "not-ours: app container job is started again whatever",
+                "waiting: the kubelet does not list it",
+                "waiting: the API server has not told yet",
+                "not-applicable: app container job is started again whatever",
             ],
         ),
         row(
@@ -322,9 +322,9 @@ fn restarts() {
             "Always app istio-proxy",
             "all app!0 1m",
             &[
-                "not-yet: the kubelet does not list it",
-                "not-yet: the API server has not told yet",
-                "not-ours: app container app is started again whatever",
+                "waiting: the kubelet does not list it",
+                "waiting: the API server has not told yet",
+                "not-applicable: app container app is started again whatever",
             ],
         ),
         row(

@@ -4,8 +4,8 @@ use super::{check, row};
 
 const QUIT: &str = "istio-proxy.0 POST :15020/quitquitquit";
 const FINISHED: &str = "pod-finished: still running: istio-proxy";
-const RUNS: &str = "not-yet: app container app runs";
-const UNLISTED: &str = "not-yet: the kubelet does not list it yet";
+const RUNS: &str = "waiting: app container app runs";
+const UNLISTED: &str = "waiting: the kubelet does not list it yet";
 
 #[test]
 fn who_ended() {
@@ -92,8 +92,8 @@ fn who_is_there() {
             "all app!0 1m",
             &[
                 UNLISTED,
-                "not-yet: the API server has not told yet",
-                "not-ours: no recipe recognises",
+                "waiting: the API server has not told yet",
+                "not-applicable: no recipe recognises",
             ],
         ),
         row(
@@ -102,8 +102,8 @@ fn who_is_there() {
             "all app!0 1m",
             &[
                 UNLISTED,
-                "not-yet: the API server has not told yet",
-                "not-ours: which the kubelet ends: istio-proxy, logs",
+                "waiting: the API server has not told yet",
+                "not-applicable: which the kubelet ends: istio-proxy, logs",
             ],
         ),
         row(
@@ -112,8 +112,8 @@ fn who_is_there() {
             "all logs!0 1m",
             &[
                 UNLISTED,
-                "not-yet: the API server has not told yet",
-                "not-ours: it has sidecars only",
+                "waiting: the API server has not told yet",
+                "not-applicable: it has sidecars only",
             ],
         ),
         row(
@@ -153,8 +153,8 @@ fn who_is_there() {
             "all",
             &[
                 UNLISTED,
-                "not-yet: the API server has not told yet",
-                "bad-annotation: usher.dev/sidecars is \"ap\", not the name of a regular container",
+                "waiting: the API server has not told yet",
+                "invalid-annotation: usher.dev/sidecars is \"ap\", not the name of a regular container",
                 RUNS,
             ],
         ),
@@ -164,9 +164,9 @@ fn who_is_there() {
             "all",
             &[
                 UNLISTED,
-                "not-yet: the API server has not told yet",
-                "bad-annotation: annotation usher.dev/quit is \"maybe\"",
-                "not-ours: no recipe",
+                "waiting: the API server has not told yet",
+                "invalid-annotation: annotation usher.dev/quit is \"maybe\"",
+                "not-applicable: no recipe",
             ],
         ),
         row(
@@ -175,8 +175,8 @@ fn who_is_there() {
             "all",
             &[
                 UNLISTED,
-                "not-yet: the API server has not told yet",
-                "not-ours: no recipe",
+                "waiting: the API server has not told yet",
+                "not-applicable: no recipe",
             ],
         ),
         row(
@@ -185,8 +185,8 @@ fn who_is_there() {
             "all",
             &[
                 UNLISTED,
-                "not-yet: the API server has not told yet",
-                "bad-annotation: annotation of the Namespace usher.dev/quit is",
+                "waiting: the API server has not told yet",
+                "invalid-annotation: annotation of the Namespace usher.dev/quit is",
                 RUNS,
             ],
         ),
@@ -196,8 +196,8 @@ fn who_is_there() {
             "all list list",
             &[
                 UNLISTED,
-                "not-yet: the API server has not told yet",
-                "bad-annotation: usher.dev/sidecars is \"app=SIGKILL\", not a list",
+                "waiting: the API server has not told yet",
+                "invalid-annotation: usher.dev/sidecars is \"app=SIGKILL\", not a list",
                 RUNS,
             ],
         ),
@@ -206,19 +206,19 @@ fn who_is_there() {
 
 #[test]
 fn who_cannot_start() {
-    const WAITS: &str = "not-yet: app container app has not started yet";
+    const WAITS: &str = "waiting: app container app has not started yet";
     check(&[
         row(
             "it waits for its image",
             "Never app istio-proxy",
             "pod list +istio-proxy app=W list 10m",
-            &[UNLISTED, "not-yet: the API server has not told yet", WAITS],
+            &[UNLISTED, "waiting: the API server has not told yet", WAITS],
         ),
         row(
             "one of two waits for its image",
             "Never app job istio-proxy",
             "pod list +job +istio-proxy app=W list job!0 10m",
-            &[UNLISTED, "not-yet: the API server has not told yet", WAITS],
+            &[UNLISTED, "waiting: the API server has not told yet", WAITS],
         ),
         row(
             "StartError is final under Never",
@@ -230,7 +230,7 @@ fn who_cannot_start() {
             "StartError under OnFailure",
             "OnFailure app istio-proxy",
             "pod list ?x +istio-proxy ; app=T128@x list",
-            &["not-yet: ended with exit code 128 and is started again"],
+            &["waiting: ended with exit code 128 and is started again"],
         ),
         row(
             "a life too short for a name",
@@ -238,9 +238,9 @@ fn who_cannot_start() {
             "pod list ?x +istio-proxy",
             &[
                 UNLISTED,
-                "not-yet: the API server has not told yet",
+                "waiting: the API server has not told yet",
                 WAITS,
-                "not-yet: only the kubelet can tell what became of container app",
+                "waiting: only the kubelet can tell what became of container app",
             ],
         ),
         row(
@@ -249,7 +249,7 @@ fn who_cannot_start() {
             "pod +istio-proxy list app=R@x list",
             &[
                 UNLISTED,
-                "not-yet: the API server has not told yet",
+                "waiting: the API server has not told yet",
                 WAITS,
                 FINISHED,
                 QUIT,
@@ -261,7 +261,7 @@ fn who_cannot_start() {
             "pod +istio-proxy app=T0@x list",
             &[
                 UNLISTED,
-                "not-yet: the API server has not told yet",
+                "waiting: the API server has not told yet",
                 FINISHED,
                 QUIT,
             ],
@@ -276,15 +276,15 @@ fn who_cannot_be_seen() {
             "the kernel shows a container without processes",
             "Never app istio-proxy class=kata",
             "pod list +istio-proxy ~app app=R@app.0 list ; app>opaque 10m",
-            &["unsupported: none of its processes"],
+            &["runtime-unsupported: none of its processes"],
         ),
         row(
             "the kernel never shows it",
             "Never app istio-proxy class=gvisor",
             "pod list +istio-proxy ; app=R@x list 20s",
             &[
-                "not-yet: only the kubelet can tell what became of container app",
-                "unsupported: a sandboxed runtime such as gVisor or Kata (RuntimeClass gvisor)",
+                "waiting: only the kubelet can tell what became of container app",
+                "runtime-unsupported: a sandboxed runtime such as gVisor or Kata (RuntimeClass gvisor)",
             ],
         ),
         row(

@@ -4,11 +4,11 @@ use super::{check, check_with, row};
 
 const QUIT: &str = "istio-proxy.0 POST :15020/quitquitquit";
 const FINISHED: &str = "pod-finished: still running: istio-proxy";
-const OPTED_OUT: &str = "left-alone: usher.dev/quit says \"false\"";
+const OPTED_OUT: &str = "skipped: usher.dev/quit says \"false\"";
 
 #[test]
 fn ended_as_a_whole() {
-    const DELETING: &str = "left-alone: it is being deleted";
+    const DELETING: &str = "skipped: it is being deleted";
     check(&[
         row(
             "deleted before the end",
@@ -32,7 +32,7 @@ fn ended_as_a_whole() {
             "deleted under OnFailure: what would come back does not matter",
             "OnFailure app istio-proxy",
             "all deleting ; app!TERM 1m",
-            &["not-yet: ended with exit code 143"],
+            &["waiting: ended with exit code 143"],
         ),
         row(
             "evicted",
@@ -41,14 +41,14 @@ fn ended_as_a_whole() {
             &[
                 FINISHED,
                 QUIT,
-                "left-alone: the kubelet ends it as a whole (Evicted)",
+                "skipped: the kubelet ends it as a whole (Evicted)",
             ],
         ),
         row(
             "its deadline is exceeded",
             "Never app istio-proxy",
             "all terminal=DeadlineExceeded ; app!TERM 1m",
-            &["left-alone: the kubelet ends it as a whole (DeadlineExceeded)"],
+            &["skipped: the kubelet ends it as a whole (DeadlineExceeded)"],
         ),
         row(
             "gone: nothing is said any more",
@@ -103,7 +103,7 @@ fn nobody_is_left_to_be_left_alone() {
             "the first of two has ended: the other is left alone",
             "Never app daprd istio-proxy",
             "all app!0 daprd>accepted daprd!0 ; terminal=Evicted",
-            &["left-alone: (Evicted)"],
+            &["skipped: (Evicted)"],
         ),
     ]);
 }
@@ -158,9 +158,9 @@ fn opted_out() {
             "Never app istio-proxy usher.dev/quit=false",
             "all 1m",
             &[
-                "not-yet: does not list",
-                "not-yet: the API server has not told yet",
-                "not-yet: app container app runs",
+                "waiting: does not list",
+                "waiting: the API server has not told yet",
+                "waiting: app container app runs",
             ],
         ),
     ]);
@@ -170,7 +170,7 @@ fn opted_out() {
                 "by the configuration",
                 "Never app istio-proxy",
                 "config all ; app!0 1m",
-                &["left-alone: or the configuration does"],
+                &["skipped: or the configuration does"],
             ),
             row(
                 "by the configuration, in by the Namespace",
@@ -183,16 +183,16 @@ fn opted_out() {
                 "Never app istio-proxy in=kube-system usher.dev/quit=true",
                 "config all app!0 1m",
                 &[
-                    "not-yet: does not list",
-                    "not-yet: the API server has not told yet",
-                    "not-ours: the configuration excludes its namespace",
+                    "waiting: does not list",
+                    "waiting: the API server has not told yet",
+                    "not-applicable: the configuration excludes its namespace",
                 ],
             ),
             row(
                 "excluded while its sidecar is asked",
                 "Never app istio-proxy in=kube-system",
                 "all app!0 ; config istio-proxy>404 1m",
-                &["not-ours: the configuration excludes its namespace"],
+                &["not-applicable: the configuration excludes its namespace"],
             ),
         ],
         "{excludedNamespaces: [kube-system], defaults: {quit: false}}",
@@ -201,7 +201,7 @@ fn opted_out() {
 
 #[test]
 fn nobody_knows_the_namespace() {
-    const UNKNOWN: &str = "not-yet: the API server has not told yet";
+    const UNKNOWN: &str = "waiting: the API server has not told yet";
     check(&[
         row(
             "the API server is away",
@@ -213,7 +213,7 @@ fn nobody_knows_the_namespace() {
             "it is back after the end",
             "Never app istio-proxy api-away",
             "all app!0 10s api-back 1m",
-            &["not-yet: does not list", UNKNOWN, FINISHED, QUIT],
+            &["waiting: does not list", UNKNOWN, FINISHED, QUIT],
         ),
         row(
             "it is back, and the Namespace says no",

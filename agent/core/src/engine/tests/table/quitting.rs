@@ -116,7 +116,7 @@ fn what_was_killed_before_it_had_begun_has_not_ended() {
         "all ; app!0 istio-proxy!created 1s +istio-proxy 5s",
         &[
             FINISHED,
-            "not-yet: usher.dev/quit-delay asks to wait for 5s",
+            "waiting: usher.dev/quit-delay asks to wait for 5s",
             "istio-proxy.1 POST :15020/quitquitquit",
         ],
     )]);
@@ -230,7 +230,7 @@ fn runs_that_come_back() {
             "the app is started after all: what was begun is dropped",
             "Never app istio-proxy",
             "all app!0 ; +app istio-proxy>404 1m",
-            &["not-yet: app container app runs"],
+            &["waiting: app container app runs"],
         ),
         row(
             "it is asked anew when the app has ended again",

@@ -5,7 +5,7 @@ use super::{check, row};
 const ACCEPTED: &str = "istio-proxy quit-accepted: POST :15020/quitquitquit was accepted";
 const ENDED: &str = "istio-proxy sidecar-ended: as asked";
 const FAILED: &str = "istio-proxy step-failed: 404";
-const DOUBT: &str = "not-yet: only the kubelet can tell what became of container app";
+const DOUBT: &str = "waiting: only the kubelet can tell what became of container app";
 
 #[test]
 fn in_doubt_since() {
@@ -45,7 +45,7 @@ fn in_doubt_since() {
 
 #[test]
 fn unfinished_since() {
-    const RUNS: &str = "not-yet: app container app runs";
+    const RUNS: &str = "waiting: app container app runs";
     check(&[
         row(
             "the app came back before the answer",
@@ -85,19 +85,19 @@ fn left_alone_since() {
             "deleted",
             "Never app istio-proxy",
             "all app!0 ; deleting istio-proxy>accepted istio-proxy!0",
-            &["left-alone: it is being deleted", ACCEPTED, ENDED],
+            &["skipped: it is being deleted", ACCEPTED, ENDED],
         ),
         row(
             "opted out",
             "Never app istio-proxy",
             "all app!0 ; usher.dev/quit=false list istio-proxy>accepted istio-proxy!0",
-            &["left-alone: usher.dev/quit says \"false\"", ACCEPTED, ENDED],
+            &["skipped: usher.dev/quit says \"false\"", ACCEPTED, ENDED],
         ),
         row(
             "deleted, and nobody heard it",
             "Never app istio-proxy",
             "all app!0 ; deleting istio-proxy>404 istio-proxy!0",
-            &["left-alone: it is being deleted"],
+            &["skipped: it is being deleted"],
         ),
         row(
             "switched off",

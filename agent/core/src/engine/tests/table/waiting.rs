@@ -14,7 +14,7 @@ fn before_and_after_a_step() {
             "all ; app!0 4s",
             &[
                 FINISHED,
-                "not-yet: usher.dev/quit-delay asks to wait for 5s",
+                "waiting: usher.dev/quit-delay asks to wait for 5s",
             ],
         ),
         row(
@@ -33,13 +33,13 @@ fn before_and_after_a_step() {
             "quit-delay counts from the end, not from when that is known to be one",
             "Never app istio-proxy api-away usher.dev/quit-delay=2s",
             "all app!0 ; api-back 2100ms",
-            &[FINISHED, "not-yet: asks to wait for 2s", QUIT],
+            &[FINISHED, "waiting: asks to wait for 2s", QUIT],
         ),
         row(
             "quit-delay begins anew when the app does",
             "Never app istio-proxy usher.dev/quit-delay=5s",
             "all app!0 4s +app ; app!0 4s",
-            &[FINISHED, "not-yet: asks to wait for 5s"],
+            &[FINISHED, "waiting: asks to wait for 5s"],
         ),
         row(
             "quit-delay of the Namespace, too long to be one",

@@ -7,10 +7,10 @@ const QUIT: &str = "istio-proxy.0 POST :15020/quitquitquit";
 const AGAIN: &str = "istio-proxy.1 POST :15020/quitquitquit";
 const FINISHED: &str = "pod-finished: still running: istio-proxy";
 const COMES: &str =
-    "not-yet: app container app is started again, since a rule restarts the whole pod";
-const RUNS: &str = "not-yet: app container app runs";
+    "waiting: app container app is started again, since a rule restarts the whole pod";
+const RUNS: &str = "waiting: app container app runs";
 const JOB: &str =
-    "not-yet: app container job is started again, since a rule restarts the whole pod";
+    "waiting: app container job is started again, since a rule restarts the whole pod";
 
 #[test]
 fn what_had_ended_for_good_comes_back() {
@@ -25,7 +25,7 @@ fn what_had_ended_for_good_comes_back() {
             "finished after it",
             "Never app[42=all] job istio-proxy",
             "all job!0 app!42 istio-proxy!KILL +app app!0 ; +job +istio-proxy job!0",
-            &["not-yet: app container job runs", FINISHED, AGAIN],
+            &["waiting: app container job runs", FINISHED, AGAIN],
         ),
         row(
             "the other was killed for it",
@@ -97,7 +97,7 @@ fn the_kubelet_was_at_work() {
             "they start again",
             "Never app[42=all] job istio-proxy",
             "pod list +app app!42 +job job!KILL +app app!0 ; +job +istio-proxy job!0",
-            &["not-yet: app container job runs", FINISHED, QUIT],
+            &["waiting: app container job runs", FINISHED, QUIT],
         ),
         row(
             "they start again before the one that asked for it",
@@ -115,13 +115,13 @@ fn what_only_the_kubelet_can_tell() {
             "the code comes with the status",
             "Never app[42=all] job istio-proxy",
             "all job!0 ; app! app=T42 list",
-            &["not-yet: depends on its exit code", COMES],
+            &["waiting: depends on its exit code", COMES],
         ),
         row(
             "the code comes with the next run's status",
             "Never app[42=all] job istio-proxy",
             "all job!0 app! +app ; app!0 app=T0 list",
-            &["not-yet: depends on its exit code", FINISHED, QUIT],
+            &["waiting: depends on its exit code", FINISHED, QUIT],
         ),
         row(
             "the status tells that a run without a name asked for it",
@@ -133,7 +133,7 @@ fn what_only_the_kubelet_can_tell() {
             "its end was over before the first list told of the rule",
             "Never app istio-proxy[1=all]",
             "pod +istio-proxy ~app app! istio-proxy!1 +istio-proxy app!0 ~app app=R@app.0 ; list",
-            &["not-yet: the API server has not told yet", COMES],
+            &["waiting: the API server has not told yet", COMES],
         ),
         row(
             "what ended before the agent started comes back, too",
@@ -145,7 +145,7 @@ fn what_only_the_kubelet_can_tell() {
             "it had ended before the agent started, and runs again",
             "Never app[42=all] job istio-proxy",
             "pod +app +istio-proxy job=T0@x list app!42 istio-proxy!KILL +app app!0 ; +job +istio-proxy job!0",
-            &["not-yet: app container job runs", FINISHED, AGAIN],
+            &["waiting: app container job runs", FINISHED, AGAIN],
         ),
         row(
             "an init container's rule, and it ended before usher looked",
@@ -163,13 +163,13 @@ fn what_only_the_kubelet_can_tell() {
             "a sidecar ends, and its code may mean a restart",
             "Never app istio-proxy logs[1=all]",
             "all logs! ; app!0 logs=R list",
-            &["not-yet: depends on its exit code"],
+            &["waiting: depends on its exit code"],
         ),
         row(
             "it means one",
             "Never app istio-proxy logs[1=all]",
             "all logs! app!0 ; logs=T1 list",
-            &["not-yet: app container app is started again, since a rule restarts the whole pod"],
+            &["waiting: app container app is started again, since a rule restarts the whole pod"],
         ),
         row(
             "it means none",
@@ -181,7 +181,7 @@ fn what_only_the_kubelet_can_tell() {
             "a sidecar whose rule restarts all may have had a run without a name",
             "Never app istio-proxy[42=all]",
             "pod list +app ?x +istio-proxy ; app!0",
-            &["not-yet: container istio-proxy ended; whether"],
+            &["waiting: container istio-proxy ended; whether"],
         ),
         row(
             "it had one, which is no matter",
@@ -193,7 +193,7 @@ fn what_only_the_kubelet_can_tell() {
             "a sidecar whose rule restarts all may have been what ended without a name",
             "Never app istio-proxy logs[1=all]",
             "pod list +app +istio-proxy ?x ; app!0",
-            &["not-yet: only the kubelet can tell what became of container logs"],
+            &["waiting: only the kubelet can tell what became of container logs"],
         ),
     ]);
 }

@@ -1,32 +1,32 @@
-//! How much is kept.
+//! The limits of the queue.
 
 use super::super::tests::*;
 
 #[test]
-fn what_just_fits_is_kept() {
-    let said = |pod| notice(pod, Reason::SidecarQuit, "ended");
+fn events_up_to_the_limit_are_kept() {
+    let ended = |pod| notice(pod, Reason::SidecarQuit, "ended");
     let mut queue = queue();
-    queue.offer(at(0), said(1));
+    queue.offer(at(0), ended(1));
     let one = queue.bytes;
     for (waiting, bytes) in [(2, 9 * one), (9, 2 * one)] {
-        let known = 9;
+        let objects = 9;
         let limits = Limits {
             waiting,
             bytes,
-            known,
+            objects,
         };
         let mut queue = Queue::with("node-1".to_owned(), limits);
-        queue.offer(at(0), said(1));
-        queue.offer(at(0), said(2));
+        queue.offer(at(0), ended(1));
+        queue.offer(at(0), ended(2));
         assert_eq!(queue.dropped(), 0, "{limits:?}");
-        queue.offer(at(0), said(3));
+        queue.offer(at(0), ended(3));
         assert_eq!((queue.dropped(), queue.len()), (1, 2), "{limits:?}");
     }
 }
 
-/// Others write them, and may write as much as the API server takes.
+/// Users choose these texts, up to the limits of the API server.
 #[test]
-fn every_text_of_a_notice_counts() {
+fn every_text_of_a_notice_counts_towards_the_bytes() {
     let bytes = |namespace: &str, name: &str, container: &str, note: &str| {
         let mut queue = queue();
         let regarding = Regarding::Pod {
@@ -56,7 +56,7 @@ fn every_text_of_a_notice_counts() {
 }
 
 #[test]
-fn bytes_are_bounded_as_well() {
+fn bytes_are_bounded() {
     let mut queue = queue();
     for pod in 0..1024 {
         queue.offer(at(0), notice(pod, Reason::SidecarQuit, &"n".repeat(1024)));
@@ -70,15 +70,18 @@ fn bytes_are_bounded_as_well() {
 }
 
 #[test]
-fn what_is_known_is_bounded() {
+fn remembered_objects_are_bounded() {
     let mut queue = queue();
     for pod in 0..5000 {
         let now = at(u64::from(pod) * 100);
         queue.offer(now, notice(pod, Reason::SidecarQuit, "ended"));
         send(&mut queue, now);
-        queue.answered(now, Answer::Taken);
-        assert!(queue.objects.len() <= LIMITS.known);
-        assert!(queue.of_pods.len() <= 100, "those that are not full");
+        queue.complete(now, ApiResult::Accepted);
+        assert!(queue.objects.len() <= LIMITS.objects);
+        assert!(
+            queue.pod_budgets.len() <= 100,
+            "only buckets that are not full"
+        );
     }
     queue.offer(at(10_000_000), notice(1, Reason::SidecarQuit, "ended"));
     assert_eq!(queue.objects.len(), 1);

@@ -1,4 +1,4 @@
-//! What holds whatever happens, in whatever order.
+//! Invariants of the queue over arbitrary sequences of operations.
 
 use std::collections::BTreeSet;
 
@@ -7,39 +7,43 @@ use proptest::prelude::*;
 use super::super::tests::*;
 
 #[derive(Debug, Clone)]
-enum Happening {
+enum Operation {
     Offer(u32, Reason, u8),
     Next,
-    Answer(Answer),
+    Complete(ApiResult),
     Wait(u64),
 }
 
-fn happening() -> impl Strategy<Value = Happening> {
+fn operation() -> impl Strategy<Value = Operation> {
     let reason = prop::sample::select(Reason::ALL);
-    let answers = [
-        Answer::Taken,
-        Answer::Taken,
-        Answer::Gone,
-        Answer::Refused,
-        Answer::Later(None),
-        Answer::Later(Some(Duration::MAX)),
+    let results = [
+        ApiResult::Accepted,
+        ApiResult::Accepted,
+        ApiResult::Gone,
+        ApiResult::Rejected,
+        ApiResult::Retry(None),
+        ApiResult::Retry(Some(Duration::MAX)),
     ];
     prop_oneof![
         8 => (0..40_u32, reason, 0..2_u8)
-            .prop_map(|(pod, reason, note)| Happening::Offer(pod, reason, note)),
-        4 => Just(Happening::Next),
-        4 => prop::sample::select(answers.to_vec()).prop_map(Happening::Answer),
-        1 => (0..400_000_u64).prop_map(Happening::Wait),
+            .prop_map(|(pod, reason, note)| Operation::Offer(pod, reason, note)),
+        4 => Just(Operation::Next),
+        4 => prop::sample::select(results.to_vec()).prop_map(Operation::Complete),
+        1 => (0..400_000_u64).prop_map(Operation::Wait),
     ]
 }
 
 impl Queue {
-    /// What has to hold at every moment.
+    /// Checks the invariants.
     fn check(&self) {
         assert!(self.waiting.len() <= self.limits.waiting && self.bytes <= self.limits.bytes);
-        assert!(self.objects.len() <= self.limits.known);
+        assert!(self.objects.len() <= self.limits.objects);
         let keys: BTreeSet<&Key> = self.waiting.iter().collect();
-        assert_eq!(keys.len(), self.waiting.len(), "each waits once");
+        assert_eq!(
+            keys.len(),
+            self.waiting.len(),
+            "the queue contains each key once"
+        );
         for (key, object) in &self.objects {
             assert_eq!(object.waits, keys.contains(key));
             assert!(object.exists() || object.waits || self.in_flight.as_ref() == Some(key));
@@ -53,55 +57,55 @@ impl Queue {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Whatever happens, it is bounded, nothing is created twice, and what is kept is sent in the end.
+    /// The queue stays bounded, creates no Event twice, and sends every kept Event in the end.
     #[test]
-    fn bounded_and_never_twice(happenings in prop::collection::vec(happening(), 0..400)) {
-        let limits = Limits { waiting: 8, bytes: 4096, known: 4096 };
+    fn bounded_and_never_twice(operations in prop::collection::vec(operation(), 0..400)) {
+        let limits = Limits { waiting: 8, bytes: 4096, objects: 4096 };
         let mut queue = Queue::with("node-1".to_owned(), limits);
         let mut now = at(0);
         let mut alive = BTreeSet::new();
-        let mut flying: Option<Order> = None;
-        let mut answer = |queue: &mut Queue, now, flying: &mut Option<Order>, answer| {
-            let order = flying.take();
-            queue.answered(now, answer);
-            match (order, answer) {
-                (Some(order), Answer::Taken) if order.create => {
-                    assert!(alive.insert(order.name.clone()), "{} was created twice", order.name);
+        let mut in_flight: Option<ApiRequest> = None;
+        let mut complete = |queue: &mut Queue, now, in_flight: &mut Option<ApiRequest>, result| {
+            let request = in_flight.take();
+            queue.complete(now, result);
+            match (request, result) {
+                (Some(request), ApiResult::Accepted) if request.create => {
+                    assert!(alive.insert(request.name.clone()), "{} was created twice", request.name);
                 }
-                (Some(order), Answer::Taken) => {
-                    assert!(alive.contains(&order.name), "patched before it was there");
+                (Some(request), ApiResult::Accepted) => {
+                    assert!(alive.contains(&request.name), "patched before it was created");
                 }
-                (Some(order), Answer::Gone | Answer::Refused) => {
-                    alive.remove(&order.name);
+                (Some(request), ApiResult::Gone | ApiResult::Rejected) => {
+                    alive.remove(&request.name);
                 }
                 _ => {}
             }
         };
-        for happening in happenings {
-            match happening {
-                Happening::Offer(pod, reason, note) => {
+        for operation in operations {
+            match operation {
+                Operation::Offer(pod, reason, note) => {
                     let mut notice = notice(pod, reason, &note.to_string());
                     notice.at_us += u64::try_from(now.since_start().as_micros()).unwrap();
                     queue.offer(now, notice);
                 }
-                Happening::Next => if let Next::Send(order) = queue.next(now) {
-                    assert!(flying.is_none(), "one at a time");
-                    flying = Some(order);
+                Operation::Next => if let Next::Send(request) = queue.next(now) {
+                    assert!(in_flight.is_none(), "one at a time");
+                    in_flight = Some(request);
                 },
-                Happening::Answer(what) => answer(&mut queue, now, &mut flying, what),
-                Happening::Wait(ms) => now = now + Duration::from_millis(ms),
+                Operation::Complete(result) => complete(&mut queue, now, &mut in_flight, result),
+                Operation::Wait(ms) => now = now + Duration::from_millis(ms),
             }
             queue.check();
         }
-        answer(&mut queue, now, &mut flying, Answer::Taken);
+        complete(&mut queue, now, &mut in_flight, ApiResult::Accepted);
         let mut steps = 0;
         loop {
             steps += 1;
-            prop_assert!(steps < 20_000, "it goes on for ever");
+            prop_assert!(steps < 20_000, "the queue does not drain");
             match queue.next(now) {
-                Next::Send(order) => {
-                    flying = Some(order);
-                    answer(&mut queue, now, &mut flying, Answer::Taken);
+                Next::Send(request) => {
+                    in_flight = Some(request);
+                    complete(&mut queue, now, &mut in_flight, ApiResult::Accepted);
                 }
                 Next::At(next) => {
                     prop_assert!(next > now);

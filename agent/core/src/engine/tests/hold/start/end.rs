@@ -28,7 +28,7 @@ fn probe_limits_the_hold_and_that_is_said_before() {
         ran: false,
     };
     stage.told("a", "app", at_limit);
-    let went = "start-let-go: its limit has come: it starts before its probes fail, its connections wait on; its start had waited 10.0 s";
+    let went = "start-released: its limit has come: it starts before its probes fail, its connections wait on; its start had waited 10.0 s";
     assert_eq!(stage.said(), [went]);
 
     // One that allows as much as the deadline, or more, is nobody's limit.
@@ -78,7 +78,7 @@ fn what_lets_a_start_go_before_the_sidecar_is_ready() {
         let said = stage.said();
         let went = said
             .iter()
-            .any(|line| line.starts_with("start-let-go") && line.contains(reason));
+            .any(|line| line.starts_with("start-released") && line.contains(reason));
         assert!(went, "{reason}: {said:?}");
     }
 }
@@ -93,7 +93,7 @@ fn start_whose_container_ends() {
     stage.exit("a", 2);
     assert_eq!(stage.said(), ["let go"]);
     stage.told("a", "app", let_go(40));
-    let went = "start-let-go: the container ended while it waited; its start had waited 40 ms";
+    let went = "start-released: the container ended while it waited; its start had waited 40 ms";
     assert_eq!(stage.said(), [went]);
     // Its next run is held as well.
     stage.told("b", "app", Told::Marked);
@@ -109,7 +109,7 @@ fn holder_that_ends() {
     stage.start_held();
     stage.pass(seconds(2));
     stage.told("a", "app", Told::Lost);
-    let went = "start-let-go: the process that held it ended: it starts, its connections wait; its start had waited 2000 ms";
+    let went = "start-released: the process that held it ended: it starts, its connections wait; its start had waited 2000 ms";
     assert_eq!(stage.said(), [went]);
     let mut stage = held(Mode::Enforce, asked_for(istio()));
     stage.shut();

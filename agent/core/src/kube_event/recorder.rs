@@ -19,7 +19,7 @@ use crate::{
     pod::exit_status::ExitStatus,
     settings::{
         annotation,
-        overrides::{BadAnnotation, Place},
+        overrides::{InvalidAnnotation, Place},
     },
 };
 
@@ -32,7 +32,7 @@ const QUOTED: usize = 400;
 
 /// What was tried with sidecars that have not ended yet.
 #[derive(Debug)]
-pub struct Trails {
+pub struct EventRecorder {
     node: String,
     trails: BTreeMap<(PodUid, String), Trail>,
     /// The oldest first.
@@ -45,7 +45,7 @@ struct Trail {
     accepted: Option<String>,
 }
 
-impl Trails {
+impl EventRecorder {
     /// For the pods of the Node of this name.
     pub fn new(node: String) -> Self {
         Self {
@@ -117,14 +117,14 @@ impl Trails {
                 );
                 (Reason::WouldQuit, note)
             }
-            Kind::Unsupported { .. } => {
+            Kind::RuntimeUnsupported { .. } => {
                 let note = format!(
                     "{}. Use another RuntimeClass, or have the app end its sidecar",
                     bounded(&kind.reason(), QUOTED)
                 );
-                (Reason::Unsupported, note)
+                (Reason::RuntimeUnsupported, note)
             }
-            Kind::BadAnnotation(bad) => (Reason::BadAnnotation, bad_annotation(bad)),
+            Kind::InvalidAnnotation(bad) => (Reason::InvalidAnnotation, bad_annotation(bad)),
             _ => return hold::told(&self.node, decision),
         };
         Some(told)
@@ -220,8 +220,8 @@ fn stays(decision: &Decision, reason: &GaveUp, trail: &Trail) -> String {
     note
 }
 
-fn bad_annotation(bad: &BadAnnotation) -> String {
-    let BadAnnotation {
+fn bad_annotation(bad: &InvalidAnnotation) -> String {
+    let InvalidAnnotation {
         place,
         key,
         value,

@@ -15,7 +15,7 @@ use crate::{
 pub(super) fn told(node: &str, decision: &Decision) -> Option<(Reason, String)> {
     let app = container(decision);
     let told = match &decision.kind {
-        Kind::HoldOpened {
+        Kind::HoldReleased {
             why,
             shut,
             adopted,
@@ -32,16 +32,16 @@ pub(super) fn told(node: &str, decision: &Decision) -> Option<(Reason, String)> 
             );
             (Reason::WouldHold, note)
         }
-        Kind::HoldStaysShut { deadline } => {
+        Kind::HoldStaysClosed { deadline } => {
             let note = format!(
                 "the sidecar is not ready after {deadline:?}, and connections wait on as {}: closed asks; see why the sidecar \
                  does not become ready",
                 annotation::ON_DEADLINE
             );
-            (Reason::HoldStaysShut, note)
+            (Reason::HoldStaysClosed, note)
         }
         Kind::HoldFailed(failed) => (Reason::HoldFailed, failed_note(failed)),
-        Kind::StartLetGo { why, held } => return let_go(app, *why, *held),
+        Kind::StartReleased { why, held } => return let_go(app, *why, *held),
         Kind::StartMissed => {
             let note = format!(
                 "{app} had started before its start could be held; its connections waited. Make the pod anew if that is not enough"
@@ -99,7 +99,7 @@ fn opened(why: Opened, shut: Duration, adopted: bool, tally: Tally) -> Option<(R
                  give it longer by {}",
                 annotation::HOLD_DEADLINE
             );
-            return Some((Reason::HoldDeadline, note));
+            return Some((Reason::HoldDeadlineExceeded, note));
         }
         _ => return None,
     };
@@ -125,7 +125,7 @@ fn let_go(app: &str, why: Why, held: Duration) -> Option<(Reason, String)> {
                 "the start of {app} waited {held} and was let go before the sidecar was ready, since its probes would have failed; its \
                  connections wait on. Give its startupProbe or livenessProbe more time"
             );
-            (Reason::StartLimit, note)
+            (Reason::StartReleasedEarly, note)
         }
         Why::HolderEnded => {
             let note = format!(

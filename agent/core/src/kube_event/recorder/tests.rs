@@ -2,9 +2,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::super::trail::*;
+use super::super::recorder::*;
 use crate::{
-    decision::{LeftAlone, NotOurs, NotYet},
+    decision::{NotApplicable, SkipReason, WaitReason},
     hold::{self, Failed, Opened, Tally},
     pod::spec::ProbeKind,
     quit::outcome::Outcome,
@@ -59,10 +59,10 @@ fn ended(asked: bool) -> Kind {
 }
 
 fn all(kinds: Vec<Kind>) -> Vec<(Reason, String)> {
-    let mut trails = Trails::new("node-1".to_owned());
+    let mut recorder = EventRecorder::new("node-1".to_owned());
     let notices = kinds
         .into_iter()
-        .filter_map(|kind| trails.notice(1, &decision(kind)));
+        .filter_map(|kind| recorder.notice(1, &decision(kind)));
     notices.map(|notice| (notice.reason, notice.note)).collect()
 }
 
@@ -77,7 +77,7 @@ fn a_usual_job_is_worth_one() {
     let finished = Kind::PodFinished {
         sidecars: vec!["istio-proxy".to_owned()],
     };
-    let running = Kind::NotYet(NotYet::Runs {
+    let running = Kind::Waiting(WaitReason::Runs {
         container: "app".to_owned(),
     });
     let told = all(vec![running, finished, accepted(), ended(true)]);
@@ -110,14 +110,14 @@ fn what_was_tried_before_is_part_of_it() {
 
 #[test]
 fn the_last_steps_are_told_of_each_sidecar() {
-    let mut trails = Trails::new("node-1".to_owned());
-    assert_eq!(trails.node(), "node-1");
+    let mut recorder = EventRecorder::new("node-1".to_owned());
+    assert_eq!(recorder.node(), "node-1");
     let mut told = |container: &str, kind: Kind| {
         let decision = Decision {
             container: Some(container.to_owned()),
             ..decision(kind)
         };
-        trails.notice(1, &decision).map(|notice| notice.note)
+        recorder.notice(1, &decision).map(|notice| notice.note)
     };
     for code in 401..=405 {
         assert_eq!(told("proxy", failed(Outcome::Rejected(code))), None);
@@ -169,13 +169,13 @@ fn table() {
         ..Tally::default()
     };
     let shut = Duration::from_secs(2);
-    let opened = |why, connections| Kind::HoldOpened {
+    let opened = |why, connections| Kind::HoldReleased {
         why,
         shut,
         adopted: false,
         tally: tally(connections),
     };
-    let adopted = |why| Kind::HoldOpened {
+    let adopted = |why| Kind::HoldReleased {
         why,
         shut,
         adopted: true,
@@ -186,9 +186,9 @@ fn table() {
         tally: tally(connections),
         starts: Vec::new(),
     };
-    let let_go = |why| Kind::StartLetGo { why, held: shut };
+    let let_go = |why| Kind::StartReleased { why, held: shut };
     let bad = |place| {
-        Kind::BadAnnotation(BadAnnotation {
+        Kind::InvalidAnnotation(InvalidAnnotation {
             place,
             key: annotation::QUIT,
             value: "fasle".to_owned(),
@@ -199,10 +199,10 @@ fn table() {
         recipe: recipe(),
         step: term(),
     };
-    let unsupported = Kind::Unsupported {
+    let unsupported = Kind::RuntimeUnsupported {
         runtime_class: Some("gvisor".to_owned()),
     };
-    let stays = Kind::HoldStaysShut { deadline: shut };
+    let stays = Kind::HoldStaysClosed { deadline: shut };
     let probe = start::NotHeld::Probe(Probed {
         kind: ProbeKind::Liveness,
         kills_after: shut,
@@ -213,15 +213,15 @@ fn table() {
             Reason::WouldQuit,
             "kubectl annotate node node-1 usher.dev/quit=enforce --overwrite",
         ),
-        (unsupported, Reason::Unsupported, "RuntimeClass"),
+        (unsupported, Reason::RuntimeUnsupported, "RuntimeClass"),
         (
             bad(Place::Pod),
-            Reason::BadAnnotation,
+            Reason::InvalidAnnotation,
             "annotation of this pod) is \"fasle\"",
         ),
         (
             bad(Place::NamespaceLabel),
-            Reason::BadAnnotation,
+            Reason::InvalidAnnotation,
             "label of the Namespace",
         ),
         (
@@ -236,7 +236,7 @@ fn table() {
         ),
         (
             opened(Opened::Deadline, 0),
-            Reason::HoldDeadline,
+            Reason::HoldDeadlineExceeded,
             "usher.dev/hold-deadline",
         ),
         (
@@ -246,7 +246,7 @@ fn table() {
         ),
         (
             adopted(Opened::Deadline),
-            Reason::HoldDeadline,
+            Reason::HoldDeadlineExceeded,
             "not ready at the deadline: connections go",
         ),
         (
@@ -266,7 +266,7 @@ fn table() {
         ),
         (
             stays,
-            Reason::HoldStaysShut,
+            Reason::HoldStaysClosed,
             "usher.dev/on-deadline: closed",
         ),
         (
@@ -289,7 +289,11 @@ fn table() {
             Reason::StartHeld,
             "waited 2000 ms",
         ),
-        (let_go(Why::Limit), Reason::StartLimit, "startupProbe"),
+        (
+            let_go(Why::Limit),
+            Reason::StartReleasedEarly,
+            "startupProbe",
+        ),
         (
             let_go(Why::HolderEnded),
             Reason::StartNotHeld,
@@ -316,10 +320,10 @@ fn table() {
         let_go(Why::ContainerEnded),
         let_go(Why::Opened(Opened::Deadline)),
         ended(false),
-        Kind::NotOurs(NotOurs::NoSidecar),
+        Kind::NotApplicable(NotApplicable::NoSidecar),
         Kind::NotHeld(hold::NotHeld::OptedOut),
-        Kind::LeftAlone {
-            reason: LeftAlone::OptedOut,
+        Kind::Skipped {
+            reason: SkipReason::OptedOut,
         },
         Kind::StartHeld(Start {
             container: "app".to_owned(),
@@ -333,18 +337,18 @@ fn table() {
 
 #[test]
 fn a_pod_that_is_not_listed_yet_has_no_name() {
-    let mut trails = Trails::new("node-1".to_owned());
+    let mut recorder = EventRecorder::new("node-1".to_owned());
     for name in [POD, "shop/", "/report", "shop/a b", "shop/../x"] {
         let mut decision = decision(Kind::StartMissed);
         decision.pod_name = name.to_owned();
-        assert_eq!(trails.notice(1, &decision), None, "{name}");
+        assert_eq!(recorder.notice(1, &decision), None, "{name}");
     }
 }
 
 proptest! {
     #[test]
     fn whatever_others_write_a_note_is_bounded(value: String, error in "\\PC{0,3000}|[\\x00-\\x1f]{0,900}") {
-        let bad = BadAnnotation {
+        let bad = InvalidAnnotation {
             place: Place::Pod,
             key: annotation::SIDECARS,
             value: value.clone(),
@@ -352,13 +356,13 @@ proptest! {
         };
         let spoil = GaveUp::WouldSpoil { step: term(), code: 143, advice: error.clone() };
         let kinds = vec![
-            Kind::BadAnnotation(bad),
+            Kind::InvalidAnnotation(bad),
             failed(Outcome::Failed(error.clone())),
             Kind::GaveUp { reason: spoil },
             Kind::HoldFailed(Failed::Arm(error.clone())),
             Kind::HoldFailed(Failed::Open(error.clone())),
             Kind::StartNotHeld(start::NotHeld::Container { reason: error }),
-            Kind::Unsupported { runtime_class: Some(value) },
+            Kind::RuntimeUnsupported { runtime_class: Some(value) },
         ];
         for (_reason, note) in all(kinds) {
             prop_assert!(note.len() <= LONGEST_NOTE);
@@ -373,14 +377,14 @@ proptest! {
 
     #[test]
     fn trails_are_bounded(pods in prop::collection::vec(0..3000_u64, 1000..2500)) {
-        let mut trails = Trails::new("node-1".to_owned());
+        let mut recorder = EventRecorder::new("node-1".to_owned());
         for (number, pod) in pods.into_iter().enumerate() {
             let kind = if number % 5 == 0 { ended(true) } else { failed(Outcome::Refused) };
             let mut decision = decision(kind);
             decision.pod = PodUid::parse(&format!("{pod:032x}")).unwrap();
-            trails.notice(1, &decision);
-            prop_assert!(trails.trails.len() <= TRAILS);
-            prop_assert_eq!(trails.trails.len(), trails.order.len());
+            recorder.notice(1, &decision);
+            prop_assert!(recorder.trails.len() <= TRAILS);
+            prop_assert_eq!(recorder.trails.len(), recorder.order.len());
         }
     }
 }
