@@ -73,9 +73,11 @@ fn records_pods_that_are_not_ours_with_a_reason() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::new("alone").with(ContainerSpec::app("app")));
-    agent.wait_metric("usher_decisions_total", "decision=\"not-applicable\"", |count| {
-        count == 1.0
-    });
+    agent.wait_metric(
+        "usher_decisions_total",
+        "decision=\"not-applicable\"",
+        |count| count == 1.0,
+    );
     let reported = entries(&node, &pod.name());
     let mut reported = reported.iter();
     let (_decision, reason) = reported
