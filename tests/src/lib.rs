@@ -10,4 +10,5 @@ pub mod golden;
 pub mod privilege;
 pub mod record;
 pub mod synthetic;
+pub mod topology;
 pub mod wait;

@@ -2,6 +2,7 @@
 
 pub(crate) mod capture;
 pub(crate) mod conns;
+pub(crate) mod links;
 pub(crate) mod listener;
 pub(crate) mod pod_network;
 pub(crate) mod request;

@@ -1,9 +1,10 @@
-//! Texts and tables of the node: cgroups, mounts, bundles, taints, sockets, packets.
+//! Texts and tables of the node: cgroups, mounts, bundles, networks, taints, sockets, packets.
 
 pub mod bundle;
 pub mod cgroup;
 pub mod init_process;
 pub mod mountinfo;
+pub mod network;
 pub mod packet;
 pub mod socket;
 pub mod taint;

@@ -16,6 +16,7 @@ pub mod facts;
 mod finding;
 mod metadata;
 mod native;
+pub mod network;
 mod own_hold;
 mod port_name;
 mod probe;

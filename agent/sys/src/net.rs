@@ -1,6 +1,7 @@
 //! Network namespaces and what happens in them: nftables, nflog, nfqueue, sock_diag, packet sockets.
 
 pub mod inject;
+pub mod link;
 pub mod netlink;
 pub mod netns;
 pub mod nflog;

@@ -24,7 +24,7 @@ const QUICK: usize = 10;
 const WHOLE: usize = 40;
 
 fn main() -> ExitCode {
-    if !privilege::granted_with(&["ip", "nft", "nsenter", "ss"]) {
+    if !privilege::granted_with(&["nft", "nsenter", "ss"]) {
         return ExitCode::SUCCESS;
     }
     let runs = if is_quick() { QUICK } else { WHOLE };

@@ -20,7 +20,7 @@ const QUICK: usize = 20;
 const WHOLE: usize = 200;
 
 fn main() -> ExitCode {
-    if !privilege::granted_with(&["ip", "nft"]) {
+    if !privilege::granted_with(&["nft"]) {
         return ExitCode::SUCCESS;
     }
     let mut record = Record::begin("cni");

@@ -60,7 +60,7 @@ const CONNECTIONS: [usize; 2] = [20, 200];
 const CROWD: usize = 50;
 
 fn main() -> ExitCode {
-    if !privilege::granted_with(&["ip", "nft"]) {
+    if !privilege::granted_with(&["nft"]) {
         return ExitCode::SUCCESS;
     }
     let effort = if is_quick() { QUICK } else { WHOLE };

@@ -80,7 +80,7 @@ fn killed_at_each<'places>(
     places: impl Iterator<Item = &'places str>,
     form: impl Fn(&str) -> String,
 ) {
-    if !privilege::granted_with(&["ip", "nft", "nsenter"]) {
+    if !privilege::granted_with(&["nft", "nsenter"]) {
         return;
     }
     for place in places {

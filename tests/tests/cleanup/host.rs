@@ -27,7 +27,7 @@ pub(crate) const SIDECAR: &str = "istio-proxy";
 
 /// Whether this test is to run here, in a machine of its own.
 pub(crate) fn entered(test: &str) -> bool {
-    privilege::granted_with(&["ip", "nft", "nsenter"]) && machine::entered(test)
+    privilege::granted_with(&["nft", "nsenter"]) && machine::entered(test)
 }
 
 /// The host's directories.

@@ -14,7 +14,7 @@ const FAR: &str = "10.7.7.7:8080";
 
 /// A node of this mode.
 fn node(mode: &str) -> Option<Node> {
-    let node = privilege::granted_with(&["ip", "nft", "nsenter"]).then(Node::new)?;
+    let node = privilege::granted_with(&["nft", "nsenter"]).then(Node::new)?;
     node.annotate(&[("usher.dev/mode", mode)]);
     Some(node)
 }

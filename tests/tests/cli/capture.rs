@@ -51,7 +51,7 @@ const OURS: &str = "ip.addr == 127.0.0.1 or ipv6.addr == ::1 or ip.dst == 10.7.7
 
 /// A node, and a pod with loopback, another interface and a sidecar that listens.
 fn pod(name: &str) -> Option<(Node, Pod)> {
-    let node = privilege::granted_with(&["ip", "nsenter", "setpriv"]).then(Node::new)?;
+    let node = privilege::granted_with(&["nsenter", "setpriv"]).then(Node::new)?;
     let mut spec = PodSpec::new(name)
         .with(ContainerSpec::app("app"))
         .with(mesh::proxy(Listen::AtOnce));

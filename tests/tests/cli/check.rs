@@ -354,7 +354,7 @@ fn text_marks_results_and_lists_only_problems_on_request() {
 
 #[test]
 fn orphaned_table_is_reported() {
-    let is_granted = privilege::granted_with(&["ip", "nft", "nsenter"]);
+    let is_granted = privilege::granted_with(&["nft", "nsenter"]);
     if !is_granted || !machine::entered("check::orphaned_table_is_reported") {
         return;
     }

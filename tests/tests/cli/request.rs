@@ -19,7 +19,7 @@ use self::server::{ANSWERS, LARGE, Server};
 use crate::run;
 
 fn pod(name: &str) -> Option<(Node, Pod, Server)> {
-    let node = privilege::granted_with(&["ip", "nsenter"]).then(Node::new)?;
+    let node = privilege::granted_with(&["nsenter"]).then(Node::new)?;
     let spec = PodSpec::new(name)
         .with(ContainerSpec::app("app"))
         .with(mesh::proxy(Listen::AtOnce));

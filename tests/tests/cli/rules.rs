@@ -11,7 +11,7 @@ use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 use crate::{answer, json, privilege, run};
 
 fn held() -> Option<(Node, Agent, Pod)> {
-    let node = privilege::granted_with(&["ip", "nft", "nsenter"]).then(Node::new)?;
+    let node = privilege::granted_with(&["nft", "nsenter"]).then(Node::new)?;
     node.annotate(&[("usher.dev/hold", "enforce")]);
     let agent = Agent::start(&node);
     let spec = PodSpec::new("ruled")

@@ -163,7 +163,7 @@ fn every_file_is_listed_and_none_contains_a_secret() {
     listed.sort_unstable();
     assert_eq!(listed, files.keys().collect::<Vec<_>>());
     let folder = format!("pods/default_keeps_{}", pod.uid());
-    for name in ["kubelet", "processes", "timeline"] {
+    for name in ["kubelet", "network", "processes", "timeline"] {
         assert!(
             files.contains_key(&format!("{folder}/{name}.json")),
             "{listed:?}"

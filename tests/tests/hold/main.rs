@@ -41,7 +41,7 @@ fn holding() -> Option<Node> {
 }
 
 fn node(mode: &str) -> Option<Node> {
-    privilege::granted_with(&["ip", "nft", "nsenter"]).then(|| {
+    privilege::granted_with(&["nft", "nsenter"]).then(|| {
         let node = Node::new();
         node.annotate(&[("usher.dev/hold", mode)]);
         node

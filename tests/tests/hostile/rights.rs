@@ -85,7 +85,7 @@ fn of_each_thread() {
 /// The agent executes it, with no more than it has itself.
 #[test]
 fn of_the_holder() {
-    if !privilege::granted_with(&["ip", "nft", "nsenter"]) {
+    if !privilege::granted_with(&["nft", "nsenter"]) {
         return;
     }
     let node = Node::with_bundles();

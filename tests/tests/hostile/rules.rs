@@ -24,7 +24,7 @@ const APPS: usize = 5;
 const CONNECTIONS: usize = 4_000;
 
 fn holding() -> Option<Node> {
-    privilege::granted_with(&["ip", "nft", "nsenter"]).then(|| {
+    privilege::granted_with(&["nft", "nsenter"]).then(|| {
         let node = Node::new();
         node.annotate(&[("usher.dev/hold", "enforce")]);
         node

@@ -67,7 +67,7 @@ fn say(text: &str) {
 #[test]
 #[ignore = "takes minutes: cargo xtask soak"]
 fn soak() {
-    if !privilege::granted_with(&["ip", "nft", "nsenter"]) || !machine::entered_openly("soak") {
+    if !privilege::granted_with(&["nft", "nsenter"]) || !machine::entered_openly("soak") {
         return;
     }
     let length = Duration::from_secs(number(LENGTH, 60));

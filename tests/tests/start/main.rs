@@ -38,7 +38,7 @@ fn holding() -> Option<Node> {
 }
 
 fn node(mode: &str) -> Option<Node> {
-    privilege::granted_with(&["ip", "nft", "nsenter"]).then(|| {
+    privilege::granted_with(&["nft", "nsenter"]).then(|| {
         let node = Node::with_bundles();
         node.annotate(&[("usher.dev/hold", mode)]);
         node

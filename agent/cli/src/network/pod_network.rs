@@ -1,15 +1,12 @@
 //! Pods that are in the node's own network: what is asked of them there is asked of the node.
 
-use usher_core::base::id::Pid;
 use usher_sys::net::netns::Netns;
 
 use crate::{
     data_source::node::{Node, Target},
     failure::Failure,
+    network::links::is_of_node,
 };
-
-/// The process that is in the host's own namespaces.
-const HOST_INIT: Pid = Pid(1);
 
 /// Opens the pod's network namespace; one that is the node's only where that is `meant`. `otherwise` says what would be done
 /// there.
@@ -21,9 +18,7 @@ pub(crate) fn pod_network(
 ) -> Result<Netns, Failure> {
     let netns = target.netns(node)?;
     // Without the kubelet nobody says hostNetwork, and what cannot be looked at says nothing.
-    let host = Netns::of_process(&node.proc, HOST_INIT);
-    let is_host = host.is_ok_and(|host| host.id() == netns.id());
-    if (is_host || target.pod.host_network) && !meant {
+    if (is_of_node(node, &netns) || target.pod.host_network) && !meant {
         return Err(Failure::refused(format!(
             "{} is in the node's own network: {otherwise}. --host-network says that this is meant",
             target.display_name()

@@ -1,7 +1,7 @@
 //! Everything that is to be said about one pod.
 
 use serde::{Deserialize, Serialize};
-use usher_core::{admin::Role, pod::restart_policy::RestartPolicy};
+use usher_core::{admin::Role, node::network::Network, pod::restart_policy::RestartPolicy};
 
 use super::{
     Case, Facts, Finding, Moment, Verdict,
@@ -38,6 +38,9 @@ pub struct Explanation {
     pub modes: Vec<String>,
     /// Its containers.
     pub containers: Vec<Member>,
+    /// Its interfaces, addresses and routes, where it has a process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
     /// What happened.
     pub timeline: Vec<Moment>,
     /// Where it stands.
@@ -100,6 +103,7 @@ pub fn explain(case: &Case<'_>) -> Explanation {
             .chain(&facts.containers)
             .map(|one| member(case, one))
             .collect(),
+        network: case.seen.network.clone(),
         timeline: story::tell(case),
         verdict: verdict::judge(case, &findings),
         changes: changes(case),

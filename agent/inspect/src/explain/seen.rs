@@ -5,7 +5,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use usher_core::{
-    base::id::Pid, decision::timeline::Entry, recipe::Version, settings::mode::Modes,
+    base::id::Pid, decision::timeline::Entry, node::network::Network, recipe::Version,
+    settings::mode::Modes,
 };
 
 /// Words of a command line that are kept, and letters of each.
@@ -33,6 +34,8 @@ pub struct Seen {
     pub processes: Option<Vec<Process>>,
     /// The TCP sockets of its network namespace that listen or have sent a SYN; None where nobody looked.
     pub sockets: Option<Vec<Socket>>,
+    /// Its interfaces, addresses and routes; None where they were not listed.
+    pub network: Option<Network>,
     /// What usher decided about it, oldest first; None where neither an agent nor its journal tells.
     pub timeline: Option<Vec<Entry>>,
 }

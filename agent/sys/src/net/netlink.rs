@@ -96,6 +96,8 @@ const DROPS: usize = 8;
 pub enum Protocol {
     /// nftables, nflog and nfqueue.
     Netfilter,
+    /// Interfaces, addresses and routes.
+    Route,
     /// Sockets of the namespace.
     SockDiag,
 }
@@ -115,6 +117,7 @@ impl Socket {
     pub(crate) fn open(protocol: Protocol) -> io::Result<Self> {
         let protocol = match protocol {
             Protocol::Netfilter => SockProtocol::NetlinkNetFilter,
+            Protocol::Route => SockProtocol::NetlinkRoute,
             Protocol::SockDiag => SockProtocol::NetlinkSockDiag,
         };
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;

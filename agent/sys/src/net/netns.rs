@@ -16,7 +16,6 @@ mod living;
 use std::{
     fs::File,
     io,
-    net::IpAddr,
     os::fd::{AsFd, AsRawFd, OwnedFd},
     path::PathBuf,
     thread,
@@ -24,8 +23,6 @@ use std::{
 
 use nix::{
     errno::Errno,
-    ifaddrs::getifaddrs,
-    net::if_::if_nameindex,
     sched::{CloneFlags, setns, unshare},
     sys::{
         socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket},
@@ -189,36 +186,6 @@ impl Netns {
     pub fn packet_socket(&self) -> Result<OwnedFd, Error> {
         let family = AddressFamily::Packet;
         self.socket(|| Ok(socket(family, SockType::Raw, FLAGS, None)?))
-    }
-
-    /// Numbers and names of the namespace's interfaces.
-    ///
-    /// # Errors
-    /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
-    pub fn interfaces(&self) -> Result<Vec<(u32, String)>, Error> {
-        self.socket(|| {
-            let found = if_nameindex()?;
-            let interfaces = found.iter().map(|interface| {
-                let name = interface.name().to_string_lossy();
-                (interface.index(), name.into_owned())
-            });
-            Ok(interfaces.collect())
-        })
-    }
-
-    /// Addresses of the namespace's interfaces.
-    ///
-    /// # Errors
-    /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
-    pub fn addresses(&self) -> Result<Vec<IpAddr>, Error> {
-        self.socket(|| {
-            let addresses = getifaddrs()?.filter_map(|interface| {
-                let address = interface.address?;
-                let v4 = address.as_sockaddr_in().map(|v4| v4.ip().into());
-                v4.or_else(|| address.as_sockaddr_in6().map(|v6| v6.ip().into()))
-            });
-            Ok(addresses.collect())
-        })
     }
 
     /// Opens a netlink socket in the namespace: what it tells and does is about

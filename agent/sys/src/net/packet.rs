@@ -11,7 +11,6 @@
 //! Needs `CAP_NET_RAW` in the user namespace that owns the network namespace, and what [`crate::net::netns`] needs.
 
 mod block;
-mod interface;
 mod option;
 mod ring;
 
@@ -31,7 +30,10 @@ use usher_core::node::packet::{Instruction, Interface, Packet};
 
 pub use self::block::packets;
 use self::ring::Ring;
-use crate::net::netns::{self, Netns};
+use crate::net::{
+    link::{self, Links},
+    netns::{self, Netns},
+};
 
 /// The most that a packet can have in the ring, and what is asked of it where nobody asks for less.
 pub const LONGEST: u32 = ring::LONGEST;
@@ -62,6 +64,9 @@ pub enum Error {
     /// There is no socket.
     #[error("opening a socket for copies of packets")]
     Open(#[from] netns::Error),
+    /// The interfaces could not be listed.
+    #[error("listing the interfaces to capture")]
+    Interfaces(#[source] link::Error),
     /// The kernel refused a setting.
     #[error("capture: setting {what}")]
     Set {
@@ -89,11 +94,21 @@ pub enum Error {
     Wait(#[source] io::Error),
 }
 
+impl From<link::Error> for Error {
+    fn from(error: link::Error) -> Self {
+        match error {
+            link::Error::Open(source) => Self::Open(source),
+            error @ link::Error::Dump { .. } => Self::Interfaces(error),
+        }
+    }
+}
+
 impl Error {
     /// A word for metrics.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Open(_) => "open",
+            Self::Interfaces(_) => "interfaces",
             Self::Set { .. } => "set",
             Self::Map { .. } => "map",
             Self::Bind(_) => "bind",
@@ -114,7 +129,7 @@ impl Error {
             | Self::Bind(source)
             | Self::Statistics(source)
             | Self::Wait(source) => source,
-            Self::Open(_) => return false,
+            Self::Open(_) | Self::Interfaces(_) => return false,
         };
         source.kind() == io::ErrorKind::PermissionDenied
     }
@@ -146,6 +161,7 @@ pub struct Tap {
     // Unmapped before the socket is closed.
     ring: Ring,
     socket: OwnedFd,
+    links: Links,
     statistics: Statistics,
 }
 
@@ -163,6 +179,7 @@ impl Tap {
         Ok(Self {
             ring,
             socket,
+            links: Links::open(netns)?,
             statistics: Statistics::default(),
         })
     }
@@ -170,20 +187,26 @@ impl Tap {
     /// The interfaces that the namespace has now.
     ///
     /// # Errors
-    /// [`Error::Open`].
+    /// [`Error::Open`] and [`Error::Interfaces`].
     pub fn interfaces(netns: &Netns) -> Result<Vec<Interface>, Error> {
-        let (socket, names) = (netns.packet_socket()?, netns.interfaces()?);
-        let interfaces = names.into_iter().map(|(index, name)| Interface {
-            index,
-            hardware: interface::hardware(&socket, &name).unwrap_or_default(),
-            name,
-        });
-        Ok(interfaces.collect())
+        let interfaces = Links::open(netns)?.interfaces()?;
+        Ok(interfaces
+            .into_iter()
+            .map(|interface| Interface {
+                index: interface.index,
+                name: interface.name,
+                hardware: interface.hardware,
+            })
+            .collect())
     }
 
-    /// The name of an interface that came later; None when it has gone.
+    /// The name of an interface that appeared later; None when it no longer exists.
     pub fn name(&self, index: u32) -> Option<String> {
-        interface::name(&self.socket, index).ok()
+        let interfaces = self.links.interfaces().ok()?;
+        interfaces
+            .into_iter()
+            .find(|interface| interface.index == index)
+            .map(|interface| interface.name)
     }
 
     /// Gives `take` the packets of the next full part of the ring, until it wants no more; false when there is none.

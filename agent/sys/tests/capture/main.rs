@@ -8,7 +8,6 @@ use std::{
     net::{TcpListener, TcpStream, UdpSocket},
     ops::ControlFlow,
     os::fd::AsFd,
-    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -27,6 +26,7 @@ use usher_sys::net::{
     netns::Netns,
     packet::{LONGEST, SMALLEST_ROOM, Tap, Woke},
 };
+use usher_tests::topology;
 
 /// A part of the ring for each of a few packets: the kernel closes a part that has one when its time is over, and nobody reads meanwhile.
 const ROOM: usize = 16 * SMALLEST_ROOM;
@@ -46,10 +46,7 @@ fn inside(test: impl FnOnce(Netns) + Send) {
     thread::scope(|scope| {
         scope.spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
-            let up = Command::new("ip")
-                .args(["link", "set", "lo", "up"])
-                .status();
-            assert!(up.unwrap().success());
+            topology::loopback_up().unwrap();
             let netns = File::open("/proc/thread-self/ns/net").unwrap();
             test(Netns::from_fd(netns.into()).unwrap());
         });

@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::Write,
+    net::{Ipv4Addr, Ipv6Addr},
     panic::resume_unwind,
     process::{Command, Stdio},
     thread,
@@ -14,9 +15,11 @@ use nix::{
     unistd::Uid,
 };
 use usher_sys::net::netns::Netns;
+use usher_tests::topology::{self, DeadEnd};
 
 /// The address of the namespace's own, on an interface that leads nowhere; all other addresses are behind it.
 pub(crate) const ADDRESS: &str = "192.0.2.1";
+const ADDRESS_V6: &str = "2001:db8::1";
 
 /// An address that nobody has.
 pub(crate) const ELSEWHERE: &str = "198.51.100.7";
@@ -32,7 +35,7 @@ pub(crate) fn inside<F: Future<Output = ()>>(test: impl FnOnce(Netns) -> F + Sen
     }
     let body = || {
         unshare(CloneFlags::CLONE_NEWNET).unwrap();
-        run("ip", &["link", "set", "lo", "up"]);
+        topology::loopback_up().unwrap();
         let netns = File::open("/proc/thread-self/ns/net").unwrap();
         let netns = Netns::from_fd(netns.into()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread();
@@ -43,29 +46,21 @@ pub(crate) fn inside<F: Future<Output = ()>>(test: impl FnOnce(Netns) -> F + Sen
     ended.unwrap_or_else(|panic| resume_unwind(panic));
 }
 
-/// Has all addresses that are not of the namespace lead out of it, into nothing.
+/// Routes all other addresses to an interface from which no host answers.
 pub(crate) fn lead_nowhere() {
-    let pair = [
-        "link", "add", "pod0", "type", "veth", "peer", "name", "nowhere",
-    ];
-    run("ip", &pair);
-    run("ip", &["link", "set", "nowhere", "up"]);
-    // Nobody would answer who has an address.
-    run("ip", &["link", "set", "pod0", "arp", "off", "up"]);
-    let own = format!("{ADDRESS}/24");
-    run("ip", &["addr", "add", &own, "dev", "pod0"]);
-    run("ip", &["route", "add", "default", "dev", "pod0"]);
-    let own = [
-        "-6",
-        "addr",
-        "add",
-        "2001:db8::1/64",
-        "dev",
-        "pod0",
-        "nodad",
-    ];
-    run("ip", &own);
-    run("ip", &["-6", "route", "add", "default", "dev", "pod0"]);
+    let dead_end = DeadEnd {
+        name: "pod0",
+        peer: "nowhere",
+        // No neighbour would answer.
+        arp: false,
+        addresses: &[
+            (ADDRESS.parse().unwrap(), 24),
+            (ADDRESS_V6.parse().unwrap(), 64),
+        ],
+        gateways: &[Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()],
+    };
+    // A thread of its own: this one runs the test's event loop.
+    thread::scope(|scope| scope.spawn(|| dead_end.create().unwrap()).join().unwrap());
 }
 
 /// Waits for what follows when a descriptor was closed. That may take a moment: a program that another test starts has a

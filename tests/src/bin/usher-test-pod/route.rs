@@ -1,51 +1,42 @@
-//! A route out of a pod, and rules in it, set by the usual programs.
+//! A route out of a pod, and rules in its network namespace.
 //!
-//! `ip` (iproute2) and `nft` (nftables); both read a script. The route leads to a
-//! veth pair with both ends in the pod: packets that no rule redirects
-//! get no response.
+//! The route leads to a veth pair with both ends in the pod: packets that no rule redirects get no response. The rules
+//! are scripts of the `nft` program (nftables).
 
-use std::io::Write;
-use std::process::{Command, ExitCode, Stdio};
+use std::{
+    io::Write,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    process::{Command, ExitCode, Stdio},
+};
 
-use usher_tests::synthetic::wire::Capture;
+use usher_tests::{synthetic::wire::Capture, topology::DeadEnd};
 
 use crate::{BROKEN, say};
 
-const WAY_OUT: &str = "\
-link add e0 type veth peer name e1
-link set e0 up
-link set e1 up
-addr add 10.7.0.2/24 dev e0
-addr add fd07:1::2/64 dev e0 nodad
-route add default via 10.7.0.1
-route add default via fd07:1::1
-";
+const WAY_OUT: DeadEnd<'_> = DeadEnd {
+    name: "e0",
+    peer: "e1",
+    arp: true,
+    addresses: &[
+        (IpAddr::V4(Ipv4Addr::new(10, 7, 0, 2)), 24),
+        (IpAddr::V6(Ipv6Addr::new(0xfd07, 1, 0, 0, 0, 0, 0, 2)), 64),
+    ],
+    gateways: &[
+        IpAddr::V4(Ipv4Addr::new(10, 7, 0, 1)),
+        IpAddr::V6(Ipv6Addr::new(0xfd07, 1, 0, 0, 0, 0, 0, 1)),
+    ],
+};
 
 /// Makes the interface and the default routes.
 pub(crate) fn open() -> Result<(), String> {
-    script("ip", &["-batch", "-"], WAY_OUT)
+    WAY_OUT.create().map_err(|error| error.to_string())
 }
 
 /// Runs a script of the `nft` program.
 pub(crate) fn filter(text: &str) -> Result<(), String> {
-    script("nft", &["-f", "-"], text)
-}
-
-/// The init container of a mesh.
-pub(crate) fn capture(rules: &Capture) -> ExitCode {
-    match filter(&rules.script()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            say(&format!("failed {reason}"));
-            ExitCode::from(BROKEN)
-        }
-    }
-}
-
-fn script(program: &str, arguments: &[&str], text: &str) -> Result<(), String> {
-    let failed = |reason: &dyn std::fmt::Display| format!("{program}: {reason}");
-    let mut child = Command::new(program)
-        .args(arguments)
+    let failed = |reason: &dyn std::fmt::Display| format!("nft: {reason}");
+    let mut child = Command::new("nft")
+        .args(["-f", "-"])
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .stdin(Stdio::piped())
         // A container has no /dev/null.
@@ -62,4 +53,15 @@ fn script(program: &str, arguments: &[&str], text: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(failed(&String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+/// The init container of a mesh.
+pub(crate) fn capture(rules: &Capture) -> ExitCode {
+    match filter(&rules.script()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            say(&format!("failed {reason}"));
+            ExitCode::from(BROKEN)
+        }
+    }
 }

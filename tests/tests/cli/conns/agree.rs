@@ -50,7 +50,7 @@ fn count(text: &str) -> Sockets {
 
 #[test]
 fn sockets_match_ss() {
-    if !privilege::granted_with(&["ip", "nft", "nsenter", "ss"]) {
+    if !privilege::granted_with(&["nft", "nsenter", "ss"]) {
         return;
     }
     let Some(node) = enforcing() else { return };

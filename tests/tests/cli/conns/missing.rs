@@ -29,7 +29,7 @@ fn with_capabilities(node: &Node, arguments: &[&str], capabilities: &str) -> (St
 
 #[test]
 fn agent_container_capabilities_suffice() {
-    if !privilege::granted_with(&["ip", "nft", "setpriv"]) {
+    if !privilege::granted_with(&["nft", "setpriv"]) {
         return;
     }
     let Some(node) = enforcing() else { return };

@@ -11,7 +11,7 @@ use nix::{errno::Errno, sys::socket::AddressFamily};
 use tokio::net::TcpStream;
 use usher_client::error_chain::chain;
 use usher_inspect::http::url::Host;
-use usher_sys::net::{netns::Netns, tcp};
+use usher_sys::net::{link::Links, netns::Netns, tcp};
 
 use super::Args;
 use crate::{
@@ -133,7 +133,8 @@ impl Place {
 
 /// Whether an address is one of the namespace's own: the kernel knows, also where the kubelet is away.
 fn has(netns: &Netns, address: IpAddr) -> Result<bool, Failure> {
-    let own = netns.addresses();
-    let own = own.map_err(|error| Failure::refused(chain(&error)))?;
+    let own = Links::open(netns)
+        .and_then(|links| links.addresses())
+        .map_err(|error| Failure::refused(chain(&error)))?;
     Ok(own.contains(&address.to_canonical()))
 }

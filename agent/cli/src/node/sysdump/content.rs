@@ -18,7 +18,7 @@ use crate::{
         node::{Survey, Target},
     },
     failure::Failure,
-    network::{conns, rules},
+    network::{conns, links, rules},
     node::{check, config, metrics},
     pod::{explain, plan},
 };
@@ -136,6 +136,11 @@ async fn pod(
             collection.missing(path("kubelet"), kubelet, why);
         }
         Err(why) => collection.missing(path("kubelet"), kubelet, &why),
+    }
+    let rtnetlink = "rtnetlink in its network namespace".to_owned();
+    match links::list(&source.node, target) {
+        Ok(network) => collection.document(path("network"), rtnetlink, &network),
+        Err(error) => collection.missing(path("network"), rtnetlink, &error.text),
     }
     let processes = text::processes(&source.node, target);
     let source = "/proc of its containers' processes".to_owned();

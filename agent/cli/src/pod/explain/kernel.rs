@@ -6,10 +6,13 @@ use std::{
     io::{self, Read},
 };
 
-use usher_core::base::id::Pid;
+use usher_core::{base::id::Pid, node::network::Network};
 use usher_inspect::explain::{Process, Seen, Socket};
 
-use crate::data_source::node::{Node, Target};
+use crate::{
+    data_source::node::{Node, Target},
+    network::links,
+};
 
 /// Processes of one container that are looked at.
 const PROCESSES: usize = 256;
@@ -30,8 +33,17 @@ pub(super) fn look(node: &Node, target: Option<&Target>, gaps: &mut Vec<String>)
     Seen {
         processes: Some(processes(node, target)),
         sockets: sockets(node, target, gaps),
+        network: network(node, target, gaps),
         ..Seen::default()
     }
+}
+
+fn network(node: &Node, target: &Target, gaps: &mut Vec<String>) -> Option<Network> {
+    // A pod that has ended has no network any more.
+    target.running().next()?;
+    links::list(node, target)
+        .inspect_err(|error| gaps.push(format!("its network: {}", error.text)))
+        .ok()
 }
 
 fn processes(node: &Node, target: &Target) -> Vec<Process> {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use usher_core::admin::Role;
 use usher_inspect::{
-    explain::{Explanation, Finding, Member, Moment, Severity, Verdict, clock, span},
+    explain::{Explanation, Finding, Member, Moment, Severity, Verdict, clock, network, span},
     text::table::{Cell, Table, Tone},
 };
 
@@ -74,6 +74,13 @@ impl Report for Explanation {
         let uid = format!("uid {}", self.uid);
         let about = owner.chain([policy, uid]).chain(self.modes.iter().cloned());
         section(&mut lead, "pod", about);
+        if wide {
+            section(
+                &mut lead,
+                "network",
+                self.network.iter().flat_map(network::lines),
+            );
+        }
         if !self.timeline.is_empty() {
             lead.push(Cell::default());
             lead.push(Cell::new("timeline", Tone::Strong));

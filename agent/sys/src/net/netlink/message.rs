@@ -26,7 +26,7 @@ pub const DUMP: u16 = 3 << 8;
 pub const CREATE: u16 = 1 << 10;
 /// In an answer: something changed in between, so objects may be missing or
 /// twice.
-pub const TORN: u16 = 1 << 4;
+pub const INTERRUPTED: u16 = 1 << 4;
 /// Put the object behind those that are there.
 pub const APPEND: u16 = 1 << 11;
 

@@ -91,7 +91,7 @@ impl Found {
         let verdict = socket.ask(&bytes, |message| match message.verdict() {
             Some(verdict) => ControlFlow::Break(Some(verdict)),
             None => {
-                torn |= message.flags & message::TORN != 0;
+                torn |= message.flags & message::INTERRUPTED != 0;
                 self.take(message);
                 if self.things > THINGS {
                     return ControlFlow::Break(None);

@@ -79,14 +79,14 @@ impl Sockets {
         for protocol in &wanted.protocols {
             for family in [libc::AF_INET, libc::AF_INET6] {
                 let listed = self.list(*protocol, family as u8, wanted.detail, |message| {
-                    dumped.torn |= message.flags & message::TORN != 0;
+                    dumped.torn |= message.flags & message::INTERRUPTED != 0;
                     match (message.kind, decode(message.body, *protocol)) {
                         (BY_FAMILY, Some(socket)) => take(socket),
                         _ => dumped.unreadable += 1,
                     }
                 });
                 match listed {
-                    Ok(end) => dumped.torn |= end & message::TORN != 0,
+                    Ok(end) => dumped.torn |= end & message::INTERRUPTED != 0,
                     Err(error) if error.raw_os_error() == Some(Errno::ENOENT as i32) => {
                         dumped.absent.push(*protocol);
                         break;

@@ -132,7 +132,7 @@ fn without_watches_it_is_looked_at_again() {
         .arg(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "cgroup::tests::without_watches_it_is_looked_at_again",
+            "pods::cgroup::tests::without_watches_it_is_looked_at_again",
         ])
         .env(ALONE, "1")
         .output()
