@@ -16,15 +16,13 @@ pub(crate) struct Runs {
     pub(crate) first: Sample,
     /// To the end.
     pub(crate) whole: Sample,
-    /// Processor time, which others on the machine do not add to.
+    /// CPU time, which other processes do not affect.
     pub(crate) cpu: Sample,
     /// Lines of the last run.
     pub(crate) lines: usize,
-    /// What the last run complained of.
-    pub(crate) stderr: String,
 }
 
-/// Runs it so often.
+/// Runs the command `runs` times.
 ///
 /// # Panics
 ///
@@ -39,7 +37,9 @@ pub(crate) fn repeat(runs: usize, command: impl Fn() -> Command) -> Runs {
         let mut child = command.spawn().expect("the program starts");
         let mut output = child.stdout.take().expect("piped above");
         let mut text = vec![0];
-        output.read_exact(&mut text).expect("it says something");
+        output
+            .read_exact(&mut text)
+            .expect("the program prints something");
         sum.first.add(began.elapsed());
         output.read_to_end(&mut text).expect("a pipe can be read");
         let ended = child.wait_with_output().expect("it ends");
@@ -47,12 +47,11 @@ pub(crate) fn repeat(runs: usize, command: impl Fn() -> Command) -> Runs {
         sum.cpu.add(cpu() - before);
         assert!(ended.status.success(), "{command:?}: {ended:?}");
         sum.lines = text.iter().filter(|byte| **byte == b'\n').count();
-        sum.stderr = String::from_utf8_lossy(&ended.stderr).into_owned();
     }
     sum
 }
 
-/// Processor time of all programs that have ended.
+/// CPU time of all exited children.
 fn cpu() -> Duration {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("the kernel counts");
     let micros = |time: TimeVal| u64::try_from(time.num_microseconds()).unwrap_or_default();

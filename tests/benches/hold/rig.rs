@@ -97,7 +97,7 @@ impl Rig {
 pub(crate) fn be_ready(pod: &Pod, arm: Arm) {
     pod.tell(SIDECAR, "listen");
     if let Some(script) = arm.release() {
-        pod.heard(SIDECAR, &format!("listening {READY_PORT} "));
+        pod.wait_line(SIDECAR, &format!("listening {READY_PORT} "));
         pod.filter(script);
     }
 }
@@ -108,7 +108,7 @@ fn times(mut pods: Vec<Pod>, connections: usize) -> Times {
         let visit = pod.visit("app");
         let well = visit.failed.is_empty() && visit.connected_ns.len() == connections;
         assert!(well, "a connection failed: {visit:?}");
-        let line = pod.heard(SIDECAR, &format!("listening {READY_PORT} "));
+        let line = pod.wait_line(SIDECAR, &format!("listening {READY_PORT} "));
         let ready_ns = line.rsplit(' ').next().and_then(|ns| ns.parse().ok());
         let ready_ns: u64 = ready_ns.expect("the sidecar stamps it");
         let asked = pod.requests(SIDECAR);

@@ -284,7 +284,7 @@ impl Pod {
     }
 
     /// Waits until a container says a line that begins like this.
-    pub fn heard(&self, container: &str, beginning: &str) -> String {
+    pub fn wait_line(&self, container: &str, beginning: &str) -> String {
         self.wait_attempt(container, beginning, |attempt| {
             let line = attempt
                 .lines

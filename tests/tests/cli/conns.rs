@@ -33,8 +33,8 @@ fn meshed(node: &Node, name: &str, app: Holding) -> Pod {
         .with(ContainerSpec::holding("app", app).later())
         .captured(capture);
     let pod = node.run(&spec);
-    pod.heard(ISTIO_PROXY, "holding");
+    pod.wait_line(ISTIO_PROXY, "holding");
     pod.start("app");
-    pod.heard("app", "holding");
+    pod.wait_line("app", "holding");
     pod
 }

@@ -83,7 +83,7 @@ fn ignores_both_ports_and_gets_sigterm() {
     let sidecar = ContainerSpec::istio(Manner::IgnoreQuit).admin(Manner::IgnoreQuit);
     let pod = node.run(&job("stubborn", sidecar));
     pod.finish("app", 0);
-    pod.heard(SIDECAR, "term ");
+    pod.wait_line(SIDECAR, "term ");
     assert_eq!(pod.ended(SIDECAR).code(), 0);
     agent.wait_for("sidecar-ended", &pod.name());
     assert_eq!(ports(&pod.requests(SIDECAR)), [15020, 15000]);
@@ -99,7 +99,7 @@ fn never_listens_and_gets_sigterm() {
     ));
     pod.finish("app", 0);
     assert_eq!(pod.ended(SIDECAR).code(), 0);
-    pod.heard(SIDECAR, "term ");
+    pod.wait_line(SIDECAR, "term ");
     agent.wait_for("sidecar-ended", &pod.name());
     assert!(pod.requests(SIDECAR).is_empty());
 }

@@ -18,7 +18,7 @@ fn killed_between_exit_and_request() {
     agent.wait_for("pod-finished", &pod.name());
     agent.kill();
     pod.tell(SIDECAR, "listen");
-    pod.heard(SIDECAR, "listening");
+    pod.wait_line(SIDECAR, "listening");
     assert!(pod.requests(SIDECAR).is_empty());
     let agent = Agent::start(&node);
     expect_quit(&agent, &pod);

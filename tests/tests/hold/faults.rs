@@ -78,7 +78,7 @@ fn succeed_by_the_deadline(node: &Node, pods: &[Pod]) {
     }
     starts_unheld(node, "during");
     for pod in pods {
-        pod.heard(SIDECAR, "listening 15021 ");
+        pod.wait_line(SIDECAR, "listening 15021 ");
         connected(&pod.visit_so_far("app", 1), 1);
     }
 }

@@ -87,7 +87,7 @@ fn refused(visit: &Visit) {
 
 /// When a sidecar began to listen at a port.
 fn listens_ns(pod: &Pod, container: &str, port: u16) -> u64 {
-    let line = pod.heard(container, &format!("listening {port} "));
+    let line = pod.wait_line(container, &format!("listening {port} "));
     line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 

@@ -60,7 +60,7 @@ fn bombed(node: &Node, name: &str) -> Pod {
     let spec = PodSpec::job(name).sharing_processes();
     let pod = node.run(&spec);
     pod.exec(APP, "bomber", Program::Mischief(bomber));
-    pod.heard("bomber", "done");
+    pod.wait_line("bomber", "done");
     pod.tell("bomber", "exit 0");
     pod.ended("bomber");
     whole(&pod);

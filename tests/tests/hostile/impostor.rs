@@ -21,7 +21,7 @@ fn taken(node: &Node, answer: Answer, effect: Effect) -> Pod {
         ..Sidecar::default()
     };
     pod.exec(APP, IMPOSTOR, Program::Sidecar(impostor));
-    pod.heard(IMPOSTOR, "listening 15000 ");
+    pod.wait_line(IMPOSTOR, "listening 15000 ");
     pod
 }
 

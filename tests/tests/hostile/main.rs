@@ -52,7 +52,7 @@ fn hostile(name: &str, mischief: Mischief) -> PodSpec {
 /// Runs it until its harm is done.
 fn done(node: &Node, spec: &PodSpec) -> Pod {
     let pod = node.create(spec);
-    pod.heard(APP, "done");
+    pod.wait_line(APP, "done");
     pod
 }
 

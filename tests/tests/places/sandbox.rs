@@ -66,7 +66,7 @@ fn replaced_between_decision_and_action() {
     agent.wait_for("pod-finished", &pod.name());
     replace(&pod);
     pod.tell(SIDECAR, "listen");
-    pod.heard(SIDECAR, "listening ");
+    pod.wait_line(SIDECAR, "listening ");
     all_is_dealt_with(&agent, &node);
     assert!(is_untouched(&pod));
     finish_and_quit(&agent, &pod);

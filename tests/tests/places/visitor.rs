@@ -23,7 +23,7 @@ fn visited(node: &Node) -> (Pod, Pod) {
 
 fn visit(guest: &Pod) {
     guest.tell(SIDECAR, "visit");
-    guest.heard(SIDECAR, "visiting");
+    guest.wait_line(SIDECAR, "visiting");
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn gets_sigterm(manner: Manner) {
     bad.finish("app", 0);
     bad.request(SIDECAR);
     let good_ns = quits(&agent, &good);
-    let term = bad.heard(SIDECAR, "term ");
+    let term = bad.wait_line(SIDECAR, "term ");
     assert_eq!(bad.ended(SIDECAR).code(), 0);
     agent.wait_for("step-failed", &bad.name());
     agent.wait_for("sidecar-ended", &bad.name());

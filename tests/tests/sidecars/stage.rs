@@ -7,7 +7,7 @@ use usher_tests::synthetic::{Agent, Pod};
 use crate::enforcing;
 
 fn term_ns(pod: &Pod, container: &str) -> u64 {
-    let line = pod.heard(container, "term ");
+    let line = pod.wait_line(container, "term ");
     line.trim_start_matches("term ").parse().unwrap()
 }
 

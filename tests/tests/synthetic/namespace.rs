@@ -92,7 +92,7 @@ fn visitor_of_another_network() {
     let pid = guest.wait_container(SIDECAR);
     assert_eq!(process::network(pid), guest.network());
     guest.tell(SIDECAR, "visit");
-    guest.heard(SIDECAR, "visiting");
+    guest.wait_line(SIDECAR, "visiting");
     assert_eq!(process::network(pid), host.network());
 }
 

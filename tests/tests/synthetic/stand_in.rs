@@ -60,7 +60,7 @@ impl Bench {
         // It still is there to be ended by its usual signal.
         pod.signal(&name, Signal::SIGTERM);
         assert_eq!(pod.ended(&name).code(), 0);
-        pod.heard(&name, "term ");
+        pod.wait_line(&name, "term ");
     }
 
     fn signalled(&self, stand_in: StandIn, signal: Signal, code: i32) {
@@ -173,6 +173,6 @@ fn shell() {
     pod.signal(&name, Signal::SIGINT);
     assert!(pod.end_so_far(&name).is_none());
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(child), Signal::SIGTERM).unwrap();
-    pod.heard(&name, "term ");
+    pod.wait_line(&name, "term ");
     assert_eq!(pod.ended(&name).code(), 0);
 }

@@ -66,12 +66,12 @@ impl Watch {
         let end = Instant::now() + limit;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            let heard = self
+            let wait_line = self
                 .seen
                 .recv_timeout(left)
                 .with_context(|| format!("waited {} s for {what}", limit.as_secs()))?;
-            if fits(&heard.1) {
-                return Ok(heard);
+            if fits(&wait_line.1) {
+                return Ok(wait_line);
             }
         }
     }

@@ -154,15 +154,15 @@ impl Job<'_> {
     ) -> Result<Outcome> {
         let ours = |pod: &Value| pod["metadata"]["labels"]["app"] == self.name;
         let bound = |pod: &Value| ours(pod) && pod["spec"]["nodeName"].is_string();
-        let mut heard = watch.until(LIMIT, "the pod to exist", ours)?;
+        let mut wait_line = watch.until(LIMIT, "the pod to exist", ours)?;
         if let Some(outage) = outage {
-            let name = heard.1["metadata"]["name"].as_str();
+            let name = wait_line.1["metadata"]["name"].as_str();
             outage.join(self.cluster, name.unwrap_or_default())?;
         }
-        if !bound(&heard.1) {
-            heard = watch.until(LIMIT, "the pod to be bound", bound)?;
+        if !bound(&wait_line.1) {
+            wait_line = watch.until(LIMIT, "the pod to be bound", bound)?;
         }
-        let (bound_at, pod) = heard;
+        let (bound_at, pod) = wait_line;
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
         let never = AtomicBool::new(variant.proxy == Proxy::None);
         thread::scope(|scope| {

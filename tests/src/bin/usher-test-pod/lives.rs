@@ -36,7 +36,7 @@ pub(crate) struct Life {
     output: File,
     /// Lines, for the shim.
     words: File,
-    heard: Vec<u8>,
+    wait_line: Vec<u8>,
     silent: bool,
 }
 
@@ -67,7 +67,7 @@ impl Life {
             input: child.stdin.take().expect("piped above"),
             output: quiet(output.into())?,
             words: quiet(words.into())?,
-            heard: Vec::new(),
+            wait_line: Vec::new(),
             silent: false,
         })
     }
@@ -221,12 +221,12 @@ fn hear(life: &mut Life, news: &mut Vec<(String, What)>) {
                 life.silent = true;
                 break;
             }
-            Ok(read) => life.heard.extend(block.iter().take(read)),
+            Ok(read) => life.wait_line.extend(block.iter().take(read)),
             Err(_) => break,
         }
     }
-    while let Some(end) = life.heard.iter().position(|byte| *byte == b'\n') {
-        let line: Vec<u8> = life.heard.drain(..=end).collect();
+    while let Some(end) = life.wait_line.iter().position(|byte| *byte == b'\n') {
+        let line: Vec<u8> = life.wait_line.drain(..=end).collect();
         let line = String::from_utf8_lossy(&line).trim_end().to_owned();
         let id = life.order.id.clone();
         if line == "waits" {

@@ -24,7 +24,7 @@ fn node_sockets_are_not_attributed_to_a_host_network_pod() {
         .with(ContainerSpec::holding("app", app))
         .host_network();
     let pod = node.run(&spec);
-    pod.heard("app", "holding");
+    pod.wait_line("app", "holding");
     let ran = run(&node, &["conns", &pod.name(), "--all"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.stdout.contains("127.0.0.1:8080"), "{ran:?}");

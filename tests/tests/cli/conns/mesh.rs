@@ -129,7 +129,7 @@ fn hostile_name_is_escaped() {
         .listening("127.0.0.1:8080");
     let spec = PodSpec::new("hostile").with(ContainerSpec::holding("app", app));
     let pod = node.run(&spec);
-    pod.heard("app", "holding");
+    pod.wait_line("app", "holding");
     for form in ["table", "wide", "json", "yaml"] {
         let text = answer(&node, &["conns", &pod.name(), "-o", form]);
         let acts = |character: char| character != '\n' && character.is_control();
