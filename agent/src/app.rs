@@ -1,8 +1,10 @@
-//! Wiring: two threads, each with a runtime of its own.
+//! Wiring: the event loop and the service thread, each with a runtime of its own.
 //!
-//! The first decides (see [`crate::event_loop`]); the second talks to the kubelet,
-//! to the API server, and to whoever asks for metrics.
+//! The event loop ([`crate::event_loop`]) runs on the main thread. The service thread exchanges requests with the
+//! kubelet, the API server and clients, and records decisions. They share nothing but channels ([`channels`]) and
+//! counters.
 
+mod channels;
 mod service_thread;
 mod services;
 
@@ -10,10 +12,7 @@ use std::{sync::Arc, thread, time::Instant};
 
 use anyhow::Context;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use tokio::{
-    runtime::{Builder, Runtime},
-    sync::{mpsc, watch},
-};
+use tokio::runtime::{Builder, Runtime};
 use usher_client::{error_chain::chain, run_dir};
 use usher_core::{
     Event,
@@ -25,144 +24,134 @@ use usher_sys::{
     process::priority,
 };
 
-use self::{service_thread::Beside, services::Services};
+use self::{channels::Channels, service_thread::ServiceThread, services::Services};
 use crate::{
     args::{ApiServer, Args},
-    event_loop::{NodeLoop, Sources, Wishes},
+    event_loop::{Edges, NodeLoop},
     hold::cni_socket,
     install::cni,
     kubernetes::{
-        events::{Events, Teller},
+        events::{EventPublisher, EventSender},
         kubelet::Kubelet,
     },
     node::{config_file::ConfigFile, discovery::Discovery, kernel_features, privileges},
     quit::{Host, Reads},
     serve::http,
     start::{self, Launch},
-    telemetry::{decision_log::Recorder, metrics::Metrics},
+    telemetry::{decision_log::Recorder, metrics::Metrics, reporter::Reporter},
 };
 
 /// The process that is in the host's own namespaces.
 const HOST_INIT: Pid = Pid(1);
-/// Namespaces that may wait to be asked for.
-const NAMESPACES: usize = 64;
-/// Decisions that may wait to be written down; more wait where they were made.
-const RECORDS: usize = 1024;
-/// Inputs that may wait for the loop that decides.
-const INPUTS: usize = 64;
 
 /// Runs the agent until SIGTERM or SIGINT.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     raise_file_limit();
-    // First of all: where another agent lives it has the port, and keeps its sockets and files.
+    // Bind first: where another agent runs, it has this port, and keeps its sockets and files.
     let http = http::listen(args.http).with_context(|| format!("listening on {}", args.http))?;
-    let metrics = Arc::new(Metrics::new());
-    let (teller, events) = match args.api_server {
-        ApiServer::Off => (Teller::mute(&args.node_name), None),
-        ApiServer::InCluster => {
-            let (teller, events) = Events::new(&args.node_name, Arc::clone(&metrics));
-            (teller, Some(events))
-        }
-    };
-    let kubelet = Kubelet::new(&args.node.kubelet, Arc::clone(&metrics), teller.clone())?;
-    let proc = ProcRoot::new(&args.node.proc);
-    let host = Host {
-        netns: host_netns(&proc)?,
-        proc: proc.clone(),
-        reads: Reads::default(),
-    };
-    let root = cgroup::locate(&args.node.cgroup_root)?;
-    let (inputs, receiver) = mpsc::channel(INPUTS);
-    let (records, recorded) = mpsc::channel(RECORDS);
-    let (pods, wanted_pods) = mpsc::channel(1);
-    let (namespaces, wanted_namespaces) = mpsc::channel(NAMESPACES);
-    let run_dir = args.node.run_dir.clone();
+    let (reporter, publisher) = reporter(args);
+    let kubelet = Kubelet::new(&args.node.kubelet, reporter.clone())?;
+    let host = host(args)?;
     let mut config = ConfigFile::new(
         args.node.config.clone(),
-        run_dir,
-        Arc::clone(&metrics),
-        teller.clone(),
+        args.node.run_dir.clone(),
+        reporter.clone(),
     );
-    let loaded = config.first();
-    let recorder = Recorder::open(&args.node.run_dir, Arc::clone(&metrics), teller.clone());
-
-    let plugin = cni::Settings::of(&args.cni).context("where the CNI plugin goes")?;
-
-    let runtime = runtime().context("starting the runtime that decides")?;
-    let entered = runtime.enter();
-    let (discovery, first) = Discovery::open(&root, proc, Arc::clone(&metrics))
-        .with_context(|| format!("watching the pods below {}", root.display()))?;
-    drop(entered);
-    tracing::info!(cgroups = %root.display(), "watching pods");
-
-    let (wants_plugin, plugin_wanted) = watch::channel(false);
-    let services = Services {
-        args,
-        http,
-        plugin,
-        plugin_wanted,
-        kubelet,
-        reads: watch::Sender::new(loaded.config.reads()),
-        config,
-        wanted_pods,
-        wanted_namespaces,
-        inputs,
-        events,
-        teller: teller.clone(),
-        metrics: Arc::clone(&metrics),
-        desk: recorder.desk(),
-        begun: Instant::now(),
-    };
-    let beside = Beside {
+    let loaded = config.load();
+    let recorder = Recorder::open(&args.node.run_dir, reporter.clone());
+    let plugin = cni::Settings::of(&args.cni).context("reading the settings of the CNI plugin")?;
+    let Channels {
+        event_loop: loop_channels,
+        services: service_channels,
+        records,
+    } = channels::open();
+    let runtime = runtime().context("starting the event loop's runtime")?;
+    let (edges, events) = runtime.block_on(async { edges(args, host, &reporter) })?;
+    let service_thread = ServiceThread {
+        services: Services {
+            args,
+            http,
+            plugin,
+            kubelet,
+            reads: tokio::sync::watch::Sender::new(loaded.config.reads()),
+            config,
+            channels: service_channels,
+            publisher,
+            reporter: reporter.clone(),
+            recorder: recorder.handle(),
+            started: Instant::now(),
+        },
         recorder,
-        records: recorded,
-        services,
+        records,
     };
-    let wishes = Wishes {
-        pods,
-        namespaces,
-        plugin: wants_plugin,
+    let event_loop = NodeLoop::new(edges, loop_channels, reporter, loaded);
+    thread::scope(|scope| {
+        let service_thread = thread::Builder::new()
+            .name("services".to_owned())
+            .spawn_scoped(scope, move || service_thread.run())
+            .context("starting the service thread")?;
+        // After the service thread has started: it would inherit the priority.
+        if let Err(error) = priority::raise() {
+            tracing::info!(error = %chain(&error), "kept the ordinary priority; quits take longer on a busy node");
+        }
+        privileges::drop_for_event_loop();
+        // The service thread ends on a signal and closes the inputs, which ends the event loop. The event loop ends
+        // when it cannot watch pods any more and closes its requests, which ends the service thread.
+        let looped = runtime.block_on(event_loop.run(events));
+        let served = service_thread.join();
+        looped.context("watching the cgroup tree")?;
+        served.unwrap_or_else(|_panic| anyhow::bail!("the service thread panicked"))
+    })
+}
+
+/// The publisher is absent where the agent works without an API server.
+fn reporter(args: &Args) -> (Reporter, Option<EventPublisher>) {
+    let metrics = Arc::new(Metrics::new());
+    let (events, publisher) = match args.api_server {
+        ApiServer::Off => (EventSender::disabled(&args.node_name), None),
+        ApiServer::InCluster => {
+            let (events, publisher) = EventPublisher::new(&args.node_name, Arc::clone(&metrics));
+            (events, Some(publisher))
+        }
     };
-    let entered = runtime.enter();
-    let socket = args.node.run_dir.join(run_dir::CNI_SOCKET);
-    let announcements = cni_socket::listen(socket, Arc::clone(&metrics));
-    drop(entered);
-    let mut first = first;
-    let features = kernel_features::features(&args.node.bundle_dir, &metrics);
-    first.insert(0, Event::Kernel(features));
+    (Reporter::new(metrics, events), publisher)
+}
+
+fn host(args: &Args) -> anyhow::Result<Host> {
+    let proc = ProcRoot::new(&args.node.proc);
+    Ok(Host {
+        netns: host_netns(&proc)?,
+        proc,
+        reads: Reads::default(),
+    })
+}
+
+/// Opens what the event loop watches, with the events of what is there already. In the event loop's runtime.
+fn edges(args: &Args, host: Host, reporter: &Reporter) -> anyhow::Result<(Edges, Vec<Event>)> {
+    let node = &args.node;
+    let root = cgroup::locate(&node.cgroup_root)?;
+    let metrics = &reporter.metrics;
+    let (discovery, walked) = Discovery::open(&root, host.proc.clone(), Arc::clone(metrics))
+        .with_context(|| format!("watching the pods below {}", root.display()))?;
+    tracing::info!(cgroups = %root.display(), "watching pods");
+    let socket = node.run_dir.join(run_dir::CNI_SOCKET);
+    let announcements = cni_socket::listen(socket, Arc::clone(metrics));
+    let features = kernel_features::probe(&node.bundle_dir, metrics);
     let starts = start::Settings {
-        bundle_dir: args.node.bundle_dir.clone(),
+        bundle_dir: node.bundle_dir.clone(),
         proc: host.proc.clone(),
         launch: Launch {
             flags: args.log.flags(),
         },
-        teller: teller.clone(),
     };
-    let sources = Sources {
+    let edges = Edges {
         discovery,
         announcements,
         starts,
-        teller,
+        host,
     };
-    let deciding = NodeLoop::new(sources, host, records, metrics, loaded, wishes);
-    thread::scope(|scope| {
-        let beside = thread::Builder::new()
-            .name("beside".to_owned())
-            .spawn_scoped(scope, move || beside.run())
-            .context("starting the second thread")?;
-        // After the second thread has been made, which would inherit it.
-        if let Err(error) = priority::raise() {
-            tracing::info!(%error, "decides at ordinary priority: quits take longer on a busy node");
-        }
-        privileges::deciding();
-        // The second thread ends on a signal, and with it the inputs of the
-        // first; the first ends when it cannot see pods any more, and with it
-        // the wishes that the second waits for.
-        let decided = runtime.block_on(deciding.run(first, receiver));
-        let served = beside.join();
-        decided.context("watching the cgroup tree")?;
-        served.unwrap_or_else(|_panic| anyhow::bail!("the second thread panicked"))
-    })
+    let events = [Event::Kernel(features)].into_iter().chain(walked);
+    Ok((edges, events.collect()))
 }
 
 fn runtime() -> std::io::Result<Runtime> {
@@ -175,8 +164,7 @@ fn host_netns(proc: &ProcRoot) -> anyhow::Result<NetnsId> {
         Ok(netns) => return Ok(netns.id()),
         Err(error) => error,
     };
-    // Some machines hide their first process even from root. With hostNetwork
-    // our own namespace is the host's.
+    // Some machines hide their first process even from root. With hostNetwork the agent's namespace is the host's.
     tracing::warn!(
         error = %chain(&error),
         "took the agent's own network namespace for the host's"
@@ -185,12 +173,11 @@ fn host_netns(proc: &ProcRoot) -> anyhow::Result<NetnsId> {
     Ok(Netns::of_process(proc, Pid(own))?.id())
 }
 
-/// Every container takes a pidfd; the usual soft limit of 1024 is for programs
-/// that use select.
+/// Each container takes a pidfd. The usual soft limit of 1024 is for programs that call `select`.
 fn raise_file_limit() {
     let raised = getrlimit(Resource::RLIMIT_NOFILE)
         .and_then(|(_soft, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
     if let Err(error) = raised {
-        tracing::warn!(%error, "could not raise the limit of open files");
+        tracing::warn!(error = %chain(&error), "could not raise the limit of open files");
     }
 }

@@ -1,168 +1,146 @@
-//! The loop that decides: everything that happens on the node goes through the
-//! engine, one event after the other, and what it asks for is done.
+//! The event loop: it passes everything that happens on the node to the engine, one event after the other, and carries
+//! out the engine's actions.
 //!
-//! It has a thread of its own, on which nothing else runs but discovery and
-//! attempts, so that a long list of pods or a slow API server never stands
-//! between an exit and its request.
+//! It runs on a thread of its own, with nothing else on it but discovery and attempts, so that a long list of pods or a
+//! slow API server never delays the request that follows an exit.
 
 mod actions;
 mod input;
 mod modes;
 mod operator;
 mod overdue;
+mod records;
 mod snapshot;
 
-use std::{collections::VecDeque, mem, sync::Arc, time::Instant};
+use std::{mem, sync::Arc, time::Instant};
 
-use tokio::sync::{
-    Semaphore,
-    mpsc::{self, error::TrySendError},
-    watch,
-};
-use usher_client::{crash_point, run_dir::Annotations};
+use tokio::sync::{Semaphore, mpsc, watch};
+use usher_client::crash_point;
 use usher_core::{
     Engine, Event, base::time::Timestamp, engine::request::Answer, kube_event::NodeCondition,
-    pod::container_change::ContainerChange, settings::mode::Modes,
+    pod::container_change::ContainerChange,
 };
 use usher_sys::pods::cgroup;
 
 pub(crate) use self::{
     input::{Input, View},
-    operator::Person,
+    operator::OperatorRequest,
 };
+use self::{modes::NodeState, records::Records};
 use crate::{
     hold::{Sandboxes, cni_socket::Announcement},
-    kubernetes::events::Teller,
     node::{config_file::Loaded, discovery::Discovery},
     quit::Host,
     start::{self, Starts},
-    telemetry::{decision_log::Record, metrics::Metrics},
+    telemetry::{decision_log::Record, reporter::Reporter},
 };
 
 /// Attempts at the same time: each is a socket and a few kB. More wait.
 const ATTEMPTS: usize = 256;
 
-/// What the loop wants to know from outside the node's kernel.
+/// What the event loop requests from the service thread.
 #[derive(Debug)]
-pub(crate) struct Wishes {
-    /// The kubelet's pods.
+pub(crate) struct Requests {
+    /// List the kubelet's pods.
     pub(crate) pods: mpsc::Sender<()>,
-    /// What this Namespace says.
+    /// Read this Namespace.
     pub(crate) namespaces: mpsc::Sender<String>,
     /// Whether the CNI plugin is to be installed.
     pub(crate) plugin: watch::Sender<bool>,
 }
 
-/// What the node shows, and what is done to it.
+/// The event loop's ends of the channels to the service thread.
 #[derive(Debug)]
-pub(crate) struct Sources {
-    pub(crate) discovery: Discovery,
-    /// What the CNI plugin tells.
-    pub(crate) announcements: mpsc::Receiver<Announcement>,
-    pub(crate) starts: start::Settings,
-    pub(crate) teller: Teller,
+pub(crate) struct Channels {
+    pub(crate) inputs: mpsc::Receiver<Input>,
+    pub(crate) requests: Requests,
+    pub(crate) records: mpsc::Sender<Record>,
 }
 
-/// The loop's state.
+/// What the event loop watches on the node, and acts upon.
+#[derive(Debug)]
+pub(crate) struct Edges {
+    pub(crate) discovery: Discovery,
+    pub(crate) announcements: mpsc::Receiver<Announcement>,
+    pub(crate) starts: start::Settings,
+    pub(crate) host: Host,
+}
+
+/// Attempts and gates, which run in tasks, and the events that they return.
+#[derive(Debug)]
+struct Tasks {
+    permits: Arc<Semaphore>,
+    events: mpsc::Sender<Event>,
+    received: mpsc::Receiver<Event>,
+}
+
 #[derive(Debug)]
 pub(crate) struct NodeLoop {
     engine: Engine,
-    discovery: Discovery,
+    /// The moment that timestamps count from.
+    started: Instant,
+    node: NodeState,
+
     host: Arc<Host>,
-    metrics: Arc<Metrics>,
-    records: mpsc::Sender<Record>,
-    begin: Instant,
-    wishes: Wishes,
-    /// What the Node says.
-    annotations: Annotations,
-    /// Somebody has told what it says.
-    node_is_known: bool,
-    /// What the kernel lacks for holding connections, if it lacks anything.
-    lacks: Option<String>,
-    /// Whether that was told.
-    lacks_is_told: bool,
-    teller: Teller,
-    /// The modes that the Node gave last.
-    modes: Option<Modes>,
-    /// Whether the configuration is one that somebody wrote.
-    trusted: bool,
-    answered: mpsc::Sender<Event>,
-    answers: mpsc::Receiver<Event>,
-    permits: Arc<Semaphore>,
+    discovery: Discovery,
+    announcements: mpsc::Receiver<Announcement>,
     sandboxes: Sandboxes,
     starts: Starts,
-    announcements: mpsc::Receiver<Announcement>,
-    /// Decisions to hand over when nothing else is to be done. While the second thread is stuck no list of the kubelet comes
-    /// either, so there are no more than a few for each pod that is known.
-    reports: VecDeque<Record>,
-    /// Pods have come, gone or finished since they were counted.
+    tasks: Tasks,
+
+    inputs: mpsc::Receiver<Input>,
+    requests: Requests,
+    records: Records,
+    reporter: Reporter,
+    /// Pods have appeared, gone or finished since the gauges were set.
     pods_changed: bool,
-    /// What the engine said to the order that it is being told.
-    reply: Option<Answer>,
 }
 
 impl NodeLoop {
     pub(crate) fn new(
-        sources: Sources,
-        host: Host,
-        records: mpsc::Sender<Record>,
-        metrics: Arc<Metrics>,
+        edges: Edges,
+        channels: Channels,
+        reporter: Reporter,
         loaded: Loaded,
-        wishes: Wishes,
     ) -> Self {
-        let Sources {
-            discovery,
-            announcements,
-            starts,
-            teller,
-        } = sources;
-        let (answered, answers) = mpsc::channel(ATTEMPTS);
-        let begin = Instant::now();
+        let (events, received) = mpsc::channel(ATTEMPTS);
+        let started = Instant::now();
         Self {
-            sandboxes: Sandboxes::new(begin, answered.clone()),
-            starts: Starts::new(starts, Arc::clone(&metrics)),
-            announcements,
             engine: Engine::new(loaded.config),
-            discovery,
-            host: Arc::new(host),
-            metrics,
-            records,
-            begin,
-            wishes,
-            annotations: Annotations::default(),
-            node_is_known: false,
-            lacks: None,
-            lacks_is_told: false,
-            teller,
-            modes: None,
-            trusted: loaded.trusted,
-            answered,
-            answers,
-            permits: Arc::new(Semaphore::new(ATTEMPTS)),
-            reports: VecDeque::new(),
+            started,
+            node: NodeState::new(loaded.trusted),
+            host: Arc::new(edges.host),
+            discovery: edges.discovery,
+            announcements: edges.announcements,
+            sandboxes: Sandboxes::new(started, events.clone()),
+            starts: Starts::new(edges.starts, reporter.clone()),
+            tasks: Tasks {
+                permits: Arc::new(Semaphore::new(ATTEMPTS)),
+                events,
+                received,
+            },
+            inputs: channels.inputs,
+            requests: channels.requests,
+            records: Records::new(channels.records),
+            reporter,
             pods_changed: true,
-            reply: None,
         }
     }
 
-    /// Runs until there are no more inputs, which is when the agent ends.
+    /// Runs until the inputs are closed, which is when the agent ends.
     ///
     /// # Errors
     /// When the cgroup tree cannot be watched any more.
-    pub(crate) async fn run(
-        mut self,
-        first: Vec<Event>,
-        mut inputs: mpsc::Receiver<Input>,
-    ) -> Result<(), cgroup::Error> {
-        for event in first {
+    pub(crate) async fn run(mut self, events: Vec<Event>) -> Result<(), cgroup::Error> {
+        for event in events {
             self.step(event);
         }
-        let records = self.records.clone();
+        let records = self.records.sender();
         loop {
             let wake = self
                 .engine
                 .next_wake()
-                .map(|at| self.begin + at.since_start());
+                .map(|at| self.started + at.since_start());
             let timer = async {
                 match wake {
                     Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -170,80 +148,76 @@ impl NodeLoop {
                 }
             };
             tokio::select! {
-                // Exits first: what they lead to is what is waited for.
+                // Exits come first: quits follow from them.
                 biased;
                 events = self.discovery.next() => {
                     self.steps(events?);
                 }
-                // A pod's start waits for the answer.
+                // The start of a pod waits for the reply.
                 Some(announcement) = self.announcements.recv() => {
-                    // The pod's cgroup came before.
+                    // The pod's cgroup was created before.
                     let events = self.discovery.now()?;
                     self.steps(events);
                     let event = self.sandboxes.announced(&self.host, announcement);
                     self.steps(event);
                 }
-                // An app is about to be started.
-                events = self.starts.next() => self.steps(events),
-                answer = self.answers.recv() => if let Some(answer) = answer {
-                    if let Event::Attempted { outcome, .. } = &answer {
-                        self.metrics.attempts.inc(outcome);
+                // The runtime is about to start an app.
+                events = self.starts.next() => {
+                    self.steps(events);
+                }
+                Some(event) = self.tasks.received.recv() => {
+                    if let Event::Attempted { outcome, .. } = &event {
+                        self.reporter.metrics.attempts.inc(outcome);
                     }
-                    self.step(answer);
-                },
-                input = inputs.recv() => match input {
-                    Some(input) => self.take(input)?,
+                    self.step(event);
+                }
+                input = self.inputs.recv() => match input {
+                    Some(input) => self.receive(input)?,
                     None => {
-                        for record in self.reports {
-                            // Nobody reads only when that thread has failed.
-                            drop(self.records.send(record).await);
-                        }
+                        self.records.finish().await;
                         return Ok(());
                     }
                 },
-                () = timer => self.step(Event::Timer),
-                // Attempts that are under way go first.
-                () = tokio::task::yield_now(), if self.has_news() => self.tell_news(),
-                // They are being written down more slowly than they come.
-                permit = records.reserve(), if !self.reports.is_empty() => {
-                    if let (Ok(permit), Some(record)) = (permit, self.reports.pop_front()) {
-                        permit.send(record);
+                () = timer => {
+                    self.step(Event::Timer);
+                }
+                // Attempts in progress go first.
+                () = tokio::task::yield_now(), if self.pods_changed || self.records.can_send() => {
+                    self.records.send();
+                    self.set_gauges();
+                }
+                // The recorder is slower than the decisions.
+                permit = records.reserve(), if !self.records.is_empty() => {
+                    if let Ok(permit) = permit {
+                        self.records.send_with(permit);
                     }
                 }
             }
         }
     }
 
-    fn has_news(&self) -> bool {
-        self.pods_changed || !self.reports.is_empty() && self.records.capacity() > 0
-    }
-
-    /// Hands decisions over to be written down, and counts the pods.
-    fn tell_news(&mut self) {
-        while let Some(record) = self.reports.pop_front() {
-            if let Err(TrySendError::Full(record)) = self.records.try_send(record) {
-                self.reports.push_front(record);
-                break;
-            }
+    fn set_gauges(&mut self) {
+        if !mem::take(&mut self.pods_changed) {
+            return;
         }
-        if mem::take(&mut self.pods_changed) {
-            let census = self.engine.census();
-            let gauge = |count| i64::try_from(count).unwrap_or(i64::MAX);
-            self.metrics.pods.set(gauge(census.pods));
-            self.metrics.finished_pods.set(gauge(census.finished));
-            self.metrics.held_pods.set(gauge(census.held));
-            self.metrics.held_starts.set(gauge(census.held_starts));
-        }
+        let census = self.engine.census();
+        let metrics = &self.reporter.metrics;
+        let gauge = |count| i64::try_from(count).unwrap_or(i64::MAX);
+        metrics.pods.set(gauge(census.pods));
+        metrics.finished_pods.set(gauge(census.finished));
+        metrics.held_pods.set(gauge(census.held));
+        metrics.held_starts.set(gauge(census.held_starts));
     }
 
-    fn step(&mut self, event: Event) {
-        self.steps([event]);
+    fn step(&mut self, event: Event) -> Option<Answer> {
+        self.steps([event])
     }
 
-    /// Takes what has come at once.
-    fn steps(&mut self, events: impl IntoIterator<Item = Event>) {
-        // Read before it is asked who has ended: of an agent that is stopped anywhere after this, what it misses counts
-        // in the next step.
+    /// Passes events that arrived together to the engine. Returns its answer where one of them is an operator's
+    /// request.
+    fn steps(&mut self, events: impl IntoIterator<Item = Event>) -> Option<Answer> {
+        // The clock is read before the dead are listed: what an agent misses that is stopped after this is overdue in
+        // the next step.
         let now = self.now();
         let late = self.overdue(now);
         if let Some(late) = late {
@@ -251,30 +225,34 @@ impl NodeLoop {
                 self.step_at(late, Event::container(key, ContainerChange::Exited));
             }
         }
+        let mut answer = None;
         for event in events {
             if let Event::Attempted { .. } = event {
                 crash_point::reach("answer-due", "");
             }
-            self.step_at(late.unwrap_or(now), event);
+            answer = self.step_at(late.unwrap_or(now), event).or(answer);
         }
         if late.is_some() {
             self.step_at(now, Event::Timer);
         }
+        answer
     }
 
-    fn step_at(&mut self, now: Timestamp, event: Event) {
-        tracing::trace!(?event, "happened");
+    fn step_at(&mut self, now: Timestamp, event: Event) -> Option<Answer> {
+        tracing::trace!(?event, "received an event");
         match &event {
-            Event::Kernel(features) => self.lacks = features.hold.clone().err(),
+            Event::Kernel(features) => self.node.missing_feature = features.hold.clone().err(),
             Event::CannotHoldStarts(reason) => {
                 let condition = NodeCondition::StartUnsupported(reason.clone());
-                self.teller.node(&condition);
+                self.reporter.events.send_node(&condition);
             }
             _ => {}
         }
         self.pods_changed |= matches!(event, Event::PodAppeared(_) | Event::PodGone(_));
+        let mut answer = None;
         for action in self.engine.step(now, event) {
-            self.act(action);
+            answer = self.act(action).or(answer);
         }
+        answer
     }
 }

@@ -1,8 +1,22 @@
-//! What the programs of a node are made of. See ARCHITECTURE.md for the way of an event through the agent.
+//! The node agent of usher. ARCHITECTURE.md follows an event through it.
 //!
-//! `usher-agent` watches the pods of its node; the same binary holds starts, leaves a node, and has a whole cluster
-//! left. `usher` is for people: it works on a node with and without an agent. Both are thin: what they share, as the
-//! way off a host, is here once.
+//! | module | contents |
+//! | --- | --- |
+//! | [`args`] | flags and environment variables of each invocation of the binary |
+//! | [`app`] | wiring: the event loop, the service thread, and the channels between them |
+//! | [`event_loop`] | passes events to the engine of `usher-core`, and carries out its actions |
+//! | [`node`] | reads of the node: containers, kernel features, the configuration file, own privileges |
+//! | [`quit`] | attempts to terminate a sidecar: loopback requests and signals |
+//! | [`hold`] | sandboxes with held connections: the CNI socket, gates, and readiness probes |
+//! | [`start`] | held starts: the runtime's bundles, and the holder process |
+//! | [`kubernetes`] | the kubelet's pods, the Node, Namespaces, Events, the startup taint |
+//! | [`serve`] | health, readiness and metrics over HTTP, and the admin socket |
+//! | [`install`] | the CNI plugin's installation; `--leave` and `leave-cluster`, which remove usher |
+//! | [`telemetry`] | log, metrics, health, and the recorder of decisions |
+//!
+//! One binary has four roles: the agent, the holder process that it starts (`hold-starts`), the agent that removes
+//! usher from its node (`--leave`), and the Job that makes every agent of a cluster do so (`leave-cluster`). The
+//! command-line tool `usher` is the crate `usher-cli`. Both use `usher-client`.
 
 mod app;
 mod args;
@@ -28,20 +42,20 @@ use self::{
     start::holder,
 };
 
-/// The program `usher-agent`.
+/// Runs `usher-agent` to its end.
 pub fn agent() -> ExitCode {
     let invocation = Invocation::parse();
-    let given_up = privileges::at_start(&invocation);
+    let dropped = privileges::drop_at_start(&invocation);
     let logging = match &invocation {
-        Invocation::Holder(args) => telemetry::init_alone(&args.log).map(|()| None),
+        Invocation::Holder(args) => telemetry::init_single_threaded(&args.log).map(|()| None),
         others => telemetry::init(others.log()).map(Some),
     };
-    // What is logged is written at the end at the latest, when this goes.
-    let _writes = match logging {
+    // Dropping the guard flushes the log.
+    let _flush = match logging {
         Ok(guard) => guard,
         Err(error) => return fail(&error),
     };
-    privileges::told(given_up);
+    privileges::log_failure(dropped);
     let ended = match invocation {
         Invocation::Agent(args) if args.leave.leave => leave::run(&args),
         Invocation::Agent(args) => app::run(&args),
@@ -57,15 +71,15 @@ pub fn agent() -> ExitCode {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "there is no log to write to yet")]
+#[expect(clippy::print_stderr, reason = "logging has not started")]
 fn fail(error: &anyhow::Error) -> ExitCode {
     eprintln!("usher-agent: {error:#}");
     // EX_USAGE of sysexits.h.
     ExitCode::from(64)
 }
 
-/// The command lines of the program, for manual pages and completions. The first word of the second is an argument of the
-/// first; as a page it has a name of its own.
+/// The command lines of `usher-agent`, for manual pages and completions. `leave-cluster` is a word of the same binary
+/// and has a manual page of its own.
 pub fn commands() -> Vec<clap::Command> {
     vec![
         args::Args::command(),

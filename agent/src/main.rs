@@ -1,5 +1,4 @@
-//! `usher-agent`: watches the pods of its node and shows the sidecars of
-//! finished pods out.
+//! `usher-agent`: the node agent of usher.
 
 use std::process::ExitCode;
 

@@ -1,10 +1,8 @@
-//! Starts that are to be held: which containers the runtime is about to start,
-//! and the process that holds them.
+//! Held starts: the containers that the runtime is about to start, and the process that holds them.
 //!
-//! The core says whose starts ([`Starts::wish`]). The runtime's bundles are watched as long as
-//! some are wished for: a container is told apart by its bundle, marked when its root is
-//! mounted, and its volumes when it has an init process. All that is to be answered at once is the
-//! [holder](crate::start::holder)'s.
+//! The engine names the starts to hold ([`Starts::set`]). While there are some, the agent watches the runtime's bundles.
+//! A bundle identifies its container. The holder marks the container's root when it is mounted, and its volumes when it
+//! has an init process. The [holder process](crate::start::holder) replies to the kernel.
 
 pub(crate) mod holder;
 mod holder_news;
@@ -14,7 +12,6 @@ use std::{
     collections::HashMap,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::PathBuf,
-    sync::Arc,
 };
 
 use usher_client::error_chain::chain;
@@ -29,37 +26,35 @@ use usher_sys::{
     pods::proc::ProcRoot,
 };
 
+use self::holder_process::HolderProcess;
 pub(crate) use self::holder_process::Launch;
-use self::holder_process::Link;
-use crate::{kubernetes::events::Teller, telemetry::metrics::Metrics};
+use crate::telemetry::reporter::Reporter;
 
-/// Descriptors that go with one message.
-const TOGETHER: usize = 64;
+/// Descriptors in one message.
+const MAX_DESCRIPTORS: usize = 64;
 
-/// Where the runtime's bundles are, and how the holder is started.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) bundle_dir: PathBuf,
     pub(crate) proc: ProcRoot,
     pub(crate) launch: Launch,
-    pub(crate) teller: Teller,
 }
 
-/// The starts.
 #[derive(Debug)]
 pub(crate) struct Starts {
     bundle_dir: PathBuf,
     proc: ProcRoot,
-    wishes: HashMap<PodUid, Vec<Start>>,
-    /// Watched while there are wishes.
+    /// The starts to hold.
+    wanted: HashMap<PodUid, Vec<Start>>,
+    /// Watched while there are starts to hold.
     bundles: Option<Bundles>,
-    /// Bundles whose containers have no process yet.
-    made: HashMap<ContainerId, Bundle>,
+    /// Bundles of containers that have no process yet.
+    created: HashMap<ContainerId, Bundle>,
     marked: HashMap<ContainerId, Marked>,
-    link: Link,
+    holder: HolderProcess,
 }
 
-/// A container that the holder was told of.
+/// A container that the holder has an order for.
 #[derive(Debug)]
 struct Marked {
     key: ContainerKey,
@@ -68,7 +63,7 @@ struct Marked {
 }
 
 impl Marked {
-    fn told(&self, told: Told) -> Event {
+    fn event(&self, told: Told) -> Event {
         Event::Start {
             key: self.key.clone(),
             name: self.name.clone(),
@@ -78,20 +73,19 @@ impl Marked {
 }
 
 impl Starts {
-    pub(crate) fn new(settings: Settings, metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn new(settings: Settings, reporter: Reporter) -> Self {
         Self {
             bundle_dir: settings.bundle_dir,
             proc: settings.proc,
-            wishes: HashMap::new(),
+            wanted: HashMap::new(),
             bundles: None,
-            made: HashMap::new(),
+            created: HashMap::new(),
             marked: HashMap::new(),
-            link: Link::new(settings.launch, metrics, settings.teller),
+            holder: HolderProcess::new(settings.launch, reporter),
         }
     }
 
-    /// Waits for something to happen. May be dropped and called again at any
-    /// time.
+    /// Waits for the next events. The future may be dropped at any time.
     pub(crate) async fn next(&mut self) -> Vec<Event> {
         let bundles = async {
             match &mut self.bundles {
@@ -102,49 +96,58 @@ impl Starts {
         tokio::select! {
             biased;
             sights = bundles => match sights {
-                Ok(sights) => self.saw(sights),
+                Ok(sights) => self.observed(sights),
                 Err(error) => {
-                    tracing::error!(error = %chain(&error), "cannot see the runtime's bundles any more; starts are not held");
+                    tracing::error!(error = %chain(&error), "lost the watch on the runtime's bundles; starts are not held");
                     self.bundles = None;
                     Vec::new()
                 }
             },
-            word = self.link.next() => self.heard(word),
+            event = self.holder.next() => self.holder_reported(event),
         }
     }
 
-    /// Has these starts of a pod held, and no others of it.
-    pub(crate) fn wish(&mut self, pod: &PodUid, starts: Vec<Start>) -> Vec<Event> {
-        let over = self.marked.iter().filter(|(_id, marked)| {
+    /// Holds exactly these starts of a pod.
+    pub(crate) fn set(&mut self, pod: &PodUid, starts: Vec<Start>) -> Vec<Event> {
+        let is_obsolete = |marked: &Marked| {
             marked.key.pod == *pod && !starts.iter().any(|start| start.container == marked.name)
-        });
-        let over: Vec<ContainerId> = over.map(|(id, _marked)| id.clone()).collect();
-        for id in &over {
-            self.let_go(id);
+        };
+        let obsolete: Vec<ContainerId> = self
+            .marked
+            .iter()
+            .filter(|(_id, marked)| is_obsolete(marked))
+            .map(|(id, _marked)| id.clone())
+            .collect();
+        for id in &obsolete {
+            self.send_release(id);
         }
         if starts.is_empty() {
-            self.wishes.remove(pod);
-            if self.wishes.is_empty() {
-                // Nothing is polled while nothing is to be held.
+            self.wanted.remove(pod);
+            if self.wanted.is_empty() {
+                // The agent watches bundles only while there are starts to hold.
                 self.bundles = None;
-                self.made.clear();
+                self.created.clear();
             }
             return Vec::new();
         }
-        self.link.want();
-        self.wishes.insert(pod.clone(), starts);
+        self.holder.require();
+        self.wanted.insert(pod.clone(), starts);
         if self.bundles.is_none() {
             return self.watch();
         }
-        let made = self.made.iter().filter(|(_id, bundle)| bundle.pod == *pod);
-        let made: Vec<ContainerId> = made.map(|(id, _bundle)| id.clone()).collect();
-        made.iter().flat_map(|id| self.consider(id)).collect()
+        let created: Vec<ContainerId> = self
+            .created
+            .iter()
+            .filter(|(_id, bundle)| bundle.pod == *pod)
+            .map(|(id, _bundle)| id.clone())
+            .collect();
+        created.iter().flat_map(|id| self.follow(id)).collect()
     }
 
-    /// A container has ended.
-    pub(crate) fn ended(&mut self, key: &ContainerKey) {
+    /// Releases a start whose hold is over, or whose container has ended.
+    pub(crate) fn release(&mut self, key: &ContainerKey) {
         if self.marked.contains_key(&key.id) {
-            self.let_go(&key.id);
+            self.send_release(&key.id);
         }
     }
 
@@ -156,64 +159,65 @@ impl Starts {
         match opened {
             Ok((bundles, sights)) => {
                 self.bundles = Some(bundles);
-                self.saw(sights)
+                self.observed(sights)
             }
             Err(error) => {
-                tracing::error!(error = %chain(&error), "cannot watch the runtime's bundles; starts are not held");
+                tracing::error!(error = %chain(&error), "could not watch the runtime's bundles; starts are not held");
                 Vec::new()
             }
         }
     }
 
-    fn saw(&mut self, sights: Vec<Sight>) -> Vec<Event> {
+    fn observed(&mut self, sights: Vec<Sight>) -> Vec<Event> {
         let mut events = Vec::new();
         for sight in sights {
-            tracing::trace!(?sight, "saw");
+            tracing::trace!(?sight, "observed a bundle");
             match sight {
                 Sight::Made(id, bundle) => {
-                    self.made.insert(id.clone(), bundle);
-                    events.extend(self.consider(&id));
+                    self.created.insert(id.clone(), bundle);
+                    events.extend(self.follow(&id));
                 }
                 Sight::Mounted(id, Ok(())) => events.extend(self.mark(&id)),
                 Sight::Mounted(id, Err(reason)) => events.extend(self.unable(&id, reason)),
-                Sight::Init(id, pid) => self.begun(&id, pid),
+                Sight::Init(id, pid) => self.mark_volumes(&id, pid),
                 Sight::Gone(id) => {
-                    self.made.remove(&id);
+                    self.created.remove(&id);
                     if self.marked.contains_key(&id) {
-                        self.let_go(&id);
+                        self.send_release(&id);
                     }
                 }
                 Sight::Unreadable(id, reason) => {
-                    tracing::warn!(container_id = %id, reason, "could not tell whose bundle this is; its start is not held");
+                    tracing::warn!(container_id = %id, reason, "could not read a bundle; the start of its container is not held");
                 }
             }
         }
         events
     }
 
-    /// Whether the start of a container whose bundle is made is wished for.
-    fn wished(&self, id: &ContainerId) -> Option<(&Bundle, &Start)> {
-        let bundle = self.made.get(id)?;
+    /// The bundle of a container without a process, and its start if that is to be held.
+    fn wanted_start(&self, id: &ContainerId) -> Option<(&Bundle, &Start)> {
+        let bundle = self.created.get(id)?;
         let name = bundle.container.as_deref()?;
-        let mut wishes = self.wishes.get(&bundle.pod)?.iter();
-        Some((bundle, wishes.find(|start| start.container == name)?))
+        let mut starts = self.wanted.get(&bundle.pod)?.iter();
+        Some((bundle, starts.find(|start| start.container == name)?))
     }
 
-    fn consider(&mut self, id: &ContainerId) -> Vec<Event> {
-        if self.wished(id).is_none() || self.marked.contains_key(id) {
+    /// Follows the bundle of a container whose start is to be held.
+    fn follow(&mut self, id: &ContainerId) -> Vec<Event> {
+        if self.wanted_start(id).is_none() || self.marked.contains_key(id) {
             return Vec::new();
         }
         let followed = self.bundles.as_mut().map(|bundles| bundles.follow(id));
         match followed {
             None => Vec::new(),
-            Some(Ok(sights)) => self.saw(sights),
+            Some(Ok(sights)) => self.observed(sights),
             Some(Err(error)) => self.unable(id, chain(&error)).into_iter().collect(),
         }
     }
 
-    /// Its root is mounted, and nothing has been executed in it.
+    /// The root is mounted, and nothing has been executed in it.
     fn mark(&mut self, id: &ContainerId) -> Option<Event> {
-        let (bundle, start) = self.wished(id)?;
+        let (bundle, start) = self.wanted_start(id)?;
         let marked = Marked {
             key: ContainerKey {
                 pod: bundle.pod.clone(),
@@ -227,24 +231,24 @@ impl Starts {
             limit: start.limit,
         };
         let bundles = self.bundles.as_ref()?;
-        let places = bundles
+        let descriptors = bundles
             .directory(id)
             .and_then(|directory| Ok([directory, bundles.root(id)?]));
-        let told = match &places {
-            Ok(places) => self.link.order(&order, &borrowed(places)),
+        let sent = match &descriptors {
+            Ok(descriptors) => self.holder.send(&order, &borrowed(descriptors)),
             Err(error) => Err(chain(error)),
         };
-        match told {
+        match sent {
             Ok(()) => {
                 self.marked.insert(id.clone(), marked);
                 None
             }
-            Err(reason) => Some(marked.told(Told::Unable(reason))),
+            Err(reason) => Some(marked.event(Told::Unable(reason))),
         }
     }
 
     fn unable(&self, id: &ContainerId, reason: String) -> Option<Event> {
-        let (bundle, start) = self.wished(id)?;
+        let (bundle, start) = self.wanted_start(id)?;
         Some(Event::Start {
             key: ContainerKey {
                 pod: bundle.pod.clone(),
@@ -255,40 +259,40 @@ impl Starts {
         })
     }
 
-    /// It has a process, and with it the mounts that its program may lie on.
-    fn begun(&mut self, id: &ContainerId, pid: Pid) {
-        self.made.remove(id);
+    /// The container has a process, and with it the mounts that its program may be on.
+    fn mark_volumes(&mut self, id: &ContainerId, pid: Pid) {
+        self.created.remove(id);
         let Some(marked) = self.marked.get_mut(id) else {
             return;
         };
         marked.init = Some(pid);
         let volumes = match bundle::volumes(&self.proc, pid) {
             Ok(volumes) => volumes,
-            // It has ended meanwhile, as a rule.
+            // As a rule the process has ended meanwhile.
             Err(error) => {
-                tracing::debug!(container_id = %id, error = %chain(&error), "could not look at a container's mounts; a program on a volume starts unheld");
+                tracing::debug!(container_id = %id, error = %chain(&error), "could not read a container's mounts; a program on a volume starts unheld");
                 return;
             }
         };
         let order = Order::Volumes {
             container: id.clone(),
         };
-        for volumes in volumes.chunks(TOGETHER) {
-            if let Err(reason) = self.link.order(&order, &borrowed(volumes)) {
-                tracing::debug!(container_id = %id, reason, "could not have volumes marked");
+        for volumes in volumes.chunks(MAX_DESCRIPTORS) {
+            if let Err(reason) = self.holder.send(&order, &borrowed(volumes)) {
+                tracing::debug!(container_id = %id, reason, "could not order the marks of a container's volumes");
             }
         }
     }
 
-    /// The holder answers when it has let it go.
-    fn let_go(&mut self, id: &ContainerId) {
+    /// The holder replies when it has released the start.
+    fn send_release(&mut self, id: &ContainerId) {
         let order = Order::LetGo {
             container: id.clone(),
         };
         let root = self.bundles.as_ref().map(|bundles| bundles.root(id));
         let root: Vec<OwnedFd> = root.into_iter().flatten().collect();
-        if let Err(reason) = self.link.order(&order, &borrowed(&root)) {
-            tracing::warn!(container_id = %id, reason, "could not have a start let go; it goes at its limit");
+        if let Err(reason) = self.holder.send(&order, &borrowed(&root)) {
+            tracing::warn!(container_id = %id, reason, "could not order the release of a start; the holder releases it at its limit");
         }
     }
 }

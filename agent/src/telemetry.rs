@@ -1,12 +1,14 @@
-//! The log: one line an event, as text or JSON, on standard output.
+//! Telemetry: the log, spans, metrics, health and the recorder of decisions.
 //!
-//! The runtime reads it, and one that is away reads nothing: after some 128 KiB a write waits for its return. So
-//! the agent's lines are written by a thread of their own. It has room for [`LINES`]; what is more is dropped and counted.
+//! The log goes to standard output, one line per event, as text or JSON. The container runtime reads it. While the
+//! runtime is away, a write blocks after some 128 KiB. So a thread of its own writes the agent's lines. It has room for
+//! [`LINES`]; further lines are dropped and counted.
 
 pub(crate) mod decision_log;
 pub(crate) mod health;
 pub(crate) mod log_level;
 pub(crate) mod metrics;
+pub(crate) mod reporter;
 
 use std::{io, sync::OnceLock, thread};
 
@@ -15,7 +17,7 @@ use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGua
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
 use usher_sys::process::capability;
 
-pub(crate) use self::log_level::{Level, level};
+pub(crate) use self::log_level::{LogLevel, log_level};
 use crate::args::{LogArgs, LogFormat};
 
 /// Lines that may wait to be written: about 1 MB, and more than 250 pods make when they end at once.
@@ -23,37 +25,38 @@ const LINES: usize = 4096;
 
 static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
 
-/// Lines that were dropped so far.
+/// The number of lines that were dropped.
 pub(crate) fn dropped() -> u64 {
     DROPPED
         .get()
         .map_or(0, |counter| counter.dropped_lines() as u64)
 }
 
-/// Starts logging for as long as the guard is kept, without ever waiting for whoever reads.
+/// Starts logging for as long as the guard is kept. Logging never waits for the reader.
 pub(crate) fn init(args: &LogArgs) -> anyhow::Result<WorkerGuard> {
-    let make = || {
-        // The thread that writes has what its maker has: nothing. A failure of this is said of the others.
+    let start = || {
+        // The writing thread inherits the capabilities of the thread that starts it, which has none. The other
+        // threads report a failure of this.
         drop(capability::keep_only(&[]));
         NonBlockingBuilder::default()
             .thread_name("log")
             .buffered_lines_limit(LINES)
             .finish(io::stdout())
     };
-    let made = thread::scope(|scope| {
-        let maker = thread::Builder::new().spawn_scoped(scope, make)?;
-        let panicked = |_panic| io::Error::other("its maker panicked");
-        maker.join().map_err(panicked)
+    let started = thread::scope(|scope| {
+        let starter = thread::Builder::new().spawn_scoped(scope, start)?;
+        let panicked = |_panic| io::Error::other("the starting thread panicked");
+        starter.join().map_err(panicked)
     });
-    let (writer, guard) = made.context("starting the thread that writes the log")?;
-    // The first one counts; there is no second.
+    let (writer, guard) = started.context("starting the thread that writes the log")?;
+    // A process starts logging once.
     DROPPED.get_or_init(|| writer.error_counter());
     init_with(args, writer)?;
     Ok(guard)
 }
 
-/// The same for a process that may have one thread only, which writes itself.
-pub(crate) fn init_alone(args: &LogArgs) -> anyhow::Result<()> {
+/// Starts logging in a process that may have one thread only, which writes the lines itself.
+pub(crate) fn init_single_threaded(args: &LogArgs) -> anyhow::Result<()> {
     init_with(args, io::stdout)
 }
 
@@ -63,31 +66,25 @@ fn init_with(
 ) -> anyhow::Result<()> {
     let filter = &args.log;
     let filter = EnvFilter::try_new(filter)
-        .with_context(|| format!("--log {filter:?} is not a log filter"))?;
-    let base = args.log.as_str();
+        .with_context(|| format!("invalid log filter {filter:?} in --log"))?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_target(false)
         .with_writer(writer);
-    match args.log_format {
+    let reload: log_level::Reload = match args.log_format {
         LogFormat::Text => {
             let builder = builder.with_ansi(false).with_filter_reloading();
             let handle = builder.reload_handle();
             builder.init();
-            log_level::keep(
-                base,
-                Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string())),
-            );
+            Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))
         }
         LogFormat::Json => {
             let builder = builder.json().flatten_event(true).with_filter_reloading();
             let handle = builder.reload_handle();
             builder.init();
-            log_level::keep(
-                base,
-                Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string())),
-            );
+            Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))
         }
-    }
+    };
+    log_level::register(&args.log, reload);
     Ok(())
 }

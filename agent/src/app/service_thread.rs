@@ -1,4 +1,4 @@
-//! The second thread: it talks to others, and writes down what the first decided.
+//! The service thread: runs the services, and records what the event loop decides.
 
 use anyhow::Context;
 use tokio::sync::mpsc;
@@ -9,21 +9,20 @@ use crate::{
     telemetry::decision_log::{Record, Recorder},
 };
 
-/// What runs on the second thread.
-pub(super) struct Beside<'args> {
+pub(super) struct ServiceThread<'args> {
+    pub(super) services: Services<'args>,
     pub(super) recorder: Recorder,
     pub(super) records: mpsc::Receiver<Record>,
-    pub(super) services: Services<'args>,
 }
 
-impl Beside<'_> {
+impl ServiceThread<'_> {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        privileges::none();
-        let runtime = runtime().context("starting the runtime beside")?;
+        privileges::drop_all();
+        let runtime = runtime().context("starting the runtime of the service thread")?;
         let Self {
+            services,
             mut recorder,
             mut records,
-            services,
         } = self;
         let served = runtime.block_on(async {
             tokio::select! {
@@ -31,8 +30,7 @@ impl Beside<'_> {
                 () = recorder.run(&mut records) => Ok(()),
             }
         });
-        // With it go all ends of the inputs here, so the first thread ends;
-        // what it still decided is written down.
+        // This drops every sender of inputs, so the event loop ends. What it still decides is recorded.
         drop(runtime);
         recorder.drain(&mut records);
         served

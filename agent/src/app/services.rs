@@ -1,4 +1,5 @@
-//! All that talks to others: kubelet, API server, configuration, health and metrics, the admin socket.
+//! The services: clients of the kubelet and the API server, the configuration file, the CNI plugin's installation,
+//! the health endpoint and the admin socket.
 
 use std::{
     future::{Future, pending},
@@ -21,10 +22,7 @@ use crate::{
     event_loop::Input,
     install::cni::{self, Installer},
     kubernetes::{
-        events::{Events, Teller},
-        kubelet::Kubelet,
-        namespaces::Namespaces,
-        node_watch::NodeWatch,
+        events::EventPublisher, kubelet::Kubelet, namespaces::Namespaces, node_watch::NodeWatch,
         startup_taint::StartupTaint,
     },
     node::config_file::ConfigFile,
@@ -32,96 +30,85 @@ use crate::{
         admin::{self, Admin},
         http::{self, Readiness, Service},
     },
-    telemetry::{decision_log::Desk, metrics::Metrics},
+    telemetry::{decision_log::RecorderHandle, reporter::Reporter},
 };
 
-/// What talks to others.
+/// The service thread's ends of the channels to the event loop.
+pub(super) struct Channels {
+    pub(super) inputs: mpsc::Sender<Input>,
+    /// The event loop requests the kubelet's pods.
+    pub(super) pod_requests: mpsc::Receiver<()>,
+    /// The event loop requests these Namespaces.
+    pub(super) namespace_requests: mpsc::Receiver<String>,
+    /// Whether the Node's mode needs the CNI plugin.
+    pub(super) plugin_wanted: watch::Receiver<bool>,
+}
+
 pub(super) struct Services<'args> {
     pub(super) args: &'args Args,
-    /// Of health and metrics.
+    /// For health and metrics.
     pub(super) http: std::net::TcpListener,
-    /// None where no CNI plugin is to be installed.
+    /// None where the agent does not install the CNI plugin.
     pub(super) plugin: Option<cni::Settings>,
-    /// Whether the Node wants it.
-    pub(super) plugin_wanted: watch::Receiver<bool>,
     pub(super) kubelet: Kubelet,
-    /// What the configuration in force looks at in pods.
+    /// The fields of pods that the current configuration reads.
     pub(super) reads: watch::Sender<Reads>,
     pub(super) config: ConfigFile,
-    pub(super) wanted_pods: mpsc::Receiver<()>,
-    pub(super) wanted_namespaces: mpsc::Receiver<String>,
-    pub(super) inputs: mpsc::Sender<Input>,
-    /// None where nobody is told.
-    pub(super) events: Option<Events>,
-    pub(super) teller: Teller,
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) desk: Desk,
-    pub(super) begun: Instant,
+    pub(super) channels: Channels,
+    /// None where the agent works without an API server.
+    pub(super) publisher: Option<EventPublisher>,
+    pub(super) reporter: Reporter,
+    pub(super) recorder: RecorderHandle,
+    pub(super) started: Instant,
 }
 
 impl Services<'_> {
-    /// Serves until a signal comes, or the first thread is gone.
+    /// Serves until a signal arrives or the event loop ends.
     pub(super) async fn serve(mut self) -> anyhow::Result<()> {
         let readiness = Arc::new(Readiness::default());
-        let service = Service {
-            metrics: Arc::clone(&self.metrics),
+        let admin = self.admin(&readiness);
+        let health = Service {
+            metrics: Arc::clone(&self.reporter.metrics),
             readiness: Arc::clone(&readiness),
-            inputs: self.inputs.clone(),
+            inputs: self.channels.inputs.clone(),
         };
-        let admin = admin::answer(
-            self.args.node.run_dir.join(run_dir::ADMIN_SOCKET),
-            Admin {
-                node_name: self.args.node_name.clone(),
-                begun: self.begun,
-                inputs: self.inputs.clone(),
-                desk: self.desk.clone(),
-                readiness: Arc::clone(&readiness),
-                metrics: Arc::clone(&self.metrics),
-                flags: self.args.settings.clone().into(),
-            },
-        );
         tracing::info!(http = %self.http.local_addr()?, "serving health and metrics");
-        let known = self.last_known_annotations();
-        let known = known.map_or(Input::NodeUnknown, Input::Node);
-        self.inputs.send(known).await?;
+        self.send_last_known_annotations().await?;
         let client = match self.args.api_server {
             ApiServer::Off => None,
             ApiServer::InCluster => Some(api_server::client().await?),
         };
-        if let (Some(events), Some(client)) = (self.events.take(), client.clone()) {
-            // A task of its own: recording many decisions leaves it its turn.
-            tokio::spawn(events.serve(client));
+        if let (Some(publisher), Some(client)) = (self.publisher.take(), client.clone()) {
+            // In a task of its own, so that the recorder of many decisions does not delay it.
+            tokio::spawn(publisher.run(client));
         }
         let node = self.node_watch(client.clone(), &readiness);
         let taint = self.startup_taint(client.clone(), &readiness);
         let plugin = self.installer(&readiness);
-        let run_dir = self.args.node.run_dir.clone();
-        let namespaces = Namespaces::new(run_dir, Arc::clone(&self.metrics)).serve(
-            client.clone(),
-            self.wanted_namespaces,
-            self.inputs.clone(),
-        );
-        let fetch = fetch(
-            self.kubelet,
-            self.reads.subscribe(),
-            self.wanted_pods,
-            self.inputs.clone(),
-            Arc::clone(&readiness),
-        );
+        let namespaces = self.namespaces();
+        let Channels {
+            inputs,
+            pod_requests,
+            namespace_requests,
+            ..
+        } = self.channels;
+        let namespaces = namespaces.serve(client, namespace_requests, inputs.clone());
+        let reads = self.reads.subscribe();
+        let pods = list_pods(self.kubelet, reads, pod_requests, inputs.clone(), readiness);
         let config = self.config.watch(async |config: Arc<Config>| {
-            // Before the list that the new configuration asks for.
+            // Before the pod list that the new configuration requests.
             self.reads.send_replace(config.reads());
-            // Nobody listens only when the agent is ending.
-            drop(self.inputs.send(Input::Config(config)).await);
+            // Fails only when the agent is ending.
+            drop(inputs.send(Input::Config(config)).await);
         });
         let listener = TcpListener::from_std(self.http)?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         tokio::select! {
-            () = http::serve(listener, service) => Ok(()),
+            () = http::serve(listener, health) => Ok(()),
             () = node => Ok(()),
             () = taint => Ok(()),
-            () = fetch => Ok(()),
+            () = pods => Ok(()),
             () = namespaces => Ok(()),
             () = config => Ok(()),
             () = plugin => Ok(()),
@@ -131,7 +118,27 @@ impl Services<'_> {
         }
     }
 
-    /// Tells the modes that the own Node's annotations ask for, as they change.
+    fn admin(&self, readiness: &Arc<Readiness>) -> impl Future<Output = ()> + use<> {
+        let socket = self.args.node.run_dir.join(run_dir::ADMIN_SOCKET);
+        let admin = Admin {
+            node_name: self.args.node_name.clone(),
+            started: self.started,
+            inputs: self.channels.inputs.clone(),
+            recorder: self.recorder.clone(),
+            readiness: Arc::clone(readiness),
+            metrics: Arc::clone(&self.reporter.metrics),
+            health: Arc::clone(&self.reporter.health),
+            flags: self.args.settings.clone().into(),
+        };
+        admin::serve(socket, admin)
+    }
+
+    fn namespaces(&self) -> Namespaces {
+        let run_dir = self.args.node.run_dir.clone();
+        Namespaces::new(run_dir, Arc::clone(&self.reporter.metrics))
+    }
+
+    /// Sends the Node's annotations to the event loop whenever they change.
     fn node_watch(
         &self,
         client: Option<Client>,
@@ -141,8 +148,8 @@ impl Services<'_> {
             client,
             node_name: self.args.node_name.clone(),
             run_dir: self.args.node.run_dir.clone(),
-            inputs: self.inputs.clone(),
-            metrics: Arc::clone(&self.metrics),
+            inputs: self.channels.inputs.clone(),
+            reporter: self.reporter.clone(),
             readiness: Arc::clone(readiness),
         });
         let readiness = Arc::clone(readiness);
@@ -155,7 +162,7 @@ impl Services<'_> {
         }
     }
 
-    /// Takes the startup taint off the Node, where there is to be one.
+    /// Removes the startup taint from the Node, where one is configured.
     fn startup_taint(
         &self,
         client: Option<Client>,
@@ -169,8 +176,7 @@ impl Services<'_> {
                 node_name: self.args.node_name.clone(),
                 client,
                 readiness: Arc::clone(readiness),
-                metrics: Arc::clone(&self.metrics),
-                teller: self.teller.clone(),
+                reporter: self.reporter.clone(),
             });
         async move {
             let Some(taint) = taint else {
@@ -180,60 +186,59 @@ impl Services<'_> {
         }
     }
 
-    /// Has the CNI plugin installed while the Node wants it.
+    /// Keeps the CNI plugin installed while the Node's mode needs it.
     fn installer(&self, readiness: &Arc<Readiness>) -> impl Future<Output = ()> + use<> {
         let settings = self.plugin.clone();
         let is_managed = i64::from(settings.is_some());
-        self.metrics.cni_managed.set(is_managed);
-        let mut wanted = self.plugin_wanted.clone();
-        let metrics = Arc::clone(&self.metrics);
-        let teller = self.teller.clone();
+        self.reporter.metrics.cni_managed.set(is_managed);
+        let mut wanted = self.channels.plugin_wanted.clone();
+        let reporter = self.reporter.clone();
         let readiness = Arc::clone(readiness);
         async move {
             let Some(settings) = settings else {
                 readiness.plugin_settled.store(true, Ordering::Release);
-                readiness.news.notify_one();
+                readiness.changed.notify_one();
                 return pending().await;
             };
-            // What is there stays as it is until somebody says what the Node wants.
+            // An installed plugin stays as it is until the Node's mode is known.
             if wanted.changed().await.is_err() {
                 return pending().await;
             }
-            let installer = Installer::new(settings, wanted, metrics, teller, readiness);
+            let installer = Installer::new(settings, wanted, reporter, readiness);
             installer.serve().await;
         }
     }
 
-    fn last_known_annotations(&self) -> Option<run_dir::Annotations> {
-        match run_dir::load(&self.args.node.run_dir, run_dir::NODE_ANNOTATIONS) {
-            Ok(known) => known,
-            Err(error) => {
-                tracing::warn!(
-                    error = %chain(&error),
-                    "could not read the Node's last known annotations; observing until the API server tells"
-                );
-                None
-            }
-        }
+    async fn send_last_known_annotations(&self) -> anyhow::Result<()> {
+        let loaded = run_dir::load(&self.args.node.run_dir, run_dir::NODE_ANNOTATIONS);
+        let known = loaded.unwrap_or_else(|error| {
+            tracing::warn!(
+                error = %chain(&error),
+                "could not read the Node's last known annotations; observing until the API server replies"
+            );
+            None
+        });
+        let input = known.map_or(Input::NodeUnknown, Input::Node);
+        Ok(self.channels.inputs.send(input).await?)
     }
 }
 
-/// Asks the kubelet whenever the loop that decides wants it to be asked.
-async fn fetch(
+/// Lists the kubelet's pods whenever the event loop requests it.
+async fn list_pods(
     mut kubelet: Kubelet,
     reads: watch::Receiver<Reads>,
-    mut wanted: mpsc::Receiver<()>,
+    mut requests: mpsc::Receiver<()>,
     inputs: mpsc::Sender<Input>,
     readiness: Arc<Readiness>,
 ) {
-    while wanted.recv().await.is_some() {
+    while requests.recv().await.is_some() {
         let reads = reads.borrow().clone();
         let pods = kubelet.pods(&reads).await.map(|list| list.pods);
         if pods.is_some() {
             let is_first = !readiness.listed.swap(true, Ordering::AcqRel);
-            readiness.news.notify_one();
+            readiness.changed.notify_one();
             if is_first {
-                forget_the_start();
+                release_startup_code();
             }
         }
         if inputs.send(Input::Pods(pods)).await.is_err() {
@@ -243,8 +248,8 @@ async fn fetch(
 }
 
 /// Most of the code that has run so far was for the start.
-fn forget_the_start() {
+fn release_startup_code() {
     if let Err(error) = code_pages::give_back() {
-        tracing::debug!(error = %chain(&error), "more memory counts as the agent's than it needs");
+        tracing::debug!(error = %chain(&error), "could not release the code pages of the start; the resident memory is higher than needed");
     }
 }

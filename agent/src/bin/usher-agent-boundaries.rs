@@ -1,4 +1,4 @@
-//! `usher-agent` as tests build it: it stops where they want it to (`usher_client::crash_point`).
+//! `usher-agent` as tests build it: it stops at the crash points that they choose (`usher_client::crash_point`).
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! What comes from outside the node's kernel, and what the loop makes of it.
+//! Inputs: what the service thread sends to the event loop.
 
 use std::{mem, sync::Arc};
 
@@ -11,30 +11,26 @@ use usher_core::{
 };
 use usher_sys::pods::cgroup;
 
-use super::{NodeLoop, operator::Person};
+use super::{NodeLoop, operator::OperatorRequest};
 
-/// What comes from outside the node's kernel.
 #[derive(Debug)]
 pub(crate) enum Input {
     /// The Node's annotations.
     Node(Annotations),
-    /// They are not known from before; the API server may tell.
+    /// The run directory has no annotations of the Node. The API server may follow with them.
     NodeUnknown,
-    /// This configuration counts.
     Config(Arc<Config>),
-    /// What a Namespace says; None when it could not be had.
+    /// A Namespace's annotations and labels; None where the request failed.
     Namespace(String, Option<NamespaceValues>),
-    /// The kubelet's pods; None when they could not be had.
+    /// The kubelet's pods; None where the request failed.
     Pods(Option<Vec<Pod>>),
-    /// Whoever sends this wants to know that the loop runs.
-    Pulse(oneshot::Sender<()>),
-    /// Or what it knows.
+    /// A liveness probe of the event loop.
+    Ping(oneshot::Sender<()>),
     View(oneshot::Sender<View>),
-    /// A person orders something, or asks what would be done.
-    Person(Person),
+    Operator(OperatorRequest),
 }
 
-/// What the loop knows, for people.
+/// A snapshot for the admin socket.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) pods: Vec<admin::Pod>,
@@ -44,41 +40,44 @@ pub(crate) struct View {
 }
 
 impl NodeLoop {
-    pub(super) fn take(&mut self, input: Input) -> Result<(), cgroup::Error> {
+    pub(super) fn receive(&mut self, input: Input) -> Result<(), cgroup::Error> {
         match input {
             Input::Node(annotations) => {
-                self.annotations = annotations;
-                self.node_is_known = true;
-                self.take_modes();
+                self.node.annotations = annotations;
+                self.node.is_known = true;
+                self.apply_modes();
             }
-            Input::NodeUnknown => self.take_modes(),
+            Input::NodeUnknown => self.apply_modes(),
             Input::Config(config) => {
                 self.step(Event::Configured(config));
-                if !mem::replace(&mut self.trusted, true) {
-                    self.take_modes();
+                if !mem::replace(&mut self.node.config_trusted, true) {
+                    self.apply_modes();
                 }
             }
-            Input::Namespace(name, values) => self.step(Event::Namespace { name, values }),
-            Input::Pods(pods) => {
-                // A container that the list mentions and the tree does not show
-                // is taken for gone, so what the tree shows by now comes first.
-                let events = self.discovery.now()?;
-                self.steps(events);
-                let pods = pods.filter(|_pods| self.discovery.is_whole());
-                self.step(match pods {
-                    Some(pods) => Event::Pods(pods),
-                    None => Event::PodsUnavailable,
-                });
+            Input::Namespace(name, values) => {
+                self.step(Event::Namespace { name, values });
             }
-            // Who asked may have stopped waiting.
-            Input::Pulse(pulse) => drop(pulse.send(())),
-            Input::View(answer) => drop(answer.send(self.view())),
-            Input::Person(person) => {
-                let events = self.discovery.now()?;
-                self.steps(events);
-                self.answer(person);
+            Input::Pods(pods) => {
+                // The engine takes a container that is in the list and not in the tree for gone, so the changes of
+                // the tree up to now come first.
+                self.settle_discovery()?;
+                let pods = pods.filter(|_pods| self.discovery.is_whole());
+                self.step(pods.map_or(Event::PodsUnavailable, Event::Pods));
+            }
+            // The client may have stopped waiting.
+            Input::Ping(reply) => drop(reply.send(())),
+            Input::View(reply) => drop(reply.send(self.view())),
+            Input::Operator(request) => {
+                self.settle_discovery()?;
+                self.reply(request);
             }
         }
+        Ok(())
+    }
+
+    fn settle_discovery(&mut self) -> Result<(), cgroup::Error> {
+        let events = self.discovery.now()?;
+        self.steps(events);
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
-//! What the Node's annotations say, and who is told of it.
+//! The modes that the Node's annotations set, and their reports.
 
 use std::mem;
 
-use usher_client::error_chain::chain;
+use usher_client::{error_chain::chain, run_dir::Annotations};
 use usher_core::{
     Event,
     kube_event::NodeCondition,
@@ -11,46 +11,78 @@ use usher_core::{
 };
 
 use super::NodeLoop;
+use crate::telemetry::reporter::Reporter;
+
+/// What the event loop knows of its Node.
+#[derive(Debug, Default)]
+pub(super) struct NodeState {
+    pub(super) annotations: Annotations,
+    /// The annotations come from the API server, or from the run directory.
+    pub(super) is_known: bool,
+    /// The kernel feature that holding connections needs and the kernel lacks.
+    pub(super) missing_feature: Option<String>,
+    missing_reported: bool,
+    reported_modes: Option<Modes>,
+    /// The configuration is an operator's. Without a valid one the agent only observes.
+    pub(super) config_trusted: bool,
+}
+
+impl NodeState {
+    pub(super) fn new(config_trusted: bool) -> Self {
+        Self {
+            config_trusted,
+            ..Self::default()
+        }
+    }
+}
 
 impl NodeLoop {
-    /// Reads the modes off the Node's annotations.
-    pub(super) fn take_modes(&mut self) {
-        let (mut modes, bad) = Modes::from_annotations(&self.annotations);
+    /// Applies the modes that the Node's annotations set.
+    pub(super) fn apply_modes(&mut self) {
+        let (mut modes, bad) = Modes::from_annotations(&self.node.annotations);
         for bad in bad {
             let error = chain(&bad);
-            tracing::warn!(error, "Node has an annotation that is not one");
-            self.teller.node(&NodeCondition::InvalidAnnotation(error));
+            tracing::warn!(error, "ignored an invalid annotation of the Node");
+            let condition = NodeCondition::InvalidAnnotation(error);
+            self.reporter.events.send_node(&condition);
         }
         for mode in [&mut modes.quit, &mut modes.hold] {
-            if !self.trusted && *mode == Mode::Enforce {
+            if !self.node.config_trusted && *mode == Mode::Enforce {
                 *mode = Mode::Observe;
             }
         }
         tracing::info!(quit = %modes.quit, hold = %modes.hold, "took the Node's modes");
-        self.metrics.modes.set(&Capability::Quit, &modes.quit);
-        self.metrics.modes.set(&Capability::Hold, &modes.hold);
-        self.metrics.vitals.modes(modes, &self.annotations);
-        // Nothing of the node is changed for a mode that does nothing: there
-        // pods are looked at when their first process appears.
-        if self.node_is_known {
-            let wanted = self.lacks.is_none() && modes.hold == Mode::Enforce;
-            self.wishes.plugin.send_replace(wanted);
-            self.tell_modes(modes);
+        let Reporter {
+            metrics, health, ..
+        } = &self.reporter;
+        metrics.modes.set(&Capability::Quit, &modes.quit);
+        metrics.modes.set(&Capability::Hold, &modes.hold);
+        health.set_modes(modes, &self.node.annotations);
+        // The plugin is installed for enforce only: in the other modes nothing of the node is changed, and a pod is
+        // reviewed when its first process appears.
+        if self.node.is_known {
+            let wanted = self.node.missing_feature.is_none() && modes.hold == Mode::Enforce;
+            self.requests.plugin.send_replace(wanted);
+            self.report_modes(modes);
         }
         self.step(Event::Modes(modes));
     }
 
-    fn tell_modes(&mut self, now: Modes) {
-        if let Some(before) = self.modes.replace(now).filter(|before| *before != now) {
-            self.teller
-                .node(&NodeCondition::ModeChanged { before, now });
-        }
-        if let Some(lacks) = &self.lacks
-            && now.hold != Mode::Off
-            && !mem::replace(&mut self.lacks_is_told, true)
+    fn report_modes(&mut self, now: Modes) {
+        let node = &mut self.node;
+        let events = &self.reporter.events;
+        if let Some(before) = node
+            .reported_modes
+            .replace(now)
+            .filter(|before| *before != now)
         {
-            let condition = NodeCondition::HoldUnsupported(lacks.clone());
-            self.teller.node(&condition);
+            events.send_node(&NodeCondition::ModeChanged { before, now });
+        }
+        if let Some(missing) = &node.missing_feature
+            && now.hold != Mode::Off
+            && !mem::replace(&mut node.missing_reported, true)
+        {
+            events.send_node(&NodeCondition::HoldUnsupported(missing.clone()));
         }
     }
 }

@@ -1,39 +1,38 @@
-//! What people order by hand, and ask of single pods.
+//! Requests of operators about one pod.
 
 use tokio::sync::oneshot;
 use usher_core::{
     Event,
     admin::{Forecast, Ordered, PlannedTable},
-    base::{id::PodUid, time::Timestamp},
+    base::id::PodUid,
     engine::request::{Answer, Order, Refused, Wish},
     settings::mode::Mode,
 };
 
 use super::NodeLoop;
 
-/// What a person wants of the loop.
 #[derive(Debug)]
-pub(crate) enum Person {
-    /// To have something done.
+pub(crate) enum OperatorRequest {
+    /// Act on a pod.
     Order(Order, oneshot::Sender<Ordered>),
-    /// To know what would be done with a pod, in this mode or the node's; None where nobody knows the pod.
+    /// What the agent would do with a pod, in this mode or the Node's; None for an unknown pod.
     Forecast(PodUid, Option<Mode>, oneshot::Sender<Option<Forecast>>),
-    /// To know the table that is to be in a pod's network namespace.
+    /// The table that a pod's network namespace is to have.
     Table(PodUid, oneshot::Sender<PlannedTable>),
 }
 
 impl NodeLoop {
-    /// Whoever asked may have stopped waiting.
-    pub(super) fn answer(&mut self, person: Person) {
-        let now = Timestamp::new(self.begin.elapsed());
-        match person {
-            Person::Order(order, answer) => drop(answer.send(self.order(order))),
-            Person::Forecast(uid, mode, answer) => {
-                drop(answer.send(self.engine.forecast(now, &uid, mode)));
+    /// A client that has stopped waiting gets no reply.
+    pub(super) fn reply(&mut self, request: OperatorRequest) {
+        let now = self.now();
+        match request {
+            OperatorRequest::Order(order, reply) => drop(reply.send(self.order(order))),
+            OperatorRequest::Forecast(uid, mode, reply) => {
+                drop(reply.send(self.engine.forecast(now, &uid, mode)));
             }
-            Person::Table(uid, answer) => {
+            OperatorRequest::Table(uid, reply) => {
                 let wanted = self.engine.table(now, &uid);
-                drop(answer.send(PlannedTable::of(wanted.as_ref())));
+                drop(reply.send(PlannedTable::of(wanted.as_ref())));
             }
         }
     }
@@ -44,21 +43,17 @@ impl NodeLoop {
             uid = %order.pod,
             by = %order.by,
             dry_run = order.dry_run,
-            "was given an order"
+            "received an operator's request"
         );
         let Order {
             pod, wish, dry_run, ..
         } = order.clone();
-        self.reply = None;
-        self.step(Event::Ordered(order));
-        let mut answer = self
-            .reply
-            .take()
-            .unwrap_or(Answer::Refused(Refused::Failed));
-        // A namespace that cannot be opened, a table that cannot be made: known by now.
+        let failed = || Answer::Refused(Refused::Failed);
+        let mut answer = self.step(Event::Ordered(order)).unwrap_or_else(failed);
+        // The gate is armed by now, unless its namespace cannot be opened or its table cannot be created.
         let holds = wish == Wish::Hold && !dry_run && matches!(answer, Answer::Taken(_));
         if holds && !self.engine.hold_came_about(&pod) {
-            answer = Answer::Refused(Refused::Failed);
+            answer = failed();
         }
         let name = self
             .engine

@@ -1,4 +1,4 @@
-//! What an agent that was stopped, or got no time, has missed.
+//! What an agent has missed that was stopped, or got no processor time.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use usher_core::base::time::Timestamp;
 
 use super::NodeLoop;
 
-/// A timer that fires so much later was kept from it: on an idle machine it takes a tenth of that.
+/// A timer that fires this much later was delayed: on an idle machine it takes a tenth of that.
 const LATE: Duration = Duration::from_millis(10);
 /// The moment before a timer.
 const BEFORE: Duration = Duration::from_nanos(1);
 
 impl NodeLoop {
-    /// Where a moment of the engine is overdue, the time just before it. What has come meanwhile is told with this time,
-    /// the ends that nobody has told yet before all else, as if the engine had heard of it when it happened.
+    /// Where the engine's next timer is overdue, the time just before it. The engine receives the events of the
+    /// meantime with this time, the exits first, as if it had received them when they happened.
     ///
-    /// With many things to hear of at once the order is chance, and "it runs on" would be said of a sidecar that has ended:
-    /// a false Event, and the next step for nobody.
+    /// With many events at once their order is chance. The engine would report "it runs on" of a sidecar that has
+    /// ended, and try the next step on it.
     pub(super) fn overdue(&self, now: Timestamp) -> Option<Timestamp> {
         let due = self.engine.next_wake()?;
-        // Not before the last event: what was due by then has been dealt with.
+        // Not before the last event: the engine has processed what was due by then.
         (now.since(due) >= LATE).then(|| due - BEFORE)
     }
 
     pub(super) fn now(&self) -> Timestamp {
-        Timestamp::new(self.begin.elapsed())
+        Timestamp::new(self.started.elapsed())
     }
 }

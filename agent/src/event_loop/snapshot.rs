@@ -1,4 +1,4 @@
-//! What the loop knows, for people who ask.
+//! A snapshot of the engine's state for the admin socket.
 
 use usher_core::{
     admin,
@@ -8,7 +8,6 @@ use usher_core::{
 use super::{NodeLoop, View};
 
 impl NodeLoop {
-    /// All of it, as it is now.
     pub(super) fn view(&mut self) -> View {
         let mut pods = self.engine.pods();
         for pod in &mut pods {
@@ -23,16 +22,12 @@ impl NodeLoop {
                 container.pid = living.map(|living| living.init.pidfd.pid().0);
             }
         }
-        let census = self.engine.census();
+        let features = self.engine.features();
         View {
             pods,
             modes: self.engine.modes(),
-            lacks: self
-                .engine
-                .features()
-                .map(admin::Lacks::from)
-                .unwrap_or_default(),
-            census: census.into(),
+            lacks: features.map(admin::Lacks::from).unwrap_or_default(),
+            census: self.engine.census().into(),
         }
     }
 }

@@ -1,8 +1,7 @@
-//! The plugin's side: pods whose network namespaces have just been made.
+//! The CNI socket: the plugin announces each pod that has a new network namespace.
 //!
-//! `usher-cni` connects, sends one [`Request`] with a descriptor of the
-//! namespace, and waits for one [`Reply`]. It waits for a bounded time; what
-//! takes longer here is answered to nobody, and done all the same.
+//! `usher-cni` connects, sends one [`Request`] with a descriptor of the namespace, and waits a bounded time for one
+//! [`Reply`]. A request that takes longer here is processed as well, and its reply is dropped.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -19,48 +18,48 @@ use usher_sys::{
 
 use crate::telemetry::metrics::Metrics;
 
-/// Plugins that may be waiting at the same time; more wait to be accepted.
+/// Plugins that wait for a reply at the same time. More wait to be accepted.
 const WAITING: usize = 128;
-/// How long a plugin may take to say what it wants.
-const QUESTION: Duration = Duration::from_secs(1);
-/// How long a pod may be thought about. The plugin does not wait as long.
-const THOUGHT: Duration = Duration::from_secs(10);
-/// Wait before accepting again where that failed: no descriptors are left.
+/// How long a plugin may take to send its request.
+const REQUEST: Duration = Duration::from_secs(1);
+/// How long the event loop may take to reply. The plugin does not wait as long.
+const REPLY: Duration = Duration::from_secs(10);
+/// Wait after a failed accept: no descriptors are left.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A pod's network namespace was made.
+/// A pod has a new network namespace.
 #[derive(Debug)]
 pub(crate) struct Announcement {
     pub(crate) request: Request,
     pub(crate) netns: Netns,
-    /// Takes the answer; nobody may be waiting for it any more.
-    pub(crate) answer: oneshot::Sender<Reply>,
+    /// The plugin may have stopped waiting.
+    pub(crate) reply: oneshot::Sender<Reply>,
 }
 
-/// Why a plugin is sent away without an answer.
+/// Why a plugin gets no reply.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
-    #[error("it runs as user {uid}, not as root")]
+    #[error("the plugin runs as user {uid}, not as root")]
     Peer { uid: u32 },
     #[error(transparent)]
     Connection(#[from] seqpacket::Error),
-    #[error("it did not say what it wants within {QUESTION:?}")]
-    Silent,
+    #[error("the plugin sent no request within {REQUEST:?}")]
+    Timeout,
     #[error(transparent)]
     Message(#[from] InvalidMessage),
-    #[error("it sent {count} descriptors, not one")]
+    #[error("the request has {count} descriptors instead of one")]
     Descriptors { count: usize },
     #[error(transparent)]
     Netns(#[from] netns::Error),
 }
 
-/// Listens for plugins at `path`, and hands on what they announce. While it cannot, pods start unheld.
+/// Listens for plugins at `path`. While it cannot, pods start unheld.
 pub(crate) fn listen(path: PathBuf, metrics: Arc<Metrics>) -> mpsc::Receiver<Announcement> {
     let (announced, announcements) = mpsc::channel(WAITING);
     let is_listening = metrics.cni_listening.clone();
     tokio::spawn(socket::keep(
         path,
-        "the CNI plugin is not heard and pods start unheld",
+        "pods start unheld",
         Listener::bind,
         move |listener| accept(listener, announced.clone(), Arc::clone(&metrics)),
         move |listening| {
@@ -80,7 +79,7 @@ async fn accept(listener: Listener, announced: mpsc::Sender<Announcement>, metri
         let connection = match listener.accept().await {
             Ok(connection) => connection,
             Err(error) => {
-                tracing::warn!(error = %chain(&error), "could not take an announcement of the CNI plugin");
+                tracing::warn!(error = %chain(&error), "could not accept a connection of the CNI plugin");
                 metrics.announcements.inc(&Announced::Failed);
                 tokio::time::sleep(PAUSE).await;
                 continue;
@@ -91,7 +90,7 @@ async fn accept(listener: Listener, announced: mpsc::Sender<Announcement>, metri
         tokio::spawn(async move {
             if let Err(error) = serve(connection, announced, &metrics).await {
                 metrics.announcements.inc(&Announced::Refused);
-                tracing::warn!(error = %chain(&error), "sent the CNI plugin away; its pod starts unheld");
+                tracing::warn!(error = %chain(&error), "rejected a request of the CNI plugin; its pod starts unheld");
             }
             drop(permit);
         });
@@ -108,9 +107,9 @@ async fn serve(
         return Err(Refused::Peer { uid });
     }
     let mut buffer = vec![0; LONGEST_MESSAGE];
-    let message = tokio::time::timeout(QUESTION, connection.receive(&mut buffer));
-    let Some((length, mut descriptors)) = message.await.map_err(|_late| Refused::Silent)?? else {
-        return Err(Refused::Silent);
+    let message = tokio::time::timeout(REQUEST, connection.receive(&mut buffer));
+    let Some((length, mut descriptors)) = message.await.map_err(|_late| Refused::Timeout)?? else {
+        return Err(Refused::Timeout);
     };
     let request = Request::decode(&buffer[..length])?;
     let count = descriptors.len();
@@ -118,19 +117,19 @@ async fn serve(
         (Some(only), true) => Netns::from_fd(only)?,
         _ => return Err(Refused::Descriptors { count }),
     };
-    let (answer, answered) = oneshot::channel();
+    let (reply, replied) = oneshot::channel();
     let announcement = Announcement {
         request,
         netns,
-        answer,
+        reply,
     };
-    // Nobody listens only when the agent is ending.
+    // Fails only when the agent is ending.
     drop(announced.send(announcement).await);
-    match tokio::time::timeout(THOUGHT, answered).await {
+    match tokio::time::timeout(REPLY, replied).await {
         Ok(Ok(reply)) => {
             metrics.announcements.inc(&reply.outcome.into());
             if let Err(error) = connection.send(&reply.encode()?) {
-                tracing::debug!(error = %chain(&error), "the CNI plugin did not wait for its answer");
+                tracing::debug!(error = %chain(&error), "the CNI plugin stopped waiting for its reply");
             }
         }
         Ok(Err(_)) | Err(_) => metrics.announcements.inc(&Announced::Unanswered),

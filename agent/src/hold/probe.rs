@@ -1,10 +1,8 @@
-//! Finding out when a sidecar is ready, while connections to it wait.
+//! Readiness probes of sidecars, while connections to them wait.
 //!
-//! Whether somebody listens is looked up in the kernel's own tables: the
-//! sidecar sees nothing of it, where a connection made to try would have a
-//! database proxy dial its database. Only a sidecar that listens is asked for
-//! more. This is the one place that looks again and again; it does so only
-//! while something waits, and the more seldom the more sandboxes there are.
+//! The kernel's socket tables show whether a port has a listener. The sidecar does not notice: a test connection would
+//! make a database proxy connect to its database. An HTTP probe goes only to a port that has a listener. Nothing else in
+//! the agent polls. The probes poll only while connections wait, and the less often the more of them run.
 
 use std::{
     io,
@@ -18,6 +16,7 @@ use std::{
 
 use nix::sys::socket::AddressFamily;
 use tokio::{sync::mpsc, task::AbortHandle};
+use tracing::{Instrument, Span};
 use usher_client::error_chain::chain;
 use usher_core::{
     Event,
@@ -34,78 +33,89 @@ use usher_sys::net::{
 
 use crate::quit::ask;
 
-/// The shortest wait between two looks.
-const SHORTEST: Duration = Duration::from_millis(1);
-/// The longest.
-const LONGEST: Duration = Duration::from_millis(50);
-/// What each probe that is going on adds: 200 of them take some 5 % of a core.
+/// The bounds of the polling interval.
+const MIN_INTERVAL: Duration = Duration::from_millis(1);
+const MAX_INTERVAL: Duration = Duration::from_millis(50);
+/// Each running probe adds this to the interval: 200 of them take some 5 % of a core.
 const SHARE: Duration = Duration::from_micros(100);
-/// Wait after an answer that says "not yet".
-const NOT_YET: Duration = Duration::from_millis(10);
-/// How long an answer may take.
-const ANSWER: Duration = Duration::from_millis(500);
+/// Wait after a response that is not ready.
+const NOT_READY: Duration = Duration::from_millis(10);
+/// How long a response may take.
+const RESPONSE: Duration = Duration::from_millis(500);
 
-/// Wait after a look that failed, as without descriptors; doubles each time.
-const SOON: Duration = Duration::from_millis(100);
-/// The longest.
-const LATE: Duration = Duration::from_secs(2);
+/// Wait after a failure, as without descriptors; doubles up to the second value.
+const MIN_BACKOFF: Duration = Duration::from_millis(100);
+const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
-/// How many probes are going on.
+/// The number of running probes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Load(Arc<AtomicU32>);
 
 impl Load {
     fn interval(&self) -> Duration {
         let shares = SHARE.saturating_mul(self.0.load(Ordering::Relaxed));
-        shares.clamp(SHORTEST, LONGEST)
+        shares.clamp(MIN_INTERVAL, MAX_INTERVAL)
     }
 
-    fn enter(&self) -> Turn {
+    fn add(&self) -> LoadGuard {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Turn(self.clone())
+        LoadGuard(self.clone())
     }
 }
 
-/// One probe that is going on.
-struct Turn(Load);
+/// Counts one probe until it is dropped.
+struct LoadGuard(Load);
 
-impl Drop for Turn {
+impl Drop for LoadGuard {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// A probe that is going on until it has come true or this is dropped.
+/// The sandbox that a probe runs in.
 #[derive(Debug)]
-pub(super) struct Watch(AbortHandle);
+pub(super) struct Target {
+    pub(super) sandbox: SandboxId,
+    pub(super) netns: Arc<Netns>,
+    /// The pod's span.
+    pub(super) span: Span,
+}
 
-impl Drop for Watch {
+/// A probe that runs until it succeeds or this is dropped.
+#[derive(Debug)]
+pub(super) struct RunningProbe(AbortHandle);
+
+impl Drop for RunningProbe {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-impl Watch {
+impl RunningProbe {
     pub(super) fn start(
-        sandbox: SandboxId,
-        netns: Arc<Netns>,
+        target: Target,
         probe: Probe,
         load: &Load,
         events: mpsc::Sender<Event>,
     ) -> Self {
-        let turn = load.enter();
-        let task = tokio::spawn(async move {
-            let mut wait = SOON;
-            while let Err(error) = until_ready(&netns, &probe, &turn.0).await {
-                if wait == SOON {
-                    tracing::warn!(%sandbox, error = %chain(&error), "could not look whether a sidecar is ready; trying again");
+        let Target {
+            sandbox,
+            netns,
+            span,
+        } = target;
+        let guard = load.add();
+        let run = async move {
+            let mut backoff = MIN_BACKOFF;
+            while let Err(error) = until_ready(&netns, &probe, &guard.0).await {
+                if backoff == MIN_BACKOFF {
+                    tracing::warn!(%sandbox, error = %chain(&error), "could not probe whether a sidecar is ready; retrying");
                 }
-                tokio::time::sleep(wait).await;
-                wait = LATE.min(wait * 2);
+                tokio::time::sleep(backoff).await;
+                backoff = MAX_BACKOFF.min(backoff * 2);
             }
             drop(events.send(Event::Ready { sandbox, probe }).await);
-        });
-        Self(task.abort_handle())
+        };
+        Self(tokio::spawn(run.instrument(span)).abort_handle())
     }
 }
 
@@ -117,11 +127,11 @@ async fn until_ready(netns: &Netns, probe: &Probe, load: &Load) -> Result<(), so
             match probe {
                 Probe::Listens { .. } => return Ok(()),
                 Probe::Answers { path, .. } => {
-                    let answer = tokio::time::timeout(ANSWER, says_ready(netns, port, path));
-                    if answer.await.unwrap_or(false) {
+                    let response = tokio::time::timeout(RESPONSE, is_ready(netns, port, path));
+                    if response.await.unwrap_or(false) {
                         return Ok(());
                     }
-                    tokio::time::sleep(NOT_YET.max(load.interval())).await;
+                    tokio::time::sleep(NOT_READY.max(load.interval())).await;
                 }
             }
         } else {
@@ -130,8 +140,8 @@ async fn until_ready(netns: &Netns, probe: &Probe, load: &Load) -> Result<(), so
     }
 }
 
-/// Asks whoever listens at the port, on IPv4 first.
-async fn says_ready(netns: &Netns, port: u16, path: &str) -> bool {
+/// Sends the request to the listener of the port, on IPv4 first.
+async fn is_ready(netns: &Netns, port: u16, path: &str) -> bool {
     let request = Request {
         method: Method::Get,
         port,

@@ -43,7 +43,7 @@ use usher_core::kube_event::NodeCondition;
 use usher_sys::files::directory::Places;
 
 use self::state::State;
-use crate::{kubernetes::events::Teller, serve::http::Readiness, telemetry::metrics::Metrics};
+use crate::{serve::http::Readiness, telemetry::reporter::Reporter};
 
 /// How long a file may be unreadable before it counts as broken, and not as being written.
 const SETTLING: Duration = Duration::from_secs(1);
@@ -57,8 +57,7 @@ const UNTOLD: Duration = Duration::from_secs(30);
 pub(crate) struct Installer {
     settings: Settings,
     wanted: watch::Receiver<bool>,
-    metrics: Arc<Metrics>,
-    teller: Teller,
+    reporter: Reporter,
     readiness: Arc<Readiness>,
     binary: Binary,
     /// The name of our temporary files.
@@ -90,16 +89,14 @@ impl Installer {
     pub(crate) fn new(
         settings: Settings,
         wanted: watch::Receiver<bool>,
-        metrics: Arc<Metrics>,
-        teller: Teller,
+        reporter: Reporter,
         readiness: Arc<Readiness>,
     ) -> Self {
         let binary = Binary::new(settings.source.clone(), settings.binary());
         Self {
             settings,
             wanted,
-            metrics,
-            teller,
+            reporter,
             readiness,
             binary,
             temporary: files::temporary(),
@@ -230,7 +227,7 @@ impl Installer {
         }
         step::run(&self.settings.conf_dir, &self.temporary, &steps)?;
         if self.was_installed {
-            self.metrics.cni_reinstalled.inc();
+            self.reporter.metrics.cni_reinstalled.inc();
             tracing::warn!(file = name, "put the CNI plugin's entry back");
         }
         let after = self.situation(now)?;
@@ -305,10 +302,13 @@ impl Installer {
         }
         let is_installed = matches!(state, State::Installed { .. });
         self.was_installed |= is_installed;
-        self.metrics.cni_installed.set(i64::from(is_installed));
+        self.reporter
+            .metrics
+            .cni_installed
+            .set(i64::from(is_installed));
         state.tell(&self.settings.conf_dir);
         self.tell_others(&state);
-        self.metrics.vitals.plugin(state.told());
+        self.reporter.health.set_plugin(state.plugin());
         self.state = Some(state);
     }
 
@@ -316,17 +316,17 @@ impl Installer {
         match (&self.state, state) {
             (_, State::Failed { error }) => {
                 let condition = NodeCondition::CniPluginInstallFailed(error.clone());
-                self.teller.node(&condition);
+                self.reporter.events.send_node(&condition);
             }
             (Some(State::Failed { .. }), State::Installed { name }) => {
                 let condition = NodeCondition::CniPluginInstalled(name.clone());
-                self.teller.node(&condition);
+                self.reporter.events.send_node(&condition);
             }
             _ => {}
         }
         if state.is_settled() {
             self.readiness.plugin_settled.store(true, Ordering::Release);
-            self.readiness.news.notify_one();
+            self.readiness.changed.notify_one();
         }
     }
 }

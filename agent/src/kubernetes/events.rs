@@ -1,10 +1,10 @@
-//! Events: what users of the cluster are told, with `kubectl describe`.
+//! Kubernetes Events, which users see with `kubectl describe`.
 //!
-//! Whoever knows something worth one has a [`Teller`], which never waits. One task sends them, one at a
-//! time, as the core's queue says ([`usher_core::kube_event::Queue`]): limited, counted where they repeat,
-//! kept while the API server is away. What is kept is in memory: an agent that ends has told what it could.
+//! Components send notices with an [`EventSender`], which never waits. One task, the [`EventPublisher`], posts them one
+//! at a time from a queue ([`usher_core::kube_event::Queue`]). The queue limits their rate, aggregates repetitions, and
+//! keeps Events in memory while the API server is unreachable.
 
-mod send;
+mod post;
 
 use std::{
     sync::{
@@ -25,34 +25,33 @@ use usher_core::{
 
 use crate::telemetry::metrics::Metrics;
 
-/// What may wait until the queue takes it; the queue has its own bounds.
+/// Notices that may wait for the queue, which has bounds of its own.
 const CHANNEL: usize = 1024;
 
-/// Tells what is worth an Event. Without an API server nobody is told.
+/// Sends notices to the [`EventPublisher`]. Without an API server it is disabled.
 #[derive(Debug, Clone)]
-pub(crate) struct Teller {
+pub(crate) struct EventSender {
     node: Arc<str>,
     notices: Option<mpsc::Sender<Notice>>,
     lost: Arc<AtomicU64>,
 }
 
-/// Sends what [`Teller`]s tell.
+/// Posts Events to the API server.
 #[derive(Debug)]
-pub(crate) struct Events {
+pub(crate) struct EventPublisher {
     notices: mpsc::Receiver<Notice>,
     lost: Arc<AtomicU64>,
     queue: Queue,
-    teller: Teller,
+    sender: EventSender,
     metrics: Arc<Metrics>,
-    begin: Instant,
-    /// Of those that were lost, what the metrics know.
+    started: Instant,
+    /// Dropped Events that the metrics include.
     counted: u64,
     failing: bool,
 }
 
-impl Teller {
-    /// One that tells nobody.
-    pub(crate) fn mute(node: &str) -> Self {
+impl EventSender {
+    pub(crate) fn disabled(node: &str) -> Self {
         Self {
             node: node.into(),
             notices: None,
@@ -60,18 +59,15 @@ impl Teller {
         }
     }
 
-    /// The Node that it is about.
     pub(crate) fn node_name(&self) -> &str {
         &self.node
     }
 
-    /// Whether anybody is told.
-    pub(crate) const fn is_heard(&self) -> bool {
+    pub(crate) const fn is_enabled(&self) -> bool {
         self.notices.is_some()
     }
 
-    /// Tells something.
-    pub(crate) fn tell(&self, notice: Notice) {
+    pub(crate) fn send(&self, notice: Notice) {
         let Some(notices) = &self.notices else {
             return;
         };
@@ -80,58 +76,58 @@ impl Teller {
         }
     }
 
-    /// Tells something about the node.
-    pub(crate) fn node(&self, condition: &NodeCondition) {
-        if self.is_heard() {
-            self.tell(condition.notice(&self.node, now_us()));
+    /// Sends a notice about the Node.
+    pub(crate) fn send_node(&self, condition: &NodeCondition) {
+        if self.is_enabled() {
+            self.send(condition.notice(&self.node, now_us()));
         }
     }
 }
 
-impl Events {
-    /// For a Node of this name.
-    pub(crate) fn new(node: &str, metrics: Arc<Metrics>) -> (Teller, Self) {
-        let (sender, notices) = mpsc::channel(CHANNEL);
+impl EventPublisher {
+    pub(crate) fn new(node: &str, metrics: Arc<Metrics>) -> (EventSender, Self) {
+        let (notices, received) = mpsc::channel(CHANNEL);
         let lost = Arc::new(AtomicU64::new(0));
-        let teller = Teller {
+        let sender = EventSender {
             node: node.into(),
-            notices: Some(sender),
+            notices: Some(notices),
             lost: Arc::clone(&lost),
         };
-        let events = Self {
-            notices,
+        let publisher = Self {
+            notices: received,
             lost,
             queue: Queue::new(node.to_owned()),
-            teller: teller.clone(),
+            sender: sender.clone(),
             metrics,
-            begin: Instant::now(),
+            started: Instant::now(),
             counted: 0,
             failing: false,
         };
-        (teller, events)
+        (sender, publisher)
     }
 
-    /// The reasons of what was told since this was asked last.
+    /// The reasons of the notices sent since the last call.
     #[cfg(test)]
     pub(crate) fn reasons(&mut self) -> Vec<usher_core::kube_event::Reason> {
-        let told = std::iter::from_fn(|| self.notices.try_recv().ok());
-        told.map(|notice| notice.reason).collect()
+        std::iter::from_fn(|| self.notices.try_recv().ok())
+            .map(|notice| notice.reason)
+            .collect()
     }
 
-    /// Sends for ever.
-    pub(crate) async fn serve(mut self, client: Client) {
+    /// Runs until the runtime ends.
+    pub(crate) async fn run(mut self, client: Client) {
         loop {
             self.count();
             match self.queue.next(self.now()) {
-                Next::Send(order) => self.send(&client, &order).await,
+                Next::Send(event) => self.post(&client, &event).await,
                 Next::At(then) => {
-                    let then = self.begin + then.since_start();
+                    let then = self.started + then.since_start();
                     tokio::select! {
                         () = tokio::time::sleep_until(then.into()) => {}
                         Some(notice) = self.notices.recv() => self.offer(notice),
                     }
                 }
-                // This has a Teller itself, so there is always somebody who may tell.
+                // The channel stays open: the publisher has a sender itself.
                 Next::Nothing => {
                     if let Some(notice) = self.notices.recv().await {
                         self.offer(notice);
@@ -141,14 +137,14 @@ impl Events {
         }
     }
 
-    async fn send(&mut self, client: &Client, order: &ApiRequest) {
+    async fn post(&mut self, client: &Client, event: &ApiRequest) {
         crash_point::reach("event-due", "");
-        let sent = send::send(client, order);
-        tokio::pin!(sent);
+        let posted = post::post(client, event);
+        tokio::pin!(posted);
         let outcome = loop {
             tokio::select! {
-                outcome = &mut sent => break outcome,
-                // Nobody has to wait for the server.
+                outcome = &mut posted => break outcome,
+                // The channel is read meanwhile, so that it does not fill up.
                 Some(notice) = self.notices.recv() => {
                     self.offer(notice);
                     self.count();
@@ -156,15 +152,25 @@ impl Events {
             }
         };
         crash_point::reach("event-answered", "");
-        match &outcome {
+        self.report(&outcome, event);
+        let result = outcome.map_or_else(|error| error.result, |()| ApiResult::Accepted);
+        self.queue.complete(self.now(), result);
+        if let Some(lost) = self.queue.take_dropped_report(self.now()) {
+            tracing::warn!(lost, "dropped Events");
+            self.sender.send_node(&NodeCondition::EventsDropped(lost));
+        }
+    }
+
+    fn report(&mut self, outcome: &Result<(), post::Error>, event: &ApiRequest) {
+        match outcome {
             Ok(()) => {
                 self.metrics.events.inc(&Told::Sent);
                 if std::mem::take(&mut self.failing) {
-                    tracing::info!("Events are sent again");
+                    tracing::info!("sent an Event again after failures");
                 }
             }
-            Err(send::Error {
-                answer: ApiResult::Retry(_),
+            Err(post::Error {
+                result: ApiResult::Retry(_),
                 why,
                 is_refusal,
             }) => {
@@ -175,28 +181,22 @@ impl Events {
                     tracing::warn!(error = why, "could not send an Event; keeping it for later");
                 }
             }
-            Err(send::Error {
-                answer: ApiResult::Gone,
+            Err(post::Error {
+                result: ApiResult::Gone,
                 why,
                 ..
             }) => {
                 self.metrics.events.inc(&Told::Dropped);
-                tracing::debug!(error = why, "dropped an Event about something that is gone");
+                tracing::debug!(error = why, "dropped an Event about an object that is gone");
             }
-            Err(send::Error { why, .. }) => {
+            Err(post::Error { why, .. }) => {
                 self.metrics.events.inc(&Told::Failed);
                 tracing::warn!(
                     error = why,
-                    event = order.name,
-                    "the API server does not take an Event"
+                    event = event.name,
+                    "the API server rejected an Event"
                 );
             }
-        }
-        let answer = outcome.map_or_else(|error| error.answer, |()| ApiResult::Accepted);
-        self.queue.complete(self.now(), answer);
-        if let Some(lost) = self.queue.take_dropped_report(self.now()) {
-            tracing::warn!(lost, "lost Events");
-            self.teller.node(&NodeCondition::EventsDropped(lost));
         }
     }
 
@@ -216,7 +216,7 @@ impl Events {
     }
 
     fn now(&self) -> Timestamp {
-        Timestamp::new(self.begin.elapsed())
+        Timestamp::new(self.started.elapsed())
     }
 }
 
@@ -232,19 +232,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_teller_never_waits_and_counts_what_is_lost() {
-        let (teller, mut events) = Events::new("node-1", Arc::new(Metrics::new()));
+    fn sender_never_waits_and_counts_lost_notices() {
+        let (sender, mut publisher) = EventPublisher::new("node-1", Arc::new(Metrics::new()));
         for _ in 0..CHANNEL + 7 {
-            teller.node(&NodeCondition::StartHolderFailed);
+            sender.send_node(&NodeCondition::StartHolderFailed);
         }
-        assert_eq!(events.reasons().len(), CHANNEL);
-        events.count();
-        assert_eq!(events.queue.dropped(), 7);
-        let text = events
+        assert_eq!(publisher.reasons().len(), CHANNEL);
+        publisher.count();
+        assert_eq!(publisher.queue.dropped(), 7);
+        let text = publisher
             .metrics
             .text(crate::telemetry::metrics::Format::OpenMetrics);
         let counted = "usher_events_total{result=\"dropped\"} 7";
         assert!(text.contains(counted), "{text}");
-        Teller::mute("node-1").node(&NodeCondition::StartHolderFailed);
+        EventSender::disabled("node-1").send_node(&NodeCondition::StartHolderFailed);
     }
 }

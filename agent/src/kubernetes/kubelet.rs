@@ -1,9 +1,6 @@
 //! Lists the kubelet's pods for the engine, and reports when that fails.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use usher_client::{
     error_chain::chain,
@@ -17,117 +14,133 @@ use usher_core::{
     recipe::Reads,
 };
 
-use crate::{kubernetes::events::Teller, telemetry::metrics::Metrics};
+use crate::telemetry::reporter::Reporter;
 
-/// A kubelet that is away for longer is worth an Event.
+/// A kubelet that is unreachable for longer than a restart takes is worth an Event.
 const RESTART: Duration = Duration::from_secs(60);
 
-/// The kubelet of this node.
 #[derive(Debug)]
 pub(crate) struct Kubelet {
     client: kubelet::Kubelet,
-    metrics: Arc<Metrics>,
-    teller: Teller,
-    /// What went wrong with the last request.
-    failing: Option<&'static str>,
-    /// Since when something has, and whether that was told.
-    failing_since: Option<(Instant, bool)>,
+    reporter: Reporter,
+    /// The kind of the last request's error.
+    failing: Option<Listed>,
+    failing_since: Option<FailingSince>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct FailingSince {
+    start: Instant,
+    reported: bool,
 }
 
 impl Kubelet {
-    pub(crate) fn new(
-        args: &KubeletArgs,
-        metrics: Arc<Metrics>,
-        teller: Teller,
-    ) -> Result<Self, BadSetting> {
+    pub(crate) fn new(args: &KubeletArgs, reporter: Reporter) -> Result<Self, BadSetting> {
         Ok(Self {
             client: kubelet::Kubelet::new(args)?,
-            metrics,
-            teller,
+            reporter,
             failing: None,
             failing_since: None,
         })
     }
 
-    /// Asks for the pods, and keeps what `reads` names of them. What goes wrong is logged and counted here.
+    /// Lists the pods, and keeps the fields of them that `reads` names. Reports a failure, and returns None.
     pub(crate) async fn pods(&mut self, reads: &Reads) -> Option<PodList> {
-        let begin = Instant::now();
-        let answer = self.client.pods(reads).await;
-        let took = begin.elapsed();
-        self.metrics.kubelet_request.observe(took.as_secs_f64());
-        match answer {
+        let start = Instant::now();
+        let listed = self.client.pods(reads).await;
+        let took = start.elapsed();
+        let metrics = &self.reporter.metrics;
+        metrics.kubelet_request.observe(took.as_secs_f64());
+        match listed {
             Ok(list) => {
-                self.failing_since = None;
-                self.metrics.vitals.listed(None);
-                self.metrics.kubelet_requests.inc(&Listed::Ok);
-                for bad in &list.bad {
-                    self.metrics.kubelet_bad_pods.inc();
-                    tracing::warn!(error = %chain(bad), "left a pod of the kubelet's list out");
-                }
-                let pods = list.pods.len();
-                match self.failing.take() {
-                    Some(kind) => tracing::info!(pods, kind, "listed the kubelet's pods again"),
-                    None => tracing::debug!(pods, ?took, "listed the kubelet's pods"),
-                }
+                metrics.kubelet_requests.inc(&Listed::Ok);
+                self.succeeded(&list, took);
                 Some(list)
             }
             Err(error) => {
-                let kind = error.kind();
-                self.metrics.kubelet_requests.inc(&kind);
-                let kind = kind.name();
-                let text = chain(&error);
-                self.metrics.vitals.listed(Some(&text));
-                self.tell(begin, &text);
-                // Said once, and again when something else is wrong.
-                if self.failing.replace(kind) == Some(kind) {
-                    tracing::debug!(
-                        error = text,
-                        kind,
-                        "still could not list the kubelet's pods"
-                    );
-                } else {
-                    tracing::warn!(
-                        error = text,
-                        kind,
-                        "could not list the kubelet's pods; trying again, and going on with what is known"
-                    );
-                }
+                metrics.kubelet_requests.inc(&error.kind());
+                self.failed(start, &error);
                 None
             }
         }
     }
 
-    fn tell(&mut self, now: Instant, error: &str) {
-        let (since, told) = self.failing_since.get_or_insert((now, false));
-        if !*told && now >= *since + RESTART {
-            *told = true;
+    fn succeeded(&mut self, list: &PodList, took: Duration) {
+        self.failing_since = None;
+        self.reporter.health.set_kubelet(None);
+        for bad in &list.bad {
+            self.reporter.metrics.kubelet_bad_pods.inc();
+            tracing::warn!(error = %chain(bad), "skipped an invalid pod of the kubelet's list");
+        }
+        let pods = list.pods.len();
+        match self.failing.take() {
+            Some(kind) => {
+                tracing::info!(pods, kind = kind.name(), "listed the kubelet's pods again");
+            }
+            None => {
+                let took_ms = took.as_millis();
+                tracing::debug!(pods, took_ms, "listed the kubelet's pods");
+            }
+        }
+    }
+
+    fn failed(&mut self, now: Instant, error: &kubelet::Error) {
+        let kind = error.kind();
+        let error = chain(error);
+        self.reporter.health.set_kubelet(Some(&error));
+        self.report_failure(now, &error);
+        // A warning for the first failure of its kind.
+        if self.failing.replace(kind) == Some(kind) {
+            tracing::debug!(
+                error,
+                kind = kind.name(),
+                "could not list the kubelet's pods again"
+            );
+        } else {
+            tracing::warn!(
+                error,
+                kind = kind.name(),
+                "could not list the kubelet's pods, retrying; the last list stays in use"
+            );
+        }
+    }
+
+    fn report_failure(&mut self, now: Instant, error: &str) {
+        let failing = self.failing_since.get_or_insert(FailingSince {
+            start: now,
+            reported: false,
+        });
+        if !failing.reported && now >= failing.start + RESTART {
+            failing.reported = true;
             let condition = NodeCondition::KubeletUnreachable(error.to_owned());
-            self.teller.node(&condition);
+            self.reporter.events.send_node(&condition);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use clap::Parser;
     use usher_core::kube_event::Reason;
 
     use super::*;
-    use crate::{args::Args, kubernetes::events::Events};
+    use crate::{args::Args, kubernetes::events::EventPublisher, telemetry::metrics::Metrics};
 
     #[test]
-    fn one_that_stays_away_is_told_once() {
+    fn unreachable_kubelet_is_reported_once() {
         let args = Args::parse_from(["usher-agent", "--node-name", "node-1"]);
         let args = args.node.kubelet;
         let metrics = Arc::new(Metrics::new());
-        let (teller, mut events) = Events::new("node-1", Arc::clone(&metrics));
-        let mut kubelet = Kubelet::new(&args, metrics, teller).unwrap();
+        let (events, mut publisher) = EventPublisher::new("node-1", Arc::clone(&metrics));
+        let mut kubelet = Kubelet::new(&args, Reporter::new(metrics, events)).unwrap();
         let now = Instant::now();
-        kubelet.tell(now, "refused");
-        kubelet.tell(now + RESTART / 2, "refused");
-        assert_eq!(events.reasons(), []);
-        kubelet.tell(now + RESTART, "refused");
-        kubelet.tell(now + RESTART * 2, "refused");
-        assert_eq!(events.reasons(), [Reason::KubeletUnreachable]);
+        kubelet.report_failure(now, "refused");
+        kubelet.report_failure(now + RESTART / 2, "refused");
+        assert_eq!(publisher.reasons(), []);
+        kubelet.report_failure(now + RESTART, "refused");
+        kubelet.report_failure(now + RESTART * 2, "refused");
+        assert_eq!(publisher.reasons(), [Reason::KubeletUnreachable]);
     }
 }

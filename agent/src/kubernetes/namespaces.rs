@@ -1,8 +1,6 @@
-//! What Namespaces say of usher, one request for each that a pod of this node
-//! is in.
+//! The Namespaces' annotations and labels, with one request for each Namespace that a pod of this node is in.
 //!
-//! The last answers are kept in the run directory and count while the API
-//! server is away.
+//! The run directory keeps the last values, which stay in use while the API server is unreachable.
 
 use std::{
     collections::BTreeMap,
@@ -14,6 +12,7 @@ use std::{
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, core::PartialObjectMeta};
 use tokio::sync::mpsc;
+use tracing::Instrument;
 use usher_client::{
     error_chain::chain,
     run_dir::{self, namespaces::Kept},
@@ -30,69 +29,71 @@ use crate::{event_loop::Input, telemetry::metrics::Metrics};
 
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Namespaces that are kept; beyond it all but the newest are forgotten.
-const KEPT: usize = 1024;
+/// Namespaces that are kept. One more clears the rest.
+const CAPACITY: usize = 1024;
 
-/// What Namespaces said last.
+/// The last values of each Namespace.
 #[derive(Debug)]
-struct Known {
-    said: BTreeMap<String, Kept>,
-    /// It is in the run directory.
-    is_kept: bool,
+struct Cache {
+    values: BTreeMap<String, Kept>,
+    /// They are in the run directory.
+    is_saved: bool,
 }
 
-/// Answers questions about Namespaces.
+/// Reads Namespaces for the event loop.
 #[derive(Debug, Clone)]
 pub(crate) struct Namespaces {
     run_dir: PathBuf,
     metrics: Arc<Metrics>,
-    known: Arc<Mutex<Known>>,
+    cache: Arc<Mutex<Cache>>,
 }
 
 impl Namespaces {
     pub(crate) fn new(run_dir: PathBuf, metrics: Arc<Metrics>) -> Self {
         let kept = run_dir::load(&run_dir, run_dir::NAMESPACES).unwrap_or_else(|error| {
-            tracing::warn!(error = %chain(&error), "could not read what Namespaces said last");
+            tracing::warn!(error = %chain(&error), "could not read the last values of Namespaces");
             None
         });
         Self {
             run_dir,
             metrics,
-            known: Arc::new(Mutex::new(Known {
-                said: kept.unwrap_or_default(),
-                is_kept: true,
+            cache: Arc::new(Mutex::new(Cache {
+                values: kept.unwrap_or_default(),
+                is_saved: true,
             })),
         }
     }
 
-    /// Answers as long as there are questions. Without a client, as with
-    /// `--api-server off`, Namespaces say nothing.
+    /// Serves until the requests are closed. Without a client, as with `--api-server off`, a Namespace has no values.
     pub(crate) async fn serve(
         self,
         client: Option<Client>,
-        mut wanted: mpsc::Receiver<String>,
+        mut requests: mpsc::Receiver<String>,
         inputs: mpsc::Sender<Input>,
     ) {
-        while let Some(name) = wanted.recv().await {
+        while let Some(name) = requests.recv().await {
             let (this, client, inputs) = (self.clone(), client.clone(), inputs.clone());
-            tokio::spawn(async move {
+            let span = tracing::debug_span!("namespace", name);
+            let get = async move {
                 let values = match client {
                     None => Some(NamespaceValues::default()),
-                    Some(client) => this.ask(client, &name).await,
+                    Some(client) => this.get(client, &name).await,
                 };
-                // Nobody listens only when the agent is ending.
+                // Fails only when the agent is ending.
                 drop(inputs.send(Input::Namespace(name, values)).await);
-            });
+            };
+            tokio::spawn(get.instrument(span.or_current()));
         }
     }
 
-    async fn ask(&self, client: Client, name: &str) -> Option<NamespaceValues> {
+    /// None where the request failed and no earlier values are known.
+    async fn get(&self, client: Client, name: &str) -> Option<NamespaceValues> {
         let api: Api<Namespace> = Api::all(client);
-        let answer = tokio::time::timeout(TIMEOUT, api.get_metadata(name)).await;
-        let error = match answer {
+        let response = tokio::time::timeout(TIMEOUT, api.get_metadata(name)).await;
+        let error = match response {
             Ok(Ok(namespace)) => {
                 self.metrics.namespace_requests.inc(&Asked::Ok);
-                return Some(self.keep(name, said(namespace)));
+                return Some(self.keep(name, own_values(namespace)));
             }
             Ok(Err(kube::Error::Api(status))) if status.is_not_found() => {
                 self.metrics.namespace_requests.inc(&Asked::NotFound);
@@ -100,70 +101,70 @@ impl Namespaces {
             }
             Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => {
                 self.metrics.namespace_requests.inc(&Asked::Forbidden);
-                let known = self.known(name);
-                let counts = match known {
-                    Some(_) => "what it said of usher last counts",
-                    None => "what it says of usher does not count",
+                let last = self.last_values(name);
+                let used = match last {
+                    Some(_) => "its last known annotations apply",
+                    None => "its annotations do not apply",
                 };
                 tracing::warn!(
                     namespace = name,
-                    "not allowed to get this Namespace: {counts}"
+                    "not allowed to get this Namespace: {used}"
                 );
-                return Some(known.unwrap_or_default());
+                return Some(last.unwrap_or_default());
             }
             Ok(Err(error)) => chain(&error),
-            Err(_elapsed) => format!("no answer within {TIMEOUT:?}"),
+            Err(_elapsed) => format!("no response within {TIMEOUT:?}"),
         };
         self.metrics.namespace_requests.inc(&Asked::Failed);
-        let known = self.known(name);
-        if known.is_some() {
+        let last = self.last_values(name);
+        if last.is_some() {
             tracing::debug!(
                 namespace = name,
                 error,
-                "could not get a Namespace; what it said last counts"
+                "could not get a Namespace; its last annotations stay in use"
             );
         } else {
             tracing::warn!(
                 namespace = name,
                 error,
-                "could not get a Namespace, which may have opted out; its pods wait until it can be had"
+                "could not get a Namespace, which may have opted out; its pods wait until the agent can read it"
             );
         }
-        known
+        last
     }
 
-    /// What a Namespace said last; None where it was never read.
-    fn known(&self, name: &str) -> Option<NamespaceValues> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.said.get(name).cloned().map(Into::into)
+    /// None where the Namespace was never read.
+    fn last_values(&self, name: &str) -> Option<NamespaceValues> {
+        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.values.get(name).cloned().map(Into::into)
     }
 
-    fn keep(&self, name: &str, said: Kept) -> NamespaceValues {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_news = known.said.get(name) != Some(&said);
-        if is_news {
-            if known.said.len() >= KEPT {
-                known.said.clear();
+    fn keep(&self, name: &str, values: Kept) -> NamespaceValues {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_changed = cache.values.get(name) != Some(&values);
+        if is_changed {
+            if cache.values.len() >= CAPACITY {
+                cache.values.clear();
             }
-            known.said.insert(name.to_owned(), said.clone());
+            cache.values.insert(name.to_owned(), values.clone());
         }
-        if is_news || !known.is_kept {
-            let kept = run_dir::save(&self.run_dir, run_dir::NAMESPACES, &known.said);
-            known.is_kept = kept.is_ok();
-            if let Err(error) = kept {
+        if is_changed || !cache.is_saved {
+            let saved = run_dir::save(&self.run_dir, run_dir::NAMESPACES, &cache.values);
+            cache.is_saved = saved.is_ok();
+            if let Err(error) = saved {
                 self.metrics.run_dir_errors.inc(&RunFile::Namespaces);
                 tracing::warn!(
                     error = %chain(&error),
-                    "could not keep what a Namespace says; a restart without API server would not know it"
+                    "could not save the annotations of a Namespace; a restart without API server would not know them"
                 );
             }
         }
-        said.into()
+        values.into()
     }
 }
 
-/// What of a Namespace concerns usher.
-fn said(namespace: PartialObjectMeta<Namespace>) -> Kept {
+/// The annotations and labels that belong to usher.
+fn own_values(namespace: PartialObjectMeta<Namespace>) -> Kept {
     let ours = |values: Option<Values>| {
         let mut values = values.unwrap_or_default();
         values.retain(|key, _value| key.starts_with(annotation::PREFIX));
@@ -185,24 +186,24 @@ mod tests {
     use crate::telemetry::metrics::Format;
 
     #[test]
-    fn what_could_not_be_kept_is_kept_with_the_next_answer() {
+    fn values_that_could_not_be_saved_are_saved_with_the_next_response() {
         let dir = tempfile::tempdir().unwrap();
         let metrics = Arc::new(Metrics::new());
         let namespaces = Namespaces::new(dir.path().to_owned(), Arc::clone(&metrics));
-        let said = Kept {
+        let read = Kept {
             annotations: [("usher.dev/quit".to_owned(), "false".to_owned())].into(),
             ..Kept::default()
         };
         let in_the_way = dir.path().join("namespaces.json.new");
         fs::create_dir(&in_the_way).unwrap();
-        let values = namespaces.keep("shop", said.clone());
-        assert_eq!(namespaces.known("shop"), Some(values.clone()));
+        let values = namespaces.keep("shop", read.clone());
+        assert_eq!(namespaces.last_values("shop"), Some(values.clone()));
         assert_eq!(namespaces::kept(dir.path()), BTreeMap::new());
         let counted = "usher_run_dir_errors_total{file=\"namespaces.json\"} 1";
         let text = metrics.text(Format::OpenMetrics);
         assert!(text.contains(counted), "{text}");
         fs::remove_dir(in_the_way).unwrap();
-        namespaces.keep("shop", said);
+        namespaces.keep("shop", read);
         assert_eq!(
             namespaces::kept(dir.path()),
             [("shop".to_owned(), values)].into()

@@ -1,8 +1,8 @@
-//! The own Node's annotations, by a GET and a watch of this one object.
+//! The annotations of the agent's own Node, by a GET and a watch of this one object.
 //!
-//! No list is asked for, so the role needs no right to: RBAC cannot tell one agent's Node from another's,
-//! and a list would be that of all Nodes. A watch ends after [`WATCH`] at the latest, and one of which not
-//! even the end comes is given up soon after; each ends with a GET, which sees what was missed.
+//! The agent lists no Nodes, so its role does not need the verb `list`: RBAC cannot limit it to one Node. The API
+//! server ends a watch after [`WATCH`]. The agent abandons a watch that does not end by [`GRACE`] later. A GET follows
+//! each watch, and shows the changes that it missed.
 
 use std::{
     path::PathBuf,
@@ -25,119 +25,116 @@ use usher_client::{
 };
 use usher_core::{metric::value::RunFile, settings::annotation};
 
-use crate::{event_loop::Input, serve::http::Readiness, telemetry::metrics::Metrics};
+use crate::{event_loop::Input, serve::http::Readiness, telemetry::reporter::Reporter};
 
 /// How long a GET may take.
 const GET: Duration = Duration::from_secs(10);
-/// When the server ends a watch.
+/// How long a watch lasts.
 const WATCH: Duration = Duration::from_secs(240);
-/// How much later a watch is given up whose end has not come.
+
 const GRACE: Duration = Duration::from_secs(15);
-/// A watch that lasted for this long did not fail at once.
+/// A watch that lasted this long resets the backoff.
 const LASTING: Duration = Duration::from_secs(5);
-/// The watch began at a version that the server does not have any more.
+/// The API server does not have the watch's resource version any more.
 const EXPIRED: u16 = 410;
 
-/// The watch.
 pub(crate) struct NodeWatch {
     pub(crate) client: Client,
     pub(crate) node_name: String,
     pub(crate) run_dir: PathBuf,
     pub(crate) inputs: mpsc::Sender<Input>,
-    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) reporter: Reporter,
     pub(crate) readiness: Arc<Readiness>,
 }
 
-/// What the Node said last.
+/// The Node's annotations as last received.
 #[derive(Debug)]
 struct Last {
     annotations: Annotations,
-    /// It is in the run directory.
-    is_kept: bool,
+    /// They are in the run directory.
+    is_saved: bool,
 }
 
-/// Why a watch is over.
+/// Why a watch ended.
 #[derive(Debug, thiserror::Error)]
 enum Lost {
-    #[error("no answer within {GET:?}")]
-    Silent,
-    #[error("the watch did not end in its time")]
-    Dead,
+    #[error("no response within {GET:?}")]
+    Timeout,
+    #[error("the watch did not end within {:?}", WATCH + GRACE)]
+    Stalled,
     #[error(transparent)]
     Kube(#[from] kube::Error),
-    #[error("the watch says: {0}")]
+    #[error("the watch failed: {0}")]
     Watch(Box<kube::core::Status>),
-    /// The agent is ending.
-    #[error("nobody listens")]
-    Unheard,
+    #[error("the agent is ending")]
+    Ending,
 }
 
 impl NodeWatch {
-    /// Watches the Node until the agent ends. Each change is kept in the run directory and handed on.
+    /// Watches the Node until the agent ends. Saves each change in the run directory, and sends it to the event loop.
     pub(crate) async fn serve(self) {
         let mut last = None;
         let mut failing = false;
         let mut backoff = Backoff::default();
         loop {
             tokio::time::sleep_until(backoff.due(Instant::now()).into()).await;
-            let begin = Instant::now();
-            backoff.tried(begin);
+            let start = Instant::now();
+            backoff.tried(start);
             match self.follow(&mut last, &mut failing).await {
                 Ok(()) => {}
-                Err(Lost::Unheard) => return,
+                Err(Lost::Ending) => return,
                 Err(error) => {
-                    self.metrics.node_watch_errors.inc();
-                    self.metrics.vitals.heard(Some(&chain(&error)));
+                    self.reporter.metrics.node_watch_errors.inc();
+                    self.reporter.health.set_node_watch(Some(&chain(&error)));
                     if !std::mem::replace(&mut failing, true) {
                         tracing::warn!(
                             node = self.node_name,
                             error = %chain(&error),
-                            "lost the watch on the Node, trying again; its last annotations count"
+                            "lost the watch on the Node, retrying; its last annotations stay in use"
                         );
                     }
                 }
             }
-            if begin.elapsed() >= LASTING {
+            if start.elapsed() >= LASTING {
                 backoff = Backoff::default();
             }
         }
     }
 
-    /// Looks at the Node, then watches it until the watch ends.
+    /// Gets the Node, then watches it until the watch ends.
     async fn follow(&self, last: &mut Option<Last>, failing: &mut bool) -> Result<(), Lost> {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let get = tokio::time::timeout(GET, nodes.get_metadata(&self.node_name));
-        let node = get.await.map_err(|_elapsed| Lost::Silent)??;
+        let node = get.await.map_err(|_elapsed| Lost::Timeout)??;
         if std::mem::take(failing) {
             tracing::info!(node = self.node_name, "watching the Node again");
         }
         let version = node.metadata.resource_version.clone().unwrap_or_default();
-        self.take(node, last).await?;
+        self.receive(node, last).await?;
         let seconds = u32::try_from(WATCH.as_secs()).unwrap_or(u32::MAX);
         let params = WatchParams::default()
             .fields(&format!("metadata.name={}", self.node_name))
             .timeout(seconds);
         let watch = tokio::time::timeout(GET, nodes.watch_metadata(&params, &version));
-        let events = watch.await.map_err(|_elapsed| Lost::Silent)??;
+        let events = watch.await.map_err(|_elapsed| Lost::Timeout)??;
         let mut events = Box::pin(events);
         let end = Instant::now() + WATCH + GRACE;
         loop {
             let event = timeout_at(end.into(), events.next()).await;
-            match event.map_err(|_elapsed| Lost::Dead)?.transpose()? {
+            match event.map_err(|_elapsed| Lost::Stalled)?.transpose()? {
                 Some(WatchEvent::Added(node) | WatchEvent::Modified(node)) => {
-                    self.take(node, last).await?;
+                    self.receive(node, last).await?;
                 }
                 Some(WatchEvent::Deleted(_)) => {
-                    // A Node that is deleted and made again comes with Added;
-                    // until then what was last known counts.
+                    // An event of type Added follows when the Node is created again.
                     tracing::warn!(
                         node = self.node_name,
-                        "Node was deleted; its last annotations count"
+                        "Node was deleted; its last annotations stay in use"
                     );
                 }
                 Some(WatchEvent::Bookmark(_)) => {}
                 Some(WatchEvent::Error(status)) if status.code == EXPIRED => {
-                    tracing::debug!("the watch on the Node is too old, looking at it anew");
+                    tracing::debug!("the watch on the Node expired, getting it again");
                     return Ok(());
                 }
                 Some(WatchEvent::Error(status)) => return Err(Lost::Watch(status)),
@@ -146,40 +143,41 @@ impl NodeWatch {
         }
     }
 
-    async fn take(
+    async fn receive(
         &self,
         node: PartialObjectMeta<Node>,
         last: &mut Option<Last>,
     ) -> Result<(), Lost> {
-        self.metrics.vitals.heard(None);
+        self.reporter.health.set_node_watch(None);
         let mut annotations = node.metadata.annotations.unwrap_or_default();
         annotations.retain(|key, _value| key.starts_with(annotation::PREFIX));
         self.readiness.node_known.store(true, Ordering::Release);
-        self.readiness.news.notify_one();
-        let is_news = last
+        self.readiness.changed.notify_one();
+        let is_changed = last
             .as_ref()
             .is_none_or(|last| last.annotations != annotations);
-        // The Node changes every few minutes at least: its status has a time.
-        if !is_news && last.as_ref().is_some_and(|last| last.is_kept) {
+        // The Node itself changes every few minutes: its status has a timestamp.
+        if !is_changed && last.as_ref().is_some_and(|last| last.is_saved) {
             return Ok(());
         }
-        let kept = run_dir::save(&self.run_dir, run_dir::NODE_ANNOTATIONS, &annotations);
-        let is_kept = kept.is_ok();
-        if let Err(error) = kept {
-            self.metrics.run_dir_errors.inc(&RunFile::NodeAnnotations);
+        let saved = run_dir::save(&self.run_dir, run_dir::NODE_ANNOTATIONS, &annotations);
+        let is_saved = saved.is_ok();
+        if let Err(error) = saved {
+            let errors = &self.reporter.metrics.run_dir_errors;
+            errors.inc(&RunFile::NodeAnnotations);
             tracing::warn!(
                 error = %chain(&error),
-                "could not keep the Node's annotations; a restart without API server would not know them"
+                "could not save the Node's annotations; a restart without API server would not know them"
             );
         }
         *last = Some(Last {
             annotations: annotations.clone(),
-            is_kept,
+            is_saved,
         });
-        if !is_news {
+        if !is_changed {
             return Ok(());
         }
         let sent = self.inputs.send(Input::Node(annotations)).await;
-        sent.map_err(|_closed| Lost::Unheard)
+        sent.map_err(|_closed| Lost::Ending)
     }
 }

@@ -1,8 +1,8 @@
-//! The startup taint is taken off the own Node when the agent is ready, and whenever it is found there
-//! again. What is to be changed says [`usher_core::node::taint`].
+//! Removes the startup taint from the agent's own Node when the agent is ready, and again whenever it is back.
+//! [`usher_core::node::taint`] makes the patch.
 //!
-//! The taints are part of the Node's spec, which the watch on its annotations does not show: the Node is
-//! looked at as a whole when it has changed, once in [`PAUSE`] at most.
+//! The taints are part of the Node's spec, which a watch of its metadata does not include. So the agent gets the whole
+//! Node when it has changed, at most once in [`PAUSE`].
 
 use std::{
     sync::Arc,
@@ -16,52 +16,48 @@ use serde_json::Value;
 use usher_client::{backoff::Backoff, error_chain::chain};
 use usher_core::{kube_event::NodeCondition, node::taint};
 
-use crate::{kubernetes::events::Teller, serve::http::Readiness, telemetry::metrics::Metrics};
+use crate::{serve::http::Readiness, telemetry::reporter::Reporter};
 
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Between two looks at a Node that changes all the time.
+/// Between two requests for a Node that changes all the time.
 const PAUSE: Duration = Duration::from_secs(10);
-/// A Node that somebody else changes at the same moment is looked at again; only so many times in a row
-/// without complaint, since a policy of the cluster refuses with the same status.
+/// Conflicts in a row that are retried without a report: another client changed the Node at the same time. An admission
+/// policy rejects the patch with the same status, so more are reported.
 const CONFLICTS: u32 = 3;
 
-/// Takes the taint off.
 pub(crate) struct StartupTaint {
     pub(crate) key: String,
     pub(crate) node_name: String,
     pub(crate) client: Client,
     pub(crate) readiness: Arc<Readiness>,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) teller: Teller,
+    pub(crate) reporter: Reporter,
 }
 
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error("no answer within {TIMEOUT:?}")]
-    Silent,
+    #[error("no response within {TIMEOUT:?}")]
+    Timeout,
     #[error("building the request")]
     Request(#[from] hyper::http::Error),
     #[error(transparent)]
     Kube(#[from] kube::Error),
 }
 
-/// What did not work.
 #[derive(Debug)]
 enum Failure {
-    Look(Error),
-    Remove(Error),
+    Get(Error),
+    Patch(Error),
 }
 
 impl Error {
-    /// Whether the Node may be another than the one that was looked at.
+    /// Whether the Node may have changed since the agent got it.
     fn is_conflict(&self) -> bool {
-        // A `test` that is not met comes as 422.
+        // A `test` of a JSON patch that fails has status 422.
         matches!(self, Self::Kube(kube::Error::Api(status)) if [409, 422].contains(&status.code))
     }
 }
 
-/// What of a Node counts here.
 #[derive(Debug, Deserialize)]
 struct Node {
     #[serde(default)]
@@ -75,25 +71,25 @@ struct Spec {
 }
 
 impl StartupTaint {
-    /// Waits until the agent is ready, then keeps the taint off for ever.
+    /// Waits until the agent is ready, then removes the taint whenever the Node has it.
     pub(crate) async fn serve(self) {
         while !self.readiness.is_complete() {
-            self.readiness.news.notified().await;
+            self.readiness.changed.notified().await;
         }
         let mut backoff = Backoff::default();
-        // Of removals alone: looks that fail in a row before say nothing of them.
+        // Failed patches in a row. A failed GET leaves the number as it is.
         let mut failures = 0;
         loop {
-            let looked = Instant::now();
-            match self.look().await {
+            let start = Instant::now();
+            match self.reconcile().await {
                 Ok(()) => {
                     failures = 0;
                     backoff = Backoff::default();
-                    self.readiness.news.notified().await;
-                    tokio::time::sleep_until((looked + PAUSE).into()).await;
+                    self.readiness.changed.notified().await;
+                    tokio::time::sleep_until((start + PAUSE).into()).await;
                 }
                 Err(failure) => {
-                    self.complain(&failure, &mut failures);
+                    self.report(&failure, &mut failures);
                     backoff.tried(Instant::now());
                     tokio::time::sleep_until(backoff.due(Instant::now()).into()).await;
                 }
@@ -101,65 +97,66 @@ impl StartupTaint {
         }
     }
 
-    /// Takes it off if it is there.
-    async fn look(&self) -> Result<(), Failure> {
+    async fn reconcile(&self) -> Result<(), Failure> {
         let path = format!("/api/v1/nodes/{}", self.node_name);
         let get = Request::get(&path).body(Vec::new());
-        let node: Node = self.ask(get).await.map_err(Failure::Look)?;
+        let node: Node = self.request(get).await.map_err(Failure::Get)?;
         let Some(removal) = taint::removal(&self.key, &node.spec.taints) else {
             return Ok(());
         };
         let patch = Request::patch(&path)
             .header(header::CONTENT_TYPE, "application/json-patch+json")
             .body(removal.patch.to_string().into_bytes());
-        let patched: Result<IgnoredAny, Error> = self.ask(patch).await;
-        patched.map_err(Failure::Remove)?;
+        let patched: Result<IgnoredAny, Error> = self.request(patch).await;
+        patched.map_err(Failure::Patch)?;
         tracing::info!(
             node = self.node_name,
             taints = removal.taints.join(", "),
             "removed the startup taint"
         );
-        let key = self.key.clone();
-        self.teller.node(&NodeCondition::StartupTaintRemoved(key));
+        let condition = NodeCondition::StartupTaintRemoved(self.key.clone());
+        self.reporter.events.send_node(&condition);
         Ok(())
     }
 
-    async fn ask<T: for<'de> Deserialize<'de>>(
+    async fn request<T: for<'de> Deserialize<'de>>(
         &self,
         request: Result<Request<Vec<u8>>, hyper::http::Error>,
     ) -> Result<T, Error> {
-        let answer = tokio::time::timeout(TIMEOUT, self.client.request(request?));
-        Ok(answer.await.map_err(|_elapsed| Error::Silent)??)
+        let response = tokio::time::timeout(TIMEOUT, self.client.request(request?));
+        Ok(response.await.map_err(|_elapsed| Error::Timeout)??)
     }
 
-    fn complain(&self, failure: &Failure, failures: &mut u32) {
+    fn report(&self, failure: &Failure, failures: &mut u32) {
         let error = match failure {
-            // The watch on the Node complains as well, and the taint may be long gone.
-            Failure::Look(error) => {
-                tracing::debug!(error = %chain(error), "could not look for the startup taint");
+            // The watch on the Node reports the same failure, and the Node may not have the taint.
+            Failure::Get(error) => {
+                tracing::debug!(error = %chain(error), "could not get the Node to look for the startup taint");
                 return;
             }
-            Failure::Remove(error) => error,
+            Failure::Patch(error) => error,
         };
         *failures += 1;
         if error.is_conflict() && *failures < CONFLICTS {
-            tracing::debug!("somebody else changed the Node at the same moment");
+            tracing::debug!("another client changed the Node at the same time");
             return;
         }
         let error = chain(error);
-        self.metrics.startup_taint_errors.inc();
-        // Once in a row of failures, and it goes on.
+        self.reporter.metrics.startup_taint_errors.inc();
+        // Further failures in a row are retried without a report.
         if *failures <= CONFLICTS {
             tracing::warn!(
                 node = self.node_name,
                 key = self.key,
                 error,
-                "could not remove the startup taint, trying again; no pod is scheduled here"
+                "could not remove the startup taint, retrying; no pod is scheduled here"
             );
-            self.teller.node(&NodeCondition::StartupTaintNotRemoved {
-                key: self.key.clone(),
-                error,
-            });
+            self.reporter
+                .events
+                .send_node(&NodeCondition::StartupTaintNotRemoved {
+                    key: self.key.clone(),
+                    error,
+                });
         }
     }
 }

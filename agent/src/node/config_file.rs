@@ -1,9 +1,7 @@
-//! The configuration file: read at the start and whenever its directory
-//! changes.
+//! The configuration file: read at the start and whenever its directory changes.
 //!
-//! A file that is broken changes nothing. At the start the last good one, kept
-//! in the run directory, counts instead; without one usher observes only,
-//! since it does not know which namespaces it is to leave alone.
+//! An invalid file changes nothing. At the start, the agent falls back to the last valid one, which the run directory
+//! keeps. Without one it only observes, since it does not know which namespaces are excluded.
 
 use std::{fs, io, path::PathBuf, sync::Arc};
 
@@ -15,113 +13,109 @@ use usher_core::{
 };
 use usher_sys::files::directory::Directory;
 
-use crate::{kubernetes::events::Teller, telemetry::metrics::Metrics};
+use crate::telemetry::reporter::Reporter;
 
-/// What people are told where the file cannot be used and an older one counts.
+/// The file name in error messages and `usher config` where the agent uses the last valid configuration.
 const LAST_GOOD: &str = "last good configuration";
 
-/// What counts, and whether it is what was asked for.
+/// The configuration of the start.
 #[derive(Debug, Clone)]
 pub(crate) struct Loaded {
     pub(crate) config: Arc<Config>,
-    /// False where there was no good configuration at all.
+    /// False where no valid configuration was found: the defaults apply, and the agent only observes.
     pub(crate) trusted: bool,
 }
 
-/// The file.
 #[derive(Debug)]
 pub(crate) struct ConfigFile {
     path: PathBuf,
     run_dir: PathBuf,
-    metrics: Arc<Metrics>,
-    teller: Teller,
+    reporter: Reporter,
     is_rejected: bool,
-    /// What was read last, good or bad.
+    /// The text that was read last, valid or not.
     last: Option<String>,
-    /// The last good one, while it is not in the run directory.
-    unkept: Option<String>,
+    /// The last valid text, while it could not be saved in the run directory.
+    unsaved: Option<String>,
 }
 
 impl ConfigFile {
-    pub(crate) const fn new(
-        path: PathBuf,
-        run_dir: PathBuf,
-        metrics: Arc<Metrics>,
-        teller: Teller,
-    ) -> Self {
+    pub(crate) const fn new(path: PathBuf, run_dir: PathBuf, reporter: Reporter) -> Self {
         Self {
             path,
             run_dir,
-            metrics,
-            teller,
+            reporter,
             is_rejected: false,
             last: None,
-            unkept: None,
+            unsaved: None,
         }
     }
 
     /// Reads the file at the start.
-    pub(crate) fn first(&mut self) -> Loaded {
+    pub(crate) fn load(&mut self) -> Loaded {
         if let Some(config) = self.read() {
             return Loaded {
                 config,
                 trusted: true,
             };
         }
-        let kept = run_dir::load_text(&self.run_dir, run_dir::CONFIG);
-        let kept = kept.ok().flatten();
-        let kept = kept.and_then(|text| {
-            let config = Config::parse(LAST_GOOD, &text).ok()?;
-            self.metrics.vitals.configured(&config, LAST_GOOD, &text);
-            Some(config)
-        });
-        if let Some(config) = kept {
-            tracing::warn!("the last good configuration counts instead");
+        if let Some(config) = self.last_valid() {
+            tracing::warn!("used the last good configuration instead");
             return Loaded {
                 config: Arc::new(config),
                 trusted: true,
             };
         }
-        self.metrics
-            .vitals
-            .configured(&Config::default(), LAST_GOOD, "");
-        tracing::error!("observing only, whatever the Node says, until the configuration is good");
+        self.reporter
+            .health
+            .set_settings(&Config::default(), LAST_GOOD, "");
+        tracing::error!(
+            "found no valid configuration; observing until there is one, whatever the Node's mode"
+        );
         Loaded {
             config: Arc::default(),
             trusted: false,
         }
     }
 
-    /// Waits for changes for ever, and hands each good configuration on.
-    pub(crate) async fn watch(mut self, mut tell: impl AsyncFnMut(Arc<Config>)) {
+    fn last_valid(&self) -> Option<Config> {
+        let text = run_dir::load_text(&self.run_dir, run_dir::CONFIG)
+            .ok()
+            .flatten()?;
+        let config = Config::parse(LAST_GOOD, &text).ok()?;
+        self.reporter.health.set_settings(&config, LAST_GOOD, &text);
+        Some(config)
+    }
+
+    /// Watches the file until the agent ends, and calls `apply` with each valid configuration.
+    pub(crate) async fn watch(mut self, mut apply: impl AsyncFnMut(Arc<Config>)) {
         let parent = self.path.parent().map(ToOwned::to_owned);
         let dir = parent.unwrap_or_default();
         let mut directory = match Directory::open(&dir) {
             Ok(directory) => directory,
             Err(error) => {
-                tracing::info!(error = %chain(&error), "no configuration to watch; the defaults count");
+                tracing::info!(error = %chain(&error), "found no configuration to watch; the defaults apply");
                 return std::future::pending().await;
             }
         };
         loop {
-            // Also the first time: it may have changed before it was watched.
+            // Also the first time: the file may have changed before the watch started.
             if let Some(config) = self.read() {
-                tell(config).await;
+                apply(config).await;
             }
             if let Err(error) = directory.changed().await {
-                tracing::error!(error = %chain(&error), "changes of the configuration are not seen any more");
+                tracing::error!(error = %chain(&error), "lost the watch on the configuration; changes need a restart");
                 return std::future::pending().await;
             }
         }
     }
 
-    /// Reads the file. None where it is as it was, or broken.
+    /// Reads the file. None where it is unchanged or invalid.
     fn read(&mut self) -> Option<Arc<Config>> {
-        self.keep();
+        self.save();
         let name = self.path.display().to_string();
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => text,
-            // Without a file the defaults count.
+            // Without a file the defaults apply.
             Err(absent) if absent.kind() == io::ErrorKind::NotFound => String::new(),
             Err(error) => {
                 self.rejected(&format!("{name}: {error}"));
@@ -135,7 +129,7 @@ impl ConfigFile {
         self.last = Some(text);
         match parsed {
             Ok(config) => {
-                self.took(&config);
+                self.accepted(&config);
                 Some(Arc::new(config))
             }
             Err(bad) => {
@@ -145,12 +139,17 @@ impl ConfigFile {
         }
     }
 
-    fn took(&mut self, config: &Config) {
+    fn accepted(&mut self, config: &Config) {
+        let Reporter {
+            metrics,
+            health,
+            events,
+        } = &self.reporter;
         if std::mem::take(&mut self.is_rejected) {
-            self.teller.node(&NodeCondition::ConfigurationAccepted);
+            events.send_node(&NodeCondition::ConfigurationAccepted);
         }
-        self.metrics.config_valid.set(1);
-        self.metrics.config_reloads.inc(&Reading::Ok);
+        metrics.config_valid.set(1);
+        metrics.config_reloads.inc(&Reading::Ok);
         tracing::info!(
             path = %self.path.display(),
             recipes = config.recipes.len(),
@@ -159,35 +158,39 @@ impl ConfigFile {
         );
         let text = self.last.as_deref().unwrap_or_default();
         let name = self.path.display().to_string();
-        self.metrics.vitals.configured(config, &name, text);
-        self.metrics.vitals.read(&name, None);
-        self.unkept = Some(text.to_owned());
-        self.keep();
+        health.set_settings(config, &name, text);
+        health.set_configuration(&name, None);
+        self.unsaved = Some(text.to_owned());
+        self.save();
     }
 
-    /// Also when the file changes the next time: it may be broken then.
-    fn keep(&mut self) {
-        let Some(text) = self.unkept.take() else {
+    /// Saves the last valid text. Called again before each read: the file may be invalid then.
+    fn save(&mut self) {
+        let Some(text) = self.unsaved.take() else {
             return;
         };
         if let Err(error) = run_dir::save_text(&self.run_dir, run_dir::CONFIG, &text) {
-            self.unkept = Some(text);
-            self.metrics.run_dir_errors.inc(&RunFile::Config);
+            self.unsaved = Some(text);
+            self.reporter.metrics.run_dir_errors.inc(&RunFile::Config);
             tracing::warn!(
                 error = %chain(&error),
-                "could not keep the configuration; a restart with a broken one would only observe"
+                "could not save the configuration; a restart with an invalid one would only observe"
             );
         }
     }
 
     fn rejected(&mut self, error: &str) {
+        let Reporter {
+            metrics,
+            health,
+            events,
+        } = &self.reporter;
         self.is_rejected = true;
-        self.teller
-            .node(&NodeCondition::ConfigurationRejected(error.to_owned()));
-        self.metrics.config_valid.set(0);
+        events.send_node(&NodeCondition::ConfigurationRejected(error.to_owned()));
+        metrics.config_valid.set(0);
         let name = self.path.display().to_string();
-        self.metrics.vitals.read(&name, Some(error));
-        self.metrics.config_reloads.inc(&Reading::Rejected);
+        health.set_configuration(&name, Some(error));
+        metrics.config_reloads.inc(&Reading::Rejected);
         tracing::warn!(error, "kept the old configuration");
     }
 }

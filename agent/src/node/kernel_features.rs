@@ -1,32 +1,42 @@
-//! What the node's kernel can do of what a hold needs, found out at the start.
+//! Probes at the start which of the features that a hold needs the node's kernel has.
 
 use std::{error::Error, path::Path};
 
 use usher_client::error_chain::chain;
-use usher_core::hold::Features;
+use usher_core::hold::{Features, ruleset::Queue};
 use usher_sys::{
-    net::nft::{self, probe},
+    net::nft,
     oci::{bundle, fanotify::Group},
 };
 
 use crate::telemetry::metrics::Metrics;
 
-/// Tries everything in a network namespace of its own, says what does not
-/// work, and goes on without it.
-pub(crate) fn features(bundle_dir: &Path, metrics: &Metrics) -> Features {
-    let start = starts(bundle_dir);
-    let features = match probe() {
-        Ok(found) => of(&found, start),
+/// Tries each feature in a network namespace of its own, and reports the missing ones.
+pub(crate) fn probe(bundle_dir: &Path, metrics: &Metrics) -> Features {
+    let start = probe_start_hold(bundle_dir);
+    let features = match nft::probe() {
+        Ok(found) => from_probe(&found, start),
         Err(error) => Features {
-            hold: Err(lacks("a network namespace to try in", &error)),
+            hold: Err(missing_feature("a network namespace to try in", &error)),
             dns: None,
             start,
         },
     };
+    log(&features);
+    metrics.hold_supported.set(features.hold.is_ok().into());
+    metrics.start_supported.set(features.start.is_ok().into());
+    features
+}
+
+fn log(features: &Features) {
+    let dns = features.dns.map_or("none", |queue| match queue {
+        Queue::Native => "native",
+        Queue::Compat => "compat",
+    });
     match &features.hold {
-        Ok(()) => tracing::info!(dns = ?features.dns, "the kernel can hold connections"),
-        Err(lacks) => tracing::warn!(
-            lacks,
+        Ok(()) => tracing::info!(dns, "the kernel can hold connections"),
+        Err(missing) => tracing::warn!(
+            missing,
             "the kernel cannot hold connections; pods start unheld"
         ),
     }
@@ -34,39 +44,38 @@ pub(crate) fn features(bundle_dir: &Path, metrics: &Metrics) -> Features {
         tracing::warn!("the kernel has neither nft queue nor NFQUEUE; DNS queries are not held");
     }
     match &features.start {
-        Ok(()) => tracing::info!("the starts of apps can be held"),
-        Err(lacks) => tracing::info!(
-            lacks,
-            "the starts of apps cannot be held; where that is asked for their connections wait"
+        Ok(()) => tracing::info!("the kernel can hold the starts of apps"),
+        Err(missing) => tracing::info!(
+            missing,
+            "the kernel cannot hold the starts of apps; where that is enabled, the agent holds their connections"
         ),
     }
-    metrics.hold_supported.set(features.hold.is_ok().into());
-    metrics.start_supported.set(features.start.is_ok().into());
-    features
 }
 
-/// Whether the starts of apps can be held.
-fn starts(bundle_dir: &Path) -> Result<(), String> {
+fn probe_start_hold(bundle_dir: &Path) -> Result<(), String> {
     if bundle_dir.as_os_str().is_empty() {
         return Err("no --bundle-dir".to_owned());
     }
     bundle::visible(bundle_dir)?;
     match Group::open() {
         Ok(_group) => Ok(()),
-        Err(error) => Err(lacks("fanotify", &error)),
+        Err(error) => Err(missing_feature("fanotify", &error)),
     }
 }
 
-fn of(found: &nft::Features, start: Result<(), String>) -> Features {
+fn from_probe(found: &nft::Features, start: Result<(), String>) -> Features {
     let table = found
         .table
         .as_ref()
-        .map_err(|error| lacks("nf_tables", error));
-    let log = found.log.as_ref().map_err(|error| lacks("nft log", error));
+        .map_err(|error| missing_feature("nf_tables", error));
+    let log = found
+        .log
+        .as_ref()
+        .map_err(|error| missing_feature("nft log", error));
     let sockets = match &found.sock_diag {
         Ok(true) => Ok(()),
         Ok(false) => Err("sock_diag: the module tcp_diag".to_owned()),
-        Err(error) => Err(lacks("sock_diag", error)),
+        Err(error) => Err(missing_feature("sock_diag", error)),
     };
     Features {
         hold: table.and(log).copied().and(sockets),
@@ -75,6 +84,6 @@ fn of(found: &nft::Features, start: Result<(), String>) -> Features {
     }
 }
 
-fn lacks(what: &str, error: &(dyn Error + 'static)) -> String {
-    format!("{what}: {}", chain(error))
+fn missing_feature(name: &str, error: &(dyn Error + 'static)) -> String {
+    format!("{name}: {}", chain(error))
 }

@@ -1,15 +1,16 @@
-//! What a process of usher may do, as little as its work takes, and given up for good before it does any of it.
+//! The capabilities of each process and thread of the agent: the fewest that its work takes, given up before the work
+//! starts.
 //!
-//! A thread has what its maker had when it was made (capabilities(7)), so the order counts: the process first, each
-//! thread when it begins.
+//! A thread inherits the capabilities of the thread that starts it (capabilities(7)), so the order matters: first the
+//! process, then each thread when it starts.
 
 use usher_client::error_chain::chain;
 use usher_sys::process::capability::{self, Needed};
 
 use crate::args::Invocation;
 
-/// Of the thread that decides: see docs/security.md, where each has its purpose.
-const DECIDING: [Needed; 5] = [
+/// For the event loop. docs/security.md has the purpose of each.
+const EVENT_LOOP: [Needed; 5] = [
     Needed::SysAdmin,
     Needed::SysPtrace,
     Needed::NetAdmin,
@@ -17,15 +18,15 @@ const DECIDING: [Needed; 5] = [
     Needed::Kill,
 ];
 
-/// What the process may do from its first step on, before it has a second thread.
+/// Drops what the process does not need, while it has one thread.
 ///
 /// # Errors
-/// [`capability::Error`]; it goes on with what it has.
-pub(crate) fn at_start(invocation: &Invocation) -> Result<(), capability::Error> {
-    let starting = [&DECIDING[..], &[Needed::SysNice]].concat();
+/// [`capability::Error`]: the process runs with the capabilities that it has.
+pub(crate) fn drop_at_start(invocation: &Invocation) -> Result<(), capability::Error> {
+    let starting = [&EVENT_LOOP[..], &[Needed::SysNice]].concat();
     let needed = match invocation {
         Invocation::Agent(_) => starting.as_slice(),
-        // It gives up the rest when it has its group.
+        // The holder drops the rest when it has its fanotify group.
         Invocation::Holder(_) => &[Needed::SysAdmin],
         Invocation::LeaveCluster(_) => &[],
     };
@@ -33,19 +34,19 @@ pub(crate) fn at_start(invocation: &Invocation) -> Result<(), capability::Error>
     capability::conceal()
 }
 
-/// The thread that decides, when it runs before ordinary ones.
-pub(crate) fn deciding() {
-    told(capability::keep_only(&DECIDING));
+/// For the event loop's thread, after it has raised its priority.
+pub(crate) fn drop_for_event_loop() {
+    log_failure(capability::keep_only(&EVENT_LOOP));
 }
 
-/// A thread that talks to servers and to disks: what it opens is root's, which it is.
-pub(crate) fn none() {
-    told(capability::keep_only(&[]));
+/// For a thread that only uses servers and files. The files belong to root, which it is.
+pub(crate) fn drop_all() {
+    log_failure(capability::keep_only(&[]));
 }
 
-/// A right more than needed is no reason not to work.
-pub(crate) fn told(outcome: Result<(), capability::Error>) {
-    if let Err(error) = outcome {
-        tracing::warn!(error = %chain(&error), "could not give up capabilities; goes on with more than it needs");
+/// The agent works with too many capabilities as well.
+pub(crate) fn log_failure(dropped: Result<(), capability::Error>) {
+    if let Err(error) = dropped {
+        tracing::warn!(error = %chain(&error), "could not drop capabilities; running with more than needed");
     }
 }

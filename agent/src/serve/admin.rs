@@ -1,10 +1,16 @@
-//! The admin socket: what the program `usher` asks the agent, over HTTP on a Unix socket of the run directory.
+//! The admin socket: the API of the command-line tool `usher`, over HTTP on a Unix socket in the run directory.
 //!
-//! The socket is the owner's only, and who is behind a connection is asked from the kernel besides
-//! ([SO_PEERCRED](https://man7.org/linux/man-pages/man7/unix.7.html)): nobody but root is answered, neither reads, which
-//! show every pod of the node, nor orders. A descriptor that was passed on does not change whose connection it is.
+//! The socket's mode admits its owner only, and the agent checks the credentials of each connection
+//! ([SO_PEERCRED](https://man7.org/linux/man-pages/man7/unix.7.html)) as well. It serves root only, also for reads, which
+//! show every pod of the node. The credentials are those of the process that connected, also after it has passed its
+//! descriptor on.
 //!
-//! One room for each kind of question.
+//! | module | routes |
+//! | --- | --- |
+//! | [`observe`] | status, pods, and a pod's timeline |
+//! | [`act`] | operator requests about a pod, and its plan and table |
+//! | [`watch`] | decisions as they are recorded |
+//! | [`process`] | log filter, metrics, and settings of the agent |
 
 mod act;
 mod observe;
@@ -34,39 +40,38 @@ use usher_core::settings::config::origin::Setting;
 use crate::{
     event_loop::Input,
     serve::http::Readiness,
-    telemetry::{decision_log::Desk, metrics::Metrics},
+    telemetry::{decision_log::RecorderHandle, health::Health, metrics::Metrics},
 };
 
-/// A question or an order is a few hundred bytes.
+/// A request has a few hundred bytes.
 const LONGEST_BODY: usize = 64 * 1024;
 /// Owner only.
 const MODE: u32 = 0o600;
 
-/// What answers are made of.
+/// The state that all routes share.
 #[derive(Debug, Clone)]
 pub(crate) struct Admin {
     pub(crate) node_name: String,
-    /// When the agent began.
-    pub(crate) begun: Instant,
-    /// The loop that decides.
+    /// The agent's start.
+    pub(crate) started: Instant,
+    /// To the event loop.
     pub(crate) inputs: mpsc::Sender<Input>,
-    /// What was decided, and is.
-    pub(crate) desk: Desk,
+    pub(crate) recorder: RecorderHandle,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) metrics: Arc<Metrics>,
-    /// Flags and variables that it was started with.
+    pub(crate) health: Arc<Health>,
+    /// The agent's flags and variables.
     pub(crate) flags: Arc<[Setting]>,
 }
 
-/// The socket could not be bound.
 #[derive(Debug, thiserror::Error)]
 #[error("listening on {path:?}")]
-struct Unbound {
+struct BindError {
     path: PathBuf,
     source: io::Error,
 }
 
-/// The user behind a connection; None where the kernel does not tell.
+/// The process that connected; None where the kernel has no credentials.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer {
     pub(crate) uid: Option<u32>,
@@ -83,44 +88,40 @@ impl Connected<IncomingStream<'_, UnixListener>> for Peer {
     }
 }
 
-/// Answers at `path` as long as the agent lives; whoever asks from now on is heard. Where that is not possible `usher`
-/// looks at the node itself.
-pub(crate) fn answer(path: PathBuf, admin: Admin) -> impl Future<Output = ()> {
+/// Serves at `path` until the agent ends. It listens from the call on. While it cannot listen, `usher` reads the node
+/// itself.
+pub(crate) fn serve(path: PathBuf, admin: Admin) -> impl Future<Output = ()> {
     let serve = move |listener| {
         let admin = admin.clone();
         async {
-            if let Err(error) = serve(listener, admin).await {
-                tracing::warn!(error = %chain(&error), "stopped answering the program usher");
+            if let Err(error) = accept(listener, admin).await {
+                tracing::warn!(error = %chain(&error), "stopped serving the admin socket");
             }
         }
     };
-    let else_what = "the program usher looks at the node itself";
-    socket::keep(path, else_what, bind, serve, |_listening| {})
+    let consequence = "usher reads the node itself";
+    socket::keep(path, consequence, bind, serve, |_listening| {})
 }
 
 /// Listens at `path`, in place of a socket that an earlier agent left.
-///
-/// # Errors
-/// [`Unbound`].
-fn bind(path: &Path) -> Result<UnixListener, Unbound> {
+fn bind(path: &Path) -> Result<UnixListener, BindError> {
     let bind = || {
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         let listener = UnixListener::bind(path)?;
-        // Whoever came before is known by the credentials.
+        // A client that connected before the mode was set is rejected by its credentials.
         fs::set_permissions(path, fs::Permissions::from_mode(MODE))?;
         Ok(listener)
     };
-    bind().map_err(|source| Unbound {
+    bind().map_err(|source| BindError {
         path: path.to_owned(),
         source,
     })
 }
 
-/// Answers until the process ends.
-async fn serve(listener: UnixListener, admin: Admin) -> io::Result<()> {
+async fn accept(listener: UnixListener, admin: Admin) -> io::Result<()> {
     let router = Router::new()
         .merge(observe::routes())
         .merge(act::routes())
@@ -136,7 +137,7 @@ async fn serve(listener: UnixListener, admin: Admin) -> io::Result<()> {
     .await
 }
 
-/// Turns away whoever is not root.
+/// Rejects every client that is not root.
 async fn root_only(ConnectInfo(peer): ConnectInfo<Peer>, request: Request, next: Next) -> Response {
     if peer.uid == Some(0) {
         return next.run(request).await;
@@ -144,13 +145,17 @@ async fn root_only(ConnectInfo(peer): ConnectInfo<Peer>, request: Request, next:
     tracing::warn!(
         uid = peer.uid,
         pid = peer.pid,
-        "turned somebody away who is not root"
+        "rejected a client of the admin socket that is not root"
     );
-    (StatusCode::FORBIDDEN, "only root is answered\n").into_response()
+    (
+        StatusCode::FORBIDDEN,
+        "only root may use the admin socket\n",
+    )
+        .into_response()
 }
 
-/// The agent is ending, or the thread that is asked has.
-pub(crate) fn nobody() -> Response {
-    let text = "the part of the agent that knows does not answer\n";
+/// The agent is ending, or its event loop or recorder does not reply.
+pub(crate) fn unavailable() -> Response {
+    let text = "the agent does not reply: its event loop is stuck, or it is ending\n";
     (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
 }

@@ -28,24 +28,24 @@ use crate::{
     telemetry::metrics::{Format, Metrics},
 };
 
-/// How long the loop that decides may take to say that it lives.
-const PULSE: Duration = Duration::from_secs(2);
+/// How long the event loop may take to reply to a ping.
+const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What has to have happened once before the agent is ready.
+/// The steps of the start that the agent's readiness waits for.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness {
-    /// The kubelet has given its pods.
+    /// The kubelet has listed its pods.
     pub(crate) listed: AtomicBool,
-    /// The Node's annotations have been seen, or are not to be.
+    /// The Node's annotations have been received, or the agent works without an API server.
     pub(crate) node_known: AtomicBool,
-    /// The CNI plugin is as the Node wants it, or cannot be.
+    /// The CNI plugin is as the Node's mode needs it, or its installation has failed.
     pub(crate) plugin_settled: AtomicBool,
     /// One of these, or the Node, may have changed. One task waits for it.
-    pub(crate) news: Notify,
+    pub(crate) changed: Notify,
 }
 
 impl Readiness {
-    /// Whether nothing more is to come before pods can be taken care of.
+    /// Whether the start is complete.
     pub(crate) fn is_complete(&self) -> bool {
         let all = [&self.listed, &self.node_known, &self.plugin_settled];
         all.iter().all(|so| so.load(Ordering::Acquire))
@@ -59,10 +59,10 @@ pub(crate) struct Service {
     pub(crate) inputs: mpsc::Sender<Input>,
 }
 
-/// Takes the port; whoever connects from now on waits for [`serve`]. Outside of a runtime.
+/// Binds the port. Clients that connect wait for [`serve`]. Needs no runtime.
 ///
 /// # Errors
-/// Also when another agent has it.
+/// Also when another agent has the port.
 pub(crate) fn listen(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
     let listener = std::net::TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
@@ -79,31 +79,31 @@ pub(crate) async fn serve(listener: TcpListener, service: Service) {
     connection::serve(listener, router).await;
 }
 
-/// Alive is who answers: the loop that decides is asked, not this one.
+/// Pings the event loop: the service thread replies also where the event loop is stuck.
 async fn healthz(State(service): State<Service>) -> (StatusCode, &'static str) {
-    let (pulse, felt) = oneshot::channel();
-    let ask = async {
-        service.inputs.send(Input::Pulse(pulse)).await.ok()?;
-        felt.await.ok()
+    let (reply, replied) = oneshot::channel();
+    let ping = async {
+        service.inputs.send(Input::Ping(reply)).await.ok()?;
+        replied.await.ok()
     };
-    match tokio::time::timeout(PULSE, ask).await {
+    match tokio::time::timeout(PING_TIMEOUT, ping).await {
         Ok(Some(())) => (StatusCode::OK, "ok\n"),
         Ok(None) | Err(_) => (
             StatusCode::SERVICE_UNAVAILABLE,
-            "the loop that decides does not answer\n",
+            "the event loop does not reply\n",
         ),
     }
 }
 
 impl Readiness {
-    /// What it still waits for.
+    /// The steps that are missing, for `/readyz`.
     pub(crate) fn waits(&self) -> Vec<&'static str> {
         let mut waits = Vec::new();
         if !self.listed.load(Ordering::Acquire) {
-            waits.push("the kubelet has not given its pods yet");
+            waits.push("the kubelet has not listed its pods yet");
         }
         if !self.node_known.load(Ordering::Acquire) {
-            waits.push("the Node's annotations have not been seen yet");
+            waits.push("the Node's annotations have not been received yet");
         }
         waits
     }
@@ -124,7 +124,7 @@ async fn metrics(State(service): State<Service>, headers: HeaderMap) -> impl Int
     service.metrics.ready.set(is_ready.into());
     let accept = headers.get(header::ACCEPT);
     let accept = accept.and_then(|value| value.to_str().ok());
-    let format = Format::wanted(accept.unwrap_or_default());
+    let format = Format::accepted(accept.unwrap_or_default());
     (
         [(header::CONTENT_TYPE, format.content_type())],
         service.metrics.text(format),

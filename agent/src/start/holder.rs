@@ -1,13 +1,11 @@
-//! The holder: a process of its own that gives the kernel its answers.
+//! The holder: a process of its own that replies to the kernel's fanotify permission events.
 //!
-//! A process that executes a program where a container's start is to be held
-//! stands still until this process answers. So it does nothing else: one loop,
-//! one thread, no locks, no files of others but a few bytes on the runtime's
-//! tmpfs. What it does not manage the kernel does in its place: when this process
-//! ends, however, everything goes; a timer of the kernel ends it when its loop
-//! stands still; and when the agent is gone it lets everything go and ends.
+//! A process that executes a program of a marked container blocks until the holder replies. So the holder does nothing
+//! else: one loop, one thread, no locks, and no foreign files but a few bytes on the runtime's tmpfs. Failures release
+//! the starts: when the holder ends, in whichever way, the kernel allows every exec. A kernel timer kills it when its
+//! loop hangs. When the agent is gone, it releases every start and ends.
 //!
-//! It has no capability but `CAP_SYS_ADMIN`, which marking takes.
+//! Its only capability is `CAP_SYS_ADMIN`, which fanotify marks need.
 
 mod marks;
 
@@ -39,105 +37,104 @@ use usher_sys::{
 
 use self::marks::Place;
 
-/// The process is killed when its loop stands still for this long while a start
-/// is waited for.
+/// The watchdog kills the process when its loop hangs for this long while anything is marked.
 const WATCHDOG: Duration = Duration::from_secs(2);
-/// How often the loop goes round to say that it does not.
-const ROUND: Duration = Duration::from_millis(500);
+/// The interval at which the loop rearms the watchdog.
+const INTERVAL: Duration = Duration::from_millis(500);
 
 struct Loop {
-    begin: Instant,
+    started: Instant,
     group: Group,
-    link: Plain,
-    /// What the agent has no room for yet.
-    unsaid: VecDeque<News>,
+    agent: Plain,
+    /// News that the socket has no room for yet.
+    unsent: VecDeque<News>,
     watchdog: Watchdog,
     holder: Holder<Exec>,
     places: BTreeMap<ContainerId, Place>,
     marks: Marks,
 }
 
-/// Whether somebody may wait for an answer.
+/// Whether a process may wait for a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Marks {
     None,
-    Made,
-    TakenBack,
+    Set,
+    /// An exec that was on its way when the last mark was removed is in the queue one interval later.
+    Removed,
 }
 
-/// Holds starts as the agent at the other end of standard input asks, until
-/// that ends.
+/// Holds starts as ordered by the agent at the other end of standard input, until the agent ends.
 ///
 /// # Errors
 /// When it cannot hold starts at all.
 pub(crate) fn run() -> anyhow::Result<()> {
-    let group = Group::open().context("asking the kernel to be asked")?;
-    capability::keep_only(&[Needed::SysAdmin]).context("giving up capabilities")?;
-    let link = io::stdin().as_fd().try_clone_to_owned();
-    let link = Plain::from(link.context("taking standard input")?);
+    let group = Group::open().context("opening the fanotify group")?;
+    capability::keep_only(&[Needed::SysAdmin]).context("dropping capabilities")?;
+    let stdin = io::stdin().as_fd().try_clone_to_owned();
     let mut this = Loop {
-        begin: Instant::now(),
+        started: Instant::now(),
         group,
-        link,
-        unsaid: VecDeque::new(),
-        watchdog: Watchdog::new().context("making the watchdog")?,
+        agent: Plain::from(stdin.context("duplicating standard input")?),
+        unsent: VecDeque::new(),
+        watchdog: Watchdog::new().context("creating the watchdog")?,
         holder: Holder::default(),
         places: BTreeMap::new(),
         marks: Marks::None,
     };
-    this.tell(News::Ready);
+    this.send(News::Ready);
     let ended = this.serve();
     let held = this.holder.end(this.now());
-    tracing::info!(starts = held.len(), "the agent is gone; let every start go");
+    tracing::info!(
+        starts = held.len(),
+        "the agent is gone; released every start"
+    );
     ended
 }
 
 impl Loop {
     fn serve(&mut self) -> anyhow::Result<()> {
         loop {
-            self.watch()?;
+            self.update_watchdog()?;
             match poll(&mut self.descriptors(), self.timeout()) {
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(errno) => return Err(errno).context("poll"),
             }
-            self.answer()?;
-            if !self.obey()? {
+            self.reply_to_execs()?;
+            if !self.execute_orders()? {
                 return Ok(());
             }
             let now = self.now();
             for overdue in self.holder.overdue(now) {
-                self.go(overdue, true).context("letting a start go")?;
+                self.release(overdue, true).context("releasing a start")?;
             }
         }
     }
 
-    /// While nothing is marked nobody waits for an answer, and nobody has to look
-    /// whether the loop goes round. An exec that was on its way to the queue when
-    /// the last mark was taken back is there one round later.
-    fn watch(&mut self) -> anyhow::Result<()> {
+    /// While nothing is marked, no process waits for a reply, and the watchdog is disarmed.
+    fn update_watchdog(&mut self) -> anyhow::Result<()> {
         self.marks = match (self.holder.is_empty(), self.marks) {
-            (false, _) => Marks::Made,
-            (true, Marks::Made) => {
-                // Also those that nobody could take back any more.
-                self.group.unmark_all().context("taking marks back")?;
-                Marks::TakenBack
+            (false, _) => Marks::Set,
+            (true, Marks::Set) => {
+                // Also the marks that could not be removed one by one.
+                self.group.unmark_all().context("removing all marks")?;
+                Marks::Removed
             }
             (true, _) => Marks::None,
         };
-        let watched = if self.marks == Marks::None {
+        let updated = if self.marks == Marks::None {
             self.watchdog.disarm()
         } else {
             self.watchdog.arm(WATCHDOG)
         };
-        watched.context("winding up the watchdog")
+        updated.context("arming the watchdog")
     }
 
     fn descriptors(&self) -> [PollFd<'_>; 2] {
         let mut interest = PollFlags::POLLIN;
-        interest.set(PollFlags::POLLOUT, !self.unsaid.is_empty());
+        interest.set(PollFlags::POLLOUT, !self.unsent.is_empty());
         [
             PollFd::new(self.group.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.link.as_fd(), interest),
+            PollFd::new(self.agent.as_fd(), interest),
         ]
     }
 
@@ -146,14 +143,14 @@ impl Loop {
             return PollTimeout::NONE;
         }
         let due = self.holder.next_due().map(|due| due.since(self.now()));
-        let wait = due.map_or(ROUND, |wait| wait.min(ROUND));
-        // Rounded up, not to come before the moment.
+        let wait = due.map_or(INTERVAL, |wait| wait.min(INTERVAL));
+        // Rounded up, so that the timeout is not early.
         let millis = wait.as_micros().div_ceil(1000);
         PollTimeout::try_from(millis).unwrap_or(PollTimeout::ZERO)
     }
 
-    /// Answers all that wait to execute something.
-    fn answer(&mut self) -> anyhow::Result<()> {
+    /// Replies to every exec in the queue, or holds it.
+    fn reply_to_execs(&mut self) -> anyhow::Result<()> {
         let now = self.now();
         let Self {
             group,
@@ -162,81 +159,83 @@ impl Loop {
             ..
         } = self;
         let mut held = Vec::new();
-        let mut answered = Ok(());
+        let mut replied = Ok(());
         let read = group.read(|exec| {
             let init_of = |id: &ContainerId| places.get(id)?.init();
             match holder.executes(now, exec.pid, exec, init_of) {
                 Verdict::Allow(exec) => {
                     if let Err(error) = group.allow(exec) {
-                        answered = Err(error);
+                        replied = Err(error);
                     }
                 }
                 Verdict::Hold(container) => held.push(container),
             }
         });
         for container in held {
-            self.tell(News::Held { container });
+            self.send(News::Held { container });
         }
         if let Err(error @ fanotify::Error::Denied(_)) = &read {
             let reason = chain(error);
-            self.tell(News::Refused { reason });
+            self.send(News::Refused { reason });
         }
-        // Then nothing may wait for this process.
-        read.and(answered).context("answering what is executed")
+        // An error ends the process, so that no exec waits for it.
+        read.and(replied).context("replying to an exec")
     }
 
-    /// Does what the agent says; whether it is still there.
-    fn obey(&mut self) -> anyhow::Result<bool> {
-        self.speak();
+    /// Executes the agent's orders. Returns whether the agent still runs.
+    fn execute_orders(&mut self) -> anyhow::Result<bool> {
+        self.flush();
         let mut buffer = [0; LONGEST_MESSAGE];
         loop {
-            let (message, descriptors) = match self.link.receive(&mut buffer) {
+            let (message, descriptors) = match self.agent.receive(&mut buffer) {
                 Ok(Received::Message(length, descriptors)) => {
                     (buffer.get(..length).unwrap_or_default(), descriptors)
                 }
                 Ok(Received::Nothing) => return Ok(true),
                 Ok(Received::Closed) => return Ok(false),
-                Err(error) => return Err(error).context("listening to the agent"),
+                Err(error) => return Err(error).context("receiving an order"),
             };
             match Order::decode(message) {
                 Ok(Order::Mark { container, limit }) => self.mark(container, limit, descriptors),
                 Ok(Order::Volumes { container }) => self.mark_volumes(&container, descriptors),
                 Ok(Order::LetGo { container }) => {
                     let now = self.now();
-                    if let Some(let_go) = self.holder.let_go(now, &container) {
-                        self.go(let_go, false).context("letting a start go")?;
+                    if let Some(released) = self.holder.let_go(now, &container) {
+                        self.release(released, false).context("releasing a start")?;
                     }
-                    // Also after it was let go at its limit.
+                    // Also after its limit has released the start.
                     for root in descriptors {
                         self.unmark(Mark::FileSystem, &root);
                     }
                 }
-                Err(error) => tracing::error!(error = %chain(&error), "the agent says"),
+                Err(error) => {
+                    tracing::error!(error = %chain(&error), "received an invalid order from the agent");
+                }
             }
         }
     }
 
-    fn tell(&mut self, news: News) {
-        self.unsaid.push_back(news);
-        self.speak();
+    fn send(&mut self, news: News) {
+        self.unsent.push_back(news);
+        self.flush();
     }
 
-    /// An agent that does not listen does not keep this process from its work.
-    fn speak(&mut self) {
-        while let Some(news) = self.unsaid.front() {
-            match self.link.send(&news.encode(), &[]) {
+    /// Never waits: an agent that does not read must not block the holder.
+    fn flush(&mut self) {
+        while let Some(news) = self.unsent.front() {
+            match self.agent.send(&news.encode(), &[]) {
                 Err(Error::Connection { source, .. })
                     if source.kind() == io::ErrorKind::WouldBlock =>
                 {
                     return;
                 }
-                // That it has closed is seen when the next order is read.
-                Ok(()) | Err(_) => drop(self.unsaid.pop_front()),
+                // The next receive reports a closed socket.
+                Ok(()) | Err(_) => drop(self.unsent.pop_front()),
             }
         }
     }
 
     fn now(&self) -> Timestamp {
-        Timestamp::new(self.begin.elapsed())
+        Timestamp::new(self.started.elapsed())
     }
 }

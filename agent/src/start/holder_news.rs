@@ -1,4 +1,4 @@
-//! What the holder tells, and what follows from it.
+//! Messages of the holder, and the events that follow from them.
 
 use usher_core::{
     Event,
@@ -7,31 +7,41 @@ use usher_core::{
 };
 use usher_sys::oci::bundle;
 
-use super::{Starts, holder_process::Word};
+use super::{Starts, holder_process::HolderEvent};
 
 impl Starts {
-    pub(super) fn heard(&mut self, word: Word) -> Vec<Event> {
-        match word {
-            Word::News(News::Ready) => Vec::new(),
-            Word::News(News::Refused { reason }) => {
-                self.link.give_up();
+    pub(super) fn holder_reported(&mut self, event: HolderEvent) -> Vec<Event> {
+        let news = match event {
+            HolderEvent::News(news) => news,
+            HolderEvent::Ended => {
+                return self
+                    .marked
+                    .drain()
+                    .map(|(_id, marked)| marked.event(Told::Lost))
+                    .collect();
+            }
+        };
+        match news {
+            News::Ready => Vec::new(),
+            News::Refused { reason } => {
+                self.holder.disable();
                 vec![Event::CannotHoldStarts(reason)]
             }
-            Word::News(News::Marked { container }) => self.has_marked(&container),
-            Word::News(News::Held { container }) => self.told(&container, Told::Held),
-            Word::News(News::Unable { container, reason }) => {
-                let events = self.told(&container, Told::Unable(reason));
+            News::Marked { container } => self.container_marked(&container),
+            News::Held { container } => self.event(&container, Told::Held),
+            News::Unable { container, reason } => {
+                let events = self.event(&container, Told::Unable(reason));
                 self.marked.remove(&container);
                 events
             }
-            Word::News(News::LetGo {
+            News::LetGo {
                 container,
                 held,
                 at_limit,
-            }) => {
+            } => {
                 if at_limit {
-                    // Its mark is of no use any more.
-                    self.let_go(&container);
+                    // The root's mark is not needed any more.
+                    self.send_release(&container);
                 }
                 let Some(marked) = self.marked.remove(&container) else {
                     return Vec::new();
@@ -39,24 +49,19 @@ impl Starts {
                 if let Some(bundles) = &mut self.bundles {
                     bundles.forget(&container);
                 }
-                let ran = || self.has_started(&container, marked.init);
-                let ran = held.is_none() && ran();
-                vec![marked.told(Told::LetGo {
+                let ran = held.is_none() && self.has_started(&container, marked.init);
+                vec![marked.event(Told::LetGo {
                     held,
                     at_limit,
                     ran,
                 })]
             }
-            Word::Ended => {
-                let lost = self.marked.drain();
-                lost.map(|(_id, marked)| marked.told(Told::Lost)).collect()
-            }
         }
     }
 
-    /// Nothing is executed unseen in a container from now on. Where that came
-    /// too late what would be held now is not its start.
-    fn has_marked(&mut self, id: &ContainerId) -> Vec<Event> {
+    /// The holder sees every exec in the container from now on. Where the program runs already, the next exec is not the
+    /// start, so the container is released.
+    fn container_marked(&mut self, id: &ContainerId) -> Vec<Event> {
         let bundles = self.bundles.as_ref();
         if let Some(pid) = bundles.and_then(|bundles| bundles.init(id))
             && self.has_started(id, Some(pid))
@@ -64,23 +69,26 @@ impl Starts {
             if let Some(marked) = self.marked.get_mut(id) {
                 marked.init = Some(pid);
             }
-            self.let_go(id);
+            self.send_release(id);
         }
-        self.told(id, Told::Marked)
+        self.event(id, Told::Marked)
     }
 
-    fn told(&self, container: &ContainerId, told: Told) -> Vec<Event> {
+    fn event(&self, container: &ContainerId, told: Told) -> Vec<Event> {
         let marked = self.marked.get(container);
-        marked.map(|marked| marked.told(told)).into_iter().collect()
+        marked
+            .map(|marked| marked.event(told))
+            .into_iter()
+            .collect()
     }
 
-    /// Whether a container whose start was not seen runs its program.
+    /// Whether a container runs its program, although the holder did not see its start.
     fn has_started(&self, id: &ContainerId, init: Option<Pid>) -> bool {
         let Some(pid) = init else {
             return false;
         };
         bundle::started(&self.proc, pid).unwrap_or_else(|error| {
-            tracing::debug!(container_id = %id, %error, "could not see what a container executes");
+            tracing::debug!(container_id = %id, %error, "could not read what a container executes");
             false
         })
     }

@@ -1,7 +1,6 @@
-//! The holder as a child, and the socket to it.
+//! The holder as a child process, and the socket to it.
 //!
-//! It is started when the first pod wants it, and again when it ended: at once,
-//! then after longer and longer waits.
+//! The agent starts it for the first start that is to be held, and restarts it when it ends, with a backoff.
 
 use std::{
     os::{
@@ -9,7 +8,6 @@ use std::{
         unix::process::CommandExt,
     },
     process::{Child, Command, Stdio},
-    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -22,51 +20,46 @@ use usher_core::{
 };
 use usher_sys::seqpacket::{self, Connection};
 
-use crate::{args::HOLDER, kubernetes::events::Teller, telemetry::metrics::Metrics};
+use crate::{args::HOLDER, telemetry::reporter::Reporter};
 
-/// How long the holder may take to answer. It ends by itself when it stands still
-/// while anything is marked, but not before.
-const ANSWER: Duration = Duration::from_secs(2);
-/// So many ends in a row, none of them longer than [`LASTING`] after the one before, are worth an Event.
+/// How long the holder may take to reply. Its watchdog ends it when it hangs while anything is marked, but only then.
+const REPLY: Duration = Duration::from_secs(2);
+/// This many ends in a row, each within [`LASTING`] of the one before, are worth an Event.
 const ENDS: u32 = 3;
 const LASTING: Duration = Duration::from_secs(300);
 /// This program.
 const PROGRAM: &str = "/proc/self/exe";
 
-/// The holder cannot be started.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error("making the socket to it")]
+    #[error("creating the socket pair")]
     Socket(#[from] seqpacket::Error),
     #[error("executing {PROGRAM}")]
     Spawn(#[source] std::io::Error),
 }
 
-/// Flags that the holder takes over.
+/// The holder's command line.
 #[derive(Debug, Clone)]
 pub(crate) struct Launch {
     pub(crate) flags: Vec<String>,
 }
 
-/// What comes from the holder.
 #[derive(Debug)]
-pub(super) enum Word {
+pub(super) enum HolderEvent {
     News(News),
-    /// It has ended: everything that it held goes.
+    /// The holder has ended, and the kernel has released everything that it held.
     Ended,
 }
 
-/// The holder, as far as there is one.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct HolderProcess {
     launch: Launch,
-    metrics: Arc<Metrics>,
-    teller: Teller,
+    reporter: Reporter,
     ends: u32,
     last_end: Option<Instant>,
-    wanted: bool,
-    given_up: bool,
-    holder: Option<Running>,
+    is_needed: bool,
+    is_disabled: bool,
+    running: Option<Running>,
     backoff: Backoff,
 }
 
@@ -74,65 +67,60 @@ pub(super) struct Link {
 struct Running {
     process: Child,
     socket: Connection,
-    /// By when it has to say something.
-    answer_due: Option<Instant>,
+    /// The deadline of its next message.
+    reply_due: Option<Instant>,
 }
 
-impl Link {
-    pub(super) fn new(launch: Launch, metrics: Arc<Metrics>, teller: Teller) -> Self {
+impl HolderProcess {
+    pub(super) fn new(launch: Launch, reporter: Reporter) -> Self {
         Self {
             launch,
-            metrics,
-            teller,
+            reporter,
             ends: 0,
             last_end: None,
-            wanted: false,
-            given_up: false,
-            holder: None,
+            is_needed: false,
+            is_disabled: false,
+            running: None,
             backoff: Backoff::default(),
         }
     }
 
-    /// There are starts to be held, from now on until the agent ends.
-    pub(super) fn want(&mut self) {
-        if !std::mem::replace(&mut self.wanted, true) {
+    /// Keeps the holder running from now on until the agent ends.
+    pub(super) fn require(&mut self) {
+        if !std::mem::replace(&mut self.is_needed, true) {
             self.start();
         }
     }
 
-    /// It does more harm than good on this node: it is not started again.
-    pub(super) fn give_up(&mut self) {
+    /// The holder does more harm than good on this node: the agent does not start it again.
+    pub(super) fn disable(&mut self) {
         tracing::error!(
-            "the kernel refuses to execute what is asked about; starts are not held any more"
+            "the kernel denied an exec that the holder had to allow; starts are not held any more"
         );
-        self.given_up = true;
-        self.metrics.start_supported.set(0);
+        self.is_disabled = true;
+        self.reporter.metrics.start_supported.set(0);
     }
 
     fn start(&mut self) {
         self.backoff.tried(Instant::now());
         match self.launch.start() {
             Ok(running) => {
-                tracing::info!(
-                    pid = running.process.id(),
-                    "started the process that holds starts"
-                );
-                self.holder = Some(running);
-                self.metrics.holder_up.set(1);
+                tracing::info!(pid = running.process.id(), "started the holder process");
+                self.running = Some(running);
+                self.reporter.metrics.holder_up.set(1);
             }
             Err(error) => {
-                tracing::error!(error = %chain(&error), "could not start the process that holds starts; they are not held");
-                self.tell();
+                tracing::error!(error = %chain(&error), "could not start the holder process; starts are not held");
+                self.report_end();
             }
         }
     }
 
-    /// Waits for a word of the holder. May be dropped and called again at any
-    /// time.
-    pub(super) async fn next(&mut self) -> Word {
+    /// Waits for the holder. The future may be dropped at any time.
+    pub(super) async fn next(&mut self) -> HolderEvent {
         loop {
-            let Some(running) = &mut self.holder else {
-                if !self.wanted || self.given_up {
+            let Some(running) = &mut self.running else {
+                if !self.is_needed || self.is_disabled {
                     return std::future::pending().await;
                 }
                 let due = self.backoff.due(Instant::now());
@@ -142,20 +130,20 @@ impl Link {
             };
             let mut buffer = [0; LONGEST_MESSAGE];
             let received = running.socket.receive(&mut buffer);
-            let received = match running.answer_due {
+            let received = match running.reply_due {
                 None => received.await,
                 Some(due) => match timeout_at(due.into(), received).await {
                     Ok(received) => received,
-                    Err(_elapsed) => return self.ended("it does not answer"),
+                    Err(_elapsed) => return self.ended("it did not reply in time"),
                 },
             };
             match received {
                 Ok(Some((length, _descriptors))) => {
-                    running.answer_due = None;
+                    running.reply_due = None;
                     match News::decode(buffer.get(..length).unwrap_or_default()) {
-                        Ok(news) => return Word::News(news),
+                        Ok(news) => return HolderEvent::News(news),
                         Err(error) => {
-                            tracing::error!(error = %chain(&error), "the holder says");
+                            tracing::error!(error = %chain(&error), "received an invalid message from the holder process");
                         }
                     }
                 }
@@ -165,21 +153,22 @@ impl Link {
         }
     }
 
-    fn ended(&mut self, how: &str) -> Word {
+    fn ended(&mut self, reason: &str) -> HolderEvent {
         tracing::error!(
-            how,
-            "the process that holds starts ended; what it held goes"
+            reason,
+            "the holder process ended; the kernel released the starts that it held"
         );
-        if let Some(running) = self.holder.take() {
+        if let Some(running) = self.running.take() {
             running.end();
         }
-        self.metrics.holder_up.set(0);
-        self.metrics.holder_restarts.inc();
-        self.tell();
-        Word::Ended
+        let metrics = &self.reporter.metrics;
+        metrics.holder_up.set(0);
+        metrics.holder_restarts.inc();
+        self.report_end();
+        HolderEvent::Ended
     }
 
-    fn tell(&mut self) {
+    fn report_end(&mut self) {
         let now = Instant::now();
         let last = self.last_end.replace(now);
         if last.is_none_or(|last| now >= last + LASTING) {
@@ -187,25 +176,29 @@ impl Link {
         }
         self.ends += 1;
         if self.ends >= ENDS {
-            self.teller.node(&NodeCondition::StartHolderFailed);
+            let condition = NodeCondition::StartHolderFailed;
+            self.reporter.events.send_node(&condition);
         }
     }
 
-    /// Gives the holder an order; says why it cannot be given.
-    pub(super) fn order(
+    /// Sends an order to the holder.
+    ///
+    /// # Errors
+    /// The reason why it could not be sent.
+    pub(super) fn send(
         &mut self,
         order: &Order,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), String> {
-        let Some(running) = &mut self.holder else {
-            return Err("the process that holds starts does not run".to_owned());
+        let Some(running) = &mut self.running else {
+            return Err("the holder process does not run".to_owned());
         };
-        // It never waits: a holder that does not read is as good as dead.
+        // Sending never waits: a holder that does not read hangs.
         let sent = running.socket.send_with(&order.encode(), descriptors);
-        crash_point::reach("holder-told", "");
+        crash_point::reach("holder-order-sent", "");
         if sent.is_ok() && matches!(order, Order::Mark { .. }) {
-            let due = || Instant::now() + ANSWER;
-            running.answer_due.get_or_insert_with(due);
+            let due = || Instant::now() + REPLY;
+            running.reply_due.get_or_insert_with(due);
         }
         sent.map_err(|error| chain(&error))
     }
@@ -225,47 +218,50 @@ impl Launch {
         Ok(Running {
             process,
             socket: ours,
-            // That it is ready.
-            answer_due: Some(Instant::now() + ANSWER),
+            // Its first message reports that it is ready.
+            reply_due: Some(Instant::now() + REPLY),
         })
     }
 }
 
 impl Running {
-    /// Ends it for good. Where it closes many marks that takes a while.
+    /// Kills the process. In a thread: closing many marks takes a while.
     fn end(mut self) {
         let reap = move || {
             drop(self.process.kill());
             drop(self.process.wait());
         };
-        // Where no thread is to be had it stays a zombie.
+        // Without a thread it stays a zombie.
         drop(thread::Builder::new().name("reap".to_owned()).spawn(reap));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use usher_core::kube_event::Reason;
 
     use super::*;
-    use crate::kubernetes::events::Events;
+    use crate::{kubernetes::events::EventPublisher, telemetry::metrics::Metrics};
 
     #[test]
-    fn one_that_ends_again_and_again_is_told() {
+    fn repeated_ends_are_reported() {
         let metrics = Arc::new(Metrics::new());
-        let (teller, mut events) = Events::new("node-1", Arc::clone(&metrics));
-        let mut link = Link::new(Launch { flags: Vec::new() }, metrics, teller);
+        let (events, mut publisher) = EventPublisher::new("node-1", Arc::clone(&metrics));
+        let reporter = Reporter::new(metrics, events);
+        let mut holder = HolderProcess::new(Launch { flags: Vec::new() }, reporter);
         for _ in 1..ENDS {
-            link.ended("a test");
+            holder.ended("a test");
         }
-        assert_eq!(events.reasons(), []);
-        link.ended("a test");
-        assert_eq!(events.reasons(), [Reason::StartHolderFailed]);
-        // After a good while it is counted anew.
-        link.last_end = Instant::now().checked_sub(LASTING);
-        if link.last_end.is_some() {
-            link.ended("a test");
-            assert_eq!(events.reasons(), []);
+        assert_eq!(publisher.reasons(), []);
+        holder.ended("a test");
+        assert_eq!(publisher.reasons(), [Reason::StartHolderFailed]);
+        // The number restarts after a quiet period.
+        holder.last_end = Instant::now().checked_sub(LASTING);
+        if holder.last_end.is_some() {
+            holder.ended("a test");
+            assert_eq!(publisher.reasons(), []);
         }
     }
 }

@@ -1,14 +1,10 @@
-//! Decisions, for people: a log line, metrics and an entry in the pod's
-//! timeline for each, and an Event for the few that are worth one.
+//! Records decisions: a log line, metrics and a timeline entry for each, and an Event for some.
 //!
-//! It is done on the second thread: writing a line takes as long as a request,
-//! and 250 exits at once make 750 of them.
+//! The recorder runs on the service thread: one line takes as long as a request, and 250 exits at once make 750 lines.
 //!
-//! The timeline is kept in memory and, line by line, in a journal in the run
-//! directory, which a restarted agent reads back. The journal is written anew
-//! when it has grown: what the timeline has dropped is dropped from it as well.
-//! A journal that cannot be written, as on a full disk, is written anew from
-//! memory when there is room again.
+//! The timeline is in memory and, line by line, in a journal in the run directory, which a restarted agent reads. The
+//! recorder rewrites a journal that has grown, without the entries that the timeline has dropped. It also rewrites a
+//! journal that could not be written, as on a full disk.
 
 use std::{
     fs::{File, OpenOptions},
@@ -37,31 +33,30 @@ use usher_core::{
     metric::value::HoldEnd,
 };
 
-use crate::{kubernetes::events::Teller, telemetry::metrics::Metrics};
+use crate::telemetry::reporter::Reporter;
 
-/// The journal is written anew beyond this size.
+/// The recorder rewrites a longer journal.
 const JOURNAL_BYTES: u64 = 4 * 1024 * 1024;
-/// Decisions that somebody who watches may be behind; who is further behind is told how many were missed.
+/// Decisions that a watching client may lag behind. A client that lags further receives the number that it missed.
 const BEHIND: usize = 256;
-/// Questions that may wait.
-const QUESTIONS: usize = 16;
+/// Queries that may wait.
+const QUERIES: usize = 16;
 
-/// What was decided about this pod?
+/// Requests the timeline of a pod.
 #[derive(Debug)]
-pub(crate) struct Question {
+pub(crate) struct TimelineQuery {
     pub(crate) uid: PodUid,
-    pub(crate) answer: oneshot::Sender<Vec<Entry>>,
+    pub(crate) reply: oneshot::Sender<Vec<Entry>>,
 }
 
-/// What others ask the recorder by.
 #[derive(Debug, Clone)]
-pub(crate) struct Desk {
-    pub(crate) questions: mpsc::Sender<Question>,
+pub(crate) struct RecorderHandle {
+    pub(crate) queries: mpsc::Sender<TimelineQuery>,
     /// Decisions as they are recorded.
     pub(crate) entries: broadcast::Sender<Arc<Entry>>,
 }
 
-/// A decision, and when it was made.
+/// A decision with its time.
 #[derive(Debug)]
 pub(crate) struct Record {
     at_ms: u64,
@@ -77,21 +72,18 @@ impl Record {
     }
 }
 
-/// Records decisions.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    metrics: Arc<Metrics>,
+    reporter: Reporter,
     trails: EventRecorder,
-    teller: Teller,
     timeline: Timeline,
+    /// None while it cannot be written.
     journal: Option<Journal>,
-    /// While there is none: when to try again.
-    again: Backoff,
-    /// That there is none was said.
-    failing: bool,
+    backoff: Backoff,
+    failure_reported: bool,
     run_dir: PathBuf,
-    desk: Desk,
-    questions: mpsc::Receiver<Question>,
+    handle: RecorderHandle,
+    queries: mpsc::Receiver<TimelineQuery>,
 }
 
 #[derive(Debug)]
@@ -101,69 +93,67 @@ struct Journal {
 }
 
 impl Recorder {
-    /// Reads back what an earlier agent decided. A journal that cannot be used
-    /// is said to be so, and the timeline is kept in memory meanwhile.
-    pub(crate) fn open(run_dir: &Path, metrics: Arc<Metrics>, teller: Teller) -> Self {
-        let (asked, questions) = mpsc::channel(QUESTIONS);
-        let desk = Desk {
-            questions: asked,
+    /// Reads the decisions of an earlier agent from the journal. Reports a journal that cannot be used, and keeps the
+    /// timeline in memory meanwhile.
+    pub(crate) fn open(run_dir: &Path, reporter: Reporter) -> Self {
+        let (queries, received) = mpsc::channel(QUERIES);
+        let handle = RecorderHandle {
+            queries,
             entries: broadcast::Sender::new(BEHIND),
         };
         let mut recorder = Self {
-            desk,
-            questions,
-            metrics,
-            trails: EventRecorder::new(teller.node_name().to_owned()),
-            teller,
+            handle,
+            queries: received,
+            trails: EventRecorder::new(reporter.events.node_name().to_owned()),
+            reporter,
             timeline: Timeline::default(),
             journal: None,
-            again: Backoff::default(),
-            failing: false,
+            backoff: Backoff::default(),
+            failure_reported: false,
             run_dir: run_dir.to_owned(),
         };
         match run_dir::load_text(run_dir, TIMELINE) {
             Ok(text) => recorder.read_back(&text.unwrap_or_default()),
-            Err(error) => recorder.complain(&chain(&error)),
+            Err(error) => recorder.journal_failed(&chain(&error)),
         }
         recorder.rewrite();
         recorder
     }
 
-    /// Where others ask.
-    pub(crate) fn desk(&self) -> Desk {
-        self.desk.clone()
+    pub(crate) fn handle(&self) -> RecorderHandle {
+        self.handle.clone()
     }
 
-    /// Records decisions as long as some are made, and answers questions.
+    /// Records decisions and replies to queries until the decisions end.
     pub(crate) async fn run(&mut self, records: &mut mpsc::Receiver<Record>) {
         loop {
-            let again = self
+            let due = self
                 .journal
                 .is_none()
-                .then(|| self.again.due(Instant::now()));
-            let again = async {
-                match again {
+                .then(|| self.backoff.due(Instant::now()));
+            let retry = async {
+                match due {
                     Some(at) => tokio::time::sleep_until(at.into()).await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
                 biased;
-                () = again => self.rewrite(),
+                () = retry => self.rewrite(),
                 record = records.recv() => match record {
                     Some(record) => self.record(&record),
                     None => return,
                 },
-                // Never None: a sender is kept here.
-                Some(Question { uid, answer }) = self.questions.recv() => {
-                    // Who asked may have stopped waiting.
-                    drop(answer.send(self.timeline.of(&uid).collect()));
+                // Never None: the recorder has a sender itself.
+                Some(TimelineQuery { uid, reply }) = self.queries.recv() => {
+                    // The client may have stopped waiting.
+                    drop(reply.send(self.timeline.of(&uid).collect()));
                 }
             }
         }
     }
 
-    /// The same for those that are left when nothing else runs any more.
+    /// Records the decisions that are left after the runtime has ended.
     pub(crate) fn drain(&mut self, records: &mut mpsc::Receiver<Record>) {
         while let Some(record) = records.blocking_recv() {
             self.record(&record);
@@ -173,14 +163,15 @@ impl Recorder {
     fn record(&mut self, record: &Record) {
         let Record { at_ms, decision } = record;
         let kind = &decision.kind;
-        self.metrics.decisions.inc(kind);
+        let metrics = &self.reporter.metrics;
+        metrics.decisions.inc(kind);
         if let Some(since) = decision.since_exit {
             match kind {
                 Kind::QuitAccepted { .. } => {
-                    self.metrics.quit_request.observe(since.as_secs_f64());
+                    metrics.quit_request.observe(since.as_secs_f64());
                 }
                 Kind::SidecarEnded { asked: true, .. } => {
-                    self.metrics.sidecar_ended.observe(since.as_secs_f64());
+                    metrics.sidecar_ended.observe(since.as_secs_f64());
                 }
                 _ => {}
             }
@@ -188,38 +179,40 @@ impl Recorder {
         self.count_hold(kind);
         let entry = Entry::new(*at_ms, decision);
         log(kind, &entry);
-        if self.teller.is_heard()
+        if self.reporter.events.is_enabled()
             && let Some(notice) = self.trails.notice(at_ms.saturating_mul(1000), decision)
         {
-            self.teller.tell(notice);
+            self.reporter.events.send(notice);
         }
         self.append(&entry);
-        if self.desk.entries.receiver_count() > 0 {
-            // Fails only when the last one has just stopped watching.
-            drop(self.desk.entries.send(Arc::new(entry.clone())));
+        let entries = &self.handle.entries;
+        if entries.receiver_count() > 0 {
+            // Fails only when the last client has just stopped watching.
+            drop(entries.send(Arc::new(entry.clone())));
         }
         self.timeline.record(&decision.pod, entry);
     }
 
     fn count_hold(&self, kind: &Kind) {
+        let metrics = &self.reporter.metrics;
         let count = |connections| u64::try_from(connections).unwrap_or(u64::MAX);
         match kind {
             Kind::HoldReleased {
                 why, shut, tally, ..
             } => {
-                self.metrics.holds.inc(&HoldEnd::Opened(*why));
-                self.metrics.held.observe(shut.as_secs_f64());
+                metrics.holds.inc(&HoldEnd::Opened(*why));
+                metrics.held.observe(shut.as_secs_f64());
                 let connections = count(tally.connections);
-                self.metrics.held_connections.inc_by(connections);
+                metrics.held_connections.inc_by(connections);
             }
-            Kind::HoldFailed(_) => self.metrics.holds.inc(&HoldEnd::Failed),
+            Kind::HoldFailed(_) => metrics.holds.inc(&HoldEnd::Failed),
             Kind::StartReleased { why, held } => {
-                self.metrics.start_holds.inc(why);
-                self.metrics.start_held.observe(held.as_secs_f64());
+                metrics.start_holds.inc(why);
+                metrics.start_held.observe(held.as_secs_f64());
             }
             Kind::WouldHold { tally, .. } => {
                 let refused = count(tally.connections);
-                self.metrics.refused_connections.inc_by(refused);
+                metrics.refused_connections.inc_by(refused);
             }
             _ => {}
         }
@@ -233,14 +226,17 @@ impl Recorder {
             }
         }
         if bad > 0 {
-            // One is what an agent leaves that was killed while it wrote.
-            tracing::info!(lines = bad, "left lines of the timeline's journal out");
+            // An agent that is killed while it writes leaves one.
+            tracing::info!(
+                lines = bad,
+                "skipped invalid lines of the timeline's journal"
+            );
         }
     }
 
     fn append(&mut self, entry: &Entry) {
         let Some(journal) = &mut self.journal else {
-            // It is in memory, and is written when the journal is made anew.
+            // The entry is in memory, and in the journal after the next rewrite.
             return;
         };
         let line = entry.line();
@@ -251,13 +247,13 @@ impl Recorder {
         match written {
             Ok(()) if journal.bytes <= JOURNAL_BYTES => {}
             Ok(()) => self.rewrite(),
-            Err(error) => self.complain(&error.to_string()),
+            Err(error) => self.journal_failed(&error.to_string()),
         }
     }
 
-    /// Writes the journal anew from what is in memory.
+    /// Rewrites the journal from memory.
     fn rewrite(&mut self) {
-        self.again.tried(Instant::now());
+        self.backoff.tried(Instant::now());
         let entries = self.timeline.entries();
         let text: String = entries.map(|entry| entry.line()).collect();
         let written = run_dir::save_text(&self.run_dir, TIMELINE, &text);
@@ -270,24 +266,24 @@ impl Recorder {
             Ok(file) => {
                 let bytes = text.len() as u64;
                 self.journal = Some(Journal { file, bytes });
-                if std::mem::take(&mut self.failing) {
-                    tracing::info!("keeping the timeline in the run directory again");
+                if std::mem::take(&mut self.failure_reported) {
+                    tracing::info!("wrote the timeline's journal again");
                 }
             }
-            Err(error) => self.complain(&error),
+            Err(error) => self.journal_failed(&error),
         }
     }
 
-    fn complain(&mut self, error: &str) {
+    fn journal_failed(&mut self, error: &str) {
         self.journal = None;
-        self.metrics.timeline_errors.inc();
-        if std::mem::replace(&mut self.failing, true) {
+        self.reporter.metrics.timeline_errors.inc();
+        if std::mem::replace(&mut self.failure_reported, true) {
             return;
         }
         tracing::warn!(
             error,
             run_dir = %self.run_dir.display(),
-            "could not keep the timeline in the run directory, trying again; an agent restarted meanwhile will not know what was decided"
+            "could not write the timeline's journal, retrying; an agent restarted meanwhile does not know the decisions"
         );
     }
 }

@@ -1,6 +1,7 @@
-//! What the agent knows of its own surroundings and no number says: when the kubelet last gave its pods and what went
-//! wrong since, how the watch on the Node stands, the plugin on the host, the configuration that counts. Kept for people who ask
-//! (`usher status`, `usher check`, `usher config`); nothing is decided by it.
+//! The health of the agent's surroundings, as far as no metric has it: the last pod list of the kubelet and the error
+//! since, the watch on the Node, the CNI plugin on the host, the configuration in use.
+//!
+//! `usher status`, `usher check` and `usher config` print it. The agent decides nothing by it.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -16,17 +17,16 @@ use usher_core::{
     },
 };
 
-/// All of it.
 #[derive(Debug, Default)]
-pub(crate) struct Vitals(Mutex<Known>);
+pub(crate) struct Health(Mutex<State>);
 
 #[derive(Debug, Default)]
-struct Known {
-    listed: Option<Instant>,
-    kubelet: Option<String>,
-    watched: bool,
-    heard: Option<Instant>,
-    lost: Option<String>,
+struct State {
+    pods_listed: Option<Instant>,
+    kubelet_error: Option<String>,
+    node_watched: bool,
+    node_received: Option<Instant>,
+    node_watch_error: Option<String>,
     quit: Option<(Mode, Instant)>,
     hold: Option<(Mode, Instant)>,
     plugin: Plugin,
@@ -35,88 +35,87 @@ struct Known {
     modes: Vec<origin::Setting>,
 }
 
-impl Vitals {
-    /// What came of asking the kubelet.
-    pub(crate) fn listed(&self, error: Option<&str>) {
-        let mut known = self.known();
-        known.kubelet = error.map(str::to_owned);
+impl Health {
+    /// The result of a pod list.
+    pub(crate) fn set_kubelet(&self, error: Option<&str>) {
+        let mut state = self.state();
+        state.kubelet_error = error.map(str::to_owned);
         if error.is_none() {
-            known.listed = Some(Instant::now());
+            state.pods_listed = Some(Instant::now());
         }
     }
 
-    /// Something came from the API server, or the watch broke.
-    pub(crate) fn heard(&self, error: Option<&str>) {
-        let mut known = self.known();
-        known.watched = true;
-        known.lost = error.map(str::to_owned);
+    /// The API server sent the Node, or the watch on it broke.
+    pub(crate) fn set_node_watch(&self, error: Option<&str>) {
+        let mut state = self.state();
+        state.node_watched = true;
+        state.node_watch_error = error.map(str::to_owned);
         if error.is_none() {
-            known.heard = Some(Instant::now());
+            state.node_received = Some(Instant::now());
         }
     }
 
-    /// What usher may do from now on, and the Node's annotations that say so.
-    pub(crate) fn modes(&self, modes: Modes, annotations: &Annotations) {
-        let mut known = self.known();
+    /// The modes in force, and the Node's annotations that set them.
+    pub(crate) fn set_modes(&self, modes: Modes, annotations: &Annotations) {
+        let mut state = self.state();
         let now = Instant::now();
         let since = |before: Option<(Mode, Instant)>, mode| match before {
             Some((same, since)) if same == mode => Some((same, since)),
             _ => Some((mode, now)),
         };
-        known.quit = since(known.quit, modes.quit);
-        known.hold = since(known.hold, modes.hold);
-        known.modes = origin::modes(modes, annotations);
+        state.quit = since(state.quit, modes.quit);
+        state.hold = since(state.hold, modes.hold);
+        state.modes = origin::modes(modes, annotations);
     }
 
-    /// How the plugin on the host stands.
-    pub(crate) fn plugin(&self, plugin: Plugin) {
-        self.known().plugin = plugin;
+    /// The state of the plugin on the host.
+    pub(crate) fn set_plugin(&self, plugin: Plugin) {
+        self.state().plugin = plugin;
     }
 
-    /// A configuration counts, that was read from this text.
-    pub(crate) fn configured(&self, config: &Config, file: &str, text: &str) {
+    /// The configuration in use, and the text that it was parsed from.
+    pub(crate) fn set_settings(&self, config: &Config, file: &str, text: &str) {
         let settings = origin::settings(config, file, text);
-        self.known().settings = settings;
+        self.state().settings = settings;
     }
 
-    /// What came of reading the file.
-    pub(crate) fn read(&self, file: &str, error: Option<&str>) {
-        self.known().configuration = Configuration {
+    /// The result of reading the configuration file.
+    pub(crate) fn set_configuration(&self, file: &str, error: Option<&str>) {
+        self.state().configuration = Configuration {
             file: file.to_owned(),
             error: error.map(str::to_owned),
         };
     }
 
-    /// Puts what is known into a state of usher.
-    pub(crate) fn tell(&self, status: &mut admin::Status, now: Instant) {
-        let known = self.known();
+    pub(crate) fn fill_status(&self, status: &mut admin::Status, now: Instant) {
+        let state = self.state();
         let ago = |then: Instant| {
             let ago = now.saturating_duration_since(then).as_millis();
             u64::try_from(ago).unwrap_or(u64::MAX)
         };
         status.kubelet = Kubelet {
-            listed_ms_ago: known.listed.map(ago),
-            error: known.kubelet.clone(),
+            listed_ms_ago: state.pods_listed.map(ago),
+            error: state.kubelet_error.clone(),
         };
         status.api_server = ApiServer {
-            watched: known.watched,
-            heard_ms_ago: known.heard.map(ago),
-            error: known.lost.clone(),
+            watched: state.node_watched,
+            heard_ms_ago: state.node_received.map(ago),
+            error: state.node_watch_error.clone(),
         };
-        status.modes.quit_for_ms = known.quit.map(|(_, since)| ago(since));
-        status.modes.hold_for_ms = known.hold.map(|(_, since)| ago(since));
-        status.plugin = known.plugin.clone();
-        status.configuration = known.configuration.clone();
+        status.modes.quit_for_ms = state.quit.map(|(_, since)| ago(since));
+        status.modes.hold_for_ms = state.hold.map(|(_, since)| ago(since));
+        status.plugin = state.plugin.clone();
+        status.configuration = state.configuration.clone();
     }
 
-    /// The modes and the configuration that count, value by value, and the file's state.
+    /// The modes and settings in force, value by value, and the state of the configuration file.
     pub(crate) fn settings(&self) -> (Vec<origin::Setting>, Configuration) {
-        let known = self.known();
-        let settings = known.modes.iter().chain(&known.settings);
-        (settings.cloned().collect(), known.configuration.clone())
+        let state = self.state();
+        let settings = state.modes.iter().chain(&state.settings);
+        (settings.cloned().collect(), state.configuration.clone())
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -128,33 +127,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mode_that_stays_keeps_its_beginning() {
-        let vitals = Vitals::default();
+    fn unchanged_mode_keeps_its_start_time() {
+        let health = Health::default();
         let modes = |quit, hold| Modes { quit, hold };
         let none = Annotations::new();
-        vitals.modes(modes(Mode::Enforce, Mode::Off), &none);
-        let begin = vitals.known().quit;
-        vitals.modes(modes(Mode::Enforce, Mode::Observe), &none);
-        assert_eq!(vitals.known().quit, begin);
+        health.set_modes(modes(Mode::Enforce, Mode::Off), &none);
+        let begin = health.state().quit;
+        health.set_modes(modes(Mode::Enforce, Mode::Observe), &none);
+        assert_eq!(health.state().quit, begin);
         assert_eq!(
-            vitals.known().hold.map(|(mode, _)| mode),
+            health.state().hold.map(|(mode, _)| mode),
             Some(Mode::Observe)
         );
     }
 
     #[test]
-    fn what_went_wrong_stays_beside_what_went_well_before() {
-        let vitals = Vitals::default();
-        vitals.listed(None);
-        vitals.listed(Some("status 401"));
-        vitals.heard(Some("refused"));
+    fn error_is_kept_with_the_last_success() {
+        let health = Health::default();
+        health.set_kubelet(None);
+        health.set_kubelet(Some("status 401"));
+        health.set_node_watch(Some("refused"));
         let mut status = admin::Status::default();
-        vitals.tell(&mut status, Instant::now() + Duration::from_secs(5));
+        health.fill_status(&mut status, Instant::now() + Duration::from_secs(5));
         assert!(status.kubelet.listed_ms_ago.is_some_and(|ago| ago >= 5000));
         assert_eq!(status.kubelet.error.as_deref(), Some("status 401"));
         assert!(status.api_server.watched && status.api_server.heard_ms_ago.is_none());
-        vitals.listed(None);
-        vitals.tell(&mut status, Instant::now());
+        health.set_kubelet(None);
+        health.fill_status(&mut status, Instant::now());
         assert_eq!(status.kubelet.error, None);
     }
 }

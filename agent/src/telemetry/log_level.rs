@@ -1,7 +1,7 @@
-//! The log's filter, which people change for a while and which goes back by itself: nobody has to remember, and a
-//! node does not fill its disk because of a question of last week.
+//! The log filter, which an operator changes for a limited time. It reverts by itself, so that a forgotten debug filter
+//! does not fill the node's disk.
 //!
-//! The process that holds starts logs by the filter that it was started with.
+//! The holder process keeps the filter that it was started with.
 
 use std::{
     fmt,
@@ -15,124 +15,125 @@ use usher_core::admin::{
     log_filter::{NotADirective, Wish},
 };
 
-/// Puts another filter in the place of the one that counts.
-type Put = Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>;
+/// Replaces the filter of the subscriber.
+pub(super) type Reload = Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>;
 
-static LEVEL: OnceLock<Level> = OnceLock::new();
+static LOG_LEVEL: OnceLock<LogLevel> = OnceLock::new();
 
-/// The filter of this process; None where nobody logs.
-pub(crate) fn level() -> Option<&'static Level> {
-    LEVEL.get()
+/// The filter of this process; None where it does not log.
+pub(crate) fn log_level() -> Option<&'static LogLevel> {
+    LOG_LEVEL.get()
 }
 
-/// From now on the filter can be changed.
-pub(super) fn keep(base: &str, put: Put) {
-    // The first one counts; there is no second.
-    LEVEL.get_or_init(|| Level::new(base, put));
+pub(super) fn register(base: &str, reload: Reload) {
+    // A process starts logging once.
+    LOG_LEVEL.get_or_init(|| LogLevel::new(base, reload));
 }
 
-/// A filter could not be changed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error(transparent)]
-    Wish(#[from] NotADirective),
-    #[error("{filter:?} is no filter: {why}")]
+    Directive(#[from] NotADirective),
+    #[error("invalid log filter {filter:?}: {why}")]
     Filter { filter: String, why: String },
 }
 
-/// The filter.
-pub(crate) struct Level {
+pub(crate) struct LogLevel {
+    /// The filter of the start.
     base: String,
-    put: Put,
-    now: Mutex<Now>,
+    reload: Reload,
+    state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
-struct Now {
-    /// How often it was changed.
-    count: u64,
-    /// What counts instead of what was there at the start, and until when.
-    other: Option<(String, Instant)>,
+struct State {
+    /// The number of changes.
+    changes: u64,
+    /// The filter that replaces the base, and until when.
+    replacement: Option<(String, Instant)>,
 }
 
-/// A change, for who ends it.
+/// One change, for the task that reverts it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Change {
-    count: u64,
-    pub(crate) lasts: Duration,
+    number: u64,
+    pub(crate) duration: Duration,
 }
 
-impl Level {
-    fn new(base: &str, put: Put) -> Self {
+impl LogLevel {
+    fn new(base: &str, reload: Reload) -> Self {
         Self {
             base: base.to_owned(),
-            put,
-            now: Mutex::default(),
+            reload,
+            state: Mutex::default(),
         }
     }
 
-    /// What counts.
     pub(crate) fn log(&self, now: Instant) -> Log {
-        let other = self.now().other.clone();
-        let until = other
+        let replacement = self.state().replacement.clone();
+        let until = replacement
             .as_ref()
             .map(|(_, until)| until.saturating_duration_since(now));
         Log {
-            filter: other.map_or_else(|| self.base.clone(), |(filter, _)| filter),
+            filter: replacement.map_or_else(|| self.base.clone(), |(filter, _)| filter),
             base: self.base.clone(),
             reverts_in_ms: until.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
         }
     }
 
-    /// Does what somebody wants; who calls this ends it when its time is over.
+    /// Replaces the filter. The caller calls [`LogLevel::reset`] when the change's duration is over.
+    ///
+    /// # Errors
+    /// When the directives are invalid.
     pub(crate) fn set(&self, wish: &Wish, now: Instant) -> Result<Change, Error> {
-        let (filter, lasts) = wish.filter(&self.base)?;
-        let mut state = self.now();
-        self.put(&filter)?;
-        state.count += 1;
-        state.other = Some((filter, now + lasts));
+        let (filter, duration) = wish.filter(&self.base)?;
+        let mut state = self.state();
+        self.reload(&filter)?;
+        state.changes += 1;
+        state.replacement = Some((filter, now + duration));
         Ok(Change {
-            count: state.count,
-            lasts,
+            number: state.changes,
+            duration,
         })
     }
 
-    /// Has the filter of the start count again; for one change only, where that is the last one.
-    pub(crate) fn reset(&self, of: Option<Change>) -> bool {
-        let mut state = self.now();
-        let is_meant = of.is_none_or(|change| change.count == state.count);
-        if !is_meant || state.other.is_none() {
+    /// Reverts to the filter of the start; where `change` is given, only if it is the last one. Returns whether the
+    /// filter changed.
+    pub(crate) fn reset(&self, change: Option<Change>) -> bool {
+        let mut state = self.state();
+        let is_last = change.is_none_or(|change| change.number == state.changes);
+        if !is_last || state.replacement.is_none() {
             return false;
         }
-        if let Err(error) = self.put(&self.base) {
-            // It was one at the start.
-            tracing::error!(%error, "could not put the log's filter back");
+        if let Err(error) = self.reload(&self.base) {
+            // It was valid at the start.
+            tracing::error!(%error, "could not revert the log filter");
         }
-        state.other = None;
-        state.count += 1;
+        state.replacement = None;
+        state.changes += 1;
         true
     }
 
-    fn put(&self, filter: &str) -> Result<(), Error> {
+    fn reload(&self, filter: &str) -> Result<(), Error> {
         let failed = |why| Error::Filter {
             filter: filter.to_owned(),
             why,
         };
         let parsed = EnvFilter::try_new(filter).map_err(|error| failed(error.to_string()))?;
-        (self.put)(parsed).map_err(failed)
+        (self.reload)(parsed).map_err(failed)
     }
 
-    fn now(&self) -> MutexGuard<'_, Now> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl fmt::Debug for Level {
+impl fmt::Debug for LogLevel {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Level")
+            .debug_struct("LogLevel")
             .field("base", &self.base)
-            .field("now", &self.now)
+            .field("state", &self.state)
             .finish_non_exhaustive()
     }
 }
@@ -143,16 +144,16 @@ mod tests {
 
     use super::*;
 
-    type Seen = Arc<Mutex<Vec<String>>>;
+    type Filters = Arc<Mutex<Vec<String>>>;
 
-    fn level() -> (Level, Seen) {
-        let seen = Seen::default();
-        let puts = Arc::clone(&seen);
-        let put = move |filter: EnvFilter| {
-            puts.lock().unwrap().push(filter.to_string());
+    fn log_level() -> (LogLevel, Filters) {
+        let filters = Filters::default();
+        let reloaded = Arc::clone(&filters);
+        let reload = move |filter: EnvFilter| {
+            reloaded.lock().unwrap().push(filter.to_string());
             Ok(())
         };
-        (Level::new("info", Box::new(put)), seen)
+        (LogLevel::new("info", Box::new(reload)), filters)
     }
 
     fn wish(directive: &str) -> Wish {
@@ -163,8 +164,8 @@ mod tests {
     }
 
     #[test]
-    fn the_last_wish_counts_until_its_own_end() {
-        let (level, seen) = level();
+    fn last_change_applies_until_its_own_end() {
+        let (level, filters) = log_level();
         let now = Instant::now();
         assert_eq!(level.log(now).reverts_in_ms, None);
         let first = level.set(&wish("core=debug"), now).unwrap();
@@ -174,24 +175,21 @@ mod tests {
         assert_eq!((&log.base[..], log.reverts_in_ms), ("info", Some(40_000)));
         assert!(
             !level.reset(Some(first)),
-            "the end of the first is none of the second"
+            "the end of the first change does not revert the second"
         );
         assert!(level.reset(Some(second)));
         assert_eq!(level.log(now).filter, "info");
-        assert!(!level.reset(None), "there is nothing to end");
-        let seen = seen.lock().unwrap().clone();
-        assert_eq!(seen.len(), 3, "{seen:?}");
-        assert_eq!(seen[2], "info");
+        assert!(!level.reset(None), "nothing is left to revert");
+        let filters = filters.lock().unwrap().clone();
+        assert_eq!(filters.len(), 3, "{filters:?}");
+        assert_eq!(filters[2], "info");
     }
 
     #[test]
-    fn what_is_no_directive_changes_nothing() {
-        let (level, seen) = level();
+    fn invalid_directive_changes_nothing() {
+        let (level, filters) = log_level();
         let error = level.set(&wish("core=loud"), Instant::now()).unwrap_err();
-        assert!(
-            error.to_string().contains("\"loud\" is no level"),
-            "{error}"
-        );
-        assert!(seen.lock().unwrap().is_empty());
+        assert!(error.to_string().contains("loud"), "{error}");
+        assert!(filters.lock().unwrap().is_empty());
     }
 }

@@ -1,7 +1,7 @@
-//! Every metric of the agent, in one place.
+//! The agent's metrics.
 //!
-//! Names, labels and meanings are [`usher_core::metric`]'s; here they become numbers. Every series of a label's values
-//! is there from the start, at 0: what happens for the first time is a step then, which queries see.
+//! [`usher_core::metric`] has their names, labels and meanings. Every series exists from the start, at 0, so that
+//! `increase()` sees the first event as well.
 
 mod exposition;
 mod family;
@@ -30,9 +30,8 @@ use self::{
     family::{Counts, State, States},
     registration::Registration,
 };
-use crate::telemetry::health::Vitals;
 
-/// The metrics. Counting is cheap and may be done on any thread.
+/// Counting is cheap, and allowed on any thread.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     pub(crate) decisions: Counts<Kind>,
@@ -78,10 +77,7 @@ pub(crate) struct Metrics {
     pub(crate) events_queued: Gauge,
     pub(crate) startup_taint_errors: Counter,
 
-    /// What no number says.
-    pub(crate) vitals: Vitals,
-
-    // Last, since what is above registers in it.
+    // Last: the metrics above register in it.
     registry: Registry,
 }
 
@@ -134,13 +130,11 @@ impl Metrics {
             events_queued: all.gauge(&event::QUEUED),
             startup_taint_errors: all.counter(&event::STARTUP_TAINT_ERRORS),
 
-            vitals: Vitals::default(),
-
             registry: all.finish(),
         }
     }
 
-    /// All metrics, as somebody wants to read them.
+    /// All metrics in a text format.
     pub(crate) fn text(&self, format: Format) -> String {
         format.write(&self.registry)
     }

@@ -34,7 +34,7 @@ const WITHIN: [&str; 13] = [
     "journal-written",
     "event-due",
     "event-answered",
-    "holder-told",
+    "holder-order-sent",
 ];
 /// Places in the writing of a file that survives a restart.
 const WRITING: [&str; 3] = ["file-begun", "file-whole", "file-kept"];

@@ -32,7 +32,7 @@ fn log_filter_is_reset_after_its_duration() {
             (line["message"] == "listed the kubelet's pods").then_some(())
         });
     agent.log().wait("the end of it", |line| {
-        (line["message"] == "the log's filter is what it was at the start").then_some(())
+        (line["message"] == "reverted the log filter").then_some(())
     });
     assert!(is_as_at_the_start(&node));
 }

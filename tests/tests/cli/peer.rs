@@ -133,7 +133,7 @@ fn only_root_receives_answers() {
         let stderr = String::from_utf8_lossy(&ran.stderr);
         assert_eq!(ran.status.code(), Some(3), "{words:?}: {ran:?}");
         assert!(
-            stderr.contains("only root is answered"),
+            stderr.contains("only root may use the admin socket"),
             "{words:?}: {stderr}"
         );
     }

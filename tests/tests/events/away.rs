@@ -102,7 +102,7 @@ fn events_of_deleted_objects_and_rejected_events_are_dropped() {
     let failed = "result=\"failed\"";
     agent.wait_metric("usher_events_total", failed, |count| count > 0.5);
     agent.log().wait("a complaint", |line| {
-        let is_rejected = line["message"] == "the API server does not take an Event";
+        let is_rejected = line["message"] == "the API server rejected an Event";
         is_rejected.then_some(())
     });
     agent.wait_metric("usher_events_queued", "", |queued| queued < 0.5);

@@ -62,7 +62,7 @@ fn change_during_an_outage_is_detected() {
     knows_mode(&agent, "off");
     let lines = agent.log().lines();
     let count_of = |text| lines.iter().filter(|line| line["message"] == text).count();
-    let lost = "lost the watch on the Node, trying again; its last annotations count";
+    let lost = "lost the watch on the Node, retrying; its last annotations stay in use";
     assert_eq!(count_of(lost), 1);
     assert_eq!(count_of("watching the Node again"), 1);
 }

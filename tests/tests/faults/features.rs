@@ -22,7 +22,7 @@ fn hold_is_disabled_and_reported_and_quits_continue() {
     assert!(agent.metric("usher_hold_supported", "") < 0.5);
     let lacks = agent.log().wait("a complaint", |line| {
         let expected = "the kernel cannot hold connections; pods start unheld";
-        (line["message"] == expected).then(|| line["lacks"].as_str().unwrap().to_owned())
+        (line["message"] == expected).then(|| line["missing"].as_str().unwrap().to_owned())
     });
     assert!(lacks.contains("nf_tables"), "{lacks}");
     let note = server.wait_events("the Event", |events| {

@@ -98,7 +98,7 @@ fn nothing_waits_for_disk_space_and_existing_files_stay_intact() {
     // What changes is taken; it cannot be kept.
     server.annotate(&BOTH);
     knows(&agent, "hold");
-    complains(&agent, "could not keep the Node's annotations");
+    complains(&agent, "could not save the Node's annotations");
     assert_eq!(kept(&node)["usher.dev/hold"], Value::Null);
     let specs: Vec<PodSpec> = (0..PODS)
         .map(|n| PodSpec::job(&format!("full-{n}")))
@@ -107,7 +107,7 @@ fn nothing_waits_for_disk_space_and_existing_files_stay_intact() {
     for pod in &pods {
         finish_and_quit(&agent, pod);
     }
-    complains(&agent, "could not keep the timeline");
+    complains(&agent, "could not write the timeline's journal");
     assert!(agent.metric("usher_timeline_errors_total", "") >= 1.0);
     // An agent that starts now believes nothing that is not whole.
     agent.kill();
@@ -157,12 +157,12 @@ fn failed_writes_are_counted_and_retried() {
     let first = fs::read_to_string(&configuration).unwrap();
     let filler = fill(&node.run_dir());
     server.annotate(&BOTH);
-    complains(&agent, "could not keep the Node's annotations");
+    complains(&agent, "could not save the Node's annotations");
     let good = "excludedNamespaces: [left]\n";
     node.configure(good);
-    complains(&agent, "could not keep the configuration");
+    complains(&agent, "could not save the configuration");
     finish_and_quit(&agent, &node.run(&PodSpec::job("asks")));
-    complains(&agent, "could not keep what a Namespace says");
+    complains(&agent, "could not save the annotations of a Namespace");
     for file in ["node-annotations.json", "config.yaml", "namespaces.json"] {
         let label = format!("file=\"{file}\"");
         let count = agent.metric("usher_run_dir_errors_total", &label);

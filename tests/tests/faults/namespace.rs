@@ -46,13 +46,10 @@ fn unreadable_namespace_keeps_its_opt_out() {
         found.map(|line| line["namespace"].clone())
     };
     assert_eq!(
-        logged("what it said of usher last counts").unwrap(),
+        logged("its last known annotations apply").unwrap(),
         "default"
     );
-    assert_eq!(
-        logged("what it says of usher does not count").unwrap(),
-        "other"
-    );
+    assert_eq!(logged("its annotations do not apply").unwrap(), "other");
     let labels = "result=\"forbidden\"";
     assert!(agent.metric("usher_namespace_requests_total", labels) >= 2.0);
     agent.kill();

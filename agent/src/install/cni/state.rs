@@ -29,7 +29,7 @@ impl State {
     }
 
     /// For people who ask.
-    pub(super) fn told(&self) -> Plugin {
+    pub(super) fn plugin(&self) -> Plugin {
         let said = match self {
             Self::Installed { name } => Some(name.clone()),
             Self::Absent { name } => Some(format!("soon in {name}")),

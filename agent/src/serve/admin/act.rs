@@ -1,6 +1,4 @@
-//! Orders of people, and what would be done with a pod.
-
-use std::time::Duration;
+//! Operator requests about a pod, and its plan and table.
 
 use axum::{
     Json, Router,
@@ -17,11 +15,8 @@ use usher_core::{
     settings::mode::Mode,
 };
 
-use super::{Admin, Peer, nobody};
-use crate::event_loop::{Input, Person};
-
-/// How long the loop that decides may take. It answers when it has decided, which waits for nobody.
-const THOUGHT: Duration = Duration::from_secs(2);
+use super::{Admin, Peer, observe::REPLY_TIMEOUT, unavailable};
+use crate::event_loop::{Input, OperatorRequest};
 
 pub(super) fn routes() -> Router<Admin> {
     Router::new()
@@ -38,65 +33,66 @@ async fn quit(
     peer: ConnectInfo<Peer>,
     admin: State<Admin>,
     uid: Path<String>,
-    Json(manner): Json<RequestOptions>,
+    Json(options): Json<RequestOptions>,
 ) -> Response {
-    let force = manner.force;
-    order(peer, &admin, &uid, manner, Wish::Quit { force }).await
+    let force = options.force;
+    order(peer, &admin, &uid, options, Wish::Quit { force }).await
 }
 
 async fn hold(
     peer: ConnectInfo<Peer>,
     admin: State<Admin>,
     uid: Path<String>,
-    Json(manner): Json<RequestOptions>,
+    Json(options): Json<RequestOptions>,
 ) -> Response {
-    order(peer, &admin, &uid, manner, Wish::Hold).await
+    order(peer, &admin, &uid, options, Wish::Hold).await
 }
 
 async fn release(
     peer: ConnectInfo<Peer>,
     admin: State<Admin>,
     uid: Path<String>,
-    Json(manner): Json<RequestOptions>,
+    Json(options): Json<RequestOptions>,
 ) -> Response {
-    order(peer, &admin, &uid, manner, Wish::Release).await
+    order(peer, &admin, &uid, options, Wish::Release).await
 }
 
 async fn mend(
     peer: ConnectInfo<Peer>,
     admin: State<Admin>,
     uid: Path<String>,
-    Json(manner): Json<RequestOptions>,
+    Json(options): Json<RequestOptions>,
 ) -> Response {
-    order(peer, &admin, &uid, manner, Wish::Mend).await
+    order(peer, &admin, &uid, options, Wish::Mend).await
 }
 
 async fn order(
     ConnectInfo(peer): ConnectInfo<Peer>,
     admin: &Admin,
     uid: &str,
-    manner: RequestOptions,
+    options: RequestOptions,
     wish: Wish,
 ) -> Response {
     let Some(by) = peer.uid else {
-        return (StatusCode::FORBIDDEN, "nobody knows who asks\n").into_response();
+        let text = "the kernel has no credentials of the client\n";
+        return (StatusCode::FORBIDDEN, text).into_response();
     };
     let by = By {
         uid: by,
         pid: peer.pid.unwrap_or_default(),
     };
-    let dry_run = manner.dry_run;
-    let asked = ask(admin, uid, |pod, answer| {
+    let dry_run = options.dry_run;
+    let ordered = request(admin, uid, |pod, reply| {
         let order = Order {
             pod,
             wish,
             by,
             dry_run,
         };
-        Person::Order(order, answer)
+        OperatorRequest::Order(order, reply)
     });
-    match asked.await {
-        Ok(answer) => Json(Document::new("Order", Origin::Agent, answer)).into_response(),
+    match ordered.await {
+        Ok(ordered) => Json(Document::new("Order", Origin::Agent, ordered)).into_response(),
         Err(response) => response,
     }
 }
@@ -105,7 +101,7 @@ async fn plan(State(admin): State<Admin>, Path(uid): Path<String>) -> Response {
     forecast(&admin, &uid, None).await
 }
 
-/// What would be done in another mode.
+/// The plan in another mode.
 async fn plan_in(
     State(admin): State<Admin>,
     Path((uid, mode)): Path<(String, String)>,
@@ -117,13 +113,13 @@ async fn plan_in(
 }
 
 async fn forecast(admin: &Admin, uid: &str, mode: Option<Mode>) -> Response {
-    let asked = ask(admin, uid, |pod, answer| {
-        Person::Forecast(pod, mode, answer)
+    let forecast = request(admin, uid, |pod, reply| {
+        OperatorRequest::Forecast(pod, mode, reply)
     });
-    match asked.await {
+    match forecast.await {
         Ok(Some(plan)) => Json(Document::new("Plan", Origin::Agent, plan)).into_response(),
         Ok(None) => {
-            let text = "the kubelet has not listed this pod: nothing is planned for it\n";
+            let text = "the kubelet has not listed this pod, so it has no plan\n";
             (StatusCode::NOT_FOUND, text).into_response()
         }
         Err(response) => response,
@@ -131,28 +127,31 @@ async fn forecast(admin: &Admin, uid: &str, mode: Option<Mode>) -> Response {
 }
 
 async fn table(State(admin): State<Admin>, Path(uid): Path<String>) -> Response {
-    match ask(&admin, &uid, Person::Table).await {
+    match request(&admin, &uid, OperatorRequest::Table).await {
         Ok(table) => Json(Document::new("Table", Origin::Agent, table)).into_response(),
         Err(response) => response,
     }
 }
 
-/// Asks the loop that decides.
-async fn ask<T>(
+/// Sends a request to the event loop, and waits for its reply.
+async fn request<T>(
     admin: &Admin,
     uid: &str,
-    person: impl FnOnce(PodUid, oneshot::Sender<T>) -> Person,
+    request: impl FnOnce(PodUid, oneshot::Sender<T>) -> OperatorRequest,
 ) -> Result<T, Response> {
     let uid = PodUid::parse(uid).map_err(|error| {
         let text = format!("{error}\n");
         (StatusCode::BAD_REQUEST, text).into_response()
     })?;
-    let (answer, answered) = oneshot::channel();
-    let ask = async {
-        let person = Input::Person(person(uid, answer));
-        admin.inputs.send(person).await.ok()?;
-        answered.await.ok()
+    let (reply, replied) = oneshot::channel();
+    let exchange = async {
+        let input = Input::Operator(request(uid, reply));
+        admin.inputs.send(input).await.ok()?;
+        replied.await.ok()
     };
-    let asked = tokio::time::timeout(THOUGHT, ask).await;
-    asked.ok().flatten().ok_or_else(nobody)
+    tokio::time::timeout(REPLY_TIMEOUT, exchange)
+        .await
+        .ok()
+        .flatten()
+        .ok_or_else(unavailable)
 }

@@ -1,4 +1,4 @@
-//! Reads: what the agent sees and has decided.
+//! Status, pods, and a pod's timeline.
 
 use std::{
     sync::atomic::Ordering,
@@ -18,14 +18,14 @@ use usher_core::{
     base::id::PodUid,
 };
 
-use super::{Admin, nobody};
+use super::{Admin, unavailable};
 use crate::{
     event_loop::{Input, View},
-    telemetry::decision_log::Question,
+    telemetry::decision_log::TimelineQuery,
 };
 
-/// How long the loop that decides may take.
-const THOUGHT: Duration = Duration::from_secs(2);
+/// How long the event loop may take to reply. It replies from its state, without waiting for anything.
+pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) fn routes() -> Router<Admin> {
     Router::new()
@@ -34,14 +34,17 @@ pub(super) fn routes() -> Router<Admin> {
         .route("/v1/pods/{uid}/timeline", get(timeline))
 }
 
-/// What the loop that decides knows now; None where it does not answer.
+/// A snapshot of the event loop's state; None where it does not reply.
 pub(super) async fn view(admin: &Admin) -> Option<View> {
-    let (answer, answered) = oneshot::channel();
-    let ask = async {
-        admin.inputs.send(Input::View(answer)).await.ok()?;
-        answered.await.ok()
+    let (reply, replied) = oneshot::channel();
+    let exchange = async {
+        admin.inputs.send(Input::View(reply)).await.ok()?;
+        replied.await.ok()
     };
-    tokio::time::timeout(THOUGHT, ask).await.ok().flatten()
+    tokio::time::timeout(REPLY_TIMEOUT, exchange)
+        .await
+        .ok()
+        .flatten()
 }
 
 async fn pods(State(admin): State<Admin>) -> Response {
@@ -50,13 +53,13 @@ async fn pods(State(admin): State<Admin>) -> Response {
             let pods = Pods { items: view.pods };
             Json(Document::new("Pods", Origin::Agent, pods)).into_response()
         }
-        None => nobody(),
+        None => unavailable(),
     }
 }
 
 async fn status(State(admin): State<Admin>) -> Response {
     let Some(view) = view(&admin).await else {
-        return nobody();
+        return unavailable();
     };
     let waits = admin.readiness.waits();
     let ready = waits.is_empty();
@@ -65,7 +68,7 @@ async fn status(State(admin): State<Admin>) -> Response {
         agent: Some(admin::Agent {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
-            up_ms: u64::try_from(admin.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            up_ms: u64::try_from(admin.started.elapsed().as_millis()).unwrap_or(u64::MAX),
             ready,
             waits: waits.into_iter().map(str::to_owned).collect(),
         }),
@@ -79,7 +82,7 @@ async fn status(State(admin): State<Admin>) -> Response {
         pods: view.census.with(&view.pods),
         ..Status::default()
     };
-    admin.metrics.vitals.tell(&mut status, Instant::now());
+    admin.health.fill_status(&mut status, Instant::now());
     status.problems = status.judge();
     Json(Document::new("Status", Origin::Agent, status)).into_response()
 }
@@ -89,13 +92,14 @@ async fn timeline(State(admin): State<Admin>, Path(uid): Path<String>) -> Respon
         Ok(uid) => uid,
         Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
     };
-    let (answer, answered) = oneshot::channel();
-    let asked = admin.desk.questions.send(Question { uid, answer }).await;
-    match (asked, answered.await) {
+    let (reply, replied) = oneshot::channel();
+    let query = TimelineQuery { uid, reply };
+    let sent = admin.recorder.queries.send(query).await;
+    match (sent, replied.await) {
         (Ok(()), Ok(items)) => {
             let timeline = Timeline { items };
             Json(Document::new("Timeline", Origin::Agent, timeline)).into_response()
         }
-        _ => nobody(),
+        _ => unavailable(),
     }
 }

@@ -1,4 +1,4 @@
-//! Questions about the agent's own process: its log, which may be changed for a while, its metrics, its settings.
+//! The log filter, the metrics and the settings of the agent.
 
 use std::time::Instant;
 
@@ -11,8 +11,8 @@ use axum::{
 };
 use usher_core::admin::{Document, Log, Origin, Settings, log_filter::Wish};
 
-use super::{Admin, Peer, nobody};
-use crate::telemetry::{Level, level, metrics::Format};
+use super::{Admin, Peer, unavailable};
+use crate::telemetry::{LogLevel, log_level, metrics::Format};
 
 pub(super) fn routes() -> Router<Admin> {
     Router::new()
@@ -21,18 +21,18 @@ pub(super) fn routes() -> Router<Admin> {
         .route("/v1/config", get(config))
 }
 
-fn told(level: &Level) -> Response {
+fn document(level: &LogLevel) -> Response {
     let log: Log = level.log(Instant::now());
     Json(Document::new("Log", Origin::Agent, log)).into_response()
 }
 
 async fn log() -> Response {
-    level().map_or_else(nobody, told)
+    log_level().map_or_else(unavailable, document)
 }
 
 async fn set_log(ConnectInfo(peer): ConnectInfo<Peer>, Json(wish): Json<Wish>) -> Response {
-    let Some(level) = level() else {
-        return nobody();
+    let Some(level) = log_level() else {
+        return unavailable();
     };
     let change = match level.set(&wish, Instant::now()) {
         Ok(change) => change,
@@ -40,30 +40,30 @@ async fn set_log(ConnectInfo(peer): ConnectInfo<Peer>, Json(wish): Json<Wish>) -
     };
     tracing::info!(
         filter = level.log(Instant::now()).filter,
-        lasts = ?change.lasts,
+        duration = %humantime::format_duration(change.duration),
         pid = peer.pid,
-        "somebody changed the log's filter"
+        "changed the log filter for an operator"
     );
     tokio::spawn(async move {
-        tokio::time::sleep(change.lasts).await;
+        tokio::time::sleep(change.duration).await;
         if level.reset(Some(change)) {
-            tracing::info!("the log's filter is what it was at the start");
+            tracing::info!("reverted the log filter");
         }
     });
-    told(level)
+    document(level)
 }
 
 async fn reset_log() -> Response {
-    let Some(level) = level() else {
-        return nobody();
+    let Some(level) = log_level() else {
+        return unavailable();
     };
     if level.reset(None) {
-        tracing::info!("somebody had the log's filter be what it was at the start");
+        tracing::info!("reverted the log filter for an operator");
     }
-    told(level)
+    document(level)
 }
 
-/// As text: what the numbers of JSON cannot say is among them.
+/// In the text format: JSON has no infinity.
 async fn metrics(State(admin): State<Admin>) -> Response {
     let is_ready = admin.readiness.waits().is_empty();
     admin.metrics.ready.set(is_ready.into());
@@ -76,7 +76,7 @@ async fn metrics(State(admin): State<Admin>) -> Response {
 }
 
 async fn config(State(admin): State<Admin>) -> Response {
-    let (settings, file) = admin.metrics.vitals.settings();
+    let (settings, file) = admin.health.settings();
     let items = settings.into_iter().chain(admin.flags.iter().cloned());
     let settings = Settings {
         file: file.file,

@@ -1,4 +1,4 @@
-//! What is decided, line by line, as it is decided.
+//! Streams decisions as the recorder records them.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -16,20 +16,20 @@ use usher_core::{admin::WatchLine, decision::timeline::Entry};
 
 use super::Admin;
 
-/// Readers at the same time. Each costs a connection; what waits for them is shared.
+/// Readers at the same time. Each has a connection; they share the buffer of entries.
 const READERS: usize = 16;
 
 pub(super) fn routes() -> Router<Admin> {
     Router::new().route("/v1/watch", get(watch))
 }
 
-/// Lines of JSON: an entry of a timeline each, or how many the reader was too slow for.
+/// Lines of JSON: a timeline entry each, or the number of entries that a slow reader missed.
 async fn watch(State(admin): State<Admin>) -> Response {
-    if admin.desk.entries.receiver_count() >= READERS {
-        let text = format!("{READERS} others watch already\n");
+    if admin.recorder.entries.receiver_count() >= READERS {
+        let text = format!("too many readers: {READERS} watch already\n");
         return (StatusCode::TOO_MANY_REQUESTS, text).into_response();
     }
-    let lines = lines(admin.desk.entries.subscribe());
+    let lines = lines(admin.recorder.entries.subscribe());
     let kind = [(header::CONTENT_TYPE, "application/x-ndjson")];
     (kind, Body::from_stream(lines)).into_response()
 }
@@ -46,7 +46,7 @@ fn lines(entries: Receiver<Arc<Entry>>) -> impl Stream<Item = Result<Bytes, Infa
 }
 
 fn missed_line(missed: u64) -> String {
-    // A number: nothing in it can fail to be written.
+    // Encoding a number cannot fail.
     let mut line = serde_json::to_string(&WatchLine::Missed { missed }).unwrap_or_default();
     line.push('\n');
     line
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn a_slow_reader_is_told_how_many_it_missed() {
+    async fn slow_reader_receives_the_number_of_missed_entries() {
         let (sender, receiver) = broadcast::channel(4);
         let lines = lines(receiver);
         for at_ms in 0..10 {

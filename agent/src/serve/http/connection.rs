@@ -1,8 +1,8 @@
-//! Connections of whoever asks. The port is on the node's loopback by default, where every user and every pod with
+//! Connections of the health endpoint. Its port is on the node's loopback by default, where every user and every pod with
 //! `hostNetwork` can connect.
 //!
-//! There are few of them at a time, and each ends soon: one question, one answer. Nobody waits to be accepted: where
-//! there is no room, the oldest that has not asked yet makes it. So those who say nothing keep no probe out.
+//! The number of connections is limited, and each ends after one request or a deadline. A new connection is always
+//! accepted: at the limit it replaces the oldest one without a request, so that silent clients cannot block a probe.
 
 use std::{
     collections::VecDeque,
@@ -26,71 +26,70 @@ use tokio::{
 use usher_client::error_chain::chain;
 
 /// Connections at the same time.
-const MOST: usize = 64;
-/// How long one may last. The longest answer takes 2 s.
+const MAX_CONNECTIONS: usize = 64;
+/// How long a connection may last. The slowest response takes 2 s.
 const LONGEST: Duration = Duration::from_secs(5);
-/// Bytes of a question.
+/// Bytes of a request's head.
 const LONGEST_HEAD: usize = 16 * 1024;
-/// Wait before accepting again where that failed: no descriptors are left.
+/// Wait after a failed accept: no descriptors are left.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// A connection that is open, or was until now.
 #[derive(Debug)]
-struct Open {
+struct Connection {
     task: AbortHandle,
-    /// Its question has come.
-    has_asked: Arc<AtomicBool>,
+    has_request: Arc<AtomicBool>,
 }
 
-/// Answers for ever.
+/// Serves until the process ends.
 pub(super) async fn serve(listener: TcpListener, router: Router) {
-    let answers = TowerToHyperService::new(router);
-    let mut open = VecDeque::with_capacity(MOST);
+    let routes = TowerToHyperService::new(router);
+    let mut open = VecDeque::with_capacity(MAX_CONNECTIONS);
     loop {
         match listener.accept().await {
             Ok((stream, _peer)) => {
                 make_room(&mut open);
-                open.push_back(answer(stream, answers.clone()));
-                // What was asked already is heard before the next one can take its room.
+                open.push_back(spawn(stream, routes.clone()));
+                // A request that has arrived is read before the next connection can replace this one.
                 tokio::task::yield_now().await;
             }
             Err(error) => {
-                tracing::warn!(error = %chain(&error), "could not take a connection for health and metrics");
+                tracing::warn!(error = %chain(&error), "could not accept a connection for health and metrics");
                 tokio::time::sleep(PAUSE).await;
             }
         }
     }
 }
 
-fn make_room(open: &mut VecDeque<Open>) {
-    open.retain(|one| !one.task.is_finished());
-    if open.len() < MOST {
+fn make_room(open: &mut VecDeque<Connection>) {
+    open.retain(|connection| !connection.task.is_finished());
+    if open.len() < MAX_CONNECTIONS {
         return;
     }
-    let silent = |one: &Open| !one.has_asked.load(Ordering::Relaxed);
-    let oldest = open.iter().position(silent).unwrap_or(0);
-    if let Some(one) = open.remove(oldest) {
-        one.task.abort();
+    let is_silent = |connection: &Connection| !connection.has_request.load(Ordering::Relaxed);
+    let oldest = open.iter().position(is_silent).unwrap_or(0);
+    if let Some(connection) = open.remove(oldest) {
+        connection.task.abort();
     }
 }
 
-fn answer(stream: TcpStream, answers: TowerToHyperService<Router>) -> Open {
-    let has_asked = Arc::new(AtomicBool::new(false));
-    let asks = Arc::clone(&has_asked);
-    let answer = service_fn(move |question| {
-        asks.store(true, Ordering::Relaxed);
-        answers.call(question)
+fn spawn(stream: TcpStream, routes: TowerToHyperService<Router>) -> Connection {
+    let has_request = Arc::new(AtomicBool::new(false));
+    let received = Arc::clone(&has_request);
+    let respond = service_fn(move |request| {
+        received.store(true, Ordering::Relaxed);
+        routes.call(request)
     });
     let connection = http1::Builder::new()
         .keep_alive(false)
         .max_buf_size(LONGEST_HEAD)
-        .serve_connection(TokioIo::new(stream), answer);
+        .serve_connection(TokioIo::new(stream), respond);
     let task = tokio::spawn(async {
-        // Whoever goes away, or says what is no question, has no answer.
+        // A client that closes early, or sends an invalid request, gets no response.
         drop(tokio::time::timeout(LONGEST, connection).await);
     });
-    Open {
+    Connection {
         task: task.abort_handle(),
-        has_asked,
+        has_request,
     }
 }

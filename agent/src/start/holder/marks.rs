@@ -1,4 +1,4 @@
-//! What is marked for the start of a container, and taken back.
+//! Fanotify marks of containers.
 
 use std::{
     fs::File,
@@ -23,7 +23,7 @@ use super::Loop;
 /// A pid has fewer digits.
 const PID_DIGITS: u64 = 16;
 
-/// What is known of a container besides its start.
+/// The files of a marked container.
 #[derive(Debug)]
 pub(super) struct Place {
     bundle: OwnedFd,
@@ -31,7 +31,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The container's init process, as far as there is one.
+    /// The container's init process; None before there is one.
     pub(super) fn init(&self) -> Option<Pid> {
         init_of(self.bundle.as_fd())
     }
@@ -46,20 +46,20 @@ impl Loop {
     ) {
         let mut descriptors = descriptors.into_iter();
         let (Some(bundle), Some(root)) = (descriptors.next(), descriptors.next()) else {
-            return self.tell(News::unable(container, "no descriptor came with it"));
+            return self.send(News::unable(container, "the order has no descriptors"));
         };
-        // The order matters: what comes once it is marked is its own.
+        // Before the mark: an exec that follows the mark belongs to this container.
         let volumes = Vec::new();
         self.holder.mark(container.clone(), limit);
         self.places
             .insert(container.clone(), Place { bundle, volumes });
         match self.group.mark(Mark::FileSystem, root.as_fd()) {
-            Ok(()) => self.tell(News::Marked { container }),
+            Ok(()) => self.send(News::Marked { container }),
             Err(error) => {
                 let now = self.now();
                 drop(self.holder.let_go(now, &container));
                 self.places.remove(&container);
-                self.tell(News::unable(container, &chain(&error)));
+                self.send(News::unable(container, &chain(&error)));
             }
         }
     }
@@ -71,7 +71,7 @@ impl Loop {
         for volume in descriptors {
             match self.group.mark(Mark::Mount, volume.as_fd()) {
                 Ok(()) => place.volumes.push(volume),
-                // A program on it starts unheld, and that is said.
+                // A program on this volume starts unheld, and the agent reports it.
                 Err(error) => {
                     tracing::debug!(%container, error = %chain(&error), "could not mark a volume");
                 }
@@ -79,19 +79,19 @@ impl Loop {
         }
     }
 
-    /// Lets a start go, first of all.
+    /// Releases a start, then removes its marks.
     ///
     /// # Errors
-    /// It could not be answered: it goes when this process ends.
-    pub(super) fn go(
+    /// When the reply failed: the kernel releases the start when this process ends.
+    pub(super) fn release(
         &mut self,
-        let_go: LetGo<Exec>,
+        released: LetGo<Exec>,
         at_limit: bool,
     ) -> Result<(), fanotify::Error> {
-        let LetGo { container, held } = let_go;
+        let LetGo { container, held } = released;
         let held = held.map(|(exec, held)| (self.group.allow(exec), held));
-        let (answered, held) = held.unzip();
-        self.tell(News::LetGo {
+        let (replied, held) = held.unzip();
+        self.send(News::LetGo {
             container: container.clone(),
             held,
             at_limit,
@@ -100,19 +100,18 @@ impl Loop {
         for volume in place.into_iter().flat_map(|place| place.volumes) {
             self.unmark(Mark::Mount, &volume);
         }
-        answered.unwrap_or(Ok(()))
+        replied.unwrap_or(Ok(()))
     }
 
     pub(super) fn unmark(&self, kind: Mark, descriptor: &OwnedFd) {
         if let Err(error) = self.group.unmark(kind, descriptor.as_fd()) {
-            // It goes with its file system.
-            tracing::debug!(error = %chain(&error), "a mark stays: every exec there is asked about, and allowed");
+            // The mark ends with its file system.
+            tracing::debug!(error = %chain(&error), "could not remove a mark; the holder allows every exec there");
         }
     }
 }
 
-/// The init process of a container, which the runtime writes into the bundle
-/// before it lets it execute anything.
+/// The init process of a container. The runtime writes it into the bundle before the process executes the program.
 fn init_of(bundle: BorrowedFd<'_>) -> Option<Pid> {
     let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let file = openat(bundle, "init.pid", flags, Mode::empty()).ok()?;

@@ -1,17 +1,15 @@
-//! Metrics as text: OpenMetrics for who asks for it, and Prometheus' older format for everybody else.
+//! The text formats of metrics: OpenMetrics for clients that accept it, else Prometheus' older format.
 //!
-//! They differ in what stands before the samples: OpenMetrics names a counter without `_total` there, says units, and marks
-//! its end ([the formats](https://prometheus.io/docs/instrumenting/exposition_formats/)).
+//! They differ in the lines before the samples: OpenMetrics has the names of counters without `_total` there, adds units,
+//! and marks the end ([the formats](https://prometheus.io/docs/instrumenting/exposition_formats/)).
 
 use std::borrow::Cow;
 
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use usher_core::metric::{self, Kind};
 
-/// What a client takes says the one that it wants.
 const OPEN_METRICS: &str = "application/openmetrics-text";
 
-/// How metrics are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     /// OpenMetrics 1.0.
@@ -21,8 +19,8 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// What somebody wants who sends this as `Accept`.
-    pub(crate) fn wanted(accept: &str) -> Self {
+    /// The format for this `Accept` header.
+    pub(crate) fn accepted(accept: &str) -> Self {
         if accept.contains(OPEN_METRICS) {
             Self::OpenMetrics
         } else {
@@ -30,7 +28,6 @@ impl Format {
         }
     }
 
-    /// The type of the content.
     pub(crate) const fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -58,7 +55,7 @@ impl Format {
     }
 }
 
-/// A line in the older format; None where that has none.
+/// A line in the older format; None for lines that it does not have.
 fn older(line: &str) -> Option<Cow<'_, str>> {
     let Some(comment) = line.strip_prefix("# ") else {
         return Some(line.into());
@@ -71,7 +68,7 @@ fn older(line: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// The name that a metric's samples have.
+/// The name of a metric's samples.
 fn name(family: &str) -> &str {
     let is_it = |counter: &&metric::Metric| {
         counter.kind == Kind::Counter && counter.name.strip_suffix("_total") == Some(family)
@@ -102,11 +99,11 @@ mod tests {
     }
 
     #[test]
-    fn newer_format_for_who_takes_it() {
+    fn open_metrics_for_clients_that_accept_it() {
         let prometheus =
             "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5";
-        assert_eq!(Format::wanted(prometheus), Format::OpenMetrics);
-        assert_eq!(Format::wanted("*/*"), Format::Text);
+        assert_eq!(Format::accepted(prometheus), Format::OpenMetrics);
+        assert_eq!(Format::accepted("*/*"), Format::Text);
         let text = Metrics::new().text(Format::OpenMetrics);
         assert!(
             text.contains("\n# TYPE usher_decisions counter\n"),
@@ -119,9 +116,9 @@ mod tests {
         assert!(text.ends_with("# EOF\n"));
     }
 
-    /// What this serves and what is described are the same; a running agent is asked by the tests of the node.
+    /// The tests of the node check the same of a running agent.
     #[test]
-    fn everything_that_is_described_is_served() {
+    fn every_described_metric_is_served() {
         let text = Metrics::new().text(Format::Text);
         let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
         let served: BTreeSet<&str> = types.collect();

@@ -19,8 +19,8 @@ use usher_sys::pods::proc::ProcRoot;
 use crate::{
     args::Args,
     install::cni::{Installer, Settings, State},
-    kubernetes::events::Teller,
-    telemetry::metrics::Metrics,
+    kubernetes::events::EventSender,
+    telemetry::{metrics::Metrics, reporter::Reporter},
 };
 
 pub(super) const LIST: &str = "{\n  \"cniVersion\": \"1.0.0\",\n  \"name\": \"n\",\n  \"plugins\": [\n    \
@@ -93,8 +93,7 @@ impl Host {
         let installer = Installer::new(
             settings,
             receiver,
-            Arc::new(Metrics::new()),
-            Teller::mute("node-1"),
+            Reporter::new(Arc::new(Metrics::new()), EventSender::disabled("node-1")),
             Arc::default(),
         );
         (installer, wanted)

@@ -24,8 +24,8 @@ fn binary_and_entry_and_nothing_else() {
     assert_eq!(host.text(LIST_FILE), host.inserted(LIST, Kind::ConfList));
     assert_eq!(host.files().len(), 1);
     assert_eq!(files(&host.bin_dir()).len(), 1);
-    assert_eq!(installer.metrics.cni_installed.get(), 1);
-    assert_eq!(installer.metrics.cni_reinstalled.get(), 0);
+    assert_eq!(installer.reporter.metrics.cni_installed.get(), 1);
+    assert_eq!(installer.reporter.metrics.cni_reinstalled.get(), 0);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn removed_entry_comes_back_later_and_later() {
         host.write(LIST_FILE, LIST);
         let due = installer.look(now).unwrap();
         assert_eq!(host.text(LIST_FILE), LIST);
-        assert_eq!(installer.metrics.cni_installed.get(), 0);
+        assert_eq!(installer.reporter.metrics.cni_installed.get(), 0);
         // Changes meanwhile make it no sooner.
         assert_eq!(installer.look(now), Some(due));
         waits.push((due - now).as_millis());
@@ -134,7 +134,7 @@ fn removed_entry_comes_back_later_and_later() {
         assert_eq!(installer.state, installed(LIST_FILE));
     }
     assert_eq!(waits, [200, 400, 800, 1600, 3200]);
-    assert_eq!(installer.metrics.cni_reinstalled.get(), 5);
+    assert_eq!(installer.reporter.metrics.cni_reinstalled.get(), 5);
     host.write(LIST_FILE, LIST);
     assert_eq!(installer.look(now + MINUTE), None, "it stood for long");
 }
@@ -166,11 +166,11 @@ fn unwanted_entry_goes_and_the_binary_stays() {
     assert_eq!(host.text(LIST_FILE), LIST);
     assert_eq!(host.text("20-old.conflist"), LIST);
     assert!(host.binary().is_some());
-    assert_eq!(installer.metrics.cni_installed.get(), 0);
+    assert_eq!(installer.reporter.metrics.cni_installed.get(), 0);
     wanted.send_replace(true);
     settle(&mut installer, now);
     assert_eq!(installer.state, installed(LIST_FILE));
-    assert_eq!(installer.metrics.cni_reinstalled.get(), 0);
+    assert_eq!(installer.reporter.metrics.cni_reinstalled.get(), 0);
 }
 
 #[test]
@@ -224,7 +224,7 @@ async fn follows_what_happens() {
     fs::remove_dir(host.bin_dir()).unwrap();
     fs::write(host.path(".usher-cni.7.tmp"), "").unwrap();
     let (installer, wanted) = host.installer_with(&[]);
-    let metrics = std::sync::Arc::clone(&installer.metrics);
+    let metrics = std::sync::Arc::clone(&installer.reporter.metrics);
     let until = async |what: &str, is: &dyn Fn() -> bool| {
         let waiting = async {
             while !is() {

@@ -15,7 +15,7 @@ use nix::{
 use usher_core::{cni::conflist::Kind, kube_event::Reason};
 
 use super::host::*;
-use crate::{install::cni::State, kubernetes::events::Events};
+use crate::{install::cni::State, kubernetes::events::EventPublisher};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -43,8 +43,9 @@ fn no_directory_and_no_network_yet() {
 fn nobody_waits_for_a_network_for_ever() {
     let host = Host::new();
     let mut installer = host.installer();
-    let (teller, mut events) = Events::new("node-1", Arc::clone(&installer.metrics));
-    installer.teller = teller;
+    let metrics = Arc::clone(&installer.reporter.metrics);
+    let (sender, mut events) = EventPublisher::new("node-1", metrics);
+    installer.reporter.events = sender;
     let readiness = Arc::clone(&installer.readiness);
     let is_settled = || readiness.plugin_settled.load(Ordering::Acquire);
     let start = Instant::now();
@@ -79,7 +80,11 @@ fn half_a_file_is_waited_for_and_the_next_one_left_alone() {
     assert_eq!(installer.look(start), Some(start + SECOND));
     assert_eq!(installer.look(start + SECOND / 2), Some(start + SECOND));
     assert_eq!(host.text("20-next.conflist"), LIST);
-    assert_eq!(installer.metrics.cni_installed.get(), 1, "not told yet");
+    assert_eq!(
+        installer.reporter.metrics.cni_installed.get(),
+        1,
+        "not told yet"
+    );
     host.write(LIST_FILE, LIST);
     assert_eq!(installer.look(start + SECOND), None);
     assert_eq!(installer.state, installed(LIST_FILE));

@@ -1,7 +1,6 @@
-//! One request for one Event, and what its answer means.
+//! One request for one Event, and the meaning of its response.
 //!
-//! The answer is looked at by status and `Retry-After`, which the API server gives with 429 also where
-//! its body is no `Status`.
+//! The status and `Retry-After` decide: with 429 the API server sends `Retry-After` also where the body is no `Status`.
 
 use std::time::Duration;
 
@@ -13,75 +12,74 @@ use usher_core::kube_event::{ApiRequest, ApiResult};
 
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Of an answer this much is read, to say why it was refused.
+/// Bytes of the response that are read, for the error message.
 const LONGEST: usize = 64 * 1024;
-/// Of that this much is said.
-const SAID: usize = 512;
-/// In the answer where a namespace is being deleted.
+/// Characters of the response in the error message.
+const QUOTED: usize = 512;
+/// In the response where a namespace is being deleted.
 const TERMINATING: &str = "NamespaceTerminating";
-/// In the answer where a right is missing, which is usher's own matter and no pod's: quotas and admission forbid in other words. A
-/// server that has just begun says it of everybody for some 100 ms, until it has read the roles
+/// In the response where usher's role lacks a permission. Quotas and admission policies use other words. An API server
+/// that has just started responds like this to every client for some 100 ms, until it has read the roles
 /// ([ForbiddenMessage](https://github.com/kubernetes/kubernetes/blob/v1.33.0/staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go)).
 const NO_RIGHT: [&str; 2] = [
     r#"cannot create resource \"events\""#,
     r#"cannot patch resource \"events\""#,
 ];
 
-/// It was not taken.
+/// The API server did not accept the Event.
 #[derive(Debug)]
 pub(super) struct Error {
-    pub(super) answer: ApiResult,
+    pub(super) result: ApiResult,
     pub(super) why: String,
-    /// The server answered that it does not take it, now or ever.
+    /// The server rejects it, and would reject it again.
     pub(super) is_refusal: bool,
 }
 
-/// Sends it.
-pub(super) async fn send(client: &Client, order: &ApiRequest) -> Result<(), Error> {
+pub(super) async fn post(client: &Client, event: &ApiRequest) -> Result<(), Error> {
     let path = format!(
         "/apis/events.k8s.io/v1/namespaces/{}/events",
-        order.namespace
+        event.namespace
     );
-    let (request, kind) = if order.create {
+    let (request, kind) = if event.create {
         (Request::post(path), "application/json")
     } else {
-        let path = format!("{path}/{}", order.name);
+        let path = format!("{path}/{}", event.name);
         (Request::patch(path), "application/merge-patch+json")
     };
-    let bytes = order.body.to_string().into_bytes();
+    let bytes = event.body.to_string().into_bytes();
     let request = request.header(header::CONTENT_TYPE, kind);
     let request = request.body(Body::from(bytes)).map_err(|error| Error {
-        answer: ApiResult::Rejected,
+        result: ApiResult::Rejected,
         why: error.to_string(),
         is_refusal: true,
     })?;
     let later = |why| Error {
-        answer: ApiResult::Retry(None),
+        result: ApiResult::Retry(None),
         why,
         is_refusal: false,
     };
     let exchange = async {
-        let answer = client.send(request).await?;
-        let (head, body) = answer.into_parts();
+        let result = client.send(request).await?;
+        let (head, body) = result.into_parts();
         let body = Limited::new(body, LONGEST).collect().await;
-        // The status has said what counts.
+        // The status is enough where the body breaks off.
         let body = body.map_or_else(|_broken| Bytes::new(), Collected::to_bytes);
         Ok((head, body))
     };
-    let answer: Result<_, kube::Error> = tokio::time::timeout(TIMEOUT, exchange)
+    let result: Result<_, kube::Error> = tokio::time::timeout(TIMEOUT, exchange)
         .await
-        .map_err(|_elapsed| later(format!("no answer within {TIMEOUT:?}")))?;
-    let (head, body) = answer.map_err(|error| later(chain(&error)))?;
+        .map_err(|_elapsed| later(format!("no result within {TIMEOUT:?}")))?;
+    let (head, body) = result.map_err(|error| later(chain(&error)))?;
     let body = String::from_utf8_lossy(&body);
-    let answer = meaning(order.create, head.status, &head.headers, &body);
-    if answer == ApiResult::Accepted {
+    let result = meaning(event.create, head.status, &head.headers, &body);
+    if result == ApiResult::Accepted {
         return Ok(());
     }
-    let said: String = body.chars().take(SAID).collect();
+    let quoted: String = body.chars().take(QUOTED).collect();
     Err(Error {
-        answer,
-        why: format!("status {}: {said}", head.status.as_u16()),
-        is_refusal: head.status == StatusCode::FORBIDDEN || answer == ApiResult::Rejected,
+        result,
+        why: format!("status {}: {quoted}", head.status.as_u16()),
+        is_refusal: head.status == StatusCode::FORBIDDEN || result == ApiResult::Rejected,
     })
 }
 
@@ -92,9 +90,9 @@ fn meaning(create: bool, status: StatusCode, headers: &HeaderMap, body: &str) ->
     };
     match status {
         status if status.is_success() => ApiResult::Accepted,
-        // From an attempt whose answer was lost, or from an earlier agent.
+        // An earlier attempt created it, and its response was lost; or an earlier agent did.
         StatusCode::CONFLICT if create => ApiResult::Accepted,
-        // Its namespace, or an Event that is as old as Events get.
+        // The namespace is gone, or the Event has expired.
         StatusCode::NOT_FOUND => ApiResult::Gone,
         StatusCode::FORBIDDEN if body.contains(TERMINATING) => ApiResult::Gone,
         StatusCode::FORBIDDEN if NO_RIGHT.iter().any(|words| body.contains(words)) => {
@@ -114,10 +112,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table() {
+    fn meaning_of_each_response() {
         let mut headers = HeaderMap::new();
         let terminating = r#"{"details":{"causes":[{"reason":"NamespaceTerminating"}]}}"#;
-        // As a real server of 1.36 said it.
+        // As recorded from an API server 1.36.
         let no_right = r#"{"kind":"Status","message":"events.events.k8s.io is forbidden: User \"system:serviceaccount:usher:usher\" cannot create resource \"events\" in API group \"events.k8s.io\" in the namespace \"shop\"","code":403}"#;
         let no_patch = no_right.replace("create", "patch");
         let quota = r#"{"message":"events.events.k8s.io \"a\" is forbidden: exceeded quota: cannot-create","code":403}"#;

@@ -1,0 +1,49 @@
+//! Channels between the event loop and the service thread.
+
+use tokio::sync::{mpsc, watch};
+
+use super::services;
+use crate::{
+    event_loop::{self, Requests},
+    telemetry::decision_log::Record,
+};
+
+/// Namespaces that may wait until they are read.
+const NAMESPACES: usize = 64;
+/// Decisions that may wait until they are recorded; more wait in the event loop.
+const RECORDS: usize = 1024;
+/// Inputs that may wait for the event loop.
+const INPUTS: usize = 64;
+
+/// Both ends of every channel.
+pub(super) struct Channels {
+    pub(super) event_loop: event_loop::Channels,
+    pub(super) services: services::Channels,
+    pub(super) records: mpsc::Receiver<Record>,
+}
+
+pub(super) fn open() -> Channels {
+    let (inputs, received_inputs) = mpsc::channel(INPUTS);
+    let (records, received_records) = mpsc::channel(RECORDS);
+    let (pods, pod_requests) = mpsc::channel(1);
+    let (namespaces, namespace_requests) = mpsc::channel(NAMESPACES);
+    let (plugin, plugin_wanted) = watch::channel(false);
+    Channels {
+        event_loop: event_loop::Channels {
+            inputs: received_inputs,
+            requests: Requests {
+                pods,
+                namespaces,
+                plugin,
+            },
+            records,
+        },
+        services: services::Channels {
+            inputs,
+            pod_requests,
+            namespace_requests,
+            plugin_wanted,
+        },
+        records: received_records,
+    }
+}
