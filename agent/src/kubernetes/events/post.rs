@@ -59,17 +59,17 @@ pub(super) async fn post(client: &Client, event: &ApiRequest) -> Result<(), Erro
         is_refusal: false,
     };
     let exchange = async {
-        let result = client.send(request).await?;
-        let (head, body) = result.into_parts();
+        let response = client.send(request).await?;
+        let (head, body) = response.into_parts();
         let body = Limited::new(body, LONGEST).collect().await;
         // The status is enough where the body breaks off.
         let body = body.map_or_else(|_broken| Bytes::new(), Collected::to_bytes);
         Ok((head, body))
     };
-    let result: Result<_, kube::Error> = tokio::time::timeout(TIMEOUT, exchange)
+    let response: Result<_, kube::Error> = tokio::time::timeout(TIMEOUT, exchange)
         .await
-        .map_err(|_elapsed| later(format!("no result within {TIMEOUT:?}")))?;
-    let (head, body) = result.map_err(|error| later(chain(&error)))?;
+        .map_err(|_elapsed| later(format!("no response within {TIMEOUT:?}")))?;
+    let (head, body) = response.map_err(|error| later(chain(&error)))?;
     let body = String::from_utf8_lossy(&body);
     let result = meaning(event.create, head.status, &head.headers, &body);
     if result == ApiResult::Accepted {
