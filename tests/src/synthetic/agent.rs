@@ -29,12 +29,12 @@ const BINARY: &str = "USHER_AGENT_BIN";
 /// The agent's log filter, to find the cause of a failure.
 const FILTER: &str = "USHER_AGENT_LOG";
 const NAME: &str = "usher-agent";
-/// Where it serves HTTP.
+/// Where the agent serves HTTP.
 const HTTP: &str = "USHER_HTTP";
-/// Metrics tell no one when they change, so they are looked at this often.
+/// Metrics have no notification, so this is the polling interval.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Until it is known where it serves HTTP.
+/// The placeholder address until the agent logs the one that it serves HTTP at.
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// A running agent. Killed on drop.
@@ -56,28 +56,28 @@ impl Agent {
         Self::start_masked(node, &[])
     }
 
-    /// The same with further flags.
+    /// The same with additional flags.
     pub fn start_with(node: &Node, flags: &[String]) -> Self {
         let mut command = on(node, &binary());
         command.args(flags);
         Self::execute(node, command, None)
     }
 
-    /// The same with an API server, which has the Node.
+    /// The same with an API server that has the Node.
     pub fn start_with_api(node: &Node, server: &ApiServer, flags: &[&str]) -> Self {
         let mut command = on(node, &binary());
         command.args(flags);
         Self::execute(node, command, Some(server))
     }
 
-    /// Starts it below a program that executes what follows its arguments.
+    /// Starts it through a program that executes its remaining arguments.
     pub fn start_below(node: &Node, program: &str, arguments: &[String]) -> Self {
         let mut command = Command::new(program);
         command.args(arguments).arg("--").arg(binary());
         Self::execute(node, command, None)
     }
 
-    /// Starts it without some of root's capabilities, in setpriv's words.
+    /// Starts it without some of root's capabilities, in the syntax of setpriv.
     pub fn start_without(node: &Node, server: &ApiServer, capabilities: &str) -> Self {
         let mut command = Command::new("setpriv");
         command
@@ -86,8 +86,8 @@ impl Agent {
         Self::execute(node, command, Some(server))
     }
 
-    /// Starts it without flags; where it reads the second path of a pair, it
-    /// finds the first.
+    /// Starts it without flags. For each pair of paths, the agent finds the first file at the
+    /// second path.
     pub fn start_masked(node: &Node, masks: &[(PathBuf, PathBuf)]) -> Self {
         if masks.is_empty() {
             return Self::execute(node, on(node, &binary()), None);
@@ -104,7 +104,7 @@ impl Agent {
         agent
     }
 
-    /// Starts it with these variables and does not wait for anything; where it serves HTTP is not known.
+    /// Starts it with these variables and waits for nothing; its HTTP address is unknown.
     fn spawn(
         node: &Node,
         mut command: Command,
@@ -157,11 +157,11 @@ impl Agent {
         }
     }
 
-    /// Starts another one on its node, by accident at the same address, and waits until that one has ended.
+    /// Starts another agent on its node, with the same address, and waits until that agent has exited.
     ///
     /// # Panics
     ///
-    /// When it does not end.
+    /// If it does not exit.
     pub fn rival(&self, node: &Node) -> Vec<Value> {
         let address = self.http.to_string();
         let rival = Self::spawn(node, on(node, &binary()), None, &[(HTTP, address.as_ref())]);
@@ -169,12 +169,11 @@ impl Agent {
         rival.kill()
     }
 
-    /// Where it serves HTTP.
     pub const fn http(&self) -> SocketAddr {
         self.http
     }
 
-    /// Its log so far, and how to wait for more.
+    /// Its log so far, with functions to wait for more.
     pub const fn log(&self) -> &Log {
         &self.log
     }
@@ -197,7 +196,6 @@ impl Agent {
             .collect()
     }
 
-    /// What it answers to a request: a status, and a text.
     pub fn get(&self, path: &str) -> (u16, String) {
         scrape::ask(self.http, path)
     }
@@ -212,11 +210,11 @@ impl Agent {
         scrape::sum(&self.metrics(), name, labels)
     }
 
-    /// Waits until [`Agent::metric`] is as wanted.
+    /// Waits until [`Agent::metric`] has the expected value.
     ///
     /// # Panics
     ///
-    /// When that takes too long.
+    /// After a timeout.
     pub fn wait_metric(&self, name: &str, labels: &str, wanted: impl Fn(f64) -> bool) -> f64 {
         let deadline = Instant::now() + patience();
         loop {
@@ -233,25 +231,22 @@ impl Agent {
         }
     }
 
-    /// Its pid.
     pub fn pid(&self) -> u32 {
         self.process.id()
     }
 
-    /// What it has cost so far.
+    /// Its resource usage so far.
     pub fn usage(&self) -> Usage {
         Usage::of(self.pid())
     }
 
-    /// Number of its open descriptors.
     pub fn open_descriptors(&self) -> usize {
         process::open_descriptors(self.pid())
     }
 
-    /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.pid()).expect("pids are small");
-        // Not waited for, so the pid is still its own.
+        // The child is not reaped yet, so no other process has its pid.
         kill(Pid::from_raw(pid), signal).expect("the agent is our child");
     }
 
@@ -268,13 +263,13 @@ impl Agent {
         outcome
     }
 
-    /// Kills it, as `kill -9` does, and returns its whole log.
+    /// Kills it with SIGKILL, and returns its whole log.
     pub fn kill(mut self) -> Vec<Value> {
         self.end();
         self.log.lines()
     }
 
-    /// Asks it to end and returns its exit code, None if a signal ended it.
+    /// Terminates it and returns its exit code, None if a signal ended it.
     pub fn stop(mut self) -> Option<i32> {
         self.signal(Signal::SIGTERM);
         self.log.wait_closed();
@@ -284,10 +279,10 @@ impl Agent {
 
     fn end(&mut self) {
         let holder = self.holder();
-        // It may have ended by itself.
+        // It may have exited before.
         drop(self.process.kill());
         drop(self.process.wait());
-        // The other process ends by itself and closes the log, unless it is
+        // The other process exits by itself and closes the log, unless it is
         // stopped.
         if !self.log.closes() {
             holder.into_iter().for_each(Holder::end);
@@ -300,7 +295,7 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // A reader that waits would never see the end.
+        // A blocked reader would never see the end.
         self.log.resume();
         self.end();
         if std::thread::panicking() {
@@ -309,13 +304,13 @@ impl Drop for Agent {
     }
 }
 
-/// The agent is a pod that receives the node's mounts, if the node has any.
+/// The agent's command, as in a pod that receives the node's mounts, if the node has any.
 fn on(node: &Node, program: &Path) -> Command {
     let bundles = node.bundles();
     bundles.map_or_else(|| Command::new(program), |bundles| bundles.beside(program))
 }
 
-/// Where a line of its log says that it serves HTTP.
+/// The HTTP address in a line of its log.
 fn served(line: &Value) -> Option<SocketAddr> {
     line.get("http")?.as_str()?.parse().ok()
 }

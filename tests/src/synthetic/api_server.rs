@@ -20,23 +20,19 @@ use crate::wait::patience;
 
 use self::objects::Objects;
 
-/// One request, as it came.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// Its method.
     pub method: String,
-    /// Its path, without the query.
+    /// The path, without the query.
     pub path: String,
-    /// Its query.
     pub query: String,
-    /// Its body, if it has one.
     pub body: Value,
-    /// When it came.
     pub at: Instant,
 }
 
 impl Asked {
-    /// Verb and resource, as RBAC has them.
+    /// Verb and resource, in RBAC terms.
     pub fn right(&self) -> String {
         let path = self.path.trim_start_matches('/');
         let parts: Vec<&str> = path.split('/').collect();
@@ -59,14 +55,14 @@ impl Asked {
     }
 }
 
-/// What goes wrong with one request for an Event.
+/// The failure of one request for an Event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
-    /// Nothing.
+    /// None.
     Spared,
-    /// It is done, and the answer is lost.
+    /// The request is executed, and the response is lost.
     Lost,
-    /// It is answered with this status and `Retry-After`, and not done.
+    /// The request gets this status and `Retry-After`, and is not executed.
     Status(u16, Option<u32>),
 }
 
@@ -77,17 +73,17 @@ struct Situation {
     troubles: Vec<Trouble>,
     /// It does not respond, and watches break.
     away: bool,
-    /// Requests for Events are read, and nothing comes of them for now.
+    /// Requests for Events are read, and get no response for now.
     silent: bool,
-    /// Those that came since then.
+    /// The connections of those requests.
     kept: Vec<TcpStream>,
-    /// Watches that began earlier are over.
+    /// The number of ended watches: earlier watches are closed.
     watches: u64,
-    /// They end with the news that their version is too old.
+    /// They end with the status that their version is too old.
     expired: bool,
     /// A taint that another client adds right after the next read of the Node.
     race: Option<Value>,
-    /// Rights that the agent has not: verb and resource.
+    /// Permissions that the agent lacks: verb and resource.
     forbidden: BTreeSet<&'static str>,
     closing: bool,
 }
@@ -112,7 +108,7 @@ impl Shared {
     }
 }
 
-/// The stand-in. Closed on drop.
+/// The stand-in, closed on drop.
 #[derive(Debug)]
 pub struct ApiServer {
     shared: Arc<Shared>,
@@ -121,11 +117,11 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// With the Node of the agents that are started here.
+    /// Starts it with the Node of the agents that are started here.
     ///
     /// # Panics
     ///
-    /// When there is no port or no place for a file.
+    /// If there is no free port or no place for a file.
     pub fn start() -> Self {
         let shared = Arc::new(Shared {
             situation: Mutex::new(Situation {
@@ -162,7 +158,7 @@ impl ApiServer {
         }
     }
 
-    /// For `KUBECONFIG`.
+    /// The value of `KUBECONFIG`.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
@@ -187,7 +183,6 @@ impl ApiServer {
             .change(|situation| situation.objects.taint(taints));
     }
 
-    /// The Node's taints.
     pub fn taints(&self) -> Value {
         self.shared.situation().objects.taints()
     }
@@ -197,21 +192,21 @@ impl ApiServer {
         self.shared.change(|situation| situation.race = Some(taint));
     }
 
-    /// Takes a right away, as in `get namespaces`.
+    /// Revokes a permission, such as `get namespaces`.
     pub fn forbid(&self, right: &'static str) {
         self.shared.change(|situation| {
             situation.forbidden.insert(right);
         });
     }
 
-    /// Gives it back.
+    /// Grants it again.
     pub fn allow(&self, right: &'static str) {
         self.shared.change(|situation| {
             situation.forbidden.remove(right);
         });
     }
 
-    /// Deletes a namespace: nothing can be created in it any more.
+    /// Deletes a namespace: objects can no longer be created in it.
     pub fn delete_namespace(&self, name: &str) {
         self.shared
             .change(|situation| situation.objects.delete_namespace(name));
@@ -237,7 +232,7 @@ impl ApiServer {
         });
     }
 
-    /// How many wait for a silent server, and have not gone away.
+    /// The number of requests that wait for a silent server and are still connected.
     pub fn kept(&self) -> usize {
         let situation = self.shared.situation();
         let waiting = situation
@@ -247,13 +242,13 @@ impl ApiServer {
         waiting.count()
     }
 
-    /// These go wrong with the next requests for Events, one with each.
+    /// Fails the next requests for Events, one for each entry.
     pub fn trouble(&self, troubles: &[Trouble]) {
         self.shared
             .change(|situation| situation.troubles = troubles.to_vec());
     }
 
-    /// Ends the watches, as the server does now and then.
+    /// Ends the watches, as the server does periodically.
     pub fn end_watches(&self, expired: bool) {
         self.shared.change(|situation| {
             situation.watches += 1;
@@ -261,36 +256,35 @@ impl ApiServer {
         });
     }
 
-    /// The Events that there are.
+    /// The current Events.
     pub fn events(&self) -> Vec<Value> {
         self.shared.situation().objects.events()
     }
 
-    /// All requests so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.shared.situation().asked.clone()
     }
 
-    /// Those with this verb and resource.
+    /// The requests with this verb and resource.
     pub fn asked_for(&self, right: &str) -> Vec<Asked> {
         let mut asked = self.asked();
         asked.retain(|asked| asked.right() == right);
         asked
     }
 
-    /// Waits until `found` finds something among the Events.
+    /// Waits until `found` returns a value for the Events.
     pub fn wait_events<T>(&self, what: &str, found: impl Fn(&[Value]) -> Option<T>) -> T {
         self.wait(what, |situation| found(&situation.objects.events()))
     }
 
-    /// Waits until the Node's taints are as wanted.
+    /// Waits until the Node's taints are as expected.
     pub fn wait_taints(&self, what: &str, wanted: impl Fn(&Value) -> bool) {
         self.wait(what, |situation| {
             wanted(&situation.objects.taints()).then_some(())
         });
     }
 
-    /// Waits for so many requests with this verb and resource.
+    /// Waits for this number of requests with this verb and resource.
     pub fn wait_asked(&self, right: &str, count: usize) {
         self.wait(&format!("{count} times {right}"), |situation| {
             let all = situation.asked.iter();
@@ -317,7 +311,7 @@ impl ApiServer {
     }
 }
 
-/// As a JSON object.
+/// Annotations as a JSON object.
 fn object(annotations: &[(&str, &str)]) -> Value {
     let pairs = annotations.iter();
     let pairs = pairs.map(|(key, value)| ((*key).to_owned(), json!(value)));
@@ -328,7 +322,7 @@ impl Drop for ApiServer {
     fn drop(&mut self) {
         self.shared.change(|situation| situation.closing = true);
         listener::wake(self.address);
-        // What cannot be removed now, the next run sweeps.
+        // The next run removes what is left.
         drop(std::fs::remove_file(&self.kubeconfig));
     }
 }

@@ -1,4 +1,4 @@
-//! What a runtime shows of its containers on a node, and who sees it.
+//! What a runtime exposes of its containers on a node, and who can read it.
 //!
 //! containerd has a directory for each container, and mounts the container's
 //! root in it, in the node's mount namespace. So that nothing is ever mounted
@@ -8,7 +8,7 @@
 //! ([mount_namespaces(7)](https://man7.org/linux/man-pages/man7/mount_namespaces.7.html)).
 //!
 //! The namespace lives as long as the test process has its descriptor, or
-//! something runs in it. All its mounts end with it.
+//! a process runs in it. All its mounts end with it.
 
 use std::fs::File;
 use std::io::Read;
@@ -21,32 +21,30 @@ use crate::synthetic::program;
 /// containerd's tasks of Kubernetes, below its state directory.
 const TASKS: &str = "io.containerd.runtime.v2.task/k8s.io";
 
-/// The bundles of a node's containers.
 #[derive(Debug)]
 pub(crate) struct Bundles {
     namespace: File,
     places: Places,
 }
 
-/// Where what belongs to bundles lies.
+/// The directories of bundles.
 #[derive(Debug, Clone)]
 pub(crate) struct Places {
-    /// One directory for each container.
     pub(crate) tasks: PathBuf,
-    /// What all roots have in common.
+    /// The lower layer of all roots.
     pub(crate) lower: PathBuf,
-    /// What each root has for itself.
+    /// The upper layer of each root.
     pub(crate) snapshots: PathBuf,
-    /// A volume with the program.
+    /// A volume with the test program.
     pub(crate) volume: PathBuf,
 }
 
 impl Bundles {
-    /// Makes the namespace and the directories.
+    /// Creates the namespace and the directories.
     ///
     /// # Panics
     ///
-    /// When the machine does not let us: see [`crate::privilege`].
+    /// If the machine does not permit it: see [`crate::privilege`].
     pub(crate) fn lay(scratch: &Path) -> Self {
         let state = scratch.join("containerd");
         let places = Places {
@@ -71,12 +69,12 @@ impl Bundles {
         self.places.clone()
     }
 
-    /// Runs a program as the runtime is run.
+    /// A command that runs where the runtime runs.
     pub(crate) fn inside(&self, program: &Path) -> Command {
         self.enter("inside", program)
     }
 
-    /// Runs a program as a pod that receives the node's mounts.
+    /// A command that runs as in a pod that receives the node's mounts.
     pub(crate) fn beside(&self, program: &Path) -> Command {
         self.enter("beside", program)
     }
@@ -91,8 +89,8 @@ impl Bundles {
     }
 }
 
-/// A new mount namespace in which the mounts below this directory are shared
-/// with those that want them.
+/// A new mount namespace with the mounts below this directory shared
+/// to namespaces that receive them.
 fn namespace(state: &Path) -> File {
     let json = serde_json::to_string(state).expect("paths are UTF-8");
     let mut maker = Command::new(program::path())

@@ -30,17 +30,16 @@ use crate::synthetic::wire::{Listener, Reaction, Sidecar};
 const SIGTERM: i32 = 15;
 const SIGINT: i32 = 2;
 
-/// A sidecar's container, and what its injector leaves on the pod.
+/// A sidecar's container, and the annotations that its injector adds to the pod.
 #[derive(Debug, Clone)]
 pub struct StandIn {
-    /// Its container.
     pub container: ContainerSpec,
-    /// The pod's annotations that are about it.
+    /// The pod's annotations about it.
     pub annotations: Vec<(&'static str, &'static str)>,
 }
 
 impl StandIn {
-    /// A pod of a Job with one app, called `app`, and this.
+    /// A pod of a Job with this sidecar and one app, called `app`.
     pub fn job(self, name: &str) -> PodSpec {
         let mut spec = PodSpec::beside_app(name, self.container);
         for (key, value) in self.annotations {
@@ -49,7 +48,7 @@ impl StandIn {
         spec
     }
 
-    /// Its pod has this annotation.
+    /// Adds an annotation to its pod.
     #[must_use]
     fn annotation(mut self, key: &'static str, value: &'static str) -> Self {
         self.annotations.push((key, value));
@@ -66,7 +65,7 @@ impl From<ContainerSpec> for StandIn {
     }
 }
 
-/// The time that a stand-in takes where the real one takes this long.
+/// The stand-in's duration for this real duration.
 pub fn drain(real: Duration) -> Duration {
     real / 10
 }
@@ -75,7 +74,7 @@ const fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-/// A sidecar with these ports that ends with 0 on SIGTERM, after a drain.
+/// A sidecar with these ports that exits with 0 on SIGTERM, after a drain.
 fn serving(listeners: Vec<Listener>, drains: Duration) -> Sidecar {
     let end = Reaction::End {
         after: drain(drains),
@@ -88,7 +87,7 @@ fn serving(listeners: Vec<Listener>, drains: Duration) -> Sidecar {
     }
 }
 
-/// One without ports.
+/// A sidecar without ports.
 fn silent(drains: Duration) -> Sidecar {
     serving(Vec::new(), drains)
 }

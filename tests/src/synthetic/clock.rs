@@ -1,20 +1,20 @@
-//! The one clock that all processes of a test share.
+//! The clock that all processes of a test share.
 //!
 //! `CLOCK_MONOTONIC`
 //! ([clock_gettime(2)](https://man7.org/linux/man-pages/man2/clock_gettime.2.html))
 //! is the same in every process of a machine, so a stamp taken in one pod can
-//! be subtracted from a stamp taken in another. `std::time::Instant` reads it
-//! too, but does not tell the number.
+//! be subtracted from a stamp taken in another. `std::time::Instant` reads the
+//! same clock, but does not expose the number.
 
 use nix::time::{ClockId, clock_gettime};
 
 use crate::wait::{found_within, patience};
 
-/// Waits until this is so.
+/// Waits until the condition is true.
 ///
 /// # Panics
 ///
-/// When that takes too long.
+/// After a timeout.
 pub fn eventually(what: &str, so: impl Fn() -> bool) {
     found_within(patience(), what, || so().then_some(()));
 }

@@ -1,10 +1,10 @@
-//! What a process has open: `/proc/<pid>/fd`, `/proc/<pid>/fdinfo` and the tables of sockets below `/proc/<pid>/net`
+//! Open descriptors of a process: `/proc/<pid>/fd`, `/proc/<pid>/fdinfo` and the tables of sockets below `/proc/<pid>/net`
 //! ([proc_pid_fdinfo(5)](https://man7.org/linux/man-pages/man5/proc_pid_fdinfo.5.html)).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 
-/// The tables of sockets, and which word of a line is the inode.
+/// The tables of sockets, and the index of the inode in a line.
 const TABLES: [(&str, usize); 8] = [
     ("tcp", 9),
     ("tcp6", 9),
@@ -15,27 +15,26 @@ const TABLES: [(&str, usize); 8] = [
     ("netlink", 9),
     ("packet", 8),
 ];
-/// Sockets of other network namespaces are in no table that the process sees.
+/// Sockets of other network namespaces are in no table of the process.
 const ELSEWHERE: &str = "socket elsewhere";
 
-/// What a process has open.
+/// The open descriptors of a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inventory {
-    /// Descriptors by kind: `tcp`, `netlink`, `inotify`, `pidfd`, `file` and so on.
+    /// Descriptors by kind: `tcp`, `netlink`, `inotify`, `pidfd`, `file` and others.
     pub descriptors: BTreeMap<String, usize>,
     /// Watches of all its inotify descriptors.
     pub watches: usize,
-    /// Threads.
     pub threads: usize,
 }
 
 impl Inventory {
-    /// Of a process; empty when it is gone.
+    /// The inventory of a process; empty if it has exited.
     pub fn of(pid: u32) -> Self {
         let sockets = sockets(pid);
         let mut inventory = Self::default();
         for entry in names(&format!("/proc/{pid}/fd")) {
-            // It may have been closed since.
+            // It may be closed by now.
             let Ok(target) = fs::read_link(format!("/proc/{pid}/fd/{entry}")) else {
                 continue;
             };
@@ -55,18 +54,18 @@ impl Inventory {
         inventory
     }
 
-    /// How many descriptors of this kind.
+    /// The number of descriptors of this kind.
     pub fn count(&self, kind: &str) -> usize {
         self.descriptors.get(kind).copied().unwrap_or_default()
     }
 
-    /// How many descriptors.
+    /// The number of descriptors.
     pub fn total(&self) -> usize {
         self.descriptors.values().sum()
     }
 }
 
-/// What a descriptor is, by what its link says: `socket:[7]`, `anon_inode:[pidfd]`, `pipe:[7]`, a path.
+/// The kind of a descriptor by its link target: `socket:[7]`, `anon_inode:[pidfd]`, `pipe:[7]`, a path.
 fn kind(target: &str, sockets: &HashMap<String, &'static str>) -> String {
     if let Some(inode) = target.strip_prefix("socket:[") {
         let inode = inode.trim_end_matches(']');

@@ -16,36 +16,36 @@ use crate::synthetic::ledger::{ContainerRecord, Ledger, PodRecord};
 use crate::synthetic::{listener, manifest};
 use crate::wait::patience;
 
-/// The bearer token that the stand-in takes.
+/// The bearer token that the stand-in accepts.
 pub const TOKEN: &str = "synthetic-node-token";
 /// Measured on a real node: an exit is in `/pods` after 0.2 to 1.1 s.
 const STATUS_LAG: Duration = Duration::from_millis(500);
 
-/// How the stand-in answers.
+/// The behaviour of the stand-in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Behaviour {
-    /// As the kubelet does.
+    /// Like the kubelet.
     Ok,
-    /// With this status and a short text.
+    /// Responds with this status and a short text.
     Status(u16),
-    /// 200, and JSON that ends in the middle.
+    /// Responds with 200 and truncated JSON.
     TruncatedJson,
-    /// Not at all; the connection stays open.
+    /// Does not respond; the connection stays open.
     Silence,
 }
 
 #[derive(Debug)]
 struct Situation {
     behaviour: Behaviour,
-    /// It is silent after the next answer.
+    /// It is silent after the next response.
     once: bool,
     status_lag: Duration,
-    /// Answers begun, by behaviour.
+    /// The behaviour for each request so far.
     asked: Vec<Behaviour>,
     closing: bool,
 }
 
-/// The stand-in. Closed on drop.
+/// The stand-in, closed on drop.
 #[derive(Debug)]
 pub struct Kubelet {
     shared: Arc<Shared>,
@@ -66,7 +66,7 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The list of pods as of now.
+    /// The current pod list.
     fn pod_list(&self, status_lag: Duration) -> String {
         let now = Instant::now();
         let mut text =
@@ -83,7 +83,7 @@ impl Shared {
     }
 }
 
-/// The containers as they were `lag` ago; None when the pod was not there.
+/// The containers as they were `lag` ago; None if the pod did not exist.
 fn as_of(
     record: &PodRecord,
     now: Instant,
@@ -112,38 +112,38 @@ impl Kubelet {
         Self { shared, address }
     }
 
-    /// For `--kubelet`.
+    /// The value of `--kubelet`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// From now on it answers like this; requests that wait in silence are cut
-    /// off.
+    /// Changes its behaviour; cuts off requests that wait in
+    /// silence.
     pub fn behave(&self, behaviour: Behaviour) {
         self.shared.situation().behaviour = behaviour;
         self.shared.changed.notify_all();
     }
 
-    /// It answers the next request, and says nothing to those after it.
+    /// Responds to the next request, and not to later ones.
     pub fn answer_once(&self) {
         self.shared.situation().once = true;
     }
 
-    /// From now on statuses are this old. [`Duration::MAX`] shows none at all.
+    /// Sets the age of statuses. [`Duration::MAX`] omits all statuses.
     pub fn lag(&self, status_lag: Duration) {
         self.shared.situation().status_lag = status_lag;
     }
 
-    /// How often it was asked.
+    /// The number of requests.
     pub fn asked(&self) -> usize {
         self.shared.situation().asked.len()
     }
 
-    /// Waits until it was asked this many times while it behaved like this.
+    /// Waits for this number of requests during this behaviour.
     ///
     /// # Panics
     ///
-    /// When that takes too long.
+    /// After a timeout.
     pub fn wait_asked(&self, behaviour: Behaviour, times: usize) {
         let deadline = Instant::now() + patience();
         let mut situation = self.shared.situation();

@@ -1,8 +1,8 @@
-//! Names and places: the cgroup tree of a node, its scratch directory, and
-//! what a killed test left behind.
+//! Names and directories: the cgroup tree of a node, its scratch directory, and
+//! the leftovers of a killed test.
 //!
-//! Everything a node makes carries the pid of its test process in its name,
-//! so a later run knows whose it was and that its owner is dead.
+//! All names that a node creates contain the pid of its test process,
+//! so a later run can detect that the owner is dead.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use nix::unistd::Pid;
 
 use crate::synthetic::machine;
 
-/// Begins the name of every directory that a node makes.
+/// The prefix of every directory that a node creates.
 const PREFIX: &str = "usher-synthetic-";
 const CGROUP_LIMIT: Duration = Duration::from_secs(20);
 
-/// How the kubelet and the runtime name cgroups.
+/// The cgroup driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Driver {
     /// `kubepods/besteffort/pod<UID>/<id>`
@@ -25,7 +25,7 @@ pub enum Driver {
     Systemd,
 }
 
-/// Who makes the containers, and how it names their directories.
+/// The container runtime, which defines the names of directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runtime {
     /// `<id>`, `cri-containerd-<id>.scope`
@@ -33,14 +33,14 @@ pub enum Runtime {
     /// `crio-<id>`, `crio-<id>.scope`, each with a `crio-conmon-<id>` for its
     /// monitor.
     Crio,
-    /// The same, and with the systemd driver crun, which is CRI-O's default,
+    /// The same; with the systemd driver crun, which is CRI-O's default,
     /// puts the processes one level lower, into `container`
     /// (crun(1), `run.oci.systemd.subgroup`).
     CrioWithCrun,
 }
 
 impl Runtime {
-    /// Begins the ids in a pod's status.
+    /// The prefix of ids in a pod's status.
     pub const fn scheme(self) -> &'static str {
         match self {
             Self::Containerd => "containerd",
@@ -49,14 +49,12 @@ impl Runtime {
     }
 }
 
-/// A pod's class, which is a directory.
+/// A pod's QoS class, which is a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Qos {
     /// Directly below `kubepods`.
     Guaranteed,
-    /// Some requests.
     Burstable,
-    /// Neither requests nor limits.
     BestEffort,
 }
 
@@ -69,7 +67,7 @@ impl Qos {
         }
     }
 
-    /// As in a pod's status.
+    /// The name in a pod's status.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Guaranteed => "Guaranteed",
@@ -119,13 +117,13 @@ impl Driver {
         }
     }
 
-    /// The directory in a container's that its processes are in, if they are
-    /// not in that itself.
+    /// The directory in a container's directory that has its processes, if they are
+    /// not in the container's directory itself.
     pub fn subgroup(self, runtime: Runtime) -> Option<&'static str> {
         (self == Self::Systemd && runtime == Runtime::CrioWithCrun).then_some("container")
     }
 
-    /// The directory of a container's monitor, if it has one in the pod's.
+    /// The directory of a container's monitor, if it is in the pod's directory.
     pub fn monitor(self, runtime: Runtime, id: &str) -> Option<String> {
         let end = match self {
             Self::Cgroupfs => "",
@@ -135,7 +133,7 @@ impl Driver {
     }
 }
 
-/// Where cgroup2 is mounted: field 5 of the line whose file system type is
+/// The mount point of cgroup2: field 5 of the line with the file system type
 /// `cgroup2`
 /// ([proc_pid_mountinfo(5)](https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html)).
 pub fn cgroup2_mount() -> Option<PathBuf> {
@@ -158,16 +156,16 @@ pub fn name(rest: &str) -> String {
     format!("{PREFIX}{}-{rest}", std::process::id())
 }
 
-/// Where nodes have their files.
+/// The parent of all scratch directories.
 pub fn scratch_parent() -> PathBuf {
     std::env::temp_dir()
 }
 
-/// Removes what dead test processes left.
+/// Removes leftovers of dead test processes.
 pub fn sweep() {
     let mut mounts: Vec<PathBuf> = cgroup2_mount().into_iter().collect();
     if !machine::is_own() {
-        // In a machine of its own they are still the real one's, and so are the pids in the names.
+        // In a machine of its own these belong to the real machine, and so do the pids in the names.
         mounts.extend(mounts_of("cgroup"));
     }
     for path in mounts.iter().flat_map(|mount| leftovers(mount)) {
@@ -194,10 +192,10 @@ fn leftovers(parent: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Ends all processes in a cgroup that this library made, and removes it.
+/// Kills all processes in a cgroup that this library made, and removes it.
 pub fn remove_cgroup(path: &Path) {
     let started = Instant::now();
-    // The directory may be gone at any moment, which is what is wanted.
+    // The directory may vanish at any moment, which is the goal.
     let kill = path.join("cgroup.kill");
     if kill.exists() {
         drop(std::fs::write(kill, "1"));
@@ -211,19 +209,19 @@ pub fn remove_cgroup(path: &Path) {
     }
 }
 
-/// What cgroup v1 has no file for.
+/// The substitute for `cgroup.kill`, which cgroup v1 lacks.
 fn kill_each(cgroup: &Path) {
     let text = std::fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
     let pids = text.lines().filter_map(|line| line.parse().ok());
-    // Those of another pid namespace are 0 here, which is this group to kill(2).
+    // Processes of another pid namespace have pid 0 here, which is this group to kill(2).
     for pid in pids.filter(|pid| *pid > 0) {
-        // It may have ended.
+        // It may have exited.
         kill(Pid::from_raw(pid), Signal::SIGKILL).ok();
     }
 }
 
 /// `rmdir` from the leaves up: a cgroup's files cannot and need not be
-/// unlinked. What has processes stays.
+/// unlinked. Cgroups with processes stay.
 pub fn remove_tree(path: &Path) {
     for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

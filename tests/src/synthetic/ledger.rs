@@ -1,7 +1,7 @@
-//! What happened on a node, and how to wait for it.
+//! A record of what happened on a node, with functions to wait for changes.
 //!
 //! One thread reads the events of all shims into the ledger. Tests wait on its
-//! condition variable, the stand-in for the kubelet writes statuses from it.
+//! condition variable, and the stand-in for the kubelet derives statuses from it.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, PipeReader};
@@ -12,39 +12,37 @@ use crate::synthetic::spec::PodSpec;
 use crate::synthetic::wire::{Added, Event, What};
 use crate::wait::patience;
 
-/// One life of a container.
+/// One run of a container.
 #[derive(Debug, Clone)]
 pub struct Attempt {
-    /// The runtime's id.
     pub id: String,
-    /// When it was ordered.
+    /// The time of its order.
     pub ordered: SystemTime,
-    /// Of its init process.
+    /// The pid of its init process.
     pub pid: Option<i32>,
     /// The runtime has started it; its program may not have run yet.
     pub started: bool,
-    /// When its program's first instruction ran, in nanoseconds of
+    /// The time of its program's first instruction, in nanoseconds of
     /// `CLOCK_MONOTONIC`.
     pub running: Option<u64>,
-    /// Lines that its processes wrote.
+    /// The lines that its processes printed.
     pub lines: Vec<String>,
     /// How it ended.
     pub ended: Option<Ended>,
 }
 
-/// How a container ended.
 #[derive(Debug, Clone)]
 pub struct Ended {
-    /// As `wait4` tells it.
+    /// The status from `wait4`.
     pub wait_status: i32,
     /// Its standard output.
     pub output: String,
-    /// When its end was heard of.
+    /// The time at which the exit was reported.
     pub at: SystemTime,
 }
 
 impl Ended {
-    /// As Kubernetes shows it: 128 + n for signal n.
+    /// The exit code in Kubernetes' convention: 128 + n for signal n.
     pub const fn code(&self) -> i32 {
         match self.wait_status & 0x7f {
             0 => (self.wait_status >> 8) & 0xff,
@@ -52,7 +50,7 @@ impl Ended {
         }
     }
 
-    /// When the app took its last breath, in nanoseconds of
+    /// The time of the app's last act, in nanoseconds of
     /// `CLOCK_MONOTONIC`.
     pub fn exit_ns(&self) -> Option<u64> {
         let line = self.output.lines().last()?;
@@ -60,31 +58,30 @@ impl Ended {
     }
 }
 
-/// The lives of one container, latest last.
+/// The runs of one container, latest last.
 #[derive(Debug, Clone, Default)]
 pub struct ContainerRecord {
     /// Empty until it is created.
     pub attempts: Vec<Attempt>,
 }
 
-/// One pod.
 #[derive(Debug, Clone)]
 pub struct PodRecord {
-    /// As it was asked for.
+    /// The spec that the test requested.
     pub spec: PodSpec,
     /// By container name.
     pub containers: BTreeMap<String, ContainerRecord>,
     /// The manifest up to the status, as JSON.
     pub manifest: Arc<str>,
-    /// Begins the ids in its status.
+    /// The prefix of ids in its status.
     pub scheme: &'static str,
     /// The API server set a deletion timestamp.
     pub deleting: bool,
     /// Calls of the CNI plugin.
     pub added: Vec<Added>,
-    /// Steps that failed.
+    /// Failed steps.
     pub failures: Vec<String>,
-    /// What `containers` was at each change, oldest first.
+    /// The value of `containers` after each change, oldest first.
     pub history: Vec<(Instant, BTreeMap<String, ContainerRecord>)>,
 }
 
@@ -96,13 +93,13 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// The pods as they are now.
+    /// The current pods.
     pub fn pods(&self) -> MutexGuard<'_, BTreeMap<String, PodRecord>> {
-        // A test that panicked while it read has not spoiled them.
+        // A test that panicked while it read has not corrupted them.
         self.pods.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a pod.
+    /// Adds a pod.
     pub fn enter(&self, uid: &str, spec: &PodSpec, manifest: Arc<str>, scheme: &'static str) {
         let containers = spec.init_containers.iter().chain(&spec.containers);
         let names = containers.map(|container| &container.name);
@@ -122,7 +119,7 @@ impl Ledger {
         self.pods().insert(uid.to_owned(), record);
     }
 
-    /// Changes a pod, and wakes who waits.
+    /// Changes a pod, and wakes waiting threads.
     pub fn change<T>(&self, uid: &str, change: impl FnOnce(&mut PodRecord) -> T) -> Option<T> {
         let mut pods = self.pods();
         let record = pods.get_mut(uid)?;
@@ -135,18 +132,18 @@ impl Ledger {
         Some(outcome)
     }
 
-    /// Strikes a pod out.
+    /// Removes a pod.
     pub fn strike(&self, uid: &str) {
         self.pods().remove(uid);
         self.changed.notify_all();
     }
 
-    /// Waits until `found` finds something in a pod.
+    /// Waits until `found` returns a value for a pod.
     ///
     /// # Panics
     ///
-    /// When it takes longer than [`patience`], and when a step of one of the
-    /// pod's containers failed.
+    /// If it takes longer than [`patience`], or if a step of one of the
+    /// pod's containers fails.
     pub fn wait<T>(&self, uid: &str, what: &str, found: impl Fn(&PodRecord) -> Option<T>) -> T {
         let deadline = Instant::now() + patience();
         let mut pods = self.pods();

@@ -1,4 +1,4 @@
-//! Cgroups that limit what a process may have: memory, or its share of the processors.
+//! Cgroups that limit memory or the share of the CPU.
 //!
 //! On cgroup v1 a controller has a hierarchy of its own, on v2 all are in one
 //! ([cgroup-v1](https://docs.kernel.org/admin-guide/cgroup-v1/index.html),
@@ -8,16 +8,15 @@ use std::path::PathBuf;
 
 use crate::synthetic::layout;
 
-/// What is limited.
+/// The limited resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Controller {
-    /// Memory.
     Memory,
-    /// Time of processors, shared in proportion.
+    /// CPU time, shared in proportion.
     Cpu,
 }
 
-/// A cgroup with one such controller. Its processes are killed and it is removed on drop.
+/// A cgroup with one such controller. On drop its processes are killed and it is removed.
 #[derive(Debug)]
 pub struct Limited {
     path: PathBuf,
@@ -33,7 +32,7 @@ impl Controller {
         }
     }
 
-    /// Where it is on v1, if it is there.
+    /// Its directory on v1, if it exists.
     fn v1(self) -> Option<PathBuf> {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
         mounts.lines().find_map(|line| {
@@ -46,7 +45,7 @@ impl Controller {
 }
 
 impl Limited {
-    /// Makes one of this name; None where the machine has no such controller to give.
+    /// Creates a cgroup of this name; None if the machine does not have the controller.
     pub fn make(controller: Controller, name: &str) -> Option<Self> {
         let v1 = controller.v1();
         let is_v1 = v1.is_some();
@@ -64,27 +63,27 @@ impl Limited {
         })
     }
 
-    /// Sets its limit: bytes, or hundredths of a processor in competition with others.
+    /// Sets its limit: bytes, or hundredths of a CPU in competition with others.
     ///
     /// # Panics
     ///
-    /// When the kernel does not take it.
+    /// If the kernel rejects it.
     pub fn set(&self, limit: u64) {
         let (file, value) = match (self.controller, self.is_v1) {
             (Controller::Memory, true) => ("memory.limit_in_bytes", limit),
             (Controller::Memory, false) => ("memory.max", limit),
-            // As the kubelet does: 1024 shares, or a weight of 39, are one processor.
+            // As the kubelet does: 1024 shares, or a weight of 39, are one CPU.
             (Controller::Cpu, true) => ("cpu.shares", limit * 1024 / 100),
             (Controller::Cpu, false) => ("cpu.weight", (limit * 39 / 100).max(1)),
         };
         self.write(file, &value.to_string());
     }
 
-    /// Puts a process into it.
+    /// Moves a process into it.
     ///
     /// # Panics
     ///
-    /// When the process is gone.
+    /// If the process has exited.
     pub fn take(&self, pid: u32) {
         self.write("cgroup.procs", &pid.to_string());
     }

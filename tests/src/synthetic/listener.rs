@@ -1,9 +1,9 @@
-//! How the stand-ins of servers take connections: on loopback, a thread for each.
+//! The listening side of the servers' stand-ins: on loopback, one thread for each connection.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
-/// Accepts until `closing` says so; [`wake`] makes it look.
+/// Accepts until `closing` is set; [`wake`] makes the thread check it.
 pub(super) fn listen(
     closing: impl Fn() -> bool + Send + 'static,
     converse: impl Fn(&TcpStream) + Send + Sync + 'static,
@@ -23,7 +23,7 @@ pub(super) fn listen(
     address
 }
 
-/// Makes the accepting thread look whether it should go on.
+/// Makes the accepting thread check whether to stop.
 pub(super) fn wake(address: SocketAddr) {
     drop(TcpStream::connect(address));
 }

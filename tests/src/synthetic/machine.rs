@@ -1,11 +1,11 @@
 //! A machine for one test: pids, mounts, network and cgroups of its own.
 //!
-//! Some things are the whole machine's: loopback, as a pod with `hostNetwork`
-//! sees it, and which number the next process gets
+//! Some resources belong to the whole machine: loopback, as a pod with `hostNetwork`
+//! sees it, and the number of the next process
 //! (`/proc/sys/kernel/ns_last_pid`,
 //! [proc_sys_kernel(5)](https://man7.org/linux/man-pages/man5/proc_sys_kernel.5.html)).
 //! A test that needs them runs again, alone, as a child in new pid, mount and
-//! network namespaces, in which the agent sees nothing else. It ends with the
+//! network namespaces, in which the agent sees nothing else. The child exits with the
 //! test that started it.
 
 use std::io::{BufRead, BufReader};
@@ -15,23 +15,22 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::synthetic::{layout, program};
 
-/// Tells a test that it is in there.
+/// Marks a test that runs in such a machine.
 const MARK: &str = "USHER_TEST_MACHINE";
 
 static MACHINES: AtomicU32 = AtomicU32::new(0);
 
-/// Whether this process runs in a machine of its own.
 pub fn is_own() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
 /// True in a machine of its own. Elsewhere it runs the test of this name
-/// (without the program's) in one, and is false: the caller has nothing left
+/// (without the program's) in one, and returns false: the caller has nothing left
 /// to do.
 ///
 /// # Panics
 ///
-/// When the test fails there.
+/// If the test fails there.
 pub fn entered(test: &str) -> bool {
     if is_own() {
         return true;
@@ -41,7 +40,7 @@ pub fn entered(test: &str) -> bool {
     drop(machine);
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(
-        // A name that no test has would be a success, too.
+        // A name without a test would be a success, too.
         output.status.success() && stdout.contains("1 passed"),
         "{test} in a machine of its own: {}\n{stdout}\n{}",
         output.status,
@@ -50,11 +49,11 @@ pub fn entered(test: &str) -> bool {
     false
 }
 
-/// The same for a test that takes long and is ignored elsewhere: what it says is seen at once.
+/// The same for a long test that is ignored elsewhere: its output is printed at once.
 ///
 /// # Panics
 ///
-/// When the test fails there.
+/// If the test fails there.
 #[expect(clippy::print_stdout, reason = "a person waits for it for minutes")]
 pub fn entered_openly(test: &str) -> bool {
     if is_own() {
@@ -69,7 +68,7 @@ pub fn entered_openly(test: &str) -> bool {
         .lines()
         .map_while(Result::ok)
         .inspect(|line| println!("{line}"))
-        // A name that no test has would be a success, too. All of it is read.
+        // A name without a test would be a success, too. The whole output is read.
         .filter(|line| line.contains("1 passed"))
         .count()
         > 0;
@@ -82,7 +81,7 @@ pub fn entered_openly(test: &str) -> bool {
     false
 }
 
-/// What a machine has of the real one. Removed on drop.
+/// The directories of a machine, removed on drop.
 struct Machine {
     mount: PathBuf,
     cgroup: PathBuf,
@@ -90,7 +89,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// Runs a test of this program in it.
+    /// A command that runs a test of this program in it.
     fn run(&self, test: &str) -> Command {
         let places = serde_json::to_string(&(&self.cgroup, &self.mount)).expect("paths are UTF-8");
         let mut command = Command::new(program::path());
@@ -123,7 +122,7 @@ impl Machine {
 impl Drop for Machine {
     fn drop(&mut self) {
         layout::remove_cgroup(&self.cgroup);
-        // What cannot be removed now, the next run sweeps.
+        // The next run removes what is left.
         drop(std::fs::remove_dir_all(&self.scratch));
     }
 }

@@ -1,4 +1,4 @@
-//! Pods as the kubelet's `/pods` shows them: whole objects of several kB, of
+//! Pods in the format of the kubelet's `/pods`: whole objects of several kB, of
 //! which a reader needs a few fields.
 //!
 //! Metadata and spec never change, so they are written once per pod; the
@@ -15,10 +15,10 @@ use serde_json::json;
 use crate::synthetic::ledger::{ContainerRecord, PodRecord};
 use crate::synthetic::spec::PodSpec;
 
-/// A time long enough ago; only real clocks care.
+/// A time in the past; its value does not matter.
 const CREATED: &str = "2026-11-21T06:00:00Z";
 
-/// Everything of a pod but its status, without the closing brace.
+/// A pod without its status and the closing brace.
 pub fn without_status(uid: &str, node: &str, spec: &PodSpec) -> String {
     let object = json!({
         "metadata": metadata::metadata(uid, spec),
@@ -29,7 +29,7 @@ pub fn without_status(uid: &str, node: &str, spec: &PodSpec) -> String {
     text
 }
 
-/// The pod as it was when its containers were these.
+/// The pod with the status of these containers.
 pub fn whole(record: &PodRecord, containers: Option<&BTreeMap<String, ContainerRecord>>) -> String {
     let status = status::status(record, containers);
     let mut text = record.manifest.to_string();

@@ -16,7 +16,7 @@ use crate::synthetic::spec::{Origin, PodSpec};
 use crate::synthetic::{Kubelet, Pod, kubelet, machine, manifest, program};
 use crate::wait::slower;
 
-/// The name under which the node's pods are.
+/// The name of the node in its pods.
 pub(crate) const NAME: &str = "synthetic-node";
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -39,40 +39,40 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node with cgroupfs names.
+    /// A node with the names of cgroupfs.
     pub fn new() -> Self {
         Self::with_driver(Driver::Cgroupfs)
     }
 
-    /// A node whose runtime shows its containers as containerd does: bundles
+    /// A node with a runtime that has bundles as containerd does: directories
     /// with configuration, root and pid.
     ///
     /// # Panics
     ///
-    /// When the machine does not let us: see [`crate::privilege`].
+    /// If the machine does not permit it: see [`crate::privilege`].
     pub fn with_bundles() -> Self {
         let mut node = Self::new();
         node.bundles = Some(Bundles::lay(&node.scratch));
         node
     }
 
-    /// A node with these names of cgroups, and containerd.
+    /// A node with the cgroup names of this driver, and containerd.
     pub fn with_driver(driver: Driver) -> Self {
         Self::with_runtime(driver, Runtime::Containerd)
     }
 
-    /// A node with these names of cgroups.
+    /// A node with the cgroup names of this driver and runtime.
     ///
     /// # Panics
     ///
-    /// When the machine does not let us: see [`crate::privilege`].
+    /// If the machine does not permit it: see [`crate::privilege`].
     pub fn with_runtime(driver: Driver, runtime: Runtime) -> Self {
         layout::sweep();
         let name = layout::name(&NODES.fetch_add(1, Ordering::Relaxed).to_string());
         let mount = layout::cgroup2_mount().expect("cgroup2 is mounted");
         let cgroup_root = mount.join(&name);
         let scratch = layout::scratch_parent().join(&name);
-        // From here on, a panic leaves nothing: the next run sweeps.
+        // From here on a panic is safe: the next run removes the leftovers.
         std::fs::create_dir(&cgroup_root).expect("root may make cgroups");
         for parent in driver.parents(&cgroup_root) {
             std::fs::create_dir(parent).expect("root may make cgroups");
@@ -85,7 +85,7 @@ impl Node {
         let ledger = Arc::new(Ledger::default());
         let (reader, events) = std::io::pipe().expect("descriptors are left");
         let follower = Arc::clone(&ledger);
-        // Ends when the node and all shims have closed the pipe.
+        // It ends when the node and all shims have closed the pipe.
         std::thread::spawn(move || follower.follow(reader));
         let node = Self {
             driver,
@@ -103,23 +103,23 @@ impl Node {
         node
     }
 
-    /// For `--cgroup-root`.
+    /// The value of `--cgroup-root`.
     pub fn cgroup_root(&self) -> &Path {
         &self.cgroup_root
     }
 
-    /// For `--run-dir`.
+    /// The value of `--run-dir`.
     pub fn run_dir(&self) -> PathBuf {
         self.scratch.join("run")
     }
 
-    /// For `--config`. Nothing is there at first.
+    /// The value of `--config`. The file does not exist at first.
     pub fn config_file(&self) -> PathBuf {
         self.scratch.join("config/config.yaml")
     }
 
     /// Writes the agent's configuration the way the kubelet updates a
-    /// ConfigMap: a new directory, and a link that is replaced.
+    /// ConfigMap: a new directory, and a replaced link.
     pub fn configure(&self, text: &str) {
         let mount = self.scratch.join("config");
         let number = IDS.fetch_add(1, Ordering::Relaxed);
@@ -135,32 +135,31 @@ impl Node {
         }
     }
 
-    /// Where the CNI plugin writes why a pod starts unheld.
+    /// The log in which the CNI plugin explains why a pod starts without a hold.
     pub fn plugin_log(&self) -> PathBuf {
         self.scratch.join("cni.log")
     }
 
-    /// For `--bundle-dir`; only with [`Node::with_bundles`].
+    /// The value of `--bundle-dir`; only with [`Node::with_bundles`].
     pub fn bundle_dir(&self) -> Option<PathBuf> {
         self.bundles.as_ref().map(|bundles| bundles.places().tasks)
     }
 
-    /// For `--kubelet-token`.
+    /// The value of `--kubelet-token`.
     pub fn token_file(&self) -> PathBuf {
         self.scratch.join("token")
     }
 
-    /// The kubelet's stand-in.
     pub const fn kubelet(&self) -> &Kubelet {
         &self.kubelet
     }
 
-    /// How this node names cgroups.
+    /// The cgroup driver of this node.
     pub const fn driver(&self) -> Driver {
         self.driver
     }
 
-    /// Who makes the containers of this node.
+    /// The container runtime of this node.
     pub const fn runtime(&self) -> Runtime {
         self.runtime
     }
@@ -177,12 +176,12 @@ impl Node {
         std::fs::write(file, text).expect("/tmp is writable");
     }
 
-    /// Begins a pod: the kubelet knows it, its cgroup and its containers come.
-    /// Does not wait for any of it.
+    /// Starts to create a pod: the kubelet knows it, its cgroup and its containers follow.
+    /// Does not wait.
     ///
     /// # Panics
     ///
-    /// When the pod is to be in the node's network namespace, and that is the
+    /// If the pod requests the node's network namespace, and that is the
     /// machine's.
     pub fn create(&self, spec: &PodSpec) -> Pod {
         assert!(
@@ -220,7 +219,7 @@ impl Node {
         self.bundles.as_ref()
     }
 
-    /// Runs a program where the runtime runs.
+    /// A command that runs where the runtime runs.
     pub(crate) fn command(&self, program: &Path) -> Command {
         let bundles = self.bundles.as_ref();
         bundles.map_or_else(|| Command::new(program), |bundles| bundles.inside(program))
@@ -244,18 +243,18 @@ impl Default for Node {
 impl Drop for Node {
     fn drop(&mut self) {
         layout::remove_cgroup(&self.cgroup_root);
-        // What cannot be removed now, the next run sweeps.
+        // The next run removes what is left.
         drop(std::fs::remove_dir_all(&self.scratch));
     }
 }
 
-/// Sixteen hex digits that no other test process and no other call has.
+/// Sixteen hex digits that are unique to this process and this call.
 fn serial() -> String {
     let count = IDS.fetch_add(1, Ordering::Relaxed);
     format!("{:08x}{count:08x}", std::process::id())
 }
 
-/// A UID as the API server makes them, or as the kubelet makes them of a file.
+/// A UID in the format of the API server, or of the kubelet for a file.
 fn new_uid(origin: Origin) -> String {
     let serial = serial();
     if origin == Origin::File {
@@ -271,13 +270,13 @@ fn new_uid(origin: Origin) -> String {
     )
 }
 
-/// An id as containerd makes them.
+/// An id in containerd's format.
 pub(crate) fn new_container_id() -> String {
     serial().repeat(4)
 }
 
-/// The configuration of an agent on a machine that is far slower than others: what it waits for elsewhere by default.
-/// A sidecar that answers in time there is not to be too late here.
+/// The configuration of an agent on a far slower machine: the default timeouts, scaled.
+/// A sidecar that responds in time on another machine must not be too late here.
 fn in_slow_motion() -> String {
     let seconds = |elsewhere| format!("{}s", (slower(SECOND) * elsewhere).as_secs());
     format!(

@@ -1,4 +1,4 @@
-//! A pod, and what a test can do with it and learn from it.
+//! A pod, with the actions of a test on it and its results.
 
 mod network;
 mod order;
@@ -24,21 +24,21 @@ use crate::synthetic::{process, program};
 
 pub use network::Visit;
 
-/// The sandbox, which is no container of the spec.
+/// The sandbox, which is not a container of the spec.
 const PAUSE: &str = "";
 
-/// A request that a sidecar got.
+/// A request that a sidecar received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// When its head was complete, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// The time at which its head was complete, in nanoseconds of `CLOCK_MONOTONIC`.
     pub at_ns: u64,
-    /// The port it came to.
+    /// The port that received it.
     pub port: u16,
     /// Method, path and version.
     pub line: String,
 }
 
-/// A pod on a [`Node`]. Removed on drop.
+/// A pod on a [`Node`], removed on drop.
 #[derive(Debug)]
 pub struct Pod {
     uid: String,
@@ -51,7 +51,7 @@ pub struct Pod {
     bundles: Option<Places>,
     shim: Child,
     orders: Option<Mutex<ChildStdin>>,
-    /// Its init containers are over.
+    /// Its init containers have completed.
     initialized: AtomicBool,
 }
 
@@ -99,17 +99,16 @@ impl Pod {
         pod
     }
 
-    /// All that is known of it now.
+    /// The current record of the pod.
     ///
     /// # Panics
     ///
-    /// Never: a pod is on its node's ledger until it is dropped.
+    /// Never: a pod stays on its node's ledger until it is dropped.
     pub fn record(&self) -> PodRecord {
         let pods = self.ledger.pods();
         pods.get(&self.uid).cloned().expect("it is on its node")
     }
 
-    /// Its UID.
     pub fn uid(&self) -> &str {
         &self.uid
     }
@@ -119,7 +118,6 @@ impl Pod {
         format!("{}/{}", self.spec.namespace, self.spec.name)
     }
 
-    /// Its directory in the cgroup tree.
     pub const fn cgroup(&self) -> &PathBuf {
         &self.cgroup
     }
@@ -132,8 +130,8 @@ impl Pod {
         }
     }
 
-    /// Waits until a container is past its execve, and a sidecar listens where
-    /// it does so at once. Returns its init process, which may have ended.
+    /// Waits until a container has executed its program, and a sidecar with immediate
+    /// listeners listens. Returns its init process, which may have exited.
     pub fn wait_container(&self, container: &str) -> i32 {
         let expected = self.container(container).listeners_at_once();
         self.wait_attempt(container, "a running container", |attempt| {
@@ -150,8 +148,8 @@ impl Pod {
         self.create(self.container(container));
     }
 
-    /// The kubelet says from now on that a container runs, in a run that no
-    /// kernel shows, as that of a virtual machine. Gives its id.
+    /// The kubelet reports a running container that no
+    /// kernel shows, as that of a virtual machine. Returns its id.
     pub fn claim(&self, container: &str) -> String {
         let id = new_container_id();
         let attempt = Attempt {
@@ -170,19 +168,19 @@ impl Pod {
         id
     }
 
-    /// Creates a container again, as the kubelet does under a policy: a new id, the same name.
+    /// Creates a container again, as the kubelet does under a restart policy: a new id, the same name.
     pub fn restart(&self, container: &str) {
         self.ended(container);
         self.create(self.container(container));
     }
 
-    /// The same, at another pace.
+    /// The same, with other delays.
     pub fn restart_at(&self, container: &str, pace: wire::Pace) {
         self.ended(container);
         self.start_at(container, pace);
     }
 
-    /// Starts a container at another pace, and beside a run of it that lives.
+    /// Starts a container with other delays, alongside a live run of it.
     pub fn start_at(&self, container: &str, pace: wire::Pace) {
         self.create(&self.container(container).clone().pace(pace));
     }
@@ -213,9 +211,9 @@ impl Pod {
         );
     }
 
-    /// Kills everything in the pod and makes a sandbox with a network
-    /// namespace of its own for what is created from now on, as the kubelet
-    /// does when it finds the sandbox dead. The UID and the cgroup stay.
+    /// Kills all processes in the pod and creates a new sandbox with a network
+    /// namespace for later containers, as the kubelet
+    /// does for a dead sandbox. The UID and the cgroup stay.
     pub fn replace_sandbox(&self) {
         let lives = |name: &&str| {
             let pods = self.ledger.pods();
@@ -234,56 +232,54 @@ impl Pod {
         self.pause();
     }
 
-    /// Tells an app to end with this code. Does not wait.
+    /// Makes an app exit with this code. Does not wait.
     pub fn finish(&self, container: &str, code: u8) {
         self.tell(container, &format!("exit {code}"));
     }
 
-    /// Tells an app to end with this code at this nanosecond of
-    /// `CLOCK_MONOTONIC`, so that many can end at once. Does not wait.
+    /// Makes an app exit with this code at this nanosecond of
+    /// `CLOCK_MONOTONIC`, so that many can exit at once. Does not wait.
     pub fn finish_at(&self, container: &str, code: u8, at_ns: u64) {
         self.tell(container, &format!("exit {code} {at_ns}"));
     }
 
-    /// Writes a line to a container's standard input.
     pub fn tell(&self, container: &str, line: &str) {
         let id = self.latest(container).id;
         let line = line.to_owned();
         self.command(&wire::Command::Tell { id, line });
     }
 
-    /// Sends a signal to a container's init process.
     pub fn signal(&self, container: &str, signal: Signal) {
         let id = self.latest(container).id;
         let number = signal as i32;
         self.command(&wire::Command::Signal { id, number });
     }
 
-    /// Waits for a container's end.
+    /// Waits for the exit of a container.
     pub fn ended(&self, container: &str) -> Ended {
         self.wait_attempt(container, "the end of a container", |attempt| {
             attempt.ended.clone()
         })
     }
 
-    /// How a container ended, if it has.
+    /// The exit of a container, if it has exited.
     pub fn end_so_far(&self, container: &str) -> Option<Ended> {
         self.latest(container).ended
     }
 
-    /// Waits until a sidecar got a request; the first one.
+    /// Waits for the first request to a sidecar.
     pub fn request(&self, container: &str) -> Request {
         self.wait_attempt(container, "a request", |attempt| {
             requests(attempt).into_iter().next()
         })
     }
 
-    /// The requests that the latest life of a sidecar got so far.
+    /// The requests to the latest run of a sidecar so far.
     pub fn requests(&self, container: &str) -> Vec<Request> {
         requests(&self.latest(container))
     }
 
-    /// Waits until a container says a line that begins like this.
+    /// Waits until a container prints a line with this prefix.
     pub fn wait_line(&self, container: &str, beginning: &str) -> String {
         self.wait_attempt(container, beginning, |attempt| {
             let line = attempt
@@ -299,34 +295,33 @@ impl Pod {
         self.latest(container).lines
     }
 
-    /// Sets the deletion timestamp; ends nothing.
+    /// Sets the deletion timestamp, and ends nothing.
     pub fn mark_deleted(&self) {
         self.ledger
             .change(&self.uid, |record| record.deleting = true);
     }
 
-    /// The init process of a container's latest life, once there is one.
+    /// The init process of a container's latest run, once it exists.
     pub fn pid(&self, container: &str) -> i32 {
         self.wait_attempt(container, "a process", |attempt| attempt.pid)
     }
 
-    /// Its network namespace, as `net:[inode]`.
     pub fn network(&self) -> Option<String> {
         process::network(i32::try_from(self.shim.id()).ok()?)
     }
 
-    /// Its network namespace, which keeps its number as long as this is open.
+    /// Its network namespace, which keeps its inode as long as this file is open.
     pub fn network_file(&self) -> File {
         File::open(format!("/proc/{}/ns/net", self.shim.id())).expect("the pod's namespace")
     }
 
-    /// The id of a container's latest life.
+    /// The id of a container's latest run.
     pub fn id(&self, container: &str) -> String {
         self.latest(container).id
     }
 
-    /// Begins to take the pod away, at whatever point of its life it is. Done
-    /// when the pod is dropped.
+    /// Starts the removal of the pod, at any point of its life. The drop of
+    /// the pod completes it.
     pub fn begin_removal(&mut self) {
         self.orders = None;
     }
@@ -384,7 +379,7 @@ impl Pod {
 impl Drop for Pod {
     fn drop(&mut self) {
         self.begin_removal();
-        // It ends when it has removed the pod.
+        // It exits when it has removed the pod.
         drop(self.shim.wait());
         self.ledger.strike(&self.uid);
     }

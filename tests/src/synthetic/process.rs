@@ -1,4 +1,4 @@
-//! What `/proc` says of a process: memory, CPU time, wake-ups, descriptors.
+//! Measurements of a process from `/proc`: memory, CPU time, wake-ups, descriptors.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -8,42 +8,42 @@ use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{Pid, SysconfVar, sysconf};
 
-/// Costs of a process so far.
+/// The resource usage of a process so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     /// `VmRSS`, in KiB.
     pub resident_kib: u64,
-    /// `RssAnon`, in KiB: the part of it that is not pages of the program's file.
+    /// `RssAnon`, in KiB: the part without pages of the program's file.
     pub anonymous_kib: u64,
-    /// `VmHWM`, in KiB: the most that it ever was.
+    /// `VmHWM`, in KiB: the peak.
     pub peak_kib: u64,
     /// User and system time of all threads.
     pub cpu: Duration,
-    /// Voluntary context switches of all threads: how often one of them went
-    /// to sleep, so how often it was woken.
+    /// Voluntary context switches of all threads: the number of sleeps, and so
+    /// of wake-ups.
     pub wakeups: u64,
-    /// Involuntary ones.
+    /// Involuntary context switches.
     pub preemptions: u64,
 }
 
 impl Usage {
-    /// Reads the costs of a process.
+    /// Reads the usage of a process.
     ///
     /// # Panics
     ///
-    /// When there is no such process.
+    /// If there is no such process.
     pub fn of(pid: u32) -> Self {
         let status = read(pid, "status");
         let (mut wakeups, mut preemptions, mut cpu_ns) = (0, 0, 0);
         for task in entries(pid, "task") {
-            // A thread may end while it is read.
+            // A thread may exit during the read.
             let text = std::fs::read_to_string(task.join("status")).unwrap_or_default();
             wakeups += number(&text, "voluntary_ctxt_switches:");
             preemptions += number(&text, "nonvoluntary_ctxt_switches:");
             let times = std::fs::read_to_string(task.join("schedstat")).unwrap_or_default();
             cpu_ns += first_number(&times);
         }
-        // schedstat has nanoseconds, where the kernel keeps it; stat has ticks.
+        // schedstat has nanoseconds, if the kernel provides it; stat has ticks.
         let cpu = if cpu_ns > 0 {
             Duration::from_nanos(cpu_ns)
         } else {
@@ -75,7 +75,7 @@ fn ticks(pid: u32) -> Duration {
 /// The main thread of a process, stopped as by a debugger: `PTRACE_SEIZE` and
 /// `PTRACE_INTERRUPT`
 /// ([ptrace(2)](https://man7.org/linux/man-pages/man2/ptrace.2.html)), which are
-/// about one thread each. The thread that stops it has to let it go.
+/// only affect one thread. The thread that stops it has to release it.
 #[derive(Debug)]
 pub struct Traced(Pid);
 
@@ -93,16 +93,16 @@ impl Traced {
         Self(main)
     }
 
-    /// Lets it go. It may have been killed.
+    /// Releases it. It may have been killed.
     pub fn release(self) {
         if ptrace::detach(self.0, None).is_err() {
-            // Its parent hears of its death when its tracer has.
+            // Its parent is notified of its death after its tracer.
             waitpid(self.0, Some(WaitPidFlag::__WALL)).ok();
         }
     }
 }
 
-/// The children of all threads of a process; none when it is gone.
+/// The children of all threads of a process; empty if it has exited.
 pub fn children(pid: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
     let tasks = tasks.into_iter().flatten().flatten();
@@ -115,7 +115,7 @@ pub fn children(pid: u32) -> Vec<u32> {
     words.collect()
 }
 
-/// The arguments of a process; none when it is gone.
+/// The arguments of a process; empty if it has exited.
 pub fn command_line(pid: u32) -> Vec<String> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     text.split_terminator('\0').map(str::to_owned).collect()
@@ -128,7 +128,6 @@ pub fn state(pid: u32) -> Option<char> {
     stat.rsplit(") ").next()?.chars().next()
 }
 
-/// Number of open descriptors.
 pub fn open_descriptors(pid: u32) -> usize {
     entries(pid, "fd").len()
 }

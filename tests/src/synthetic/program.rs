@@ -1,4 +1,4 @@
-//! Where the binary of synthetic pods is, outside and inside of containers.
+//! The paths of the test pods' binary, outside and inside of containers.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -12,9 +12,9 @@ pub const VOLUME: &str = "/volume";
 pub const SCRIPT: &str = "/script";
 /// Where the termination log is mounted in a container.
 pub const TERMINATION_LOG: &str = "/dev/termination-log";
-/// Its name in Cargo's target directory.
+/// The name in Cargo's target directory.
 const NAME: &str = "usher-test-pod";
-/// Where a dynamic linker and its libraries may be.
+/// Directories that may have a dynamic linker and its libraries.
 const LIBRARIES: [&str; 3] = ["/usr", "/lib", "/lib64"];
 
 /// The binary, from the directory of the running test or benchmark: Cargo puts
@@ -23,7 +23,7 @@ const LIBRARIES: [&str; 3] = ["/usr", "/lib", "/lib64"];
 ///
 /// # Panics
 ///
-/// When it is not there.
+/// If it does not exist.
 pub fn path() -> PathBuf {
     beside_this(NAME).unwrap_or_else(|| {
         panic!("{NAME} is not beside this executable; build it: cargo build -p usher-tests")
@@ -51,11 +51,11 @@ pub fn library_directories() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Makes the directory that every container's root is a mount of.
+/// Creates the directory that is mounted as every container's root.
 ///
 /// # Panics
 ///
-/// When it cannot be made.
+/// If it cannot be created.
 pub fn lay_root(root: &Path) {
     let inside = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
     for directory in ["/dev", "/proc"].map(Path::new) {
@@ -74,12 +74,12 @@ pub fn lay_root(root: &Path) {
     }
 }
 
-/// Puts the binary itself, and a script for it, into such a directory, where a
-/// mount of it is a file system of its own.
+/// Copies the binary, and a script for it, into such a directory. A
+/// mount of that directory is a separate file system.
 ///
 /// # Panics
 ///
-/// When it cannot be copied.
+/// If it cannot be copied.
 pub fn lay_program(root: &Path) {
     let inside = |path: &str| root.join(path.trim_start_matches('/'));
     std::fs::remove_file(inside(IN_CONTAINER)).expect("the root was laid");
@@ -91,13 +91,13 @@ pub fn lay_program(root: &Path) {
     std::fs::set_permissions(inside(SCRIPT), executable).expect("it was written");
 }
 
-/// Puts the binary at a path.
+/// Places the binary at a path.
 ///
 /// # Panics
 ///
-/// When it cannot be copied.
+/// If it cannot be copied.
 pub fn place(target: &Path) {
-    // Another file system has no links to it.
+    // Hard links do not work across file systems.
     if std::fs::hard_link(path(), target).is_err() {
         std::fs::copy(path(), target).expect("the scratch directory has space");
     }

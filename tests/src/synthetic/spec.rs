@@ -1,4 +1,4 @@
-//! What a test asks for: pods and their containers.
+//! The requested pods and their containers.
 
 mod container;
 mod probe;
@@ -16,66 +16,65 @@ pub use container::{ADMIN_PORT, ContainerSpec, ISTIO_PROXY, STATUS_PORT, Variabl
 pub use probe::{Probe, ProbeKind};
 pub use restart::{RestartPolicy, RestartRule};
 
-/// How long the CNI plugin waits by default.
+/// The default timeout of the CNI plugin.
 const PLUGIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// The longest timeout that can be configured. A live agent answers within it, also a debug build on a machine that
 /// does other work.
 const PATIENT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A pod to be.
+/// A requested pod.
 #[derive(Debug, Clone)]
 pub struct PodSpec {
     /// Unique on the node.
     pub name: String,
     /// `default` unless a test sets another one.
     pub namespace: String,
-    /// The user's; noise is added to them.
+    /// The user's annotations; more are added as in a real cluster.
     pub annotations: BTreeMap<String, String>,
-    /// The user's; noise is added to them.
+    /// The user's labels; more are added as in a real cluster.
     pub labels: BTreeMap<String, String>,
-    /// Of the pod.
+    /// The policy of the pod.
     pub restart_policy: RestartPolicy,
-    /// Where it comes from.
+    /// The creator.
     pub origin: Origin,
-    /// Decides the cgroup's place.
+    /// It determines the cgroup.
     pub qos: Qos,
-    /// Which namespaces its processes get.
+    /// The namespaces that its processes share.
     pub shares: Shares,
-    /// `runtimeClassName`
     pub runtime_class: Option<String>,
     /// More fields of its spec, as the kubelet serves them. No component acts on them.
     pub fields: BTreeMap<String, Value>,
-    /// When the kubelet says that it took it up; None is long ago.
+    /// The start time in its status; None is long ago.
     pub since: Option<SystemTime>,
     /// Time between the pod's cgroup directory and its network namespace.
     pub network_delay: Duration,
-    /// Run one after the other before the others.
+    /// They run one after the other before the others.
     pub init_containers: Vec<ContainerSpec>,
     /// In order of creation.
     pub containers: Vec<ContainerSpec>,
-    /// The CNI plugin tells the agent of it, and waits for so long.
+    /// The CNI plugin announces it to the agent, with this timeout.
     pub announced: Option<Duration>,
     /// It has an interface with a default route and no peer.
     pub routed: bool,
-    /// Rules of a mesh that are there from the beginning.
+    /// A mesh's rules that exist from the start.
     pub capture: Option<Capture>,
-    /// Others, as a script of the `nft` program.
+    /// Other rules, as a script of the `nft` program.
     pub filter: String,
 }
 
-/// Who made a pod, which decides its owner and the form of its UID.
+/// The creator of a pod, which determines its owner and the format of its UID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// A Job's controller.
     Job,
     /// Created directly: it has no owner.
     NoOwner,
-    /// A file on the node: a static pod, whose UID is 32 hex digits without
+    /// A file on the node: a static pod with a UID of 32 hex digits without
     /// dashes.
     File,
 }
 
-/// Which namespaces a pod does not have for itself.
+/// The namespaces that a pod shares.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shares {
     /// `shareProcessNamespace`: one pid namespace for all containers.
@@ -85,15 +84,15 @@ pub struct Shares {
     /// `hostNetwork`. Only on a node in a machine of its own
     /// ([`crate::synthetic::machine`]), since loopback is then the node's.
     pub host_network: bool,
-    /// Its processes are in the node's network namespace although its spec
-    /// does not say so.
+    /// Its processes are in the node's network namespace, but its spec
+    /// does not say it.
     pub host_network_unreported: bool,
     /// `hostUsers: false`: a user namespace of its own.
     pub own_users: bool,
 }
 
 impl PodSpec {
-    /// A pod of a Job: never restarted, BestEffort, no containers yet.
+    /// A pod of a Job: policy Never, BestEffort, no containers yet.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -136,14 +135,14 @@ impl PodSpec {
             .with(ContainerSpec::istio(Manner::Quit))
     }
 
-    /// One more container.
+    /// Adds a container.
     #[must_use]
     pub fn with(mut self, container: ContainerSpec) -> Self {
         self.containers.push(container);
         self
     }
 
-    /// One more init container. Without [`Self::announced`] the kubelet shows
+    /// Adds an init container. Without [`Self::announced`] the kubelet lists
     /// none of them.
     #[must_use]
     pub fn init(mut self, container: ContainerSpec) -> Self {
@@ -151,7 +150,7 @@ impl PodSpec {
         self
     }
 
-    /// The CNI plugin tells the agent of it.
+    /// The CNI plugin announces it to the agent.
     #[must_use]
     pub const fn announced(mut self) -> Self {
         self.announced = Some(PATIENT_TIMEOUT);
@@ -159,8 +158,8 @@ impl PodSpec {
         self
     }
 
-    /// The same, and it waits as it does by default: for an agent that does
-    /// not answer.
+    /// The same with the default timeout: for an agent that does
+    /// not respond.
     #[must_use]
     pub const fn impatient(mut self) -> Self {
         self.announced = Some(PLUGIN_TIMEOUT);
@@ -168,7 +167,7 @@ impl PodSpec {
         self
     }
 
-    /// A mesh captures its connections from the beginning.
+    /// A mesh captures its connections from the start.
     #[must_use]
     pub fn captured(mut self, capture: Capture) -> Self {
         self.capture = Some(capture);
@@ -176,21 +175,21 @@ impl PodSpec {
         self
     }
 
-    /// Further rules from the beginning, as a script of the `nft` program.
+    /// Adds rules from the start, as a script of the `nft` program.
     #[must_use]
     pub fn filtered(mut self, script: &str) -> Self {
         script.clone_into(&mut self.filter);
         self
     }
 
-    /// One more annotation.
+    /// Adds an annotation.
     #[must_use]
     pub fn annotation(mut self, key: &str, value: &str) -> Self {
         self.annotations.insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// Connections and starts wait so long at most.
+    /// Sets the limit of holds of connections and starts.
     #[must_use]
     pub fn hold_deadline(self, deadline: Duration) -> Self {
         self.annotation(
@@ -199,77 +198,77 @@ impl PodSpec {
         )
     }
 
-    /// One more label.
+    /// Adds a label.
     #[must_use]
     pub fn label(mut self, key: &str, value: &str) -> Self {
         self.labels.insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// With this restart policy.
+    /// Sets the restart policy.
     #[must_use]
     pub const fn policy(mut self, policy: RestartPolicy) -> Self {
         self.restart_policy = policy;
         self
     }
 
-    /// Made by this.
+    /// Sets the creator.
     #[must_use]
     pub const fn origin(mut self, origin: Origin) -> Self {
         self.origin = origin;
         self
     }
 
-    /// In this class.
+    /// Sets the QoS class.
     #[must_use]
     pub const fn qos(mut self, qos: Qos) -> Self {
         self.qos = qos;
         self
     }
 
-    /// Run by this runtime class.
+    /// Sets the runtime class.
     #[must_use]
     pub fn runtime_class(mut self, name: &str) -> Self {
         self.runtime_class = Some(name.to_owned());
         self
     }
 
-    /// With this field in its spec, as the kubelet shows it.
+    /// Adds a field to its spec, as the kubelet serves it.
     #[must_use]
     pub fn field(mut self, key: &str, value: Value) -> Self {
         self.fields.insert(key.to_owned(), value);
         self
     }
 
-    /// Taken up then.
+    /// Sets the start time.
     #[must_use]
     pub const fn since(mut self, since: SystemTime) -> Self {
         self.since = Some(since);
         self
     }
 
-    /// With one pid namespace for all containers.
+    /// Shares one pid namespace between all containers.
     #[must_use]
     pub const fn sharing_processes(mut self) -> Self {
         self.shares.processes = true;
         self
     }
 
-    /// In the node's pid namespace.
+    /// Uses the node's pid namespace.
     #[must_use]
     pub const fn host_pids(mut self) -> Self {
         self.shares.host_pids = true;
         self
     }
 
-    /// In the node's network namespace.
+    /// Uses the node's network namespace.
     #[must_use]
     pub const fn host_network(mut self) -> Self {
         self.shares.host_network = true;
         self
     }
 
-    /// With a user namespace of its own.
+    /// Uses a user namespace of its own.
     #[must_use]
     pub const fn own_users(mut self) -> Self {
         self.shares.own_users = true;

@@ -1,41 +1,38 @@
-//! The real program `usher`, as a person runs it.
+//! The real program `usher`, as a user runs it.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::synthetic::{Node, program};
 
-/// Names a binary to test instead of the built one.
 const BINARY: &str = "USHER_CLI_BIN";
 const NAME: &str = "usher";
 
-/// What it came to.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Ran {
     /// None if a signal ended it.
     pub code: Option<i32>,
-    /// Standard output.
     pub stdout: String,
-    /// Standard error.
     pub stderr: String,
 }
 
-/// Runs it to its end.
+/// Runs it until it exits.
 ///
 /// # Panics
 ///
-/// When it is not built.
+/// If it is not built.
 pub fn run(arguments: &[String]) -> Ran {
     let mut command = command();
     command.args(arguments);
     ran(command)
 }
 
-/// The same on a node, as in its agent's container: the same places by the same variables.
+/// The same on a node, as in its agent's container, with the same directories from the same variables.
 ///
 /// # Panics
 ///
-/// When it is not built.
+/// If it is not built.
 pub fn on(node: &Node, arguments: &[&str]) -> Ran {
     let mut command = command_on(node);
     command.args(arguments);

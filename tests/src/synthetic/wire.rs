@@ -1,8 +1,8 @@
-//! What a test process and the processes of its pods say to each other.
+//! The messages between a test process and the processes of its pods.
 //!
 //! A test writes [`Command`]s to the standard input of a pod's shim, one JSON
 //! object a line. All shims of a node write [`Event`]s to one shared pipe; a
-//! line is below `PIPE_BUF` and written at once, so lines never mix
+//! line is shorter than `PIPE_BUF` and written at once, so lines never mix
 //! ([pipe(7)](https://man7.org/linux/man-pages/man7/pipe.7.html)).
 
 mod holding;
@@ -27,41 +27,39 @@ pub use task::{ConfigText, Entry, Pace, Root, Shape, Task};
 /// Orders to the shim of one pod.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Command {
-    /// Make and start a container.
+    /// Create and start a container.
     Create(Box<Order>),
     /// Write a line to the standard input of a container's process.
     Tell { id: String, line: String },
     /// Send a signal to a container's init process.
     Signal { id: String, number: i32 },
-    /// Give the containers that are made from now on a new network namespace.
+    /// Use a new network namespace for later containers.
     /// The old one is gone when the old containers are.
     RenewNetwork,
     /// Run a script of the `nft` program in the network namespace.
     Filter(String),
     /// Run a program in a container that has an init process, as `kubectl exec`
-    /// and exec probes do. The order's id is that of the run.
+    /// and exec probes do. The order's id is that of the exec.
     Exec {
         container: String,
         order: Box<Order>,
     },
 }
 
-/// What a shim is started with.
+/// The arguments of a shim.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Sandbox {
-    /// The pod's UID.
     pub uid: String,
     /// The pod's directory in the cgroup tree; the shim makes it.
     pub cgroup: PathBuf,
-    /// Time between the pod's directory and its network namespace.
     pub network_delay: Duration,
     /// The node's network namespace instead of one of its own.
     pub host_network: bool,
-    /// A user namespace of its own, to which the network namespace belongs.
+    /// A user namespace of its own, which owns the network namespace.
     pub own_users: bool,
     /// It has an interface and a default route.
     pub routed: bool,
-    /// Rules that are there before the first container, as a script of the
+    /// Rules that exist before the first container, as a script of the
     /// `nft` program; empty for none.
     pub filter: String,
     /// Announced before the first container.
@@ -70,65 +68,60 @@ pub struct Sandbox {
     pub bundles: bool,
 }
 
-/// One container to make.
+/// An order to create a container.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Order {
     /// The runtime's id, 64 hex digits.
     pub id: String,
     /// The container's directory in the cgroup tree.
     pub cgroup: PathBuf,
-    /// A directory in it for the processes, which crun makes.
+    /// The subdirectory for the processes, which crun creates.
     pub subgroup: Option<String>,
-    /// The directory of the container's monitor, which CRI-O makes.
+    /// The directory of the container's monitor, which CRI-O creates.
     pub monitor: Option<PathBuf>,
-    /// The directory to bind as the container's root; with a task the overlay's
+    /// The directory that is mounted as the container's root; with a task the overlay's
     /// lower one.
     pub root: PathBuf,
-    /// Where the root is mounted before the container's process takes it; the
+    /// Where the root is mounted before the container's process enters it; the
     /// path contains the id, as a runtime's bundle does.
     pub bundle: PathBuf,
-    /// What the runtime shows in the bundle, on a node that has them.
+    /// What the runtime exposes in the bundle, on a node with bundles.
     pub task: Option<Task>,
     /// The termination log; a sandbox has none.
     pub termination_log: Option<PathBuf>,
-    /// Where its processes are numbered.
+    /// Its pid namespace.
     pub pids: Pids,
-    /// The pid that its init process is to have, in the test's pid namespace.
+    /// The pid of its init process, in the test's pid namespace.
     pub pid: Option<i32>,
-    /// The process whose user namespace the container enters; the shim knows
-    /// it.
+    /// The process of the user namespace that the container enters; set by the
+    /// shim.
     pub users: Option<i32>,
-    /// The process whose network namespace it enters on the command `visit`.
+    /// The process of the network namespace that it enters on the command `visit`.
     pub visits: Option<i32>,
-    /// Its user and group; None is root.
+    /// Its user and group; None means root.
     pub user: Option<u32>,
-    /// Variables of its environment.
     pub env: Vec<(String, String)>,
-    /// Delays between the steps.
     pub pace: Pace,
-    /// What the process does.
+    /// The task of the process.
     pub program: Program,
 }
 
-/// The pid namespace of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pids {
-    /// One of its own.
     Own,
     /// That of this process, the pod's sandbox.
     Of(i32),
-    /// The node's.
     Host,
 }
 
-/// What the init process of a container does.
+/// The task of a container's init process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Program {
-    /// Holds the sandbox; ends on SIGTERM.
+    /// Holds the sandbox; exits on SIGTERM.
     Pause,
-    /// Executes a program again and again, as fast as it goes and at least so
-    /// many times, until a line comes on its standard input. Then it says
-    /// `executed <count>` and ends with 0. Of one that a signal ended it says
+    /// Executes a program repeatedly, as fast as possible and at least this
+    /// number of times, until it reads a line from its standard input. Then it prints
+    /// `executed <count>` and exits with 0. For a program that a signal ended it prints
     /// `struck <number>`.
     Execs(u32),
     /// Exits on command, or by itself.
@@ -139,25 +132,25 @@ pub enum Program {
     Holding(Holding),
     /// Does as much harm as it can, and exits on command.
     Mischief(Mischief),
-    /// Makes a mesh's rules, as an init container does, and ends.
+    /// Creates a mesh's rules, as an init container does, and exits.
     Capture(Capture),
-    /// The in-container baseline: runs the app as its child, asks the sidecar
-    /// on this port to quit when the app has ended, and ends with its code.
+    /// The in-container baseline: runs the app as its child, sends a quit request
+    /// to this port when the app has exited, and exits with its code.
     Wrapper { port: u16, app: End },
     /// Serves.
     Sidecar(Sidecar),
-    /// Runs the sidecar as its child and ends with its code, as a shell does
+    /// Runs the sidecar as its child and exits with its code, as a shell does
     /// that was started as `sh -c "...; sidecar"` and does not exec. It has no
-    /// handlers for signals.
+    /// signal handlers.
     Shell(Sidecar),
-    /// What a sidecar started: see [`Child`].
+    /// The child of a sidecar: see [`Child`].
     Proxy(Child),
 }
 
-/// How an app ends.
+/// How an app exits.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub enum End {
-    /// At the line `exit <code>` on its standard input.
+    /// On the line `exit <code>` on its standard input.
     OnCommand,
     /// After a while.
     After { life: Duration, code: u8 },
@@ -166,23 +159,20 @@ pub enum End {
 /// What a shim reports.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Event {
-    /// The pod's UID.
     pub uid: String,
     /// The container's id; empty for the shim itself.
     pub id: String,
-    /// What happened.
     pub what: What,
 }
 
-/// What happened to a container.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum What {
     /// It has an init process, with this pid in the test's pid namespace.
     Created { pid: i32 },
-    /// The runtime has started it: the kubelet says that it runs.
+    /// The runtime has started it: the kubelet reports it as running.
     Started,
-    /// The init process is past its execve, and its program's first instruction
-    /// was at this nanosecond of `CLOCK_MONOTONIC`.
+    /// The init process has executed its program. The time of the first instruction
+    /// in nanoseconds.
     Running { at_ns: u64 },
     /// A process of the container wrote a line to its standard error.
     Line(String),

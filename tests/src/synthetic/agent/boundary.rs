@@ -15,7 +15,7 @@ const NAME: &str = "usher-agent-boundaries";
 const PLACE: &str = "USHER_BOUNDARY";
 const FILE: &str = "USHER_BOUNDARY_FILE";
 
-/// An agent that runs until it comes to its place.
+/// An agent that runs until its kill point.
 #[derive(Debug)]
 pub struct Doomed {
     agent: Agent,
@@ -23,11 +23,11 @@ pub struct Doomed {
 }
 
 impl Doomed {
-    /// Starts it on a node. Does not wait for anything.
+    /// Starts it on a node, and waits for nothing.
     ///
     /// # Panics
     ///
-    /// When it is not built.
+    /// If it is not built.
     pub fn start(node: &Node, server: &ApiServer, place: &str) -> Self {
         let binary = program::beside_this(NAME).unwrap_or_else(|| {
             panic!(
@@ -40,28 +40,27 @@ impl Doomed {
         Self { agent, mark }
     }
 
-    /// Whether it has come there.
+    /// Whether it has reached the kill point.
     pub fn is_there(&self) -> bool {
         self.mark.exists()
     }
 
-    /// Whether it serves HTTP, and so all the rest.
+    /// Whether it serves HTTP, so that all other parts run as well.
     pub fn serves(&self) -> bool {
         self.agent.log.count(|line| served(line).is_some()) > 0
     }
 
-    /// Its log so far.
     pub const fn log(&self) -> &Log {
         self.agent.log()
     }
 
-    /// Has it go on from there, as any other agent.
+    /// Resumes it at the kill point, as a normal agent.
     pub fn resume(self) -> Agent {
         self.agent.signal(Signal::SIGCONT);
         self.agent
     }
 
-    /// Kills it, as `kill -9` does, and returns its log.
+    /// Kills it with SIGKILL, and returns its log.
     pub fn kill(self) -> Vec<Value> {
         self.agent.kill()
     }

@@ -1,4 +1,4 @@
-//! The process in which an agent holds starts: its child.
+//! The holder: the child process in which an agent holds starts.
 
 use std::time::{Duration, Instant};
 
@@ -9,19 +9,19 @@ use super::Agent;
 use crate::synthetic::process::{self, Traced};
 use crate::wait::patience;
 
-/// Tells it from other children.
+/// Identifies it among the agent's children.
 const ARGUMENT: &str = "hold-starts";
 /// There is no notification of a new child, so this is the polling interval.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// A process that holds starts.
+/// The holder process of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
     pid: u32,
 }
 
 impl Agent {
-    /// The process in which it holds starts, if it has one now.
+    /// The current holder, if there is one.
     pub fn holder(&self) -> Option<Holder> {
         let mut children = process::children(self.pid()).into_iter();
         let pid = children.find(|pid| {
@@ -31,11 +31,11 @@ impl Agent {
         Some(Holder { pid })
     }
 
-    /// Waits until it has such a process, another one than this.
+    /// Waits until there is a holder other than this one.
     ///
     /// # Panics
     ///
-    /// When that takes too long.
+    /// After a timeout.
     pub fn wait_holder(&self, other_than: Option<Holder>) -> Holder {
         let deadline = Instant::now() + patience();
         loop {
@@ -53,19 +53,18 @@ impl Agent {
 }
 
 impl Holder {
-    /// Its pid.
     pub const fn pid(self) -> u32 {
         self.pid
     }
 
-    /// Sends it a signal. It may be gone.
+    /// Sends it a signal, if it still runs.
     pub fn signal(self, signal: Signal) {
         let pid = i32::try_from(self.pid).expect("pids are small");
         kill(Pid::from_raw(pid), signal).ok();
     }
 
-    /// Kills it. Its agent is gone, so no other process has its pid if it is
-    /// what it was.
+    /// Kills it. Its agent is gone, so if the process still matches,
+    /// no other process has its pid.
     pub(super) fn end(self) {
         let line = process::command_line(self.pid);
         if line.iter().any(|argument| argument == ARGUMENT) {
@@ -73,13 +72,13 @@ impl Holder {
         }
     }
 
-    /// Whether it runs: neither gone nor dead and not reaped.
+    /// Whether it runs: neither gone nor a zombie.
     pub fn lives(self) -> bool {
         process::state(self.pid).is_some_and(|state| state != 'Z' && state != 'X')
     }
 
-    /// Stops it while this runs, as a debugger does: no signal wakes it but
-    /// SIGKILL.
+    /// Stops it while this runs, as a debugger does: only SIGKILL
+    /// ends it.
     pub fn wedged<T>(self, meanwhile: impl FnOnce() -> T) -> T {
         let traced = Traced::stop(self.pid);
         let outcome = meanwhile();
@@ -87,7 +86,6 @@ impl Holder {
         outcome
     }
 
-    /// Number of its open descriptors.
     pub fn open_descriptors(self) -> usize {
         process::open_descriptors(self.pid)
     }

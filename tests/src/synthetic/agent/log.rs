@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::wait::patience;
 
-/// A process whose agent is gone ends in far less.
+/// A process without its agent exits in far less.
 const SOON: Duration = Duration::from_secs(5);
 
 /// Lines of an agent, each a JSON object. A line that is not JSON, such as a
@@ -49,12 +49,12 @@ impl Log {
         })
     }
 
-    /// Nothing is read from now on, as while the runtime is away, until [`Log::resume`].
+    /// Stops reading, as during an outage of the runtime, until [`Log::resume`].
     pub fn pause(&self) {
         self.state().paused = true;
     }
 
-    /// What was written meanwhile is read.
+    /// Reads on, including the lines written during the pause.
     pub fn resume(&self) {
         self.state().paused = false;
         self.shared.changed.notify_all();
@@ -71,17 +71,17 @@ impl Log {
         self.state().lines.clone()
     }
 
-    /// How many lines there are so far of which this is true.
+    /// The number of matching lines so far.
     pub fn count(&self, wanted: impl Fn(&Value) -> bool) -> usize {
         let state = self.state();
         state.lines.iter().filter(|line| wanted(line)).count()
     }
 
-    /// Waits for a line in which `found` finds something; earlier lines count.
+    /// Waits until `found` returns a value for a line, earlier lines included.
     ///
     /// # Panics
     ///
-    /// When that takes too long, and when the agent ends first.
+    /// After a timeout, or if the agent exits first.
     pub fn wait<T>(&self, what: &str, found: impl Fn(&Value) -> Option<T>) -> T {
         let deadline = Instant::now() + patience();
         let mut state = self.state();
@@ -126,7 +126,7 @@ impl Log {
         assert!(self.closes_within(patience()), "the agent does not end");
     }
 
-    /// Whether all that write to it are gone soon.
+    /// Whether all writers of the log exit soon.
     pub(super) fn closes(&self) -> bool {
         self.closes_within(SOON)
     }

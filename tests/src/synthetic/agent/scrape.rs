@@ -7,14 +7,14 @@ use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The body of a good answer.
+/// The body of a successful response.
 pub(super) fn get(address: SocketAddr, path: &str) -> String {
     let (status, body) = ask(address, path);
     assert_eq!(status, 200, "{path}: {body}");
     body
 }
 
-/// The status and the body of an answer.
+/// The status and the body of a response.
 pub(super) fn ask(address: SocketAddr, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).expect("the agent serves HTTP");
     let timeout = stream.set_read_timeout(Some(TIMEOUT));
@@ -33,7 +33,7 @@ pub(super) fn ask(address: SocketAddr, path: &str) -> (u16, String) {
     (status.expect("a status"), body.to_owned())
 }
 
-/// The sum of the samples of this name whose labels contain this text.
+/// The sum of the samples of this name with labels that contain this text.
 pub(super) fn sum(text: &str, name: &str, labels: &str) -> f64 {
     let samples = text.lines().filter_map(|line| {
         let rest = line.strip_prefix(name)?;

@@ -1,22 +1,20 @@
-//! The objects, and what a request does to them.
+//! The objects, and how requests change them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-/// The Node, what Namespaces say, and the Events.
+/// The Node, the Namespaces' annotations, and the Events.
 #[derive(Debug)]
 pub(super) struct Objects {
     node: Value,
     version: u64,
-    /// By namespace and name.
     events: BTreeMap<(String, String), Value>,
     gone: BTreeSet<String>,
-    /// Annotations by Namespace.
     namespaces: BTreeMap<String, Value>,
 }
 
-/// An answer: status and body.
+/// Status and body.
 pub(super) type Answer = (u16, Value);
 
 impl Objects {
@@ -82,7 +80,6 @@ impl Objects {
         self.events.values().cloned().collect()
     }
 
-    /// The Node as a whole.
     pub(super) fn node(&self, name: &str) -> Answer {
         if self.node["metadata"]["name"] != name {
             return failure(404, "NotFound");
@@ -92,7 +89,7 @@ impl Objects {
         (200, node)
     }
 
-    /// The same without spec and status.
+    /// The same as metadata only.
     pub(super) fn partial_node(&self, name: &str) -> Answer {
         let (status, mut node) = self.node(name);
         if status == 200 {
@@ -103,7 +100,6 @@ impl Objects {
         (status, node)
     }
 
-    /// Applies a JSON patch of the taints.
     pub(super) fn patch_node(&mut self, patch: &Value) -> Answer {
         for step in patch.as_array().expect("a JSON patch") {
             assert_eq!(step["path"], "/spec/taints", "nothing else may change");
@@ -163,7 +159,7 @@ fn failed(code: u16, reason: &str, message: &str) -> Answer {
     (code, status)
 }
 
-/// What the real one wants of a new Event.
+/// The API server's validation of a new Event.
 fn check(namespace: &str, event: &Value) {
     let bounded = |field: &str, longest| {
         let text = event[field].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The connections: one thread and one request each.
+//! The connections: each has one thread and one request.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -14,12 +14,12 @@ use super::objects::{Answer, failure, no_right};
 use super::{Asked, Shared, Situation, Trouble};
 use crate::synthetic::listener;
 
-/// Begins to accept.
+/// Starts to accept connections.
 pub(super) fn listen(shared: &Arc<Shared>) -> SocketAddr {
     let [closing, conversing] = [shared, shared].map(Arc::clone);
     listener::listen(
         move || closing.situation().closing,
-        // None: the client went away, or is to think so.
+        // None: the client disconnected, or should see a lost connection.
         move |stream| converse(&conversing, stream).unwrap_or_default(),
     )
 }
@@ -52,7 +52,7 @@ fn converse(shared: &Shared, stream: &TcpStream) -> Option<()> {
     writer.write_all(body.as_bytes()).ok()
 }
 
-/// While the server is silent a request for an Event waits; nothing is done for who has gone away meanwhile.
+/// While the server is silent, a request for an Event waits. A request whose client disconnects is not executed.
 fn keep(shared: &Shared, stream: &TcpStream, asked: &Asked) -> Option<()> {
     let mut situation = shared.situation();
     if !situation.silent || !is_event(asked) {
@@ -78,7 +78,7 @@ fn is_event(asked: &Asked) -> bool {
     asked.path.contains("/events")
 }
 
-/// The answer, unless something is to go wrong with it.
+/// The response, unless it should fail.
 fn trouble(situation: &mut Situation, asked: &Asked) -> (Option<Answer>, Option<u32>) {
     if !is_event(asked) || situation.troubles.is_empty() {
         return (Some(answer(situation, asked)), None);
@@ -142,7 +142,7 @@ fn answer(situation: &mut Situation, asked: &Asked) -> Answer {
     }
 }
 
-/// Shows each change of the Node until the watches that began when so many had been ended are to end.
+/// Sends each change of the Node, until this watch is to end.
 fn watch(shared: &Shared, stream: &TcpStream, asked: &Asked, watches: u64) -> Option<()> {
     let mut writer = stream;
     let head = "HTTP/1.1 200 Synthetic\r\nContent-Type: application/json\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -159,7 +159,7 @@ fn watch(shared: &Shared, stream: &TcpStream, asked: &Asked, watches: u64) -> Op
     let mut situation = shared.situation();
     loop {
         if situation.away || situation.closing {
-            // In the middle of it.
+            // In the middle of a watch.
             drop(stream.shutdown(Shutdown::Both));
             return None;
         }
@@ -189,7 +189,7 @@ fn chunk(mut stream: &TcpStream, event: &Value) -> Option<()> {
     stream.write_all(chunk.as_bytes()).ok()
 }
 
-/// A request. The body of one that asks for metadata only is the word `partial`.
+/// A request. The body of a metadata-only request is the word `partial`.
 fn read(stream: &TcpStream) -> Option<Asked> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();

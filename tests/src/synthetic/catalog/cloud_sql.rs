@@ -24,7 +24,7 @@ pub fn v2_with_the_endpoint() -> StandIn {
         .into()
 }
 
-/// v2 as it is by default: SIGTERM is all there is, and it ends with 143.
+/// v2 with its defaults: only SIGTERM, and it exits with 143.
 pub fn v2() -> StandIn {
     let sidecar = proxy(Vec::new(), 143);
     container("cloud-sql-proxy", sidecar)
@@ -32,7 +32,7 @@ pub fn v2() -> StandIn {
         .into()
 }
 
-/// v2 that ends with 0 on SIGTERM (2.6.0 and later).
+/// v2 that exits with 0 on SIGTERM (2.6.0 and later).
 pub fn v2_exit_zero() -> StandIn {
     let sidecar = proxy(Vec::new(), 0);
     container("cloudsql-proxy", sidecar)
@@ -40,9 +40,9 @@ pub fn v2_exit_zero() -> StandIn {
         .into()
 }
 
-/// What the operator makes (cloud-sql-proxy-operator
-/// `internal/workload/podspec_updates.go`, `names.go`): a name that begins with
-/// `csql-`, and everything by environment.
+/// The container that the operator creates (cloud-sql-proxy-operator
+/// `internal/workload/podspec_updates.go`, `names.go`): the name begins with
+/// `csql-`, and all settings are environment variables.
 pub fn operator() -> StandIn {
     container("csql-default-db", proxy(vec![admin()], 0))
         .args(&[INSTANCE])
@@ -54,7 +54,7 @@ pub fn operator() -> StandIn {
         .into()
 }
 
-/// v2 at its port, which speaks no HTTP, since then.
+/// v2 that listens on its port at this time, without HTTP.
 pub fn serving(listen: Listen) -> ContainerSpec {
     container(
         "cloud-sql-proxy",
@@ -64,7 +64,7 @@ pub fn serving(listen: Listen) -> ContainerSpec {
     .listening(listen)
 }
 
-/// v1: no endpoint; SIGTERM ends it with 0 when nothing is connected.
+/// v1: no endpoint; SIGTERM ends it with 0 if there is no connection.
 pub fn v1() -> StandIn {
     let image = "registry.example/cloudsql-docker/gce-proxy:1.33.16";
     ContainerSpec::sidecar("cloudsql-proxy", image, silent(Duration::ZERO))

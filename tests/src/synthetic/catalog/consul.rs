@@ -6,13 +6,13 @@ use super::{SIGTERM, StandIn, drain, seconds, serving};
 use crate::synthetic::spec::ContainerSpec;
 use crate::synthetic::wire::{Answer, Effect, Listener, Reaction, Route, Sidecar};
 
-/// consul-k8s's default; the binary's own is 0.
+/// The default of consul-k8s; that of the binary is 0.
 const GRACE: Duration = seconds(30);
 
 /// consul-dataplane from 1.3 on (`pkg/consuldp/lifecycle.go`; consul-k8s
 /// `connect-inject/webhook/consul_dataplane_sidecar.go`): any method on
-/// 20600/graceful_shutdown, bound to loopback, no check of the peer; it always
-/// waits its whole grace period, then ends with 0. SIGTERM goes the same way.
+/// 20600/graceful_shutdown, bound to loopback, no check of the peer. It always
+/// waits its whole grace period, then exits with 0. SIGTERM does the same.
 pub fn dataplane() -> StandIn {
     let quit = Effect::Quit {
         after: drain(GRACE),
@@ -22,7 +22,7 @@ pub fn dataplane() -> StandIn {
     dataplane_of("1.5.0", sidecar)
 }
 
-/// 1.0 to 1.2: any end of Envoy is reported as an error, so its clean end is
+/// 1.0 to 1.2: any exit of Envoy is reported as an error, so a clean exit has
 /// code 1; SIGTERM cancels at once, 0.
 pub fn dataplane_1_2() -> StandIn {
     let quit = Effect::Quit {

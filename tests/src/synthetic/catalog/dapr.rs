@@ -1,4 +1,3 @@
-//! Dapr.
 //!
 //! Source: dapr/dapr `pkg/api/http/shutdown.go`, `pkg/api/http/server.go` and
 //! `pkg/injector/patcher/sidecar.go` at 1.18. Measured with 1.14:
@@ -22,7 +21,7 @@ pub fn open() -> StandIn {
     daprd(vec![shutdown]).into()
 }
 
-/// With one (annotation `dapr.io/api-token-secret`): 401 unless the header
+/// With a token (annotation `dapr.io/api-token-secret`): 401 unless the header
 /// `dapr-api-token` has it. The pod's spec refers to a Secret; the value is in
 /// the environment of the process.
 pub fn with_a_token() -> StandIn {
@@ -33,12 +32,12 @@ pub fn with_a_token() -> StandIn {
         .annotation("dapr.io/api-token-secret", "tokens")
 }
 
-/// With an API allow list that does not have it: 404, and SIGTERM is left.
+/// With an API allow list that excludes the endpoint: 404, so only SIGTERM is left.
 pub fn hidden() -> StandIn {
     daprd(Vec::new()).into()
 }
 
-/// One that listens since then, on both of its ports.
+/// A sidecar that listens on both of its ports at this time.
 pub fn starting(listen: Listen) -> ContainerSpec {
     let grpc = Listener::original(50001);
     daprd(Vec::new()).listener(grpc).listening(listen)

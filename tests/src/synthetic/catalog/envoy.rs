@@ -1,11 +1,11 @@
-//! Envoy without an agent of its own, and meshes that are little more.
+//! Envoy without an agent of its own, and meshes based on it.
 //!
 //! Source of the admin interface: `operations/admin.rst` of Envoy's
 //! documentation.
 //! Measured with 1.40: `POST /quitquitquit` 200 and ended after 10 to 14 ms
 //! with 0, `GET` 405, `POST /drain_listeners?graceful` 200 and it runs on,
-//! SIGTERM 11 to 20 ms, 0, no drain at all. No check of the peer: it is guarded
-//! by the address that it is bound to.
+//! SIGTERM 11 to 20 ms, 0, no drain. No check of the peer: the address
+//! that it is bound to protects it.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::synthetic::wire::{Answer, Effect, Listener, Route};
 
 const QUIT: &str = "/quitquitquit";
 
-/// Plain Envoy with its admin interface where the documentation has it.
+/// Plain Envoy with its admin interface at the documented port.
 pub fn plain() -> StandIn {
     let listeners = vec![Listener::new(9901, admin(Effect::QUIT))];
     let sidecar = serving(listeners, Duration::ZERO);
@@ -44,8 +44,8 @@ pub fn osm() -> StandIn {
 
 /// AWS App Mesh (`pkg/inject/sidecar_builder.go` of
 /// aws-app-mesh-controller-for-k8s; "Agent for Envoy" in its user guide): PID 1
-/// is an agent that may start Envoy again, so Envoy's endpoint answers 200 and
-/// the container stays. SIGTERM ends it with 0 after draining its listeners
+/// is an agent that may restart Envoy, so Envoy's endpoint answers 200 and
+/// the container stays. SIGTERM ends it with 0 after a drain of its listeners
 /// (20 s; both not checked).
 pub fn app_mesh() -> StandIn {
     let listeners = vec![Listener::new(9901, admin(Effect::Stay))];
@@ -56,13 +56,13 @@ pub fn app_mesh() -> StandIn {
 }
 
 /// NGINX Service Mesh (`docs/content/about/tech-specs.md` of
-/// nginx-service-mesh): no endpoint to quit by; SIGTERM, 0 (not checked).
+/// nginx-service-mesh): no quit endpoint; SIGTERM, 0 (not checked).
 pub fn nginx_mesh() -> StandIn {
     let image = "registry.example/nsm/nginx-mesh-sidecar:2.0.0";
     ContainerSpec::sidecar("nginx-mesh-sidecar", image, silent(Duration::ZERO)).into()
 }
 
-/// Envoy's admin interface, in which `quit` does this.
+/// Envoy's admin interface, with this effect of `quit`.
 pub(super) fn admin(quit: Effect) -> Vec<Route> {
     vec![
         Route::at("POST", QUIT, Answer::Status(200), quit),

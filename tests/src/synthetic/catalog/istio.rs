@@ -4,8 +4,8 @@
 //! (before 1.6 `pilot/pkg/proxy/agent.go`) of istio/istio at the tags named.
 //! Measured: 1.20.8, 1.24.6 and 1.31-dev with Envoy 1.40.
 //!
-//! Of all versions: the check of the peer comes before that of the method, so
-//! a stranger sees 403 and `GET` sees 405; every way ends with 0.
+//! In all versions the check of the peer precedes that of the method: a
+//! foreign peer gets 403, and `GET` gets 405; every exit has code 0.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::synthetic::spec::{ADMIN_PORT, ContainerSpec, ISTIO_PROXY, STATUS_PORT
 use crate::synthetic::wire::{Answer, Effect, Listener, Place, Route, Sidecar};
 
 const QUIT: &str = "/quitquitquit";
-/// `terminationDrainDuration`, which SIGTERM waits for in every version after
+/// `terminationDrainDuration`, the drain after SIGTERM in every version after
 /// 1.0 (measured with 1.31-dev: 5014 to 5031 ms).
 const DRAIN: Duration = seconds(5);
 
-/// 1.2 (`server.go` 1.2.10): nothing to quit by on 15020, where unknown paths
-/// answer 400; Envoy's own endpoint ends Envoy and the agent stays for ever
+/// 1.2 (`server.go` 1.2.10): no quit endpoint on 15020, where unknown paths
+/// answer 400; Envoy's own endpoint ends Envoy, and the agent runs on
 /// without it; SIGTERM drains for 5 s.
 pub fn v1_2() -> StandIn {
     let status = vec![Route::any(Answer::Status(400), Effect::Stay)];
@@ -40,14 +40,14 @@ pub fn v1_3() -> StandIn {
     proxy("1.3.8", serving(listeners, DRAIN))
 }
 
-/// 1.20. Measured: `POST 15020` ends it after 5013 to 5043 ms, `POST 15000`
-/// after 17 to 46 ms.
+/// 1.20. Measured: it exits 5013 to 5043 ms after `POST 15020`, and
+/// 17 to 46 ms after `POST 15000`.
 pub fn v1_20() -> StandIn {
     proxy("1.20.8", serving(draining("1.20.8"), DRAIN))
 }
 
-/// The same from a registry whose tags name no version, where only Envoy's
-/// `GET 15000/server_info` tells it (`node.metadata.ISTIO_VERSION`).
+/// The same from a registry with tags that name no version; only Envoy's
+/// `GET 15000/server_info` reports it (`node.metadata.ISTIO_VERSION`).
 pub fn v1_20_by_digest() -> StandIn {
     let mut stand_in = v1_20();
     stand_in.container.image = format!("registry.example/istio/proxyv2@sha256:{}", "1b".repeat(32));
@@ -75,15 +75,15 @@ pub fn v1_26() -> StandIn {
     proxy("1.26.2", serving(listeners, DRAIN))
 }
 
-/// The same when the reply is lost. Measured with 1.31-dev: 8 of 210 ended
+/// The same with a lost reply. Measured with 1.31-dev: 8 of 210 exited
 /// without a byte of reply.
 pub fn v1_26_without_a_reply() -> StandIn {
     let listeners = vec![status(Answer::Nothing, Duration::ZERO)];
     proxy("1.26.2", serving(listeners, DRAIN))
 }
 
-/// The same while it starts: the status port is open before what the handler uses is there, so that it panics, which costs
-/// the reply only. Seen once with 1.31-dev, 12 ms after the port was opened.
+/// The same during its start: the status port is open before the data of its handler exists, so the handler panics. Only the
+/// reply is lost. Seen once with 1.31-dev, 12 ms after the port was opened.
 pub fn v1_26_that_panics() -> StandIn {
     let listeners = vec![
         status(Answer::Status(200), Duration::ZERO).losing(1),
@@ -92,7 +92,7 @@ pub fn v1_26_that_panics() -> StandIn {
     proxy("1.26.2", serving(listeners, DRAIN))
 }
 
-/// 1.26 with the status port switched off (annotation
+/// 1.26 with the status port disabled (annotation
 /// `status.sidecar.istio.io/port: "0"`, injection-template.yaml) and no admin
 /// port: only SIGTERM is left.
 pub fn v1_26_without_ports() -> StandIn {
@@ -100,8 +100,8 @@ pub fn v1_26_without_ports() -> StandIn {
 }
 
 /// Proxyless gRPC (`grpc-agent.yaml`, env `DISABLE_ENVOY`): the agent alone, so there is a status port and no admin port.
-/// From 1.26 on `/quitquitquit` tells the supervisor of Envoy not to drain, which is not there, and panics. Seen with
-/// 1.31-dev: no reply, it runs on, and ends 17 ms after SIGTERM.
+/// From 1.26 on `/quitquitquit` requests the supervisor of Envoy not to drain. There is none, and the handler panics. Seen with
+/// 1.31-dev: no reply, it runs on, and exits 17 ms after SIGTERM.
 pub fn proxyless() -> StandIn {
     let panics = status(Answer::Status(200), Duration::ZERO).losing(u32::MAX);
     without_envoy("1.26.2", panics)

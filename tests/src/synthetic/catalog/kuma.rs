@@ -2,7 +2,7 @@
 //!
 //! Source: `pkg/config/app/kuma-cp/kuma-cp.defaults.yaml` at 2.13 and 2.14,
 //! `app/kuma-dp/pkg/dataplane/readiness/component.go`. SIGTERM fails the health
-//! checks, then waits the whole drain time, 30 s, and ends with 0.
+//! checks, then waits the whole drain time, 30 s, and exits with 0.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use crate::synthetic::wire::{Answer, Effect, Listener, Place, Route};
 
 const DRAIN: Duration = seconds(30);
 
-/// Up to 2.13: Envoy's admin interface on 9901; its end ends kuma-dp with 0.
+/// Up to 2.13: Envoy's admin interface on 9901; when Envoy exits, kuma-dp exits with 0.
 pub fn v2_13() -> StandIn {
     let admin = Listener::new(9901, super::envoy::admin(Effect::QUIT));
     kuma_dp("2.13.1", vec![readiness(), admin])
 }
 
 /// From 2.14 the admin interface is a Unix socket (`envoyAdminUnixSocket`), and
-/// nothing listens on TCP loopback: SIGTERM.
+/// there is no listener on TCP loopback: SIGTERM.
 pub fn v2_14() -> StandIn {
     kuma_dp("2.14.3", vec![readiness()])
 }

@@ -4,7 +4,7 @@
 //! then method check 405) and `linkerd/app/src/env.rs`; linkerd2 `values.yaml`
 //! at 2.15 to 2.20. Measured with 2.357.0: `POST /shutdown` by default 404,
 //! enabled 200, `GET` 405, from the host 403; with a grace period of 3 s it
-//! ends after 3004 to 3008 ms, by SIGTERM after 3002 to 3004 ms, always 0. The
+//! exits after 3004 to 3008 ms, on SIGTERM after 3002 to 3004 ms, always with 0. The
 //! default grace period is 120 s.
 
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::synthetic::wire::{Answer, Effect, Listener, Place, Route};
 
 const PORT: u16 = 4191;
 const SHUTDOWN: &str = "/shutdown";
-/// `LINKERD2_PROXY_SHUTDOWN_GRACE_PERIOD` as it was measured with.
+/// `LINKERD2_PROXY_SHUTDOWN_GRACE_PERIOD` of the measurement.
 const GRACE: Duration = seconds(3);
 
-/// With the endpoint: always in 2.10 to 2.15, since then where
-/// `config.linkerd.io/proxy-admin-shutdown: enabled` is.
+/// With the endpoint: always in 2.10 to 2.15, later with
+/// `config.linkerd.io/proxy-admin-shutdown: enabled`.
 pub fn enabled() -> StandIn {
     let quit = Effect::Quit {
         after: drain(GRACE),
@@ -33,7 +33,7 @@ pub fn enabled() -> StandIn {
     proxy(routes).annotation("config.linkerd.io/proxy-admin-shutdown", "enabled")
 }
 
-/// Without it, as by default from 2.16: 404.
+/// Without it, the default from 2.16: 404.
 pub fn disabled() -> StandIn {
     proxy(vec![Route::path(
         SHUTDOWN,
@@ -42,8 +42,8 @@ pub fn disabled() -> StandIn {
     )])
 }
 
-/// With it, and a default inbound policy such as `cluster-unauthenticated`,
-/// which takes 127.0.0.1 for a stranger: 403 (linkerd/linkerd2#9812; there is
+/// With the endpoint and a default inbound policy such as `cluster-unauthenticated`,
+/// which treats 127.0.0.1 as a foreign peer: 403 (linkerd/linkerd2#9812; there is
 /// no exception for loopback in `linkerd/app/admin/src/stack.rs`).
 pub fn closed_by_policy() -> StandIn {
     let stranger = Route::any(Answer::Status(403), Effect::Stay);

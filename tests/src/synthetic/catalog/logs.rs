@@ -1,6 +1,6 @@
-//! Log shippers and collectors: none has an endpoint to quit by unless it was
-//! configured. All end with 0 on SIGTERM when their buffers are flushed (not
-//! checked, but for Fluent Bit's grace of 5 s: fluent/fluent-bit#2715).
+//! Log shippers and collectors: none has a quit endpoint by default.
+//! All exit with 0 on SIGTERM when their buffers are flushed (not
+//! checked, except for Fluent Bit's grace period of 5 s: fluent/fluent-bit#2715).
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::{StandIn, seconds, serving, silent};
 use crate::synthetic::spec::ContainerSpec;
 use crate::synthetic::wire::{Answer, Effect, Listener, Place, Route};
 
-/// Fluent Bit with its HTTP server, which has a health check only.
+/// Fluent Bit with its HTTP server, which only has a health check.
 pub fn fluent_bit() -> StandIn {
     let health = Route::path("/api/v1/health", Answer::Status(200), Effect::Stay);
     let listeners = vec![Listener::new(2020, vec![health]).on(Place::Everywhere)];
@@ -16,22 +16,20 @@ pub fn fluent_bit() -> StandIn {
     ContainerSpec::sidecar("fluent-bit", image, serving(listeners, seconds(5))).into()
 }
 
-/// Fluentd; its RPC is off by default.
+/// Fluentd; its RPC is disabled by default.
 pub fn fluentd() -> StandIn {
     shipper("fluentd", "fluent/fluentd:v1.17-1")
 }
 
-/// Filebeat.
 pub fn filebeat() -> StandIn {
     shipper("filebeat", "registry.example/beats/filebeat:8.15.0")
 }
 
-/// Vector.
 pub fn vector() -> StandIn {
     shipper("vector", "timberio/vector:0.40.0-distroless-static")
 }
 
-/// The OpenTelemetry collector, named as its operator does.
+/// The OpenTelemetry collector, with the name that its operator gives it.
 pub fn otel_collector() -> StandIn {
     shipper(
         "otc-container",
@@ -39,7 +37,6 @@ pub fn otel_collector() -> StandIn {
     )
 }
 
-/// Promtail.
 pub fn promtail() -> StandIn {
     shipper("promtail", "grafana/promtail:3.1.1")
 }

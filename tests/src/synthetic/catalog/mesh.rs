@@ -1,6 +1,6 @@
-//! A mesh's proxy as apps see it: everything that they send passes through it.
+//! A mesh's proxy from the view of apps: all that they send passes through it.
 //!
-//! The ports, the user and the order in which they come are Istio's (measured,
+//! The ports, the user and the order of the ports are Istio's (measured,
 //! 1.31-dev with Envoy 1.40: 15001 is bound before 15021 answers 200; the proxy
 //! runs as user and group 1337).
 
@@ -8,16 +8,16 @@ use super::{Duration, serving};
 use crate::synthetic::spec::{ContainerSpec, ISTIO_PROXY};
 use crate::synthetic::wire::{Answer, Capture, Effect, Listen, Listener, Place, Route};
 
-/// The port at which it says that it is ready.
+/// The readiness port.
 pub const READY_PORT: u16 = 15021;
 const IMAGE: &str = "registry.example/istio/proxyv2:1.26.2";
 
-/// One that listens, and is ready, then.
+/// A proxy that listens, and is ready, at this time.
 pub fn proxy(listen: Listen) -> ContainerSpec {
     container(vec![Listener::original(Capture::PORT), ready()], listen)
 }
 
-/// The same for a pod whose DNS queries are captured.
+/// The same for a pod with captured DNS queries.
 pub fn resolver(listen: Listen) -> ContainerSpec {
     let listeners = vec![
         Listener::original(Capture::PORT),

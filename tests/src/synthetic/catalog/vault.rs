@@ -2,8 +2,8 @@
 //! `/bin/sh -ec "... && vault agent ..."`.
 //!
 //! Source: vault-k8s `agent-inject/agent/config.go`, `annotations.go`;
-//! hashicorp/vault#14223 for the endpoint. Which code it ends with was not
-//! checked; a clean end is taken for 0. How shells end was tried: busybox's and
+//! hashicorp/vault#14223 for the endpoint. Its exit code was not
+//! checked; a clean exit is taken for 0. The behaviour of shells was tried: busybox's and
 //! bash execute the last command, so that PID 1 becomes `vault`; dash stays as
 //! PID 1, and without a trap PID 1 ignores SIGTERM.
 

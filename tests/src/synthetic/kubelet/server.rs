@@ -1,4 +1,4 @@
-//! The connections of the kubelet's stand-in: one thread each, kept alive as
+//! The connections of the kubelet's stand-in: one thread each, kept open as
 //! long as the client wants.
 
 use std::io::{BufRead, BufReader, Write};
@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 use super::{Behaviour, Shared, TOKEN};
 use crate::synthetic::listener;
 
-/// Begins to accept.
+/// Starts to accept connections.
 pub(super) fn listen(shared: &Arc<Shared>) -> SocketAddr {
     let [closing, conversing] = [shared, shared].map(Arc::clone);
     listener::listen(
@@ -17,7 +17,7 @@ pub(super) fn listen(shared: &Arc<Shared>) -> SocketAddr {
     )
 }
 
-/// Answers requests until the client or the test closes.
+/// Responds to requests until the client or the test closes the connection.
 fn converse(shared: &Shared, stream: &TcpStream) {
     let mut reader = BufReader::new(stream);
     while let Some((request, authorized)) = read_head(&mut reader) {
@@ -31,7 +31,7 @@ fn converse(shared: &Shared, stream: &TcpStream) {
     }
 }
 
-/// The request line, and whether the token is right.
+/// The request line, and whether the token is valid.
 fn read_head(reader: &mut impl BufRead) -> Option<(String, bool)> {
     let (mut request, mut authorized) = (String::new(), false);
     loop {
@@ -52,7 +52,7 @@ fn read_head(reader: &mut impl BufRead) -> Option<(String, bool)> {
     }
 }
 
-/// None: close the connection without an answer.
+/// None: close the connection without a response.
 fn answer(shared: &Shared, request: &str, authorized: bool) -> Option<Vec<u8>> {
     let path = request
         .strip_prefix("GET ")

@@ -1,11 +1,11 @@
-//! A pod's metadata, with what controllers and injectors put there.
+//! A pod's metadata, with the fields that controllers and injectors add.
 
 use serde_json::{Map, Value, json};
 
 use super::CREATED;
 use crate::synthetic::spec::{ISTIO_PROXY, Origin, PodSpec};
 
-/// The UID of the Job that owns pods.
+/// The UID of the Job that owns the pods.
 const JOB: &str = "5b0f8f0e-33a1-4a77-a7ab-6a2f1a4e3d10";
 
 pub(super) fn metadata(uid: &str, spec: &PodSpec) -> Value {
@@ -77,7 +77,7 @@ pub(super) fn metadata(uid: &str, spec: &PodSpec) -> Value {
     metadata
 }
 
-/// Whether Istio's injector has been at it.
+/// Whether Istio's injector has changed the pod.
 pub(super) fn is_istio(spec: &PodSpec) -> bool {
     let mut containers = spec.containers.iter();
     containers.any(|container| container.name == ISTIO_PROXY)

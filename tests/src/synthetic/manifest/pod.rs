@@ -1,4 +1,4 @@
-//! A pod's spec. What the API omits when it is not set is omitted here, too.
+//! A pod's spec. Fields that the API omits when they are not set are omitted here, too.
 
 use serde_json::{Value, json};
 

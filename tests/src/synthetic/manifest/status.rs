@@ -1,4 +1,4 @@
-//! A pod's status, as it was when its containers were these.
+//! A pod's status, computed from these containers.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -9,7 +9,7 @@ use super::CREATED;
 use crate::synthetic::ledger::{Attempt, ContainerRecord, PodRecord};
 use crate::synthetic::spec::ContainerSpec;
 
-/// Of whatever image.
+/// An arbitrary image digest.
 const DIGEST: &str = "sha256:8c1b0f0de1a5a6b7f2c34d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192";
 
 /// None: the kubelet has no status yet.
@@ -68,7 +68,7 @@ fn container_status(spec: &ContainerSpec, record: &ContainerRecord, scheme: &str
         "image": spec.image,
         "imageID": format!("{}@{DIGEST}", repository(&spec.image)),
     });
-    // Absent, and never null, until there is one.
+    // Omitted, and never null, until there is one.
     if let Some(attempt) = last {
         status["containerID"] = json!(format!("{scheme}://{}", attempt.id));
     }
@@ -90,7 +90,7 @@ fn waiting() -> Value {
 fn state(attempt: &Attempt, scheme: &str) -> Value {
     let started = rfc3339(attempt.ordered);
     match &attempt.ended {
-        // What was only created is to be started again.
+        // A container that was only created will be started again.
         Some(_) if !attempt.started => waiting(),
         Some(ended) => json!({"terminated": {
             "exitCode": ended.code(),
@@ -103,7 +103,7 @@ fn state(attempt: &Attempt, scheme: &str) -> Value {
     }
 }
 
-/// Seconds are all that Kubernetes writes. The civil date is Howard Hinnant's
+/// Kubernetes writes whole seconds. The civil date is Howard Hinnant's
 /// `civil_from_days`.
 fn rfc3339(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH);

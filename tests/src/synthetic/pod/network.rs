@@ -8,25 +8,25 @@ use crate::synthetic::program;
 use crate::synthetic::spec::PodSpec;
 use crate::synthetic::wire::{Added, Announcement, Capture, Command};
 
-/// Name of the plugin, and of a variable that names another binary.
+/// The name of the plugin, and of a variable that names another binary.
 const PLUGIN: &str = "usher-cni";
 const BINARY: &str = "USHER_CNI_BIN";
 
-/// What a [`Client`](crate::synthetic::wire::Client) came to. Times are in
+/// The result of a [`Client`](crate::synthetic::wire::Client). Times are in
 /// nanoseconds of `CLOCK_MONOTONIC`.
 #[derive(Debug, Clone, Default)]
 pub struct Visit {
-    /// When its `main` began.
+    /// The start of its `main`.
     pub main_ns: u64,
-    /// When each connection was made.
+    /// The time of each successful connect.
     pub connected_ns: Vec<u64>,
-    /// When each had its answer.
+    /// The time of each response.
     pub answered_ns: Vec<u64>,
-    /// The error of each that was not, and when.
+    /// The errno and the time of each failed connect.
     pub failed: Vec<(i32, u64)>,
-    /// Where the other side says that they were meant to go, without repetition.
+    /// The original destinations that the peer reports, without repetition.
     pub reached: Vec<String>,
-    /// How the client ended; a code of 0 when all went well.
+    /// The exit code of the client; 0 if all connections succeeded.
     pub code: i32,
 }
 
@@ -46,13 +46,13 @@ impl Pod {
         self.command(&Command::Filter(script.to_owned()));
     }
 
-    /// Waits for the end of a client.
+    /// Waits for the exit of a client.
     pub fn visit(&self, container: &str) -> Visit {
         let ended = self.ended(container);
         visit_of(&self.lines(container), ended.code())
     }
 
-    /// Waits until a client that stays has made, or not made, so many
+    /// Waits until a client that stays has tried this many
     /// connections.
     pub fn visit_so_far(&self, container: &str, connections: usize) -> Visit {
         self.wait_attempt(container, "the connections of a client", |attempt| {
@@ -62,7 +62,7 @@ impl Pod {
         })
     }
 
-    /// A path of its network namespace, while it lives.
+    /// A path of its network namespace, valid while the pod lives.
     pub fn network_path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/ns/net", self.shim.id()))
     }
@@ -95,7 +95,7 @@ fn visit_of(lines: &[String], code: i32) -> Visit {
     visit
 }
 
-/// The rules that a pod has from the beginning.
+/// The rules that a pod has from its start.
 pub(super) fn filter(spec: &PodSpec) -> String {
     let captured = spec.capture.as_ref().map(Capture::script);
     captured.unwrap_or_default() + &spec.filter

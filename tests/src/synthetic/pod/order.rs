@@ -10,14 +10,14 @@ use crate::synthetic::node::new_container_id;
 use crate::synthetic::spec::{ContainerSpec, RestartPolicy};
 use crate::synthetic::wire::{self, Order, Pids, Program};
 
-/// The kubelet learns of the end of an init container by its next look at all
-/// containers, one a second.
+/// The kubelet detects the exit of an init container with its next relist,
+/// which runs once a second.
 const RELIST: Duration = Duration::from_millis(100);
 
 impl Pod {
-    /// Runs the init containers that are left, one after the other, as the
-    /// kubelet does: one that fails is started again unless the policy is
-    /// Never. Then creates the others.
+    /// Runs the remaining init containers one after the other, as the
+    /// kubelet does: one that fails is restarted unless the policy is
+    /// Never. Then creates the other containers.
     pub fn initialize(&self) {
         if self.initialized.swap(true, Ordering::Relaxed) {
             return;
@@ -105,7 +105,7 @@ impl Pod {
         self.command(&wire::Command::Create(Box::new(order)));
     }
 
-    /// One more life of this name.
+    /// Records another run of this container.
     pub(super) fn enter_attempt(&self, name: &str, order: &Order) {
         let attempt = Attempt {
             id: order.id.clone(),
@@ -122,7 +122,7 @@ impl Pod {
         });
     }
 
-    /// The file that the kubelet makes for each attempt of a container.
+    /// The file that the kubelet creates for each attempt of a container.
     fn termination_log(&self, container: &str) -> PathBuf {
         let id = new_container_id();
         let attempt = &id[8..16];

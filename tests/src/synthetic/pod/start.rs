@@ -1,4 +1,4 @@
-//! The start of a container, step by step, and programs that are run in it.
+//! The start of a container, step by step, and programs that run in it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ impl Pod {
         })
     }
 
-    /// Waits for the first instruction of a container's program, and gives its
+    /// Waits for the first instruction of a container's program, and returns its
     /// nanosecond of `CLOCK_MONOTONIC`.
     pub fn first_instruction(&self, container: &str) -> u64 {
         self.wait_attempt(container, "the first instruction", |attempt| {
@@ -24,13 +24,13 @@ impl Pod {
         })
     }
 
-    /// Whether the program of a container's latest life has run.
+    /// Whether the program of a container's latest run has run.
     pub fn has_run(&self, container: &str) -> bool {
         self.latest(container).running.is_some()
     }
 
-    /// Runs a program in a container that has been started, as `kubectl exec`
-    /// and exec probes do. It is heard of under this name, which no container
+    /// Runs a program in a started container, as `kubectl exec`
+    /// and exec probes do. Its events have this name, which no container
     /// has. Does not wait.
     pub fn exec(&self, container: &str, name: &str, program: Program) {
         let spec = self.container(container);
@@ -51,7 +51,7 @@ impl Pod {
         });
     }
 
-    /// Where the runtime has, or would have, the files of this container.
+    /// The runtime's directory for this container, even if it does not exist.
     pub fn bundle(&self, id: &str) -> PathBuf {
         let places = self.bundles.as_ref();
         places.map_or_else(
@@ -60,14 +60,14 @@ impl Pod {
         )
     }
 
-    /// A bundle as its shim sees it, with what is mounted in it.
+    /// A bundle from the view of its shim, with its mounts.
     pub fn bundle_of(&self, container: &str) -> PathBuf {
         let inside = PathBuf::from(format!("/proc/{}/root", self.shim.id()));
         let bundle = self.bundle(&self.id(container));
         inside.join(bundle.strip_prefix("/").unwrap_or(&bundle))
     }
 
-    /// What all roots are made from.
+    /// The directory that all roots are made from.
     pub(super) fn root(&self) -> PathBuf {
         let places = self.bundles.as_ref();
         places.map_or_else(|| self.scratch.join("root"), |places| places.lower.clone())
@@ -81,7 +81,7 @@ impl Pod {
         }
     }
 
-    /// What the runtime shows of a container; of the sandbox without a spec.
+    /// What the runtime exposes of a container; of the sandbox without a spec.
     pub(super) fn task(&self, id: &str, spec: Option<&ContainerSpec>) -> Option<Task> {
         let places = self.bundles.as_ref()?;
         Some(Task {
@@ -93,7 +93,7 @@ impl Pod {
         })
     }
 
-    /// The annotations that containerd's CRI plugin makes
+    /// The annotations that containerd's CRI plugin adds
     /// (containerd `pkg/cri/annotations/annotations.go`).
     fn annotations(&self, id: &str, spec: Option<&ContainerSpec>) -> BTreeMap<String, String> {
         let sandbox = spec.map_or_else(|| id.to_owned(), |_| self.id(PAUSE));

@@ -1,4 +1,4 @@
-//! Containers to be.
+//! Requested containers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,6 @@ use crate::synthetic::wire::{
     Sidecar,
 };
 
-/// Name of Istio's sidecar container.
 pub const ISTIO_PROXY: &str = "istio-proxy";
 /// pilot-agent's status port.
 pub const STATUS_PORT: u16 = 15020;
@@ -21,49 +20,43 @@ const ISTIO_IMAGE: &str = "registry.example/istio/proxyv2:1.26.2";
 const APP_IMAGE: &str = "registry.example/team/report:7.4.1";
 const SIGTERM: i32 = 15;
 
-/// A container to be.
+/// A requested container.
 #[derive(Debug, Clone)]
 pub struct ContainerSpec {
     /// Unique in the pod.
     pub name: String,
-    /// By which recipes recognise sidecars.
+    /// It identifies sidecars to recipes.
     pub image: String,
-    /// Instead of the image's.
+    /// It replaces that of the image.
     pub command: Vec<String>,
-    /// Its arguments.
     pub args: Vec<String>,
-    /// Its environment.
     pub env: Vec<Variable>,
-    /// Its own restart policy, instead of the pod's.
+    /// Its own restart policy instead of the pod's.
     pub restart_policy: Option<RestartPolicy>,
-    /// Its own rules, which come before any policy.
+    /// Its own rules, which precede any policy.
     pub restart_rules: Vec<RestartRule>,
-    /// Its user and group; None is root.
+    /// Its user and group; None means root.
     pub user: Option<u32>,
-    /// What its process does.
     pub program: Program,
-    /// False: created by [`Pod::start`](crate::synthetic::Pod::start) only.
+    /// False: only [`Pod::start`](crate::synthetic::Pod::start) creates it.
     pub at_once: bool,
-    /// Delays of its creation and removal; None is the node's.
+    /// The delays of its creation and removal; None means the node's.
     pub pace: Option<Pace>,
-    /// Where its first program lies, on a node with bundles.
+    /// The location of its first program, on a node with bundles.
     pub entry: Entry,
-    /// What is unusual about its bundle.
+    /// Deviations of its bundle.
     pub shape: Shape,
     /// The probes that the kubelet runs. The stand-in runs none.
     pub probes: Vec<Probe>,
     /// More fields of its spec, as the kubelet serves them. No component acts on them.
     pub fields: BTreeMap<String, Value>,
-    /// The kubelet shows it as not ready, whatever it does.
+    /// The kubelet always reports it as not ready.
     pub unready: bool,
 }
 
-/// A variable of a container's environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
-    /// Its name.
     pub name: String,
-    /// Its value.
     pub value: String,
     /// The spec refers to a Secret instead of having the value.
     pub secret: bool,
@@ -92,7 +85,6 @@ impl ContainerSpec {
         }
     }
 
-    /// A sidecar.
     pub fn sidecar(name: &str, image: &str, sidecar: Sidecar) -> Self {
         Self::new(name, image, Program::Sidecar(sidecar))
     }
@@ -102,7 +94,7 @@ impl ContainerSpec {
         Self::new(name, APP_IMAGE, Program::App(End::OnCommand))
     }
 
-    /// An app that ends by itself.
+    /// An app that exits by itself.
     pub fn brief_app(name: &str, life: Duration, code: u8) -> Self {
         let end = End::After { life, code };
         Self::new(name, APP_IMAGE, Program::App(end))
@@ -118,19 +110,19 @@ impl ContainerSpec {
         Self::new(name, APP_IMAGE, Program::Holding(holding))
     }
 
-    /// A mesh's proxy that does the same, as Istio's is called and recognised.
+    /// A mesh's proxy that does the same, with the name and image of Istio's.
     pub fn holding_proxy(holding: Holding) -> Self {
         Self::new(ISTIO_PROXY, ISTIO_IMAGE, Program::Holding(holding))
             .args(&["proxy", "sidecar"])
             .user(Capture::PROXY)
     }
 
-    /// An init container that makes a mesh's rules.
+    /// An init container that creates a mesh's rules.
     pub fn capture(capture: Capture) -> Self {
         Self::new("istio-init", ISTIO_IMAGE, Program::Capture(capture))
     }
 
-    /// An app below a wrapper that asks the sidecar itself.
+    /// An app below a wrapper that sends the quit request itself.
     pub fn wrapped_app(name: &str) -> Self {
         let program = Program::Wrapper {
             port: STATUS_PORT,
@@ -139,8 +131,8 @@ impl ContainerSpec {
         Self::new(name, APP_IMAGE, program)
     }
 
-    /// An Istio sidecar whose status port behaves like this. It has no admin
-    /// port, and SIGTERM ends it with code 0.
+    /// An Istio sidecar with this behaviour of its status port. It has no admin
+    /// port, and exits on SIGTERM with code 0.
     pub fn istio(manner: Manner) -> Self {
         let sidecar = Sidecar {
             listeners: vec![Listener::mannered(STATUS_PORT, manner)],
@@ -164,13 +156,13 @@ impl ContainerSpec {
             .env("TRUST_DOMAIN", "cluster.local")
     }
 
-    /// The sidecar's admin port behaves like this.
+    /// Sets the behaviour of the sidecar's admin port.
     #[must_use]
     pub fn admin(self, manner: Manner) -> Self {
         self.listener(Listener::mannered(ADMIN_PORT, manner))
     }
 
-    /// The sidecar has this listener, too.
+    /// Adds a listener to the sidecar.
     #[must_use]
     pub fn listener(mut self, listener: Listener) -> Self {
         self.program_of_sidecar().listeners.push(listener);
@@ -183,96 +175,95 @@ impl ContainerSpec {
         self.listening(Listen::OnCommand)
     }
 
-    /// The sidecar listens then.
+    /// Sets when the sidecar starts to listen.
     #[must_use]
     pub fn listening(mut self, listen: Listen) -> Self {
         self.program_of_sidecar().listen = listen;
         self
     }
 
-    /// The sidecar does not end on SIGTERM.
+    /// The sidecar ignores SIGTERM.
     #[must_use]
     pub fn deaf_to_term(mut self) -> Self {
         self.program_of_sidecar().signals = vec![(SIGTERM, Reaction::Stay)];
         self
     }
 
-    /// With this command instead of the image's.
+    /// Sets the command instead of the image's.
     #[must_use]
     pub fn command(mut self, words: &[&str]) -> Self {
         self.command = words.iter().map(|&word| word.to_owned()).collect();
         self
     }
 
-    /// With these arguments.
+    /// Sets the arguments.
     #[must_use]
     pub fn args(mut self, words: &[&str]) -> Self {
         self.args = words.iter().map(|&word| word.to_owned()).collect();
         self
     }
 
-    /// With one more variable.
+    /// Adds a variable.
     #[must_use]
     pub fn env(self, name: &str, value: &str) -> Self {
         self.variable(name, value, false)
     }
 
-    /// With one more variable, whose value only the process has.
+    /// Adds a variable with a value that only the process has.
     #[must_use]
     pub fn secret_env(self, name: &str, value: &str) -> Self {
         self.variable(name, value, true)
     }
 
-    /// With this field in its spec, as the kubelet shows it.
+    /// Adds a field to its spec, as the kubelet serves it.
     #[must_use]
     pub fn field(mut self, key: &str, value: Value) -> Self {
         self.fields.insert(key.to_owned(), value);
         self
     }
 
-    /// Shown as not ready.
+    /// Reports it as not ready.
     #[must_use]
     pub const fn unready(mut self) -> Self {
         self.unready = true;
         self
     }
 
-    /// As this user and group.
+    /// Sets its user and group.
     #[must_use]
     pub const fn user(mut self, id: u32) -> Self {
         self.user = Some(id);
         self
     }
 
-    /// With a restart policy of its own.
+    /// Sets its own restart policy.
     #[must_use]
     pub const fn own_policy(mut self, policy: RestartPolicy) -> Self {
         self.restart_policy = Some(policy);
         self
     }
 
-    /// With one more restart rule.
     #[must_use]
     pub fn rule(mut self, rule: RestartRule) -> Self {
         self.restart_rules.push(rule);
         self
     }
 
-    /// Not created with the pod.
+    /// Does not create it with the pod.
     #[must_use]
     pub const fn later(mut self) -> Self {
         self.at_once = false;
         self
     }
 
-    /// With these delays.
+    /// Sets its delays.
     #[must_use]
     pub const fn pace(mut self, pace: Pace) -> Self {
         self.pace = Some(pace);
         self
     }
 
-    /// How many lines about listening its processes say by themselves.
+    /// The number of lines about listening that its processes print by themselves.
     pub(crate) fn listeners_at_once(&self) -> usize {
         match &self.program {
             Program::Sidecar(sidecar) | Program::Shell(sidecar)

@@ -1,4 +1,4 @@
-//! What the kubelet asks a container, and what decides when it may be started.
+//! The kubelet's probes of a container, and the properties that decide whether its start can be held.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use crate::synthetic::spec::ContainerSpec;
 use crate::synthetic::wire::{ConfigText, Entry, Root};
 
-/// A probe as a pod's spec has it. The kubelet's stand-in only shows it.
+/// A probe in a pod's spec. The kubelet's stand-in only serves it.
 #[derive(Debug, Clone)]
 pub struct Probe {
     /// Which one.
     pub kind: ProbeKind,
-    /// It is a program in the container, instead of a request to it.
+    /// An exec probe instead of a request.
     pub in_container: bool,
-    /// `initialDelaySeconds`, in whole seconds.
+    /// In whole seconds.
     pub initial_delay: Duration,
     /// `periodSeconds`, in whole seconds.
     pub period: Duration,
@@ -22,7 +22,7 @@ pub struct Probe {
     pub failures: u32,
 }
 
-/// The probes for which the kubelet ends a container.
+/// The probes after which the kubelet kills a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeKind {
     /// `livenessProbe`
@@ -32,7 +32,7 @@ pub enum ProbeKind {
 }
 
 impl Probe {
-    /// An HTTP probe that fails for good when so many in a row failed, a second
+    /// An HTTP probe that fails for good after this number of failures, a second
     /// apart.
     pub const fn http(kind: ProbeKind, failures: u32) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl Probe {
         }
     }
 
-    /// Its key in a container's spec, and what is there.
+    /// Its key and value in a container's spec.
     pub(crate) fn json(&self) -> (&'static str, Value) {
         let key = match self.kind {
             ProbeKind::Liveness => "livenessProbe",
@@ -67,35 +67,35 @@ impl Probe {
 }
 
 impl ContainerSpec {
-    /// With one more probe.
+    /// Adds a probe.
     #[must_use]
     pub fn probe(mut self, probe: Probe) -> Self {
         self.probes.push(probe);
         self
     }
 
-    /// Its first program lies there.
+    /// Sets the location of its first program.
     #[must_use]
     pub const fn entry(mut self, entry: Entry) -> Self {
         self.entry = entry;
         self
     }
 
-    /// Its `config.json` is like this.
+    /// Sets the text of its `config.json`.
     #[must_use]
     pub const fn config(mut self, config: ConfigText) -> Self {
         self.shape.config = config;
         self
     }
 
-    /// This is mounted as its root.
+    /// Sets what is mounted as its root.
     #[must_use]
     pub const fn root(mut self, root: Root) -> Self {
         self.shape.root = root;
         self
     }
 
-    /// Its bundle is a symbolic link.
+    /// Makes its bundle a symbolic link.
     #[must_use]
     pub const fn linked(mut self) -> Self {
         self.shape.linked = true;

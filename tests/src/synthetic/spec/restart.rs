@@ -2,19 +2,16 @@
 
 use serde_json::{Value, json};
 
-/// As in Kubernetes.
+/// The policies of Kubernetes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartPolicy {
-    /// `Never`
     Never,
-    /// `OnFailure`
     OnFailure,
-    /// `Always`
     Always,
 }
 
 impl RestartPolicy {
-    /// As in a pod's spec.
+    /// The name in a pod's spec.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Never => "Never",
@@ -33,12 +30,11 @@ pub struct RestartRule {
     pub action: &'static str,
     /// `In` or `NotIn`.
     pub operator: &'static str,
-    /// Exit codes.
     pub values: Vec<i32>,
 }
 
 impl RestartRule {
-    /// The container is started again after one of these codes.
+    /// Restarts the container after one of these codes.
     pub fn restart_after(codes: &[i32]) -> Self {
         Self {
             action: "Restart",
@@ -47,7 +43,7 @@ impl RestartRule {
         }
     }
 
-    /// As in a container's spec.
+    /// The rule in a container's spec.
     pub fn json(&self) -> Value {
         json!({
             "action": self.action,

@@ -1,51 +1,51 @@
-//! What an app does that means harm, as data.
+//! The harm that an app does, as data.
 
 use serde::{Deserialize, Serialize};
 
 /// An app that does all of this at its first instruction, prints `done`, and exits on command.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Mischief {
-    /// In its own mount namespace, where it is root.
+    /// Mounts in its own mount namespace, where it is root.
     pub mounts: Vec<MountTrick>,
-    /// Bytes of its process's name; empty leaves it as it is.
+    /// The name of its process; empty leaves it unchanged.
     pub name: Vec<u8>,
-    /// How many processes it makes at its end, which end by themselves never.
+    /// The number of processes that it starts when it exits; they never exit.
     pub bomb: u32,
 }
 
-/// Something done to mounts.
+/// A change of mounts.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum MountTrick {
-    /// A mount whose root reads like the termination log of a container of this name in the pod with this UID;
-    /// None is its own pod.
+    /// A mount with a root that looks like the termination log of a container of this name in the pod with this UID;
+    /// None means its own pod.
     Claim {
         uid: Option<String>,
         container: String,
     },
-    /// Its own termination log is not mounted any more.
+    /// Its own termination log is unmounted.
     HideTerminationLog,
-    /// A procfs with something else over its first process.
+    /// A procfs with a mount over its first process.
     OverOwnProcess,
-    /// So many mounts, so many directories deep, with names that `/proc` has to escape.
+    /// This number of mounts, this many directories deep, with names that `/proc` has to escape.
     Many { mounts: usize, depth: usize },
 }
 
 impl Mischief {
-    /// With one more mount trick.
+    /// Adds a mount trick.
     #[must_use]
     pub fn mounting(mut self, trick: MountTrick) -> Self {
         self.mounts.push(trick);
         self
     }
 
-    /// With so many processes at its end.
+    /// Sets the number of processes at its exit.
     #[must_use]
     pub const fn bomb(mut self, processes: u32) -> Self {
         self.bomb = processes;
         self
     }
 
-    /// Its process has this name.
+    /// Sets the name of its process.
     #[must_use]
     pub fn named(mut self, name: &[u8]) -> Self {
         name.clone_into(&mut self.name);
@@ -54,7 +54,7 @@ impl Mischief {
 }
 
 impl MountTrick {
-    /// The mount names a container of a pod, its own one without a UID.
+    /// The mount claims to be a container of a pod, or of its own pod without a UID.
     pub fn claim(uid: Option<&str>, container: &str) -> Self {
         Self::Claim {
             uid: uid.map(str::to_owned),

@@ -1,4 +1,4 @@
-//! A pod's network, and what its programs do with it.
+//! A pod's network, and how its programs use it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,28 +10,24 @@ use serde::{Deserialize, Serialize};
 /// is still empty, and its input.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Announcement {
-    /// The plugin's executable.
     pub plugin: PathBuf,
-    /// The pod's namespace.
     pub namespace: String,
-    /// The pod's name.
     pub name: String,
-    /// Where the agent listens for it.
+    /// The agent's socket.
     pub socket: PathBuf,
-    /// Where it writes what went wrong.
+    /// The log for failures.
     pub log: PathBuf,
-    /// How long it may wait for the agent.
+    /// The timeout for the agent.
     pub timeout: Duration,
 }
 
 /// A call of the plugin, as the runtime sees it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Added {
-    /// From before its process was made to its end.
+    /// From before its process is created to its exit.
     pub took: Duration,
-    /// Its exit code; None when a signal ended it.
+    /// Its exit code; None if a signal ended it.
     pub code: Option<i32>,
-    /// What it printed.
     pub output: String,
 }
 
@@ -39,9 +35,9 @@ pub struct Added {
 /// other than the proxy's that is not for loopback.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Capture {
-    /// DNS queries as well, to [`Capture::DNS`].
+    /// Whether DNS queries are redirected, to [`Capture::DNS`].
     pub dns: bool,
-    /// TCP ports that are left alone.
+    /// TCP ports that are not redirected.
     pub excluded: Vec<u16>,
 }
 
@@ -53,7 +49,7 @@ impl Capture {
     /// The user and group of the proxy.
     pub const PROXY: u32 = 1337;
 
-    /// The rules, as Istio's agent makes them in the order and at the hook and
+    /// The rules, as Istio's agent creates them in the order and at the hook and
     /// priority of iptables' `nat OUTPUT`
     /// (istio/istio `tools/istio-iptables/pkg/capture/run.go`); a script of the
     /// `nft` program.
@@ -82,36 +78,36 @@ impl Capture {
     }
 }
 
-/// An app that connects, once each, and ends: with 0 when every connection was
-/// made and answered, with 1 when one was not.
+/// An app that connects, once for each connection, and exits: with 0 if every connection was
+/// established and got a response, else with 1.
 ///
-/// When all is over it says `main <ns>`, `connected <ns> ...`, `answered <ns>
-/// ...`, `failed-to-connect <errno> <ns>`, and `reached <text>` for what the
-/// other side says of where the connection was meant to go.
+/// At its end it prints `main <ns>`, `connected <ns> ...`, `answered <ns>
+/// ...`, `failed-to-connect <errno> <ns>`, and `reached <text>` for the
+/// destination that the peer reports.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Client {
-    /// Where to.
+    /// The destination.
     pub to: SocketAddr,
-    /// How many at the same time.
+    /// The number of simultaneous connections.
     pub connections: usize,
     /// One UDP datagram each instead of a connection: no retry, no timeout.
     pub datagram: bool,
-    /// What it does before, as wrappers of commands do.
+    /// A wait before the connection, as in command wrappers.
     pub wait: Option<Wait>,
-    /// Its own start, before it connects.
+    /// The duration of its own start, before it connects.
     pub starts_for: Duration,
     /// It runs on until it is terminated.
     pub stays: bool,
-    /// It ends with 0 whatever comes.
+    /// It exits with 0 whatever happens.
     pub shrugs: bool,
 }
 
-/// A loop around a command that asks until a port answers with 2xx.
+/// A loop around a command that polls until a port answers with 2xx.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Wait {
-    /// On 127.0.0.1.
+    /// A port of 127.0.0.1.
     pub port: u16,
-    /// Time between two requests.
+    /// The polling interval.
     pub period: Duration,
     /// It sleeps before the first request as well.
     pub sleeps_first: bool,
@@ -131,42 +127,42 @@ impl Client {
         }
     }
 
-    /// So many at once.
+    /// Sets the number of simultaneous connections.
     #[must_use]
     pub const fn times(mut self, connections: usize) -> Self {
         self.connections = connections;
         self
     }
 
-    /// By UDP.
+    /// Uses UDP.
     #[must_use]
     pub const fn datagram(mut self) -> Self {
         self.datagram = true;
         self
     }
 
-    /// Not before this.
+    /// Waits first.
     #[must_use]
     pub const fn after(mut self, wait: Wait) -> Self {
         self.wait = Some(wait);
         self
     }
 
-    /// It has so much to do first.
+    /// Sets the duration of its own start.
     #[must_use]
     pub const fn starting_for(mut self, time: Duration) -> Self {
         self.starts_for = time;
         self
     }
 
-    /// Content with whatever comes.
+    /// Ignores failures.
     #[must_use]
     pub const fn shrugging(mut self) -> Self {
         self.shrugs = true;
         self
     }
 
-    /// Until it is terminated.
+    /// Runs on until it is terminated.
     #[must_use]
     pub const fn staying(mut self) -> Self {
         self.stays = true;

@@ -1,159 +1,146 @@
-//! Sidecars as data: what they listen on, what they answer, how they end.
+//! Sidecars as data: their listeners, responses and exits.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A sidecar.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Sidecar {
-    /// Name of its process (`/proc/<pid>/comm`); none leaves it as it is.
+    /// The name of its process (`/proc/<pid>/comm`); None leaves it unchanged.
     pub process: Option<String>,
-    /// What it listens on.
     pub listeners: Vec<Listener>,
-    /// Since when.
+    /// When it starts to listen.
     pub listen: Listen,
-    /// What it does on a signal, by number. Signals that are not here do what
-    /// they do by default: to pid 1 of a namespace, nothing.
+    /// Its reactions to signals, by number. Other signals have
+    /// their default effect: to pid 1 of a namespace, none.
     pub signals: Vec<(i32, Reaction)>,
     /// A process that it starts.
     pub child: Option<Child>,
 }
 
-/// When a sidecar begins to listen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Listen {
     /// As soon as it runs.
     #[default]
     AtOnce,
-    /// After a while.
     After(Duration),
-    /// At the line `listen` on its standard input.
+    /// On the line `listen` on its standard input.
     OnCommand,
 }
 
-/// One port.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Listener {
-    /// Its number.
     pub port: u16,
-    /// The addresses.
     pub place: Place,
-    /// What is spoken there.
+    /// Its protocol.
     pub speech: Speech,
-    /// The first that fits a request counts; without one it is 404.
+    /// The first matching route applies; without one the status is 404.
     pub routes: Vec<Route>,
-    /// So many requests come to nothing first: the connection is closed, as after a handler that panics.
+    /// The number of requests that fail first: the connection is closed, as after a panic of the handler.
     pub lost: u32,
 }
 
-/// What a port speaks.
+/// The protocol of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Speech {
     /// HTTP/1.1, by the routes.
     Http,
-    /// TCP: to each line the address that the connection was made to, before
+    /// TCP: returns for each line the original destination of the connection, before
     /// any redirection.
     Original,
-    /// UDP: each datagram comes back.
+    /// UDP: returns each datagram.
     Datagram,
 }
 
-/// Addresses to listen on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Place {
-    /// 127.0.0.1
     Loopback,
-    /// ::1
     Loopback6,
     /// All, of both families, as Go's `:15020`.
     Everywhere,
 }
 
-/// What is done with the requests that it fits.
+/// The response to matching requests.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Route {
-    /// None: any.
+    /// None matches any method.
     pub method: Option<String>,
-    /// Without the query; none: any.
+    /// The path without the query; None matches any path.
     pub path: Option<String>,
-    /// A header that must be there, and its value.
+    /// A required header and its value.
     pub header: Option<(String, String)>,
-    /// Only from 127.0.0.0/8 and ::1, by the peer's address.
+    /// Matches only peers in 127.0.0.0/8 and ::1.
     pub from_loopback: bool,
-    /// What is sent.
+    /// The response.
     pub answer: Answer,
-    /// What happens then.
+    /// The effect after the response.
     pub effect: Effect,
 }
 
-/// What is sent back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     /// A status and a short text.
     Status(u16),
     /// 200 and this JSON.
     Json(String),
-    /// 200 and a body that never ends.
+    /// 200 and an endless body.
     Endless,
-    /// The head of an answer, a byte at a time, and never its end.
+    /// The head of a response, a byte at a time, without an end.
     Trickle,
-    /// Not a byte.
+    /// No byte.
     Nothing,
-    /// 307 to this URL, which asks for the same request there.
+    /// 307 to this URL, which repeats the request there.
     Redirect(String),
 }
 
-/// What follows the answer.
+/// The effect after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Effect {
-    /// The connection is closed, and nothing else.
+    /// Only closes the connection.
     Stay,
-    /// The sidecar ends with this code after a while; until then it answers.
-    Quit { after: Duration, code: u8 },
+    /// The sidecar exits with this code after a while, and responds until then.
+    Quit {
+        after: Duration,
+        code: u8,
+    },
     /// The connection stays open.
     Hang,
-    /// The connection is reset.
     Reset,
 }
 
-/// What a sidecar does on a signal.
+/// The reaction of a sidecar to a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reaction {
-    /// Ends with this code after a while.
+    /// Exits with this code after a while.
     End { after: Duration, code: u8 },
-    /// Says that it came.
+    /// Prints that the signal came.
     Stay,
 }
 
-/// A process that a sidecar starts, as pilot-agent starts Envoy. It says
-/// `child-signalled <number>` and ends on its own when its parent has.
+/// A process that a sidecar starts, as pilot-agent starts Envoy. It prints
+/// `child-signalled <number>` and exits by itself after its parent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Child {
-    /// Name of its process.
     pub process: String,
-    /// How long it outlives its parent.
+    /// The time that it outlives its parent.
     pub outlives: Duration,
 }
 
-/// Whole ports in a word: what happens to any request.
+/// The behaviour of a whole port for any request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
-    /// Answers 200 and ends with code 0.
+    /// Answers 200 and exits with code 0.
     Quit,
-    /// Answers 200 and stays.
+    /// Answers 200 and runs on.
     IgnoreQuit,
-    /// Answers with this status and stays.
+    /// Answers with this status and runs on.
     Status(u16),
-    /// Never answers.
     Hang,
-    /// Closes the connection.
     CloseWithoutReply,
-    /// Resets the connection.
     Reset,
-    /// Answers 200 with a body that never ends.
+    /// Answers 200 with an endless body.
     EndlessBody,
-    /// Answers so slowly that it never ends, though never idle for long.
+    /// Answers without an end, so slowly that the connection is never idle for long.
     Trickle,
 }
 
@@ -173,7 +160,7 @@ impl Manner {
 }
 
 impl Effect {
-    /// The sidecar ends at once, with code 0.
+    /// The sidecar exits at once, with code 0.
     pub const QUIT: Self = Self::Quit {
         after: Duration::ZERO,
         code: 0,
@@ -181,7 +168,7 @@ impl Effect {
 }
 
 impl Reaction {
-    /// The sidecar ends at once, with code 0.
+    /// The sidecar exits at once, with code 0.
     pub const END: Self = Self::End {
         after: Duration::ZERO,
         code: 0,
@@ -189,7 +176,7 @@ impl Reaction {
 }
 
 impl Route {
-    /// Answers whatever comes.
+    /// Matches any request.
     pub const fn any(answer: Answer, effect: Effect) -> Self {
         Self {
             method: None,
@@ -201,7 +188,7 @@ impl Route {
         }
     }
 
-    /// Answers a method at a path.
+    /// Matches a method and a path.
     pub fn at(method: &str, path: &str, answer: Answer, effect: Effect) -> Self {
         Self {
             method: Some(method.to_owned()),
@@ -209,7 +196,7 @@ impl Route {
         }
     }
 
-    /// Answers any method at a path.
+    /// Matches any method at a path.
     pub fn path(path: &str, answer: Answer, effect: Effect) -> Self {
         Self {
             path: Some(path.to_owned()),
@@ -217,14 +204,14 @@ impl Route {
         }
     }
 
-    /// Only peers on loopback.
+    /// Matches only peers on loopback.
     #[must_use]
     pub const fn from_loopback(mut self) -> Self {
         self.from_loopback = true;
         self
     }
 
-    /// Only with this header.
+    /// Matches only requests with this header.
     #[must_use]
     pub fn with_header(mut self, name: &str, value: &str) -> Self {
         self.header = Some((name.to_owned(), value.to_owned()));
@@ -244,7 +231,7 @@ impl Listener {
         }
     }
 
-    /// On all addresses, what a mesh's proxy does with what is redirected to it.
+    /// On all addresses, like a mesh's proxy with redirected connections.
     pub const fn original(port: u16) -> Self {
         Self {
             port,
@@ -255,7 +242,7 @@ impl Listener {
         }
     }
 
-    /// On 127.0.0.1, each datagram comes back.
+    /// On 127.0.0.1, returns each datagram.
     pub const fn datagram(port: u16) -> Self {
         Self {
             port,
@@ -266,20 +253,20 @@ impl Listener {
         }
     }
 
-    /// On 127.0.0.1, with one answer to everything.
+    /// On 127.0.0.1, with the same response to every request.
     pub fn mannered(port: u16, manner: Manner) -> Self {
         let (answer, effect) = manner.acts();
         Self::new(port, vec![Route::any(answer, effect)])
     }
 
-    /// So many requests come to nothing first.
+    /// Fails this number of requests first.
     #[must_use]
     pub const fn losing(mut self, requests: u32) -> Self {
         self.lost = requests;
         self
     }
 
-    /// On these addresses instead.
+    /// Listens on these addresses instead.
     #[must_use]
     pub const fn on(mut self, place: Place) -> Self {
         self.place = place;
