@@ -1,7 +1,7 @@
-//! Texts that a program is to print, kept as files.
+//! Expected output of a program, kept in files.
 //!
-//! What differs from run to run has a name in them: ids, times, durations and the version always, and what the test names itself,
-//! such as its pod's pid. `USHER_BLESS=1` writes the files anew, for a person to look at the difference.
+//! Placeholders replace varying values: ids, times, durations and the version always, and the values that the test names,
+//! such as its pod's pid. `USHER_BLESS=1` rewrites the files, so that a person can read the difference.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use regex::Regex;
 
 /// Writes the files instead of comparing.
 const BLESS: &str = "USHER_BLESS";
-/// What always varies.
+/// Values that always vary.
 const VARIES: [(&str, &str); 8] = [
     (
         r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b",
@@ -31,11 +31,11 @@ const VARIES: [(&str, &str); 8] = [
     (r"[ \t]{2,}", "  "),
 ];
 
-/// Whether a text is what the file says. `names` are what varies in this test, longest first, and what it is called.
+/// Compares a text with a file. `names` are the varying values of this test, longest first, and their placeholders.
 ///
 /// # Panics
 ///
-/// When it is not, with both texts.
+/// If they differ, with both texts.
 pub fn check(file: &Path, text: &str, names: &[(&str, &str)]) {
     let text = named(text, names);
     if std::env::var_os(BLESS).is_some() {
@@ -52,7 +52,7 @@ pub fn check(file: &Path, text: &str, names: &[(&str, &str)]) {
     );
 }
 
-/// The version of all programs, and no part of an address.
+/// Replaces the version of all programs, but no part of an address.
 fn without_version(text: &str) -> String {
     let version = regex::escape(env!("CARGO_PKG_VERSION"));
     let pattern = format!(r"(^|[^0-9.]){version}($|[^0-9.])");

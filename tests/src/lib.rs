@@ -1,10 +1,10 @@
-//! Tests of usher as it runs on a node, and what they need.
+//! Tests of usher as it runs on a node, and their support.
 //!
-//! [`synthetic`] makes pods of real processes, cgroups and namespaces without
+//! [`synthetic`] creates pods of real processes, cgroups and namespaces without
 //! Kubernetes. The tests in `tests/` and the benchmarks in `benches/` run the
 //! real agent binary against them. All of it needs root and a cgroup2 mount;
-//! [`privilege`] says so when they are missing. [`record`] keeps what a benchmark
-//! measured.
+//! [`privilege`] checks both. [`record`] keeps the results of a
+//! benchmark.
 
 pub mod golden;
 pub mod privilege;

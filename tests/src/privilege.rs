@@ -1,27 +1,27 @@
-//! Whether this machine lets the privileged tests run.
+//! Whether this machine permits the privileged tests.
 //!
-//! A test that cannot run says `SKIPPED` and why. With `CI=true` in the
-//! environment it panics instead: a pipeline that silently tests nothing is
-//! worse than a red one.
+//! A test that cannot run prints `SKIPPED` and the reason. With `CI=true` in the
+//! environment it panics instead: a pipeline that tests nothing without a
+//! notice is worse than a failed one.
 
 use std::path::Path;
 
 use crate::synthetic::layout;
 
-/// True when synthetic pods can be made here.
+/// Whether synthetic pods can be created here.
 ///
 /// # Panics
 ///
-/// When they cannot and `CI=true` is set.
+/// If they cannot and `CI=true` is set.
 pub fn granted() -> bool {
     granted_with(&[])
 }
 
-/// The same where these programs are there, too.
+/// The same, with a check for these programs.
 ///
 /// # Panics
 ///
-/// When they are not and `CI=true` is set.
+/// If one is missing and `CI=true` is set.
 pub fn granted_with(programs: &[&str]) -> bool {
     let Some(reason) = missing().or_else(|| absent(programs)) else {
         return true;

@@ -1,7 +1,7 @@
-//! What a benchmark measured: printed as a table for the person who waits for it, and written down for the report.
+//! The results of a benchmark: a printed table, and a file for the report.
 //!
 //! A benchmark begins a [`Record`], opens sections in it, adds times ([`Sample`]) and figures with their budgets, and
-//! finishes it. The table goes to standard output; where [`FILE_VARIABLE`] names a file, as `cargo xtask bench` has it, the
+//! finishes it. The table goes to standard output. If [`FILE_VARIABLE`] names a file, as `cargo xtask bench` does, the
 //! [`Document`] goes there as JSON, for `cargo xtask bench report`.
 
 pub mod document;
@@ -16,25 +16,24 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 pub use self::document::{Document, Figure, Limit, Section, Series};
 pub use self::sample::{Sample, quantile};
 
-/// Names the file that the record goes to.
+/// Names the file of the record.
 pub const FILE_VARIABLE: &str = "USHER_BENCH_RECORD";
-/// Says the command line that a person gives to have it again.
+/// The command line that repeats the run.
 pub const COMMAND_VARIABLE: &str = "USHER_BENCH_COMMAND";
-/// A benchmark's own flags.
 const QUICK: &str = "--quick";
 const ENFORCE: &str = "--enforce";
 
-/// Whether less is to be measured.
+/// Whether the benchmark should measure less.
 pub fn is_quick() -> bool {
     has_flag(QUICK)
 }
 
-/// Whether this program was given a flag.
+/// Whether this program got a flag.
 pub fn has_flag(name: &str) -> bool {
     std::env::args().any(|argument| argument == name)
 }
 
-/// A record that is being written.
+/// A record in progress.
 #[derive(Debug)]
 pub struct Record {
     document: Document,
@@ -42,7 +41,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Of the benchmark of this name.
+    /// Begins the record of the benchmark of this name.
     pub fn begin(bench: &str) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let document = Document {
@@ -61,19 +60,19 @@ impl Record {
         }
     }
 
-    /// Names a version of something that was measured with.
+    /// Records the version of a component under measurement.
     pub fn version(&mut self, of: &str, version: &str) {
         let pair = (of.to_owned(), version.to_owned());
         self.document.versions.push(pair);
     }
 
-    /// What follows belongs together; times of one section are drawn into one picture.
+    /// Opens a section; its times share one chart.
     pub fn section(&mut self, title: &str) {
         self.look_at_load();
         self.document.sections.push(Section::new(title));
     }
 
-    /// Times of one kind; nothing where there are none.
+    /// Adds the times of one kind; nothing if there are none.
     pub fn times(&mut self, what: &str, sample: &Sample) {
         if sample.is_empty() {
             return;
@@ -82,26 +81,26 @@ impl Record {
         self.open().series.push(series);
     }
 
-    /// A number without a budget. Behind the last comma is its unit.
+    /// Adds a number without a budget. The text behind the last comma is its unit.
     pub fn figure(&mut self, what: &str, value: f64) -> &mut Figure {
         self.add(Figure::new("", what, value, None))
     }
 
-    /// The same, which the report finds by this key.
+    /// The same with a key for the report.
     pub fn keyed(&mut self, key: &str, what: &str, value: f64) -> &mut Figure {
         self.add(Figure::new(key, what, value, None))
     }
 
-    /// A number and its budget, whose name in the report is the key.
+    /// Adds a number with its budget; the key names it in the report.
     pub fn limit(&mut self, key: &str, what: &str, value: f64, limit: Limit) -> &mut Figure {
         self.add(Figure::new(key, what, value, Some(limit)))
     }
 
-    /// Prints the table and writes the record where one is wanted. Fails where budgets count and one was not kept.
+    /// Prints the table and writes the record if a file is named. With `--enforce`, fails if a budget was exceeded.
     ///
     /// # Panics
     ///
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn finish(mut self) -> ExitCode {
         self.look_at_load();
         self.document.took_s = self.began.elapsed().as_secs_f64();

@@ -1,37 +1,37 @@
 //! Real pods without Kubernetes, hundreds in seconds.
 //!
 //! A [`Node`] has a private cgroup root, a scratch directory and a stand-in for
-//! the kubelet. A [`Pod`] on it is what the node's kernel sees of a real one:
+//! the kubelet. A [`Pod`] on it looks to the node's kernel like a real one:
 //!
 //! - a network namespace of its own, with `lo` up;
-//! - per container a cgroup, a pid namespace in which its process is pid 1, a
+//! - for each container a cgroup, a pid namespace in which its process is pid 1, a
 //!   mount namespace with a root of its own, and the mount of the termination
-//!   log from which its name can be read;
+//!   log, which contains its name;
 //! - a parent outside of the pod that reaps at once, as a runtime's shim does.
 //!
-//! The processes are one small multi-call binary, `usher-test-pod`. What they
-//! do is data ([`wire::Program`]); when it happened they say in nanoseconds of
+//! The processes are one small multi-call binary, `usher-test-pod`. Their
+//! tasks are data ([`wire::Program`]), and they report times in nanoseconds of
 //! `CLOCK_MONOTONIC`. The [`Agent`] is the real binary. Sidecars of every kind
 //! are in the [`catalog`].
 //!
 //! A pod may share namespaces with its containers or with the node, or have a
-//! user namespace ([`spec::Shares`]), and its sandbox can be replaced. What
-//! concerns the whole machine, its loopback and its pids, a test does in a
+//! user namespace ([`spec::Shares`]), and its sandbox can be replaced. A test that
+//! affects the whole machine, its loopback or its pids, runs in a
 //! [`machine`] of its own.
 //!
-//! [`Node::with_bundles`] shows its containers as containerd does, in a mount
-//! namespace that the agent receives mounts from: for what happens between the
+//! [`Node::with_bundles`] exposes its containers as containerd does, in a mount
+//! namespace from which the agent receives mounts. It is for tests of the time between the
 //! mount of a container's root and its first instruction.
 //!
 //! Kernel interfaces: cgroup2 (`cgroup.procs`, `cgroup.kill`: Linux 5.14),
-//! `unshare`, `setns`, overlayfs, `pivot_root`, `signalfd`, rtnetlink, `ns_last_pid`. What
-//! can go wrong is mostly missing privilege ([`crate::privilege`]); a step of a
-//! container that fails is reported by its name and makes the waiting test
+//! `unshare`, `setns`, overlayfs, `pivot_root`, `signalfd`, rtnetlink, `ns_last_pid`. Most
+//! failures are missing privileges ([`crate::privilege`]). A failed step of a
+//! container is reported by its name and makes the waiting test
 //! panic.
 //!
-//! Cleaning up: a dropped `Pod` or `Node` removes what it made. When the test
+//! Cleanup: a dropped `Pod` or `Node` removes its files and processes. When the test
 //! process is killed, its shims see their standard input close and end their
-//! pods; directories that stay are swept by the next [`Node`].
+//! pods; the next [`Node`] removes the remaining directories.
 
 pub mod agent;
 pub mod api_server;

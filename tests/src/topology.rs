@@ -28,9 +28,7 @@ impl std::error::Error for Error {}
 /// A veth pair with both ends in the namespace: the only way out of it, to no host that answers.
 #[derive(Debug, Clone, Copy)]
 pub struct DeadEnd<'a> {
-    /// Name of the end that has the addresses.
     pub name: &'a str,
-    /// Name of the other end.
     pub peer: &'a str,
     /// Resolve neighbours. Without it the kernel sends to any address at once.
     pub arp: bool,
@@ -43,7 +41,7 @@ pub struct DeadEnd<'a> {
 /// Brings `lo` up.
 ///
 /// # Errors
-/// When the kernel rejects it.
+/// If the kernel rejects it.
 pub fn loopback_up() -> Result<(), Error> {
     run(async |handle| {
         set(
@@ -56,10 +54,10 @@ pub fn loopback_up() -> Result<(), Error> {
 }
 
 impl DeadEnd<'_> {
-    /// Makes the interfaces, the addresses and the default routes.
+    /// Creates the interfaces, the addresses and the default routes.
     ///
     /// # Errors
-    /// When the kernel rejects one of them.
+    /// If the kernel rejects one of them.
     pub fn create(&self) -> Result<(), Error> {
         run(async |handle| self.create_with(&handle).await)
     }
@@ -78,7 +76,7 @@ impl DeadEnd<'_> {
         let index = index(handle, name).await?;
         for (address, length) in self.addresses {
             let mut request = handle.address().add(index, *address, *length);
-            // Without duplicate address detection, for which the address would have to wait.
+            // Without duplicate address detection, which would delay the address.
             request.message_mut().header.flags |= AddressHeaderFlags::Nodad;
             request
                 .execute()

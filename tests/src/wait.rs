@@ -4,15 +4,15 @@ use std::num::NonZero;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-/// Names how many times as long a machine needs that is far slower than others.
+/// The factor by which this machine is slower than others.
 pub const FACTOR_VARIABLE: &str = "USHER_TEST_PATIENCE";
 /// Far more than a loaded machine needs.
 const ENOUGH: Duration = Duration::from_secs(60);
 
-/// Between two looks.
+/// The polling interval.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long a test waits before it gives up.
+/// The timeout of a test.
 ///
 /// # Panics
 ///
@@ -21,16 +21,16 @@ pub fn patience() -> Duration {
     slower(ENOUGH)
 }
 
-/// What takes so long elsewhere, on this machine.
+/// A duration on a normal machine, scaled for this machine.
 ///
 /// # Panics
 ///
-/// When [`FACTOR_VARIABLE`] is no whole number, or 0.
+/// If [`FACTOR_VARIABLE`] is not a whole number, or 0.
 pub fn slower(elsewhere: Duration) -> Duration {
     elsewhere * factor()
 }
 
-/// How many of a crowd this machine has the time for; never none.
+/// The size of a crowd that this machine can handle in time; never 0.
 ///
 /// # Panics
 ///
@@ -51,11 +51,11 @@ fn factor() -> u32 {
     FACTOR.get()
 }
 
-/// What `check` finds in the end.
+/// Polls `check` until it returns a value.
 ///
 /// # Panics
 ///
-/// When it finds nothing within `limit`.
+/// If it returns none within `limit`.
 pub fn found_within<T>(limit: Duration, what: &str, mut check: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + limit;
     loop {

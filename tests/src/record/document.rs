@@ -1,4 +1,4 @@
-//! The record as data: what is in `target/bench/NAME.json`.
+//! The record as data: the content of `target/bench/NAME.json`.
 
 use std::io::{Error, ErrorKind};
 use std::path::Path;
@@ -7,95 +7,83 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Sample;
 
-/// One run of one benchmark.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Document {
-    /// Its name.
     pub bench: String,
-    /// The command line that does it again; empty where it was started in another way.
+    /// The command line that repeats it; empty if it was started differently.
     pub command: String,
-    /// Less was measured.
+    /// It measured less.
     pub is_quick: bool,
-    /// When it began, in seconds since 1970.
+    /// Its start, in seconds since 1970.
     pub began_unix_s: u64,
-    /// How long it took, in seconds.
+    /// Its duration, in seconds.
     pub took_s: f64,
-    /// Where.
+    /// The machine.
     pub about: About,
-    /// What it was measured with, each with its version.
+    /// The components under measurement and their versions.
     pub versions: Vec<(String, String)>,
-    /// What was measured.
     pub sections: Vec<Section>,
 }
 
-/// A machine, and how busy it was.
+/// A machine, and its load.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct About {
-    /// Model of the processor.
+    /// The CPU model.
     pub cpu: String,
-    /// Processors that this program may use.
+    /// The CPUs that this program may use.
     pub cores: usize,
-    /// Memory, in MiB.
     pub memory_mib: u64,
-    /// Release of the kernel.
+    /// The kernel release.
     pub kernel: String,
-    /// Load average of one minute before anything was done.
+    /// The load average of one minute before the run.
     pub load_before: f64,
-    /// The highest while it was measured, by the benchmark itself and by others.
+    /// The highest load average during the run, by the benchmark itself and by others.
     pub load_most: f64,
 }
 
-/// Things that belong together.
+/// Results that belong together.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Section {
-    /// What it is about.
     pub title: String,
-    /// Times.
     pub series: Vec<Series>,
-    /// Numbers.
     pub figures: Vec<Figure>,
 }
 
-/// Times of one kind, all of them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Series {
-    /// What took so long.
+    /// What was measured.
     pub name: String,
     /// In milliseconds, sorted.
     pub ms: Vec<f64>,
 }
 
-/// A number.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Figure {
-    /// By which the report finds it; empty where it need not.
+    /// The report finds it by this key; empty if it does not need to.
     pub key: String,
-    /// What it is.
+    /// What was measured.
     pub what: String,
-    /// Its unit; empty for a number of things or a ratio.
+    /// The unit; empty for a count or a ratio.
     pub unit: String,
-    /// The number; not a number where nothing could be measured.
+    /// The value; NaN if nothing could be measured.
     #[serde(deserialize_with = "number")]
     pub value: f64,
-    /// What it may be.
+    /// The budget.
     pub limit: Option<Limit>,
-    /// What it is compared with, and that one's number in the same unit.
+    /// The alternative, and its value in the same unit.
     pub against: Option<(String, f64)>,
 }
 
-/// A budget.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Limit {
-    /// Up to this.
     AtMost(f64),
-    /// Less than this.
     Below(f64),
-    /// Not outside of these.
+    /// Within these bounds.
     Between(f64, f64),
 }
 
 impl Limit {
-    /// Whether a number keeps it. What was not measured does not.
+    /// Whether a number keeps it. NaN does not.
     pub fn is_kept_by(self, value: f64) -> bool {
         match self {
             Self::AtMost(most) => value <= most,
@@ -137,7 +125,7 @@ impl Figure {
         }
     }
 
-    /// Says what it is compared with.
+    /// Adds the alternative.
     pub fn against(&mut self, what: &str, value: f64) -> &mut Self {
         self.against = value.is_finite().then(|| (what.to_owned(), value));
         self
@@ -150,7 +138,7 @@ impl Figure {
 }
 
 impl Document {
-    /// How many budgets were not kept.
+    /// The number of exceeded budgets.
     pub fn broken(&self) -> usize {
         let figures = self.sections.iter().flat_map(|section| &section.figures);
         figures
@@ -158,11 +146,11 @@ impl Document {
             .count()
     }
 
-    /// Writes it, in place of an older one.
+    /// Writes it, replacing an older one.
     ///
     /// # Errors
     ///
-    /// When the directory or the file cannot be written.
+    /// If the directory or the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)?;
@@ -171,18 +159,18 @@ impl Document {
         std::fs::write(path, json + "\n")
     }
 
-    /// Reads one again.
+    /// Reads a record.
     ///
     /// # Errors
     ///
-    /// When there is none, or it is not one.
+    /// If the file does not exist or is no record.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let text = std::fs::read_to_string(path)?;
         serde_json::from_str(&text).map_err(|error| Error::new(ErrorKind::InvalidData, error))
     }
 }
 
-/// JSON has no word for what is not a number.
+/// JSON has no representation of NaN.
 fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Option::<f64>::deserialize(from).map(|number| number.unwrap_or(f64::NAN))
 }

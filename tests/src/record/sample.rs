@@ -1,45 +1,38 @@
-//! Measured times and their quantiles.
-
 use std::time::Duration;
 
-/// Times of one kind.
 #[derive(Debug, Clone, Default)]
 pub struct Sample {
     times: Vec<Duration>,
 }
 
 impl Sample {
-    /// One more.
     pub fn add(&mut self, time: Duration) {
         self.times.push(time);
     }
 
-    /// How many.
     pub const fn len(&self) -> usize {
         self.times.len()
     }
 
-    /// Whether there are none.
     pub const fn is_empty(&self) -> bool {
         self.times.is_empty()
     }
 
-    /// In milliseconds, by nearest rank: one of the measured times. Not a number where there are none.
+    /// In milliseconds, by nearest rank: one of the measured times. NaN if there are none.
     pub fn quantile_ms(&self, part: f64) -> f64 {
         quantile(&self.sorted_ms(), part)
     }
 
-    /// All of them, in milliseconds.
     pub(super) fn sorted_ms(&self) -> Vec<f64> {
         let mut sorted = self.times.clone();
         sorted.sort_unstable();
         let ms = sorted.iter().map(|time| time.as_secs_f64() * 1e3);
-        // More than nanoseconds is noise that makes files long.
+        // More precision than nanoseconds is noise.
         ms.map(|ms| (ms * 1e6).round() / 1e6).collect()
     }
 }
 
-/// A quantile of sorted numbers, by nearest rank. Not a number where there are none.
+/// A quantile of sorted numbers, by nearest rank. NaN if there are none.
 pub fn quantile(sorted: &[f64], part: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);
     let count = u32::try_from(sorted.len()).unwrap_or(u32::MAX);

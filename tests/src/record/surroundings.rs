@@ -1,4 +1,4 @@
-//! The machine that is measured on: `/proc/cpuinfo`, `/proc/meminfo`, `/proc/loadavg`
+//! The machine of a benchmark: `/proc/cpuinfo`, `/proc/meminfo`, `/proc/loadavg`
 //! ([proc(5)](https://man7.org/linux/man-pages/man5/proc.5.html)).
 
 use super::document::About;
@@ -19,7 +19,7 @@ pub(super) fn about() -> About {
     }
 }
 
-/// Programs that ran or were to run, on average over the last minute.
+/// The average number of runnable processes over the last minute.
 pub(super) fn load() -> f64 {
     let text = read("loadavg");
     let first = text.split(' ').next().and_then(|word| word.parse().ok());

@@ -1,4 +1,4 @@
-//! The table that a person reads while more is measured.
+//! The printed table of a benchmark.
 
 #![expect(clippy::print_stdout, reason = "the table is what a benchmark is for")]
 

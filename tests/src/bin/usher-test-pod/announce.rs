@@ -1,9 +1,9 @@
-//! Calls the CNI plugin, as a runtime does between making a pod's network
+//! Calls the CNI plugin, as a runtime does between the creation of a pod's network
 //! namespace and its first process.
 //!
-//! The plugin belongs to the node and refuses its own namespace, so it is
-//! started by a thread that goes back there: a child has the namespaces of the
-//! thread that makes it.
+//! The plugin belongs to the node and rejects its own namespace, so a thread
+//! that returns to the node's namespace starts it: a child has the namespaces of the
+//! thread that creates it.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,18 +14,18 @@ use nix::sched::{CloneFlags, setns};
 use serde_json::json;
 use usher_tests::synthetic::wire::{Added, Announcement};
 
-/// The network namespace that a shim is started in.
+/// The network namespace in which a shim starts.
 pub(crate) struct Outside(File);
 
 impl Outside {
-    /// Before this process makes one of its own.
+    /// Opens it before this process creates another one.
     pub(crate) fn open() -> Result<Self, String> {
         let path = "/proc/self/ns/net";
         let file = File::open(path).map_err(|error| format!("open {path}: {error}"))?;
         Ok(Self(file))
     }
 
-    /// Calls the plugin for a sandbox and waits for its end.
+    /// Calls the plugin for a sandbox and waits for its exit.
     pub(crate) fn announce(
         &self,
         what: &Announcement,
@@ -83,7 +83,7 @@ fn add(what: &Announcement, uid: &str, sandbox: &str) -> Result<Added, String> {
         .spawn()
         .map_err(|error| format!("spawn {}: {error}", what.plugin.display()))?;
     if let Some(mut input) = plugin.stdin.take() {
-        // A plugin that does not read it says so by its exit code.
+        // A plugin that does not read its input reports it by its exit code.
         drop(input.write_all(conf.to_string().as_bytes()));
     }
     let output = plugin

@@ -19,7 +19,7 @@ use usher_tests::synthetic::wire::End;
 
 use crate::{BROKEN, say};
 
-/// Lives until SIGTERM, and reaps what has no other parent where the pod
+/// Runs until SIGTERM, and reaps orphans if the pod
 /// shares its pid namespace.
 pub(crate) fn pause() -> ExitCode {
     let mut signals = SigSet::empty();
@@ -63,7 +63,7 @@ pub(crate) fn app(end: End) -> ExitCode {
 }
 
 /// Reads `exit <code> [<ns>]` from the standard input, and waits for that
-/// nanosecond; the end of input means a code that no test asks for.
+/// nanosecond; at the end of input it returns a code that no test requests.
 fn code_on_command() -> u8 {
     let mut line = Vec::with_capacity(16);
     let mut byte = [0];
@@ -86,8 +86,8 @@ fn code_on_command() -> u8 {
     BROKEN
 }
 
-/// What scuttle and its like do: runs the app as a child, waits for its end,
-/// asks the sidecar to quit, ends with the app's code.
+/// The baseline of scuttle and similar wrappers: runs the app as a child, waits for its exit,
+/// requests the sidecar to quit, and exits with the app's code.
 pub(crate) fn wrapper(port: u16, end: End) -> ExitCode {
     let json = serde_json::to_string(&end).expect("plain data");
     let mut command = Command::new(program::IN_CONTAINER);

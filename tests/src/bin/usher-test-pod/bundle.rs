@@ -1,10 +1,10 @@
 //! The mounts of a container.
 //!
 //! As a runtime does, the shim mounts the container's root below a directory
-//! that is named after the container, before the container has a process; the
+//! with the container's name, before the container has a process. The
 //! container's init process then mounts into it and makes it its root. All of
-//! it happens in mount namespaces that propagate nothing, so no mount is ever
-//! seen, or left, on the machine.
+//! this happens in mount namespaces without propagation, so no mount is
+//! visible or left on the machine.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use nix::sched::{CloneFlags, unshare};
 use usher_tests::synthetic::program;
 use usher_tests::synthetic::wire::{Entry, Order};
 
-/// Gives this process mounts of its own.
+/// Gives this process its own mount namespace.
 pub(crate) fn isolate() -> Result<(), String> {
     unshare(CloneFlags::CLONE_NEWNS).map_err(|error| format!("unshare(CLONE_NEWNS): {error}"))?;
     let flags = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
@@ -35,16 +35,16 @@ pub(crate) fn open(bundle: &Path, template: &Path) -> Result<(), String> {
 
 /// Unmounts what [`open`] mounted.
 pub(crate) fn close(bundle: &Path) {
-    // A container that failed half-way has nothing mounted; the namespace's
-    // end takes the rest.
+    // A container that failed early has nothing mounted; the end of the namespace
+    // removes the rest.
     umount2(&root(bundle), MntFlags::MNT_DETACH).ok();
-    // Never recursive: what is mounted there must not be emptied.
+    // Never recursive: the mounted directories must not be emptied.
     drop(std::fs::remove_dir(root(bundle)));
     drop(std::fs::remove_dir(bundle));
 }
 
 /// Mounts the libraries that the program needs, the termination log, and the
-/// program itself where it is to lie on a mount of its own.
+/// program itself if it belongs on a mount of its own.
 pub(crate) fn furnish(root: &Path, order: &Order) -> Result<(), String> {
     for shared in program::library_directories() {
         bind(&shared, &inside(root, &shared))?;
@@ -66,7 +66,7 @@ pub(crate) fn furnish(root: &Path, order: &Order) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes the directories of a container in the cgroup tree.
+/// Creates the directories of a container in the cgroup tree.
 pub(crate) fn make_cgroups(order: &Order) -> Result<(), String> {
     let subgroup = order.subgroup.as_ref().map(|name| order.cgroup.join(name));
     let directories = [

@@ -21,12 +21,12 @@ use usher_tests::synthetic::wire::{Client, End, Wait};
 
 use crate::{BROKEN, app, say, say_running};
 
-/// Times in one line, which has to stay below `PIPE_BUF`.
+/// The number of times in one line, which has to stay below `PIPE_BUF`.
 const TIMES: usize = 100;
-/// A loopback that does not answer in this time never will.
+/// The timeout of a response over loopback.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Connects and ends.
+/// Connects and exits.
 pub(crate) fn run(client: &Client) -> ExitCode {
     let main_ns = monotonic_ns();
     say_running();
@@ -62,7 +62,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// True when all went well.
+    /// Prints the results; true if all connections succeeded.
     fn tell(mut self) -> bool {
         for (what, times) in [("answered", &self.answered), ("connected", &self.connected)] {
             for times in times.chunks(TIMES) {
@@ -134,7 +134,7 @@ fn visit(client: &Client) -> Result<Outcome, Errno> {
     Ok(outcome)
 }
 
-/// Begins to connect, and does not wait for it.
+/// Starts to connect, without a wait.
 pub(crate) fn begin(to: SocketAddr) -> Result<OwnedFd, Errno> {
     let family = if to.is_ipv4() {
         AddressFamily::Inet
@@ -149,7 +149,7 @@ pub(crate) fn begin(to: SocketAddr) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Data goes both ways.
+/// Sends a line and reads the response.
 fn question(socket: OwnedFd) -> std::io::Result<TcpStream> {
     let mut stream = TcpStream::from(socket);
     stream.set_nonblocking(false)?;
@@ -189,7 +189,7 @@ fn ask(client: &Client) -> Result<Outcome, Errno> {
     Ok(outcome)
 }
 
-/// Asks again and again until it is answered with 2xx.
+/// Polls until the response is 2xx.
 fn wait_for(wait: &Wait) {
     let mut sleeps = wait.sleeps_first;
     loop {

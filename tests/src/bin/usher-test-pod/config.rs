@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use usher_tests::synthetic::program;
 use usher_tests::synthetic::wire::{ConfigText, Order, Task};
 
-/// System calls, of which the default profile allows some hundred.
+/// The number of system calls; the default profile allows several hundred.
 const CALLS: usize = 400;
 
-/// The parts in which it is written.
+/// The parts in which the file is written.
 pub(crate) fn parts(order: &Order, task: &Task) -> Vec<Vec<u8>> {
     let whole = || config(order, task).to_string().into_bytes();
     match task.shape.config {

@@ -1,7 +1,7 @@
 //! Runs a program in a container that has an init process, as `runc exec` does:
 //! joins its cgroup and namespaces and executes from its root.
 //!
-//! The process that enters ends when the program runs; the program's parent is
+//! The entering process exits when the program runs; the program's parent is
 //! then the shim.
 
 use std::process::Command;

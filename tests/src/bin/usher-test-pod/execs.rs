@@ -1,4 +1,4 @@
-//! A program that executes another again and again, as shells do.
+//! A program that executes another one repeatedly, as shells do.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode};
@@ -14,7 +14,7 @@ pub(crate) fn run(at_least: u32) -> ExitCode {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     std::thread::spawn(move || {
-        // The end of input means the same.
+        // The end of input has the same effect.
         drop(std::io::stdin().lines().next());
         stopped.store(true, Ordering::Relaxed);
     });

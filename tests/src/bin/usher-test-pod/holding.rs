@@ -1,4 +1,4 @@
-//! Sockets that are open and do nothing.
+//! Open, idle sockets.
 
 use std::io::Result;
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -10,7 +10,7 @@ use usher_tests::synthetic::wire::{End, Holding};
 
 use crate::{BROKEN, app, client, name_process, say, say_running};
 
-/// Everything that is open. No request is sent to it.
+/// All open sockets. No request is sent to them.
 #[derive(Default)]
 struct Held {
     streams: Vec<TcpStream>,
@@ -40,7 +40,7 @@ pub(crate) fn run(holding: &Holding) -> ExitCode {
 }
 
 fn hold(holding: &Holding) -> Result<Held> {
-    // As many as the machine lets it have.
+    // As many as the machine permits.
     let (_soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
     let mut held = Held::default();

@@ -1,8 +1,8 @@
-//! The containers of a pod, as their shim sees them.
+//! The containers of a pod, from the view of their shim.
 //!
-//! A container has up to three processes over its life: the stage, a child of
-//! the shim; its child, the init process, which the shim inherits; and what
-//! the init process starts. The shim learns the init process's pid from its
+//! A container has up to three kinds of processes: the stage, a child of
+//! the shim; its child, the init process, which the shim inherits; and
+//! children of the init process. The shim learns the init process's pid from its
 //! first line, and may reap it before it has read that line.
 
 mod removal;
@@ -23,18 +23,18 @@ use usher_tests::synthetic::wire::{Order, Pids, What};
 use crate::task;
 use removal::Removals;
 
-/// One container that was begun and has not ended.
+/// One container that was started and has not ended.
 pub(crate) struct Life {
     order: Order,
-    /// A program that was run in a container.
+    /// A program that was run in a container by exec.
     is_visit: bool,
     stage: i32,
     stage_status: Option<i32>,
     init: Option<i32>,
     input: ChildStdin,
-    /// Read at the end only.
+    /// Read only at the end.
     output: File,
-    /// Lines, for the shim.
+    /// Lines for the shim.
     words: File,
     wait_line: Vec<u8>,
     silent: bool,
@@ -73,7 +73,7 @@ impl Life {
     }
 }
 
-/// Makes reads of an empty pipe return instead of wait.
+/// Makes the pipe non-blocking.
 fn quiet(pipe: OwnedFd) -> Result<File, String> {
     fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
         .map_err(|error| format!("fcntl: {error}"))?;
@@ -84,10 +84,10 @@ fn quiet(pipe: OwnedFd) -> Result<File, String> {
 #[derive(Default)]
 pub(crate) struct Lives {
     lives: Vec<Life>,
-    /// Reaped, and not yet known whose.
+    /// Reaped processes that belong to no known container yet.
     strays: HashMap<i32, i32>,
     news: Vec<(String, What)>,
-    /// Reaped, with their wait status, until their time to be removed.
+    /// Reaped containers with their wait status, until their removal is due.
     leaving: Vec<(Instant, Life, i32)>,
     removals: Removals,
 }
@@ -106,7 +106,7 @@ impl Lives {
         Ok(())
     }
 
-    /// Takes away what is left of all containers, whose processes have ended.
+    /// Removes the rest of all containers when their processes have exited.
     pub(crate) fn clear(self) {
         let lives = self.lives.into_iter();
         let leaving = self.leaving.into_iter().map(|(_, life, _)| life);
@@ -114,13 +114,13 @@ impl Lives {
         self.removals.clear(orders);
     }
 
-    /// What to poll.
+    /// The descriptors to poll.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = PollFd<'_>> {
         let speaking = self.lives.iter().filter(|life| !life.silent);
         speaking.map(|life| PollFd::new(life.words.as_fd(), PollFlags::POLLIN))
     }
 
-    /// A child has ended.
+    /// Records the exit of a child.
     pub(crate) fn reaped(&mut self, pid: i32, status: i32) {
         match self.lives.iter_mut().find(|life| life.stage == pid) {
             Some(life) => life.stage_status = Some(status),
@@ -128,7 +128,7 @@ impl Lives {
         }
     }
 
-    /// Reads what containers say, and finds out which of them have ended.
+    /// Reads the lines of containers, and detects which of them have ended.
     pub(crate) fn listen(&mut self) {
         for life in &mut self.lives {
             hear(life, &mut self.news);
@@ -137,7 +137,7 @@ impl Lives {
         for life in self.lives.drain(..) {
             let status = match life.init {
                 Some(init) => self.strays.remove(&init),
-                // It was killed before it could say who it is.
+                // It was killed before it could identify itself.
                 None => life.stage_status.filter(|_| life.silent).map(killed_early),
             };
             match status {
@@ -153,7 +153,7 @@ impl Lives {
         }
     }
 
-    /// What happened since the last call.
+    /// The events since the last call.
     pub(crate) fn news(&mut self) -> Vec<(String, What)> {
         std::mem::take(&mut self.news)
     }
@@ -163,7 +163,7 @@ impl Lives {
         leaving.chain(self.removals.next()).min()
     }
 
-    /// Tells of the containers that ended long enough ago, and removes them.
+    /// Reports the containers that ended long enough ago, and removes them.
     pub(crate) fn sweep(&mut self, now: Instant) {
         let (due, leaving) = std::mem::take(&mut self.leaving)
             .into_iter()
@@ -172,7 +172,7 @@ impl Lives {
         for (due, mut life, status) in due {
             hear(&mut life, &mut self.news);
             let mut output = Vec::new();
-            // Ends with an error where another process still has the pipe.
+            // Fails if another process still has the pipe.
             drop(life.output.read_to_end(&mut output));
             let what = What::Ended {
                 wait_status: status,
@@ -188,7 +188,7 @@ impl Lives {
 
     pub(crate) fn tell(&mut self, id: &str, line: &str) {
         if let Some(life) = self.lives.iter_mut().find(|life| life.order.id == id) {
-            // It may have ended on its own.
+            // It may have exited by itself.
             drop(life.input.write_all(format!("{line}\n").as_bytes()));
         }
     }
@@ -197,13 +197,13 @@ impl Lives {
         let life = self.lives.iter().find(|life| life.order.id == id);
         let target = life.and_then(|life| life.init);
         if let (Some(pid), Ok(signal)) = (target, Signal::try_from(number)) {
-            // Not reaped yet, so the pid is still its own.
+            // Not reaped yet, so no other process has the pid.
             kill(Pid::from_raw(pid), signal).ok();
         }
     }
 }
 
-/// How a container ended whose init process never spoke.
+/// The wait status of a container with an init process that never printed a line.
 const fn killed_early(stage: i32) -> i32 {
     if stage == 0 {
         Signal::SIGKILL as i32
@@ -212,7 +212,7 @@ const fn killed_early(stage: i32) -> i32 {
     }
 }
 
-/// Reads the container's lines as far as they are there.
+/// Reads the available lines of a container.
 fn hear(life: &mut Life, news: &mut Vec<(String, What)>) {
     let mut block = [0; 1024];
     loop {
@@ -253,7 +253,7 @@ fn hear(life: &mut Life, news: &mut Vec<(String, What)>) {
     }
 }
 
-/// The init process waits to be started, and is.
+/// Starts the init process that waits.
 fn begin(life: &Life) -> What {
     let (Some(task), Some(init)) = (&life.order.task, life.init) else {
         return What::Failed("a process waits and is never started".to_owned());

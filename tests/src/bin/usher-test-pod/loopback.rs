@@ -2,7 +2,7 @@
 //!
 //! One rtnetlink message, `RTM_NEWLINK` for interface 1 with `IFF_UP`
 //! ([rtnetlink(7)](https://man7.org/linux/man-pages/man7/rtnetlink.7.html)),
-//! written out here because an async netlink client in each of hundreds of
+//! implemented here because an async netlink client in each of hundreds of
 //! shims would be most of their memory. `lo` is interface 1 in every network
 //! namespace.
 

@@ -1,10 +1,10 @@
 //! A machine for one test: see `usher_tests::synthetic::machine`.
 //!
-//! Two processes: one makes the namespaces and is outside of the new pid
+//! Two processes: one creates the namespaces and is outside of the new pid
 //! namespace, the other is its pid 1, mounts `/proc` and runs the command.
-//! Each ends when its parent does
+//! Each exits with its parent
 //! ([PR_SET_PDEATHSIG](https://man7.org/linux/man-pages/man2/PR_SET_PDEATHSIG.2const.html)),
-//! and the kernel ends all others with pid 1.
+//! and the kernel kills all others with pid 1.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
@@ -16,7 +16,7 @@ use nix::sys::wait::{WaitStatus, wait};
 
 use crate::{bundle, loopback};
 
-/// Makes the machine, in which one cgroup is mounted in the place of the whole
+/// Creates the machine, with one cgroup mounted in place of the whole
 /// tree, and runs the command in it.
 pub(crate) fn run(places: &(PathBuf, PathBuf), command: &[String]) -> Result<(), String> {
     end_with_the_parent()?;

@@ -1,22 +1,22 @@
 //! The processes of synthetic pods, in one binary.
 //!
-//! `usher-test-pod ROLE JSON [COMMAND...]`; started by `usher_tests::synthetic`, never by
-//! hand:
+//! `usher-test-pod ROLE JSON [COMMAND...]`; only `usher_tests::synthetic` starts
+//! it:
 //!
-//! | role | it is |
+//! | role | process |
 //! | --- | --- |
 //! | `shim` | the parent of all containers of a pod |
 //! | `stage` | the short-lived first process in a container's cgroup, and the init process until its execve |
 //! | `run` | the container's program, or one that it started |
 //! | `enter` | runs a program in a container |
 //! | `script` | the interpreter of a script that is a container's program |
-//! | `nothing` | ends at once |
+//! | `nothing` | exits at once |
 //! | `child` | the app below a wrapper |
-//! | `splinter` | one process of many that an app leaves behind |
+//! | `splinter` | one of many processes that an app leaves behind |
 //! | `users` | holds a pod's user namespace |
-//! | `mask` | no process of a pod: covers files, then executes a command |
-//! | `mounts`, `inside`, `beside` | no process of a pod: make and enter the node's mount namespace |
-//! | `machine`, `machine-init` | no process of a pod: executes a command apart |
+//! | `mask` | not in a pod: covers files, then executes a command |
+//! | `mounts`, `inside`, `beside` | not in a pod: create and enter the node's mount namespace |
+//! | `machine`, `machine-init` | not in a pod: execute a command in a machine of its own |
 
 mod announce;
 mod app;
@@ -51,7 +51,7 @@ use serde::de::DeserializeOwned;
 use usher_tests::synthetic::clock::monotonic_ns;
 use usher_tests::synthetic::wire::Program;
 
-/// Exit code of a process whose own set-up failed.
+/// The exit code of a process with a failed setup.
 const BROKEN: u8 = 125;
 /// The first instruction of this process, in nanoseconds of `CLOCK_MONOTONIC`.
 static BEGAN: OnceLock<u64> = OnceLock::new();
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     BEGAN.get_or_init(monotonic_ns);
     let mut arguments: Vec<String> = std::env::args().collect();
     if arguments.get(1).is_some_and(|role| role == "script") {
-        // The kernel put its own word and the script's path before the rest.
+        // The kernel inserted the interpreter's argument and the script's path before the rest.
         arguments.drain(1..arguments.len().min(3));
     }
     let [_, role, json, command @ ..] = arguments.as_slice() else {
@@ -89,8 +89,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// A container's program, or a part of one. It says `running` when signals and
-/// orders reach it.
+/// A container's program, or a part of one. It prints `running` when signals and
+/// commands reach it.
 fn execute(program: Program) -> ExitCode {
     // The init process waited with signals blocked, and its mask is inherited.
     SigSet::empty().thread_set_mask().ok();
@@ -119,21 +119,21 @@ fn execute(program: Program) -> ExitCode {
     }
 }
 
-/// Gives this process a name that others see in `/proc/<pid>/comm`.
+/// Sets the name of this process in `/proc/<pid>/comm`.
 fn name_process(name: &str) {
     let name = std::ffi::CString::new(name).expect("names have no zero bytes");
-    // A name is never needed to live.
+    // A failure does not matter.
     nix::sys::prctl::set_name(&name).ok();
 }
 
-/// Says that the program runs, and since when.
+/// Prints that the program runs, with its start time.
 fn say_running() {
     say(&format!("running {}", BEGAN.get_or_init(monotonic_ns)));
 }
 
-/// Says a line to the shim: one write, so that lines never mix.
+/// Prints a line for the shim: one write, so that lines never mix.
 fn say(line: &str) {
-    // The shim is gone when this fails, and this process soon will be.
+    // If this fails, the shim is gone, and this process will be soon.
     drop(std::io::stderr().write_all(format!("{line}\n").as_bytes()));
 }
 

@@ -1,7 +1,7 @@
-//! Executes a command that sees other files in the place of some.
+//! Executes a command that sees other files at some paths.
 //!
-//! The kernel allows to mount over most entries of `/proc/<pid>`; over its
-//! links it does not, so whole directories are covered instead.
+//! The kernel permits mounts over most entries of `/proc/<pid>`, but not over its
+//! links, so whole directories are covered.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::bundle;
 
-/// Covers each second path by the first, and executes.
+/// Covers the second path of each pair by the first, and executes the command.
 pub(crate) fn run(masks: &Vec<(PathBuf, PathBuf)>, command: &[String]) -> Result<(), String> {
     bundle::isolate()?;
     for (source, target) in masks {

@@ -1,6 +1,6 @@
-//! An app that means harm.
+//! An app that does harm.
 //!
-//! What it mounts lies on a file system of its own at `/proc`, which no test program needs; a bind mount of a
+//! Its mounts are on a separate file system at `/proc`, which no test program needs. A bind mount of a
 //! directory there has the path below it as its root in mountinfo
 //! ([proc_pid_mountinfo(5)](https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html)).
 
@@ -16,11 +16,11 @@ use usher_tests::synthetic::wire::{End, Mischief, MountTrick};
 
 use crate::{BROKEN, app, bundle, say, say_running};
 
-/// A file system of its own.
+/// A separate file system.
 const GROUND: &str = "/proc";
-/// Bytes that `/proc` writes as four.
+/// Bytes that `/proc` escapes as four.
 const ESCAPED: [u8; 4] = *b" \t\n\\";
-/// Bytes of a name, before that.
+/// The other bytes of a name.
 const LONG: usize = 250;
 
 /// Does harm, and runs until it is terminated.
@@ -38,7 +38,7 @@ pub(crate) fn run(mischief: &Mischief) -> ExitCode {
     code
 }
 
-/// One of the processes of a bomb: makes more of them, and stays.
+/// One process of a bomb: starts more of them, and runs on.
 pub(crate) fn splinter(left: u32) -> ExitCode {
     let half = left / 2;
     split(left - half);
@@ -60,7 +60,7 @@ fn split(processes: u32) {
     };
     let mut command = Command::new(program::IN_CONTAINER);
     command.arg("splinter").arg(left.to_string());
-    // A bomb that meets a limit is as good.
+    // It does not matter if the bomb reaches a limit.
     drop(command.stdin(input).stdout(output).stderr(errors).spawn());
 }
 
@@ -116,7 +116,7 @@ fn name(number: usize) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// The UID of its own pod, as its mounts have it.
+/// The UID of its own pod, from its mounts.
 fn own_pod() -> Result<String, String> {
     procfs()?;
     let text = std::fs::read_to_string("/proc/self/mountinfo");

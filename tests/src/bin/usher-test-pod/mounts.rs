@@ -26,7 +26,7 @@ pub(crate) fn make(state: &Path) -> Result<(), String> {
         .map_err(|error| format!("wait: {error}"))
 }
 
-/// Executes a command in it, as what the runtime starts.
+/// Executes a command in it, as the runtime does.
 pub(crate) fn inside(namespace: &Path, command: &[String]) -> Result<(), String> {
     join(namespace)?;
     execute(command)

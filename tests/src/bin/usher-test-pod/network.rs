@@ -4,8 +4,8 @@
 //! user namespace
 //! ([user_namespaces(7)](https://man7.org/linux/man-pages/man7/user_namespaces.7.html)).
 //! A process that has entered one cannot do the shim's other work any more, so
-//! a child makes both and stays in them; the shim maps the child's ids, as only
-//! its parent may, and enters the network namespace alone.
+//! a child creates both and stays in them; the shim maps the child's ids, as only
+//! its parent may, and enters only the network namespace.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -16,17 +16,17 @@ use usher_tests::synthetic::wire::Sandbox;
 
 use crate::{BROKEN, loopback, route};
 
-/// The 65536 ids of a pod begin here on the node.
+/// The first of a pod's 65536 ids on the node.
 const FIRST_ID: u32 = 1_000_000;
 
-/// What keeps the pod's namespaces; the network one is the shim's own.
+/// The owner of the pod's namespaces; the network namespace is the shim's own.
 #[derive(Default)]
 pub(crate) struct Network {
     holder: Option<Child>,
 }
 
 impl Network {
-    /// Makes the pod's network namespace, and moves this process there.
+    /// Creates the pod's network namespace, and moves this process there.
     pub(crate) fn open(sandbox: &Sandbox) -> Result<Self, String> {
         if sandbox.host_network {
             return Ok(Self::default());
@@ -70,7 +70,7 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         if let Some(holder) = &mut self.holder {
-            // It ends when its standard input closes; the shim reaps it.
+            // It exits when its standard input closes; the shim reaps it.
             drop(holder.stdin.take());
         }
     }

@@ -1,8 +1,8 @@
-//! What a sidecar starts, as pilot-agent starts Envoy.
+//! The child process of a sidecar, as Envoy is pilot-agent's.
 //!
-//! It learns of its parent's end by its standard input, and ends some time
-//! after it. As pid 1 of its container the parent would take it along; where
-//! pids are shared it does not.
+//! Its standard input reports the exit of its parent, and it exits some time
+//! later. As pid 1 of its container the parent would end it as well; with
+//! shared pids it does not.
 
 use std::io::Read;
 use std::process::{ChildStdin, Command, ExitCode, Stdio};
@@ -13,7 +13,7 @@ use usher_tests::synthetic::wire::{Child, Program};
 
 use crate::{BROKEN, name_process, say};
 
-/// Starts it; it lives while what is returned is open.
+/// Starts it; it runs while the returned pipe is open.
 pub(crate) fn start(child: &Child) -> Result<ChildStdin, String> {
     let json = serde_json::to_string(&Program::Proxy(child.clone())).expect("plain data");
     let mut process = Command::new(program::IN_CONTAINER)
@@ -25,7 +25,6 @@ pub(crate) fn start(child: &Child) -> Result<ChildStdin, String> {
     Ok(process.stdin.take().expect("piped above"))
 }
 
-/// Its program.
 pub(crate) fn run(child: &Child) -> ExitCode {
     name_process(&child.process);
     let signals = SigSet::all();
@@ -38,7 +37,7 @@ pub(crate) fn run(child: &Child) -> ExitCode {
         }
     });
     let mut rest = Vec::new();
-    // An error would mean the same.
+    // An error has the same meaning.
     drop(std::io::stdin().read_to_end(&mut rest));
     std::thread::sleep(child.outlives);
     ExitCode::SUCCESS

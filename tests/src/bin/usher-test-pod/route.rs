@@ -27,7 +27,7 @@ const WAY_OUT: DeadEnd<'_> = DeadEnd {
     ],
 };
 
-/// Makes the interface and the default routes.
+/// Creates the interface and the default routes.
 pub(crate) fn open() -> Result<(), String> {
     WAY_OUT.create().map_err(|error| error.to_string())
 }

@@ -1,7 +1,7 @@
 //! A shell that is pid 1 of a container and waits for the last of its commands.
 //!
 //! It has no handlers, and to pid 1 of a namespace the kernel does not deliver
-//! a signal whose action is the default
+//! a signal with the default action
 //! ([pid_namespaces(7)](https://man7.org/linux/man-pages/man7/pid_namespaces.7.html)).
 
 use std::process::{Command, ExitCode};
@@ -11,7 +11,7 @@ use usher_tests::synthetic::wire::{Program, Sidecar};
 
 use crate::{BROKEN, name_process, say};
 
-/// Runs the sidecar, and ends as it does.
+/// Runs the sidecar, and exits with its code.
 pub(crate) fn run(sidecar: Sidecar) -> ExitCode {
     name_process("sh");
     let json = serde_json::to_string(&Program::Sidecar(sidecar)).expect("plain data");

@@ -2,10 +2,10 @@
 //!
 //! Like a runtime's shim it is a subreaper
 //! ([PR_SET_CHILD_SUBREAPER](https://man7.org/linux/man-pages/man2/PR_SET_CHILD_SUBREAPER.2const.html)),
-//! learns of exits by SIGCHLD and reaps before it does anything else. It is
+//! learns of exits by SIGCHLD and reaps before other work. It is
 //! in the pod's network namespace, which therefore lives exactly as long as
 //! the pod. When its standard input closes, because the pod was dropped or
-//! because the test was killed, it ends the pod and itself.
+//! the test was killed, it ends the pod and exits.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -38,7 +38,7 @@ pub(crate) fn run(sandbox: &Sandbox) -> Result<(), String> {
     outcome
 }
 
-/// What a pod's containers stand on.
+/// The shared resources of a pod's containers.
 struct Ground {
     outside: Outside,
     network: Network,
@@ -103,15 +103,15 @@ fn serve(
     }
 }
 
-/// What comes on the standard input, which is polled: nothing that has been
-/// read may wait for more to come.
+/// The standard input, which is polled: complete commands must not
+/// wait for more input.
 #[derive(Default)]
 struct Input {
     begun: Vec<u8>,
 }
 
 impl Input {
-    /// Reads what is there; None at the end of input.
+    /// Reads the available commands; None at the end of input.
     fn read(&mut self) -> Result<Option<Vec<Command>>, String> {
         let mut block = [0; 8192];
         let length = nix::unistd::read(std::io::stdin(), &mut block)
@@ -171,7 +171,7 @@ fn obey(
     Ok(())
 }
 
-/// Between the network namespace and the first process in it.
+/// Announces the pod, between its network namespace and its first process.
 fn announce(sandbox: &Sandbox, order: &Order, outside: &Outside) {
     if let Some(announcement) = &sandbox.announcement {
         let what = match outside.announce(announcement, &sandbox.uid, &order.id) {
@@ -222,7 +222,7 @@ fn report(sandbox: &Sandbox, id: &str, what: What) {
     nix::unistd::write(std::io::stdout(), line.as_bytes()).ok();
 }
 
-/// Ends every process of the pod and removes its directories.
+/// Kills every process of the pod and removes its directories.
 fn end(sandbox: &Sandbox) {
     let kill_all = sandbox.cgroup.join("cgroup.kill");
     loop {

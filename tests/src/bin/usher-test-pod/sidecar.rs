@@ -20,14 +20,14 @@ use usher_tests::synthetic::wire::{Listen, Listener, Reaction, Sidecar};
 
 use crate::{BROKEN, name_process, proxy, say, say_running};
 
-/// What the main thread is to do.
+/// What the main thread should do.
 #[derive(Debug, Clone, Copy)]
 enum Verdict {
     End(u8),
     Visit,
 }
 
-/// Serves until something decides how it ends.
+/// Serves until a verdict comes.
 pub(crate) fn run(sidecar: Sidecar) -> ExitCode {
     if let Some(name) = &sidecar.process {
         name_process(name);
@@ -63,7 +63,7 @@ fn wait(verdicts: &Receiver<Verdict>) -> ExitCode {
     ExitCode::from(BROKEN)
 }
 
-/// Says each signal and ends where it should; a second one does not wait for
+/// Prints each signal and exits if the sidecar should; a second signal does not wait for
 /// the first.
 fn react(signals: &SigSet, reactions: &[(i32, Reaction)], verdict: &Sender<Verdict>) {
     while let Ok(signal) = signals.wait() {
@@ -110,7 +110,7 @@ fn begin_to_listen(when: Listen, listeners: Vec<Listener>, verdict: Sender<Verdi
     });
 }
 
-/// Enters the network namespace that its standard output is.
+/// Enters the network namespace whose descriptor is its standard output.
 #[expect(
     clippy::disallowed_methods,
     reason = "only this thread is meant to be there, and it has nothing else to do"

@@ -1,13 +1,13 @@
-//! How a container comes to be: its first process, then its init process.
+//! The creation of a container: its first process, then its init process.
 //!
-//! The order is runc's. The `stage` process puts itself into the cgroup, makes
-//! the pid namespace, starts `init` in it and ends after a moment, so that the
-//! first pid a watcher sees in the cgroup is not the container's. `init` is
-//! pid 1; it makes the mount namespace, mounts, changes its root with
+//! The order is runc's. The `stage` process puts itself into the cgroup, creates
+//! the pid namespace, starts `init` in it and exits after a moment, so that the
+//! first pid in the cgroup is not the container's. `init` is
+//! pid 1; it creates the mount namespace, mounts, changes its root with
 //! `pivot_root(".", ".")`
 //! ([pivot_root(2)](https://man7.org/linux/man-pages/man2/pivot_root.2.html))
-//! and executes the program. On a node with bundles `stage` makes the bundle
-//! first, and `init` waits to be started before it executes.
+//! and executes the program. On a node with bundles `stage` creates the bundle
+//! first, and `init` waits for its start before it executes.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -22,7 +22,7 @@ use usher_tests::synthetic::wire::{Order, Pids};
 
 use crate::{bundle, say, task};
 
-/// Which pid was the last one to be given to a process.
+/// The last pid that the kernel has assigned.
 const LAST_PID: &str = "/proc/sys/kernel/ns_last_pid";
 
 /// The first process in the container's cgroup.
@@ -40,10 +40,10 @@ pub(crate) fn stage(order: &Order) -> Result<(), String> {
     }
     std::thread::sleep(order.pace.stage);
     if let Some(pid) = order.pid {
-        // The file is that of the namespace in which the writer is numbered.
+        // The file applies to the pid namespace of the writer.
         write(Path::new(LAST_PID), &(pid - 1).to_string())?;
     }
-    // Not waited for: when this process ends, the shim is the parent. As with runc it has executed nothing until it is the
+    // Not waited for: when this process exits, the shim is the parent. As with runc, it has executed nothing until it is the
     // container's program.
     match fork::fork() {
         Ok(Fork::Child) => init(order),
@@ -67,10 +67,10 @@ fn init(order: &Order) -> Result<(), String> {
     bundle::furnish(&root, order)?;
     enter(&root)?;
     if let Some(network) = visited {
-        // The one descriptor that a sidecar has no other use for.
+        // A descriptor that a sidecar does not need.
         dup2_stdout(network).map_err(|error| format!("dup2: {error}"))?;
     }
-    // Last of all, since in there this process may do nothing on the node.
+    // Last, because in this namespace the process has no permissions on the node.
     if let Some(users) = &users {
         become_root_of(users)?;
     }
@@ -86,7 +86,7 @@ fn init(order: &Order) -> Result<(), String> {
     execute(order)
 }
 
-/// Until a thread waits for it, which there may not be before namespaces have been entered.
+/// Blocks it until a thread waits for it. That thread must not start before the process has entered its namespaces.
 fn block_term() -> Result<SigSet, String> {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGTERM);
@@ -96,8 +96,8 @@ fn block_term() -> Result<SigSet, String> {
     Ok(signals)
 }
 
-/// A runtime's init process is a Go program, which ends with 2 when SIGTERM
-/// comes before it has become another, also while that is held up.
+/// A runtime's init process is a Go program, which exits with 2 on a SIGTERM
+/// before its execve, even while that is held.
 fn end_on(signals: SigSet) {
     std::thread::spawn(move || {
         if signals.wait().is_ok() {
@@ -114,7 +114,7 @@ fn end_with_two() -> ! {
     std::process::exit(2)
 }
 
-/// Not by `std`, which would unblock signals before the call.
+/// Without `std`, which would unblock signals before the call.
 fn execute(order: &Order) -> Result<(), String> {
     let entry = order
         .task
@@ -144,7 +144,7 @@ pub(crate) fn join_cgroup(order: &Order) -> Result<(), String> {
     write(&order.cgroup.join(directory).join("cgroup.procs"), "0")
 }
 
-/// As the root of a user namespace.
+/// Becomes the root of a user namespace.
 pub(crate) fn become_root_of(users: &File) -> Result<(), String> {
     join(users, CloneFlags::CLONE_NEWUSER)?;
     become_user(0)

@@ -1,10 +1,10 @@
-//! What a runtime makes of a container before, while and after it runs, on a
+//! The files of a runtime before, during and after the life of a container, on a
 //! node with bundles.
 //!
-//! The order is containerd's and runc's: directory, `config.json`, mount of the
-//! root, `log.json`; then, when the init process waits to be started,
-//! `init.pid`, which is written under another name first; then the word to the
-//! init process, a byte in a fifo.
+//! The order is that of containerd and runc: directory, `config.json`, mount of the
+//! root, `log.json`. When the init process waits for its start, `init.pid` follows,
+//! which is first written under another name. Then a byte in a fifo
+//! starts the init process.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -22,10 +22,10 @@ use usher_tests::synthetic::wire::{ConfigText, Order, Root, Task};
 
 use crate::{bundle, config};
 
-/// Where the init process waits.
+/// The fifo at which the init process waits.
 const FIFO: &str = "start";
 
-/// Makes a bundle, up to the mount and what follows it.
+/// Creates a bundle, up to the mount and the files after it.
 pub(crate) fn make(order: &Order, task: &Task) -> Result<(), String> {
     let tasks = order.bundle.parent().unwrap_or(Path::new("/"));
     made(tasks, std::fs::create_dir_all(tasks))?;
@@ -80,10 +80,10 @@ fn overlay(lower: &Path, upper: &Path, work: &Path, root: &Path) -> Result<(), S
         .map_err(|error| format!("overlay at {}: {error}", root.display()))
 }
 
-/// The init process: opens what it waits at, before its root changes.
+/// In the init process: opens the fifo before its root changes.
 pub(crate) fn open_fifo(task: &Task) -> Result<File, String> {
     let mut options = OpenOptions::new();
-    // Else it would wait here.
+    // Otherwise the open would block.
     let opened = options
         .read(true)
         .custom_flags(libc::O_NONBLOCK)
@@ -91,7 +91,7 @@ pub(crate) fn open_fifo(task: &Task) -> Result<File, String> {
     opened.map_err(|error| format!("fifo: {error}"))
 }
 
-/// The init process: waits to be started.
+/// In the init process: waits for its start.
 pub(crate) fn wait_at(fifo: &File) -> Result<(), String> {
     let mut fds = [PollFd::new(fifo.as_fd(), PollFlags::POLLIN)];
     loop {
@@ -103,7 +103,7 @@ pub(crate) fn wait_at(fifo: &File) -> Result<(), String> {
     }
 }
 
-/// The shim: the init process, which has this pid, waits; it is started.
+/// In the shim: starts the waiting init process with this pid.
 pub(crate) fn start(order: &Order, task: &Task, init: i32) -> Result<(), String> {
     write_pid(&order.bundle, "init", init)?;
     let mut options = OpenOptions::new();
@@ -113,7 +113,7 @@ pub(crate) fn start(order: &Order, task: &Task, init: i32) -> Result<(), String>
         .open(task.snapshot.join(FIFO));
     match opened {
         Ok(mut fifo) => made(&task.snapshot, fifo.write_all(b"0")),
-        // It was killed meanwhile.
+        // It was killed before.
         Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(()),
         Err(error) => Err(format!("start: {error}")),
     }
@@ -127,14 +127,14 @@ pub(crate) fn write_pid(bundle: &Path, name: &str, pid: i32) -> Result<(), Strin
     made(&hidden, std::fs::rename(&hidden, bundle.join(file)))
 }
 
-/// Takes a bundle away; false when its root is still in use somewhere.
+/// Removes a bundle; false if its root is still in use.
 pub(crate) fn remove(order: &Order, task: &Task) -> bool {
     let root = bundle::root(&order.bundle);
-    // Other errors: it was never mounted, or is no more.
+    // Other errors: it was never mounted, or is unmounted.
     if umount2(&root, MntFlags::empty()) == Err(Errno::EBUSY) {
         return false;
     }
-    // What is mounted there must not be emptied.
+    // The mounted directories must not be emptied.
     if root.exists() && std::fs::remove_dir(&root).is_err() {
         return false;
     }
@@ -150,7 +150,7 @@ pub(crate) fn remove(order: &Order, task: &Task) -> bool {
     true
 }
 
-/// The same at any price.
+/// The same, even if it is in use.
 pub(crate) fn remove_at_once(order: &Order, task: &Task) {
     if !remove(order, task) {
         umount2(&bundle::root(&order.bundle), MntFlags::MNT_DETACH).ok();

@@ -11,10 +11,10 @@ use usher_tests::synthetic::wire::Order;
 
 use crate::{bundle, task};
 
-/// What could not be removed is tried again after this.
+/// The delay before a failed removal is retried.
 const AGAIN: Duration = Duration::from_millis(1);
 
-/// What is to be removed, and when that is tried next.
+/// The pending removals, and the time of the next attempt.
 #[derive(Default)]
 pub(super) struct Removals {
     cgroups: Vec<(Instant, PathBuf)>,
@@ -22,7 +22,7 @@ pub(super) struct Removals {
 }
 
 impl Removals {
-    /// The container of this order has ended.
+    /// Adds the container of this order, which has ended.
     pub(super) fn add(&mut self, due: Instant, order: Order) {
         if let Some(monitor) = &order.monitor {
             drop(std::fs::remove_dir(monitor));
@@ -35,14 +35,14 @@ impl Removals {
         }
     }
 
-    /// When to sweep next.
+    /// The time of the next sweep.
     pub(super) fn next(&self) -> Option<Instant> {
         let cgroups = self.cgroups.iter().map(|(due, _)| *due);
         let bundles = self.bundles.iter().map(|(due, _)| *due);
         cgroups.chain(bundles).min()
     }
 
-    /// Removes what can be removed now.
+    /// Removes what is no longer in use.
     pub(super) fn sweep(&mut self, now: Instant) {
         self.bundles.retain_mut(|(due, order)| {
             let Some(task) = order.task.as_ref().filter(|_| *due <= now) else {
@@ -55,7 +55,7 @@ impl Removals {
             if *due > now {
                 return true;
             }
-            // With a directory of its own below it, it is the same to rmdir.
+            // With a subdirectory of its own, rmdir returns the same error.
             layout::remove_tree(path);
             let busy = path.exists();
             *due = now + AGAIN;
@@ -63,7 +63,7 @@ impl Removals {
         });
     }
 
-    /// Removes all bundles, those of these orders as well, at any price.
+    /// Removes all bundles, including those of these orders, even if they are in use.
     pub(super) fn clear(self, orders: impl Iterator<Item = Order>) {
         let left = self.bundles.into_iter().map(|(_, order)| order);
         for order in orders.chain(left) {

@@ -1,7 +1,7 @@
 //! The ports of a sidecar.
 //!
-//! For each request it says `request <ns> <port> <method> <path>`, where the
-//! time is taken when the head is complete.
+//! For each request it prints `request <ns> <port> <method> <path>`, with the
+//! time at which the head is complete.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
@@ -19,14 +19,14 @@ use super::request::Request;
 use super::{Verdict, end_after, original};
 use crate::say;
 
-/// Between two bytes of a trickle.
+/// The delay between two bytes of a trickle.
 const DROP: Duration = Duration::from_millis(50);
 
-/// Accepts on all of them.
+/// Accepts on all ports.
 pub(super) fn open(listeners: &[Listener], verdict: &Sender<Verdict>) {
     for listener in listeners {
         let port = listener.port;
-        // Before: who waits for it may see it before a stamp that is taken afterwards.
+        // Before the line: a waiting test may see it before a stamp that is taken afterwards.
         let begun_ns = monotonic_ns();
         let opened = match listener.speech {
             Speech::Http => bind(listener.place, port).map(Some),
@@ -57,7 +57,7 @@ fn bind(place: Place, port: u16) -> std::io::Result<TcpListener> {
     match place {
         Place::Loopback => TcpListener::bind((Ipv4Addr::LOCALHOST, port)),
         Place::Loopback6 => TcpListener::bind((Ipv6Addr::LOCALHOST, port)),
-        // Takes both families, unless the machine has only one.
+        // Accepts both families, unless the machine has only one.
         Place::Everywhere => TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))
             .or_else(|_no_ipv6| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))),
     }
@@ -126,7 +126,7 @@ fn send(stream: &mut TcpStream, answer: &Answer) -> std::io::Result<()> {
                 format!("HTTP/1.1 307 Synthetic\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n");
             return stream.write_all(text.as_bytes());
         }
-        // It may not have a body.
+        // It may have no body.
         Answer::Status(204) => return stream.write_all(b"HTTP/1.1 204 Synthetic\r\n\r\n"),
         Answer::Status(code) => (*code, "text/plain", "ok"),
         Answer::Json(body) => (200, "application/json", body.as_str()),
@@ -138,14 +138,14 @@ fn send(stream: &mut TcpStream, answer: &Answer) -> std::io::Result<()> {
     stream.write_all(text.as_bytes())
 }
 
-/// Closes with RST instead of FIN: lingering for no time
+/// Closes with RST instead of FIN: SO_LINGER of zero
 /// ([socket(7)](https://man7.org/linux/man-pages/man7/socket.7.html)).
 fn reset(stream: TcpStream) {
     let at_once = libc::linger {
         l_onoff: 1,
         l_linger: 0,
     };
-    // Without it the connection is closed, which is nearly the same.
+    // Without it the connection is closed normally, which is nearly the same.
     setsockopt(&stream, sockopt::Linger, &at_once).ok();
     drop(stream);
 }

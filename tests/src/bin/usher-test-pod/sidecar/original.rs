@@ -1,9 +1,9 @@
-//! What is redirected to a mesh's proxy: where it was meant to go.
+//! The server for connections that are redirected to a mesh's proxy: it reports their original destination.
 //!
-//! `SO_ORIGINAL_DST` asks the connection tracking of the socket's network
+//! `SO_ORIGINAL_DST` reads it from the connection tracking of the socket's network
 //! namespace
 //! ([nf_conntrack_l3proto](https://github.com/torvalds/linux/blob/v6.18/net/netfilter/nf_conntrack_proto.c#L254)).
-//! One thread per port, since 200 connections at once come from one client
+//! One thread per port, because 200 simultaneous connections come from one client
 //! that is measured on the same cores.
 
 use std::io::{Read, Write};
@@ -12,18 +12,18 @@ use std::time::Duration;
 
 use nix::sys::socket::{Backlog, getsockopt, listen, sockopt};
 
-/// Connections that may wait to be accepted; the standard library's 128 would
-/// have the others retransmit.
+/// The accept backlog; with the standard library's 128 the
+/// other connections would retransmit.
 const BACKLOG: i32 = 4096;
-/// A client that says nothing must not keep the others waiting.
+/// A silent client must not block the others.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Answers each line with the address that the client connected to.
+/// Responds to each line with the destination of the client.
 pub(super) fn serve(socket: TcpListener) -> std::io::Result<Option<TcpListener>> {
     listen(&socket, Backlog::new(BACKLOG)?)?;
     std::thread::spawn(move || {
         for mut stream in socket.incoming().map_while(Result::ok) {
-            // A client that has gone away needs no answer.
+            // A disconnected client needs no response.
             drop(answer(&mut stream));
         }
     });
@@ -40,7 +40,7 @@ fn answer(stream: &mut TcpStream) -> std::io::Result<()> {
     stream.write_all(format!("{meant}\n").as_bytes())
 }
 
-/// None where nothing was redirected.
+/// None if the connection was not redirected.
 fn original(stream: &TcpStream) -> Option<SocketAddr> {
     if let Ok(found) = getsockopt(stream, sockopt::OriginalDst) {
         let address = Ipv4Addr::from(u32::from_be(found.sin_addr.s_addr));

@@ -1,11 +1,11 @@
-//! What a sidecar reads of a request, and which routes it fits.
+//! The parser of a sidecar's requests, and the match of routes.
 
 use std::io::Read;
 use std::net::TcpStream;
 
 use usher_tests::synthetic::wire::Route;
 
-/// A request head longer than this is not one.
+/// The limit of a request head.
 const HEAD_LIMIT: usize = 16 * 1024;
 
 /// The head of a request.
@@ -17,7 +17,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Reads until the whole head is there.
+    /// Reads until the head is complete.
     pub(super) fn read(stream: &mut TcpStream) -> Option<Self> {
         let peer = stream.peer_addr().ok()?;
         let mut head = Vec::with_capacity(1024);
@@ -44,7 +44,7 @@ impl Request {
         })
     }
 
-    /// Whether a route is about this request.
+    /// Whether a route matches this request.
     pub(super) fn fits(&self, route: &Route) -> bool {
         let mut words = self.line.split(' ');
         let method = words.next().unwrap_or_default();
