@@ -15,15 +15,10 @@ const LONGEST: u64 = 16 * 1024 * 1024;
 /// One call of the plugin.
 #[derive(Debug)]
 pub(crate) struct Call {
-    /// `CNI_COMMAND`.
     pub(crate) verb: Option<String>,
-    /// `CNI_CONTAINERID`.
     pub(crate) container: String,
-    /// `CNI_NETNS`.
     pub(crate) netns: Option<PathBuf>,
-    /// `CNI_IFNAME`.
     pub(crate) interface: String,
-    /// `CNI_ARGS`.
     pub(crate) arguments: String,
     stdin: Result<String, Failure>,
 }

@@ -129,7 +129,10 @@ impl Gate {
             return Ok(None);
         };
         let mut gate = Self::open(netns, begin)?;
-        let doors = found.left.iter().filter(|left| left.set == ruleset::HELD);
+        let doors = found
+            .remaining
+            .iter()
+            .filter(|remaining| remaining.set == ruleset::HELD);
         let ports = doors.map(|left| (left.value, left.time)).collect();
         let remains = Remains::of(&found.ruleset, ports);
         gate.count_only = remains.count_only;

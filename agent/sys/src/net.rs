@@ -1,5 +1,6 @@
-//! Network namespaces and what happens in them: nftables, nflog, nfqueue, sock_diag, packet sockets.
+//! Network namespaces: interfaces, nftables, nflog, nfqueue, sock_diag, packet sockets.
 
+pub mod feature_probe;
 pub mod inject;
 pub mod link;
 pub mod netlink;
@@ -9,6 +10,5 @@ pub mod nfqueue;
 pub mod nft;
 pub mod owner;
 pub mod packet;
-pub mod probe;
 pub mod sockdiag;
 pub mod tcp;

@@ -1,4 +1,4 @@
-//! The own process: capabilities, priority, resource usage, a watchdog timer.
+//! This process: capabilities, priority, resource usage, a watchdog timer.
 
 pub mod capability;
 pub mod code_pages;

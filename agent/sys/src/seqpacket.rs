@@ -1,8 +1,7 @@
-//! A Unix socket of type SOCK_SEQPACKET that takes messages with descriptors
+//! Unix sockets of type SOCK_SEQPACKET, whose messages carry descriptors
 //! ([unix(7)](https://man7.org/linux/man-pages/man7/unix.7.html)).
 //!
-//! tokio has streams and datagrams only. A listener is written for one question
-//! and one answer per connection; a pair lasts.
+//! tokio has streams and datagrams only. A connection to a [`Listener`] has one request and one reply; a pair lasts.
 
 mod message;
 mod pair;
@@ -29,32 +28,24 @@ use self::message::{receive_now, send_now};
 pub use self::pair::{Plain, Received};
 use crate::pods::readiness::register;
 
-/// Connections that may wait to be accepted: the most that nix takes for a C
-/// library whose `SOMAXCONN` is of old.
+/// Backlog of connections: the most that nix accepts for a C library with an old `SOMAXCONN`.
 const BACKLOG: i32 = 128;
-/// Owner only: whoever connects may have a pod's connections held.
+/// Owner only: a client can have a pod's connections held.
 const MODE: u32 = 0o600;
 
-/// A socket that could not be made or used.
+/// A socket could not be created or used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It could not be bound.
     #[error("listening on {path:?}")]
-    Bind {
-        /// Where.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Bind { path: PathBuf, source: io::Error },
     /// No connection could be accepted.
     #[error("accepting a connection")]
     Accept(#[source] io::Error),
     /// A connection failed.
     #[error("{call} on a connection")]
     Connection {
-        /// The call.
         call: &'static str,
-        /// Why.
         source: io::Error,
     },
 }
@@ -65,15 +56,13 @@ pub struct Listener {
     fd: AsyncFd<OwnedFd>,
 }
 
-/// A connection.
 #[derive(Debug)]
 pub struct Connection {
     fd: AsyncFd<OwnedFd>,
 }
 
 impl Listener {
-    /// Listens at a path, in place of what may be there: a socket that an
-    /// earlier agent left, as a rule.
+    /// Listens at a path, and replaces an existing file: usually the socket of an earlier agent.
     ///
     /// # Errors
     /// [`Error::Bind`].
@@ -86,7 +75,7 @@ impl Listener {
                 _ => {}
             }
             bind(fd.as_raw_fd(), &UnixAddr::new(path)?)?;
-            // Before anybody can connect: that takes a listening socket.
+            // Before any client can connect, which requires a listening socket.
             fs::set_permissions(path, fs::Permissions::from_mode(MODE))?;
             listen(&fd, Backlog::new(BACKLOG)?)?;
             let fd = register(fd)?;
@@ -101,7 +90,7 @@ impl Listener {
     /// Waits for a connection.
     ///
     /// # Errors
-    /// [`Error::Accept`]: no descriptor is left, as a rule.
+    /// [`Error::Accept`], usually because no descriptor is left.
     pub async fn accept(&self) -> Result<Connection, Error> {
         loop {
             let mut ready = self.fd.readable().await.map_err(Error::Accept)?;
@@ -120,7 +109,7 @@ impl Listener {
 }
 
 impl Connection {
-    /// User id of the process that connected.
+    /// User id of the connected process.
     ///
     /// # Errors
     /// [`Error::Connection`].
@@ -130,8 +119,8 @@ impl Connection {
         Ok(credentials.uid())
     }
 
-    /// Waits for a message of at most `buffer`'s length, and the descriptors that come
-    /// with it; None when the other side has closed.
+    /// Waits for a message of at most `buffer`'s length, and its descriptors; None when the peer has closed the
+    /// connection.
     ///
     /// # Errors
     /// [`Error::Connection`], with `EMSGSIZE` for a longer message.
@@ -155,36 +144,36 @@ impl Connection {
         }
     }
 
-    /// Sends a message; there is always room for the first one.
+    /// Sends a message; the first one always fits.
     ///
     /// # Errors
-    /// [`Error::Connection`]: the other side has gone, as a rule.
+    /// [`Error::Connection`], usually because the peer has closed.
     pub fn send(&self, message: &[u8]) -> Result<(), Error> {
         self.send_with(message, &[])
     }
 
-    /// Sends a message and descriptors, and does not wait for room.
+    /// Sends a message and descriptors, without waiting for buffer space.
     ///
     /// # Errors
-    /// [`Error::Connection`], with `EAGAIN` where there is no room.
+    /// [`Error::Connection`], with `EAGAIN` where the buffer is full.
     pub fn send_with(&self, message: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
         send_now(self.fd.get_ref().as_fd(), message, fds).map_err(failed("sendmsg"))
     }
 }
 
-/// Whether somebody listens at a path. Nobody does where there is nothing, or what an agent left that was killed.
+/// Whether a process listens at a path. None does where there is no file, or the socket of a killed agent.
 ///
 /// # Errors
-/// [`Error::Connection`]: the path is too long for a socket, or may not be used.
+/// [`Error::Connection`]: the path is too long for a socket, or not accessible.
 pub fn is_listening(path: &Path) -> Result<bool, Error> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let fd = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None);
     let fd = fd.map_err(failed("socket"))?;
     let address = UnixAddr::new(path).map_err(failed("bind"))?;
     match connect(fd.as_raw_fd(), &address) {
-        // EAGAIN: there is somebody, and others wait.
+        // EAGAIN: the backlog of a listener is full.
         Ok(()) | Err(Errno::EAGAIN) => Ok(true),
-        // The last two: it is no such socket.
+        // The last two: the file is not such a socket.
         Err(
             Errno::ENOENT
             | Errno::ENOTDIR
@@ -196,11 +185,10 @@ pub fn is_listening(path: &Path) -> Result<bool, Error> {
     }
 }
 
-/// Takes a descriptor that the kernel has just given to this process.
+/// Takes ownership of a descriptor that the kernel has just returned.
 #[expect(unsafe_code, reason = "nix gives these as numbers")]
 fn own(fd: RawFd) -> OwnedFd {
-    // SAFETY: accept4 and recvmsg return descriptors that are open and that
-    // nobody else knows.
+    // SAFETY: accept4 and recvmsg return open descriptors, and no other code knows them.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
@@ -229,14 +217,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn somebody_listens_until_they_end() {
+    async fn listener_is_detected_until_it_closes() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("socket");
         assert!(!is_listening(&path).unwrap());
         let listener = Listener::bind(&path).unwrap();
         assert!(is_listening(&path).unwrap());
         drop(listener);
-        // What is left of it.
+        // The file remains.
         assert!(path.exists());
         assert!(!is_listening(&path).unwrap());
         let file = dir.path().join("file");

@@ -25,9 +25,7 @@ const FIRST_WITH_CHECK: &str = "0.4.0";
 
 /// A node of its own: no bridge and no address of it is seen by this machine.
 struct Node {
-    /// `CNI_PATH`.
     plugins: PathBuf,
-    /// `NETCONFPATH`.
     networks: PathBuf,
     netns: String,
 }

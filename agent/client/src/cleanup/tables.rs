@@ -28,14 +28,14 @@ enum Error {
 
 /// The tables that there are, by one look at each network namespace but the host's.
 pub(super) fn look(proc: &ProcRoot) -> Vec<Found> {
-    let living = match netns::living(proc) {
-        Ok(living) => living,
+    let scan = match netns::scan(proc) {
+        Ok(scan) => scan,
         Err(error) => return vec![unseen("network namespaces", &error)],
     };
     let host = of_host(proc);
     let mut found = Vec::new();
     let mut failed: Option<(usize, Error)> = None;
-    for (id, pid) in living.namespaces {
+    for (id, pid) in scan.namespaces {
         if host.contains(&id) {
             continue;
         }
@@ -56,12 +56,12 @@ pub(super) fn look(proc: &ProcRoot) -> Vec<Found> {
     if let Some((count, first)) = failed {
         found.push(unseen(&format!("tables in {count} namespaces"), &first));
     }
-    if living.hidden > 0 {
-        let what = format!("network namespaces of {} processes", living.hidden);
+    if scan.hidden > 0 {
+        let what = format!("network namespaces of {} processes", scan.hidden);
         let why = "they may not be looked at";
         found.push(Found::stuck(Thing::Unseen(what), why, LOOK));
     }
-    if living.cut {
+    if scan.truncated {
         let what = "further network namespaces".to_owned();
         let why = "there are more than are looked at at once";
         let advice = "run this again when it has removed what it found";

@@ -1,8 +1,7 @@
-//! Changes in one directory: how a configuration file is seen to change.
+//! Change notification for one directory, such as that of a configuration file.
 //!
-//! The directory is watched and not the file. Whoever writes well replaces the
-//! file by renaming, and the kubelet replaces a link beside it (`..data`) when
-//! a ConfigMap changes
+//! The directory is watched and not the file: editors replace the file by renaming, and the kubelet replaces a link in
+//! its directory (`..data`) when a ConfigMap changes
 //! ([AtomicWriter](https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/volume/util/atomic_writer.go)).
 
 mod places;
@@ -18,7 +17,7 @@ use tokio::io::unix::AsyncFd;
 pub use self::places::Places;
 use crate::pods::inotify::Watches;
 
-/// What is a change.
+/// The events that count as a change.
 const FLAGS: AddWatchFlags = AddWatchFlags::IN_CREATE
     .union(AddWatchFlags::IN_CLOSE_WRITE)
     .union(AddWatchFlags::IN_MOVED_TO)
@@ -29,22 +28,11 @@ const FLAGS: AddWatchFlags = AddWatchFlags::IN_CREATE
 /// The directory cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It could not be watched.
     #[error("watching {path:?}")]
-    Watch {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Watch { path: PathBuf, source: io::Error },
     /// The kernel's queue could not be read.
     #[error("reading inotify events of {path:?}")]
-    Read {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
 }
 
 /// A watched directory.
@@ -55,8 +43,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Watches a directory. What happens in it from now on is seen by
-    /// [`Self::changed`].
+    /// Watches a directory; [`Self::changed`] reports changes from now on.
     ///
     /// # Errors
     /// [`Error::Watch`], also when there is no such directory.
@@ -64,7 +51,7 @@ impl Directory {
         Self::watch(path, FLAGS)
     }
 
-    /// The same for a directory with a file that others append to: each write is a change.
+    /// The same for a directory with a file that other programs append to: each write is a change.
     ///
     /// # Errors
     /// [`Error::Watch`], also when there is no such directory.
@@ -89,7 +76,7 @@ impl Directory {
     /// Waits until something in the directory changes.
     ///
     /// # Errors
-    /// [`Error::Read`], which is for good.
+    /// [`Error::Read`], which is permanent.
     pub async fn changed(&mut self) -> Result<(), Error> {
         let events = Watches::next(&self.watches).await;
         events.map(drop).map_err(|source| Error::Read {
@@ -110,7 +97,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(30);
 
     #[tokio::test(flavor = "current_thread")]
-    async fn a_file_written_replaced_and_relinked() {
+    async fn written_replaced_and_relinked_files_are_changes() {
         let dir = tempfile::tempdir().unwrap();
         let mut watched = Directory::open(dir.path()).unwrap();
         let path = dir.path().join("config.yaml");
@@ -120,7 +107,7 @@ mod tests {
         fs::write(&new, "b").unwrap();
         fs::rename(&new, &path).unwrap();
         timeout(PATIENCE, watched.changed()).await.unwrap().unwrap();
-        // As the kubelet does it.
+        // As the kubelet does.
         symlink("data-1", dir.path().join("..data_tmp")).unwrap();
         fs::rename(dir.path().join("..data_tmp"), dir.path().join("..data")).unwrap();
         timeout(PATIENCE, watched.changed()).await.unwrap().unwrap();

@@ -1,21 +1,20 @@
-//! Two files change places in one step
+//! Exchanges two files in one step
 //! ([rename(2)](https://man7.org/linux/man-pages/man2/rename.2.html), `RENAME_EXCHANGE`, Linux 3.15).
 //!
-//! A file that is replaced this way is still there afterwards, under the other name: whoever replaced it can look at
-//! what it was and put it back. File systems without it (NFS, some FUSE) answer EINVAL. Watchers see a rename of both
-//! names.
+//! The replaced file still exists afterwards, under the other name, so that the caller can read it and restore it.
+//! File systems without support (NFS, some FUSE) return EINVAL. Watchers see a rename of both names.
 
 use std::{ffi::CString, io, os::unix::ffi::OsStrExt, path::Path};
 
-/// Lets two files of one file system change places.
+/// Exchanges two files of one file system.
 ///
 /// # Errors
-/// What the kernel says: ENOENT when one of them is not there, EINVAL when the file system cannot do it.
+/// ENOENT when one of them does not exist, EINVAL when the file system has no support.
 pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     let one = CString::new(one.as_os_str().as_bytes())?;
     let other = CString::new(other.as_os_str().as_bytes())?;
-    // By number, since not every libc has a function for it.
-    // SAFETY: both pointers lead to texts that end with NUL and live until the call returns; the kernel only reads them.
+    // By number, because not every libc has a function for it.
+    // SAFETY: both pointers lead to NUL-terminated texts that live until the call returns; the kernel only reads them.
     #[expect(unsafe_code, reason = "nix has this call for glibc only")]
     let done = unsafe {
         libc::syscall(
@@ -41,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_are_there_afterwards() {
+    fn both_files_exist_afterwards() {
         let dir = tempfile::tempdir().unwrap();
         let (one, other) = (dir.path().join("1"), dir.path().join("2"));
         fs::write(&one, "a").unwrap();

@@ -1,10 +1,9 @@
-//! Whole IP packets into a network namespace, through
-//! [raw(7)](https://man7.org/linux/man-pages/man7/raw.7.html) sockets of it.
+//! Sends whole IP packets into a network namespace through its
+//! [raw(7)](https://man7.org/linux/man-pages/man7/raw.7.html) sockets.
 //!
-//! They take the way of every packet made there: routing by the destination
-//! alone, then the output hooks, so that the mesh rewrites them as it would the
-//! app's. A packet for a link-local IPv6 address is refused, since its interface
-//! is not known; its connection goes on at the next retransmission.
+//! They take the path of every packet of the namespace: routing by destination, then the output hooks, so that the
+//! mesh redirects them like the app's. A packet for a link-local IPv6 address is rejected, because its interface is
+//! unknown; its connection continues at the next retransmission.
 
 use std::{
     io,
@@ -27,22 +26,16 @@ pub enum Error {
     Open(#[from] netns::Error),
     /// The namespace has no IPv6.
     #[error("sending a packet to {destination} where there is no IPv6")]
-    NoIpv6 {
-        /// Where it should go.
-        destination: SocketAddr,
-    },
-    /// sendto(2) failed.
+    NoIpv6 { destination: SocketAddr },
     #[error("sending a packet to {destination}")]
     Send {
-        /// Where it should go.
         destination: SocketAddr,
-        /// Why.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// A word for metrics.
+    /// Label for metrics.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Open(_) => "open",
@@ -56,7 +49,6 @@ impl Error {
 #[derive(Debug)]
 pub struct Injector {
     ipv4: OwnedFd,
-    /// None on a kernel without IPv6.
     ipv6: Option<OwnedFd>,
 }
 
@@ -80,9 +72,8 @@ impl Injector {
         })
     }
 
-    /// Sends a packet, IP header first, to the address that it has as its
-    /// destination, and says whether it went out: a rule may drop it (`EPERM`),
-    /// as the gate does with one for a port that is held yet.
+    /// Sends a packet, IP header first, to its destination, and returns whether it was sent. A rule may drop it
+    /// (`EPERM`), as the gate does for a port that is still held.
     ///
     /// # Errors
     /// [`Error::NoIpv6`] or [`Error::Send`], also where the socket's buffer is

@@ -55,7 +55,6 @@ pub enum Error {
     Dump {
         /// `interfaces`, `addresses` or `routes`.
         objects: &'static str,
-        /// Cause.
         source: io::Error,
     },
 }
@@ -173,7 +172,7 @@ impl Links {
             items: Vec::new(),
             is_complete: true,
         };
-        let verdict = self.socket.ask(&bytes, |message| {
+        let verdict = self.socket.request(&bytes, |message| {
             if message.sequence != sequence {
                 return ControlFlow::Continue(());
             }
@@ -194,7 +193,7 @@ impl Links {
         })?;
         match verdict {
             Verdict::Done => Ok(list),
-            Verdict::Refused { errno, .. } => Err(errno.into()),
+            Verdict::Rejected { errno, .. } => Err(errno.into()),
         }
     }
 }

@@ -1,17 +1,11 @@
-//! Conversations with the kernel over
-//! [netlink(7)](https://man7.org/linux/man-pages/man7/netlink.7.html).
+//! Requests to the kernel over [netlink(7)](https://man7.org/linux/man-pages/man7/netlink.7.html).
 //!
 //! A [`Socket`] belongs to the network namespace that it was opened in
-//! ([`Netns::netlink`](crate::net::netns::Netns::netlink)) and keeps that namespace
-//! alive. It talks with the kernel only: it is connected to port 0, so that no
-//! process can send to it.
+//! ([`Netns::netlink`](crate::net::netns::Netns::netlink)) and keeps that namespace alive. It is connected to port 0,
+//! the kernel, so that no process can send to it.
 //!
-//! The attributes are read and written here ([`attribute`], [`message`]) and
-//! not by netlink-packet-netfilter 0.4.0, which was tried: it knows half of the
-//! expressions that are needed, and its decoder takes the first attribute of a
-//! set element's key for granted, so that a short key is a panic
-//! (`NlaBuffer::new` without a check in `set_element/attribute.rs`). What is
-//! left to it is about as long as what is here.
+//! [`message`] frames messages with netlink-packet-core. [`attribute`] reads attributes without it: values that its
+//! `NlasIterator` yields cannot outlive their attribute, and packets and texts are borrowed from the datagram here.
 
 pub mod attribute;
 pub mod configure;
@@ -38,22 +32,22 @@ use nix::{
 use self::message::Message;
 use crate::pods::readiness::KeepsItsDescriptor;
 
-/// How long the kernel may take to answer, in milliseconds. It answers before
-/// the request's system call returns; this bounds what is never expected.
+/// How long the kernel may take to reply, in milliseconds. It replies before the request's system call returns; the
+/// limit is a safeguard.
 const PATIENCE: u16 = 1000;
 
-/// The longest datagram that the kernel makes for a dump
+/// The longest datagram of a dump
 /// ([`netlink_dump`](https://github.com/torvalds/linux/blob/v6.18/net/netlink/af_netlink.c)).
 const DATAGRAM: usize = 32 * 1024;
 
 thread_local! {
-    /// Room for a datagram, one for all sockets of a thread. A sidecar that an app waits for is asked about every
-    /// millisecond, and memory of this size comes from the kernel each time and is cleared.
+    /// Receive buffer, one for all sockets of a thread. The readiness of a sidecar is probed about every millisecond
+    /// while an app waits, and a buffer of this size is mapped and cleared at each allocation.
     static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 sockopt_impl!(
-    /// Errors come with a text.
+    /// Errors have a text (ext-ack).
     ExtendedAck,
     SetOnly,
     libc::SOL_NETLINK,
@@ -61,7 +55,7 @@ sockopt_impl!(
     bool
 );
 sockopt_impl!(
-    /// Errors come without a copy of the request.
+    /// Errors do not repeat the request.
     CapAck,
     SetOnly,
     libc::SOL_NETLINK,
@@ -78,7 +72,7 @@ sockopt_impl!(
 );
 
 sockopt_impl!(
-    /// What the kernel counts of a socket
+    /// Memory statistics of a socket
     /// ([`sk_get_meminfo`](https://github.com/torvalds/linux/blob/v6.18/net/core/sock.c)).
     MemoryInfo,
     GetOnly,
@@ -87,33 +81,32 @@ sockopt_impl!(
     [u32; MEMORY_INFO]
 );
 
-/// Length of [`MemoryInfo`], and where in it the messages are that found no room: `SK_MEMINFO_VARS`, `SK_MEMINFO_DROPS`.
+/// Length of [`MemoryInfo`] (`SK_MEMINFO_VARS`) and the index of dropped messages (`SK_MEMINFO_DROPS`).
 const MEMORY_INFO: usize = 9;
 const DROPS: usize = 8;
 
-/// What to talk about with the kernel.
+/// Netlink protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// nftables, nflog and nfqueue.
     Netfilter,
     /// Interfaces, addresses and routes.
     Route,
-    /// Sockets of the namespace.
+    /// Sockets (sock_diag).
     SockDiag,
 }
 
-/// A non-blocking netlink socket that talks with the kernel.
+/// A non-blocking netlink socket.
 #[derive(Debug)]
 pub struct Socket {
     fd: OwnedFd,
 }
 
 impl Socket {
-    /// Opens a socket in the namespace of the calling thread.
+    /// Opens a socket in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// What socket(2), setsockopt(2) and connect(2) say; `EPROTONOSUPPORT`
-    /// where the kernel has no such protocol.
+    /// Those of socket(2), setsockopt(2) and connect(2); `EPROTONOSUPPORT` where the kernel lacks the protocol.
     pub(crate) fn open(protocol: Protocol) -> io::Result<Self> {
         let protocol = match protocol {
             Protocol::Netfilter => SockProtocol::NetlinkNetFilter,
@@ -128,21 +121,21 @@ impl Socket {
         Ok(Self { fd })
     }
 
-    /// Makes room for `bytes` of what the kernel sends unasked, also beyond
-    /// `net.core.rmem_max`, and has it drop silently what finds no room.
+    /// Sets the receive buffer for unrequested messages, also beyond `net.core.rmem_max`. The kernel drops messages
+    /// that do not fit, without an error.
     ///
     /// # Errors
-    /// What setsockopt(2) says; `EPERM` without `CAP_NET_ADMIN`.
+    /// Those of setsockopt(2); `EPERM` without `CAP_NET_ADMIN`.
     pub fn make_room(&self, bytes: usize) -> io::Result<()> {
         setsockopt(&self.fd, NoEnobufs, &true)?;
         setsockopt(&self.fd, sockopt::RcvBufForce, &bytes)?;
         Ok(())
     }
 
-    /// How many messages found no room so far. Linux 4.12.
+    /// Messages that the kernel has dropped so far for lack of room. Linux 4.12.
     ///
     /// # Errors
-    /// What getsockopt(2) says.
+    /// Those of getsockopt(2).
     pub fn drops(&self) -> io::Result<u32> {
         Ok(getsockopt(&self.fd, MemoryInfo)?[DROPS])
     }
@@ -150,8 +143,7 @@ impl Socket {
     /// Sends a request, or a batch of them, in one datagram.
     ///
     /// # Errors
-    /// What send(2) says; what the kernel thinks of the request comes as a
-    /// message.
+    /// Those of send(2). The kernel's verdict on the request is a message.
     pub fn send(&self, request: &[u8]) -> io::Result<()> {
         loop {
             match send(self.fd.as_raw_fd(), request, MsgFlags::empty()) {
@@ -161,13 +153,11 @@ impl Socket {
         }
     }
 
-    /// Receives one datagram and says how much of `buffer` it fills; None when
-    /// there is none now. A datagram that does not come from the kernel is
-    /// left out.
+    /// Receives one datagram and returns its length in `buffer`; None when none is waiting. A datagram from another
+    /// process is skipped.
     ///
     /// # Errors
-    /// What recvmsg(2) says, and `EMSGSIZE` for a datagram that is longer than
-    /// `buffer`; the rest of it is lost.
+    /// Those of recvmsg(2), and `EMSGSIZE` for a datagram longer than `buffer`, whose rest is lost.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             let mut slices = [IoSliceMut::new(buffer)];
@@ -185,20 +175,19 @@ impl Socket {
         }
     }
 
-    /// Sends a request and gives each message of the answer to `take`, until
-    /// it breaks. What an earlier request has left comes first: the sequence
-    /// numbers tell. The calling thread waits, as a rule not at all.
+    /// Sends a request and passes each message of the reply to `take`, until it breaks. Messages left over from an
+    /// earlier request come first: compare the sequence number. The calling thread waits, usually not at all.
     ///
     /// # Errors
-    /// What [`Socket::send`] and [`Socket::receive`] say, and
-    /// [`io::ErrorKind::TimedOut`] after 1 s without the end of the answer.
-    pub fn ask<T>(
+    /// Those of [`Socket::send`] and [`Socket::receive`], and [`io::ErrorKind::TimedOut`] after 1 s without the end of
+    /// the reply.
+    pub fn request<T>(
         &self,
         request: &[u8],
         mut take: impl FnMut(Message<'_>) -> ControlFlow<T>,
     ) -> io::Result<T> {
         self.send(request)?;
-        // An answer that asks on while it is taken finds none there and makes its own.
+        // A nested request takes an empty buffer and allocates its own.
         let mut buffer = BUFFER.take();
         buffer.resize(DATAGRAM, 0);
         let answer = self.answer(&mut buffer, &mut take);

@@ -1,17 +1,14 @@
-//! Network namespaces: which one a process is in, and sockets of one.
+//! Network namespaces: which one a process is in, and sockets in it.
 //!
-//! This is the only place where usher enters a namespace
-//! ([setns(2)](https://man7.org/linux/man-pages/man2/setns.2.html)). It happens
-//! on a thread made for it, which opens what is wanted and ends: there is no
-//! way back that could fail, and no other code ever runs in there. A socket
-//! stays in the namespace that it was opened in, so connecting and talking
-//! happen on the ordinary threads.
+//! This is the only module that enters a namespace
+//! ([setns(2)](https://man7.org/linux/man-pages/man2/setns.2.html)). It does so on a new thread that opens the socket
+//! and exits: there is no return to the old namespace that could fail, and no other code runs inside. A socket stays
+//! in the namespace that it was opened in, so ordinary threads connect and communicate.
 //!
-//! An open namespace, and every socket of one, keeps it alive: close both when
-//! the work is done. Needs `CAP_SYS_ADMIN`, and `CAP_SYS_PTRACE` to look at
-//! other users' processes.
+//! An open namespace and each of its sockets keep it alive: close both when the work is done. Needs `CAP_SYS_ADMIN`,
+//! and `CAP_SYS_PTRACE` for processes of other users.
 
-mod living;
+mod scan;
 
 use std::{
     fs::File,
@@ -31,7 +28,7 @@ use nix::{
 };
 use usher_core::base::id::{NetnsId, Pid};
 
-pub use self::living::{Living, has_ended, living};
+pub use self::scan::{Scan, has_ended, scan};
 use crate::{
     net::netlink::{Protocol, Socket},
     pods::proc::ProcRoot,
@@ -48,12 +45,7 @@ const FLAGS: SockFlag = SockFlag::SOCK_CLOEXEC.union(SockFlag::SOCK_NONBLOCK);
 pub enum Error {
     /// The namespace file could not be opened.
     #[error("opening network namespace {path:?}")]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Open { path: PathBuf, source: io::Error },
     /// A descriptor that was given is not one of a network namespace.
     #[error("looking at a descriptor that should be of a network namespace")]
     Given(#[source] io::Error),
@@ -62,28 +54,13 @@ pub enum Error {
     Make(#[source] io::Error),
     /// The namespace could not be entered.
     #[error("entering {id}")]
-    Enter {
-        /// The namespace.
-        id: NetnsId,
-        /// Why.
-        source: io::Error,
-    },
+    Enter { id: NetnsId, source: io::Error },
     /// The socket could not be opened in it.
     #[error("opening a socket in {id}")]
-    Socket {
-        /// The namespace.
-        id: NetnsId,
-        /// Why.
-        source: io::Error,
-    },
+    Socket { id: NetnsId, source: io::Error },
     /// No thread could be started to enter it.
     #[error("starting a thread to enter {id}")]
-    Thread {
-        /// The namespace.
-        id: NetnsId,
-        /// Why.
-        source: io::Error,
-    },
+    Thread { id: NetnsId, source: io::Error },
 }
 
 impl Error {
@@ -101,8 +78,7 @@ pub struct Netns {
 }
 
 impl Netns {
-    /// Opens the namespace that a process is in now. That `pid` is the process
-    /// that is meant has to be checked after this.
+    /// Opens the current namespace of a process. Check afterwards that `pid` is still the same process.
     ///
     /// # Errors
     /// [`Error::Open`].
@@ -116,13 +92,11 @@ impl Netns {
         open().map_err(|source| Error::Open { path, source })
     }
 
-    /// Takes a descriptor that somebody else has opened, after a look whether
-    /// it is one of a network namespace
+    /// Takes an open descriptor after checking that it is one of a network namespace
     /// ([ioctl_nsfs(2)](https://man7.org/linux/man-pages/man2/ioctl_nsfs.2.html)).
     ///
     /// # Errors
-    /// [`Error::Given`]: `EINVAL` for a namespace of another kind, `ENOTTY` for
-    /// what is no namespace.
+    /// [`Error::Given`]: `EINVAL` for another kind of namespace, `ENOTTY` for another kind of file.
     pub fn from_fd(fd: OwnedFd) -> Result<Self, Error> {
         if kind(&fd).map_err(Error::Given)? != libc::CLONE_NEWNET {
             return Err(Error::Given(Errno::EINVAL.into()));
@@ -131,8 +105,7 @@ impl Netns {
         Ok(Self { fd, id })
     }
 
-    /// Makes an empty namespace, whose loopback is down. It is gone when it and
-    /// the sockets of it are closed.
+    /// Creates an empty namespace, in which loopback is down. It ends when it and its sockets are closed.
     ///
     /// # Errors
     /// [`Error::Make`]; `EPERM` without `CAP_SYS_ADMIN`.
@@ -153,7 +126,6 @@ impl Netns {
         Self::from_fd(made.map_err(Error::Make)?)
     }
 
-    /// Its identity.
     pub fn id(&self) -> NetnsId {
         self.id
     }
@@ -167,9 +139,8 @@ impl Netns {
         self.socket(|| Ok(socket(family, SockType::Stream, FLAGS, None)?))
     }
 
-    /// Opens a non-blocking socket that sends whole IP packets, header and all
-    /// ([raw(7)](https://man7.org/linux/man-pages/man7/raw.7.html)). Needs
-    /// `CAP_NET_RAW`.
+    /// Opens a non-blocking socket that sends whole IP packets, including the header
+    /// ([raw(7)](https://man7.org/linux/man-pages/man7/raw.7.html)). Needs `CAP_NET_RAW`.
     ///
     /// # Errors
     /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
@@ -177,9 +148,8 @@ impl Netns {
         self.socket(|| Ok(socket(family, SockType::Raw, FLAGS, SockProtocol::Raw)?))
     }
 
-    /// Opens a non-blocking socket for copies of packets, which gives none until it is bound
-    /// ([packet(7)](https://man7.org/linux/man-pages/man7/packet.7.html)). Needs
-    /// `CAP_NET_RAW`.
+    /// Opens a non-blocking socket for copies of packets, which receives none until it is bound
+    /// ([packet(7)](https://man7.org/linux/man-pages/man7/packet.7.html)). Needs `CAP_NET_RAW`.
     ///
     /// # Errors
     /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
@@ -188,8 +158,7 @@ impl Netns {
         self.socket(|| Ok(socket(family, SockType::Raw, FLAGS, None)?))
     }
 
-    /// Opens a netlink socket in the namespace: what it tells and does is about
-    /// this namespace only.
+    /// Opens a netlink socket in the namespace. Its requests concern this namespace only.
     ///
     /// # Errors
     /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
@@ -204,7 +173,7 @@ impl Netns {
         })
     }
 
-    /// Runs `open` on a thread of its own inside the namespace.
+    /// Runs `open` on a new thread inside the namespace.
     #[expect(clippy::disallowed_methods, reason = "the one place for setns")]
     fn inside<T: Send>(&self, open: impl FnOnce() -> T + Send) -> Result<T, Error> {
         let id = self.id;
@@ -236,7 +205,7 @@ fn identity(fd: &OwnedFd) -> io::Result<NetnsId> {
     })
 }
 
-/// The kind of namespace that a descriptor is of: a flag of clone(2).
+/// The kind of a namespace descriptor: a flag of clone(2).
 #[expect(unsafe_code, reason = "an ioctl")]
 fn kind(fd: &OwnedFd) -> io::Result<i32> {
     // SAFETY: the descriptor is open, and the request takes no argument.
@@ -256,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_network_namespace_is_taken() {
+    fn only_network_namespaces_are_accepted() {
         let own = given("/proc/self/ns/net").unwrap();
         let same = given("/proc/thread-self/ns/net").unwrap();
         assert_eq!(own.id(), same.id());

@@ -1,13 +1,14 @@
 //! Packets that a rule copies with `log group`
 //! ([nfnetlink_log](https://github.com/torvalds/linux/blob/v6.18/net/netfilter/nfnetlink_log.c)).
 //!
-//! A group has one reader in each network namespace, from [`Log::bind`] until
-//! the [`Log`] is dropped. The kernel keeps copies for it and drops what finds
-//! no room: here that is no error, since a copy that is missing costs its
-//! connection the wait for one retransmission. There is room for some 2,500.
+//! A group has one reader in each network namespace, from [`Log::bind`] until the [`Log`] is dropped. The kernel drops
+//! copies that do not fit the receive buffer, which fits about 2,500. That is not an error: the connection of a lost
+//! copy continues at its next retransmission.
 //!
-//! Needs `CAP_NET_ADMIN` in the user namespace that owns the network
-//! namespace.
+//! The messages are decoded here: netlink-packet-netfilter 0.4.0 copies each payload, which is borrowed here, and
+//! lacks the counters of lost messages.
+//!
+//! Needs `CAP_NET_ADMIN` in the user namespace that owns the network namespace.
 
 use std::{io, str};
 
@@ -19,7 +20,7 @@ use crate::{
         netlink::{
             Protocol, Socket,
             attribute::{self, attributes},
-            configure::{Refused, configure, message},
+            configure::{Rejected, configure, message},
             message::{self, messages},
         },
         netns::{self, Netns},
@@ -27,7 +28,7 @@ use crate::{
     pods::readiness,
 };
 
-/// The group that usher's rules copy to.
+/// The group of usher's rules.
 pub const GROUP: u16 = 9643;
 
 const SUBSYSTEM: u8 = 4;
@@ -46,24 +47,23 @@ const HEADER: u16 = 1;
 const PAYLOAD: u16 = 9;
 const PREFIX: u16 = 10;
 
-/// Length of `struct nfgenmsg`, which stands before the attributes.
+/// Length of `struct nfgenmsg`, which precedes the attributes.
 const FAMILY: usize = 4;
 
 /// How much of each packet is copied. A SYN is at most 120 bytes long, unless it
 /// has data (TCP Fast Open).
 const COPIED: u32 = 256;
 
-/// Room for copies that were not read yet; the kernel takes it twice.
+/// Receive buffer for copies; the kernel accounts them twice.
 const ROOM: usize = 1024 * 1024;
 
-/// A datagram is no longer: the kernel's own buffer for them is a page, 8 KiB
-/// at most.
+/// Length of the kernel's buffer for copies: a page, 8 KiB at most.
 const DATAGRAM: usize = 8 * 1024;
 
-/// How many copies are read before others have their turn.
+/// Copies that are read before other tasks get their turn.
 const TURN: usize = 1024;
 
-/// Copies cannot be had.
+/// Packets cannot be copied.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No netlink socket in the namespace.
@@ -71,32 +71,16 @@ pub enum Error {
     Open(#[from] netns::Error),
     /// The group could not be bound.
     #[error("binding nflog group {group}")]
-    Bind {
-        /// The group.
-        group: u16,
-        /// Why.
-        source: Refused,
-    },
-    /// No room for copies, or no event loop to wait with.
+    Bind { group: u16, source: Rejected },
+    /// The receive buffer could not be set, or there is no event loop.
     #[error("preparing the socket of nflog group {group}")]
-    Prepare {
-        /// The group.
-        group: u16,
-        /// Why.
-        source: io::Error,
-    },
-    /// Reading failed.
+    Prepare { group: u16, source: io::Error },
     #[error("receiving copies of nflog group {group}")]
-    Receive {
-        /// The group.
-        group: u16,
-        /// Why.
-        source: io::Error,
-    },
+    Receive { group: u16, source: io::Error },
 }
 
 impl Error {
-    /// A word for metrics.
+    /// Label for metrics.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Open(_) => "open",
@@ -112,14 +96,13 @@ impl Error {
 pub struct Packet<'a> {
     /// Its first bytes, from the IP header on; 256 at most.
     pub payload: &'a [u8],
-    /// The number of the netfilter hook that it was seen at; 3 is output.
+    /// The netfilter hook; 3 is output.
     pub hook: Option<u8>,
-    /// What the rule has in `log prefix`.
+    /// The rule's `log prefix`.
     pub prefix: Option<&'a str>,
 }
 
-/// The packets of a datagram. Other messages, and packets without payload, are
-/// left out.
+/// The packets of a datagram. Other messages and packets without a payload are skipped.
 pub fn packets(datagram: &[u8]) -> impl Iterator<Item = Packet<'_>> {
     let kind = u16::from_be_bytes([SUBSYSTEM, PACKET]);
     messages(datagram)
@@ -133,7 +116,7 @@ fn packet(bytes: &[u8]) -> Option<Packet<'_>> {
     let mut prefix = None;
     for attribute in attributes(bytes) {
         match attribute.kind {
-            // The protocol stands before the hook.
+            // The protocol precedes the hook.
             HEADER => hook = attribute.value.get(2).copied(),
             PAYLOAD => payload = Some(attribute.value),
             PREFIX => prefix = attribute.text(),
@@ -156,8 +139,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Becomes the group's reader. To be called on a thread with a tokio
-    /// runtime, and before the rules are there.
+    /// Binds the group. Requires a tokio runtime on the thread; call it before the rules exist.
     ///
     /// # Errors
     /// [`Error::Open`], [`Error::Bind`] or [`Error::Prepare`].
@@ -169,7 +151,7 @@ impl Log {
             attribute::put(body, COMMAND, &[COMMAND_BIND]);
             let [a, b, c, d] = COPIED.to_be_bytes();
             attribute::put(body, MODE, &[a, b, c, d, MODE_PACKET, 0]);
-            // Each packet at once, not when some have come together.
+            // Each packet at once instead of in batches.
             attribute::put_u32(body, THRESHOLD, 1);
         });
         configure(&socket, &request).map_err(|source| Error::Bind { group, source })?;
@@ -180,8 +162,7 @@ impl Log {
         })
     }
 
-    /// Waits for packets and gives `take` those that are there, 1,024 at most.
-    /// Nothing is lost when the future is dropped.
+    /// Waits for packets and passes up to 1,024 of them to `take`. Dropping the future loses none.
     ///
     /// # Errors
     /// [`Error::Receive`].
@@ -195,12 +176,12 @@ impl Log {
         Ok(())
     }
 
-    /// How many copies found no room and were dropped by the kernel so far; none where it does not tell.
+    /// Copies that the kernel has dropped so far for lack of room; 0 where it does not report them.
     pub fn dropped(&self) -> u32 {
         self.socket.get_ref().drops().unwrap_or(0)
     }
 
-    /// Gives `take` the packets that are there, 1,024 at most, without waiting.
+    /// Passes up to 1,024 waiting packets to `take`, without waiting for more.
     ///
     /// # Errors
     /// [`Error::Receive`].
@@ -215,7 +196,7 @@ fn receive_error(group: u16) -> impl Fn(io::Error) -> Error {
     move |source| Error::Receive { group, source }
 }
 
-/// Reads what is there; whether that was all.
+/// Reads waiting packets; true if there are no more.
 fn read(socket: &Socket, buffer: &mut [u8], take: &mut impl FnMut(Packet<'_>)) -> io::Result<bool> {
     for _ in 0..TURN {
         match socket.receive(buffer) {

@@ -1,34 +1,34 @@
 //! Packets that wait in a queue
 //! ([nfnetlink_queue](https://github.com/torvalds/linux/blob/v6.18/net/netfilter/nfnetlink_queue.c)):
-//! DNS queries, since a UDP packet that is dropped is an `EPERM` for the app.
+//! DNS queries, because the sender of a dropped UDP packet gets `EPERM`.
 //!
-//! The kernel keeps them; nothing is read here but the verdict on the binding.
-//! It tells of each on the socket all the same, and drops a packet that it finds
-//! no room to tell of, so there is room for all. When the [`Queue`] is dropped
-//! the packets in it are dropped too; a rule with `bypass` lets later ones pass.
+//! The kernel keeps the packets; only the verdict on the binding is read here. The kernel notifies the socket of each
+//! packet anyway, and drops a packet whose notification does not fit the receive buffer, so the buffer fits all.
+//! Dropping the [`Queue`] drops its packets; a rule with `bypass` passes later ones.
 //!
-//! Needs `CAP_NET_ADMIN` in the user namespace that owns the network
-//! namespace.
+//! The crate nfq 0.2.5 is not used: its socket blocks, belongs to the caller's namespace, and cannot accept a range of
+//! packets with one verdict.
+//!
+//! Needs `CAP_NET_ADMIN` in the user namespace that owns the network namespace.
 
 use std::io;
 
 use crate::net::{
     netlink::{
         Protocol, Socket, attribute,
-        configure::{Refused, configure, message},
+        configure::{Rejected, configure, message},
         message,
     },
     netns::{self, Netns},
 };
 
-/// The queue that usher's rules send to.
+/// The queue of usher's rules.
 pub const QUEUE: u16 = 9643;
 
-/// How many packets wait at most; what comes after is dropped.
+/// Most packets in the queue; later ones are dropped.
 pub const MOST_PACKETS: u32 = 1024;
 
-/// Room for the kernel's tales of them, which it takes twice: some 800 bytes for
-/// each.
+/// Receive buffer for the kernel's notifications (about 800 B each, accounted twice).
 const ROOM: usize = 1024 * 1024;
 
 const SUBSYSTEM: u8 = 3;
@@ -45,43 +45,28 @@ const MOST: u16 = 3;
 // Of a verdict.
 const VERDICT: u16 = 2;
 const ACCEPT: u32 = 1;
-/// Later than the id of every packet, as the kernel compares them.
+/// After the id of every packet, in the kernel's comparison.
 const ALL: u32 = 0x7fff_ffff;
 
-/// No packet can wait, or they cannot be let go.
+/// Packets cannot be queued or released.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No netlink socket in the namespace.
     #[error("opening a socket for a queue of packets")]
     Open(#[from] netns::Error),
-    /// There is no room for what the kernel tells.
+    /// The receive buffer could not be set.
     #[error("preparing the socket of queue {queue}")]
-    Prepare {
-        /// The queue.
-        queue: u16,
-        /// Why.
-        source: io::Error,
-    },
+    Prepare { queue: u16, source: io::Error },
     /// The queue could not be bound.
     #[error("binding queue {queue}")]
-    Bind {
-        /// The queue.
-        queue: u16,
-        /// Why.
-        source: Refused,
-    },
+    Bind { queue: u16, source: Rejected },
     /// The verdict could not be sent.
-    #[error("letting the packets of queue {queue} go")]
-    Accept {
-        /// The queue.
-        queue: u16,
-        /// Why.
-        source: io::Error,
-    },
+    #[error("accepting the packets of queue {queue}")]
+    Accept { queue: u16, source: io::Error },
 }
 
 impl Error {
-    /// A word for metrics.
+    /// Label for metrics.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Open(_) => "open",
@@ -100,8 +85,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Makes the queue. Before it is there, a rule with `bypass` lets all
-    /// packets pass.
+    /// Creates the queue. Until then a rule with `bypass` passes all packets.
     ///
     /// # Errors
     /// [`Error::Open`], [`Error::Prepare`] or [`Error::Bind`].
@@ -119,15 +103,13 @@ impl Queue {
         Ok(Self { queue, socket })
     }
 
-    /// Lets all packets go that wait now, in the order in which they came. Can be
-    /// said again, for those that came meanwhile.
+    /// Releases all queued packets in the order of their arrival. Can be repeated for packets that arrived later.
     ///
     /// # Errors
     /// [`Error::Accept`].
     pub fn accept_all(&self) -> Result<(), Error> {
-        // Without an acknowledgement: it would stand behind the tales of all
-        // packets, and find no room where they fill it. An empty queue is
-        // refused, and nobody reads that.
+        // Without an acknowledgement: it would follow the notifications of all packets, and be lost where they fill
+        // the buffer. The kernel rejects the verdict on an empty queue, which is not read.
         let request = message(SUBSYSTEM, VERDICTS, self.queue, 0, |body| {
             let mut verdict = [0; 8];
             verdict[..4].copy_from_slice(&ACCEPT.to_be_bytes());

@@ -1,24 +1,25 @@
-//! nftables: the table that holds a pod's connections, written to and read
-//! from the kernel over netlink
+//! nftables: the table that holds a pod's connections, written and read over netlink
 //! ([`net/netfilter/nf_tables_api.c`](https://github.com/torvalds/linux/blob/v6.18/net/netfilter/nf_tables_api.c)).
 //!
-//! Every change is one batch, which the kernel takes as a whole or not at all,
-//! and answers before the system call that sends it returns. A socket is of one
-//! network namespace ([`Netns::netlink`](crate::net::netns::Netns::netlink)) and of
-//! nobody else while it is used here.
+//! Every change is one batch. The kernel applies all of a batch or nothing, and replies before the system call that
+//! sends it returns. A socket belongs to one network namespace ([`Netns::netlink`](crate::net::netns::Netns::netlink))
+//! and has one user at a time.
 //!
-//! What can go wrong: no `CAP_NET_ADMIN` in the user namespace that owns the
-//! network namespace (`EPERM`); a kernel without an expression (`ENOENT`; `probe`
-//! tells which); a table that a process owns (`EPERM`). Run on Linux 6.18; the
-//! youngest part, the elements' own times, came with 4.1.
+//! The bodies are encoded here: netlink-packet-netfilter 0.4.0 panics on a set element with a short key
+//! (`NlaBuffer::new` without a check) and has no counter, log, queue or target expression; the `nftables` crate runs
+//! the program `nft`.
+//!
+//! What can go wrong: no `CAP_NET_ADMIN` in the user namespace that owns the network namespace (`EPERM`); a kernel
+//! without an expression (`ENOENT`; `feature_probe` finds out which); a table that a process owns (`EPERM`). Tested on
+//! Linux 6.18; the youngest feature in use, timeouts of elements, came with 4.1.
 
 mod batch;
 mod dump;
 mod expression;
+mod feature_probe;
+mod foreign;
 mod found;
 mod number;
-mod others;
-mod probe;
 mod rule;
 #[cfg(test)]
 mod tests;
@@ -30,29 +31,28 @@ use usher_core::hold::ruleset::{COPYING, Door, HELD, Ruleset, Transport};
 
 use self::batch::Batch;
 pub use self::{
-    found::{Found, Left, decode},
-    others::{Foreign, Others, others},
-    probe::{Features, probe},
+    feature_probe::{Features, probe},
+    foreign::{ForeignChain, ForeignTables, foreign_tables},
+    found::{Found, RemainingTime, decode},
 };
 use crate::net::netlink::Socket;
 
-/// What was to be done.
+/// The operation that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// A table was to be made.
+    /// A table was to be created.
     Install,
     /// The table was to be deleted.
     Delete,
-    /// Elements were to be taken out of a set.
+    /// Elements were to be deleted from a set.
     Release,
-    /// Elements were to get a new time.
+    /// Elements were to get a new timeout.
     Renew,
     /// The table was to be read.
     Dump,
 }
 
 impl Operation {
-    /// For metrics.
     fn kind(self) -> &'static str {
         match self {
             Self::Install => "nft-install",
@@ -74,43 +74,39 @@ impl Operation {
     }
 }
 
-/// The kernel did not do what was asked.
+/// The kernel rejected an operation.
 #[derive(Debug, thiserror::Error)]
 #[error("{words} the hold: {object}{detail}", words = .operation.words(),
         detail = .detail.as_ref().map(|text| format!(" ({text})")).unwrap_or_default())]
 pub struct NftError {
-    /// What was to be done.
     pub operation: Operation,
-    /// The first part of it that failed: `table`, `set`, `chain`, `rule`,
-    /// `element`, `batch`.
+    /// The first object that failed: `table`, `set`, `chain`, `rule`, `element` or `batch`.
     pub object: &'static str,
-    /// The kernel's own words, where it has any.
+    /// The kernel's text (ext-ack), if it sent one.
     pub detail: Option<String>,
-    /// Why.
     pub source: io::Error,
 }
 
 impl NftError {
-    /// What failed, for metrics.
+    /// Label for metrics.
     pub fn kind(&self) -> &'static str {
         self.operation.kind()
     }
 
-    /// Whether what was asked for is not there: a table, an element, or an
-    /// expression in this kernel.
+    /// Whether an object does not exist: a table, an element, or an expression in this kernel.
     pub fn is_not_there(&self) -> bool {
         self.source.raw_os_error() == Some(Errno::ENOENT as i32)
     }
 }
 
-/// The batch that makes a table, in place of one that may be there.
+/// The batch that creates the table and replaces an existing one.
 pub fn encode(ruleset: &Ruleset) -> Vec<u8> {
     install_batch(ruleset).finish()
 }
 
 fn install_batch(ruleset: &Ruleset) -> Batch {
     let mut batch = Batch::new();
-    // What is not there cannot be deleted, so it is made first.
+    // Deleting a table that does not exist fails, so it is created first.
     batch.add_table();
     batch.delete_table();
     batch.add_table();
@@ -129,15 +125,15 @@ fn install_batch(ruleset: &Ruleset) -> Batch {
     batch
 }
 
-/// Makes the table, in place of one that may be there.
+/// Creates the table, or replaces an existing one.
 ///
 /// # Errors
-/// [`NftError`]; then what was there is as before.
+/// [`NftError`]; the previous table is unchanged then.
 pub fn install(socket: &Socket, ruleset: &Ruleset) -> Result<(), NftError> {
     install_batch(ruleset).send(socket, Operation::Install)
 }
 
-/// Deletes the table, whatever is in it, and says whether there was one.
+/// Deletes the table with its content, and returns whether it existed.
 ///
 /// # Errors
 /// [`NftError`].
@@ -147,15 +143,14 @@ pub fn delete_table(socket: &Socket) -> Result<bool, NftError> {
     unless_not_there(batch.send(socket, Operation::Delete))
 }
 
-/// Has nobody wait at these ports any more, and says whether somebody had to at
-/// every one of them until now: not where its time is over or the table is gone.
+/// Releases these ports; true if all of them were held until now. A port whose time is over or whose table is gone was
+/// not.
 ///
 /// # Errors
-/// [`NftError`] of the first port that fails; the others are released all the
-/// same.
+/// [`NftError`] of the first port that fails; the other ports are released anyway.
 pub fn delete_elements(socket: &Socket, ports: &[u16]) -> Result<bool, NftError> {
     let mut result = Ok(true);
-    // One batch for each: one element that is gone would stop all.
+    // One batch for each port: a missing element would undo a common batch.
     for port in ports {
         let mut batch = Batch::new();
         batch.delete_element(HELD, &port.to_be_bytes());
@@ -165,28 +160,26 @@ pub fn delete_elements(socket: &Socket, ports: &[u16]) -> Result<bool, NftError>
     result
 }
 
-/// Has connections wait at these ports for the times given, from now on, and has
-/// copies handed out for the longest of them. A port that is open is closed
-/// again; one that is not among `doors` is left as it is.
+/// Holds these ports for the given times from now on, and copies packets for the longest of them. A released port is
+/// held again; ports that are not in `held_ports` are unchanged.
 ///
 /// # Errors
-/// [`NftError`] of the first port that fails; the others are renewed all the
-/// same. With [`NftError::is_not_there`] there is no table.
-pub fn renew(socket: &Socket, doors: &[Door]) -> Result<(), NftError> {
+/// [`NftError`] of the first port that fails; the other ports are renewed anyway. With [`NftError::is_not_there`]
+/// there is no table.
+pub fn renew(socket: &Socket, held_ports: &[Door]) -> Result<(), NftError> {
     let mut result = Ok(());
-    for door in doors {
+    for door in held_ports {
         let key = door.port.to_be_bytes();
         result = result.and(renew_element(socket, HELD, &key, door.timeout));
     }
-    if let Some(longest) = doors.iter().map(|door| door.timeout).max() {
+    if let Some(longest) = held_ports.iter().map(|door| door.timeout).max() {
         let tcp = [Transport::Tcp.number()];
         result = result.and(renew_element(socket, COPYING, &tcp, longest));
     }
     result
 }
 
-/// Deletes and adds, since a kernel before 6.12 leaves an element that is there
-/// as it is.
+/// Deletes and adds: a kernel before 6.12 does not update the timeout of an existing element.
 fn renew_element(
     socket: &Socket,
     set: &str,
@@ -206,12 +199,12 @@ fn renew_element(
     }
 }
 
-/// Whether there is a table, whatever is in it. A kernel without nftables has none.
+/// Whether the table exists, whatever it contains. A kernel without nftables has none.
 ///
 /// # Errors
 /// [`NftError`].
 pub fn exists(socket: &Socket) -> Result<bool, NftError> {
-    // What nfnetlink says of a subsystem that is not there.
+    // The error of nfnetlink for an absent subsystem.
     let no_tables = |error: &NftError| error.source.raw_os_error() == Some(Errno::EINVAL as i32);
     match dump::head(socket) {
         Err(error) if error.is_not_there() || no_tables(&error) => Ok(false),
@@ -230,8 +223,7 @@ pub fn dump(socket: &Socket) -> Result<Option<Found>, NftError> {
     }
 }
 
-/// How many packets the gate has counted: attempts to connect, with their
-/// repetitions. 0 where there is no table.
+/// Packets that the gate has counted: connection attempts with their retransmissions. 0 where there is no table.
 ///
 /// # Errors
 /// [`NftError`].

@@ -1,20 +1,17 @@
 //! Which processes of a pod hold which sockets.
 //!
-//! A socket is a number in the kernel's file system of sockets, and a process
-//! that holds it has a descriptor with that number. Only processes in the
-//! cgroups of the pod's containers are looked at, and what a process shows
-//! counts only when it is in its container afterwards as well: its number may
-//! be another's by then.
+//! A socket has an inode number, and a process that holds it has a descriptor with that number. Only processes in the
+//! cgroups of the pod's containers are read. A result counts only if the process is still in its container afterwards,
+//! because its pid may have been reused.
 //!
-//! Two ways lead to the numbers
+//! There are two sources for the numbers
 //! ([proc_pid_fd(5)](https://man7.org/linux/man-pages/man5/proc_pid_fd.5.html),
 //! [proc_pid_fdinfo(5)](https://man7.org/linux/man-pages/man5/proc_pid_fdinfo.5.html)).
-//! The links in `/proc/PID/fd` are quicker and belong to the process's user:
-//! another one, root without `CAP_DAC_READ_SEARCH` included, may not list them.
-//! `/proc/PID/fdinfo` has the numbers since Linux 5.14, for who has
-//! `CAP_SYS_PTRACE`. Nothing of the process's files is opened either way.
+//! The links in `/proc/PID/fd` are faster, but only the process's own user may list them, or root with
+//! `CAP_DAC_READ_SEARCH`. `/proc/PID/fdinfo` has the numbers since Linux 5.14, for processes with `CAP_SYS_PTRACE`.
+//! Neither opens a file of the process.
 //!
-//! Everything is bounded; [`Owners`] says what was left out.
+//! Everything is bounded; [`Owners`] reports what is left out.
 
 mod cgroup;
 mod descriptor;
@@ -29,25 +26,24 @@ use usher_core::{
 use self::descriptor::Look;
 use crate::pods::{cgroup::Error, proc::ProcRoot};
 
-/// Most descriptors that are looked at.
+/// Most descriptors that are read.
 const MOST_DESCRIPTORS: usize = 1 << 20;
 /// Most pairs of a socket and a process that are kept.
 const MOST_PAIRS: usize = 1 << 17;
 
-/// A container's part of the cgroup tree.
+/// A container's cgroups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     /// The container, which may be the sandbox.
     pub id: ContainerId,
     /// The processes in its cgroup and those below.
     pub pids: Vec<Pid>,
-    /// The kernel's numbers of these cgroups; none on version 1.
+    /// Inode numbers of these cgroups; empty on cgroup v1.
     pub cgroups: Vec<u64>,
 }
 
-/// The containers of a pod and their processes, now, from the directory that
-/// holds `kubepods` ([`locate`](crate::pods::cgroup::locate)). Empty where the pod
-/// has no cgroup.
+/// Lists the containers of a pod and their processes, starting at the directory that holds `kubepods`
+/// ([`locate`](crate::pods::cgroup::locate)). Empty where the pod has no cgroup.
 ///
 /// # Errors
 /// [`Error`], when the tree cannot be listed.
@@ -55,25 +51,24 @@ pub fn members(cgroup_root: &Path, pod: &PodUid) -> Result<Vec<Member>, Error> {
     cgroup::members(cgroup_root, pod)
 }
 
-/// Who holds what.
+/// Sockets and their owners.
 #[derive(Debug, Default)]
 pub struct Owners {
-    /// The processes that hold any of the sockets.
+    /// The processes that hold at least one of the sockets.
     pub processes: Vec<Process>,
-    /// Number of a socket, and place in `processes`; in order.
+    /// Inode number of a socket and index in `processes`; sorted.
     pub held: Vec<(u32, u32)>,
-    /// Processes that did not show what they hold, and why.
+    /// Processes that could not be read, with the error.
     pub hidden: Vec<(Pid, io::Error)>,
-    /// There were more descriptors, or holders, than are looked at.
+    /// Whether there were more descriptors, or holders, than the limits.
     pub cut: bool,
 }
 
-/// Finds the holders of these sockets, or of all, among the members of a pod.
-/// The container of a process is its place in `members`.
+/// Finds the holders of these sockets, or of all sockets, among the members of a pod. The container of a process is
+/// its index in `members`.
 ///
 /// # Errors
-/// When this process's own descriptors cannot be looked at, which is how the
-/// file system of sockets is known.
+/// When the descriptors of this process cannot be read; they identify the file system of sockets.
 pub fn owners(
     proc: &ProcRoot,
     pod: &PodUid,
@@ -94,7 +89,7 @@ pub fn owners(
                     sockets.insert(inode);
                 }
             });
-            // Whoever has the number by now is not to be shown.
+            // The pid may belong to another process by now.
             if !proc.is_in(*pid, &key).unwrap_or(false) {
                 continue;
             }

@@ -1,14 +1,15 @@
 //! Copies of the packets of a network namespace
 //! ([packet(7)](https://man7.org/linux/man-pages/man7/packet.7.html)).
 //!
-//! A [`Tap`] is one socket for all interfaces of the namespace. The kernel runs the filter before it copies, writes what is wanted
-//! into a ring that it shares with this process (`TPACKET_V3`, Linux 3.2;
-//! [packet_mmap](https://www.kernel.org/doc/html/v6.12/networking/packet_mmap.html)), and counts what finds no room there: there is
-//! no system call for each packet, memory is the ring's, and nothing is lost that is not told. The filter is there before the first packet
-//! is. A ring and not recvmmsg(2), whose queue is bounded by what the kernel thinks that packets weigh: some thousands of
-//! small ones, which a burst on loopback fills in a millisecond.
+//! A [`Tap`] is one socket for all interfaces of the namespace. The kernel runs the filter before it copies, writes
+//! accepted packets into a ring that it shares with this process (`TPACKET_V3`, Linux 3.2;
+//! [packet_mmap](https://www.kernel.org/doc/html/v6.12/networking/packet_mmap.html)), and counts packets that do not
+//! fit: there is no system call for each packet, the memory is bounded, and losses are reported. The filter is
+//! attached before the first packet is copied. recvmmsg(2) is not used, because the kernel bounds its queue by the
+//! accounted size of packets: a burst of some thousands of small ones on loopback fills it in a millisecond.
 //!
-//! Needs `CAP_NET_RAW` in the user namespace that owns the network namespace, and what [`crate::net::netns`] needs.
+//! Needs `CAP_NET_RAW` in the user namespace that owns the network namespace, and the capabilities of
+//! [`crate::net::netns`].
 
 mod block;
 mod option;
@@ -35,20 +36,20 @@ use crate::net::{
     netns::{self, Netns},
 };
 
-/// The most that a packet can have in the ring, and what is asked of it where nobody asks for less.
+/// Most bytes of a packet in the ring, and the default.
 pub const LONGEST: u32 = ring::LONGEST;
 
 /// The smallest ring; sizes are multiples of it.
 pub const SMALLEST_ROOM: usize = ring::BLOCK;
 
-/// What the capabilities are for, in the order in which they are needed.
+/// The required capabilities, in the order of their use.
 const NEEDED: [(Capability, &str); 3] = [
     (Capability::CAP_SYS_PTRACE, "CAP_SYS_PTRACE"),
     (Capability::CAP_SYS_ADMIN, "CAP_SYS_ADMIN"),
     (Capability::CAP_NET_RAW, "CAP_NET_RAW"),
 ];
 
-/// The capabilities that are needed and that this thread does not have.
+/// The required capabilities that this thread lacks.
 pub fn missing_capabilities() -> Vec<&'static str> {
     let is_missing =
         |capability| !caps::has_cap(None, CapSet::Effective, capability).unwrap_or(true);
@@ -58,10 +59,10 @@ pub fn missing_capabilities() -> Vec<&'static str> {
     missing.map(|(_, name)| name).collect()
 }
 
-/// Packets cannot be had.
+/// Packets cannot be captured.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no socket.
+    /// The socket could not be opened.
     #[error("opening a socket for copies of packets")]
     Open(#[from] netns::Error),
     /// The interfaces could not be listed.
@@ -70,26 +71,18 @@ pub enum Error {
     /// The kernel refused a setting.
     #[error("capture: setting {what}")]
     Set {
-        /// What was to be set.
         what: &'static str,
-        /// Why.
         source: io::Error,
     },
     /// The ring could not be mapped.
     #[error("mapping a ring of {room} bytes for packets")]
-    Map {
-        /// Its size.
-        room: usize,
-        /// Why.
-        source: io::Error,
-    },
+    Map { room: usize, source: io::Error },
     /// The socket could not be bound.
     #[error("binding a socket to all interfaces")]
     Bind(#[source] io::Error),
-    /// The kernel would not say what it dropped.
+    /// The kernel's statistics could not be read.
     #[error("reading the statistics of a capture")]
     Statistics(#[source] io::Error),
-    /// Waiting failed.
     #[error("waiting for packets")]
     Wait(#[source] io::Error),
 }
@@ -104,7 +97,7 @@ impl From<link::Error> for Error {
 }
 
 impl Error {
-    /// A word for metrics.
+    /// Label for metrics.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Open(_) => "open",
@@ -135,24 +128,24 @@ impl Error {
     }
 }
 
-/// What the kernel counted since the tap was opened.
+/// The kernel's counters since the tap was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
     /// Packets that the filter accepted.
     pub accepted: u64,
-    /// Those of them that found no room.
+    /// Accepted packets that did not fit the ring.
     pub dropped: u64,
 }
 
-/// What ended a wait.
+/// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Woke {
-    /// Packets, or time.
-    Read,
-    /// The first of the others: somebody wants an end.
-    Told,
-    /// Nobody reads what is written to the second of the others.
-    Unread,
+pub enum WakeReason {
+    /// Packets arrived, or the time is over.
+    Packets,
+    /// The stop descriptor is readable.
+    Stopped,
+    /// The reader of the output has closed it.
+    ReaderClosed,
 }
 
 /// Copies of the packets of one network namespace.
@@ -166,7 +159,7 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Starts to copy what `program` accepts. `room` is the size of the ring.
+    /// Starts to copy packets that `program` accepts. `room` is the size of the ring.
     ///
     /// # Errors
     /// All but [`Error::Statistics`] and [`Error::Wait`].
@@ -174,7 +167,7 @@ impl Tap {
         let socket = netns.packet_socket()?;
         option::attach(&socket, program)?;
         let ring = Ring::map(&socket, room)?;
-        // From here on packets come.
+        // From here on packets are copied.
         option::bind(&socket).map_err(Error::Bind)?;
         Ok(Self {
             ring,
@@ -209,12 +202,12 @@ impl Tap {
             .map(|interface| interface.name)
     }
 
-    /// Gives `take` the packets of the next full part of the ring, until it wants no more; false when there is none.
+    /// Passes the packets of the next full block to `take`, until it breaks; false when no block is full.
     pub fn read(&mut self, take: impl FnMut(Packet<'_>) -> ControlFlow<()>) -> bool {
         self.ring.read(take)
     }
 
-    /// Accepts nothing any more; what was copied can still be read.
+    /// Stops copying. Packets in the ring can still be read.
     ///
     /// # Errors
     /// [`Error::Set`].
@@ -222,34 +215,34 @@ impl Tap {
         option::attach(&self.socket, &[Instruction::REFUSE])
     }
 
-    /// What the kernel has counted.
+    /// The kernel's counters.
     ///
     /// # Errors
     /// [`Error::Statistics`].
     pub fn statistics(&mut self) -> Result<Statistics, Error> {
-        // The kernel begins anew with each answer.
+        // The kernel resets its counters with each reply.
         let (accepted, dropped) = option::statistics(&self.socket).map_err(Error::Statistics)?;
         self.statistics.accepted += u64::from(accepted);
         self.statistics.dropped += u64::from(dropped);
         Ok(self.statistics)
     }
 
-    /// Waits for packets, but no longer than `limit`; for `told` to become readable; and for the reader behind `written`, a
-    /// pipe, to go away.
+    /// Waits at most `limit` for packets, for `stop` to become readable, and for the reader of `written`, a pipe, to
+    /// close it.
     ///
     /// # Errors
     /// [`Error::Wait`].
     pub fn wait(
         &self,
-        told: BorrowedFd<'_>,
+        stop: BorrowedFd<'_>,
         written: Option<BorrowedFd<'_>>,
         limit: Duration,
-    ) -> Result<Woke, Error> {
+    ) -> Result<WakeReason, Error> {
         let mut fds = vec![
             PollFd::new(self.socket.as_fd(), PollFlags::POLLIN),
-            PollFd::new(told, PollFlags::POLLIN),
+            PollFd::new(stop, PollFlags::POLLIN),
         ];
-        // Nothing is asked for: an error is told unasked.
+        // No events are requested: the kernel reports errors anyway.
         fds.extend(written.map(|fd| PollFd::new(fd, PollFlags::empty())));
         let limit = PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX);
         match poll(&mut fds, limit) {
@@ -258,9 +251,9 @@ impl Tap {
         }
         let is_up = |at: usize| fds.get(at).and_then(PollFd::any).unwrap_or(false);
         Ok(match (is_up(1), is_up(2)) {
-            (true, _) => Woke::Told,
-            (false, true) => Woke::Unread,
-            (false, false) => Woke::Read,
+            (true, _) => WakeReason::Stopped,
+            (false, true) => WakeReason::ReaderClosed,
+            (false, false) => WakeReason::Packets,
         })
     }
 }

@@ -1,15 +1,14 @@
-//! Sockets of a network namespace: all of them ([`Sockets::dump`]), or single
-//! ones, looked up as the kernel looks one up for a packet that comes in
+//! Sockets of a network namespace: all of them ([`Sockets::dump`]), or a single one, looked up as the kernel does for
+//! an incoming packet
 //! ([sock_diag(7)](https://man7.org/linux/man-pages/man7/sock_diag.7.html),
-//! [`inet_diag_find_one_icsk`](https://github.com/torvalds/linux/blob/v6.18/net/ipv4/inet_diag.c)):
-//! a few hash buckets, whatever else is open on the node, and nothing that the
-//! sockets' owner could notice.
+//! [`inet_diag_find_one_icsk`](https://github.com/torvalds/linux/blob/v6.18/net/ipv4/inet_diag.c)).
+//! A lookup reads a few hash buckets, however many sockets are open on the node, and the owner of the socket does not
+//! notice it.
 //!
-//! Needs no privilege. A kernel without the modules `inet_diag` and `tcp_diag`
-//! finds nothing (`ENOENT`, the same as for no such socket), so
-//! [`Sockets::is_supported`] asks in another way. The request and the two bytes of
-//! the answer that matter are read and written here: netlink-packet-sock-diag
-//! 0.5.0 would bring a second netlink codec (netlink-packet-core) for them.
+//! Needs no privilege. A kernel without the modules `inet_diag` and `tcp_diag` finds nothing (`ENOENT`, as for an
+//! absent socket), so [`Sockets::is_supported`] uses a dump. Requests and replies are encoded here:
+//! netlink-packet-sock-diag 0.5.0 does not decode the cgroup of a socket, and its types would not be shorter than the
+//! two fixed structures.
 
 mod dump;
 
@@ -37,59 +36,50 @@ const TCP: u8 = libc::IPPROTO_TCP as u8;
 const SYN_SENT: u8 = 2;
 const LISTEN: u8 = 10;
 
-/// The loopback interface has this number in every network namespace. With it
-/// also a socket is found that is bound to the interface.
+/// Index of the loopback interface in every network namespace. With it a lookup also finds a socket that is bound to
+/// the interface.
 const LOOPBACK: u32 = 1;
 
-/// What a TCP socket does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It waits for the answer to its SYN.
+    /// Sent a SYN and waits for the reply.
     SynSent,
-    /// It waits for connections.
+    /// Listens for connections.
     Listens,
-    /// Something else.
     Other,
 }
 
 /// A socket could not be looked up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No netlink socket in the namespace; `EPROTONOSUPPORT` on a kernel
-    /// without sock_diag.
+    /// No netlink socket in the namespace; `EPROTONOSUPPORT` on a kernel without sock_diag.
     #[error("opening a socket to look up others")]
     Open(#[from] netns::Error),
     /// A listener could not be looked up.
     #[error("looking up the listener at {address}")]
     Listener {
-        /// Where.
         address: SocketAddr,
-        /// Why.
         source: io::Error,
     },
     /// A connection could not be looked up.
     #[error("looking up the connection from {connection}")]
     Connection {
-        /// Which.
         connection: Connection,
-        /// Why.
         source: io::Error,
     },
-    /// The kernel could not be asked whether it can look up sockets at all.
-    #[error("asking whether sockets can be looked up")]
+    /// The kernel's support could not be determined.
+    #[error("checking whether the kernel can look up sockets")]
     Support(#[source] io::Error),
-    /// The sockets could not be listed, or only some of them.
+    /// The sockets could not be listed, or not completely.
     #[error("listing the {} sockets", protocol.as_str())]
     Dump {
-        /// Which.
         protocol: socket::Protocol,
-        /// Why.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// A word for metrics.
+    /// Label for metrics.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Open(_) => "open",
@@ -109,7 +99,7 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Opens the way to ask.
+    /// Opens a netlink socket in the namespace.
     ///
     /// # Errors
     /// [`Error::Open`].
@@ -120,8 +110,8 @@ impl Sockets {
         })
     }
 
-    /// Whether a connection to this port of 127.0.0.1 or ::1 would find a
-    /// listener, also one at a wildcard address.
+    /// Whether a connection to this port of 127.0.0.1 or ::1 would reach a listener, including one at a wildcard
+    /// address.
     ///
     /// # Errors
     /// [`Error::Listener`].
@@ -139,7 +129,7 @@ impl Sockets {
             match self.look_up(listener, LOOPBACK) {
                 Ok(Some(State::Listens)) => return Ok(true),
                 Ok(_) => {}
-                // Built without IPv6.
+                // A kernel without IPv6.
                 Err(error) if own.is_ipv6() && is(&error, Errno::EINVAL) => {}
                 Err(source) => return Err(Error::Listener { address, source }),
             }
@@ -147,8 +137,8 @@ impl Sockets {
         Ok(false)
     }
 
-    /// What the socket of a connection does; None where there is none. A socket
-    /// that its owner has bound to an interface is not found.
+    /// The state of a connection's socket; None where there is none. A socket that its owner has bound to an interface
+    /// is not found.
     ///
     /// # Errors
     /// [`Error::Connection`].
@@ -157,8 +147,8 @@ impl Sockets {
             .map_err(|source| Error::Connection { connection, source })
     }
 
-    /// Whether the kernel has what this needs. Asks for a list of all TCP sockets
-    /// in no state at all, which tells "no sockets" from "no such module".
+    /// Whether the kernel has the modules. Dumps all TCP sockets in none of the states, which distinguishes "no
+    /// sockets" from "no module".
     ///
     /// # Errors
     /// [`Error::Support`].
@@ -168,10 +158,10 @@ impl Sockets {
             source: any,
             destination: any,
         };
-        let answer = self.ask(message::DUMP, 0, connection, 0);
-        match answer.map_err(Error::Support)? {
+        let reply = self.query(message::DUMP, 0, connection, 0);
+        match reply.map_err(Error::Support)? {
             Answer::Verdict(Verdict::Done) | Answer::State(_) => Ok(true),
-            Answer::Verdict(Verdict::Refused { errno, .. }) => match errno {
+            Answer::Verdict(Verdict::Rejected { errno, .. }) => match errno {
                 Errno::ENOENT => Ok(false),
                 _ => Err(Error::Support(errno.into())),
             },
@@ -179,18 +169,18 @@ impl Sockets {
     }
 
     fn look_up(&mut self, connection: Connection, interface: u32) -> io::Result<Option<State>> {
-        match self.ask(0, u32::MAX, connection, interface)? {
+        match self.query(0, u32::MAX, connection, interface)? {
             Answer::State(state) => Ok(Some(state)),
-            Answer::Verdict(Verdict::Refused {
+            Answer::Verdict(Verdict::Rejected {
                 errno: Errno::ENOENT,
                 ..
             }) => Ok(None),
-            Answer::Verdict(Verdict::Refused { errno, .. }) => Err(errno.into()),
+            Answer::Verdict(Verdict::Rejected { errno, .. }) => Err(errno.into()),
             Answer::Verdict(Verdict::Done) => Err(io::ErrorKind::InvalidData.into()),
         }
     }
 
-    fn ask(
+    fn query(
         &mut self,
         flags: u16,
         states: u32,
@@ -203,7 +193,7 @@ impl Sockets {
         message::put(&mut request, BY_FAMILY, flags, sequence, |body| {
             put_request(body, states, connection, interface);
         });
-        self.socket.ask(&request, |message| {
+        self.socket.request(&request, |message| {
             let answer = match message.verdict() {
                 _ if message.sequence != sequence => None,
                 Some(verdict) => Some(Answer::Verdict(verdict)),
@@ -244,7 +234,7 @@ fn put_request(body: &mut Vec<u8>, states: u32, connection: Connection, interfac
         body.resize(start + 16, 0);
     }
     body.extend_from_slice(&interface.to_ne_bytes());
-    // No cookie: any socket with these ends.
+    // No cookie: any socket of this connection.
     body.extend_from_slice(&[0xff; 8]);
 }
 

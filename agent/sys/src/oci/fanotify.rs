@@ -58,7 +58,6 @@ pub enum Mark {
     Mount,
 }
 
-/// The group.
 #[derive(Debug)]
 pub struct Group {
     fanotify: Arc<Fanotify>,

@@ -59,7 +59,6 @@ const REAP: Duration = Duration::from_secs(5);
 /// The init process of a container.
 #[derive(Debug)]
 pub struct Init {
-    /// The process.
     pub pidfd: Pidfd,
     /// The network namespace that it was in when its container had been set up.
     pub netns: NetnsId,
@@ -87,9 +86,7 @@ impl Init {
 /// One container to follow.
 #[derive(Debug)]
 pub struct Container {
-    /// Which one.
     pub key: ContainerKey,
-    /// Its cgroup.
     pub cgroup: Arc<Path>,
     /// Where processes are looked at.
     pub proc: ProcRoot,

@@ -14,7 +14,6 @@ use tokio::io::unix::AsyncFd;
 
 use crate::pods::readiness::{self, KeepsItsDescriptor};
 
-/// The instance.
 #[derive(Debug)]
 pub(crate) struct Watches(pub(crate) Inotify);
 

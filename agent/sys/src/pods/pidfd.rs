@@ -26,30 +26,16 @@ use crate::pods::readiness;
 /// A process could not be opened or signalled.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// `pidfd_open` failed.
     #[error("pidfd_open of process {pid}")]
-    Open {
-        /// The process.
-        pid: Pid,
-        /// Why.
-        source: io::Error,
-    },
+    Open { pid: Pid, source: io::Error },
     /// The event loop did not take the pidfd.
     #[error("watching the pidfd of process {pid}")]
-    Watch {
-        /// The process.
-        pid: Pid,
-        /// Why.
-        source: io::Error,
-    },
-    /// `pidfd_send_signal` failed.
+    Watch { pid: Pid, source: io::Error },
     #[error("pidfd_send_signal {signal} to process {pid}")]
     Signal {
-        /// The process.
         pid: Pid,
         /// The signal's number.
         signal: i32,
-        /// Why.
         source: io::Error,
     },
 }

@@ -43,16 +43,10 @@ pub struct ProcRoot(PathBuf);
 pub enum Error {
     /// A file could not be read.
     #[error("reading {path:?}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// A file does not have the form that the kernel gives it.
     #[error("{path:?} has an unknown form")]
     Form {
-        /// The file.
         path: PathBuf,
         /// What is wrong.
         source: Box<ProcError>,

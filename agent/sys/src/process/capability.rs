@@ -1,6 +1,5 @@
-//! What this process may do: the
-//! [capabilities(7)](https://man7.org/linux/man-pages/man7/capabilities.7.html)
-//! that are left when all others have been given up for good.
+//! The [capabilities(7)](https://man7.org/linux/man-pages/man7/capabilities.7.html) of this process, reduced for good
+//! to those that it needs.
 
 use std::{collections::BTreeSet, io};
 
@@ -10,51 +9,44 @@ use nix::{errno::Errno, sys::prctl};
 /// A capability that a part of usher needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needed {
-    /// `CAP_SYS_ADMIN`: fanotify.
     SysAdmin,
-    /// `CAP_SYS_PTRACE`: `/proc` of others.
+    /// `CAP_SYS_PTRACE`: `/proc` of other users' processes.
     SysPtrace,
-    /// `CAP_DAC_READ_SEARCH`: files that their owner keeps to himself.
+    /// `CAP_DAC_READ_SEARCH`: files that only their owner may read.
     DacReadSearch,
-    /// `CAP_NET_ADMIN`: tables, and what waits at them.
+    /// `CAP_NET_ADMIN`: nftables, nflog and nfqueue.
     NetAdmin,
-    /// `CAP_NET_RAW`: packets made by hand.
+    /// `CAP_NET_RAW`: raw and packet sockets.
     NetRaw,
-    /// `CAP_KILL`: signals to processes of others.
+    /// `CAP_KILL`: signals to other users' processes.
     Kill,
-    /// `CAP_SYS_NICE`: to run before others.
+    /// `CAP_SYS_NICE`: a higher priority.
     SysNice,
 }
 
-/// Capabilities could not be given up.
+/// Capabilities could not be dropped.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A set could not be read or written.
     #[error("reading or changing the {set} capabilities")]
     Set {
-        /// Which.
         set: &'static str,
-        /// Why.
         source: CapsError,
     },
-    /// `PR_SET_NO_NEW_PRIVS` failed.
     #[error("prctl(PR_SET_NO_NEW_PRIVS)")]
     NoNewPrivileges(#[source] io::Error),
-    /// `PR_SET_DUMPABLE` failed.
     #[error("prctl(PR_SET_DUMPABLE)")]
     Dumpable(#[source] io::Error),
 }
 
-/// Gives up all capabilities but these, in all sets of the calling thread and
-/// of those that it makes from then on. One that it does not have is none
-/// afterwards either.
+/// Drops all capabilities but these, in all sets of the calling thread and of threads that it starts later. A needed
+/// capability that the thread lacks stays absent.
 ///
-/// No program that is executed later has more (`no_new_privs`). That holds
-/// also where the bounding set stays as it is, which needs `CAP_SETPCAP` to be
-/// changed; a container's is what its pod was given.
+/// No program that is executed later has more (`no_new_privs`), even where the bounding set is unchanged: changing it
+/// needs `CAP_SETPCAP`, and a container's bounding set is what its pod was given.
 ///
 /// # Errors
-/// [`Error`]; what was given up until then stays so.
+/// [`Error`]; capabilities that were already dropped stay dropped.
 pub fn keep_only(needed: &[Needed]) -> Result<(), Error> {
     let wanted: CapsHashSet = needed.iter().copied().map(Needed::capability).collect();
     let had = caps::read(None, CapSet::Permitted).map_err(failed("permitted"))?;
@@ -67,15 +59,15 @@ pub fn keep_only(needed: &[Needed]) -> Result<(), Error> {
             caps::drop(None, CapSet::Bounding, *capability).map_err(failed("bounding"))?;
         }
     }
-    // The ambient set cannot be more than the inheritable one, and shrinks with
-    // it. The effective one has to be smaller before the permitted one is.
+    // The ambient set is a subset of the inheritable one, and shrinks with it. The effective set must shrink before
+    // the permitted one.
     caps::clear(None, CapSet::Inheritable).map_err(failed("inheritable"))?;
     caps::set(None, CapSet::Effective, &kept).map_err(failed("effective"))?;
     caps::set(None, CapSet::Permitted, &kept).map_err(failed("permitted"))
 }
 
-/// Nobody but who may look at every process looks into this one's memory, and no
-/// core of it is written
+/// Makes this process non-dumpable: only a process that may trace all others can read its memory, and the kernel
+/// writes no core of it
 /// ([PR_SET_DUMPABLE](https://man7.org/linux/man-pages/man2/PR_SET_DUMPABLE.2const.html)).
 ///
 /// # Errors
@@ -84,7 +76,7 @@ pub fn conceal() -> Result<(), Error> {
     prctl::set_dumpable(false).map_err(|errno: Errno| Error::Dumpable(errno.into()))
 }
 
-/// What this thread may do now, as Kubernetes writes it: `NET_ADMIN`.
+/// The effective capabilities of this thread in Kubernetes' notation: `NET_ADMIN`.
 ///
 /// # Errors
 /// [`Error::Set`].

@@ -1,29 +1,29 @@
-//! The pages of this program's own code that it does not need now.
+//! Releases resident pages of this program's code.
 //!
-//! The kernel maps code as it is used, sixteen pages around each
-//! ([`do_fault_around`](https://github.com/torvalds/linux/blob/v6.12/mm/memory.c)), and counts as resident for ever what
-//! only the start of a program has needed. Given back, the pages stay in the page cache; those that are used again are
-//! mapped again, in about a microsecond.
+//! The kernel maps code on use, sixteen pages around each access
+//! ([`do_fault_around`](https://github.com/torvalds/linux/blob/v6.12/mm/memory.c)),
+//! and code that only the start needs stays resident. Released pages stay in the page cache; on their next use they
+//! are mapped again, in about a microsecond.
 
 use std::{ffi::c_void, io};
 
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
 
-/// They are resident as before.
+/// The pages could not be released and are still resident.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// `/proc/self/maps` cannot be read.
-    #[error("reading what /proc says of this program's memory")]
+    #[error("reading the memory map of this process")]
     Maps(#[from] procfs::ProcError),
-    /// The kernel refuses.
-    #[error("giving back the pages of the program's code")]
+    /// The kernel rejected the request.
+    #[error("releasing the pages of the program's code")]
     Advise(#[source] io::Error),
 }
 
-/// Gives back the pages of this program's code. To be called where its start is over.
+/// Releases the pages of this program's code. Call it at the end of the start.
 ///
 /// # Errors
-/// [`Error`], after which nothing is different.
+/// [`Error`]; nothing has changed then.
 pub fn give_back() -> Result<(), Error> {
     let process = Process::myself()?;
     let program = process.exe()?;
@@ -32,14 +32,14 @@ pub fn give_back() -> Result<(), Error> {
         map.perms == MMPermissions::READ | MMPermissions::EXECUTE | MMPermissions::PRIVATE
             && map.pathname == MMapPath::Path(program.clone())
     };
-    maps.iter().filter(is_code).try_for_each(forget)
+    maps.iter().filter(is_code).try_for_each(release)
 }
 
 #[expect(
     unsafe_code,
-    reason = "madvise is unsafe for whatever it may be asked for"
+    reason = "madvise is unsafe, because other advice discards data"
 )]
-fn forget(map: &MemoryMap) -> Result<(), Error> {
+fn release(map: &MemoryMap) -> Result<(), Error> {
     let (from, to) = map.address;
     let range = usize::try_from(from)
         .ok()
@@ -47,9 +47,8 @@ fn forget(map: &MemoryMap) -> Result<(), Error> {
     let Some((from, length)) = range else {
         return Ok(());
     };
-    // SAFETY: the kernel has just told of this mapping. It is private, of a file, and nobody can write to it, so that
-    // its pages are the file's: what is read or executed there next is mapped from the file again, as it was the first
-    // time.
+    // SAFETY: the mapping is in the memory map that was just read. It is private, of a file, and not writable, so its
+    // pages equal the file's: the next access maps them from the file again.
     let done = unsafe { libc::madvise(from as *mut c_void, length, libc::MADV_DONTNEED) };
     if done == 0 {
         return Ok(());
@@ -61,14 +60,14 @@ fn forget(map: &MemoryMap) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    /// Resident pages of the program's file and of others, in KiB.
+    /// Resident pages of the program's file, in KiB.
     fn resident() -> u64 {
         let status = Process::myself().unwrap().status().unwrap();
         status.rssfile.unwrap()
     }
 
     #[test]
-    fn code_that_is_used_is_mapped_again() {
+    fn released_code_is_mapped_again() {
         let before = resident();
         give_back().unwrap();
         assert!(resident() < before, "{before} KiB");

@@ -1,6 +1,7 @@
-//! What this process itself uses, from `/proc/self` ([proc_pid_stat(5)](https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html)).
+//! Resource usage of this process, from `/proc/self`
+//! ([proc_pid_stat(5)](https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html)).
 //!
-//! With `/proc` mounted as usual nothing can go wrong; what cannot be read is an error and costs nothing but the figures.
+//! Reading fails only where `/proc` is mounted unusually; then the metrics are missing.
 
 use std::time::Duration;
 
@@ -9,30 +10,29 @@ use procfs::{
     process::{LimitValue, Process},
 };
 
-/// The figures cannot be read.
+/// The usage cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("reading what /proc says of this process")]
+#[error("reading the resource usage of this process")]
 pub struct Error(#[from] ProcError);
 
-/// What this process uses.
+/// Resource usage of this process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Usage {
     /// Processor time, in user and system mode.
     pub cpu: Duration,
     /// Bytes of memory that are in RAM.
     pub resident: u64,
-    /// Bytes of address space.
+    /// Size of the address space in bytes.
     pub virtual_size: u64,
-    /// Open descriptors.
     pub open_fds: usize,
-    /// Descriptors that may be open; None without a limit.
+    /// Limit of open descriptors; None without a limit.
     pub max_fds: Option<u64>,
-    /// When it started, since 1970.
+    /// Start time since 1970.
     pub started: Duration,
 }
 
 impl Usage {
-    /// Of this process, now.
+    /// Reads the current usage.
     ///
     /// # Errors
     /// [`Error`].
@@ -54,7 +54,7 @@ impl Usage {
     }
 }
 
-/// The kernel's unit of time towards processes.
+/// Converts clock ticks.
 fn ticks(count: u64) -> Duration {
     let per_second = procfs::ticks_per_second().max(1);
     Duration::from_millis(count.saturating_mul(1000) / per_second)
@@ -71,7 +71,7 @@ mod tests {
         let before = Usage::own().unwrap();
         let opened = [(); 20].map(|()| std::fs::File::open("/proc/self/stat").unwrap());
         let after = Usage::own().unwrap();
-        // Other tests of this program open and close descriptors meanwhile.
+        // Other tests of this program open and close descriptors in the meantime.
         assert!(after.open_fds >= opened.len(), "{after:?}");
         assert!(after.cpu >= before.cpu);
         assert!(after.resident > 1 << 20 && after.resident < after.virtual_size);
@@ -82,7 +82,7 @@ mod tests {
         );
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let age = now.unwrap().as_secs_f64() - after.started.as_secs_f64();
-        // The kernel tells the boot's time in whole seconds.
+        // The kernel reports the boot time in whole seconds.
         assert!((-2.0..3600.0).contains(&age), "{age}");
         drop(opened);
     }

@@ -1,9 +1,8 @@
-//! A timer of the kernel that kills this process when it does not go on.
+//! A kernel timer that kills this process unless it is re-armed.
 //!
-//! [timer_create(2)](https://man7.org/linux/man-pages/man2/timer_create.2.html)
-//! with `SIGKILL`: it ends a process that is stopped as well, which no timer
-//! of the process's own would. It goes with the process, and neither a child
-//! nor a program that is executed has it.
+//! [timer_create(2)](https://man7.org/linux/man-pages/man2/timer_create.2.html) with `SIGKILL` also ends a stopped
+//! process, which a timer inside the process would not. The timer ends with the process; child processes and executed
+//! programs do not inherit it.
 
 use std::{io, time::Duration};
 
@@ -16,7 +15,7 @@ use nix::{
     time::ClockId,
 };
 
-/// The kernel does not take the timer.
+/// The kernel rejected the timer.
 #[derive(Debug, thiserror::Error)]
 #[error("{call} for the watchdog")]
 pub struct Error {
@@ -24,16 +23,14 @@ pub struct Error {
     source: io::Error,
 }
 
-/// The timer.
 #[derive(Debug)]
 pub struct Watchdog(Timer);
 
 impl Watchdog {
-    /// Makes one that is not armed.
+    /// Creates a timer that is not armed.
     ///
     /// # Errors
-    /// [`Error`]: no memory, or no signal left to be queued
-    /// (`RLIMIT_SIGPENDING`).
+    /// [`Error`]: out of memory, or no signal can be queued (`RLIMIT_SIGPENDING`).
     pub fn new() -> Result<Self, Error> {
         let kill = SigEvent::new(SigevNotify::SigevSignal {
             signal: Signal::SIGKILL,
@@ -43,8 +40,8 @@ impl Watchdog {
         timer.map(Self).map_err(failed("timer_create"))
     }
 
-    /// Has the process killed after this time, unless it is armed again or
-    /// disarmed before. Zero would disarm, and counts as the shortest time.
+    /// Kills the process after this time, unless the timer is armed again or disarmed before. Zero means the shortest
+    /// time, because 0 would disarm.
     ///
     /// # Errors
     /// [`Error`].
@@ -52,7 +49,7 @@ impl Watchdog {
         self.set(after.max(Duration::from_nanos(1)))
     }
 
-    /// Lets the process live.
+    /// Disarms the timer.
     ///
     /// # Errors
     /// [`Error`].

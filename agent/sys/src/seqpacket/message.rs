@@ -13,16 +13,15 @@ use nix::{
 
 use super::own;
 
-/// Descriptors that one message may bring; the kernel allows 253
+/// Most descriptors of one message; the kernel allows 253
 /// ([SCM_MAX_FD](https://github.com/torvalds/linux/blob/v6.12/include/net/scm.h)).
 const DESCRIPTORS: usize = 253;
 
-/// Receives a message of at most `buffer`'s length; of length 0 when the other
-/// side has closed.
+/// Receives a message of at most `buffer`'s length; length 0 when the peer has closed.
 ///
 /// # Errors
-/// `EAGAIN` when there is none; `EMSGSIZE` for a longer one; `ENOBUFS` when its
-/// descriptors are more than this process may have. The message is lost then.
+/// `EAGAIN` when there is none; `EMSGSIZE` for a longer one; `ENOBUFS` when its descriptors exceed this process's
+/// limit. The message is lost then.
 pub(super) fn receive_now(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -46,7 +45,7 @@ pub(super) fn receive_now(
 /// Sends a message whole or not at all.
 ///
 /// # Errors
-/// `EAGAIN` when there is no room; `EPIPE` when the other side has closed.
+/// `EAGAIN` when the buffer is full; `EPIPE` when the peer has closed.
 pub(super) fn send_now(
     fd: BorrowedFd<'_>,
     message: &[u8],

@@ -1,5 +1,4 @@
-//! Two ends without a name: one for this process's event loop, one for a
-//! process that has a loop of its own around poll(2).
+//! Connected pairs: one end for this process's event loop, one for a process that polls by itself.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -15,8 +14,8 @@ use super::{
 use crate::pods::readiness::register;
 
 impl Connection {
-    /// Makes a pair: an end of this process's, on a thread with a tokio
-    /// runtime, and one to give away.
+    /// Creates a pair: an end for this process, which requires a tokio runtime on the thread, and one for another
+    /// process.
     ///
     /// # Errors
     /// [`Error::Connection`].
@@ -32,18 +31,17 @@ impl Connection {
     }
 }
 
-/// An end that never waits and knows no event loop.
+/// An end that never waits and needs no event loop.
 #[derive(Debug)]
 pub struct Plain(OwnedFd);
 
-/// What there was to receive.
+/// The result of a receive.
 #[derive(Debug)]
 pub enum Received {
-    /// A message of this length, and the descriptors that came with it.
+    /// A message of this length, and its descriptors.
     Message(usize, Vec<OwnedFd>),
-    /// Nothing yet.
     Nothing,
-    /// The other side has closed, or ended.
+    /// The peer has closed, or ended.
     Closed,
 }
 
@@ -51,9 +49,8 @@ impl Plain {
     /// Receives a message of at most `buffer`'s length, if there is one.
     ///
     /// # Errors
-    /// [`Error::Connection`]: `EMSGSIZE` for a longer message, `ENOBUFS` where
-    /// this process has no room for its descriptors. The next message can be
-    /// received all the same.
+    /// [`Error::Connection`]: `EMSGSIZE` for a longer message, `ENOBUFS` where its descriptors exceed this process's
+    /// limit. The next message can still be received.
     pub fn receive(&self, buffer: &mut [u8]) -> Result<Received, Error> {
         loop {
             return match receive_now(self.as_fd(), buffer) {
@@ -70,20 +67,20 @@ impl Plain {
     /// Sends a message and descriptors.
     ///
     /// # Errors
-    /// [`Error::Connection`], with `EAGAIN` where there is no room.
+    /// [`Error::Connection`], with `EAGAIN` where the buffer is full.
     pub fn send(&self, message: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
         send_now(self.as_fd(), message, fds).map_err(failed("sendmsg"))
     }
 }
 
-/// An end that another process gave, as its standard input.
+/// An end that another process passed as standard input.
 impl From<OwnedFd> for Plain {
     fn from(fd: OwnedFd) -> Self {
         Self(fd)
     }
 }
 
-/// To be given to a child.
+/// Converts to a descriptor for a child process.
 impl From<Plain> for OwnedFd {
     fn from(end: Plain) -> Self {
         end.0
@@ -139,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn no_room_and_too_long() {
+    async fn full_buffer_and_long_messages() {
         let (here, there) = Connection::pair().unwrap();
         let full = std::iter::repeat_with(|| here.send(&[7; 4096]))
             .find_map(Result::err)
@@ -150,7 +147,7 @@ mod tests {
         assert_eq!(source.kind(), std::io::ErrorKind::WouldBlock);
         assert!(there.receive(&mut [0; 16]).is_err());
         assert_eq!(received(&there, &mut [0; 4096]).0.len(), 4096);
-        // Closed while something is left: that comes first.
+        // Messages that were sent before the close come first.
         let (here, there) = Connection::pair().unwrap();
         here.send(b"last").unwrap();
         drop(here);

@@ -24,7 +24,7 @@ use usher_inspect::capture::{
 };
 use usher_sys::net::{
     netns::Netns,
-    packet::{LONGEST, SMALLEST_ROOM, Tap, Woke},
+    packet::{LONGEST, SMALLEST_ROOM, Tap, WakeReason},
 };
 use usher_tests::topology;
 
@@ -63,7 +63,10 @@ fn drain(tap: &mut Tap) -> BTreeMap<String, u64> {
     while seen.values().sum::<u64>() < counted.accepted - counted.dropped {
         assert!(Instant::now() < end, "{seen:?}");
         let limit = Duration::from_secs(1);
-        assert_eq!(tap.wait(nobody.as_fd(), None, limit).unwrap(), Woke::Read);
+        assert_eq!(
+            tap.wait(nobody.as_fd(), None, limit).unwrap(),
+            WakeReason::Packets
+        );
         while tap.read(|packet| {
             assert!(packet.length as usize >= packet.bytes.len());
             let said = match Summary::of(&packet) {
@@ -171,11 +174,11 @@ fn both_others_end_a_wait() {
             tap.wait(told.as_fd(), Some(written.as_fd()), limit)
                 .unwrap()
         };
-        assert_eq!(wait(Duration::ZERO), Woke::Read);
+        assert_eq!(wait(Duration::ZERO), WakeReason::Packets);
         drop(reader);
         let long = Duration::from_secs(60);
-        assert_eq!(wait(long), Woke::Unread);
+        assert_eq!(wait(long), WakeReason::ReaderClosed);
         drop(tells);
-        assert_eq!(wait(long), Woke::Told);
+        assert_eq!(wait(long), WakeReason::Stopped);
     });
 }

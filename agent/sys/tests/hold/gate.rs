@@ -79,7 +79,7 @@ fn deadline_needs_nobody() {
         let waiting = Attempt::start("127.0.0.1", PORT);
         assert_eq!(count_held(&socket).unwrap(), 1);
         waiting.refused().await;
-        assert_eq!(dump(&socket).unwrap().unwrap().left, []);
+        assert_eq!(dump(&socket).unwrap().unwrap().remaining, []);
     });
 }
 

@@ -6,7 +6,8 @@ use usher_core::hold::ruleset::{Door, HELD, Queue, Ruleset, TABLE, Wanted, diff}
 use usher_sys::net::{
     netlink::Protocol,
     nft::{
-        Foreign, count_held, delete_elements, delete_table, dump, install, others, probe, renew,
+        ForeignChain, count_held, delete_elements, delete_table, dump, foreign_tables, install,
+        probe, renew,
     },
 };
 
@@ -100,8 +101,13 @@ fn every_table_is_as_it_was_meant() {
             let difference = diff(&found.ruleset, &ruleset);
             assert!(difference.is_empty(), "{wanted:?}: {difference:?}");
             let elements = ruleset.sets.iter().flat_map(|set| &set.elements);
-            assert_eq!(found.left.len(), elements.count());
-            assert!(found.left.iter().all(|left| left.time <= MINUTE));
+            assert_eq!(found.remaining.len(), elements.count());
+            assert!(
+                found
+                    .remaining
+                    .iter()
+                    .all(|remaining| remaining.time <= MINUTE)
+            );
             assert_eq!(found.packets, 0);
             let Some(listed) = listed() else {
                 continue;
@@ -142,8 +148,11 @@ fn what_is_not_there_can_be_deleted() {
         install(&socket, &Ruleset::of(&wanted)).unwrap();
         assert!(!delete_elements(&socket, &[1, 15001, 15001]).unwrap());
         let held = |found: &usher_sys::net::nft::Found| -> Vec<u16> {
-            let held = found.left.iter().filter(|left| left.set == HELD);
-            held.map(|left| left.value).collect()
+            let held = found
+                .remaining
+                .iter()
+                .filter(|remaining| remaining.set == HELD);
+            held.map(|remaining| remaining.value).collect()
         };
         assert_eq!(held(&dump(&socket).unwrap().unwrap()), [5432]);
         assert!(delete_table(&socket).unwrap());
@@ -168,9 +177,12 @@ fn times_are_renewed() {
         });
         renew(&socket, &later).unwrap();
         let found = dump(&socket).unwrap().unwrap();
-        assert_eq!(found.left.len(), 3);
+        assert_eq!(found.remaining.len(), 3);
         assert!(
-            found.left.iter().all(|left| left.time > 9 * MINUTE),
+            found
+                .remaining
+                .iter()
+                .all(|remaining| remaining.time > 9 * MINUTE),
             "{found:?}"
         );
         let renewed = Wanted {
@@ -262,7 +274,7 @@ fn what_others_have_is_counted() {
     }
     inside(|netns| async move {
         let socket = netns.netlink(Protocol::Netfilter).unwrap();
-        assert_eq!(others(&socket).unwrap().chains, []);
+        assert_eq!(foreign_tables(&socket).unwrap().chains, []);
         let wanted = Wanted {
             ports: vec![door(15001)],
             ..Wanted::default()
@@ -278,8 +290,8 @@ fn what_others_have_is_counted() {
                     ip protocol tcp jump MESH
                 }
             }");
-        let found = others(&socket).unwrap();
-        let chain = |chain: &str, entry: Option<&str>, rules| Foreign {
+        let found = foreign_tables(&socket).unwrap();
+        let chain = |chain: &str, entry: Option<&str>, rules| ForeignChain {
             family: "ip",
             table: "nat".to_owned(),
             chain: chain.to_owned(),
@@ -291,6 +303,6 @@ fn what_others_have_is_counted() {
             chain("OUTPUT", Some("nat output -100"), 1),
         ];
         assert_eq!(found.chains, expected);
-        assert_eq!(found.more, 0);
+        assert_eq!(found.omitted, 0);
     });
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use usher_core::node::packet::{Interface, Packet};
-use usher_sys::net::packet::{Error, Statistics, Tap, Woke};
+use usher_sys::net::packet::{Error, Statistics, Tap, WakeReason};
 
 use super::{
     bound::{Bounds, Ended},
@@ -113,9 +113,9 @@ impl Session {
             // A look in between, however much there is to read.
             let limit = if has_more { Duration::ZERO } else { left };
             match self.tap.wait(told.as_fd(), self.takes.pipe(), limit) {
-                Ok(Woke::Read) => {}
-                Ok(Woke::Told) => return Ended::Told,
-                Ok(Woke::Unread) => return Ended::Unread,
+                Ok(WakeReason::Packets) => {}
+                Ok(WakeReason::Stopped) => return Ended::Told,
+                Ok(WakeReason::ReaderClosed) => return Ended::Unread,
                 Err(error) => return Ended::Broken(error),
             }
             has_more = match self.read() {
@@ -159,9 +159,9 @@ impl Session {
         let end = Instant::now() + LAST;
         while ended.wants_the_rest() && self.takes.captured < counted.accepted - counted.dropped {
             let left = end.saturating_duration_since(Instant::now());
-            let waited: Result<Woke, Error> =
+            let waited: Result<WakeReason, Error> =
                 self.tap.wait(nobody.as_fd(), self.takes.pipe(), left);
-            let is_over = left.is_zero() || !matches!(waited, Ok(Woke::Read));
+            let is_over = left.is_zero() || !matches!(waited, Ok(WakeReason::Packets));
             if is_over || self.read().is_err() {
                 break;
             }

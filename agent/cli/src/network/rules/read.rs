@@ -51,21 +51,21 @@ impl Reading {
 
     pub(super) fn rules(&self) -> Result<Rules, Failure> {
         let found = nft::dump(&self.socket).map_err(|error| refused(&error))?;
-        let others = nft::others(&self.socket).map_err(|error| refused(&error))?;
+        let foreign_tables = nft::foreign_tables(&self.socket).map_err(|error| refused(&error))?;
         let table = found.map(|found| Table {
             text: found.ruleset.to_string(),
             packets: found.packets,
             expires: found
-                .left
+                .remaining
                 .iter()
-                .map(|left| Expiry {
-                    set: left.set.clone(),
-                    value: left.value,
-                    left_ms: u64::try_from(left.time.as_millis()).unwrap_or(u64::MAX),
+                .map(|remaining| Expiry {
+                    set: remaining.set.clone(),
+                    value: remaining.value,
+                    left_ms: u64::try_from(remaining.time.as_millis()).unwrap_or(u64::MAX),
                 })
                 .collect(),
         });
-        let foreign = others.chains.into_iter().map(|chain| Foreign {
+        let foreign = foreign_tables.chains.into_iter().map(|chain| Foreign {
             family: chain.family.to_owned(),
             table: chain.table,
             chain: chain.chain,
@@ -78,7 +78,7 @@ impl Reading {
             netns: self.netns.clone(),
             table,
             others: foreign.collect(),
-            others_left_out: others.more,
+            others_left_out: foreign_tables.omitted,
             legacy_tables: self.legacy.clone(),
             compared: None,
         })

@@ -11,10 +11,11 @@ use usher_inspect::check::{
 };
 use usher_sys::{
     net::{
+        feature_probe,
         netns::{self, Netns},
         nflog::{self, Log},
         nfqueue::{self, Queue},
-        nft, probe,
+        nft,
     },
     oci::fanotify::Group,
     pods::cgroup,
@@ -29,9 +30,9 @@ const OUTSIDE: &str = "0";
 
 /// Tries everything; takes some ten milliseconds.
 pub(super) async fn look(pods: Option<u64>) -> Found {
-    let ended = probe::process().await;
+    let ended = feature_probe::process().await;
     Found {
-        release: probe::release().unwrap_or_default(),
+        release: feature_probe::release().unwrap_or_default(),
         netns: network(),
         pidfd: ended.as_ref().map(drop).map_err(|error| said(error)),
         exit: ended.map_err(|error| said(&error)),
@@ -39,10 +40,10 @@ pub(super) async fn look(pods: Option<u64>) -> Found {
             kind: error.kind(),
             error: chain(&error),
         }),
-        inotify: probe::inotify().map_err(|error| said(&error)),
+        inotify: feature_probe::inotify().map_err(|error| said(&error)),
         limits: Limits {
-            instances: probe::limit("fs/inotify/max_user_instances"),
-            watches: probe::limit("fs/inotify/max_user_watches"),
+            instances: feature_probe::limit("fs/inotify/max_user_instances"),
+            watches: feature_probe::limit("fs/inotify/max_user_watches"),
         },
         pods,
     }
@@ -81,7 +82,7 @@ pub(super) fn privileges(node: &Node) -> capability::Found {
 }
 
 fn processes(node: &Node) -> Result<Processes, String> {
-    let living = netns::living(&node.proc).map_err(|error| said(&error))?;
+    let scan = netns::scan(&node.proc).map_err(|error| said(&error))?;
     // Where there are no pods yet nothing is outside.
     let root = cgroup::locate(&node.args.cgroup_root).ok();
     let pods = root
@@ -93,8 +94,8 @@ fn processes(node: &Node) -> Result<Processes, String> {
         text.lines().filter(|pid| *pid == OUTSIDE).count()
     });
     Ok(Processes {
-        namespaces: living.namespaces.len(),
-        hidden: living.hidden,
+        namespaces: scan.namespaces.len(),
+        hidden: scan.hidden,
         outside: outside.sum(),
     })
 }

@@ -12,7 +12,7 @@ use usher_inspect::check::{
     cni::{self, Wanted},
     node::{Bundles, Cgroups, Found, Layout},
 };
-use usher_sys::{net::probe, oci::bundle, pods::cgroup};
+use usher_sys::{net::feature_probe, oci::bundle, pods::cgroup};
 
 use crate::data_source::node::Node;
 
@@ -49,7 +49,7 @@ pub(super) fn node(node: &Node) -> Found {
         bundle_dir: args.bundle_dir.display().to_string(),
         bundles: bundles(&args.bundle_dir),
         run_dir: args.run_dir.display().to_string(),
-        run_dir_writable: writable(probe::creatable(&args.run_dir)),
+        run_dir_writable: writable(feature_probe::creatable(&args.run_dir)),
         config: config(&args.config),
         config_path: args.config.display().to_string(),
     }
@@ -143,8 +143,8 @@ pub(super) fn network(settings: Option<&Settings>, status: Option<&Status>) -> O
     };
     Some(cni::Found {
         files,
-        conf_writable: writable(probe::writable(conf_dir).map(|()| conf_dir.to_owned())),
-        bin_writable: writable(probe::writable(bin_dir).map(|()| bin_dir.to_owned())),
+        conf_writable: writable(feature_probe::writable(conf_dir).map(|()| conf_dir.to_owned())),
+        bin_writable: writable(feature_probe::writable(bin_dir).map(|()| bin_dir.to_owned())),
         conf_dir: conf_dir.display().to_string(),
         bin_dir: bin_dir.display().to_string(),
         stem: settings.stem().map(str::to_owned),

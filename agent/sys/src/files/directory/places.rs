@@ -1,8 +1,8 @@
-//! Changes in directories that may not be there yet, or be replaced.
+//! Change notification for directories that may not exist yet or may be replaced.
 //!
-//! A directory is watched together with all directories above it, each for the one name that leads on. So its making,
-//! its end and its replacement are seen as well, and nothing has to look for it again and again. The kernel allows a
-//! user few inotify instances (128 by default), so there is one for all places.
+//! Each directory is watched together with all its ancestors, where only the name of the next component counts. So its
+//! creation, removal and replacement are events too, and nothing has to poll. The kernel allows a user few inotify
+//! instances (128 by default), so all directories share one.
 
 use std::{
     collections::BTreeMap,
@@ -19,20 +19,19 @@ use tokio::io::unix::AsyncFd;
 use super::{Error, FLAGS};
 use crate::pods::inotify::Watches;
 
-/// What happens in some directories, and to them.
+/// Changes in, and of, some directories.
 #[derive(Debug)]
 pub struct Places {
     watches: AsyncFd<Watches>,
-    /// Which names count in each directory; None for all.
+    /// The names that count in each directory; None for all.
     names: BTreeMap<WatchDescriptor, Option<Vec<OsString>>>,
 }
 
 impl Places {
-    /// Watches from now on. A directory that is not there is waited for; a change after which more or other
-    /// directories would be watched is a change as well, so whoever has seen one opens the places again.
-    ///
+    /// Watches from now on. An absent directory is waited for. A change may add directories to watch, so open the
+    /// places again after each change.
     /// # Errors
-    /// [`Error::Watch`], not for a directory that is absent.
+    /// [`Error::Watch`], but not for an absent directory.
     pub fn open(paths: &[&Path]) -> Result<Self, Error> {
         let opened = Watches::open().map_err(|source| Error::Watch {
             path: paths.first().map_or_else(PathBuf::new, PathBuf::from),
@@ -48,7 +47,7 @@ impl Places {
         Ok(places)
     }
 
-    /// From the top down: what appears further down meanwhile is an event above it.
+    /// From the top down: what appears further down in the meantime is an event above it.
     fn follow(&mut self, path: &Path) -> Result<(), Error> {
         let mut way: Vec<&Path> = path.ancestors().collect();
         way.reverse();
@@ -73,7 +72,7 @@ impl Places {
         Ok(())
     }
 
-    /// The same directory may be on the way to several.
+    /// Several paths may share a directory.
     fn add(&mut self, directory: &Path, name: Option<&OsStr>) -> Result<(), Errno> {
         let watch = self.watches.get_ref().0.add_watch(directory, FLAGS)?;
         let names = self.names.entry(watch).or_insert_with(|| Some(Vec::new()));
@@ -88,7 +87,7 @@ impl Places {
     /// Waits until something changes.
     ///
     /// # Errors
-    /// [`Error::Read`], which is for good.
+    /// [`Error::Read`], which is permanent.
     pub async fn changed(&mut self) -> Result<(), Error> {
         loop {
             let events = Watches::next(&self.watches).await;
@@ -105,7 +104,7 @@ impl Places {
     fn concerns(&self, event: &InotifyEvent) -> bool {
         match self.names.get(&event.wd) {
             Some(Some(names)) => event.name.as_ref().is_none_or(|name| names.contains(name)),
-            // All names; or the queue overflowed, which is of no directory.
+            // All names; or the queue overflowed, which concerns no particular directory.
             Some(None) | None => true,
         }
     }
@@ -121,11 +120,11 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(30);
 
-    async fn seen(places: &mut Places) {
+    async fn wait_for_change(places: &mut Places) {
         timeout(PATIENCE, places.changed()).await.unwrap().unwrap();
     }
 
-    /// Whether there is an event already.
+    /// Whether no event is waiting.
     async fn is_quiet(places: &mut Places) -> bool {
         let mut changed = Box::pin(places.changed());
         std::future::poll_fn(|context| {
@@ -135,29 +134,29 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn made_filled_replaced_and_removed() {
+    async fn created_filled_replaced_and_removed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a/b/c");
         let mut places = Places::open(&[&path]).unwrap();
         for part in ["a", "a/b", "a/b/c"] {
             fs::create_dir(dir.path().join(part)).unwrap();
-            seen(&mut places).await;
+            wait_for_change(&mut places).await;
             places = Places::open(&[&path]).unwrap();
         }
         fs::write(path.join("x"), "1").unwrap();
-        seen(&mut places).await;
+        wait_for_change(&mut places).await;
         fs::rename(&path, dir.path().join("a/b/old")).unwrap();
         symlink("old", &path).unwrap();
-        seen(&mut places).await;
+        wait_for_change(&mut places).await;
         let mut places = Places::open(&[&path]).unwrap();
         fs::write(dir.path().join("a/b/old/y"), "1").unwrap();
-        seen(&mut places).await;
+        wait_for_change(&mut places).await;
         fs::remove_file(&path).unwrap();
-        seen(&mut places).await;
+        wait_for_change(&mut places).await;
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn neighbours_do_not_count() {
+    async fn siblings_are_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let (one, other) = (dir.path().join("one"), dir.path().join("two/x"));
         fs::create_dir(&one).unwrap();
@@ -166,8 +165,8 @@ mod tests {
         fs::write(dir.path().join("neighbour"), "1").unwrap();
         assert!(is_quiet(&mut places).await);
         fs::create_dir(dir.path().join("two")).unwrap();
-        seen(&mut places).await;
+        wait_for_change(&mut places).await;
         fs::write(one.join("file"), "1").unwrap();
-        seen(&mut places).await;
+        wait_for_change(&mut places).await;
     }
 }

@@ -1,15 +1,13 @@
 //! Netlink attributes: type, length, value, nested and padded to 4 bytes
 //! ([`include/uapi/linux/netlink.h`](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/netlink.h)).
 //!
-//! Lengths and types are in the byte order of the host. The values of
-//! netfilter's attributes are in network byte order, but for packet data and
-//! what is compared with it.
+//! Lengths and types are in host byte order. Values of netfilter's attributes are in network byte order, except packet
+//! data and the values compared with it.
 
 /// Length of an attribute's header.
 const HEADER: usize = 4;
-/// Attributes begin at multiples of this.
 const ALIGNMENT: usize = 4;
-/// Set in the type of an attribute that holds attributes.
+/// Flag of an attribute that contains attributes.
 const NESTED: u16 = 1 << 15;
 /// The bits of the type that are flags.
 const FLAGS: u16 = 0b11 << 14;
@@ -21,7 +19,7 @@ pub fn put(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
     end(bytes, start);
 }
 
-/// Appends an attribute that is a text, with the zero that ends it.
+/// Appends a zero-terminated text.
 pub fn put_text(bytes: &mut Vec<u8>, kind: u16, text: &str) {
     let start = begin(bytes, kind);
     bytes.extend_from_slice(text.as_bytes());
@@ -29,22 +27,19 @@ pub fn put_text(bytes: &mut Vec<u8>, kind: u16, text: &str) {
     end(bytes, start);
 }
 
-/// Appends an attribute that is a number in network byte order.
 pub fn put_u16(bytes: &mut Vec<u8>, kind: u16, number: u16) {
     put(bytes, kind, &number.to_be_bytes());
 }
 
-/// Appends an attribute that is a number in network byte order.
 pub fn put_u32(bytes: &mut Vec<u8>, kind: u16, number: u32) {
     put(bytes, kind, &number.to_be_bytes());
 }
 
-/// Appends an attribute that is a number in network byte order.
 pub fn put_u64(bytes: &mut Vec<u8>, kind: u16, number: u64) {
     put(bytes, kind, &number.to_be_bytes());
 }
 
-/// Appends an attribute that holds what `fill` appends.
+/// Appends an attribute that contains the attributes of `fill`.
 pub fn nest(bytes: &mut Vec<u8>, kind: u16, fill: impl FnOnce(&mut Vec<u8>)) {
     let start = begin(bytes, kind | NESTED);
     fill(bytes);
@@ -59,45 +54,44 @@ fn begin(bytes: &mut Vec<u8>, kind: u16) -> usize {
 }
 
 fn end(bytes: &mut Vec<u8>, start: usize) {
-    // What is sent is a few kilobytes in all.
+    // All requests together have a few kilobytes.
     let length = u16::try_from(bytes.len() - start).expect("an attribute is shorter than 64 KiB");
     bytes[start..start + 2].copy_from_slice(&length.to_ne_bytes());
     bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
 }
 
-/// One attribute that was read.
+/// A received attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attribute<'a> {
-    /// Its type, without flags.
+    /// The type, without flags.
     pub kind: u16,
-    /// Its value.
     pub value: &'a [u8],
 }
 
 impl<'a> Attribute<'a> {
-    /// The number in network byte order that the value is.
+    /// The value as a number in network byte order.
     pub fn u16(&self) -> Option<u16> {
         self.value.try_into().ok().map(u16::from_be_bytes)
     }
 
-    /// The number in network byte order that the value is.
+    /// The value as a number in network byte order.
     pub fn u32(&self) -> Option<u32> {
         self.value.try_into().ok().map(u32::from_be_bytes)
     }
 
-    /// The number in network byte order that the value is.
+    /// The value as a number in network byte order.
     pub fn u64(&self) -> Option<u64> {
         self.value.try_into().ok().map(u64::from_be_bytes)
     }
 
-    /// The text that the value is, without the zero that ends it.
+    /// The value as a text, without the terminating zero.
     pub fn text(&self) -> Option<&'a str> {
         let end = self.value.iter().position(|byte| *byte == 0);
         std::str::from_utf8(&self.value[..end.unwrap_or(self.value.len())]).ok()
     }
 }
 
-/// The attributes in `bytes`, up to the first that is cut off.
+/// The attributes in `bytes`, up to the first truncated one.
 pub fn attributes(bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -122,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_attributes_are_read() {
         let mut bytes = Vec::new();
         put_text(&mut bytes, 1, "usher");
         nest(&mut bytes, 2, |inner| {
@@ -141,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_ends_the_list() {
+    fn truncated_attribute_ends_the_list() {
         let mut bytes = Vec::new();
         put_u32(&mut bytes, 1, 7);
         put_u32(&mut bytes, 2, 7);

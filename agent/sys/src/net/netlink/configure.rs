@@ -1,4 +1,4 @@
-//! Settings of nflog and nfqueue: one request, one verdict
+//! Configures nflog and nfqueue: one request, one verdict
 //! ([nfnetlink](https://github.com/torvalds/linux/blob/v6.18/net/netfilter/nfnetlink.c)).
 
 use std::{fmt, io, ops::ControlFlow};
@@ -8,24 +8,23 @@ use super::{
     message::{self, Verdict},
 };
 
-/// The kernel did not take a setting.
+/// The kernel rejected a setting.
 #[derive(Debug, thiserror::Error)]
-#[error("kernel refused{detail}")]
-pub struct Refused {
-    /// Why; `EPERM` without `CAP_NET_ADMIN`, `EBUSY` or `EEXIST` where another
-    /// socket has the group or queue.
+#[error("kernel rejected the setting{detail}")]
+pub struct Rejected {
+    /// Cause: `EPERM` without `CAP_NET_ADMIN`; `EBUSY` or `EEXIST` where another socket has the group or queue.
     pub source: io::Error,
     detail: Detail,
 }
 
-/// The kernel's own words, where it has any.
+/// The kernel's text (ext-ack), if it sent one.
 #[derive(Debug, Default)]
 struct Detail(Option<String>);
 
 impl fmt::Display for Detail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Some(text) => write!(f, " with {text:?}"),
+            Some(text) => write!(f, ": {text}"),
             None => Ok(()),
         }
     }
@@ -50,23 +49,23 @@ pub(crate) fn message(
     bytes
 }
 
-/// There is one request at a time, and what comes unasked has the number 0.
+/// Requests are sent one at a time, and unrequested messages have the number 0.
 const SEQUENCE: u32 = 1;
 
 /// Sends a message made with [`message::ACK`] and waits for the verdict.
-pub(crate) fn configure(socket: &Socket, request: &[u8]) -> Result<(), Refused> {
+pub(crate) fn configure(socket: &Socket, request: &[u8]) -> Result<(), Rejected> {
     let verdict = socket
-        .ask(request, |message| match message.verdict() {
+        .request(request, |message| match message.verdict() {
             Some(verdict) if message.sequence == SEQUENCE => ControlFlow::Break(verdict),
             _ => ControlFlow::Continue(()),
         })
-        .map_err(|source| Refused {
+        .map_err(|source| Rejected {
             source,
             detail: Detail::default(),
         })?;
     match verdict {
         Verdict::Done => Ok(()),
-        Verdict::Refused { errno, detail } => Err(Refused {
+        Verdict::Rejected { errno, detail } => Err(Rejected {
             source: errno.into(),
             detail: Detail(detail),
         }),

@@ -1,4 +1,4 @@
-//! Changes of the table as messages, of which the kernel takes all or none
+//! Changes of the table as a batch of messages; the kernel applies all or none
 //! ([`nfnetlink_rcv_batch`](https://github.com/torvalds/linux/blob/v6.18/net/netfilter/nfnetlink.c)).
 
 use std::{io, ops::ControlFlow, time::Duration};
@@ -20,10 +20,9 @@ use crate::net::netlink::{
     message::{self, Verdict},
 };
 
-/// Messages that are sent together.
 pub(super) struct Batch {
     bytes: Vec<u8>,
-    /// What each message is about; its place is the sequence number.
+    /// The object of each message; the index is the sequence number.
     objects: Vec<&'static str>,
     /// Where the last message begins.
     last: usize,
@@ -48,7 +47,7 @@ impl Batch {
         self.push("table", TABLE_DELETE, 0, |_| {});
     }
 
-    /// Adds a set; `id` tells it from the others of the batch.
+    /// Adds a set; `id` identifies it within the batch.
     pub(super) fn add_set(&mut self, set: &Set, id: usize) {
         let (kind, length) = match set.key {
             Key::Protocol => (set::PROTOCOL, 1),
@@ -67,7 +66,7 @@ impl Batch {
     pub(super) fn add_chain(&mut self, chain: &Chain) {
         self.push("chain", CHAIN_NEW, message::CREATE, |out| {
             put_text(out, chain::NAME, &chain.name);
-            // Of a chain elsewhere only the name is known here.
+            // Only the name of a chain in another table is known here.
             if let Entry::Output { priority } = chain.entry {
                 nest(out, chain::HOOK, |hook| {
                     put_u32(hook, chain::HOOK_NUMBER, chain::OUTPUT);
@@ -158,8 +157,8 @@ impl Batch {
         self.objects.push("batch");
     }
 
-    /// The bytes to send. A verdict is asked for on the last message: the
-    /// kernel tells what it refuses without being asked, and before that.
+    /// The bytes to send. The last message requests an acknowledgement: the kernel reports errors unrequested, and
+    /// before it.
     pub(super) fn finish(mut self) -> Vec<u8> {
         message::add_flags(&mut self.bytes[self.last..], message::ACK);
         self.frame(BATCH_END);
@@ -178,19 +177,19 @@ impl Batch {
             source,
             detail,
         };
-        forget(socket).map_err(|source| fail(0, source, None))?;
+        discard_unread(socket).map_err(|source| fail(0, source, None))?;
         let mut first = Ok(());
         let last = number(objects.len() - 1);
         socket
-            .ask(&bytes, |message| {
+            .request(&bytes, |message| {
                 match message.verdict() {
-                    Some(Verdict::Refused { errno, detail }) if first.is_ok() => {
+                    Some(Verdict::Rejected { errno, detail }) if first.is_ok() => {
                         first = Err(fail(message.sequence, errno.into(), detail));
                     }
                     Some(_) => {}
                     None => return ControlFlow::Continue(()),
                 }
-                // What is said of the batch itself is the last word, too.
+                // A verdict on the batch itself is the last one, too.
                 if message.sequence == last || message.sequence == 0 {
                     return ControlFlow::Break(());
                 }
@@ -201,8 +200,8 @@ impl Batch {
     }
 }
 
-/// Reads away what a conversation that was given up has left.
-pub(super) fn forget(socket: &Socket) -> io::Result<()> {
+/// Discards unread messages of an interrupted exchange.
+pub(super) fn discard_unread(socket: &Socket) -> io::Result<()> {
     let mut nowhere = [0; 256];
     loop {
         match socket.receive(&mut nowhere) {
@@ -233,7 +232,7 @@ fn number(sequence: usize) -> u32 {
     u32::try_from(sequence).unwrap_or(u32::MAX)
 }
 
-/// Never 0, which is for ever.
+/// Never 0, which the kernel reads as "no timeout".
 fn milliseconds(timeout: Duration) -> u64 {
     u64::try_from(timeout.as_millis())
         .unwrap_or(u64::MAX)

@@ -1,4 +1,4 @@
-//! Asking for the table.
+//! Reads the table from the kernel.
 
 use std::ops::ControlFlow;
 
@@ -7,7 +7,7 @@ use usher_core::hold::ruleset::GATE;
 
 use super::{
     Found, NftError, Operation,
-    batch::{forget, request},
+    batch::{discard_unread, request},
     number::{CHAIN_GET, ELEMENTS_GET, NAME, RULE_GET, SET_GET, TABLE_GET, rules as rules_of},
 };
 use crate::net::netlink::{
@@ -16,13 +16,13 @@ use crate::net::netlink::{
     message::{self, Verdict},
 };
 
-/// How often a table is read that somebody changes all the time.
+/// How often a table that keeps changing is read.
 const ATTEMPTS: usize = 5;
-/// What is read of a table, of which usher makes some 40 things and one for each port. Whoever may change rules in a pod
-/// can put as much into it as the kernel has room for.
+/// Most objects that are read of a table. usher makes about 40, and one for each port; a process that may change rules
+/// in a pod can add as many as the kernel has memory for.
 const THINGS: usize = 4096;
 
-/// Reads the table, again where it changed meanwhile.
+/// Reads the table, again if it changed during the dump.
 pub(super) fn table(socket: &Socket) -> Result<Found, NftError> {
     for _ in 1..ATTEMPTS {
         match whole(socket) {
@@ -35,11 +35,11 @@ pub(super) fn table(socket: &Socket) -> Result<Found, NftError> {
 
 fn whole(socket: &Socket) -> Result<Found, NftError> {
     let mut found = Found::default();
-    // That there is one; the others answer with nothing where there is none.
-    found.ask(socket, "table", TABLE_GET, 0, |_| {})?;
-    found.ask(socket, "chain", CHAIN_GET, message::DUMP, |_| {})?;
-    found.ask(socket, "rule", RULE_GET, message::DUMP, |_| {})?;
-    found.ask(socket, "set", SET_GET, message::DUMP, |_| {})?;
+    // Checks that the table exists: the other dumps are empty without it.
+    found.query(socket, "table", TABLE_GET, 0, |_| {})?;
+    found.query(socket, "chain", CHAIN_GET, message::DUMP, |_| {})?;
+    found.query(socket, "rule", RULE_GET, message::DUMP, |_| {})?;
+    found.query(socket, "set", SET_GET, message::DUMP, |_| {})?;
     let names: Vec<String> = found
         .ruleset
         .sets
@@ -47,7 +47,7 @@ fn whole(socket: &Socket) -> Result<Found, NftError> {
         .map(|set| set.name.clone())
         .collect();
     for name in names {
-        found.ask(socket, "element", ELEMENTS_GET, message::DUMP, |out| {
+        found.query(socket, "element", ELEMENTS_GET, message::DUMP, |out| {
             put_text(out, NAME, &name);
         })?;
     }
@@ -55,21 +55,21 @@ fn whole(socket: &Socket) -> Result<Found, NftError> {
     Ok(found)
 }
 
-/// Asks for the table alone.
+/// Requests the table without its content.
 pub(super) fn head(socket: &Socket) -> Result<(), NftError> {
-    Found::default().ask(socket, "table", TABLE_GET, 0, |_| {})
+    Found::default().query(socket, "table", TABLE_GET, 0, |_| {})
 }
 
 pub(super) fn rules(socket: &Socket) -> Result<Found, NftError> {
     let mut found = Found::default();
-    found.ask(socket, "rule", RULE_GET, message::DUMP, |out| {
+    found.query(socket, "rule", RULE_GET, message::DUMP, |out| {
         put_text(out, rules_of::CHAIN, GATE);
     })?;
     Ok(found)
 }
 
 impl Found {
-    fn ask(
+    fn query(
         &mut self,
         socket: &Socket,
         object: &'static str,
@@ -86,9 +86,9 @@ impl Found {
             detail,
             source,
         };
-        forget(socket).map_err(|source| fail(source, None))?;
+        discard_unread(socket).map_err(|source| fail(source, None))?;
         let mut torn = false;
-        let verdict = socket.ask(&bytes, |message| match message.verdict() {
+        let verdict = socket.request(&bytes, |message| match message.verdict() {
             Some(verdict) => ControlFlow::Break(Some(verdict)),
             None => {
                 torn |= message.flags & message::INTERRUPTED != 0;
@@ -103,7 +103,7 @@ impl Found {
         match verdict {
             Ok(Verdict::Done) if torn => Err(fail(Errno::EINTR.into(), None)),
             Ok(Verdict::Done) => Ok(()),
-            Ok(Verdict::Refused { errno, detail }) => Err(fail(errno.into(), detail)),
+            Ok(Verdict::Rejected { errno, detail }) => Err(fail(errno.into(), detail)),
             Err(source) => Err(fail(source, None)),
         }
     }

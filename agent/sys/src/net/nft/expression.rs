@@ -1,8 +1,6 @@
-//! The parts that rules are made of in the kernel, one after the other, over
-//! one register.
+//! The expressions that a rule consists of, which share one register.
 //!
-//! Encoding and decoding know what usher's own rules need; any other part is
-//! read as [`Expression::Other`].
+//! Encoding and decoding cover the expressions of usher's own rules; any other is decoded as [`Expression::Other`].
 
 mod read;
 
@@ -14,12 +12,12 @@ use crate::net::netlink::attribute::{nest, put, put_text, put_u16, put_u32, put_
 pub(super) const ELEMENT: u16 = 1;
 const NAME: u16 = 1;
 const DATA: u16 = 2;
-/// Of data: the bytes, or what happens to the packet.
+/// Data: bytes, or a verdict on the packet.
 const VALUE: u16 = 1;
 const VERDICT: u16 = 2;
 const VERDICT_CODE: u16 = 1;
 
-/// The register that everything is put in and taken from.
+/// The register of all loads and comparisons.
 const REGISTER: u32 = 1;
 /// The register of verdicts.
 const REGISTER_VERDICT: u32 = 0;
@@ -28,20 +26,20 @@ const REGISTER_VERDICT: u32 = 0;
 pub(super) const ACCEPT: u32 = 1;
 pub(super) const DROP: u32 = 0;
 
-/// A queue that nobody serves lets packets pass.
+/// Packets pass a queue without a listener.
 const BYPASS: u16 = 1;
-/// The revision of iptables' NFQUEUE with these flags.
+/// The revision of iptables' NFQUEUE target that has these flags.
 const TARGET: &str = "NFQUEUE";
 const TARGET_REVISION: u32 = 3;
 
-/// What is known of the packet without looking into it.
+/// Metadata of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meta {
-    /// User of the socket; 4 bytes of the host's order.
+    /// User of the socket; 4 bytes in host byte order.
     User,
-    /// Group of the socket; 4 bytes of the host's order.
+    /// Group of the socket; 4 bytes in host byte order.
     Group,
-    /// Version of IP, as `NFPROTO`; 1 byte.
+    /// Version of IP as `NFPROTO_*`; 1 byte.
     Version,
     /// Protocol of the transport layer; 1 byte.
     Protocol,
@@ -54,42 +52,40 @@ const METAS: [(Meta, u32); 4] = [
     (Meta::Protocol, 16),
 ];
 
-/// Where bytes are in the packet.
+/// A range of bytes in the packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Field {
-    /// 1 for the network header, 2 for that of the transport layer.
+    /// 1 for the network header, 2 for the transport header.
     pub(super) base: u32,
     pub(super) offset: u32,
     pub(super) length: u32,
 }
 
-/// One part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Expression {
-    /// Loads what is known of the packet.
+    /// Loads metadata of the packet.
     Meta(Meta),
     /// Loads bytes of the packet.
     Payload(Field),
-    /// Keeps these bits of what was loaded.
+    /// Keeps these bits of the register.
     Mask(Vec<u8>),
-    /// Goes on if what was loaded is this.
+    /// Continues if the register equals this value.
     Equals(Vec<u8>),
-    /// Goes on if what was loaded is in this set.
+    /// Continues if the register is in this set.
     Lookup(String),
-    /// Counts; how many packets so far.
+    /// Counts packets; the value is the count so far.
     Counter(u64),
-    /// Sends a copy to an nflog group, at once.
+    /// Sends a copy to an nflog group at once.
     Log(u16),
     /// Ends the chain.
     Verdict(u32),
-    /// Puts the packet into a queue, if somebody serves it.
+    /// Queues the packet, if the queue has a listener.
     Queue(u16, Queue),
-    /// Some other, by its name.
+    /// Any other expression, by name.
     Other(String),
 }
 
 impl Expression {
-    /// Appends it to a list.
     pub(super) fn put(&self, list: &mut Vec<u8>) {
         nest(list, ELEMENT, |out| {
             put_text(out, NAME, self.name());
@@ -149,8 +145,7 @@ impl Expression {
             Self::Other(_) => {}
             Self::Log(group) => {
                 put_u16(out, 1, *group);
-                // How many to wait for before a copy is handed out. The length
-                // of the copy is left out: 0 would be none of it.
+                // How many copies to batch. The length to copy is omitted: 0 would copy nothing.
                 put_u16(out, 4, 1);
             }
             Self::Verdict(code) => {
@@ -169,7 +164,7 @@ impl Expression {
             Self::Queue(number, Queue::Compat) => {
                 put_text(out, 1, TARGET);
                 put_u32(out, 2, TARGET_REVISION);
-                // struct xt_NFQ_info_v3, in the host's order, padded to 8 bytes.
+                // struct xt_NFQ_info_v3 in host byte order, padded to 8 bytes.
                 let info = [*number, 1, BYPASS, 0].map(u16::to_ne_bytes).concat();
                 put(out, 3, &info);
             }

@@ -1,4 +1,4 @@
-//! What the kernel's messages say of a table.
+//! Decodes the kernel's messages about a table.
 
 use std::time::Duration;
 
@@ -17,33 +17,29 @@ use crate::net::netlink::{
     message::{self, Message},
 };
 
-/// What was found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Found {
-    /// The table; what usher never makes is in it by name.
+    /// The table; expressions that usher never makes are included by name.
     pub ruleset: Ruleset,
-    /// How long the elements still stay.
-    pub left: Vec<Left>,
-    /// Packets that the rules of the gate have counted.
+    /// Remaining times of elements.
+    pub remaining: Vec<RemainingTime>,
+    /// Packets that the gate's rules have counted.
     pub packets: u64,
-    /// Chains, rules, expressions, sets and elements so far: what it costs to keep them.
+    /// Chains, rules, expressions, sets and elements so far: the cost of keeping them.
     pub(super) things: usize,
 }
 
-/// How long an element still stays.
+/// Remaining time of an element.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Left {
+pub struct RemainingTime {
     /// Name of the set.
     pub set: String,
-    /// The element.
     pub value: u16,
-    /// Until its time is over.
     pub time: Duration,
 }
 
-/// Reads the messages of a table: chains before their rules, and sets before
-/// their elements. What is of another table, cut off or of a kind that is not
-/// known is left out.
+/// Decodes the messages of a table: chains before their rules, sets before their elements. Messages of other tables,
+/// truncated messages and unknown kinds are skipped.
 pub fn decode(answer: &[u8]) -> Found {
     let mut found = Found::default();
     for message in message::messages(answer) {
@@ -54,7 +50,7 @@ pub fn decode(answer: &[u8]) -> Found {
 }
 
 impl Found {
-    /// Adds what a message says.
+    /// Adds the object of a message.
     pub(super) fn take(&mut self, message: Message<'_>) {
         let Some(body) = message.body.get(HEADER..) else {
             return;
@@ -63,7 +59,7 @@ impl Found {
             return;
         }
         self.things += 1;
-        // A message that lacks what it must have says nothing.
+        // A message without a required attribute is skipped.
         let _nothing = match message.kind {
             CHAIN_NEW => self.take_chain(body),
             RULE_NEW => self.take_rule(body),
@@ -137,13 +133,13 @@ impl Found {
             set.elements.push(Element { value, timeout });
             if let Some(time) = time(element::LEFT) {
                 let set = name.to_owned();
-                self.left.push(Left { set, value, time });
+                self.remaining.push(RemainingTime { set, value, time });
             }
         }
         Some(())
     }
 
-    /// The kernel's order of elements is that of a hash table.
+    /// The kernel lists elements in the order of a hash table.
     pub(super) fn sort(&mut self) {
         self.ruleset
             .sets
@@ -151,7 +147,7 @@ impl Found {
         for set in &mut self.ruleset.sets {
             set.elements.sort_unstable();
         }
-        self.left
+        self.remaining
             .sort_by(|one, other| (&one.set, one.value).cmp(&(&other.set, other.value)));
     }
 }

@@ -1,8 +1,8 @@
-//! The numbers of nftables' messages and attributes
+//! Message types and attributes of nftables
 //! ([`include/uapi/linux/netfilter/nf_tables.h`](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/netfilter/nf_tables.h)).
-//! Those of expressions are beside their codec.
+//! Those of expressions are next to their codec.
 
-/// Subsystem of nftables, the upper byte of a message's type.
+/// The subsystem, which is the upper byte of a message type.
 pub(super) const SUBSYSTEM: u16 = 10;
 pub(super) const TABLE_NEW: u16 = SUBSYSTEM << 8;
 pub(super) const TABLE_GET: u16 = TABLE_NEW | 1;
@@ -21,12 +21,12 @@ pub(super) const BATCH_END: u16 = 17;
 
 /// `NFPROTO_INET`: IPv4 and IPv6.
 pub(super) const FAMILY: u8 = 1;
-/// Length of the header of netfilter's messages.
+/// Length of `struct nfgenmsg`.
 pub(super) const HEADER: usize = 4;
 
-/// Attribute of all messages: the table's name.
+/// Attribute of all messages: name of the table.
 pub(super) const NAME_OF_TABLE: u16 = 1;
-/// Attribute of messages about chains and sets: its name.
+/// Attribute of messages about chains and sets: name.
 pub(super) const NAME: u16 = 2;
 
 /// Attributes and values of sets.
@@ -35,9 +35,9 @@ pub(super) mod set {
     pub(crate) const KEY_TYPE: u16 = 4;
     pub(crate) const KEY_LENGTH: u16 = 5;
     pub(crate) const ID: u16 = 10;
-    /// Its elements may have a time.
+    /// Elements can have a timeout.
     pub(crate) const HAS_TIMEOUTS: u32 = 0x10;
-    /// The numbers of the types are nft's, the kernel only keeps them.
+    /// Types are nft's; the kernel only stores them.
     pub(crate) const PROTOCOL: u32 = 12;
     pub(crate) const SERVICE: u32 = 13;
 }
@@ -48,9 +48,8 @@ pub(super) mod element {
     pub(crate) const ONE: u16 = 1;
     pub(crate) const KEY: u16 = 1;
     pub(crate) const VALUE: u16 = 1;
-    /// In milliseconds.
     pub(crate) const TIMEOUT: u16 = 4;
-    /// What is left, in milliseconds.
+    /// Remaining time in milliseconds.
     pub(crate) const LEFT: u16 = 5;
 }
 
@@ -62,7 +61,6 @@ pub(super) mod chain {
     pub(crate) const TYPE: u16 = 7;
     pub(crate) const HOOK_NUMBER: u16 = 1;
     pub(crate) const PRIORITY: u16 = 2;
-    /// `NF_INET_LOCAL_OUT`.
     pub(crate) const OUTPUT: u32 = 3;
     pub(crate) const ACCEPT: u32 = 1;
     pub(crate) const FILTER: &str = "filter";

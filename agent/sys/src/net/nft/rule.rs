@@ -1,4 +1,4 @@
-//! Rules between what they mean and what the kernel has of them.
+//! Converts rules between their meaning and their expressions in the kernel.
 
 use usher_core::hold::ruleset::{Family, Match, Rule, Then, Transport};
 
@@ -22,19 +22,19 @@ const TO_V6: Field = Field {
     length: 16,
 };
 const LOOPBACK_V6: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
-/// The destination port, of TCP and UDP.
+/// The destination port of TCP and UDP.
 const PORT: Field = Field {
     base: 2,
     offset: 2,
     length: 2,
 };
-/// The flags of TCP: FIN, SYN, RST and ACK are looked at.
+/// The flags of TCP: the rule matches on FIN, SYN, RST and ACK.
 const TCP_FLAGS: Field = Field {
     base: 2,
     offset: 13,
     length: 1,
 };
-const LOOKED_AT: [u8; 1] = [0x17];
+const CONNECTION_FLAGS: [u8; 1] = [0x17];
 const SYN: [u8; 1] = [0x02];
 
 /// The expressions of a rule.
@@ -70,7 +70,7 @@ pub(super) fn expressions(rule: &Rule) -> Vec<Expression> {
                     test(&mut list, Meta::Protocol, &[Transport::Tcp.number()]);
                 }
                 list.push(Expression::Payload(TCP_FLAGS));
-                list.push(Expression::Mask(LOOKED_AT.to_vec()));
+                list.push(Expression::Mask(CONNECTION_FLAGS.to_vec()));
                 list.push(Expression::Equals(SYN.to_vec()));
             }
             Match::Other(name) => list.push(Expression::Other(name.clone())),
@@ -92,8 +92,8 @@ fn test(list: &mut Vec<Expression>, meta: Meta, value: &[u8]) {
     list.push(Expression::Equals(value.to_vec()));
 }
 
-/// The rule that expressions are, and how many packets it has counted. What has
-/// no meaning to usher becomes `Other`, in its place.
+/// The rule of a list of expressions, and how many packets it has counted. An unknown expression becomes `Other` at
+/// its position.
 pub(super) fn rule(list: &[Expression]) -> (Rule, u64) {
     let mut rule = Rule::default();
     let mut packets = 0_u64;
@@ -130,7 +130,7 @@ fn action(expression: &Expression) -> Option<Then> {
     }
 }
 
-/// The condition that a list begins with, and what is behind it.
+/// The condition at the start of a list, and the rest of the list.
 fn condition(list: &[Expression], is_tcp: bool) -> Option<(Match, &[Expression])> {
     use Expression::{Equals, Lookup, Mask, Payload};
     let known = |meta| Expression::Meta(meta);
@@ -152,11 +152,11 @@ fn condition(list: &[Expression], is_tcp: bool) -> Option<(Match, &[Expression])
     ] = list
         && *first == known(Meta::Version)
     {
-        let seen = (version.as_slice(), *field, address.as_slice());
-        if seen == (&[V4], TO_V4, &LOOPBACK_V4) {
+        let fields = (version.as_slice(), *field, address.as_slice());
+        if fields == (&[V4], TO_V4, &LOOPBACK_V4) {
             return Some((Match::Loopback(Family::V4), rest));
         }
-        if seen == (&[V6], TO_V6, &LOOPBACK_V6) {
+        if fields == (&[V6], TO_V6, &LOOPBACK_V6) {
             return Some((Match::Loopback(Family::V6), rest));
         }
     }
@@ -189,7 +189,7 @@ fn condition(list: &[Expression], is_tcp: bool) -> Option<(Match, &[Expression])
         _ => return None,
     };
     if let [Payload(TCP_FLAGS), Mask(mask), Equals(value), rest @ ..] = flags
-        && (mask.as_slice(), value.as_slice()) == (&LOOKED_AT, &SYN)
+        && (mask.as_slice(), value.as_slice()) == (&CONNECTION_FLAGS, &SYN)
     {
         return Some((Match::Opens, rest));
     }
@@ -202,7 +202,7 @@ fn transport(protocol: &[u8]) -> Option<Transport> {
         .find(|transport| protocol == [transport.number()])
 }
 
-/// Enough to tell one from the other, in a line.
+/// A short text that distinguishes the expression.
 fn text(expression: &Expression) -> String {
     match expression {
         Expression::Other(name) => name.clone(),

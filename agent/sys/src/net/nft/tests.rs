@@ -36,19 +36,19 @@ fn wanted() -> impl Strategy<Value = Wanted> {
 
 proptest! {
     #[test]
-    fn what_is_encoded_is_decoded(wanted in wanted()) {
+    fn encoded_ruleset_is_decoded(wanted in wanted()) {
         let ruleset = Ruleset::of(&wanted);
         prop_assert_eq!(decode(&encode(&ruleset)).ruleset, ruleset);
     }
 
     #[test]
-    fn no_bytes_are_too_much_for_the_decoder(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
+    fn decoder_accepts_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
         let _found = decode(&bytes);
     }
 
-    /// Messages that are right but for a few bytes get further than random ones.
+    /// Valid messages with a few changed bytes reach more of the decoder than random bytes.
     #[test]
-    fn no_damage_is_too_much_for_the_decoder(
+    fn decoder_accepts_damaged_messages(
         wanted in wanted(),
         damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         end in any::<prop::sample::Index>(),
@@ -64,10 +64,9 @@ proptest! {
     }
 }
 
-/// The bytes are what the kernel was seen to take, so a change of them is one to
-/// look at.
+/// The kernel accepted these bytes; review every change of them.
 #[test]
-fn bytes_are_as_ever() {
+fn encoded_bytes_are_unchanged() {
     let batch = encode(&Ruleset::of(&Wanted {
         ports: vec![DOOR],
         dns: Some(Queue::Compat),
@@ -88,9 +87,9 @@ fn bytes_are_as_ever() {
     assert_eq!(text, include_str!("tests/batch.hex"), "\n{text}");
 }
 
-/// A table of the same name that somebody else made.
+/// A table of the same name from another program.
 #[test]
-fn what_is_not_ours_is_shown_as_such() {
+fn foreign_objects_are_decoded_as_other() {
     let foreign = Ruleset {
         sets: vec![Set {
             name: "addresses".to_owned(),
@@ -113,7 +112,7 @@ fn what_is_not_ours_is_shown_as_such() {
 }
 
 #[test]
-fn other_tables_are_not_looked_at() {
+fn other_tables_are_skipped() {
     let mut bytes = encode(&Ruleset::of(&Wanted::default()));
     while let Some(at) = bytes.windows(5).position(|window| window == b"usher") {
         bytes[at] = b'r';
@@ -122,7 +121,7 @@ fn other_tables_are_not_looked_at() {
 }
 
 #[test]
-fn time_that_is_left_and_packets_are_found() {
+fn remaining_times_and_packet_counts_are_decoded() {
     let ruleset = Ruleset::of(&Wanted {
         ports: vec![DOOR],
         ..Wanted::default()
@@ -145,18 +144,18 @@ fn time_that_is_left_and_packets_are_found() {
             expression::Expression::Counter(3).put(list);
         });
     });
-    let left = Left {
+    let remaining = RemainingTime {
         set: HELD.to_owned(),
         value: 80,
         time: Duration::from_millis(1500),
     };
     let found = decode(&bytes);
-    assert_eq!(found.left, [left]);
+    assert_eq!(found.remaining, [remaining]);
     assert_eq!(found.packets, 3);
 }
 
 #[test]
-fn an_error_says_what_and_why() {
+fn error_names_operation_object_and_detail() {
     let error = NftError {
         operation: Operation::Install,
         object: "rule",

@@ -1,4 +1,4 @@
-//! The cgroups of one pod: which processes are in them, and their numbers.
+//! The cgroups of one pod: their processes and inode numbers.
 
 use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
@@ -7,12 +7,11 @@ use usher_core::base::id::{Pid, PodUid};
 use super::Member;
 use crate::pods::cgroup::{Error, walk};
 
-/// A container may make cgroups of its own, but not more than this many are
-/// looked at, and not deeper.
+/// Most cgroups of a container, and their greatest depth. A container can create nested ones.
 const MOST: usize = 1024;
 const DEEPEST: usize = 16;
 
-/// A file that every cgroup of version 2 has and none of version 1.
+/// A file of every cgroup of v2 and of none of v1.
 const V2_MARK: &str = "cgroup.controllers";
 
 pub(super) fn members(root: &Path, pod: &PodUid) -> Result<Vec<Member>, Error> {
@@ -29,10 +28,10 @@ pub(super) fn members(root: &Path, pod: &PodUid) -> Result<Vec<Member>, Error> {
     Ok(members.collect())
 }
 
-/// What cannot be read has gone: a cgroup lives as long as its last process.
+/// An unreadable cgroup has been removed: it lives as long as its last process.
 fn collect(path: &Path, depth: usize, room: &mut usize, member: &mut Member) {
     *room = room.saturating_sub(1);
-    // The numbers of other hierarchies mean other things.
+    // Numbers of v1 hierarchies are not comparable.
     if path.join(V2_MARK).exists()
         && let Ok(metadata) = fs::metadata(path)
     {
@@ -40,7 +39,7 @@ fn collect(path: &Path, depth: usize, room: &mut usize, member: &mut Member) {
     }
     let text = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
     let pids = text.lines().filter_map(|line| line.parse().ok());
-    // Zero is a process that is not in our pid namespace.
+    // Zero stands for a process outside this pid namespace.
     member.pids.extend(pids.filter(|pid| *pid > 0).map(Pid));
     if depth == 0 {
         return;

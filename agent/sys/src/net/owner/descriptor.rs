@@ -18,11 +18,11 @@ use usher_core::base::id::Pid;
 
 use crate::pods::proc::ProcRoot;
 
-/// How far looking may go, and how sockets are known.
+/// Remaining budget, and the identity of the file system of sockets.
 pub(super) struct Look {
-    /// Descriptors that may be looked at yet.
+    /// Descriptors that may still be read.
     left: usize,
-    /// The mount that all sockets of the machine are on.
+    /// The mount of all sockets of the machine.
     mount: u64,
 }
 
@@ -31,7 +31,7 @@ impl Look {
         let own = UnixDatagram::unbound()?;
         let file = format!("/proc/self/fdinfo/{}", own.as_raw_fd());
         let text = fs::read(file)?;
-        // A kernel before 5.14 tells no numbers there; then only links count.
+        // A kernel before 5.14 has no inode numbers there; then only the links are used.
         let mount = number(&text, b"mnt_id:").unwrap_or(u64::MAX);
         Ok(Self { left: most, mount })
     }
@@ -40,8 +40,7 @@ impl Look {
         self.left == 0
     }
 
-    /// Gives the number of each socket of a process to `take`. A process that
-    /// has ended has none.
+    /// Passes the inode number of each socket of a process to `take`. A process that has ended has none.
     pub(super) fn at(
         &mut self,
         proc: &ProcRoot,
@@ -73,7 +72,7 @@ impl Look {
                         take(inode);
                     }
                 }
-                // It was closed meanwhile.
+                // It was closed in the meantime.
                 Err(nix::errno::Errno::ENOENT) => {}
                 Err(errno) => return Err(errno.into()),
             }
@@ -123,7 +122,7 @@ fn socket(link: &[u8]) -> Option<u32> {
     std::str::from_utf8(number).ok()?.parse().ok()
 }
 
-/// The number behind a word that begins a line.
+/// The number after a word at the start of a line.
 fn number(text: &[u8], word: &[u8]) -> Option<u64> {
     let mut lines = text.split(|byte| *byte == b'\n');
     let rest = lines.find_map(|line| line.strip_prefix(word))?;
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_tell_the_same() {
+    fn links_and_fdinfo_list_the_same_sockets() {
         let sockets = [(); 3].map(|()| UnixDatagram::unbound().unwrap());
         let own = Path::new("/proc/self");
         let wanted: Vec<u32> = sockets

@@ -1,13 +1,13 @@
-//! The packets in one part of a ring, as the kernel lays them out
+//! The packets in one block of a ring, in the kernel's layout
 //! ([if_packet.h](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/if_packet.h)).
 //!
-//! Read as bytes: what the kernel says is checked like anything else.
+//! Decoded as bytes, with all offsets checked.
 
 use std::ops::ControlFlow;
 
 use usher_core::node::packet::{Packet, Reception};
 
-/// Where `struct tpacket_block_desc` has its status.
+/// Offset of the status in `struct tpacket_block_desc`.
 pub(super) const STATUS: usize = 8;
 const PACKETS: usize = 12;
 const FIRST: usize = 16;
@@ -22,7 +22,7 @@ const PACKET_STATUS: usize = 20;
 const START: usize = 24;
 const TAG: usize = 32;
 const TAG_PROTOCOL: usize = 36;
-/// And the address behind it, `struct sockaddr_ll`.
+/// The address after it, `struct sockaddr_ll`.
 const PROTOCOL: usize = 50;
 const INTERFACE: usize = 52;
 const HARDWARE: usize = 56;
@@ -30,10 +30,10 @@ const RECEPTION: usize = 58;
 
 const HAS_TAG: u32 = 1 << 4;
 const HAS_TAG_PROTOCOL: u32 = 1 << 6;
-/// 802.1Q, where the kernel does not say.
+/// 802.1Q, the default where the kernel gives no protocol.
 const COMMON_TAG: u16 = 0x8100;
 
-/// Gives `take` the packets of a block, in order, until it wants no more or a header leads out of the block.
+/// Passes the packets of a block to `take`, in order, until it breaks or a header points outside the block.
 pub fn packets(block: &[u8], mut take: impl FnMut(Packet<'_>) -> ControlFlow<()>) {
     let count = word(block, PACKETS).unwrap_or(0);
     let mut at = word(block, FIRST).unwrap_or(0) as usize;

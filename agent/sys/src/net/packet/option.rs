@@ -1,4 +1,4 @@
-//! What a packet socket is told and asked.
+//! Options of a packet socket.
 
 use std::{
     io, mem,
@@ -13,43 +13,27 @@ use usher_core::node::packet::Instruction;
 
 use super::Error;
 
-/// `TPACKET_V3`.
 const THIRD: libc::c_int = 2;
 const RING: libc::c_int = 5;
 const STATISTICS: libc::c_int = 6;
 const VERSION: libc::c_int = 10;
 
-/// All protocols, in the byte order of the network.
+/// All protocols, in network byte order.
 const ALL_PROTOCOLS: u16 = (libc::ETH_P_ALL as u16).to_be();
 
-/// `struct tpacket_req3`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RingRequest {
     pub(super) block_size: u32,
     pub(super) blocks: u32,
     pub(super) frame_size: u32,
-    /// After so many milliseconds a block with packets is handed over though it is not full.
+    /// After so many milliseconds a block with packets is handed over even if it is not full.
     pub(super) handed_over_after: u32,
 }
 
+sockopt_impl!(Version, SetOnly, libc::SOL_PACKET, VERSION, libc::c_int);
+sockopt_impl!(Room, SetOnly, libc::SOL_PACKET, RING, [u32; 7]);
 sockopt_impl!(
-    /// The layout of the ring.
-    Version,
-    SetOnly,
-    libc::SOL_PACKET,
-    VERSION,
-    libc::c_int
-);
-sockopt_impl!(
-    /// Its size.
-    Room,
-    SetOnly,
-    libc::SOL_PACKET,
-    RING,
-    [u32; 7]
-);
-sockopt_impl!(
-    /// What was counted since the last question.
+    /// The counters since the previous request.
     Counted,
     GetOnly,
     libc::SOL_PACKET,
@@ -57,7 +41,7 @@ sockopt_impl!(
     [u32; 3]
 );
 sockopt_impl!(
-    /// The program that is run for each packet.
+    /// The filter program.
     Attach,
     SetOnly,
     libc::SOL_SOCKET,
@@ -71,7 +55,7 @@ pub(super) fn version(socket: &OwnedFd) -> Result<(), Error> {
 
 pub(super) fn room(socket: &OwnedFd, request: &RingRequest) -> Result<(), Error> {
     let frames = request.block_size / request.frame_size * request.blocks;
-    // Nothing private in a block, and none of the features.
+    // No private area in a block, and no features.
     let words = [
         request.block_size,
         request.blocks,
@@ -117,7 +101,7 @@ pub(super) fn bind(socket: &OwnedFd) -> io::Result<()> {
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = ALL_PROTOCOLS;
     let length = size_of_val(&address) as libc::socklen_t;
-    // SAFETY: the descriptor is open, and the address is one and as long as said.
+    // SAFETY: the descriptor is open, and the address is valid and has the given length.
     if unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) } < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -1,7 +1,7 @@
 //! The memory that the kernel writes packets to and this process reads them from.
 //!
-//! It is divided into blocks. A block is the kernel's until it is full or some time has passed, then ours until it is
-//! given back; a word in the block says whose it is.
+//! It consists of blocks. A block belongs to the kernel until it is full or its time is over, then to this process
+//! until it is returned; the block's status says which.
 
 use std::{
     fmt, io,
@@ -21,17 +21,17 @@ use super::{
 
 /// The size of a block: the longest packet of loopback, 64 KiB, fits four times.
 pub(super) const BLOCK: usize = 256 * 1024;
-/// Of which the headers take a little.
+/// The headers take a small part of it.
 pub(super) const LONGEST: u32 = BLOCK as u32 - 1024;
-/// The kernel wants a size of frames, and has none in this version.
+/// The kernel requires a frame size, although this version has no frames.
 const FRAME: usize = 2048;
-/// How long a packet may be on its way to us, in milliseconds.
+/// How long the kernel may keep a packet before it hands over its block, in milliseconds.
 const HANDED_OVER_AFTER: u32 = 20;
 
 const KERNELS: u32 = 0;
 const OURS: u32 = 1;
 
-/// A ring that is mapped.
+/// A mapped ring.
 pub(super) struct Ring {
     memory: NonNull<u8>,
     blocks: usize,
@@ -52,7 +52,7 @@ impl fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// Makes a ring of at least one block, and of `room` bytes at most beyond that.
+    /// Maps a ring of at least one block, and of at most `room` bytes beyond that.
     pub(super) fn map(socket: &OwnedFd, room: usize) -> Result<Self, Error> {
         let blocks = (room / BLOCK).clamp(1, u32::MAX as usize / BLOCK);
         option::version(socket)?;
@@ -74,7 +74,7 @@ impl Ring {
         })
     }
 
-    /// Gives `take` the packets of the next block; false when that is the kernel's yet.
+    /// Passes the packets of the next block to `take`; false when the block still belongs to the kernel.
     #[expect(unsafe_code, reason = "memory that is shared with the kernel")]
     pub(super) fn read(&mut self, take: impl FnMut(Packet<'_>) -> ControlFlow<()>) -> bool {
         // SAFETY: `next` is below `blocks`, so the block is within the mapping.
@@ -82,12 +82,12 @@ impl Ring {
         // SAFETY: a block begins at a page, and so the status is aligned; it is within the block, and the kernel
         // writes it as a whole.
         let status = unsafe { AtomicU32::from_ptr(start.add(block::STATUS).as_ptr().cast()) };
-        // What the kernel wrote before the status is seen after this.
+        // Everything that the kernel wrote before the status is visible after this.
         if status.load(Ordering::Acquire) & OURS == 0 {
             return false;
         }
-        // SAFETY: the whole block is within the mapping, which lives as long as `self`; the kernel writes nothing to it
-        // until the status says that it is the kernel's again, and nobody else has it.
+        // SAFETY: the whole block is within the mapping, which lives as long as `self`; the kernel writes nothing to
+        // it until the status returns it to the kernel, and no other code has a reference.
         let bytes = unsafe { slice::from_raw_parts(start.as_ptr(), BLOCK) };
         block::packets(bytes, take);
         status.store(KERNELS, Ordering::Release);

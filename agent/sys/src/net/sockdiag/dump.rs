@@ -1,14 +1,12 @@
 //! All TCP and UDP sockets of a network namespace
 //! ([`inet_diag.h`](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/inet_diag.h)).
 //!
-//! The kernel hands them out page by page (32 KiB), and each page when the one
-//! before was read, so nothing is lost however many they are. What it hands
-//! out is no picture of one moment: a socket that is made or goes meanwhile may
-//! be missing, and one that moves to another state may be there twice.
+//! The kernel lists them page by page (32 KiB), each page when the previous one has been read, so none is lost however
+//! many there are. The list is not a snapshot: a socket that is opened or closed during the dump may be missing, and
+//! one that changes its state may be listed twice.
 //!
-//! Needs no privilege in the namespace. A kernel without `udp_diag` lists no
-//! UDP socket, which [`Dumped::absent`] says. The cgroup of a socket is told
-//! since Linux 5.8 (`CONFIG_SOCK_CGROUP_DATA`).
+//! Needs no privilege in the namespace. A kernel without `udp_diag` lists no UDP sockets, which [`Dumped::absent`]
+//! reports. The cgroup of a socket is included since Linux 5.8 (`CONFIG_SOCK_CGROUP_DATA`).
 
 use std::{
     io,
@@ -35,42 +33,39 @@ const FIXED: usize = 72;
 
 /// Attribute: `struct tcp_info`.
 const INFO: u16 = 2;
-/// Attribute: memory of the socket, nine numbers.
+/// Attribute: nine numbers about the socket's memory.
 const MEMORY: u16 = 7;
-/// Attribute: a socket for IPv6 that does not take IPv4.
+/// Attribute: an IPv6 socket that does not accept IPv4.
 const V6_ONLY: u16 = 11;
-/// Attribute: the number of the cgroup.
+/// Attribute: inode number of the cgroup.
 const CGROUP: u16 = 21;
 
-/// Where the numbers are in `struct tcp_info`.
+/// Offsets in `struct tcp_info`.
 const RTT: usize = 68;
 const ALL_RETRANSMITS: usize = 100;
-/// And among those of memory.
+/// Offset in the numbers about memory.
 const DROPS: usize = 32;
 
-/// Which sockets are wanted.
 #[derive(Debug, Clone)]
 pub struct Wanted {
-    /// What they speak.
     pub protocols: Vec<Protocol>,
-    /// Also round trip times, retransmissions and drops. Makes the answer four
-    /// times as long.
+    /// Also round trip times, retransmissions and drops. The reply is four times as long.
     pub detail: bool,
 }
 
-/// What is to be said of a list.
+/// Completeness of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Dumped {
-    /// Something changed meanwhile, the kernel says: sockets may be missing.
+    /// Sockets changed during the dump: some may be missing.
     pub torn: bool,
-    /// What the kernel cannot list.
+    /// Protocols that the kernel cannot list.
     pub absent: Vec<Protocol>,
-    /// Entries that could not be read.
+    /// Entries that could not be decoded.
     pub unreadable: usize,
 }
 
 impl Sockets {
-    /// Gives every socket to `take`.
+    /// Passes every socket to `take`.
     ///
     /// # Errors
     /// [`Error::Dump`].
@@ -101,7 +96,7 @@ impl Sockets {
         Ok(dumped)
     }
 
-    /// Gives the flags of the message that ends the list.
+    /// Returns the flags of the message that ends the list.
     fn list(
         &mut self,
         protocol: Protocol,
@@ -115,7 +110,7 @@ impl Sockets {
         message::put(&mut request, BY_FAMILY, message::DUMP, sequence, |body| {
             put_request(body, family, protocol, detail);
         });
-        let verdict = self.socket.ask(&request, |message| {
+        let verdict = self.socket.request(&request, |message| {
             if message.sequence != sequence {
                 return ControlFlow::Continue(());
             }
@@ -129,7 +124,7 @@ impl Sockets {
         })?;
         match verdict {
             (Verdict::Done, flags) => Ok(flags),
-            (Verdict::Refused { errno, .. }, _flags) => Err(errno.into()),
+            (Verdict::Rejected { errno, .. }, _flags) => Err(errno.into()),
         }
     }
 }
@@ -145,11 +140,11 @@ fn put_request(body: &mut Vec<u8>, family: u8, protocol: Protocol, detail: bool)
     let start = body.len();
     body.extend_from_slice(&[family, protocol, extensions, 0]);
     body.extend_from_slice(&u32::MAX.to_ne_bytes());
-    // Ports, addresses, interface and cookie, which a list does not look at.
+    // Ports, addresses, interface and cookie are ignored in a dump.
     body.resize(start + REQUEST, 0);
 }
 
-/// Reads a `struct inet_diag_msg` and what follows it; None for what is none.
+/// Decodes a `struct inet_diag_msg` and its attributes; None for other bytes.
 pub fn decode(body: &[u8], protocol: Protocol) -> Option<Socket> {
     let (fixed, rest) = body.split_first_chunk::<FIXED>()?;
     let number = |at: usize| {
@@ -189,7 +184,7 @@ pub fn decode(body: &[u8], protocol: Protocol) -> Option<Socket> {
             bytes.try_into().ok().map(u32::from_ne_bytes)
         };
         match attribute.kind {
-            // Zero: nothing was measured.
+            // Zero: not measured.
             INFO => {
                 let micros = number(RTT).filter(|micros| *micros > 0);
                 socket.rtt = micros.map(|micros| Duration::from_micros(micros.into()));

@@ -33,31 +33,16 @@ pub enum Sight {
 pub enum Error {
     /// Their directory cannot be watched.
     #[error("watching bundles in {path:?}")]
-    Watch {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Watch { path: PathBuf, source: io::Error },
     /// The way to their directory cannot be watched.
     #[error("waiting for the directory of bundles")]
     Place(#[from] directory::Error),
     /// Their directory cannot be read.
     #[error("listing {path:?}")]
-    List {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    List { path: PathBuf, source: io::Error },
     /// The kernel's queue cannot be read.
     #[error("reading inotify events of {path:?}")]
-    Read {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// Mounts cannot be waited for.
     #[error("watching mounts")]
     Mounts(#[source] io::Error),

@@ -25,9 +25,7 @@ pub enum Error {
     /// Another call failed.
     #[error("{call} on a fanotify group")]
     Call {
-        /// The call.
         call: &'static str,
-        /// Why.
         source: io::Error,
     },
 }

@@ -31,23 +31,13 @@ pub enum Error {
     Read(#[source] io::Error),
     /// A directory could not be watched.
     #[error("watching {path:?}")]
-    Watch {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Watch { path: PathBuf, source: io::Error },
     /// More happened than the kernel keeps (`fs.inotify.max_queued_events`).
     #[error("the kernel dropped inotify events; listed everything again")]
     Overflow,
     /// A directory could not be listed.
     #[error("listing {path:?}")]
-    List {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    List { path: PathBuf, source: io::Error },
 }
 
 impl Error {

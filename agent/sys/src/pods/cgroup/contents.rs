@@ -20,11 +20,9 @@ use super::{Change, Error, Tree};
 pub(super) enum Place {
     /// Where the kubepods directory is, or will be.
     Root,
-    /// All pods.
     Kubepods,
     /// The pods of one QoS class.
     Qos,
-    /// One pod.
     Pod(PodUid),
 }
 

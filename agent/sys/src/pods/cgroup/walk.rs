@@ -15,7 +15,6 @@ use super::Error;
 /// A pod with its containers, the sandbox among them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundPod {
-    /// The pod.
     pub uid: PodUid,
     /// Its containers and their cgroups.
     pub containers: Vec<(ContainerId, PathBuf)>,

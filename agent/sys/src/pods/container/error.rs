@@ -14,34 +14,23 @@ use crate::{
 pub enum Error {
     /// Its cgroup does not tell its processes.
     #[error("reading {path:?}")]
-    Procs {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Procs { path: PathBuf, source: io::Error },
     /// `/proc` does not tell what they are.
     #[error("looking at the processes of container {id}")]
     Proc {
-        /// The container.
         id: usher_core::base::id::ContainerId,
-        /// Why.
         source: proc::Error,
     },
     /// Its init process could not be opened.
     #[error("opening the init process of container {id}")]
     Pidfd {
-        /// The container.
         id: usher_core::base::id::ContainerId,
-        /// Why.
         source: pidfd::Error,
     },
     /// Its network namespace could not be opened.
     #[error("looking at the network namespace of container {id}")]
     Netns {
-        /// The container.
         id: usher_core::base::id::ContainerId,
-        /// Why.
         source: netns::Error,
     },
     /// No process came, or none but the runtime's.

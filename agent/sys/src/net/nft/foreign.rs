@@ -1,8 +1,8 @@
-//! What others have in a network namespace: the chains of all tables, and how many rules they have. What the rules
-//! say is their owners' business.
+//! ForeignChain tables in a network namespace: the chains of all tables, and how many rules each has. The rules themselves
+//! are not read.
 //!
-//! iptables shows here where it is the kind that writes to nftables (`iptables-nft`); rules of the older kind
-//! (`iptables-legacy`) are in tables of another part of the kernel, which nftables knows nothing of.
+//! Rules of `iptables-nft` are included, because it writes to nftables. Rules of `iptables-legacy` are in another
+//! subsystem of the kernel, which nftables does not list.
 
 use std::{collections::BTreeMap, io, ops::ControlFlow};
 
@@ -11,7 +11,7 @@ use usher_core::hold::ruleset::TABLE;
 
 use super::{
     NftError, Operation,
-    batch::forget,
+    batch::discard_unread,
     number::{
         CHAIN_GET, CHAIN_NEW, FAMILY, HEADER, NAME_OF_TABLE, RULE_GET, RULE_NEW, chain, rules,
     },
@@ -22,71 +22,72 @@ use crate::net::netlink::{
     message::{self, Message, Verdict},
 };
 
-/// Chains that are told one by one; a mesh has a dozen.
+/// Most chains that are listed; a mesh has about twelve.
 const CHAINS: usize = 512;
-/// All families.
 const ANY: u8 = 0;
 
-/// A chain of somebody else's.
+/// A chain of a foreign table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Foreign {
+pub struct ForeignChain {
     /// The family of its table: `ip`, `ip6`, `inet`, ...
     pub family: &'static str,
-    /// Its table.
     pub table: String,
-    /// Its name.
     pub chain: String,
-    /// Where packets enter it, such as `nat output -100`; None where only other chains lead to it.
+    /// Hook of the chain, such as `nat output -100`; None for a chain that only other chains jump to.
     pub entry: Option<String>,
-    /// How many rules it has.
     pub rules: usize,
 }
 
-/// What others have.
+/// ForeignChain tables of a network namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Others {
-    /// Their chains, by family, table and name.
-    pub chains: Vec<Foreign>,
-    /// Chains that are not among them, since there are so many.
-    pub more: usize,
+pub struct ForeignTables {
+    /// Chains, by family, table and name.
+    pub chains: Vec<ForeignChain>,
+    /// Chains beyond the limit, which are only counted.
+    pub omitted: usize,
 }
 
 type Key = (u8, String, String);
 
 #[derive(Default)]
-struct Seen {
+struct Collector {
     chains: BTreeMap<Key, (Option<String>, usize)>,
-    more: usize,
+    omitted: usize,
 }
 
-/// Reads what others have. A kernel without nftables has nothing.
+/// Lists foreign chains. A kernel without nftables has none.
 ///
 /// # Errors
 /// [`NftError`].
-pub fn others(socket: &Socket) -> Result<Others, NftError> {
-    let mut seen = Seen::default();
+pub fn foreign_tables(socket: &Socket) -> Result<ForeignTables, NftError> {
+    let mut found = Collector::default();
     for (kind, object) in [(CHAIN_GET, "chain"), (RULE_GET, "rule")] {
-        match ask(socket, object, kind, &mut seen) {
-            // What nfnetlink says of a subsystem that is not there.
+        match query(socket, object, kind, &mut found) {
+            // The error of nfnetlink for an absent subsystem.
             Err(error) if error.source.raw_os_error() == Some(Errno::EINVAL as i32) => break,
-            asked => asked?,
+            listed => listed?,
         }
     }
-    let chains = seen.chains.into_iter();
-    let chains = chains.map(|((family, table, chain), (entry, rules))| Foreign {
+    let chains = found.chains.into_iter();
+    let chains = chains.map(|((family, table, chain), (entry, rules))| ForeignChain {
         family: family_name(family),
         table,
         chain,
         entry,
         rules,
     });
-    Ok(Others {
+    Ok(ForeignTables {
         chains: chains.collect(),
-        more: seen.more,
+        omitted: found.omitted,
     })
 }
 
-fn ask(socket: &Socket, object: &'static str, kind: u16, seen: &mut Seen) -> Result<(), NftError> {
+fn query(
+    socket: &Socket,
+    object: &'static str,
+    kind: u16,
+    found: &mut Collector,
+) -> Result<(), NftError> {
     let mut bytes = Vec::new();
     message::put(&mut bytes, kind, message::DUMP, 1, |body| {
         body.extend_from_slice(&[ANY, 0, 0, 0]);
@@ -97,23 +98,23 @@ fn ask(socket: &Socket, object: &'static str, kind: u16, seen: &mut Seen) -> Res
         detail,
         source,
     };
-    forget(socket).map_err(|source| fail(source, None))?;
-    let verdict = socket.ask(&bytes, |message| match message.verdict() {
+    discard_unread(socket).map_err(|source| fail(source, None))?;
+    let verdict = socket.request(&bytes, |message| match message.verdict() {
         Some(verdict) => ControlFlow::Break(verdict),
         None => {
-            seen.take(message);
+            found.take(message);
             ControlFlow::Continue(())
         }
     });
     match verdict {
         Ok(Verdict::Done) => Ok(()),
-        Ok(Verdict::Refused { errno, detail }) => Err(fail(errno.into(), detail)),
+        Ok(Verdict::Rejected { errno, detail }) => Err(fail(errno.into(), detail)),
         Err(source) => Err(fail(source, None)),
     }
 }
 
-impl Seen {
-    /// Adds what a message says; one that lacks what it must have says nothing.
+impl Collector {
+    /// Adds the object of a message; a message without a required attribute is skipped.
     fn take(&mut self, message: Message<'_>) {
         let (Some(family), Some(body)) = (message.body.first(), message.body.get(HEADER..)) else {
             return;
@@ -132,7 +133,7 @@ impl Seen {
                         let key = (*family, table, chain);
                         self.chains.insert(key, (entry(body), 0));
                     } else {
-                        self.more += 1;
+                        self.omitted += 1;
                     }
                 }
             }
@@ -193,27 +194,27 @@ mod tests {
     }
 
     #[test]
-    fn nothing_makes_it_panic_and_nothing_makes_it_grow() {
-        let mut seen = Seen::default();
+    fn decoder_accepts_truncated_messages_and_bounds_the_list() {
+        let mut found = Collector::default();
         let whole = chain_message(2, "nat", "ISTIO_OUTPUT");
         for end in 0..=whole.len() {
             for message in message::messages(&whole[..end]) {
                 for cut in 0..=message.body.len() {
                     let body = &message.body[..cut];
-                    seen.take(Message { body, ..message });
+                    found.take(Message { body, ..message });
                 }
             }
         }
-        assert_eq!(seen.chains.len(), 1, "only the whole one says something");
+        assert_eq!(found.chains.len(), 1, "only the whole message has a chain");
         for number in 0..CHAINS {
             let bytes = chain_message(2, "nat", &number.to_string());
-            message::messages(&bytes).for_each(|message| seen.take(message));
+            message::messages(&bytes).for_each(|message| found.take(message));
         }
-        assert_eq!((seen.chains.len(), seen.more), (CHAINS, 1));
-        // Our own table is told elsewhere.
+        assert_eq!((found.chains.len(), found.omitted), (CHAINS, 1));
+        // usher's own table is not foreign.
         let own = chain_message(FAMILY, TABLE, "gate");
-        message::messages(&own).for_each(|message| seen.take(message));
-        assert_eq!(seen.more, 1);
+        message::messages(&own).for_each(|message| found.take(message));
+        assert_eq!(found.omitted, 1);
         let mut hook = Vec::new();
         put_u32(&mut hook, chain::HOOK_NUMBER, 99);
         assert_eq!(entry(&hook), None);

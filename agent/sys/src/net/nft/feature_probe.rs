@@ -1,5 +1,4 @@
-//! What this kernel can do, found out by doing it in an empty network namespace
-//! that is gone afterwards.
+//! Features of this kernel, probed in an empty network namespace that is deleted afterwards.
 
 use std::time::Duration;
 
@@ -12,26 +11,24 @@ use crate::net::{
     sockdiag::{self, Sockets},
 };
 
-/// What works, and why the rest does not.
+/// Which features work, and the reason for each that does not.
 #[derive(Debug)]
 pub struct Features {
-    /// Connections can be held: sets whose elements have a time, and what the
-    /// rules look at (`CONFIG_NF_TABLES_INET`).
+    /// Connections can be held: sets whose elements have timeouts, and the matches of the rules
+    /// (`CONFIG_NF_TABLES_INET`).
     pub table: Result<(), NftError>,
-    /// Copies of what opens a connection can be handed out (`CONFIG_NFT_LOG`,
-    /// `CONFIG_NETFILTER_NETLINK_LOG`).
+    /// Packets that open a connection can be copied (`CONFIG_NFT_LOG`, `CONFIG_NETFILTER_NETLINK_LOG`).
     pub log: Result<(), NftError>,
-    /// Queries can wait, by nftables itself (`CONFIG_NFT_QUEUE`).
+    /// DNS queries can be queued by nftables itself (`CONFIG_NFT_QUEUE`).
     pub native_queue: Result<(), NftError>,
-    /// Queries can wait, by iptables' target (`CONFIG_NFT_COMPAT`,
-    /// `CONFIG_NETFILTER_XT_TARGET_NFQUEUE`).
+    /// DNS queries can be queued by iptables' target (`CONFIG_NFT_COMPAT`, `CONFIG_NETFILTER_XT_TARGET_NFQUEUE`).
     pub compat_queue: Result<(), NftError>,
     /// TCP sockets can be looked up (`CONFIG_INET_TCP_DIAG`).
     pub sock_diag: Result<bool, sockdiag::Error>,
 }
 
 impl Features {
-    /// How queries can wait, nftables' own way first.
+    /// The queue to use; nftables' own has priority.
     pub fn queue(&self) -> Option<Queue> {
         match (&self.native_queue, &self.compat_queue) {
             (Ok(()), _) => Some(Queue::Native),
@@ -41,11 +38,10 @@ impl Features {
     }
 }
 
-/// Tries everything. Takes some milliseconds, in which the calling thread waits.
+/// Probes all features. Takes some milliseconds, in which the calling thread waits.
 ///
 /// # Errors
-/// Where no namespace can be made (`EPERM` without `CAP_SYS_ADMIN`), or
-/// no socket opened in it.
+/// When no namespace can be created (`EPERM` without `CAP_SYS_ADMIN`), or no socket opened in it.
 pub fn probe() -> Result<Features, Error> {
     let netns = Netns::scratch()?;
     let socket = netns.netlink(Protocol::Netfilter)?;
@@ -63,8 +59,8 @@ fn attempt(socket: &Socket, count_only: bool, dns: Option<Queue>) -> Result<(), 
     install(socket, &wanted(count_only, dns))
 }
 
-/// The table without the chain that hands out copies: where that alone is what
-/// the kernel lacks, connections are held and let go a second later.
+/// The table without the chain that copies packets. On a kernel that lacks only that, held connections continue one
+/// retransmission (1 s) after their release.
 fn without_log(socket: &Socket, error: NftError) -> Result<(), NftError> {
     let mut ruleset = wanted(false, None);
     ruleset

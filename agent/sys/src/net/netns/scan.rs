@@ -1,6 +1,6 @@
-//! The network namespaces that processes are in.
+//! The network namespaces of all processes.
 //!
-//! A namespace without a process, which only a mount or a descriptor keeps, is not seen here. A look costs one
+//! A namespace without a process, which only a mount or a descriptor keeps alive, is not found. The scan costs one
 //! `stat` for each process.
 
 use std::{
@@ -14,28 +14,28 @@ use usher_core::base::id::{NetnsId, Pid};
 
 use crate::pods::proc::{self, ProcRoot};
 
-/// More of them are on no node.
+/// Most namespaces; no node has more.
 const MOST: usize = 65_536;
-/// What a process that has ended gives, as in [`crate::pods::proc`].
+/// The error for a process that has ended, as in [`crate::pods::proc`].
 const ENDED: i32 = libc::ESRCH;
 
-/// What a look found.
+/// Result of a scan.
 #[derive(Debug, Default)]
-pub struct Living {
-    /// Each namespace, and one process that was in it.
+pub struct Scan {
+    /// Each namespace, with one of its processes.
     pub namespaces: BTreeMap<NetnsId, Pid>,
-    /// How many processes would not say which one they are in.
+    /// Processes with an unreadable namespace.
     pub hidden: usize,
-    /// Whether there were more namespaces than are looked at.
-    pub cut: bool,
+    /// Whether there were more namespaces than the limit.
+    pub truncated: bool,
 }
 
-/// Looks at all processes, but for the host's first, which some machines hide even from root.
+/// Scans all processes except the host's first, which some machines hide even from root.
 ///
 /// # Errors
 /// When the processes cannot be listed.
-pub fn living(proc: &ProcRoot) -> Result<Living, proc::Error> {
-    let mut living = Living::default();
+pub fn scan(proc: &ProcRoot) -> Result<Scan, proc::Error> {
+    let mut scan = Scan::default();
     for pid in proc.pids()?.filter(|pid| pid.0 > 1) {
         match fs::metadata(proc.path(pid, "ns/net")) {
             Ok(seen) => {
@@ -43,20 +43,20 @@ pub fn living(proc: &ProcRoot) -> Result<Living, proc::Error> {
                     dev: seen.dev(),
                     ino: seen.ino(),
                 };
-                if living.namespaces.len() < MOST {
-                    living.namespaces.entry(id).or_insert(pid);
+                if scan.namespaces.len() < MOST {
+                    scan.namespaces.entry(id).or_insert(pid);
                 } else {
-                    living.cut |= !living.namespaces.contains_key(&id);
+                    scan.truncated |= !scan.namespaces.contains_key(&id);
                 }
             }
             Err(error) if has_ended(&error) => {}
-            Err(_hidden) => living.hidden += 1,
+            Err(_hidden) => scan.hidden += 1,
         }
     }
-    Ok(living)
+    Ok(scan)
 }
 
-/// Whether a look at a process failed because there is no such process any more.
+/// Whether an access failed because the process has ended.
 pub fn has_ended(error: &io::Error) -> bool {
     error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(ENDED)
 }
@@ -71,13 +71,13 @@ mod tests {
         let proc = ProcRoot::new("/proc");
         let own = Pid(std::process::id().try_into().unwrap());
         let own = Netns::of_process(&proc, own).unwrap().id();
-        let found = living(&proc).unwrap();
+        let found = scan(&proc).unwrap();
         assert!(found.namespaces.contains_key(&own));
-        assert!(!found.cut);
+        assert!(!found.truncated);
     }
 
     #[test]
-    fn what_ended_has_left_its_namespace() {
+    fn ended_process_has_no_namespace() {
         let proc = ProcRoot::new("/proc");
         let mut ended = std::process::Command::new("true").spawn().unwrap();
         let pid = Pid(ended.id().try_into().unwrap());
@@ -95,12 +95,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_see() {
+    fn empty_directory_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("version"), "").unwrap();
         fs::create_dir(dir.path().join("12")).unwrap();
-        let found = living(&ProcRoot::new(dir.path())).unwrap();
+        let found = scan(&ProcRoot::new(dir.path())).unwrap();
         assert!(found.namespaces.is_empty() && found.hidden == 0);
-        assert!(living(&ProcRoot::new(dir.path().join("none"))).is_err());
+        assert!(scan(&ProcRoot::new(dir.path().join("none"))).is_err());
     }
 }

@@ -1,6 +1,6 @@
-//! Single things that a kernel, or this process, may or may not do, found out by doing them. Nothing is left behind.
+//! Probes single features of the kernel, and permissions of this process, by using them. Nothing is left behind.
 //!
-//! Each is asked for by `usher check`. What needs a network namespace is in [`crate::net::nft::probe`].
+//! Used by `usher check`. Features that need a network namespace are probed by [`crate::net::nft::probe`].
 
 use std::{
     fs, io,
@@ -19,22 +19,22 @@ use usher_core::{base::id::Pid, pod::exit_status::ExitStatus};
 
 use crate::pods::pidfd::Pidfd;
 
-/// What the process of our own ends with.
+/// Exit code of the probe's child process.
 const CODE: u8 = 42;
 
-/// The kernel's name of itself.
+/// The kernel's release (`uname -r`).
 ///
 /// # Errors
-/// Where `/proc` does not tell.
+/// When `/proc` is not readable.
 pub fn release() -> io::Result<String> {
     let text = fs::read_to_string("/proc/sys/kernel/osrelease")?;
     Ok(text.trim().to_owned())
 }
 
-/// One more inotify instance.
+/// Creates one more inotify instance.
 ///
 /// # Errors
-/// What the kernel says: `EMFILE` where the user has none left.
+/// `EMFILE` where the user has reached the limit.
 pub fn inotify() -> io::Result<()> {
     let instance = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC);
     Ok(instance.map(drop)?)
@@ -46,10 +46,11 @@ pub fn limit(name: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// Whether this process may make and replace files in a directory. It is asked and not tried: others watch such directories.
+/// Whether this process may create and replace files in a directory. It is checked without a write, because other
+/// programs watch such directories.
 ///
 /// # Errors
-/// What the kernel says: `EACCES`, or `EROFS` where it is mounted so.
+/// `EACCES`, or `EROFS` for a read-only mount.
 pub fn writable(directory: &Path) -> io::Result<()> {
     if !fs::metadata(directory)?.is_dir() {
         return Err(io::ErrorKind::NotADirectory.into());
@@ -60,7 +61,8 @@ pub fn writable(directory: &Path) -> io::Result<()> {
     )?)
 }
 
-/// The same for one that may not be there yet, and then for the one that it would be made in. Says which it was.
+/// The same for a directory that may not exist yet: then its nearest existing ancestor is checked. Returns the checked
+/// directory.
 ///
 /// # Errors
 /// As [`writable`].
@@ -70,11 +72,11 @@ pub fn creatable(directory: &Path) -> io::Result<PathBuf> {
     writable(there).map(|()| there.to_owned())
 }
 
-/// Waits for a process of our own by pidfd, and says whether the kernel told how it ended. On a thread with a tokio
-/// runtime; takes some milliseconds.
+/// Waits for a child process by pidfd, and returns whether the kernel reported its exit status. Requires a tokio
+/// runtime on the thread; takes some milliseconds.
 ///
 /// # Errors
-/// Where there can be no such process, or it cannot be opened.
+/// When the child cannot be started or opened.
 #[expect(unsafe_code, reason = "fork")]
 pub async fn process() -> io::Result<bool> {
     // SAFETY: the child makes one system call, which is allowed after a fork whatever other threads do.
@@ -83,7 +85,7 @@ pub async fn process() -> io::Result<bool> {
         ForkResult::Child => unsafe { libc::_exit(CODE.into()) },
         ForkResult::Parent { child } => child,
     };
-    // Not waited for yet, so the number is its own.
+    // The child has not been reaped, so the pid is still its own.
     let opened = Pidfd::open(Pid(child.as_raw()));
     let Ok(pidfd) = opened else {
         drop(reap(child));
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_that_may_be_written_and_not() {
+    fn writable_and_unwritable_directories() {
         writable(&std::env::temp_dir()).unwrap();
         let absent = std::env::temp_dir().join("no/such");
         assert_eq!(
