@@ -112,12 +112,12 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn this_kernel() {
         let release = release().unwrap();
-        let told = process().await.unwrap();
+        let reported = process().await.unwrap();
         let mut numbers = release
             .split('.')
             .map(|part| part.parse::<u32>().unwrap_or(0));
         let version = (numbers.next().unwrap(), numbers.next().unwrap());
-        assert_eq!(told, version >= (6, 15), "{release}");
+        assert_eq!(reported, version >= (6, 15), "{release}");
         inotify().unwrap();
         assert!(limit("fs/inotify/max_user_watches").is_some());
         assert_eq!(limit("fs/inotify/no_such"), None);

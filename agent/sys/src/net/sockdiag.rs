@@ -120,11 +120,11 @@ impl Sockets {
             (Ipv4Addr::LOCALHOST.into(), Ipv4Addr::UNSPECIFIED.into()),
             (Ipv6Addr::LOCALHOST.into(), Ipv6Addr::UNSPECIFIED.into()),
         ];
-        for (own, nobody) in loopbacks {
+        for (own, unspecified) in loopbacks {
             let address = SocketAddr::new(own, port);
             let listener = Connection {
                 source: address,
-                destination: SocketAddr::new(nobody, 0),
+                destination: SocketAddr::new(unspecified, 0),
             };
             match self.look_up(listener, LOOPBACK) {
                 Ok(Some(State::Listens)) => return Ok(true),

@@ -1,17 +1,13 @@
-//! Pods and containers that come and go, from the directories of the kubepods
-//! cgroup tree, by
+//! Appearing and disappearing pods and containers: the directories of the kubepods cgroup tree, watched by
 //! [inotify(7)](https://man7.org/linux/man-pages/man7/inotify.7.html).
 //!
-//! A directory may be filled before its watch is there, so each is listed after
-//! its watch was added, and what both the list and the watch tell counts once.
-//! When the kernel's queue overflows everything is listed again. A directory
-//! may also be gone before it can be watched; that is no error. What can go
-//! wrong: `fs.inotify.max_user_watches` (one watch for each pod, two or three
-//! for their parents). While watches are exhausted everything is listed every
-//! two seconds instead.
+//! A directory may be filled before it is watched, so each is listed after its watch was added, and what both the list
+//! and the watch report counts once. When the kernel's queue overflows the whole tree is listed again. A directory
+//! that is removed before it can be watched is not an error. What can go wrong: `fs.inotify.max_user_watches` (one
+//! watch for each pod, two or three for their parents). While watches are exhausted the whole tree is listed every two
+//! seconds instead.
 //!
-//! Needs read access to the tree and nothing else. Works on cgroup v1, v2 and
-//! hybrid, since only names of directories count.
+//! Needs only read access to the tree. Works on cgroup v1, v2 and hybrid, because only names of directories count.
 
 mod change;
 mod contents;
@@ -34,7 +30,7 @@ use tokio::{
 };
 use usher_core::base::id::{ContainerId, ContainerKey, PodUid};
 
-use self::contents::{Place, Told};
+use self::contents::{Level, Update};
 pub use self::{
     change::{Change, Error},
     locate::locate,
@@ -42,29 +38,28 @@ pub use self::{
 };
 use crate::pods::inotify::Watches;
 
-/// While a part of the tree cannot be watched all of it is listed this often.
-const AGAIN: Duration = Duration::from_secs(2);
+/// Interval of listing the whole tree while a part of it cannot be watched.
+const RELIST: Duration = Duration::from_secs(2);
 
 /// The watched tree.
 #[derive(Debug)]
 pub struct Tree {
     root: PathBuf,
     watches: AsyncFd<Watches>,
-    places: HashMap<WatchDescriptor, (Place, PathBuf)>,
-    /// What has been told to be there.
+    watched: HashMap<WatchDescriptor, (Level, PathBuf)>,
+    /// Pods and containers that were reported as existing.
     known: BTreeMap<PodUid, BTreeSet<ContainerId>>,
-    /// When everything is to be listed again, since a part could not be looked at.
-    again: Option<Instant>,
+    /// When to list the whole tree again, because a part of it could not be watched or listed.
+    relist_at: Option<Instant>,
     /// How many parts these were the last time.
-    unseen: usize,
-    /// No directory was left out since everything was listed last.
+    failures: usize,
+    /// Whether every directory was listed since the last listing of the whole tree.
     is_whole: bool,
 }
 
 impl Tree {
-    /// Watches the tree below `root`, the directory that holds `kubepods` (or
-    /// will), and tells what is there already. Errors below the root are
-    /// returned beside it: the rest of the tree is watched all the same.
+    /// Watches the tree below `root`, the directory that holds `kubepods` (or will), and returns what exists already.
+    /// Errors below the root are returned with the result: the rest of the tree is watched anyway.
     ///
     /// # Errors
     /// When the root itself cannot be watched.
@@ -73,40 +68,40 @@ impl Tree {
         let mut tree = Self {
             root: root.to_owned(),
             watches,
-            places: HashMap::new(),
+            watched: HashMap::new(),
             known: BTreeMap::new(),
-            again: None,
-            unseen: 0,
+            relist_at: None,
+            failures: 0,
             is_whole: true,
         };
-        let mut told = Told::default();
-        tree.enter(&Place::Root, root.to_owned(), &mut told);
-        if tree.places.is_empty()
-            && let Some(error) = told.errors.pop()
+        let mut update = Update::default();
+        tree.enter(&Level::Root, root.to_owned(), &mut update);
+        if tree.watched.is_empty()
+            && let Some(error) = update.errors.pop()
         {
             return Err(error);
         }
-        tree.look_again_after(&told);
-        Ok((tree, told.changes, told.errors))
+        tree.schedule_relist(&update);
+        Ok((tree, update.changes, update.errors))
     }
 
-    /// Waits until something changes, and tells what.
+    /// Waits for changes and returns them.
     ///
     /// # Errors
-    /// [`Error::Read`] is for good; the others come with the changes.
+    /// [`Error::Read`] is permanent; the other errors are returned with the changes.
     pub async fn changed(&mut self) -> Result<(Vec<Change>, Vec<Error>), Error> {
         loop {
             let readable = self.watches.readable();
-            let due = match self.again {
+            let due = match self.relist_at {
                 None => Some(readable.await),
-                Some(again) => timeout_at(again, readable).await.ok(),
+                Some(at) => timeout_at(at, readable).await.ok(),
             };
             let (changes, errors) = match due {
                 Some(ready) => {
                     ready.map_err(Error::Read)?.clear_ready();
                     self.drain()?
                 }
-                None => self.look_again(),
+                None => self.relist(),
             };
             if !changes.is_empty() || !errors.is_empty() {
                 return Ok((changes, errors));
@@ -114,31 +109,32 @@ impl Tree {
         }
     }
 
-    /// Whether this container's directory exists, as far as it was told.
+    /// Whether the container was reported as existing.
     pub fn knows(&self, key: &ContainerKey) -> bool {
         let containers = self.known.get(&key.pod);
         containers.is_some_and(|containers| containers.contains(&key.id))
     }
 
-    /// Tells what has changed until now, without waiting.
+    /// Returns the changes until now, without waiting.
     ///
     /// # Errors
-    /// [`Error::Read`] is for good; the others come with the changes.
+    /// [`Error::Read`] is permanent; the other errors are returned with the changes.
     pub fn drain(&mut self) -> Result<(Vec<Change>, Vec<Error>), Error> {
-        let mut told = Told::default();
+        let mut update = Update::default();
         loop {
             match self.watches.get_ref().0.read_events() {
                 Ok(events) => {
                     for event in events {
-                        self.happened(&event, &mut told);
+                        self.handle_event(&event, &mut update);
                     }
                 }
                 Err(Errno::EAGAIN) => {
-                    self.look_again_after(&told);
-                    // Nothing is left unseen by it.
-                    told.errors
-                        .extend(told.overflowed.then_some(Error::Overflow));
-                    return Ok((told.changes, told.errors));
+                    self.schedule_relist(&update);
+                    // An overflow hides_existing nothing: the tree was listed again.
+                    update
+                        .errors
+                        .extend(update.overflowed.then_some(Error::Overflow));
+                    return Ok((update.changes, update.errors));
                 }
                 Err(Errno::EINTR) => {}
                 Err(errno) => return Err(Error::Read(errno.into())),
@@ -146,67 +142,66 @@ impl Tree {
         }
     }
 
-    /// The same, and looks itself where no watch tells.
+    /// The same, and lists the whole tree where a watch is missing.
     ///
     /// # Errors
-    /// As of [`Tree::drain`].
+    /// As [`Tree::drain`].
     pub fn settle(&mut self) -> Result<(Vec<Change>, Vec<Error>), Error> {
         let (mut changes, mut errors) = self.drain()?;
-        if self.again.is_some() {
-            let (more, still) = self.look_again();
+        if self.relist_at.is_some() {
+            let (more, still) = self.relist();
             changes.extend(more);
             errors.extend(still);
         }
         Ok((changes, errors))
     }
 
-    /// Whether all directories could be listed when they were looked at last.
+    /// Whether all directories could be listed the last time.
     pub const fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// Something could not be looked at: without a watch nothing tells what comes there.
-    fn look_again_after(&mut self, told: &Told) {
-        self.is_whole &= !told.errors.iter().any(Error::hides);
-        if !told.errors.is_empty() && self.again.is_none() {
-            self.again = Some(Instant::now() + AGAIN);
-            self.unseen = told.errors.len();
+    /// Schedules a listing after errors: without a watch no event reports new directories.
+    fn schedule_relist(&mut self, update: &Update) {
+        self.is_whole &= !update.errors.iter().any(Error::hides_existing);
+        if !update.errors.is_empty() && self.relist_at.is_none() {
+            self.relist_at = Some(Instant::now() + RELIST);
+            self.failures = update.errors.len();
         }
     }
 
-    /// Lists everything again, and watches what can be watched by now. What still cannot is told only where it is
-    /// more or less than before.
-    fn look_again(&mut self) -> (Vec<Change>, Vec<Error>) {
-        let mut told = Told::default();
-        self.list_again(&mut told);
-        let before = self.unseen;
-        self.again = None;
+    /// Lists the whole tree and adds the missing watches. Errors are returned only if their number has changed.
+    fn relist(&mut self) -> (Vec<Change>, Vec<Error>) {
+        let mut update = Update::default();
+        self.list_all(&mut update);
+        let before = self.failures;
+        self.relist_at = None;
         self.is_whole = true;
-        self.look_again_after(&told);
-        if told.errors.len() == before {
-            told.errors.clear();
+        self.schedule_relist(&update);
+        if update.errors.len() == before {
+            update.errors.clear();
         }
-        (told.changes, told.errors)
+        (update.changes, update.errors)
     }
 
-    fn happened(&mut self, event: &InotifyEvent, told: &mut Told) {
+    fn handle_event(&mut self, event: &InotifyEvent, update: &mut Update) {
         if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
-            self.list_again(told);
-            told.overflowed = true;
+            self.list_all(update);
+            update.overflowed = true;
             return;
         }
         if event.mask.contains(AddWatchFlags::IN_IGNORED) {
-            self.places.remove(&event.wd);
+            self.watched.remove(&event.wd);
             return;
         }
-        let Some((place, path)) = self.places.get(&event.wd).cloned() else {
+        let Some((level, path)) = self.watched.get(&event.wd).cloned() else {
             return;
         };
         let Some(name) = &event.name else { return };
         if event.mask.contains(AddWatchFlags::IN_CREATE) {
-            self.found(&place, &path, name, told);
+            self.appeared(&level, &path, name, update);
         } else if event.mask.contains(AddWatchFlags::IN_DELETE) {
-            self.lost(&place, name, told);
+            self.removed(&level, name, update);
         }
     }
 }

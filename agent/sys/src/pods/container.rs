@@ -1,10 +1,8 @@
-//! The life of one container, from the moment that its cgroup exists: its init
-//! process, its name, its end.
+//! Follows one container from the creation of its cgroup: its init process, name and end.
 //!
-//! Between the cgroup's creation and the first instruction of the image lie 20
-//! to 40 ms in which the runtime prepares the process; in this time it has no
-//! event to offer, so it is looked at every few milliseconds. After that
-//! nothing is looked at until the process ends.
+//! The runtime needs 20 to 40 ms between the creation of the cgroup and the first instruction of the image. It offers
+//! no event in this time, so the processes are polled every few milliseconds. After that nothing is polled until the
+//! init process ends.
 
 mod error;
 mod init;

@@ -1,5 +1,4 @@
-//! An [inotify(7)](https://man7.org/linux/man-pages/man7/inotify.7.html)
-//! instance on tokio's event loop.
+//! An [inotify(7)](https://man7.org/linux/man-pages/man7/inotify.7.html) instance on tokio's event loop.
 
 use std::{
     io,
@@ -18,16 +17,16 @@ use crate::pods::readiness::{self, KeepsItsDescriptor};
 pub(crate) struct Watches(pub(crate) Inotify);
 
 impl Watches {
-    /// Makes an instance that watches nothing yet.
+    /// Creates an instance without watches.
     pub(crate) fn open() -> io::Result<AsyncFd<Self>> {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
         readiness::register(Self(inotify))
     }
 
-    /// Waits for events, and gives all that there are.
+    /// Waits for events and returns all that are queued.
     ///
     /// # Errors
-    /// What reading says, which is for good.
+    /// Those of read(2), which are permanent.
     pub(crate) async fn next(watches: &AsyncFd<Self>) -> io::Result<Vec<InotifyEvent>> {
         loop {
             watches.readable().await?.clear_ready();

@@ -1,8 +1,7 @@
-//! `/proc` of the host, as far as it tells which process is which.
+//! The processes in `/proc` of the host.
 //!
-//! A process may end between any two reads; that is an ordinary answer here
-//! and not an error. Numbers are read by the procfs crate ([`text`] sees to it
-//! that it can), texts whose meaning is ours (cgroup, mountinfo) by `usher_core`.
+//! A process may end between any two reads, which is an ordinary result and not an error. The procfs crate decodes
+//! numbers ([`text`] makes sure that it can), and `usher_core` decodes cgroup and mountinfo.
 
 mod mounts;
 pub mod text;
@@ -26,45 +25,44 @@ use usher_core::{
     node::{cgroup, init_process::Candidate},
 };
 
-/// An environment beyond this is not looked at.
+/// Limit of an environment.
 const ENVIRONMENT_MAX: usize = 256 * 1024;
-/// A text beyond this is cut: some 25,000 mounts. A container that may mount can have 100,000
-/// (`fs.mount-max`) of 30 kB each; those that its runtime made come first.
+/// Limit of a file: about 25,000 mounts. A container that may mount can have 100,000 (`fs.mount-max`) of 30 kB each;
+/// the mounts of its runtime come first.
 const TEXT_MAX: u64 = 8 * 1024 * 1024;
-/// Most texts are shorter: they are read at once, and not from 32 bytes on.
+/// Initial buffer, which fits most files: without it reads would start at 32 bytes.
 const TEXT_AS_A_RULE: usize = 2048;
 
 /// A mount of procfs that shows the host's processes.
 #[derive(Debug, Clone)]
 pub struct ProcRoot(PathBuf);
 
-/// Something in `/proc` could not be read although the process exists.
+/// A file in `/proc` could not be read although the process exists.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file could not be read.
     #[error("reading {path:?}")]
     Read { path: PathBuf, source: io::Error },
-    /// A file does not have the form that the kernel gives it.
-    #[error("{path:?} has an unknown form")]
+    /// The content does not have the kernel's format.
+    #[error("{path:?} has an unknown format")]
     Form {
         path: PathBuf,
-        /// What is wrong.
         source: Box<ProcError>,
     },
 }
 
 impl ProcRoot {
-    /// Takes the directory that procfs is mounted on.
+    /// Takes the mount point of procfs.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }
 
-    /// The path of a process's file.
+    /// Path of a file of a process.
     pub fn path(&self, pid: Pid, file: &str) -> PathBuf {
         self.0.join(pid.to_string()).join(file)
     }
 
-    /// The processes that there are, in no order; they may end at any time.
+    /// All processes, in no particular order; any of them may end at any time.
     ///
     /// # Errors
     /// [`Error::Read`] when the directory cannot be listed.
@@ -77,11 +75,10 @@ impl ProcRoot {
         Ok(entries.filter_map(move |entry| number(entry.ok()?.file_name()).map(Pid)))
     }
 
-    /// What the choice of an init process needs to know of `pid`; None when it
-    /// has ended.
+    /// The properties of `pid` that the choice of an init process depends on; None when it has ended.
     ///
     /// # Errors
-    /// [`Error`] when the process exists and does not show itself.
+    /// [`Error`] when the process exists and is not readable.
     pub fn candidate(&self, pid: Pid) -> Result<Option<Candidate>, Error> {
         let path = self.0.join(pid.to_string());
         let read = || {
@@ -109,8 +106,8 @@ impl ProcRoot {
         Ok(text.map(|name| name.trim_end_matches('\n').to_owned()))
     }
 
-    /// The value of a variable in the environment that a process was started
-    /// with; None where there is none, or the process has ended.
+    /// The value of a variable in the initial environment of a process; None without the variable or after the end of
+    /// the process.
     ///
     /// # Errors
     /// [`Error::Read`].
@@ -123,11 +120,10 @@ impl ProcRoot {
         }))
     }
 
-    /// The bytes of the environment; empty when the process has ended.
+    /// The environment; empty when the process has ended.
     ///
-    /// They are read from its memory, for which CAP_SYS_PTRACE is enough. The
-    /// file `environ` has them too, and its owner and mode (0400) keep out who
-    /// has no CAP_DAC_READ_SEARCH as well.
+    /// It is read from the process's memory, for which CAP_SYS_PTRACE suffices. The file `environ` (owner, mode 0400)
+    /// would need CAP_DAC_READ_SEARCH as well.
     fn environment(&self, pid: Pid) -> Result<Vec<u8>, Error> {
         let path = self.path(pid, "environ");
         let fail = |source| Error::Read {
@@ -146,7 +142,7 @@ impl ProcRoot {
             stat.env_start.unwrap_or_default(),
             stat.env_end.unwrap_or_default(),
         );
-        // Zero is what the kernel shows to those who may not look.
+        // The kernel shows zero without permission.
         if start == 0 {
             return Err(fail(io::ErrorKind::PermissionDenied.into()));
         }
@@ -166,8 +162,7 @@ impl ProcRoot {
         Ok(bytes)
     }
 
-    /// Whether a process is in the cgroup of this container; false when it has
-    /// ended.
+    /// Whether a process is in the cgroup of this container; false when it has ended.
     ///
     /// # Errors
     /// [`Error::Read`].
@@ -177,9 +172,10 @@ impl ProcRoot {
         Ok(found.is_some_and(|(pod, id)| pod == key.pod && id == key.id))
     }
 
-    /// Whether a process has executed a program since it was forked; None when it has been reaped. The kernel keeps it in a
-    /// flag of the task
-    /// ([PF_FORKNOEXEC](https://github.com/torvalds/linux/blob/v6.12/include/linux/sched.h)), which everybody may see.
+    /// Whether a process has executed a program since it was forked; None when it has been reaped. The kernel keeps it
+    /// in a flag of the task
+    /// ([PF_FORKNOEXEC](https://github.com/torvalds/linux/blob/v6.12/include/linux/sched.h)), which is readable
+    /// without privileges.
     ///
     /// # Errors
     /// [`Error::Form`].
@@ -213,7 +209,7 @@ impl ProcRoot {
             Ok(bytes)
         };
         match read() {
-            // Mount points may have any bytes in them. A long text is not copied where that is not needed.
+            // Mount points can contain any bytes. A long text is copied only if it is not UTF-8.
             Ok(bytes) => Ok(Some(String::from_utf8(bytes).unwrap_or_else(|error| {
                 String::from_utf8_lossy(error.as_bytes()).into_owned()
             }))),
@@ -232,8 +228,8 @@ fn bytes(process: &Process, file: &str) -> Result<Vec<u8>, ProcError> {
     Ok(bytes)
 }
 
-/// What reading a file of a process that has ended gives: `ENOENT` before the
-/// file is open, `ESRCH` after; `EINVAL` for the mounts of a zombie.
+/// Whether the error means that the process has ended: `ENOENT` before the file is open, `ESRCH` after; `EINVAL` for
+/// the mounts of a zombie.
 fn ended(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

@@ -10,15 +10,15 @@ use tokio::io::{Interest, unix::AsyncFd};
 /// Registers `fd` for readability.
 ///
 /// # Errors
-/// What epoll says; out of memory or watches for the most part.
+/// Those of epoll: usually no memory or watches are left.
 pub(crate) fn register<Fd: KeepsItsDescriptor>(fd: Fd) -> io::Result<AsyncFd<Fd>> {
     register_for(fd, Interest::READABLE)
 }
 
-/// Registers `fd` for something else.
+/// Registers `fd` for other events.
 ///
 /// # Errors
-/// The same.
+/// As [`register`].
 #[expect(
     unsafe_code,
     reason = "tokio's safe constructors are deprecated: they trust every AsRawFd to keep its descriptor"
@@ -27,8 +27,8 @@ pub(crate) fn register_for<Fd: KeepsItsDescriptor>(
     fd: Fd,
     interest: Interest,
 ) -> io::Result<AsyncFd<Fd>> {
-    // SAFETY: the descriptor has to stay open and the same for as long as the
-    // AsyncFd lives, which is what `KeepsItsDescriptor` promises.
+    // SAFETY: the descriptor has to stay open and unchanged as long as the AsyncFd lives, which `KeepsItsDescriptor`
+    // guarantees.
     unsafe { AsyncFd::register_with_interest(fd, interest) }
         .map_err(|refused| refused.into_parts().1)
 }
@@ -36,8 +36,7 @@ pub(crate) fn register_for<Fd: KeepsItsDescriptor>(
 /// A type that owns one descriptor.
 ///
 /// # Safety
-/// `as_raw_fd` must give the same open descriptor for as long as the value
-/// lives.
+/// `as_raw_fd` must return the same open descriptor as long as the value lives.
 #[expect(unsafe_code, reason = "a promise that the compiler cannot check")]
 pub(crate) unsafe trait KeepsItsDescriptor: AsRawFd {}
 

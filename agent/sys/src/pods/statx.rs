@@ -1,7 +1,7 @@
-//! [statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html): what a file is, and what is mounted there.
+//! [statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html): type, identity and mount of a file.
 //!
-//! Written by hand because nix has no wrapper. It tells the number of a mount, as it is in `mountinfo`, and whether a
-//! path is a mount's root (Linux 5.8); and it is the one stat that can be told not to ask a remote server.
+//! nix has no wrapper. It returns the id of a mount, as in `mountinfo`, and whether a path is the root of a mount
+//! (Linux 5.8); and it is the only stat that can skip a request to a remote server.
 
 use std::{
     ffi::CStr,
@@ -13,7 +13,7 @@ use std::{
 
 use nix::NixPath;
 
-/// What is at a path below an open directory, of which `mask` is wanted.
+/// Status of a path below an open directory; `mask` selects the fields.
 pub(crate) fn at(
     dir: BorrowedFd<'_>,
     path: &CStr,
@@ -23,7 +23,7 @@ pub(crate) fn at(
     statx(dir.as_raw_fd(), path, flags, mask)
 }
 
-/// Which file a path leads to: the numbers of its device and of itself.
+/// Identity of the file at a path: its device and inode.
 pub(crate) fn identity(path: &Path) -> io::Result<(u32, u32, u64)> {
     let there = path.with_nix_path(|path| statx(libc::AT_FDCWD, path, 0, libc::STATX_INO))??;
     Ok((there.stx_dev_major, there.stx_dev_minor, there.stx_ino))
@@ -32,14 +32,14 @@ pub(crate) fn identity(path: &Path) -> io::Result<(u32, u32, u64)> {
 #[expect(unsafe_code, reason = "nix has no statx")]
 fn statx(dir: i32, path: &CStr, flags: i32, mask: u32) -> io::Result<libc::statx> {
     let mut there = MaybeUninit::<libc::statx>::zeroed();
-    // What a remote server would have to be asked for is not wanted.
+    // The status must not cause a request to a remote server.
     let flags = flags | libc::AT_NO_AUTOMOUNT | libc::AT_STATX_DONT_SYNC;
-    // SAFETY: the descriptor is open or AT_FDCWD, the path ends with a zero byte, and the kernel writes a struct of
-    // this size or nothing.
+    // SAFETY: the descriptor is open or AT_FDCWD, the path is zero-terminated, and the kernel writes a struct of this
+    // size or nothing.
     let result = unsafe { libc::statx(dir, path.as_ptr(), flags, mask, there.as_mut_ptr()) };
     if result != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: written by the kernel, and all of it numbers.
+    // SAFETY: the kernel has written it, and all fields are numbers.
     Ok(unsafe { there.assume_init() })
 }

@@ -1,4 +1,4 @@
-//! What the tree tells: what came and went, and what could not be looked at.
+//! Changes of the cgroup tree, and errors of watching it.
 
 use std::{io, path::PathBuf};
 
@@ -7,23 +7,20 @@ use usher_core::{
     metric::value::Unseen,
 };
 
-/// A cgroup came or went.
+/// A pod or container appeared or disappeared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// A pod's directory exists.
     PodAppeared(PodUid),
-    /// A pod's directory is gone.
     PodGone(PodUid),
-    /// A container's directory exists, at this path.
+    /// A container, with the path of its cgroup.
     ContainerAppeared(ContainerKey, PathBuf),
-    /// A container's directory is gone.
     ContainerGone(ContainerKey),
 }
 
 /// The tree cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No inotify instance could be made.
+    /// No inotify instance could be created.
     #[error("making an inotify instance")]
     Init(#[source] io::Error),
     /// The kernel's queue could not be read.
@@ -32,7 +29,7 @@ pub enum Error {
     /// A directory could not be watched.
     #[error("watching {path:?}")]
     Watch { path: PathBuf, source: io::Error },
-    /// More happened than the kernel keeps (`fs.inotify.max_queued_events`).
+    /// More events than the kernel queues (`fs.inotify.max_queued_events`).
     #[error("the kernel dropped inotify events; listed everything again")]
     Overflow,
     /// A directory could not be listed.
@@ -41,7 +38,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What failed, for metrics.
+    /// Label for metrics.
     pub fn kind(&self) -> Unseen {
         match self {
             Self::Init(_) => Unseen::InotifyInit,
@@ -52,8 +49,8 @@ impl Error {
         }
     }
 
-    /// What is there already is not seen, which more than a watch would show.
-    pub(super) const fn hides(&self) -> bool {
+    /// Whether existing directories may be missing, and not only their future changes.
+    pub(super) const fn hides_existing(&self) -> bool {
         matches!(self, Self::List { .. })
     }
 }

@@ -1,4 +1,4 @@
-//! What is in the directories: which are watched, and what their names say.
+//! The watched directories, and the pods and containers that their names stand for.
 
 use std::{
     collections::BTreeSet,
@@ -15,19 +15,19 @@ use usher_core::{
 
 use super::{Change, Error, Tree};
 
-/// What a watched directory is.
+/// The level of a watched directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
-    /// Where the kubepods directory is, or will be.
+pub(super) enum Level {
+    /// The directory that holds kubepods, or will.
     Root,
     Kubepods,
-    /// The pods of one QoS class.
+    /// One QoS class.
     Qos,
     Pod(PodUid),
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Update {
     pub(super) changes: Vec<Change>,
     pub(super) errors: Vec<Error>,
     /// The kernel dropped events.
@@ -36,14 +36,14 @@ pub(super) struct Told {
 
 impl Tree {
     /// Watches a directory, then lists it.
-    pub(super) fn enter(&mut self, place: &Place, path: PathBuf, told: &mut Told) {
+    pub(super) fn enter(&mut self, level: &Level, path: PathBuf, update: &mut Update) {
         let flags = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_DELETE | AddWatchFlags::IN_ONLYDIR;
         match self.watches.get_ref().0.add_watch(&path, flags) {
             Ok(watch) => {
-                self.places.insert(watch, (place.clone(), path.clone()));
+                self.watched.insert(watch, (level.clone(), path.clone()));
             }
             Err(Errno::ENOENT) => return,
-            Err(errno) => told.errors.push(Error::Watch {
+            Err(errno) => update.errors.push(Error::Watch {
                 path: path.clone(),
                 source: errno.into(),
             }),
@@ -61,30 +61,36 @@ impl Tree {
         match listed {
             Ok(names) => {
                 for name in names {
-                    self.found(place, &path, &name, told);
+                    self.appeared(level, &path, &name, update);
                 }
             }
             Err(gone) if matches!(gone.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) => {}
-            Err(source) => told.errors.push(Error::List { path, source }),
+            Err(source) => update.errors.push(Error::List { path, source }),
         }
     }
 
-    /// A directory of this name is in a watched place.
-    pub(super) fn found(&mut self, place: &Place, path: &Path, name: &OsStr, told: &mut Told) {
+    /// Handles a directory that exists in a watched one.
+    pub(super) fn appeared(
+        &mut self,
+        level: &Level,
+        path: &Path,
+        name: &OsStr,
+        update: &mut Update,
+    ) {
         let path = path.join(name);
         let Some(name) = name.to_str() else { return };
-        match place {
-            Place::Root if cgroup::is_kubepods(name) => self.enter(&Place::Kubepods, path, told),
-            Place::Kubepods if cgroup::is_qos(name) => self.enter(&Place::Qos, path, told),
-            Place::Kubepods | Place::Qos => {
+        match level {
+            Level::Root if cgroup::is_kubepods(name) => self.enter(&Level::Kubepods, path, update),
+            Level::Kubepods if cgroup::is_qos(name) => self.enter(&Level::Qos, path, update),
+            Level::Kubepods | Level::Qos => {
                 let Some(uid) = cgroup::pod(name) else { return };
                 if !self.known.contains_key(&uid) {
                     self.known.insert(uid.clone(), BTreeSet::new());
-                    told.changes.push(Change::PodAppeared(uid.clone()));
+                    update.changes.push(Change::PodAppeared(uid.clone()));
                 }
-                self.enter(&Place::Pod(uid), path, told);
+                self.enter(&Level::Pod(uid), path, update);
             }
-            Place::Pod(pod) => {
+            Level::Pod(pod) => {
                 let Some(id) = cgroup::container(name) else {
                     return;
                 };
@@ -96,24 +102,24 @@ impl Tree {
                 {
                     let pod = pod.clone();
                     let key = ContainerKey { pod, id };
-                    told.changes.push(Change::ContainerAppeared(key, path));
+                    update.changes.push(Change::ContainerAppeared(key, path));
                 }
             }
-            Place::Root => {}
+            Level::Root => {}
         }
     }
 
-    /// A directory of this name is gone from a watched place.
-    pub(super) fn lost(&mut self, place: &Place, name: &OsStr, told: &mut Told) {
+    /// Handles a directory that was removed from a watched one.
+    pub(super) fn removed(&mut self, level: &Level, name: &OsStr, update: &mut Update) {
         let Some(name) = name.to_str() else { return };
-        match place {
-            Place::Root => {}
-            Place::Kubepods | Place::Qos => {
+        match level {
+            Level::Root => {}
+            Level::Kubepods | Level::Qos => {
                 if let Some(uid) = cgroup::pod(name) {
-                    self.pod_gone(&uid, told);
+                    self.pod_removed(&uid, update);
                 }
             }
-            Place::Pod(pod) => {
+            Level::Pod(pod) => {
                 let Some(id) = cgroup::container(name) else {
                     return;
                 };
@@ -121,52 +127,54 @@ impl Tree {
                 if known.is_some_and(|containers| containers.remove(&id)) {
                     let pod = pod.clone();
                     let key = ContainerKey { pod, id };
-                    told.changes.push(Change::ContainerGone(key));
+                    update.changes.push(Change::ContainerGone(key));
                 }
             }
         }
     }
 
-    fn pod_gone(&mut self, uid: &PodUid, told: &mut Told) {
+    fn pod_removed(&mut self, uid: &PodUid, update: &mut Update) {
         let Some(containers) = self.known.remove(uid) else {
             return;
         };
         for id in containers {
             let pod = uid.clone();
-            told.changes
+            update
+                .changes
                 .push(Change::ContainerGone(ContainerKey { pod, id }));
         }
-        told.changes.push(Change::PodGone(uid.clone()));
+        update.changes.push(Change::PodGone(uid.clone()));
     }
 
-    /// The kernel dropped events: what is known and not there any more is
-    /// gone, and what is there and not known has appeared. Where a directory
-    /// could not be listed nothing is taken for gone.
-    pub(super) fn list_again(&mut self, told: &mut Told) {
+    /// Lists the whole tree after lost events, and reports the differences. Where a directory could not be listed
+    /// nothing is reported as removed.
+    pub(super) fn list_all(&mut self, update: &mut Update) {
         let before = std::mem::take(&mut self.known);
-        let mut now = Told::default();
-        self.enter(&Place::Root, self.root.clone(), &mut now);
-        if now.errors.iter().any(Error::hides) {
+        let mut now = Update::default();
+        self.enter(&Level::Root, self.root.clone(), &mut now);
+        if now.errors.iter().any(Error::hides_existing) {
             for (uid, containers) in &before {
                 let known = self.known.entry(uid.clone()).or_default();
                 known.extend(containers.iter().cloned());
             }
         }
-        told.errors.append(&mut now.errors);
+        update.errors.append(&mut now.errors);
         for (uid, containers) in &before {
-            let left = self.known.get(uid);
+            let remaining = self.known.get(uid);
             for id in containers {
-                if !left.is_some_and(|left| left.contains(id)) {
+                if !remaining.is_some_and(|remaining| remaining.contains(id)) {
                     let (pod, id) = (uid.clone(), id.clone());
-                    told.changes
+                    update
+                        .changes
                         .push(Change::ContainerGone(ContainerKey { pod, id }));
                 }
             }
-            if left.is_none() {
-                told.changes.push(Change::PodGone(uid.clone()));
+            if remaining.is_none() {
+                update.changes.push(Change::PodGone(uid.clone()));
             }
         }
-        told.changes
+        update
+            .changes
             .extend(now.changes.into_iter().filter(|change| {
                 match change {
                     Change::PodAppeared(uid) => !before.contains_key(uid),

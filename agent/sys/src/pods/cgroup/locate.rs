@@ -1,4 +1,4 @@
-//! Which directory holds the kubepods tree.
+//! Finds the directory that holds the kubepods tree.
 
 use std::{
     fs, io,
@@ -7,18 +7,16 @@ use std::{
 
 use usher_core::node::cgroup;
 
-/// File that every cgroup of version 2 has and none of version 1.
+/// File of every cgroup of v2 and of none of v1.
 const V2_MARK: &str = "cgroup.controllers";
 
-/// Hierarchies to look into where version 1 is in use, alone or beside version
-/// 2 (hybrid). The kubelet and every runtime make their directories in all
-/// that they manage; these are managed on every node. The version 2 hierarchy
-/// of a hybrid machine comes last, because older runtimes leave it out.
+/// Hierarchies to search on cgroup v1 and hybrid. The kubelet and every runtime create their directories in all
+/// hierarchies that they manage; these are managed on every node. The v2 hierarchy of a hybrid machine comes last,
+/// because older runtimes do not use it.
 const HIERARCHIES: [&str; 5] = ["pids", "memory", "cpu,cpuacct", "systemd", "unified"];
 
-/// The directory that holds `kubepods`: `path` itself, or, where it is the
-/// mount point of the hierarchies of cgroup version 1 (`/sys/fs/cgroup`), one
-/// of those.
+/// The directory that holds `kubepods`: `path` itself, or one of the hierarchies below it, where it is the mount point
+/// of cgroup v1 (`/sys/fs/cgroup`).
 ///
 /// # Errors
 /// When it is neither.
@@ -32,7 +30,7 @@ pub fn locate(path: &Path) -> io::Result<PathBuf> {
         .filter(|path| path.is_dir())
         .collect();
     let with_pods = present.iter().find(|path| has_kubepods(path));
-    // Before the kubelet's first start there are no pods anywhere.
+    // Before the first start of the kubelet there is no kubepods directory.
     with_pods.or(present.first()).cloned().ok_or_else(|| {
         let text = format!("no cgroup file system is mounted at {}", path.display());
         io::Error::new(io::ErrorKind::NotFound, text)

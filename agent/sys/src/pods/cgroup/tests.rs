@@ -1,4 +1,4 @@
-//! On plain directories: inotify does not ask what file system it is.
+//! On plain directories: inotify works on every file system.
 
 use std::fs;
 
@@ -45,7 +45,7 @@ fn text(changes: &[Change]) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn what_is_there_and_what_comes() {
+async fn existing_and_new_directories_are_reported() {
     let scratch = Scratch::new("tree");
     let pod = format!("kubepods/besteffort/pod{UID}");
     scratch.make(&format!("{pod}/{}", id("aa")));
@@ -70,7 +70,7 @@ async fn what_is_there_and_what_comes() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn the_tree_may_come_later() {
+async fn kubepods_may_be_created_later() {
     let scratch = Scratch::new("later");
     let (mut tree, changes, _) = Tree::open(&scratch.0).unwrap();
     assert!(changes.is_empty());
@@ -84,23 +84,23 @@ async fn the_tree_may_come_later() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn lost_events_are_made_up_for() {
+async fn relist_compensates_for_lost_events() {
     let scratch = Scratch::new("overflow");
     let pod = format!("kubepods/pod{UID}");
     scratch.make(&format!("{pod}/{}", id("aa")));
     let (mut tree, _, _) = Tree::open(&scratch.0).unwrap();
     fs::remove_dir(scratch.0.join(&pod).join(id("aa"))).unwrap();
     scratch.make(&format!("{pod}/{}", id("bb")));
-    let mut told = Told::default();
-    tree.list_again(&mut told);
-    assert_eq!(text(&told.changes), ["-aa", "+bb"]);
-    // The events themselves come after that, and tell nothing new.
+    let mut update = Update::default();
+    tree.list_all(&mut update);
+    assert_eq!(text(&update.changes), ["-aa", "+bb"]);
+    // The events arrive after that, and report nothing new.
     let (changes, _) = tree.drain().unwrap();
     assert!(changes.is_empty(), "{changes:?}");
 }
 
 #[test]
-fn no_tree_is_an_error_that_names_the_place() {
+fn missing_tree_is_an_error_with_its_path() {
     let scratch = Scratch::new("nothing");
     let error = locate(&scratch.0).unwrap_err().to_string();
     assert!(error.contains("usher-nothing"), "{error}");
@@ -112,35 +112,34 @@ fn no_tree_is_an_error_that_names_the_place() {
 }
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Tells this test that it is in there.
 const ALONE: &str = "USHER_TEST_USERS";
-/// How many watches those of the user namespace may have.
+/// Limit of watches of a user namespace.
 const WATCHES: &str = "/proc/sys/user/max_inotify_watches";
 
-/// In a user namespace of its own, whose limit is nobody else's
+/// Runs in a user namespace of its own, so that its limit concerns no other test
 /// ([namespaces(7)](https://man7.org/linux/man-pages/man7/namespaces.7.html), "The /proc/sys/user directory").
 #[test]
-fn without_watches_it_is_looked_at_again() {
+fn tree_is_listed_again_without_watches() {
     if std::env::var_os(ALONE).is_some() {
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_all().build().unwrap();
-        let seen = async { tokio::time::timeout(PATIENCE, few_watches()).await };
-        return runtime.block_on(seen).unwrap();
+        let test = async { tokio::time::timeout(PATIENCE, few_watches()).await };
+        return runtime.block_on(test).unwrap();
     }
     let output = std::process::Command::new("unshare")
         .args(["--user", "--map-root-user"])
         .arg(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "pods::cgroup::tests::without_watches_it_is_looked_at_again",
+            "pods::cgroup::tests::tree_is_listed_again_without_watches",
         ])
         .env(ALONE, "1")
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
+    let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(
-        output.status.success() && said.contains("1 passed"),
-        "{said}\n{}",
+        output.status.success() && stdout.contains("1 passed"),
+        "{stdout}\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
 }
@@ -160,44 +159,44 @@ async fn few_watches() {
         (error.kind(), path),
         (Unseen::InotifyWatch, &scratch.0.join(&pod))
     );
-    // Nothing tells of it, and it is found.
+    // No event reports it; the next listing finds it.
     scratch.make(&format!("{pod}/{}", id("aa")));
     let (changes, errors) = tree.changed().await.unwrap();
     assert_eq!((text(&changes), errors.len()), (vec!["+aa".to_owned()], 0));
     fs::remove_dir(scratch.0.join(&pod).join(id("aa"))).unwrap();
     let (changes, _) = tree.changed().await.unwrap();
     assert_eq!(text(&changes), ["-aa"]);
-    // Who needs to know it now does not wait for the next look.
+    // `settle` does not wait for the next listing.
     scratch.make(&format!("{pod}/{}", id("dd")));
     let (changes, _) = tree.settle().unwrap();
     assert_eq!(text(&changes), ["+dd"]);
     assert!(tree.is_whole());
-    // With watches again it is as ever.
+    // Once watches are available the tree is watched again.
     fs::write(WATCHES, "64").unwrap();
     scratch.make(&format!("{pod}/{}", id("bb")));
     let (changes, errors) = tree.changed().await.unwrap();
     assert_eq!((text(&changes), errors.len()), (vec!["+bb".to_owned()], 0));
-    assert!(tree.again.is_none());
+    assert!(tree.relist_at.is_none());
     scratch.make(&format!("{pod}/{}", id("cc")));
     let (changes, _) = tree.changed().await.unwrap();
     assert_eq!(text(&changes), ["+cc"]);
 }
 
-/// What cannot be listed is not gone.
+/// An unreadable directory does not count as removed.
 #[tokio::test(flavor = "current_thread")]
-async fn without_descriptors_nothing_is_gone() {
+async fn unreadable_directory_is_not_removed() {
     let scratch = Scratch::new("listless");
     let (root, away) = (scratch.0.join("root"), scratch.0.join("away"));
     scratch.make(&format!("root/kubepods/besteffort/pod{UID}/{}", id("aa")));
     let (mut tree, changes, _) = Tree::open(&root).unwrap();
     assert_eq!(text(&changes), ["+pod", "+aa"]);
-    // A link to itself cannot be listed, as nothing can without descriptors.
+    // A link to itself cannot be listed, like any directory without free descriptors.
     fs::rename(&root, &away).unwrap();
     std::os::unix::fs::symlink(&root, &root).unwrap();
-    let mut told = Told::default();
-    tree.list_again(&mut told);
-    assert_eq!(text(&told.changes), Vec::<String>::new());
-    tree.look_again_after(&told);
+    let mut update = Update::default();
+    tree.list_all(&mut update);
+    assert_eq!(text(&update.changes), Vec::<String>::new());
+    tree.schedule_relist(&update);
     assert!(!tree.is_whole());
     fs::remove_file(&root).unwrap();
     fs::rename(&away, &root).unwrap();

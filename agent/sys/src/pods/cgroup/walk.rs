@@ -1,4 +1,4 @@
-//! One look at the tree, for programs that do not stay: nothing is watched, so it takes nothing that could be exhausted.
+//! Lists the tree once, for programs that exit. Nothing is watched, so no watches can be exhausted.
 
 use std::{
     fs, io,
@@ -12,16 +12,16 @@ use usher_core::{
 
 use super::Error;
 
-/// A pod with its containers, the sandbox among them.
+/// A pod with its containers, including the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundPod {
     pub uid: PodUid,
-    /// Its containers and their cgroups.
+    /// Ids and cgroups of its containers.
     pub containers: Vec<(ContainerId, PathBuf)>,
 }
 
 impl FoundPod {
-    /// What a container of it is called by the kernel's events.
+    /// The key of one of its containers.
     pub fn key(&self, id: &ContainerId) -> ContainerKey {
         ContainerKey {
             pod: self.uid.clone(),
@@ -30,10 +30,10 @@ impl FoundPod {
     }
 }
 
-/// The pods below `root`, the directory that holds `kubepods`: see [`super::locate()`].
+/// Lists the pods below `root`, the directory that holds `kubepods`: see [`super::locate()`].
 ///
 /// # Errors
-/// [`Error::List`] when the root cannot be listed. What ends meanwhile is left out.
+/// [`Error::List`] when the root cannot be listed. Directories that disappear in the meantime are skipped.
 pub fn walk(root: &Path) -> Result<Vec<FoundPod>, Error> {
     let mut pods = Vec::new();
     for (name, path) in directories(root)? {
@@ -60,7 +60,7 @@ fn below_kubepods(path: &Path, with_classes: bool, pods: &mut Vec<FoundPod>) -> 
     Ok(())
 }
 
-/// Directories of a directory; none when it is gone.
+/// The subdirectories of a directory; none when it has been removed.
 fn directories(path: &Path) -> Result<Vec<(String, PathBuf)>, Error> {
     let list = || -> io::Result<Vec<(String, PathBuf)>> {
         let mut found = Vec::new();

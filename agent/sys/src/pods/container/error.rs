@@ -1,4 +1,4 @@
-//! Why a container cannot be followed.
+//! Errors of following a container.
 
 use std::{io, path::PathBuf};
 
@@ -9,14 +9,14 @@ use crate::{
     pods::{pidfd, proc},
 };
 
-/// A container cannot be followed; its end is still seen by its cgroup's.
+/// The container cannot be followed; the removal of its cgroup is still reported.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Its cgroup does not tell its processes.
+    /// Its cgroup's processes cannot be read.
     #[error("reading {path:?}")]
     Procs { path: PathBuf, source: io::Error },
-    /// `/proc` does not tell what they are.
-    #[error("looking at the processes of container {id}")]
+    /// Its processes' files in `/proc` cannot be read.
+    #[error("reading the processes of container {id}")]
     Proc {
         id: usher_core::base::id::ContainerId,
         source: proc::Error,
@@ -28,18 +28,18 @@ pub enum Error {
         source: pidfd::Error,
     },
     /// Its network namespace could not be opened.
-    #[error("looking at the network namespace of container {id}")]
+    #[error("opening the network namespace of container {id}")]
     Netns {
         id: usher_core::base::id::ContainerId,
         source: netns::Error,
     },
-    /// No process came, or none but the runtime's.
-    #[error("container {0} showed no process of its own in all the time that a start may take")]
+    /// It had no process, or only the runtime's.
+    #[error("container {0} had no process of its own within the time limit of a start")]
     NoProcess(usher_core::base::id::ContainerId),
 }
 
 impl Error {
-    /// What failed, for metrics.
+    /// Label for metrics.
     pub fn kind(&self) -> Unseen {
         match self {
             Self::Procs { .. } => Unseen::CgroupProcs,

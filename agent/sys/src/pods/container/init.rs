@@ -1,4 +1,4 @@
-//! Which process of a container is its init process, from the moment that its cgroup exists: the runtime's own come first.
+//! Finds the init process of a container. In a new cgroup the runtime's own processes come first.
 
 use std::time::Duration;
 
@@ -11,24 +11,23 @@ use usher_core::{
 use super::{Container, Error, pace::Looks};
 use crate::pods::pidfd::Pidfd;
 
-/// How long a container may show no process at all.
+/// How long a container may have no process.
 const START: Duration = Duration::from_secs(30);
-/// How long it may show processes none of which is its own: longer than the kubelet waits for a runtime, which is two
-/// minutes ([runtimeRequestTimeout](https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/)).
+/// How long it may have only the runtime's processes: longer than the kubelet's timeout of two minutes
+/// ([runtimeRequestTimeout](https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/)).
 const STAGES: Duration = Duration::from_secs(180);
-/// How long the oldest process must have been the same one to be the init
-/// process, where none is pid 1 of a namespace of its own and its mounts do not
-/// tell either, as with a sandbox whose pod shares its pid namespace. The
-/// runtime's own stages are gone after 1 to 3 ms on an idle node, and after
+/// How long a process must have been the oldest one to count as the init process. Applies where none is pid 1 of a pid
+/// namespace and the mounts do not show it either, as in a sandbox whose pod shares its pid namespace. The runtime's
+/// own stages end after 1 to 3 ms on an idle node, and after seconds on a busy one, so the process must have left the
+/// node's root as well.
 /// seconds on a busy one, so it must have left the node's root as well.
 const SETTLED: Duration = Duration::from_secs(1);
-/// Processes that are looked at without a pause, about 2 ms: nothing else happens on this thread meanwhile, and a
-/// container may have tens of thousands.
+/// Processes that are read without a pause, about 2 ms: the thread does nothing else in that time, and a container may
+/// have tens of thousands.
 const AT_ONCE: usize = 64;
 
 impl Container {
-    /// Finds the init process; None when the cgroup is gone before it shows
-    /// one.
+    /// Finds the init process; None when the cgroup is removed before it has one.
     pub(super) async fn init_process(&self) -> Result<Option<Pidfd>, Error> {
         let mut looks = Looks::default();
         let mut oldest: Option<(Pid, Duration)> = None;
@@ -66,7 +65,7 @@ impl Container {
         Err(Error::NoProcess(self.key.id.clone()))
     }
 
-    /// Opens a process of the container; None when it is not one any more.
+    /// Opens a process of the container; None when it has left it.
     fn open(&self, pid: Pid) -> Result<Option<Pidfd>, Error> {
         let pidfd = match Pidfd::open(pid) {
             Ok(pidfd) => pidfd,
@@ -78,19 +77,18 @@ impl Container {
                 });
             }
         };
-        // The number may have been given to another process before it was
-        // opened; now that it is open the answer stays true.
+        // The pid may have been reused before the open; the result is certain afterwards.
         let ours = self.proc.is_in(pid, &self.key);
         let ours = ours.map_err(|source| self.unreadable(source))?;
-        // In a cgroup namespace of the agent's own, its pod's processes show their cgroups as seen from there. The
-        // cgroup itself has them whatever the namespace, but not the one that has just ended.
+        // In a cgroup namespace of the agent's own, the cgroup paths of its own pod are relative to that namespace.
+        // `cgroup.procs` is not, but lacks a process that has just ended.
         let ours = ours || self.processes()?.is_some_and(|pids| pids.contains(&pid));
         Ok(ours.then_some(pidfd))
     }
 
-    /// Whether a process that has been the oldest for so long has what the runtime makes for the container: mounts that
-    /// tell its name, or, after a while, at least its root. Of the runtime's stages only the last one makes them, and that
-    /// one becomes the init process.
+    /// Whether a process that has been the oldest for so long has what the runtime makes for the container: mounts
+    /// that show its name or, after a while, a root of its own. Only the last of the runtime's stages makes them, and
+    /// it becomes the init process.
     fn is_of_image(&self, pid: Pid, oldest: Duration) -> Result<bool, Error> {
         let mounts = self.proc.own_mountinfo(pid);
         let mounts = mounts.map_err(|source| self.unreadable(source))?;

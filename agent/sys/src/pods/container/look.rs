@@ -1,4 +1,4 @@
-//! One look at a container, for programs that do not stay.
+//! Reads a container once, for programs that exit.
 
 use std::path::Path;
 
@@ -10,21 +10,20 @@ use usher_core::{
 use super::{Error, member};
 use crate::pods::proc::{self, ProcRoot};
 
-/// What one look shows.
+/// State of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Look {
-    /// Its init process, where it has one.
     pub init: Option<Pid>,
-    /// Its name, where its mounts tell it; a sandbox has none.
+    /// Name from its mounts, if they show it; a sandbox has none.
     pub name: Option<String>,
-    /// All its processes, its init process among them.
+    /// All processes, including the init process.
     pub processes: Vec<Pid>,
 }
 
-/// Looks at a container once. The init process of one that is just being started may still be one of the runtime's.
+/// Reads a container. The init process of a container that is being started may still be one of the runtime's.
 ///
 /// # Errors
-/// [`Error`] when the processes exist and do not show themselves.
+/// [`Error`] when the processes exist and are not readable.
 pub fn look(proc: &ProcRoot, key: &ContainerKey, cgroup: &Path) -> Result<Look, Error> {
     let unreadable = |source: proc::Error| Error::Proc {
         id: key.id.clone(),

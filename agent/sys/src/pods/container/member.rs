@@ -7,15 +7,14 @@ use usher_core::base::id::{ContainerKey, Pid};
 use super::Error;
 use crate::pods::{pidfd::Pidfd, proc::ProcRoot};
 
-/// The cgroup that crun makes below the container's.
+/// The cgroup that crun creates below the container's.
 const CRUN_SUBGROUP: &str = "container";
 
-/// Opens the oldest process of this name in a container; None where there is
-/// none. It is a process of this container for sure: what a pid stands for is
-/// looked at when the pidfd is open.
+/// Opens the oldest process of this name in a container; None where there is none. The pid is checked after the pidfd
+/// is open, so the process certainly belongs to the container.
 ///
 /// # Errors
-/// [`Error`] when the container's processes cannot be looked at.
+/// [`Error`] when the container's processes are not readable.
 pub fn named_process(
     proc: &ProcRoot,
     key: &ContainerKey,
@@ -51,9 +50,9 @@ pub fn named_process(
     Ok(None)
 }
 
-/// The processes of a container's cgroup; None when it is gone.
+/// The processes of a container's cgroup; None when it has been removed.
 ///
-/// crun puts them one level lower where systemd drives, into `container`
+/// With the systemd driver, crun puts them into the subgroup `container`
 /// ([crun(1)](https://github.com/containers/crun/blob/main/crun.1.md),
 /// `run.oci.systemd.subgroup`).
 pub(super) fn processes(cgroup: &Path) -> Result<Option<Vec<Pid>>, Error> {

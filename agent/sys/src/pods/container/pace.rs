@@ -1,23 +1,21 @@
-//! How often something is looked at that offers no event.
+//! Polling interval for state without an event.
 
 use std::time::Duration;
 
 use tokio::time::sleep;
 
-/// Waits between two looks while a container is being started; the last one
-/// repeats.
+/// Intervals during the start of a container; the last one repeats.
 const LOOKS_MS: [u64; 8] = [1, 1, 2, 2, 3, 5, 10, 25];
 
-/// The pace at which something is looked at that offers no event.
 #[derive(Debug, Default)]
 pub(super) struct Looks {
     count: usize,
-    /// What was waited for.
+    /// The time waited so far.
     pub(super) passed: Duration,
 }
 
 impl Looks {
-    /// Until the next look.
+    /// Waits for the next poll.
     pub(super) async fn wait(&mut self) {
         let last = LOOKS_MS.len() - 1;
         let wait = Duration::from_millis(LOOKS_MS[self.count.min(last)]);

@@ -1,8 +1,9 @@
-//! The mounts that a process sees.
+//! The mounts of a process.
 //!
-//! What prepares a container is looked at many times, and with the root of the runtime that started it, it sees
-//! every mount of the node: on a full one they take far longer to read than it takes to compare two roots. Other
-//! than mount namespaces roots tell before and after, and are the same where the runtime has a namespace of its own.
+//! The runtime's process that prepares a container is read many times. As long as it has the root of the runtime, it
+//! has every mount of the node; on a full node these take far longer to read than a comparison of two roots. Mount
+//! namespaces cannot be compared instead: their change is earlier than the root's, and a runtime may have a namespace
+//! of its own.
 
 use std::fs;
 
@@ -12,7 +13,7 @@ use super::{Error, ProcRoot};
 use crate::pods::statx;
 
 impl ProcRoot {
-    /// The mounts that a process sees, the first 8 MiB of them; None when it has ended.
+    /// The first 8 MiB of the mounts of a process; None when it has ended.
     ///
     /// # Errors
     /// [`Error::Read`].
@@ -20,10 +21,11 @@ impl ProcRoot {
         self.read(&self.path(pid, "mountinfo"))
     }
 
-    /// The mounts that a process sees once its root is not its parent's; nothing as long as it is. None when it has ended.
+    /// The mounts of a process whose root differs from its parent's; empty as long as it does not. None when it has
+    /// ended.
     ///
     /// # Errors
-    /// [`Error`] when the process exists and does not show itself.
+    /// [`Error`] when the process exists and is not readable.
     pub fn own_mountinfo(&self, pid: Pid) -> Result<Option<String>, Error> {
         let root = |pid| statx::identity(&self.path(pid, "root"));
         let Some(stat) = self.stat(pid)? else {
@@ -35,8 +37,7 @@ impl ProcRoot {
         }
     }
 
-    /// Whether a process has a mount namespace of its own and not the host's;
-    /// false when it has ended.
+    /// Whether a process has a mount namespace other than the host's; false when it has ended.
     pub fn has_own_mounts(&self, pid: Pid) -> bool {
         let of = |pid| fs::read_link(self.path(pid, "ns/mnt")).ok();
         of(pid).is_some_and(|own| Some(own) != of(Pid(1)))

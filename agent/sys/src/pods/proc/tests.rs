@@ -31,10 +31,10 @@ fn process_may_have_any_name() {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // Its answer says that its execve is over.
+        // Its output shows that its execve is over.
         child.stdin.as_mut().unwrap().write_all(b"!").unwrap();
-        let said = child.stdout.as_mut().unwrap().read_exact(&mut [0]);
-        said.unwrap();
+        let read = child.stdout.as_mut().unwrap().read_exact(&mut [0]);
+        read.unwrap();
         let pid = Pid(child.id() as i32);
         let candidate = proc.candidate(pid);
         let variable = proc.variable(pid, "PATH");
@@ -53,7 +53,7 @@ fn process_has_executed_or_was_only_forked() {
     let proc = ProcRoot::new("/proc");
     let own = Pid(nix::unistd::getpid().as_raw());
     assert_eq!(proc.has_executed(own).unwrap(), Some(true));
-    // SAFETY: the child makes system calls only, and returns to nothing of this program.
+    // SAFETY: the child makes only system calls, and does not return into this program.
     let child = match unsafe { fork() }.unwrap() {
         ForkResult::Child => loop {
             pause();
@@ -72,11 +72,11 @@ fn process_has_executed_or_was_only_forked() {
     assert_eq!(proc.has_executed(pid).unwrap(), None);
 }
 
-/// What a thread in a mount namespace of its own sees of all mounts and of its own, with another file system at `root`
-/// or, where that is the host's, without.
-fn mounts_seen(root: &Path) -> [Option<String>; 2] {
+/// All mounts, and the own mounts, of a thread in a mount namespace of its own, with another file system at `root`;
+/// without one where `root` is the host's.
+fn mounts_of_thread(root: &Path) -> [Option<String>; 2] {
     let flags = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
-    let (told, tid) = mpsc::channel();
+    let (sender, tid) = mpsc::channel();
     let (end, ended) = mpsc::channel::<()>();
     thread::scope(|scope| {
         scope.spawn(move || {
@@ -93,35 +93,35 @@ fn mounts_seen(root: &Path) -> [Option<String>; 2] {
                 .unwrap();
             }
             chroot(root).unwrap();
-            told.send(gettid()).unwrap();
+            sender.send(gettid()).unwrap();
             ended.recv().unwrap_err();
         });
         let proc = ProcRoot::new("/proc");
         let pid = Pid(tid.recv().unwrap().as_raw());
-        let seen = [proc.mountinfo(pid), proc.own_mountinfo(pid)];
+        let mounts = [proc.mountinfo(pid), proc.own_mountinfo(pid)];
         drop(end);
-        seen.map(Result::unwrap)
+        mounts.map(Result::unwrap)
     })
 }
 
 #[test]
-fn mounts_are_read_only_below_a_root_of_its_own() {
+fn own_mounts_are_read_only_below_a_root_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
-    let [all, own] = mounts_seen(Path::new("/"));
+    let [all, own] = mounts_of_thread(Path::new("/"));
     assert!(all.is_some_and(|mounts| !mounts.is_empty()));
     assert_eq!(own.as_deref(), Some(""));
-    let [all, own] = mounts_seen(folder.path());
+    let [all, own] = mounts_of_thread(folder.path());
     assert!(
         all.as_ref()
             .is_some_and(|mounts| mounts.contains("tmpfs own"))
     );
     assert_eq!(all, own);
-    let nobody = ProcRoot::new("/proc").own_mountinfo(Pid(i32::MAX));
-    assert_eq!(nobody.unwrap(), None);
+    let absent = ProcRoot::new("/proc").own_mountinfo(Pid(i32::MAX));
+    assert_eq!(absent.unwrap(), None);
 }
 
 #[test]
-fn text_that_no_kernel_wrote_is_an_error() {
+fn text_in_another_format_is_an_error() {
     let fields = "S 1".to_owned() + &" 1".repeat(50);
     assert!(text::stat(format!("7 (a) {fields}").as_bytes()).is_ok());
     for stat in [

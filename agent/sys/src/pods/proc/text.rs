@@ -1,10 +1,10 @@
-//! Two texts of a process, made such that the procfs crate can read them.
+//! Checks two files of a process before the procfs crate decodes them.
 //!
 //! A process chooses its name (`PR_SET_NAME`,
-//! [prctl(2)](https://man7.org/linux/man-pages/man2/PR_SET_NAME.2const.html)), of any bytes but zero; the kernel escapes only a line feed
-//! and a backslash of it, and only in `status`
-//! ([proc_task_name](https://github.com/torvalds/linux/blob/v6.12/fs/proc/array.c)). procfs takes no `status` that is not UTF-8, and
-//! panics where a `stat` ends behind the name. So both are looked at first.
+//! [prctl(2)](https://man7.org/linux/man-pages/man2/PR_SET_NAME.2const.html)) from any bytes but zero. The kernel
+//! escapes only a line feed and a backslash in it, and only in `status`
+//! ([proc_task_name](https://github.com/torvalds/linux/blob/v6.12/fs/proc/array.c)). procfs rejects a `status` that is
+//! not UTF-8, and panics on a `stat` that ends after the name.
 
 use procfs::{
     FromRead, ProcError,
@@ -12,10 +12,10 @@ use procfs::{
 };
 use usher_core::{base::id::Pid, node::init_process::Candidate};
 
-/// What the choice of an init process needs to know, from `status` and `stat`.
+/// The properties that the choice of an init process depends on.
 ///
 /// # Errors
-/// [`ProcError`] when one of them has not the kernel's form.
+/// [`ProcError`] when a file does not have the kernel's format.
 pub fn candidate(pid: Pid, status: &[u8], stat: &[u8]) -> Result<Candidate, ProcError> {
     let status = String::from_utf8_lossy(status);
     let status = Status::from_read(status.as_bytes())?;
@@ -26,18 +26,18 @@ pub fn candidate(pid: Pid, status: &[u8], stat: &[u8]) -> Result<Candidate, Proc
     })
 }
 
-/// Reads `stat`: the process, its name in brackets, and fields behind it.
+/// Decodes `stat`: the pid, the name in parentheses, and fields after it.
 ///
 /// # Errors
-/// [`ProcError`] when it has not that form.
+/// [`ProcError`] when it does not have that format.
 pub fn stat(bytes: &[u8]) -> Result<Stat, ProcError> {
     if !is_whole(bytes) {
-        return Err(ProcError::Other("no name in brackets".to_owned()));
+        return Err(ProcError::Other("no name in parentheses".to_owned()));
     }
     Stat::from_read(bytes)
 }
 
-/// Whether it is `7 (name) S` and more. A name may have brackets and spaces.
+/// Whether it starts with `7 (name) S`. A name may contain parentheses and spaces.
 fn is_whole(stat: &[u8]) -> bool {
     let open = stat.iter().position(|byte| *byte == b'(');
     let close = stat.iter().rposition(|byte| *byte == b')');

@@ -6,7 +6,7 @@ use usher_core::base::id::{ContainerId, ContainerKey, PodUid};
 use super::super::init::*;
 use crate::pods::proc::ProcRoot;
 
-/// A container whose cgroup has these processes.
+/// A container with these processes in its cgroup.
 fn container(cgroup: &Path, processes: &str) -> Container {
     fs::write(cgroup.join("cgroup.procs"), processes).unwrap();
     Container {
@@ -19,8 +19,8 @@ fn container(cgroup: &Path, processes: &str) -> Container {
     }
 }
 
-/// How long the init process of a container is looked for whose cgroup has these processes.
-async fn looked_for(processes: &str) -> Duration {
+/// Duration of the search in a container with these processes.
+async fn search_time(processes: &str) -> Duration {
     let cgroup = tempfile::tempdir().unwrap();
     let container = container(cgroup.path(), processes);
     let begin = Instant::now();
@@ -30,19 +30,19 @@ async fn looked_for(processes: &str) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_shows_nothing_hides_its_processes() {
-    let passed = looked_for("").await;
+async fn search_in_an_empty_cgroup_ends() {
+    let passed = search_time("").await;
     assert!((START..2 * START).contains(&passed), "{passed:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_at_work_is_waited_for_longer_than_the_kubelet_does() {
-    let passed = looked_for(&process::id().to_string()).await;
+async fn search_outlasts_the_kubelets_timeout_for_the_runtime() {
+    let passed = search_time(&process::id().to_string()).await;
     assert!((STAGES..2 * STAGES).contains(&passed), "{passed:?}");
 }
 
 #[tokio::test]
-async fn a_process_whose_cgroup_is_named_as_from_elsewhere_is_taken_from_the_cgroup() {
+async fn process_with_a_cgroup_path_of_another_namespace_is_found() {
     let cgroup = tempfile::tempdir().unwrap();
     let own = process::id().to_string();
     let pid = Pid(own.parse().unwrap());
