@@ -1,4 +1,4 @@
-//! Every file of the fuzz targets' corpus, whole, cut off and with single bytes changed, goes through its decoder.
+//! Every file of the fuzz targets' corpus goes through its decoder: whole, truncated and with single bytes changed.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Places of a file where it is cut off and changed, at most: long ones would take most of the time.
+/// The maximum number of positions at which a file is truncated and changed: long files would take most of the time.
 const PLACES: usize = 256;
 
 fn targets() -> impl Iterator<Item = &'static str> {

@@ -1,7 +1,7 @@
-//! Pods that disappear at any moment leave nothing in the agent: no
-//! descriptor, no network namespace, no error that repeats.
+//! Pods that are removed at any moment leave nothing in the agent: no
+//! descriptor, no network namespace, no repeated error.
 //!
-//! Alone in its binary: it counts what the whole machine has.
+//! Alone in its binary: it counts resources of the whole machine.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec, process};
 use usher_tests::wait::{fewer, patience};
 
 const PODS: usize = 200;
-/// Pods that live at the same time.
+/// The number of pods that live at the same time.
 const CROWD: usize = 10;
 
 /// A short sequence of numbers that is the same in every run (Lehmer).
@@ -51,7 +51,7 @@ fn quit(agent: &Agent, pod: &Pod) {
     agent.wait_for("sidecar-ended", &pod.name());
 }
 
-/// Waits until a figure is what it was.
+/// Waits until a value is back at its start.
 fn returns_to<T: PartialEq + std::fmt::Debug>(what: &str, wanted: &T, now: impl Fn() -> T) {
     let deadline = Instant::now() + patience();
     loop {
@@ -75,12 +75,12 @@ fn two_hundred_removed_pods_leave_nothing() {
     let node = Node::new();
     node.annotate(&[("usher.dev/mode", "enforce")]);
     let agent = Agent::start(&node);
-    // The first pod makes what the agent makes once.
+    // The first pod creates the agent's permanent resources.
     let first = node.run(&PodSpec::job("first"));
     agent.wait_metric("usher_decisions_total", "decision=\"waiting\"", |count| {
         count > 0.5
     });
-    // A container that runs costs a descriptor of its process, and none of its namespace.
+    // A running container costs a descriptor for its process, and none for its namespace.
     returns_to("networks held for a pod", &BTreeSet::new(), || {
         process::held_networks(agent.pid())
     });
@@ -96,7 +96,7 @@ fn two_hundred_removed_pods_leave_nothing() {
     let pods = fewer(PODS);
     for n in 0..pods {
         let pod = node.create(&spec(n, &mut dice));
-        // The moment is chosen, not waited for: anywhere in a pod's life.
+        // The moment is random, not waited for: at any point of a pod's life.
         let life = Duration::from_micros(dice.below(120_000));
         living.push((Instant::now() + life, pod));
         while living.len() >= CROWD || (n + 1 == pods && !living.is_empty()) {
@@ -107,14 +107,14 @@ fn two_hundred_removed_pods_leave_nothing() {
             if dice.below(2) == 0 {
                 pod.begin_removal();
             } else {
-                // From outside, all at once, as when a runtime goes mad.
+                // From outside, all at once, as by a broken runtime.
                 drop(std::fs::write(pod.cgroup().join("cgroup.kill"), "1"));
             }
         }
     }
 
     agent.wait_metric("usher_pods", "", |pods| pods < 0.5);
-    // One that was open for a moment then may be missing now.
+    // A descriptor that was open for a moment then may be missing now.
     returns_to("more descriptors", &0, || {
         agent.open_descriptors().saturating_sub(descriptors)
     });
@@ -127,7 +127,7 @@ fn two_hundred_removed_pods_leave_nothing() {
         process::all_networks().intersection(&seen).count()
     });
 
-    // It still works, and what went wrong is not complained of for ever.
+    // It still works, and does not log the errors for ever.
     let before = complaints(&agent);
     quit(&agent, &node.run(&PodSpec::job("last")));
     assert_eq!(complaints(&agent), before, "{:#?}", agent.log().lines());

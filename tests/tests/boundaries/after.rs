@@ -1,4 +1,4 @@
-//! What has to be so after the kill, and in the end.
+//! The conditions after the kill, and at the end.
 
 use serde_json::Value;
 use usher_tests::synthetic::clock::eventually;
@@ -6,12 +6,12 @@ use usher_tests::synthetic::{Agent, Doomed, Pod, process};
 
 use crate::scene::{APP, DAPR, LOGS, PROXY, Scene, Step, doors, has_table};
 
-/// Kills the agent where it stands. What waits goes by itself at its deadline, which is the kernel's. Then another
-/// agent is started.
+/// Kills the agent at its kill point. Held connections are released by the kernel at the deadline. Then another
+/// agent starts.
 pub(crate) fn the_kill(scene: &Scene, step: Step, doomed: Doomed) -> Agent {
     doomed.kill();
     if let Some(held) = scene.held.borrow().as_ref() {
-        // No app has been started yet: the next agent holds it from the table that it finds, or not at all.
+        // No app has started yet: the next agent adopts the hold from its table, or does not hold.
         scene.unheld.set(step == Step::Come && !has_table(held));
         let doors = doors(held);
         let elements = doors.split('}').next().unwrap_or_default();
@@ -29,7 +29,7 @@ pub(crate) fn the_kill(scene: &Scene, step: Step, doomed: Doomed) -> Agent {
     Agent::start_with_api(&scene.node, &scene.server, &[])
 }
 
-/// The pods ended as they would have, and nothing is left in them.
+/// The pods ended as without the kill, and nothing is left in them.
 pub(crate) fn the_end(scene: &Scene, place: &str) {
     scene.of_held(|held| {
         let visit = held.visit_so_far(APP, 1);
@@ -38,13 +38,13 @@ pub(crate) fn the_end(scene: &Scene, place: &str) {
         }
         ended_well(held, PROXY, place);
         ended_well(held, DAPR, place);
-        // It ends by the first one, so there is no second.
+        // The first signal ends it, so there is no second.
         assert_eq!(posts(held, PROXY), 1, "killed at {place}");
     });
     scene.of_plain(|plain| {
         ended_well(plain, PROXY, place);
         ended_well(plain, LOGS, place);
-        // One may come while it drains, from the agent that does not know of the first.
+        // One request may come during the drain, from the agent that does not know of the first.
         assert!((1..=2).contains(&posts(plain, PROXY)), "killed at {place}");
     });
     for pod in [&scene.held, &scene.plain] {
@@ -55,10 +55,10 @@ pub(crate) fn the_end(scene: &Scene, place: &str) {
     }
 }
 
-/// Nothing is left of usher when the pods have gone.
+/// Nothing of usher is left after the removal of the pods.
 pub(crate) fn all_is_well(scene: &Scene, agent: &Agent, place: &str) {
     agent.wait_metric("usher_pods", "", |pods| pods < 0.5);
-    // It may have its own.
+    // It may have a request of its own.
     let own = process::network(i32::try_from(agent.pid()).unwrap());
     let what = format!("no descriptor of a pod's network, killed at {place}");
     eventually(&what, || {
@@ -79,7 +79,7 @@ fn ended_well(pod: &Pod, sidecar: &str, place: &str) {
     assert_eq!(code, 0, "{sidecar} of {}, killed at {place}", pod.name());
 }
 
-/// How often it was asked to quit.
+/// The number of quit requests to a sidecar.
 fn posts(pod: &Pod, sidecar: &str) -> usize {
     let requests = pod.requests(sidecar);
     let posts = requests
@@ -88,7 +88,7 @@ fn posts(pod: &Pod, sidecar: &str) -> usize {
     posts.count()
 }
 
-/// The journal is whole, and has the end of both stories.
+/// The timeline is intact, and has the end of both pods.
 fn timeline_tells(scene: &Scene, place: &str) {
     let reported = || {
         let text = std::fs::read_to_string(scene.node.run_dir().join("timeline.jsonl")).unwrap();

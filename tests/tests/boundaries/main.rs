@@ -20,7 +20,7 @@ use usher_tests::synthetic::clock::eventually;
 
 use crate::scene::{Scene, Step};
 
-/// Places within actions, and beside them.
+/// Kill points within actions, and between them.
 const WITHIN: [&str; 13] = [
     "request-due",
     "request-answered",
@@ -36,11 +36,11 @@ const WITHIN: [&str; 13] = [
     "event-answered",
     "holder-order-sent",
 ];
-/// Places in the writing of a file that survives a restart.
+/// Kill points in the write of a file that survives a restart.
 const WRITING: [&str; 3] = ["file-begun", "file-whole", "file-kept"];
 const FILES: [&str; 3] = ["timeline.jsonl", "node-annotations.json", "namespaces.json"];
 
-/// Everything that happens to two pods, with an agent that is killed at this place on the way.
+/// The whole scenario with two pods, and an agent that is killed at this point.
 fn killed_at(place: &str) {
     let scene = Scene::set(place);
     let doomed = Doomed::start(&scene.node, &scene.server, place);
@@ -88,7 +88,7 @@ fn killed_at_each<'places>(
     }
 }
 
-/// The kinds in parts, which run at the same time.
+/// The kinds of actions in parts that run in parallel.
 fn part(number: usize, parts: usize) -> impl Iterator<Item = &'static str> {
     Action::KINDS.iter().skip(number).step_by(parts).copied()
 }
@@ -149,7 +149,7 @@ fn collect(directory: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
-/// What is shipped does not look at the variables: it has no such code.
+/// The released programs do not contain the code that reads the variables.
 #[test]
 fn released_programs_have_no_kill_points() {
     if !privilege::granted() {

@@ -23,29 +23,29 @@ const DAPR_PORT: u16 = 50_001;
 /// A remote address without a listener.
 const FAR: &str = "10.7.7.7:8080";
 const ENFORCE: [(&str, &str); 1] = [("usher.dev/mode", "enforce")];
-/// Long enough for a debug build on a machine that does other things as well.
+/// Long enough for a debug build on a busy machine.
 const PACE: Pace = Pace {
     create: std::time::Duration::from_millis(200),
     exec: std::time::Duration::from_millis(200),
     ..Pace::CONTAINERD
 };
 
-/// What happens, one after the other.
+/// The steps, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The pods come, without the app of the one that is held.
+    /// The pods are created, without the app of the held one.
     Come,
-    /// A person has its table mended.
+    /// An operator requests the repair of its table.
     Order,
-    /// Its app is started.
+    /// Its app starts.
     Start,
     /// One of its two sidecars listens.
     Half,
-    /// Both do.
+    /// Both sidecars listen.
     Ready,
-    /// The apps end.
+    /// The apps exit.
     Finish,
-    /// The pods go.
+    /// The pods are removed.
     Leave,
 }
 
@@ -59,16 +59,16 @@ pub(crate) const STEPS: [Step; 7] = [
     Step::Leave,
 ];
 
-/// A node with two pods. Pods go before their node.
+/// A node with two pods. The pods are dropped before their node.
 pub(crate) struct Scene {
     pub(crate) held: RefCell<Option<Pod>>,
     pub(crate) plain: RefCell<Option<Pod>>,
     order: RefCell<Option<Child>>,
-    /// The doors are to be kept shut beyond their time once.
+    /// The agent has to renew the kernel's timeout once.
     renewed: bool,
-    /// The agent was killed before it held the pod whose sidecars ran by then: it starts as without usher.
+    /// The agent was killed before it held the pod, and the sidecars already ran: the app starts as without usher.
     pub(crate) unheld: Cell<bool>,
-    /// Another app dies while its start is held.
+    /// Another app dies during the hold of its start.
     dies: bool,
     pub(crate) server: ApiServer,
     pub(crate) node: Node,
@@ -93,10 +93,10 @@ impl Scene {
         }
     }
 
-    /// Begins a step. Waits for nothing.
+    /// Starts a step. Does not wait.
     pub(crate) fn act(&self, step: Step) {
         if step == Step::Come {
-            // It is put off at half of it, and the next agent comes in what is left then.
+            // The renewal is due at half of the timeout, and the next agent starts in the remaining time.
             let deadline = if self.renewed { "30s" } else { "60s" };
             let mut held = held(deadline);
             if self.dies {
@@ -114,7 +114,7 @@ impl Scene {
         self.of_held(|held| match step {
             Step::Come | Step::Leave => {}
             Step::Order => {
-                // Something to be mended.
+                // A change that has to be repaired.
                 let more = "{ 9999 timeout 60s }";
                 nft(held, &["add", "element", "inet", "usher", "held", more]);
                 *self.order.borrow_mut() = Some(self.mend());
@@ -140,7 +140,7 @@ impl Scene {
         });
     }
 
-    /// Whether a step has come to its end, as far as pods and the agent's log tell.
+    /// Whether a step is complete, from the pods and the agent's log.
     pub(crate) fn is_done(&self, step: Step, log: &Log) -> bool {
         if step == Step::Leave {
             return self.held.borrow().is_none();
@@ -194,7 +194,7 @@ impl Scene {
         then(self.plain.borrow().as_ref().unwrap())
     }
 
-    /// The agent that is to be killed when it renews has not come to it yet.
+    /// The agent that is to be killed at a renewal has not reached it yet.
     fn renewed_later(&self, log: &Log) -> bool {
         let is_kill = |line: &Value| line["decision"] == "hold-adopted";
         self.renewed && log.count(is_kill) == 0
@@ -237,7 +237,7 @@ fn plain() -> PodSpec {
     spec.with(logs::fluent_bit().container)
 }
 
-/// What the program `nft` says in a pod's network namespace; nothing where it fails.
+/// The output of `nft` in a pod's network namespace; empty if it fails.
 fn nft(pod: &Pod, words: &[&str]) -> String {
     let output = Command::new("nsenter")
         .arg(format!("--net={}", pod.network_path().display()))
@@ -252,7 +252,7 @@ pub(crate) fn has_table(pod: &Pod) -> bool {
     nft(pod, &["list", "tables"]).contains("table inet usher")
 }
 
-/// The ports at which connections wait, and for how long, as `nft` says it; empty where there are none.
+/// The held ports and their timeouts, as `nft` prints them; empty if there are none.
 pub(crate) fn doors(pod: &Pod) -> String {
     let set = nft(pod, &["list", "set", "inet", "usher", "held"]);
     let elements = set.split_once("elements = {");

@@ -1,4 +1,4 @@
-//! A host that an agent was killed on while it held the connections of a pod.
+//! A host after the kill of an agent that held the connections of a pod.
 
 use std::{
     collections::BTreeMap,
@@ -25,7 +25,7 @@ const LIST_FILE: &str = "10-net.conflist";
 const LIST: &str = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"plugins\":[{\"type\":\"bridge\"}]}";
 pub(crate) const SIDECAR: &str = "istio-proxy";
 
-/// Whether this test is to run here, in a machine of its own.
+/// Whether this test should run here, in a machine of its own.
 pub(crate) fn entered(test: &str) -> bool {
     privilege::granted_with(&["nft", "nsenter"]) && machine::entered(test)
 }
@@ -37,7 +37,7 @@ pub(crate) struct Host<'node> {
 }
 
 impl<'node> Host<'node> {
-    /// With one network, and what is not usher's.
+    /// With one network, and foreign objects.
     pub(crate) fn new(node: &'node Node) -> Self {
         let top = node.run_dir().with_file_name("host");
         let host = Self { node, top };
@@ -92,7 +92,7 @@ impl<'node> Host<'node> {
         pod
     }
 
-    /// Has an agent killed while it holds a pod, and leaves what others leave.
+    /// Kills an agent during a hold, and adds foreign objects.
     pub(crate) fn dirty(&self) -> Pod {
         let agent = self.agent();
         let pod = self.held(&agent);
@@ -103,7 +103,7 @@ impl<'node> Host<'node> {
         pod
     }
 
-    /// Starts an agent that leaves.
+    /// Starts an agent that leaves the node.
     pub(crate) fn leaving(&self) -> Agent {
         let mut flags = self.places();
         flags.push("--leave".to_owned());
@@ -121,12 +121,12 @@ impl<'node> Host<'node> {
         usher::run(&arguments)
     }
 
-    /// Every file of the host, and the size of each.
+    /// Every file of the host, with its size.
     pub(crate) fn files(&self) -> BTreeMap<PathBuf, u64> {
         let mut files = BTreeMap::new();
         collect(&self.top, &mut files);
         collect(&self.node.run_dir(), &mut files);
-        // An agent that lives goes on writing it.
+        // A live agent continues to write it.
         for (_, size) in files
             .iter_mut()
             .filter(|(path, _)| path.ends_with("timeline.jsonl"))
@@ -136,7 +136,7 @@ impl<'node> Host<'node> {
         files
     }
 
-    /// Nothing of usher is left, and everything else is as it was.
+    /// Nothing of usher is left, and everything else is unchanged.
     pub(crate) fn assert_clean(&self, pod: &Pod) {
         let names: Vec<_> = self.files().into_keys().collect();
         let expected = [self.path("bin/bridge"), self.path("net.d").join(LIST_FILE)];

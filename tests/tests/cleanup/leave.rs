@@ -22,7 +22,7 @@ fn ready_once_nothing_is_left() {
     eventually("what is left", || agent.get("/readyz").1.contains("notes"));
     assert_eq!(agent.get("/readyz").0, 503);
     assert_eq!(agent.get("/healthz").0, 200);
-    // It does not wait for that with anything else.
+    // The readiness does not delay anything else.
     assert_eq!(pod.visit("app").code, 0);
     fs::remove_file(&notes).unwrap();
     eventually("the node to be clean", || agent.get("/readyz").0 == 200);

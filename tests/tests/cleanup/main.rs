@@ -1,8 +1,8 @@
-//! The way off a node: the real `usher cleanup` and the real `usher-agent --leave`, where an agent was killed while it
-//! held a pod, or lives.
+//! The removal from a node: the real `usher cleanup` and the real `usher-agent --leave`, after the kill of an agent that
+//! held a pod, and alongside a live agent.
 //!
-//! Needs root, built programs (`cargo build -p usher-agent -p usher-cni`) and the programs `ip`, `nft` and `nsenter`. All
-//! processes of a machine are looked at, so each test has a machine of its own.
+//! Needs root, built programs (`cargo build -p usher-agent -p usher-cni`) and the programs `ip`, `nft` and `nsenter`. The
+//! command examines all processes of a machine, so each test has a machine of its own.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -6,7 +6,7 @@ use usher_tests::synthetic::Node;
 
 use crate::host::{Host, SIDECAR, entered, has_table};
 
-/// The first words of its lines, and how they end.
+/// The first words of its lines, and their last words.
 fn lines(stdout: &str) -> Vec<(&str, &str)> {
     let line = |line: &'_ str| -> Option<(usize, usize)> {
         let (kind, rest) = line.split_once(' ')?;
@@ -56,7 +56,7 @@ fn removes_everything_without_an_agent() {
     );
     assert_eq!(removed.len(), found.len());
     host.assert_clean(&pod);
-    // What waited goes on by itself.
+    // Held connections continue by themselves.
     assert_eq!(pod.visit("app").code, 0);
 
     let ran = host.cleanup(&[]);
@@ -79,7 +79,7 @@ fn refuses_while_an_agent_runs() {
     assert!(ran.stderr.contains("usher.dev/mode=off"), "{ran:?}");
     assert_eq!(host.files(), before);
     assert!(has_table(&pod));
-    // Looking is allowed, and so is knowing better.
+    // A dry run is permitted, and so is `--force`.
     assert_eq!(host.cleanup(&["--dry-run"]).code, Some(0));
     let ran = host.cleanup(&["--force"]);
     assert!(ran.stdout.contains("table     inet usher"), "{ran:?}");

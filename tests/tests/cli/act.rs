@@ -12,14 +12,14 @@ const SIDECAR: &str = "istio-proxy";
 /// A remote address without a listener.
 const FAR: &str = "10.7.7.7:8080";
 
-/// A node of this mode.
+/// A node in this mode.
 fn node(mode: &str) -> Option<Node> {
     let node = privilege::granted_with(&["nft", "nsenter"]).then(Node::new)?;
     node.annotate(&[("usher.dev/mode", mode)]);
     Some(node)
 }
 
-/// The agent has seen what there is.
+/// Starts an agent, and waits until it knows the existing pods.
 fn agent(node: &Node) -> Agent {
     let agent = Agent::start(node);
     let knows = || {
@@ -34,7 +34,7 @@ fn agent(node: &Node) -> Agent {
     agent
 }
 
-/// It was refused, for this reason.
+/// The order was rejected, for this reason.
 fn refused(ran: &Ran, why: &str) {
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(ran.stderr.contains(why), "{ran:?}");
@@ -158,7 +158,7 @@ fn operator_holds_and_releases_a_pod() {
         dry.contains("release (dry run): connections to :15001 go now"),
         "{dry}"
     );
-    // It waits until the sidecar is ready, as in enforce mode.
+    // The connection waits until the sidecar is ready, as in enforce mode.
     pod.tell(SIDECAR, "listen");
     let visit = pod.visit("app");
     assert_eq!((visit.code, visit.failed.len()), (0, 0), "{visit:?}");

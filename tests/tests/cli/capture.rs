@@ -1,4 +1,4 @@
-//! `usher capture`, beside tcpdump and read by tshark.
+//! `usher capture`, compared with tcpdump and read by tshark.
 
 mod flood;
 mod place;
@@ -21,11 +21,11 @@ use usher_tests::{
 
 use crate::network::{Beside, has, inside};
 
-/// Behind the pod's interface.
+/// An address behind the pod's interface.
 const FAR: &str = "10.7.7.7:8080";
-/// What the last packet of a test carries.
+/// The payload of the last packet of a test.
 const LAST: &[u8] = b"the last of them";
-/// What tshark is asked of each packet: who, what, in which order, and every byte that was carried.
+/// The fields that tshark prints of each packet: addresses, order, and every byte of the payload.
 const FIELDS: [&str; 18] = [
     "ip.src",
     "ip.dst",
@@ -46,7 +46,7 @@ const FIELDS: [&str; 18] = [
     "udp.payload",
     "icmp.type",
 ];
-/// Not what the kernel says on a new interface on its own.
+/// Excludes the packets that the kernel sends on a new interface.
 const OURS: &str = "ip.addr == 127.0.0.1 or ipv6.addr == ::1 or ip.dst == 10.7.7.7";
 
 /// A node, and a pod with loopback, another interface and a sidecar that listens.
@@ -60,7 +60,7 @@ fn pod(name: &str) -> Option<(Node, Pod)> {
     Some((node, pod))
 }
 
-/// Starts a capture into this file and waits until it has begun.
+/// Starts a capture into this file and waits until it has started.
 fn start(node: &Node, pod: &Pod, file: &Path, more: &[&str]) -> Beside {
     let mut command = usher::command_on(node);
     command
@@ -74,7 +74,7 @@ fn start(node: &Node, pod: &Pod, file: &Path, more: &[&str]) -> Beside {
     capture
 }
 
-/// Traffic of every kind: TCP and UDP on both loopbacks, ICMP, and what leaves the pod. The last of it says so.
+/// Traffic of every kind: TCP and UDP on both loopbacks, ICMP, and packets that leave the pod. The last packet is marked.
 fn traffic() {
     for loopback in ["127.0.0.1:0", "[::1]:0"] {
         let listener = TcpListener::bind(loopback).unwrap();
@@ -98,7 +98,7 @@ fn traffic() {
     udp.send_to(LAST, udp.local_addr().unwrap()).unwrap();
 }
 
-/// What tshark reads of a file.
+/// The output of tshark for a file.
 fn read(tools: &Wireshark, file: &Path, filter: &str, fields: &[&str]) -> Vec<String> {
     let mut tshark = tools.tshark();
     tshark
@@ -127,7 +127,7 @@ fn tshark_reads_the_packets_that_tcpdump_captured() {
     let tools = programs::wireshark().unwrap();
     let (ours, theirs) = (file(&node, "ours.pcapng"), file(&node, "theirs.pcap"));
     let mut tcpdump = tools.tcpdump(&pod.network_path());
-    // Its ring has room for eight packets otherwise.
+    // Otherwise its ring has room for eight packets.
     let room = ["-B", "65536"];
     tcpdump.args(["-i", "any", "-U", "--immediate-mode", "-Z", "root"]);
     tcpdump.args(room).arg("-w").arg(&theirs);
@@ -136,7 +136,7 @@ fn tshark_reads_the_packets_that_tcpdump_captured() {
     assert!(startup.any(|line| line.unwrap().contains("listening on")));
     let capture = start(&node, &pod, &ours, &[]);
     inside(&pod, traffic);
-    // It is ended at once, with packets on their way.
+    // It is terminated at once, with packets in flight.
     let (code, stderr) = capture.end(Signal::SIGINT);
     assert_eq!(code, Some(0), "{stderr}");
     eventually("the last packet in tcpdump's file", || has(&theirs, LAST));
@@ -227,7 +227,7 @@ fn text_output_stops_at_count() {
     let mut capture = Beside::start(command);
     let mut lines = BufReader::new(capture.0.stdout.take().unwrap());
     let mut stdout = String::new();
-    // Connections until one is seen: it may not have begun.
+    // Connections until one is captured: the capture may not have started.
     eventually("its end", || {
         inside(&pod, || {
             drop(TcpStream::connect("127.0.0.1:15001").unwrap());
@@ -241,7 +241,7 @@ fn text_output_stops_at_count() {
     assert!(stderr.contains("12 packets in "), "{stderr}");
     assert!(stderr.contains("ended: --count is reached"), "{stderr}");
     assert_eq!(stdout.lines().count(), 12, "{stdout}");
-    // It may have begun in the middle of a connection.
+    // The capture may have started in the middle of a connection.
     let first = stdout.lines().find(|line| line.contains("[S]")).unwrap();
     for words in [
         " lo       -   tcp  127.0.0.1:",
@@ -265,7 +265,7 @@ fn closed_reader_ends_the_capture() {
     let mut first = [0; 4];
     out.read_exact(&mut first).unwrap();
     assert_eq!(first, [0x0a, 0x0d, 0x0d, 0x0a]);
-    // Not a packet comes.
+    // No packet arrives.
     drop(out);
     let (code, stderr) = capture.wait();
     assert_eq!(code, Some(0), "{stderr}");

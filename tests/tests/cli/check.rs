@@ -1,4 +1,4 @@
-//! `usher check`: what is broken one by one, and the command that mends it.
+//! `usher check`: one broken thing at a time, and the command that fixes it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::{enforcing, golden, run};
 
 const LIST: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"bridge"}]}"#;
 
-/// A host's directories for networks, beside the node's.
+/// A host's network directories, alongside the node's.
 struct Host {
     networks: PathBuf,
     plugins: PathBuf,
@@ -47,7 +47,7 @@ impl Host {
         ]
     }
 
-    /// All checks, and how the program ended.
+    /// All checks, and the exit code of the program.
     fn check(&self, node: &Node, arguments: &[&str]) -> (Option<i32>, Value) {
         let flags = self.flags();
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
@@ -117,7 +117,7 @@ fn node_without_an_agent() {
 
 #[test]
 fn node_with_an_agent() {
-    // Tables are looked for in all network namespaces of the machine.
+    // The check reads tables in all network namespaces of the machine.
     if !privilege::granted() || !machine::entered("check::node_with_an_agent") {
         return;
     }
@@ -142,7 +142,7 @@ fn node_with_an_agent() {
     ] {
         expect(&checks, id, "ok", "");
     }
-    // Kernels and privileges are not the same everywhere.
+    // Kernels and privileges differ between machines.
     let all = checks["checks"].as_array().unwrap().iter();
     let ours = all.filter(|check| {
         ["network", "kubelet", "agent", "remains"].contains(&check["category"].as_str().unwrap())
@@ -270,7 +270,7 @@ fn configuration_and_directory_problems_are_reported() {
     expect(&checks, "node-bundles", "warning", "runtime.dir=");
 }
 
-/// The program without some of root's capabilities, as in a container that was not given them.
+/// The program without some of root's capabilities, as in a container that lacks them.
 fn without(node: &Node, capabilities: &str, arguments: &[&str]) -> Command {
     let ordinary = usher::command_on(node);
     let mut command = Command::new("setpriv");

@@ -1,7 +1,7 @@
 //! `usher completion`, in real shells.
 //!
-//! zsh and fish are Debian's, installed when they are first wanted. fish completes a line by itself; bash's and zsh's
-//! functions are called as their line editors call them.
+//! zsh and fish are Debian's packages, installed on first use. fish completes a line by itself; the tests call the
+//! functions for bash and zsh as their line editors do.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use usher_tests::synthetic::{Behaviour, Node, PodSpec, clock::eventually, usher}
 
 use crate::{answer, enforcing, run};
 
-/// A shell of the machine.
+/// The path of a shell.
 fn installed(shell: &str) -> PathBuf {
     ensure_package(shell, shell).unwrap()
 }
@@ -49,7 +49,7 @@ fn script(node: &Node, shell: &str) -> String {
     path.display().to_string()
 }
 
-/// What this shell offers for the last of these words.
+/// The completions that this shell offers for the last of these words.
 fn offered(node: &Node, shell: &str, words: &[&str]) -> Vec<String> {
     let source = script(node, shell);
     let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
@@ -89,7 +89,7 @@ fn completes(shell: &str) {
     let Some(node) = enforcing() else { return };
     let _pods = ["report", "web"].map(|name| node.run(&PodSpec::job(name)));
     let of = |words: &[&str]| offered(&node, shell, words);
-    // A machine that has much to do offers no pods in time.
+    // A busy machine offers no pods in time.
     let offers = |word: &str, pods: &[&str]| {
         let what = format!("{shell} to offer {pods:?}");
         eventually(&what, || of(&["usher", "sysdump", "--pod", word]) == pods);
@@ -102,7 +102,7 @@ fn completes(shell: &str) {
     let forms = of(&["usher", "pods", "--output", ""]);
     assert_eq!(forms, ["json", "table", "wide", "yaml"]);
     if shell == "bash" {
-        // It takes the sign for a word of its own.
+        // The shell treats the sign as a word of its own.
         assert_eq!(of(&["usher", "pods", "--output", "=", "j"]), ["json"]);
         assert_eq!(of(&["usher", "pods", "--output", "="]), forms);
     } else {
@@ -145,6 +145,6 @@ fn completion_does_not_wait_for_a_silent_node() {
     let ran = run(&node, &pods);
     assert_eq!((&ran.stdout[..], &ran.stderr[..]), ("", ""), "{ran:?}");
     let took = begun.elapsed();
-    // As long as the kubelet would be waited for.
+    // The timeout of the kubelet's response.
     assert!(took.as_secs() < 5, "{took:?}");
 }

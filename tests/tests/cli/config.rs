@@ -9,7 +9,7 @@ use crate::{answer, enforcing, json, run};
 const FILE: &str =
     "# of this test\ndefaults:\n  holdDeadline: 20s\nexcludedNamespaces: [kube-system]\n";
 
-/// Value and source of a setting.
+/// The value and the source of a setting.
 fn of(settings: &Value, key: &str) -> (String, String) {
     let items = settings["items"].as_array().unwrap();
     let found = items.iter().find(|one| one["key"] == key);

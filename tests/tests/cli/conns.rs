@@ -1,4 +1,4 @@
-//! `usher conns`: beside `ss` in the same namespace, and what it says of a mesh.
+//! `usher conns`: compared with `ss` in the same namespace, and in a mesh.
 
 mod agree;
 mod host;
@@ -9,12 +9,12 @@ use usher_tests::synthetic::spec::ISTIO_PROXY;
 use usher_tests::synthetic::wire::{Capture, Holding};
 use usher_tests::synthetic::{ContainerSpec, Node, Pod, PodSpec};
 
-/// An address that leads to the mesh, or nowhere.
+/// An address that leads to the mesh, or has no listener.
 const FAR: &str = "10.7.7.7:8080";
-/// A port that the mesh leaves alone.
+/// A port that the mesh does not redirect.
 const EXCLUDED: &str = "10.7.7.7:9999";
 
-/// A proxy that accepts what is redirected to it.
+/// A proxy that accepts redirected connections.
 fn proxy() -> Holding {
     Holding::default()
         .called("envoy")
@@ -22,7 +22,7 @@ fn proxy() -> Holding {
         .listening("[::]:15020")
 }
 
-/// A pod with an app and such a proxy, whose connections are captured.
+/// A pod with an app and such a proxy, with captured connections.
 fn meshed(node: &Node, name: &str, app: Holding) -> Pod {
     let capture = Capture {
         excluded: vec![9999],

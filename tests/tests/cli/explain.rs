@@ -1,4 +1,4 @@
-//! `usher explain`: broken pods, one for each finding, on a node that shows them; and a healthy one.
+//! `usher explain`: broken pods, one for each finding, and a healthy one.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,10 +12,10 @@ use usher_tests::wait::found_within;
 
 use crate::run;
 
-/// Longer than anything takes on a busy machine.
+/// Longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A node that is only watched, so that what is broken stays so.
+/// A node in observe mode, so that a broken pod stays broken.
 fn observing() -> Option<Node> {
     let node = privilege::granted().then(Node::new)?;
     node.annotate(&[("usher.dev/mode", "observe")]);
@@ -23,7 +23,7 @@ fn observing() -> Option<Node> {
     Some(node)
 }
 
-/// What `explain` says of a pod, and how it ends.
+/// The output of `explain` for a pod, and its exit code.
 fn explain(node: &Node, pod: &Pod) -> (Value, Option<i32>) {
     let ran = run(node, &["explain", &pod.name(), "-o", "json"]);
     let report = serde_json::from_str(&ran.stdout);
@@ -43,7 +43,7 @@ fn ids(explanation: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// Waits until something is found, and it is this and nothing else; its evidence has these words.
+/// Waits until this is the only finding, with these words in its evidence.
 fn finds(node: &Node, pod: &Pod, id: &str, words: &[&str]) {
     let (explanation, code) = found_within(PATIENCE, id, || {
         let found = explain(node, pod);
@@ -65,7 +65,7 @@ fn finds(node: &Node, pod: &Pod, id: &str, words: &[&str]) {
     );
 }
 
-/// An app beside Istio's proxy, with a field of its own.
+/// An app alongside Istio's proxy, with a field of its own.
 fn beside_istio(name: &str, app: ContainerSpec) -> PodSpec {
     PodSpec::new(name).with(app).with(istio::v1_26().container)
 }
@@ -128,7 +128,7 @@ fn network_of_a_pod_without_tools() {
 
 #[test]
 fn network_of_a_host_network_pod_is_the_nodes() {
-    // A pod in the machine's network namespace is only made on a machine of its own.
+    // A pod in the machine's network namespace requires a machine of its own.
     if !privilege::granted()
         || !machine::entered("explain::network_of_a_host_network_pod_is_the_nodes")
     {
@@ -323,7 +323,7 @@ fn running_sidecar_of_a_finished_pod() {
     );
 }
 
-/// A hint is no trouble: the pod is well, and the better way is named.
+/// A hint is not a problem: the pod is healthy, and the better configuration is named.
 #[test]
 fn native_sidecar_is_recommended() {
     let Some(node) = observing() else { return };

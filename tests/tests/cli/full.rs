@@ -1,4 +1,4 @@
-//! Standard output that takes nothing: half an answer never looks like a whole one, and a signal ends what waits.
+//! Standard output that cannot be written: truncated output never looks complete, and a signal ends a blocked process.
 
 use std::{
     fs::{File, OpenOptions},
@@ -20,7 +20,7 @@ use usher_tests::{
 use crate::{answer, enforcing, known, network::Beside};
 
 const POD: &str = "default/finished";
-/// What ends well where there is room.
+/// Commands that succeed with enough space.
 const CASES: [&[&str]; 13] = [
     &["pods"],
     &["pods", "-o", "json"],
@@ -62,7 +62,7 @@ fn write_failure_is_reported_with_an_error_code() {
             "{arguments:?}: {output:?}"
         );
     }
-    // Of what goes on by itself the first line suffices.
+    // For a command that does not end, the first line suffices.
     let output = into(&node, &["watch"], File::create("/dev/full").unwrap());
     assert_eq!(output.status.code(), Some(1), "{output:?}");
 }
@@ -78,7 +78,7 @@ fn closed_pipe_is_no_error() {
     }
 }
 
-/// Writes as much to a pipe as there is room for.
+/// Fills a pipe.
 fn fill(pipe: &PipeWriter) {
     let mut options = OpenOptions::new();
     options.write(true).custom_flags(OFlag::O_NONBLOCK.bits());
@@ -104,7 +104,7 @@ fn stalled_reader_does_not_block_termination() {
         let mut watch = Beside::start(command);
         let mut stderr = BufReader::new(watch.0.stderr.take().unwrap());
         let mut notice = String::new();
-        // What comes next is the line with the names of the columns.
+        // The next line is the header.
         stderr.read_line(&mut notice).unwrap();
         assert!(notice.contains("following the timeline's file"), "{notice}");
         kill(Pid::from_raw(watch.pid()), signal).unwrap();

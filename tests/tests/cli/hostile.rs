@@ -36,7 +36,7 @@ use usher_tests::synthetic::{
 
 use crate::{answer, enforcing};
 
-/// Clears the screen, sets its title, writes back what it answers; ends the line; C1; right to left; nothing visible.
+/// Clears the screen, sets its title, makes the terminal reply; newline; C1; right-to-left; invisible characters.
 const EVIL: &str = "e\x1b[2J\x1b]0;t\x07\r\nv\u{9b}31m\u{202e}i\u{2066}\u{200b}\u{7f}l";
 /// The port of a server in the pod that sends control sequences.
 const PORT: u16 = 9876;
@@ -47,12 +47,12 @@ const FORMS: [&[&str]; 5] = [
     &["-o", "yaml"],
     &["--color", "always"],
 ];
-/// A subcommand that goes on by itself is ended after this.
+/// A subcommand that does not end by itself is terminated after this time.
 const LONG: Duration = Duration::from_secs(3);
 
-/// Stands for the pod in a case.
+/// The placeholder for the pod in a case.
 const POD: &str = "POD";
-/// What each subcommand is asked. What is asked of one that a build has not is left out.
+/// The arguments of each subcommand. Arguments that a build does not have are left out.
 const CASES: [(&str, &[&[&str]]); 19] = [
     ("status", &[&[], &["--brief"]]),
     ("pods", &[&[], &["--all"]]),
@@ -81,7 +81,7 @@ const CASES: [(&str, &[&[&str]]); 19] = [
     ("completion", &[&["bash"]]),
 ];
 
-/// What every name is made of; this one fits where a path is.
+/// Part of every name; this one fits into a path.
 fn evil(length: usize) -> String {
     EVIL.chars().cycle().take(length).collect()
 }
@@ -104,7 +104,7 @@ fn pod(node: &Node) -> Pod {
     node.run(&spec)
 }
 
-/// A process of the app's container with a name, arguments and a connection that are not nice. It lives as long as its
+/// A process of the app's container with a hostile name, hostile arguments and a connection. It lives as long as its
 /// standard input is open.
 fn stranger(node: &Node, pod: &Pod) -> Child {
     let folder = node.run_dir().with_file_name("programs");
@@ -137,7 +137,7 @@ fn stranger(node: &Node, pod: &Pod) -> Child {
     child
 }
 
-/// Answers in the pod's network as long as this test process lives.
+/// Responds in the pod's network as long as this test process lives.
 fn server(pod: &Pod) {
     let network = Netns::from_fd(pod.network_file().into()).unwrap();
     let socket = network.tcp_socket(AddressFamily::Inet).unwrap();
@@ -150,7 +150,7 @@ fn server(pod: &Pod) {
         for connection in listener.incoming() {
             let mut connection = connection.unwrap();
             let mut asked = [0; 4096];
-            // Who went away is not to be answered.
+            // A disconnected client needs no response.
             drop(connection.read(&mut asked));
             let body = format!("{EVIL}\n{}", evil(10_000));
             let head = format!(
@@ -162,7 +162,7 @@ fn server(pod: &Pod) {
     });
 }
 
-/// The subcommands that there are.
+/// The available subcommands.
 fn subcommands(node: &Node) -> Vec<String> {
     let offered = answer(node, &["__complete", "--", ""]);
     let names = offered.lines().map(|line| line.split('\t').next().unwrap());
@@ -170,7 +170,7 @@ fn subcommands(node: &Node) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Runs it to its end, or for a while.
+/// Runs it until its exit, or for a limited time.
 fn ran(node: &Node, arguments: &[&str]) -> Ran {
     let mut command = usher::command_on(node);
     command.args(arguments);
@@ -192,12 +192,12 @@ fn ran(node: &Node, arguments: &[&str]) -> Ran {
         })
     };
     let (stdout, stderr) = (all(Box::new(stdout)), all(Box::new(stderr)));
-    // Of both streams.
+    // On both streams.
     let begun = Instant::now();
     for _ in 0..2 {
         end.recv_timeout(LONG.saturating_sub(begun.elapsed())).ok();
     }
-    // It may have ended by itself.
+    // It may have exited by itself.
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).ok();
     let code = child.wait().unwrap().code();
     let (stdout, stderr) = (stdout.join().unwrap(), stderr.join().unwrap());
@@ -208,7 +208,7 @@ fn ran(node: &Node, arguments: &[&str]) -> Ran {
     }
 }
 
-/// What a terminal would act on, our own colours aside.
+/// The first sequence that a terminal would execute, except for our own colours.
 fn acts(text: &str, has_colours: bool) -> Option<String> {
     let mut text = text.to_owned();
     if has_colours {
@@ -229,7 +229,7 @@ fn acts(text: &str, has_colours: bool) -> Option<String> {
     Some(format!("{before:?} then {after:?}"))
 }
 
-/// All cases in all forms, which say something at least once.
+/// Runs all cases in all formats; each prints something at least once.
 fn nothing_acts(node: &Node, pod: &Pod, more: &[&str], skipped: &[&str]) {
     for subcommand in subcommands(node) {
         if skipped.contains(&subcommand.as_str()) {
@@ -252,12 +252,12 @@ fn nothing_acts(node: &Node, pod: &Pod, more: &[&str], skipped: &[&str]) {
                     let found = acts(text, has_colours);
                     assert_eq!(found, None, "{arguments:?} on standard {stream}");
                 }
-                // Nothing may be decided while it is watched.
+                // There may be no decision while `watch` runs.
                 assert!(
                     subcommand == "watch" || !(ran.stdout.is_empty() && ran.stderr.is_empty()),
                     "{arguments:?} says nothing"
                 );
-                // A command line of these cases is one that there is, but for what has no such form.
+                // The command line of each case is valid, unless it has no such format.
                 let fits = !refuses(&arguments);
                 assert_eq!(ran.code != Some(2), fits, "{arguments:?}: {}", ran.stderr);
             }
@@ -265,7 +265,7 @@ fn nothing_acts(node: &Node, pod: &Pod, more: &[&str], skipped: &[&str]) {
     }
 }
 
-/// What is no document, and what a file does not tell apart.
+/// The file is no document, or a file does not support this format.
 fn refuses(arguments: &[&str]) -> bool {
     let has = |word: &&str| arguments.contains(word);
     let is_document = has(&"json") || has(&"yaml");

@@ -5,7 +5,7 @@ use usher_tests::synthetic::{Agent, Node, PodSpec};
 
 use crate::{answer, enforcing, json, run};
 
-/// Whether the agent logs as it did at the start.
+/// Whether the agent logs with its initial filter.
 fn is_as_at_the_start(node: &Node) -> bool {
     let log = json(node, &["log"]);
     log["filter"] == log["base"] && log["revertsInMs"].is_null()
@@ -46,7 +46,7 @@ fn second_request_replaces_the_duration() {
     let log = json(&node, &["log"]);
     assert_eq!(log["filter"], "info,usher_core=trace");
     let is_second = || json(&node, &["log"])["revertsInMs"].as_u64();
-    // The first one's second is over by then.
+    // The first request's second is over by then.
     eventually("time to pass", || {
         is_second().is_none_or(|left| left < 3_598_500)
     });

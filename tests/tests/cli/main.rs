@@ -1,7 +1,7 @@
-//! The real program `usher`, as a person runs it, beside the real agent and without one, on synthetic pods.
+//! The real program `usher`, as a user runs it, with the real agent and without one, on synthetic pods.
 //!
-//! Needs root and built programs (`cargo build -p usher-agent`). Golden texts are files of `golden/`, in which what
-//! varies from run to run has a name instead; `USHER_BLESS=1` writes them anew.
+//! Needs root and built programs (`cargo build -p usher-agent`). Expected texts are files in `golden/`, with placeholders
+//! for varying values; `USHER_BLESS=1` rewrites them.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -30,7 +30,7 @@ use usher_tests::privilege;
 use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::{Node, usher, usher::Ran};
 
-/// A node whose annotation says enforce.
+/// A node in enforce mode.
 fn enforcing() -> Option<Node> {
     let node = privilege::granted().then(Node::new)?;
     node.annotate(&[("usher.dev/mode", "enforce")]);
@@ -42,7 +42,7 @@ fn run(node: &Node, arguments: &[&str]) -> Ran {
     usher::on(node, arguments)
 }
 
-/// Runs it, and has it end well.
+/// Runs it, and expects success.
 fn answer(node: &Node, arguments: &[&str]) -> String {
     let ran = run(node, arguments);
     assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
@@ -55,7 +55,7 @@ fn json(node: &Node, arguments: &[&str]) -> serde_json::Value {
     serde_json::from_str(&answer(node, &arguments)).unwrap()
 }
 
-/// Waits until the agent knows all of a pod whose app runs: what the kubelet lists of it, and its processes.
+/// Waits until the agent knows everything about a pod with a running app: the kubelet's data, and its processes.
 fn known(node: &Node) {
     eventually("all is known of the pod", || {
         let pods = run(node, &["pods"]);
@@ -63,7 +63,7 @@ fn known(node: &Node) {
     });
 }
 
-/// Whether a text is what a file of `golden/` says, with these names for what varies.
+/// Compares a text with a file of `golden/`, with these placeholders for varying values.
 fn golden(name: &str, text: &str, names: &[(&str, &str)]) {
     let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/golden");
     usher_tests::golden::check(&directory.join(name), text, names);

@@ -1,4 +1,4 @@
-//! Traffic in a pod's network namespace, and programs that run beside a test.
+//! Traffic in a pod's network namespace, and programs that run alongside a test.
 
 use std::{
     fs::File,
@@ -15,7 +15,7 @@ use nix::{
 };
 use usher_tests::synthetic::Pod;
 
-/// Does something on a thread of its own in the pod's network namespace. What it opens stays there.
+/// Runs a function on a separate thread in the pod's network namespace. Its sockets stay there.
 #[expect(
     clippy::disallowed_methods,
     reason = "the test is what talks in the pod"
@@ -29,7 +29,7 @@ pub(crate) fn inside<T: Send>(pod: &Pod, act: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(body).join().unwrap())
 }
 
-/// A program that runs beside the test; it is killed when this goes.
+/// A program that runs alongside the test, killed on drop.
 pub(crate) struct Beside(pub(crate) Child);
 
 impl Beside {
@@ -42,13 +42,13 @@ impl Beside {
         self.0.id().try_into().unwrap()
     }
 
-    /// Sends a signal and waits for the end: its code, and what it complained.
+    /// Sends a signal and waits for the exit: the exit code and the standard error.
     pub(crate) fn end(mut self, signal: Signal) -> (Option<i32>, String) {
         kill(Pid::from_raw(self.pid()), signal).unwrap();
         self.wait()
     }
 
-    /// Waits for the end.
+    /// Waits for the exit.
     pub(crate) fn wait(&mut self) -> (Option<i32>, String) {
         let mut stderr = String::new();
         let mut errors = self.0.stderr.take().unwrap();
@@ -64,7 +64,7 @@ impl Drop for Beside {
     }
 }
 
-/// Whether a file has these bytes.
+/// Whether a file contains these bytes.
 pub(crate) fn has(file: &Path, bytes: &[u8]) -> bool {
     let content = std::fs::read(file).unwrap_or_default();
     content.windows(bytes.len()).any(|part| part == bytes)

@@ -1,4 +1,4 @@
-//! Who is not root is turned away, by reads as well as by orders.
+//! Clients other than root are rejected, for reads and for orders.
 
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ const UNPRIVILEGED: u32 = 65534;
 const SOCKET: &str = "USHER_TEST_SOCKET";
 const POD: &str = "USHER_TEST_POD";
 
-/// Every question and every order that the agent knows.
+/// Every request that the agent supports.
 fn routes(uid: &str) -> Vec<(&'static str, String)> {
     let pod = |what: &str| format!("/v1/pods/{uid}/{what}");
     let mut routes = vec![
@@ -32,11 +32,11 @@ fn routes(uid: &str) -> Vec<(&'static str, String)> {
     routes
 }
 
-/// The status that a question is answered with.
+/// The status of the response.
 fn ask(socket: &Path, method: &str, path: &str) -> String {
     let mut stream = UnixStream::connect(socket).unwrap();
     let body = "{}";
-    // In one piece: who is turned away may be so before the end.
+    // In one write: the rejection may come before the end of the request.
     let question = format!(
         "{method} {path} HTTP/1.1\r\nhost: usher\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
@@ -47,7 +47,7 @@ fn ask(socket: &Path, method: &str, path: &str) -> String {
     String::from_utf8_lossy(&status[9..]).into_owned()
 }
 
-/// A copy of a program that everybody may run.
+/// A copy of a program that every user may run.
 fn public(program: &Path, directory: &Path) -> PathBuf {
     let copy = directory.join(program.file_name().unwrap());
     fs::copy(program, &copy).unwrap();
@@ -55,7 +55,7 @@ fn public(program: &Path, directory: &Path) -> PathBuf {
     copy
 }
 
-/// Lets everybody through to a file.
+/// Makes a file accessible to every user.
 fn open_up(path: &Path) {
     for directory in path.ancestors().skip(1) {
         let Ok(metadata) = fs::metadata(directory) else {
@@ -78,7 +78,7 @@ fn only_root_receives_answers() {
     eventually("root to be answered", || {
         run(&node, &["pods"]).stdout.contains("guarded")
     });
-    // The socket itself is closed to others; here it is not what keeps them out.
+    // The socket itself is closed to other users; here its mode must not be the reason.
     assert_eq!(
         fs::metadata(&socket).unwrap().permissions().mode() & 0o777,
         0o600
@@ -137,7 +137,7 @@ fn only_root_receives_answers() {
             "{words:?}: {stderr}"
         );
     }
-    // Nothing came of it.
+    // The orders had no effect.
     let root = format!("(uid 0, pid {}): ", std::process::id());
     let lines = agent.log().lines();
     let orders = lines

@@ -44,9 +44,9 @@ fn same_with_and_without_an_agent() {
     assert!(ran.stderr.contains("no agent answers"), "{ran:?}");
     let without = json(&node, &["plan", "planned"]);
     assert_eq!(without["from"], "node");
-    // The same core, and the same knowledge of the sidecars.
+    // The same core, with the same knowledge of the sidecars.
     let ladder = |plan: &serde_json::Value| plan["quit"]["sidecars"][0]["ladder"].clone();
-    // How the app ended only the kubelet tells now, when it has learnt it.
+    // Now only the kubelet knows the app's exit code, once it has learned of the exit.
     eventually("the same ladder", || {
         ladder(&json(&node, &["plan", "planned"])) == ladder(&ended)
     });

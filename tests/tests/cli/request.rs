@@ -1,4 +1,4 @@
-//! `usher request`, beside curl in the same network namespace.
+//! `usher request`, compared with curl in the same network namespace.
 
 mod server;
 
@@ -81,7 +81,7 @@ fn response_matches_curl() {
         );
         assert_eq!(ours.stdout, theirs.stdout, "{path}: {}", stderr(&ours));
         assert!(ours.stderr.is_empty(), "{path}: {}", stderr(&ours));
-        // They asked for the same, but for what they are called.
+        // Both sent the same request, except for their names.
         let [ours, theirs] = [server.asked(), server.asked()];
         let words = |asked: &str| {
             asked
@@ -99,10 +99,10 @@ fn response_matches_curl() {
         assert!(answer.starts_with(&ours.stdout), "HEAD {path}");
         drop([server.asked(), server.asked()]);
     }
-    // Without -i it is the body.
+    // Without -i the output is the body.
     let ours = request(&node, &pod, &["GET", &server.url("/chunked")]);
     assert_eq!(ours.stdout, b"hello, world");
-    // And what stands behind it is not: curl shows it with -i.
+    // Data after the body is not part of it: curl prints it with -i.
     let ours = request(&node, &pod, &["GET", &server.url("/trailer"), "-i"]);
     assert!(ours.stdout.ends_with(b"\r\n\r\nok"), "{ours:?}");
 }
@@ -152,7 +152,7 @@ fn request_matches_curl() {
         let ours = ["POST", &url, "--data", data];
         let ours = request(&node, &pod, &[&ours[..], &headers].concat());
         assert_eq!(code(&ours), Some(0), "{}", stderr(&ours));
-        // Curl would ask whether it may send a long body.
+        // curl would request permission to send a long body.
         let theirs = ["--data-binary", data, "-H", "Expect:", &url];
         let theirs = curl(&pod, &[&theirs[..], &headers].concat());
         assert_eq!(theirs.status.code(), Some(0), "{}", stderr(&theirs));
@@ -255,7 +255,7 @@ fn addresses_outside_the_pod_are_rejected() {
         );
         assert!(ran.stderr.contains(words), "{url}: {ran:?}");
     }
-    // There is no way out of this pod.
+    // This pod has no route to other hosts.
     let ran = run(
         &node,
         &["request", &name, "GET", "http://192.0.2.7/", "--anywhere"],
@@ -304,7 +304,7 @@ fn response_is_escaped_for_a_terminal() {
     drop(command);
     assert!(status.success());
     let mut shown = Vec::new();
-    // It ends with an error when the other side is closed.
+    // It ends with an error when the peer closes.
     drop(File::from(terminal.master).read_to_end(&mut shown));
     let shown = String::from_utf8(shown).unwrap();
     assert!(
@@ -331,7 +331,7 @@ fn write_error_is_reported_once() {
     let Some((node, pod, server)) = pod("cut") else {
         return;
     };
-    // A line with its end, and one without.
+    // A line with a newline, and one without.
     for path in ["/plain", "/until-close"] {
         let mut command = usher::command_on(&node);
         command.args(["request", &pod.name(), "GET", &server.url(path)]);

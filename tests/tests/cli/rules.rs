@@ -24,7 +24,7 @@ fn held() -> Option<(Node, Agent, Pod)> {
     Some((node, agent, pod))
 }
 
-/// Has the program nft change something in a pod's network namespace.
+/// Runs the program nft in a pod's network namespace.
 fn nft(pod: &Pod, words: &[&str]) {
     let done = Command::new("nsenter")
         .arg(format!("--net={}", pod.network_path().display()))
@@ -57,12 +57,12 @@ fn rules_list_the_table_and_those_of_others() {
         .output()
         .unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
-    // Without what runs, the program nft says the same.
+    // Without running timeouts, the program nft prints the same.
     let own = rules["table"]["text"].as_str().unwrap();
     for line in own.lines().filter(|line| !line.contains("elements")) {
         assert!(listed.contains(line.trim()), "{line} is not in {listed}");
     }
-    // Tabs and ends of lines are no other value in YAML.
+    // Tabs and newlines do not change a value in YAML.
     let yaml = answer(&node, &["rules", "ruled", "-o", "yaml"]);
     let yaml: serde_json::Value = serde_saphyr::from_str(&yaml).unwrap();
     assert!(own.contains("\n\t"), "{own}");
@@ -115,7 +115,7 @@ fn drift_is_reported_and_repaired() {
             "{damage:?}"
         );
     }
-    // It holds and opens as before.
+    // It holds and releases as before.
     pod.tell("istio-proxy", "listen");
     agent.wait_for("hold-released", &pod.name());
     let none = answer(&node, &["rules", "ruled", "--diff"]);

@@ -23,7 +23,7 @@ fn healthy_node_fits_one_screen_and_one_line() {
         .map(|(value, name)| (value.as_str(), *name))
         .collect();
     let screen = answer(&node, &["status"]);
-    // What the machine's kernel can do is not the same everywhere.
+    // The features of the kernel differ between machines.
     let screen: Vec<&str> = screen
         .lines()
         .filter(|line| !line.starts_with("can hold"))

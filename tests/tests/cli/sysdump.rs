@@ -19,12 +19,12 @@ use usher_tests::{
 
 use crate::{answer, enforcing, known, run};
 
-/// When all dumps of these tests were made.
+/// The timestamp of all sysdumps of these tests.
 const AT: &str = "2026-11-22T01:20:00Z";
 /// A secret that must appear in no file.
 const SECRET: &str = "hunter2";
 
-/// Commands that answer from a dump, with what they are asked about.
+/// Commands that read from a sysdump, with their arguments.
 const READS: [&[&str]; 4] = [
     &["pods"],
     &["pods", "--all", "-o", "wide"],
@@ -62,7 +62,7 @@ fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
 
-/// Every file below a folder.
+/// Every file below a directory.
 fn files(folder: &Path) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -99,12 +99,12 @@ fn manifest(files: &BTreeMap<String, String>) -> Value {
 
 #[test]
 fn same_node_gives_the_same_bytes() {
-    // Tables are looked for in all network namespaces of the machine, those of other tests' pods too.
+    // The sysdump reads tables in all network namespaces of the machine, including those of other tests' pods.
     if !privilege::granted() || !machine::entered("sysdump::same_node_gives_the_same_bytes") {
         return;
     }
     let Some(node) = enforcing() else { return };
-    // A status that is yet to come changes what is known of a pod.
+    // A later status changes what is known of a pod.
     node.kubelet().lag(Duration::ZERO);
     let _pods = ["one", "two"].map(|name| node.run(&PodSpec::job(name)));
     let [one, other] = ["a", "b"].map(|name| laid(&node, name, &[]));
@@ -175,7 +175,7 @@ fn every_file_is_listed_and_none_contains_a_secret() {
         rules,
         ["annotation", "argument", "field", "text", "variable"]
     );
-    // What matters is there.
+    // The important files are there.
     let kubelet: Value = serde_json::from_str(&files[&format!("{folder}/kubelet.json")]).unwrap();
     let notes = &kubelet["metadata"]["annotations"];
     assert_eq!(notes["usher.dev/quit-delay"], "5s");
@@ -210,7 +210,7 @@ fn commands_print_the_same_from_a_sysdump() {
         for (arguments, stdout) in READS.iter().zip(&stdout) {
             let ran = run(&node, &[*arguments, &["--file", dump]].concat());
             assert_eq!(ran.code, Some(0), "{ran:?}");
-            // All of it but the word for where it comes from.
+            // All of it but the word for its source.
             let from_agent = ran.stdout.replace("from: file", "from: agent");
             assert_eq!(from_agent, *stdout, "{arguments:?}");
             assert!(ran.stderr.contains("answers"), "{ran:?}");
@@ -316,7 +316,7 @@ fn only_the_owner_can_read_the_file() {
     let to = ["sysdump", "-w", file.to_str().unwrap()];
     answer(&node, &to);
     assert_eq!(mode(&file), 0o600);
-    // Another's, by the look of it.
+    // A directory that seems to belong to another program.
     fs::write(&file, "theirs").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     let ran = run(&node, &to);
@@ -337,7 +337,7 @@ fn only_the_owner_can_read_the_file() {
         assert_eq!(ran.code, Some(3), "{ran:?}");
         assert_eq!(fs::read(&theirs).unwrap(), b"theirs");
     }
-    // What is no file is written to.
+    // A path that is not a regular file is written to.
     let mut command = usher::command_on(&node);
     command.args(["sysdump", "-w", "/dev/stdout"]);
     let output = command.stdout(Stdio::piped()).output().unwrap();

@@ -12,7 +12,7 @@ use usher_tests::wait::{found_within, patience};
 
 use crate::{enforcing, run};
 
-/// A process that ends with the test, also with one that fails.
+/// A process that is killed when the test ends, even if it fails.
 struct Running(Child);
 
 impl Deref for Running {
@@ -36,7 +36,7 @@ impl Drop for Running {
     }
 }
 
-/// `usher watch` that is running.
+/// A running `usher watch`.
 struct Watch {
     process: Running,
     lines: BufReader<ChildStdout>,
@@ -55,7 +55,7 @@ impl Watch {
             lines: BufReader::new(process.stdout.take().unwrap()),
             process: Running(process),
         };
-        // It is on its way when this is there.
+        // The decision is on its way when this is there.
         if !arguments.contains(&"--no-headers") && !arguments.contains(&"json") {
             assert!(watch.line().starts_with("TIME"));
         }
@@ -127,7 +127,7 @@ fn json_prints_one_object_per_line_and_stops_at_count() {
     });
     let mut watch = Watch::start(&node, &["--count", "1", "-o", "json", "-d", "pod-finished"]);
     let mut names = (0..).map(|number| format!("counted-{number}"));
-    // Nothing tells when it has begun but what it says.
+    // Only the output shows that it has started.
     found_within(patience(), "a line and the end", || {
         let pod = node.run(&PodSpec::job(&names.next().unwrap()));
         pod.finish("app", 0);

@@ -1,4 +1,4 @@
-//! The API server is away, loses answers, or does not want to.
+//! The API server is unavailable, loses responses, or rejects requests.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn finish(node: &Node, agent: &Agent, names: &[&str]) {
     }
 }
 
-/// No Event was made twice.
+/// No Event was created twice.
 fn each_once(server: &ApiServer, count: usize) {
     let events = server.wait_events("all Events", |events| {
         (events.len() >= count).then(|| events.to_vec())
@@ -45,7 +45,7 @@ fn events_are_sent_afterwards_with_their_timestamps() {
     let sent = agent.metric("usher_events_total", label);
     assert!((sent - 1.0).abs() < 0.1, "{sent}");
     let back = Timestamp::now();
-    // The first one's answer is lost; the second one is refused, then its answer is lost.
+    // The response to the first is lost; the second is rejected, then its response is lost.
     server.trouble(&[
         Trouble::Lost,
         Trouble::Spared,
@@ -109,7 +109,7 @@ fn events_of_deleted_objects_and_rejected_events_are_dropped() {
     assert_eq!(server.events().len(), 0);
 }
 
-/// A server that has just begun says so of everybody.
+/// A server that has just started rejects every client.
 #[test]
 fn temporary_lack_of_permission_loses_no_event() {
     let Some((node, server, agent)) = enforcing() else {
@@ -166,7 +166,7 @@ fn event_queue_is_bounded_and_losses_are_reported() {
     assert_eq!(event["regarding"]["kind"], "Node");
 }
 
-/// It goes on while a request takes its time.
+/// It continues during a slow request.
 #[test]
 fn decisions_do_not_wait_for_the_api_server() {
     let Some((node, server, agent)) = enforcing() else {
@@ -181,7 +181,7 @@ fn decisions_do_not_wait_for_the_api_server() {
         agent.wait_for("sidecar-ended", &pod.name());
         server.wait_kept();
     }
-    // The one about the first has had no answer yet.
+    // The request about the first pod has no response yet.
     assert!(server.kept() > 0);
     server.silent(false);
     each_once(&server, 3);

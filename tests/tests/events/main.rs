@@ -1,7 +1,7 @@
-//! The real agent against a stand-in for the API server: what it tells, what it asks for, and what
-//! becomes of both when the server is away.
+//! The real agent against a stand-in for the API server: its Events, its requests, and
+//! both during an outage of the server.
 //!
-//! Needs root and a built agent (`cargo build -p usher-agent`). Nothing here waits for time to pass.
+//! Needs root and a built agent (`cargo build -p usher-agent`). No test sleeps.
 
 mod away;
 mod node;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use usher_tests::privilege;
 use usher_tests::synthetic::{Agent, ApiServer, Node};
 
-/// What the agent's role allows; and with a startup taint.
+/// The permissions of the agent's role; and with a startup taint.
 const RIGHTS: [&str; 5] = [
     "get nodes",
     "watch nodes",
@@ -21,7 +21,7 @@ const RIGHTS: [&str; 5] = [
     "patch events",
 ];
 
-/// A node, its API server with these annotations, and an agent; None when tests are skipped here.
+/// A node, its API server with these annotations, and an agent; None if tests are skipped here.
 fn scene(annotations: &[(&str, &str)], flags: &[&str]) -> Option<(Node, ApiServer, Agent)> {
     privilege::granted().then(|| {
         let node = Node::new();
@@ -43,7 +43,7 @@ fn knows_mode(agent: &Agent, mode: &str) {
     agent.wait_metric("usher_mode", &labels, |value| value > 0.5);
 }
 
-/// Nothing but what the role allows was asked for.
+/// All requests were permitted by the role.
 fn asked_only(server: &ApiServer, more: &[&str]) {
     for asked in server.asked() {
         let right = asked.right();

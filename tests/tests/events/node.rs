@@ -1,4 +1,4 @@
-//! The watch on the own Node, and Events about it.
+//! The watch on the agent's own Node, and Events about it.
 
 use usher_tests::synthetic::{Agent, ApiServer};
 
@@ -84,7 +84,7 @@ fn broken_configuration_and_its_repair_are_reported() {
     wait_for(&server, "ConfigurationAccepted");
 }
 
-/// The same again is no new object.
+/// The same Event again creates no new object.
 #[test]
 fn repeated_events_form_a_series() {
     let annotations = [("usher.dev/mode", "enforced")];

@@ -32,7 +32,7 @@ fn finished_job_gets_one_event() {
     assert!(note.starts_with(begin), "{note}");
     let end = " ms after the pod's last app: POST :15020/quitquitquit was accepted";
     assert!(note.ends_with(end), "{note}");
-    // A second one comes after all that the first was worth.
+    // A second Event would come after all Events of the first pod.
     let other = node.run(&PodSpec::job("other"));
     other.finish("app", 0);
     server.wait_events("two of them", |events| {

@@ -95,7 +95,7 @@ fn failed_removal_is_reported() {
     wait_for(&server, "StartupTaintRemoved");
 }
 
-/// What failed before is no reason to say nothing of it.
+/// An earlier failure must not suppress the report.
 #[test]
 fn failed_removal_is_reported_after_a_failed_read() {
     let Some((node, server)) = tainted() else {
@@ -104,7 +104,7 @@ fn failed_removal_is_reported_after_a_failed_read() {
     node.kubelet().behave(Behaviour::Status(500));
     let agent = start(&node, &server);
     knows_mode(&agent, "observe");
-    // The watch goes on.
+    // The watch continues.
     server.wait_asked("watch nodes", 1);
     server.forbid("get nodes");
     server.forbid("patch nodes");

@@ -1,10 +1,10 @@
-//! Clocks that begin elsewhere: all that usher decides by is the time since it began.
+//! Clocks with another start: usher only uses durations.
 
 use usher_tests::synthetic::{Agent, PodSpec};
 
 use crate::{enforcing, finish_and_quit};
 
-/// A machine that has been up for three years, as its agent sees it: a time namespace
+/// A machine that has been up for three years, from the view of its agent: a time namespace
 /// ([time_namespaces(7)](https://man7.org/linux/man-pages/man7/time_namespaces.7.html), Linux 5.6).
 #[test]
 fn on_a_machine_that_has_been_up_for_years() {

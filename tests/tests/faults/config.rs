@@ -17,7 +17,7 @@ recipes:
       - post: {port: 4000, path: /stop}
 ";
 
-/// A pod beside whose app a shipper runs that no built-in recipe knows.
+/// A pod with a log shipper that no built-in recipe knows.
 fn shipping(name: &str) -> PodSpec {
     let sidecar = Sidecar {
         listeners: vec![Listener::mannered(4000, Manner::Quit)],
@@ -41,7 +41,7 @@ fn added_recipe_works_at_once() {
     let other = node.run(&PodSpec::job("other"));
     finish_and_quit(&agent, &other);
     assert!(pod.requests("shipper").is_empty(), "it is an app");
-    // Nothing else happens, and the list of pods would be asked for after five minutes.
+    // Nothing else happens, and the next list of pods is due after five minutes.
     node.configure(RECIPE);
     assert_eq!(pod.request("shipper").line, "POST /stop HTTP/1.1");
     assert_eq!(pod.ended("shipper").code(), 0);

@@ -8,11 +8,11 @@ use usher_tests::wait::patience;
 
 use crate::{enforcing, finish_and_quit};
 
-/// More than are answered at the same time.
+/// More than the agent serves at the same time.
 const MANY: usize = 200;
-/// What an agent answers at the same time.
+/// The limit of simultaneous connections of an agent.
 const MOST: usize = 64;
-/// Descriptors that come and go beside.
+/// Descriptors that are opened and closed meanwhile.
 const OTHERS: usize = 16;
 
 #[test]

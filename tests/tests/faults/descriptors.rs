@@ -1,4 +1,4 @@
-//! No descriptor is left to the agent (`EMFILE`), for a while.
+//! The agent has no free descriptor (`EMFILE`) for a while.
 
 use std::process::Command;
 
@@ -7,10 +7,10 @@ use usher_tests::synthetic::{Agent, PodSpec};
 
 use crate::{enforcing, expect_quit, finish_and_quit};
 
-/// So many that none is left. Of none at all poll(2) could not even ask whether a process lives.
+/// A limit that leaves none free. With a limit of 0, poll(2) could not even check whether a process lives.
 const FEW: &str = "1";
 
-/// Sets the soft limit of a process that runs.
+/// Sets the soft limit of a running process.
 fn limit(agent: &Agent, descriptors: &str) {
     let set = Command::new("prlimit")
         .arg(format!("--pid={}", agent.pid()))
@@ -28,7 +28,7 @@ fn pods_created_without_free_descriptors_are_followed_later() {
     let other = node.run(&PodSpec::job("other"));
     finish_and_quit(&agent, &other);
     limit(&agent, FEW);
-    // What is open stays open: its pidfd, and the socket for the request.
+    // Open descriptors stay open: its pidfd, and the socket for the request.
     finish_and_quit(&agent, &known);
     let meanwhile = node.run(&PodSpec::job("meanwhile"));
     let ended = node.run(&PodSpec::job("ended"));

@@ -1,12 +1,12 @@
-//! A kernel that does not let connections be held.
+//! A kernel that cannot hold connections.
 
 use usher_tests::privilege;
 use usher_tests::synthetic::{Agent, ApiServer, Node, PodSpec};
 
 use crate::finish_and_quit;
 
-/// An agent without `CAP_NET_ADMIN` finds what it would find without nf_tables: the table of a hold cannot be made.
-/// What `usher check` says of that is in `tests/tests/cli/check.rs`.
+/// An agent without `CAP_NET_ADMIN` gets the same errors as without nf_tables: the table of a hold cannot be created.
+/// `tests/tests/cli/check.rs` tests the report of `usher check`.
 #[test]
 fn hold_is_disabled_and_reported_and_quits_continue() {
     if !privilege::granted_with(&["setpriv"]) {

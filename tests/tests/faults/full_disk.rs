@@ -1,4 +1,4 @@
-//! There is no room in the run directory: a small file system of its own, in a machine of its own.
+//! The run directory is full: a small file system in a machine of its own.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -14,7 +14,7 @@ use crate::finish_and_quit;
 
 const QUIT: [(&str, &str); 1] = [("usher.dev/quit", "enforce")];
 const BOTH: [(&str, &str); 2] = [("usher.dev/quit", "enforce"), ("usher.dev/hold", "enforce")];
-/// More than the pages that have begun have room for.
+/// More than fit into the partly used pages.
 const PODS: usize = 20;
 
 /// A run directory with 256 KiB.
@@ -27,7 +27,7 @@ fn small(node: &Node) {
     assert!(mounted.success());
 }
 
-/// Takes all the room that there is.
+/// Uses all free space.
 fn fill(directory: &Path) -> PathBuf {
     let path = directory.join("filler");
     let mut file = File::create(&path).unwrap();
@@ -56,7 +56,7 @@ fn quitting() -> (Node, ApiServer, Agent) {
     (node, server, agent)
 }
 
-/// It could not keep this.
+/// The agent logs that it could not write this.
 fn complains(agent: &Agent, what: &str) {
     agent.log().wait(what, |line| {
         let message = line["message"].as_str()?;
@@ -70,7 +70,7 @@ fn kept(node: &Node) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// The journal's lines that are whole, and how many are not.
+/// The timeline's complete lines, and the number of others.
 fn journal(node: &Node) -> (Vec<Value>, usize) {
     let text = fs::read_to_string(node.run_dir().join("timeline.jsonl")).unwrap();
     let lines = text.lines().map(serde_json::from_str::<Value>);
@@ -95,7 +95,7 @@ fn nothing_waits_for_disk_space_and_existing_files_stay_intact() {
     });
 
     let filler = fill(&node.run_dir());
-    // What changes is taken; it cannot be kept.
+    // A change is applied, and cannot be written.
     server.annotate(&BOTH);
     knows(&agent, "hold");
     complains(&agent, "could not save the Node's annotations");
@@ -109,7 +109,7 @@ fn nothing_waits_for_disk_space_and_existing_files_stay_intact() {
     }
     complains(&agent, "could not write the timeline's journal");
     assert!(agent.metric("usher_timeline_errors_total", "") >= 1.0);
-    // An agent that starts now believes nothing that is not whole.
+    // An agent that starts now ignores incomplete files.
     agent.kill();
     let agent = Agent::start_with_api(&node, &server, &[]);
     knows(&agent, "hold");
@@ -126,7 +126,7 @@ fn nothing_waits_for_disk_space_and_existing_files_stay_intact() {
         let ended = |line: &Value| line["pod"] == *name && line["decision"] == "sidecar-ended";
         torn == 0 && lines.iter().any(ended)
     });
-    // The API server tells something of the Node every few minutes.
+    // The API server sends an update of the Node every few minutes.
     server.annotate(&BOTH);
     eventually("the mode to be kept", || {
         kept(&node)["usher.dev/hold"] == "enforce"
@@ -140,8 +140,8 @@ fn nothing_waits_for_disk_space_and_existing_files_stay_intact() {
     knows(&agent, "hold");
 }
 
-/// What could not be written down is counted by file. The configuration that counts is kept before a broken one could
-/// be all that there is.
+/// Failed writes are counted by file. A valid configuration is written before a broken one could
+/// replace it.
 #[test]
 fn failed_writes_are_counted_and_retried() {
     if !privilege::granted()

@@ -1,8 +1,8 @@
-//! What the kernel can do that the tests run on.
+//! Features of the kernel that the tests run on.
 
 use nix::sys::utsname::uname;
 
-/// Whether it tells how a process ended to others than its parent (`PIDFD_INFO_EXIT`, Linux 6.15).
+/// Whether it reports the exit code of a process to processes other than its parent (`PIDFD_INFO_EXIT`, Linux 6.15).
 pub(crate) fn tells_codes() -> bool {
     let release = uname().unwrap().release().to_str().unwrap().to_owned();
     let numbers = release.split(|letter: char| !letter.is_ascii_digit());

@@ -1,11 +1,11 @@
-//! The kubelet answers badly, or not at all, and recovers.
+//! The kubelet returns errors, or does not respond, and recovers.
 
 use usher_tests::synthetic::{Agent, Behaviour, Node, PodSpec};
 
 use crate::{enforcing, expect_quit, finish_and_quit};
 
-/// The kubelet is bad from before the agent's start until after an app's exit;
-/// then it recovers, and what is due is done.
+/// The kubelet fails from before the agent's start until after an app's exit.
+/// Then it recovers, and pending actions follow.
 fn recovers_from(behaviour: Behaviour, result: &str) {
     let Some(node) = enforcing() else { return };
     node.kubelet().behave(behaviour);
@@ -70,7 +70,7 @@ fn rotated_token() {
     expect_quit(&agent, &pod);
 }
 
-/// A pod that is known already does not need the kubelet to be quit.
+/// The quit of a known pod does not need the kubelet.
 #[test]
 fn disappears_after_a_request() {
     let Some(node) = enforcing() else { return };
@@ -83,7 +83,7 @@ fn disappears_after_a_request() {
     finish_and_quit(&agent, &pod);
 }
 
-/// The answer for a new pod hangs; a pod that is known is quit meanwhile.
+/// The response for a new pod hangs; a known pod is quit meanwhile.
 #[test]
 fn silence_delays_no_known_pod() {
     let Some(node) = enforcing() else { return };

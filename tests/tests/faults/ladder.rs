@@ -17,8 +17,8 @@ fn ports(requests: &[Request]) -> Vec<u16> {
     ports
 }
 
-/// The status port is bad, the admin port is good; a pod that finishes at the
-/// same time does not wait for any of it.
+/// The status port fails, the admin port works. A pod that finishes at the
+/// same time is not delayed.
 fn falls_back_to_the_admin_port(manner: Manner) {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
@@ -34,7 +34,7 @@ fn falls_back_to_the_admin_port(manner: Manner) {
     agent.wait_for("step-failed", &bad.name());
     let requests = bad.requests(SIDECAR);
     let mut ports = ports(&requests);
-    // What has no reply is asked again.
+    // A request without a reply is repeated.
     ports.dedup();
     assert_eq!(ports, [15020, 15000]);
     assert!(
@@ -42,7 +42,7 @@ fn falls_back_to_the_admin_port(manner: Manner) {
             .iter()
             .all(|request| request.line.starts_with("POST /quitquitquit "))
     );
-    // A status is a failure at once; all else takes the agent's patience.
+    // A status is a failure at once; everything else takes the agent's timeout.
     let last = requests.last().unwrap();
     let at_once = matches!(manner, Manner::Status(_));
     assert!(

@@ -56,7 +56,7 @@ fn slow_runtime() {
     finish_and_quit(&agent, &pod);
 }
 
-/// Longer than the oldest process of a sandbox with a shared pid namespace has to be the same one to be its first.
+/// The oldest process of a sandbox with a shared pid namespace is accepted as its first after this time; this is longer.
 const SECONDS: Pace = Pace {
     stage: Duration::from_millis(2_500),
     ..Pace::RUNC
@@ -72,7 +72,7 @@ fn runtime_takes_seconds_to_start_the_sidecar() {
     takes_seconds(Pace::RUNC, SECONDS);
 }
 
-/// The end of the runtime's process is none of the container.
+/// The exit of the runtime's process is not the exit of the container.
 fn takes_seconds(app: Pace, sidecar: Pace) {
     for shared in [false, true] {
         let Some(node) = enforcing() else { return };
@@ -98,13 +98,13 @@ fn app_exits_at_once() {
     lives_shortly(Duration::ZERO, Pace::default());
 }
 
-/// A runtime that comes back kills what it had created and not started, and the kubelet starts that whatever the policy.
+/// A runtime that restarts kills containers that it had only created. The kubelet starts them again under any policy.
 #[test]
 fn app_is_killed_before_it_starts() {
     ends_before_it_has_begun(Signal::SIGKILL);
 }
 
-/// What a runtime is creating when it goes ends by itself.
+/// The runtime's process that creates a container exits by itself when the runtime does.
 #[test]
 fn app_exits_with_2_before_it_starts() {
     ends_before_it_has_begun(Signal::SIGTERM);
@@ -128,7 +128,7 @@ fn ends_before_it_has_begun(by: Signal) {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = with_app_that_is_only_created(&node);
-    // The agent has seen what there is when it has dealt with another pod.
+    // The agent knows the existing pods when it has processed another pod.
     finish_and_quit(&agent, &node.run(&PodSpec::job("before")));
     pod.signal("app", by);
     pod.ended("app");
@@ -140,7 +140,7 @@ fn ends_before_it_has_begun(by: Signal) {
     assert_eq!(pod.requests(SIDECAR).len(), 1);
 }
 
-/// A runtime that comes back may leave what it had created and not started, and the kubelet has the container made again.
+/// A runtime that restarts may leave containers that it had only created, and the kubelet creates the container again.
 #[test]
 fn created_container_survives_alongside_the_app() {
     let Some(node) = enforcing() else { return };
@@ -151,7 +151,7 @@ fn created_container_survives_alongside_the_app() {
     finish_and_quit(&agent, &pod);
 }
 
-/// The kubelet does not know of it any more, and it runs.
+/// The kubelet does not know of it any more, but it runs.
 #[test]
 fn app_that_outlives_its_restart_is_waited_for() {
     let Some(node) = enforcing() else { return };
@@ -218,7 +218,7 @@ fn foreign_cgroup_names() {
     }
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("among-them"));
-    // And some that appear later, in a pod as well.
+    // And some that appear later, also in a pod.
     for name in foreign {
         make(&pod.cgroup().join(OsStr::from_bytes(name)));
     }

@@ -1,8 +1,8 @@
-//! The real agent against synthetic pods, when things go wrong and when they
-//! are merely unusual.
+//! The real agent with synthetic pods, during faults and
+//! unusual conditions.
 //!
-//! Needs root and a built agent (`cargo build -p usher-agent`). Nothing here
-//! waits for time to pass: every wait is for a condition, with a deadline that
+//! Needs root and a built agent (`cargo build -p usher-agent`). No test
+//! sleeps: every wait is for a condition, with a timeout that
 //! only a failure reaches.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -31,10 +31,9 @@ mod unread;
 use usher_tests::privilege;
 use usher_tests::synthetic::{Agent, Node, Pod};
 
-/// The sidecar's container.
 const SIDECAR: &str = "istio-proxy";
 
-/// A node whose Node object says `enforce`; None when tests are skipped here.
+/// A node with the mode enforce; None if tests are skipped here.
 fn enforcing() -> Option<Node> {
     privilege::granted().then(|| {
         let node = Node::new();
@@ -43,8 +42,8 @@ fn enforcing() -> Option<Node> {
     })
 }
 
-/// Ends the app, and expects the sidecar to be asked once, by POST to the
-/// status port, and to end with 0.
+/// Ends the app, and expects one request to the sidecar, by POST to the
+/// status port, and its exit with 0.
 fn finish_and_quit(agent: &Agent, pod: &Pod) {
     pod.finish("app", 0);
     expect_quit(agent, pod);

@@ -1,4 +1,4 @@
-//! What the Node and the pod say: observe, off, opted out.
+//! The settings of the Node and of the pod: observe, off, opted out.
 
 use usher_tests::privilege;
 use usher_tests::synthetic::{Agent, Node, PodSpec};
@@ -64,7 +64,7 @@ fn off() {
     let labels = "capability=\"quit\",mode=\"off\"";
     agent.wait_metric("usher_mode", labels, |mode| mode > 0.5);
     assert!(agent.decisions(&pod.name()).is_empty());
-    // One that comes to enforce finds it as it is.
+    // A sidecar that the mode enforce finds running.
     agent.kill();
     assert!(pod.requests(SIDECAR).is_empty());
     assert!(pod.end_so_far(SIDECAR).is_none());
@@ -107,7 +107,7 @@ fn terminating_pod_is_left_to_the_kubelet() {
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("deleted"));
     pod.mark_deleted();
-    // A new pod makes the agent read the list, deletion included.
+    // A new pod makes the agent read the list, with the deletion.
     let other = node.run(&PodSpec::job("other"));
     other.finish("app", 0);
     expect_quit(&agent, &other);

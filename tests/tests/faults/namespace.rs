@@ -1,4 +1,4 @@
-//! The right to read Namespaces is taken away.
+//! The permission to read Namespaces is revoked.
 
 use usher_tests::privilege;
 use usher_tests::synthetic::{Agent, ApiServer, Node, PodSpec};
@@ -31,7 +31,7 @@ fn unreadable_namespace_keeps_its_opt_out() {
     let after = node.run(&PodSpec::job("after"));
     after.finish("app", 0);
     agent.wait_for("skipped", &after.name());
-    // One that was never read says nothing.
+    // A Namespace that was never read has no setting.
     let mut other = PodSpec::job("other");
     other.namespace = "other".to_owned();
     finish_and_quit(&agent, &node.run(&other));

@@ -1,11 +1,11 @@
-//! More happens in the cgroup tree than the kernel keeps for the agent (`IN_Q_OVERFLOW`).
+//! More changes in the cgroup tree than the kernel queues for the agent (`IN_Q_OVERFLOW`).
 
 use nix::sys::signal::Signal;
 use usher_tests::synthetic::{Agent, PodSpec};
 
 use crate::{enforcing, expect_quit, finish_and_quit};
 
-/// What the kernel keeps for each watcher.
+/// The limit of queued events for each watcher.
 const LIMIT: &str = "/proc/sys/fs/inotify/max_queued_events";
 
 #[test]
@@ -27,7 +27,7 @@ fn changes_lost_to_an_inotify_overflow_are_found_by_a_scan() {
         std::fs::create_dir(&passing).unwrap();
         std::fs::remove_dir(&passing).unwrap();
     }
-    // The agent's queue is full: of these it hears nothing.
+    // The agent's queue is full: it gets no event of these.
     let new = node.run(&PodSpec::job("new"));
     let short = node.run(&PodSpec::job("short"));
     short.finish("app", 0);

@@ -1,4 +1,4 @@
-//! When an app has ended for good, in all the forms that pods have.
+//! The conditions under which an app has exited for good, in all forms of pods.
 
 use usher_tests::privilege;
 use usher_tests::synthetic::layout::{Driver, Qos};
@@ -40,7 +40,7 @@ fn on_failure_does_not_end_with_a_failure() {
     let pod = node.run(&PodSpec::job("fails").policy(RestartPolicy::OnFailure));
     pod.finish("app", 1);
     pod.ended("app");
-    // What comes later is dealt with; this was not.
+    // A later pod is processed; this one was not.
     let other = node.run(&PodSpec::job("other").policy(RestartPolicy::OnFailure));
     finish_and_quit(&agent, &other);
     assert!(pod.requests(SIDECAR).is_empty());
@@ -126,7 +126,7 @@ fn statuses_are_not_needed() {
     let never = node.run(&PodSpec::job("never"));
     let on_failure = node.run(&PodSpec::job("on-failure").policy(RestartPolicy::OnFailure));
     finish_and_quit(&agent, &never);
-    // Only the code tells whether it comes back.
+    // Only the code decides whether it is restarted.
     if kernel::tells_codes() {
         finish_and_quit(&agent, &on_failure);
     }

@@ -1,7 +1,7 @@
-//! `/proc` cannot be read, or says nonsense.
+//! `/proc` is unreadable, or contains garbage.
 //!
-//! The agent runs in a mount namespace in which some entries of one pod's
-//! processes are covered by other files.
+//! The agent runs in a mount namespace in which other files cover some entries of one pod's
+//! processes.
 
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use usher_tests::synthetic::{Agent, PodSpec};
 
 use crate::{SIDECAR, enforcing, finish_and_quit};
 
-/// Complaints that are too many for one pod.
+/// Too many log lines about one pod.
 const MANY: usize = 20;
 
-/// One pod's entries are covered; the other pods are quit as ever, and the
-/// agent neither ends nor complains without end.
+/// One pod's entries are covered. The other pods are quit as usual, and the
+/// agent neither exits nor logs without end.
 fn survives(entries: &[&str], cover: impl Fn(&Path)) {
     let Some(node) = enforcing() else { return };
     let bad = node.run(&PodSpec::job("bad"));
@@ -96,7 +96,7 @@ fn hanging_entry() {
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
     let mask = PathBuf::from(format!("/proc/{}/mountinfo", bad.pid("app")));
     let agent = Agent::start_masked(&node, &[(pipe.clone(), mask)]);
-    // It may be asked before it has come to that entry.
+    // The request may come before the agent has reached that entry.
     eventually("the loop to hang", || agent.get("/healthz").0 == 503);
     good.finish("app", 0);
     good.ended("app");

@@ -1,4 +1,4 @@
-//! The agent gets no more memory, and next to no processor.
+//! The agent has no free memory, and almost no CPU.
 
 use std::process::{Child, Command, Stdio};
 
@@ -8,9 +8,9 @@ use usher_tests::synthetic::{Agent, Pod, PodSpec, process};
 
 use crate::{enforcing, expect_quit, finish_and_quit};
 
-/// So much more than it has, and not enough for the pods.
+/// The free memory, which is too little for the pods.
 const MEMORY: u64 = 256 * 1024;
-/// In hundredths of a processor: what the chart requests.
+/// In hundredths of a CPU: the chart's request.
 const REQUEST: u64 = 10;
 const PODS: usize = 20;
 
@@ -19,7 +19,7 @@ fn jobs(name: &str) -> Vec<PodSpec> {
     names.map(|name| PodSpec::job(&name)).collect()
 }
 
-/// The kernel kills it in the middle of something, as at the limit of its container. The next one does the rest.
+/// The kernel kills it at any point, as at the limit of its container. The next agent does the rest.
 #[test]
 fn killed_at_its_memory_limit() {
     let Some(node) = enforcing() else { return };
@@ -57,13 +57,13 @@ fn killed_at_its_memory_limit() {
     finish_and_quit(&agent, &after);
 }
 
-/// A program that never waits.
+/// A program that never sleeps.
 struct Busy(Child);
 
 impl Busy {
     fn start() -> Self {
         let mut shell = Command::new("sh");
-        // Also where a test that is killed leaves it.
+        // Also if the test is killed.
         shell.args(["-c", "while kill -0 $PPID; do :; done"]);
         Self(
             shell
@@ -82,7 +82,7 @@ impl Drop for Busy {
     }
 }
 
-/// It has what it requests, and others that never wait have all the rest: pods are quit all the same.
+/// The agent has its CPU request, and other processes use the rest: pods are still quit.
 #[test]
 fn cpu_request_suffices_on_a_busy_node() {
     let Some(node) = enforcing() else { return };

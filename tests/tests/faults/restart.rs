@@ -1,4 +1,4 @@
-//! The agent is killed, or was not there.
+//! The agent is killed, or did not run.
 
 use nix::sys::signal::Signal;
 use usher_tests::synthetic::wire::Manner;
@@ -24,7 +24,7 @@ fn killed_between_exit_and_request() {
     expect_quit(&agent, &pod);
 }
 
-/// What the kubelet says first is enough.
+/// The kubelet's first status is enough.
 #[test]
 fn started_after_the_exit() {
     let Some(node) = enforcing() else { return };
@@ -37,7 +37,7 @@ fn started_after_the_exit() {
     expect_quit(&agent, &pod);
 }
 
-/// The kubelet's status still says that the app runs.
+/// The kubelet's status still reports the app as running.
 #[test]
 fn started_after_the_exit_with_a_stale_status() {
     let Some(node) = enforcing() else { return };
@@ -88,8 +88,8 @@ fn sigterm_exits_with_zero() {
     assert!(pod.end_so_far(SIDECAR).is_none());
 }
 
-/// Stopped like a process that gets no CPU: what happened meanwhile is dealt
-/// with when it goes on.
+/// Stopped like a process that gets no CPU: it processes the events
+/// when it continues.
 #[test]
 fn frozen_for_a_while() {
     let Some(node) = enforcing() else { return };

@@ -1,4 +1,4 @@
-//! An agent that gets no time for a while.
+//! An agent without CPU time for a while.
 
 use std::time::{Duration, Instant};
 
@@ -10,9 +10,9 @@ use usher_tests::synthetic::{Agent, ApiServer, ContainerSpec, Doomed, Node, Pod,
 
 use crate::{enforcing, kernel};
 
-/// How long after its answer the sidecar ends: after the agent was stopped, before the agent's patience is over.
+/// The delay between the sidecar's response and its exit: after the agent was stopped, before its timeout.
 const DRAINS: Duration = Duration::from_millis(500);
-/// The agent's patience, and some more.
+/// A little more than the agent's timeout.
 const OVERDUE: Duration = Duration::from_millis(3_500);
 const PODS: usize = 10;
 const ENFORCE: [(&str, &str); 1] = [("usher.dev/mode", "enforce")];
@@ -42,7 +42,7 @@ fn assert_ended_in_time(agent: &Agent, pod: &str) {
         !decisions.iter().any(|decision| wrong.contains(decision)),
         "{decisions:?}"
     );
-    // Its cgroup may have been gone by then, too.
+    // Its cgroup may have been removed by then, too.
     assert_eq!(ended["reason"], kernel::ended_as_asked(), "{ended}");
 }
 
@@ -52,7 +52,7 @@ fn wait_overdue(stopped: Instant) {
     });
 }
 
-/// When it goes on, the timer and the end are there at the same time.
+/// When it continues, the timer and the exit are pending at the same time.
 #[test]
 fn exit_while_the_agent_is_stopped_counts() {
     let Some(node) = enforcing() else { return };
@@ -76,7 +76,7 @@ fn exit_while_the_agent_is_stopped_counts() {
     }
 }
 
-/// It is stopped while it takes the answer of the last of three sidecars; `meanwhile` happens to their pods.
+/// The agent is stopped while it processes the response of the last of three sidecars; `meanwhile` happens to their pods.
 fn stopped_at_an_answer(meanwhile: impl FnOnce(Vec<Pod>) -> Vec<Pod>) {
     let Some(node) = privilege::granted().then(Node::new) else {
         return;
@@ -103,7 +103,7 @@ fn stopped_at_an_answer(meanwhile: impl FnOnce(Vec<Pod>) -> Vec<Pod>) {
     }
 }
 
-/// The moment comes between the clock and what it is read for.
+/// The exit falls between the read of the clock and its use.
 #[test]
 fn exit_during_a_step_counts() {
     stopped_at_an_answer(|pods| pods);

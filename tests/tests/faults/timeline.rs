@@ -1,4 +1,4 @@
-//! What was decided about a pod is known to the next agent, too.
+//! Decisions about a pod are known to the next agent, too.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -9,7 +9,7 @@ use usher_tests::synthetic::{Agent, ContainerSpec, Node, PodSpec};
 
 use crate::{enforcing, finish_and_quit, kernel};
 
-/// The journal's entries about a pod: decision and reason.
+/// The timeline's entries about a pod: decision and reason.
 fn entries(node: &Node, pod: &str) -> Vec<(String, String)> {
     let text = std::fs::read_to_string(node.run_dir().join("timeline.jsonl")).unwrap();
     let lines = text
@@ -27,7 +27,7 @@ fn records_every_decision_and_survives_a_kill() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("story"));
-    // It ends when the agent knows it, and not before.
+    // The pod ends when the agent knows it, and not before.
     agent.wait_metric("usher_decisions_total", "decision=\"waiting\"", |_| {
         let reported = entries(&node, &pod.name());
         reported
@@ -55,7 +55,7 @@ fn records_every_decision_and_survives_a_kill() {
     assert!(runs, "{before:?}");
     let code = &before.last().unwrap().1;
     assert!(code.contains(kernel::ended_as_asked()), "{code}");
-    // As an agent leaves it that is killed while it writes.
+    // The state that a killed agent leaves in the middle of a write.
     let journal = node.run_dir().join("timeline.jsonl");
     let mut torn = OpenOptions::new().append(true).open(&journal).unwrap();
     torn.write_all(br#"{"at_ms":1,"uid":"0d7"#).unwrap();
@@ -92,7 +92,7 @@ fn records_pods_that_are_not_ours_with_a_reason() {
 #[test]
 fn unwritable_run_directory_loses_only_the_timeline() {
     let Some(node) = enforcing() else { return };
-    // A directory where the journal would be.
+    // A directory at the path of the timeline.
     std::fs::create_dir(node.run_dir().join("timeline.jsonl")).unwrap();
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("report"));

@@ -17,11 +17,11 @@ use usher_tests::synthetic::{self, clock::eventually, usher};
 use super::{file, pod, start};
 use crate::network::{Beside, inside};
 
-/// Small packets, and bytes in large ones.
+/// Small packets for the count, large ones for the bytes.
 const DATAGRAMS: u32 = 200_000;
 const BYTES: usize = 1024 * 1024 * 1024;
 
-/// What loopback has received, as the kernel counts.
+/// The packets that loopback has received, as the kernel counts them.
 fn received(pod: &synthetic::Pod) -> u64 {
     let pid = pod.wait_container("app");
     let table = std::fs::read_to_string(format!("/proc/{pid}/net/dev")).unwrap();
@@ -57,7 +57,7 @@ fn flood() {
     });
 }
 
-/// Packets of a file, and what it says of received and dropped ones.
+/// The packets of a file, and its counts of received and dropped packets.
 fn counts(file: &Path) -> (u64, u64, u64) {
     let bytes = std::fs::read(file).unwrap();
     let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
@@ -130,7 +130,7 @@ fn every_dropped_packet_is_reported() {
     assert!(dropped > 0, "nothing was dropped");
     let loss = format!("{dropped} of {accepted} DROPPED by the kernel");
     assert!(stderr.contains(&loss), "{stderr}");
-    // The ring, a buffer, and what the program is.
+    // The ring, a buffer, and the program itself.
     assert!(peak < 40 * 1024, "{peak} KiB");
 }
 

@@ -1,4 +1,4 @@
-//! The same sockets as `ss` lists, in the same words.
+//! The same sockets as `ss`, in the same words.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -11,7 +11,7 @@ use usher_tests::synthetic::{Node, Pod};
 use super::{EXCLUDED, FAR, meshed};
 use crate::{answer, enforcing};
 
-/// Protocol, state, two queues, two ends; and how often.
+/// Protocol, state, two queues, two ends; and their number.
 type Sockets = BTreeMap<[String; 6], usize>;
 
 fn by_ss(pod: &Pod) -> Sockets {
@@ -31,7 +31,7 @@ fn by_usher(node: &Node, pod: &Pod) -> Sockets {
     ))
 }
 
-/// The first six words of each line, with what the two write differently made the same.
+/// The first six words of each line, after the differences of format are removed.
 fn count(text: &str) -> Sockets {
     let mut sockets = Sockets::new();
     for line in text.lines() {
@@ -39,7 +39,7 @@ fn count(text: &str) -> Sockets {
         let [protocol, state, receive, send, local, peer, ..] = words[..] else {
             panic!("{line}");
         };
-        // A listener's queue is one column of usher's: length and limit.
+        // A listener's queue is one column of usher: length and limit.
         let (receive, send) = receive.split_once('/').unwrap_or((receive, send));
         let peer = if peer.ends_with(":*") { "*:*" } else { peer };
         let key = [protocol, state, receive, send, local, peer].map(str::to_owned);
@@ -67,7 +67,7 @@ fn sockets_match_ss() {
         .connected(FAR, 5)
         .connecting(EXCLUDED);
     let pod = meshed(&node, "agree", app);
-    // What is accepted a moment later changes both lists.
+    // A socket that is accepted a moment later changes both lists.
     eventually("the same sockets by both", || {
         let (ss, usher) = (by_ss(&pod), by_usher(&node, &pod));
         let total: usize = ss.values().sum();

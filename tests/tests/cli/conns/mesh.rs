@@ -1,4 +1,4 @@
-//! What goes through the mesh, and whose each socket is.
+//! Connections through the mesh, and the owner of each socket.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use usher_tests::wait::found_within;
 use super::{EXCLUDED, FAR, meshed};
 use crate::{answer, enforcing, json};
 
-/// Longer than it takes on a machine that does other things as well.
+/// Longer than it takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn app() -> Holding {
@@ -31,7 +31,7 @@ fn sockets(answer: &Value) -> &Vec<Value> {
     answer["sockets"].as_array().unwrap()
 }
 
-/// Waits until the proxy has accepted everything, and gives the sockets.
+/// Waits until the proxy has accepted every connection, and returns the sockets.
 fn settled(node: &Node, pod: &Pod) -> Value {
     found_within(PATIENCE, "accepted connections", || {
         let found = json(node, &["conns", &pod.name()]);
@@ -87,7 +87,7 @@ fn every_connection_has_its_path() {
     assert_eq!(answer["unattributed"], 0);
 }
 
-/// The words of a line, with one space between two, and names for what varies.
+/// The words of a line, separated by one space, with placeholders for varying values.
 fn named(line: &str, names: &[(String, &str)]) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     let replace = |line: String, (text, name): &(String, &str)| line.replace(text.as_str(), name);
@@ -99,7 +99,7 @@ fn table_output() {
     let Some(node) = enforcing() else { return };
     let pod = meshed(&node, "table", app());
     let found = settled(&node, &pod);
-    // Ports that the kernel chose, by what they belong to.
+    // Ports that the kernel chose, by their owner.
     let mut names: Vec<(String, &str)> = vec![
         (format!("{}/", pod.pid("app")), "PID/"),
         (format!("{}/", pod.pid(ISTIO_PROXY)), "PID/"),
@@ -113,7 +113,7 @@ fn table_output() {
         }
     }
     let text = answer(&node, &["conns", &pod.name()]);
-    // How wide a column is, and which of two sockets comes first, depends on those numbers.
+    // The width of a column, and the order of two sockets, depend on those numbers.
     let mut lines: Vec<String> = text.lines().map(|line| named(line, &names)).collect();
     lines[1..].sort();
     let text = lines.join("\n") + "\n";
@@ -138,6 +138,6 @@ fn hostile_name_is_escaped() {
     }
     let text = answer(&node, &["conns", &pod.name()]);
     assert!(text.contains(r"\x1b[2J\u{202e}a\nb"), "{text}");
-    // One line for the names of the columns, one for the socket.
+    // One header line, one line for the socket.
     assert_eq!(text.lines().count(), 2, "{text}");
 }

@@ -1,4 +1,4 @@
-//! With less than everything: capabilities, the kubelet, the right words.
+//! Missing prerequisites: capabilities, the kubelet, valid arguments.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use usher_tests::synthetic::{Behaviour, Node, usher};
 use super::{FAR, meshed};
 use crate::{enforcing, run};
 
-/// Runs it with no other capabilities than these.
+/// Runs it with only these capabilities.
 fn with_capabilities(node: &Node, arguments: &[&str], capabilities: &str) -> (String, String) {
     let usher = usher::command_on(node);
     let mut command = Command::new("setpriv");
@@ -37,7 +37,7 @@ fn agent_container_capabilities_suffice() {
     let arguments = ["conns", &pod.name(), "--no-headers"];
     let ours = "-all,+sys_admin,+sys_ptrace,+net_admin,+net_raw,+kill";
     let (stdout, stderr) = with_capabilities(&node, &arguments, ours);
-    // The proxy is another user: root may not list its descriptors, but may look at what they are.
+    // The proxy is another user: root may not list its descriptors, but may read what they are.
     let envoy = format!("{}/envoy", pod.pid(ISTIO_PROXY));
     assert!(stdout.contains(&envoy), "{stdout}{stderr}");
     assert!(!stderr.contains("do not show"), "{stderr}");

@@ -1,4 +1,4 @@
-//! A server in a pod's network namespace that answers with bytes, as they are here.
+//! A server in a pod's network namespace that sends these raw bytes.
 
 use std::{
     io::{Read, Write},
@@ -15,10 +15,10 @@ use usher_tests::synthetic::Pod;
 
 use crate::network::inside;
 
-/// How long a large body is.
+/// The length of a large body.
 pub(super) const LARGE: usize = 5 * 1024 * 1024;
 
-/// Answers that curl takes as well: path, status, bytes.
+/// Responses that curl accepts as well: path, status, bytes.
 pub(super) const ANSWERS: &[(&str, u16, &[u8])] = &[
     ("/plain", 200, b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n\r\nhello\n"),
     ("/empty", 204, b"HTTP/1.1 204 No Content\r\nServer: x\r\n\r\n"),
@@ -43,7 +43,7 @@ pub(super) const ANSWERS: &[(&str, u16, &[u8])] = &[
 ];
 const HOSTILE: &[u8] = b"HTTP/1.1 200 OK\r\nX-Title: \x1b]0;owned\x07\r\nX-C1: \xc2\x9b31m\r\nX-Bytes: \xff\xfe\r\nConnection: close\r\n\r\nbody \x1b[2J \xe2\x80\xae a\tb\n";
 
-/// Others, which are no answers.
+/// Invalid responses.
 const OTHERS: &[(&str, &[u8])] = &[
     ("/short", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello"),
     ("/bad-chunk", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhello"),
@@ -80,7 +80,7 @@ impl Server {
         format!("http://{}{path}", self.address)
     }
 
-    /// The next request that came.
+    /// The next received request.
     pub(super) fn asked(&self) -> String {
         let asked = self.asked.lock().unwrap();
         let bytes = asked.recv_timeout(Duration::from_secs(30)).unwrap();
@@ -113,7 +113,7 @@ fn serve(mut stream: TcpStream, asks: &Sender<Vec<u8>>) {
             let answer = known
                 .find(|(known, _)| **known == path)
                 .map_or(&b""[..], |(_, answer)| answer);
-            // An interim answer is a head, too.
+            // An interim response is a head, too.
             let end = answer
                 .windows(4)
                 .rposition(|end| end == b"\r\n\r\n")
@@ -155,7 +155,7 @@ fn request(stream: &mut TcpStream) -> Vec<u8> {
     }
 }
 
-/// A large answer, ended in the way that its path says.
+/// A large response, ended in the way that its path names.
 fn large(path: &str) -> Vec<u8> {
     let body: Vec<u8> = (0..LARGE).map(|at| (at / 251) as u8).collect();
     let head = |line: String| format!("HTTP/1.1 200 OK\r\n{line}\r\n\r\n").into_bytes();
