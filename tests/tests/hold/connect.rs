@@ -21,7 +21,7 @@ fn first_connection_waits_and_succeeds() {
     assert!(added.output.contains("\"e0\""), "{added:?}");
     let visit = pod.visit("app");
     connected(&visit, 1);
-    // Through the proxy, which had not listened before.
+    // Through the proxy, which did not listen before.
     assert_eq!(visit.reached, [FAR]);
     assert!(visit.connected_ns[0] >= listens_ns(&pod, SIDECAR, 15001));
     let why = opened(&agent, &pod);
@@ -90,7 +90,7 @@ fn every_proxy_position_and_restart_policy() {
     }
 }
 
-/// What the mesh does not capture goes at once, also to a port of the same
+/// A connection that the mesh does not capture is not held, also to a port of the same
 /// number on another host.
 #[test]
 fn uncaptured_connection_is_not_held() {
@@ -123,7 +123,7 @@ fn uncaptured_connection_is_not_held() {
     connected(&pod.visit("app"), 1);
 }
 
-/// The proxy's own connections pass, also to itself.
+/// The proxy's own connections are not held, also to itself.
 #[test]
 fn proxy_connection_is_not_held() {
     let Some(node) = holding() else { return };
@@ -151,7 +151,7 @@ fn captured_dns_query_is_held() {
     let spec = pod("resolves", app, mesh::resolver(Listen::OnCommand)).captured(rules);
     let pod = node.run(&spec);
     armed(&agent, &pod);
-    // Refused within a millisecond if it went.
+    // Without a hold it would be refused within a millisecond.
     pod.wait_container("app");
     assert!(pod.end_so_far("app").is_none());
     ready(&pod);

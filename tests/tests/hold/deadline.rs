@@ -30,7 +30,7 @@ fn connections_are_released_at_the_deadline() {
     assert!(!has_table(&pod));
 }
 
-/// An agent that gets no time: the kernel opens the doors, and the app has been refused and has ended before anybody looks.
+/// An agent without CPU time: the kernel releases the ports, and the app has been refused and has exited before the agent runs.
 #[test]
 fn kernel_releases_connections_at_the_deadline_and_it_is_reported() {
     let Some(node) = holding() else { return };
@@ -60,7 +60,7 @@ fn connections_stay_held_after_the_deadline_when_configured() {
     opened(&agent, &pod);
 }
 
-/// How long the kernel keeps the doors of a pod shut by itself.
+/// The remaining timeout of the pod's held ports in the kernel.
 fn left(pod: &Pod) -> Duration {
     let set = nft(pod, &["list", "set", "inet", "usher", "held"]);
     let (_before, left) = set.split_once("expires ").expect("an element that expires");

@@ -1,5 +1,5 @@
-//! The agent dies, stops or wedges while fifty pods are held. The kernel opens
-//! the doors at the deadline, and pods start all the time.
+//! The agent is killed, stopped or wedged while fifty pods are held. The kernel releases
+//! the ports at the deadline, and pods still start.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -18,23 +18,23 @@ use crate::{
 };
 
 const PODS: usize = 50;
-/// Pods that start at the same time.
+/// The number of pods that start at the same time.
 const STARTS: usize = 10;
-/// Deadlines. One that does not come while a test lasts.
+/// A deadline that does not expire during a test.
 const LONG: Duration = Duration::from_secs(60);
-/// An agent that ends leaves at least half of it.
+/// A deadline of which an agent that exits leaves at least half.
 const BRIEF: Duration = Duration::from_secs(12);
 /// Linux sends a connection's last SYN after 63 s, 67 since 6.5: a port released later lets no SYN through unless an agent resends it.
 const WHILE_SYNS_COME: Duration = Duration::from_secs(45);
-/// Far beyond what the plugin may wait for.
+/// Far more than the plugin's timeout.
 const BOUND: Duration = Duration::from_secs(5);
 
-/// The deadline where no agent ends the hold.
+/// The deadline if no agent ends the hold.
 fn brief() -> Duration {
     slower(BRIEF).min(WHILE_SYNS_COME)
 }
 
-/// Apps that stay, so that their network namespaces can be looked at.
+/// Apps that stay, so that their network namespaces can be examined.
 fn staying(name: &str, deadline: Duration) -> PodSpec {
     let app = ContainerSpec::client("app", Client::to(FAR).staying());
     pod(name, app.later(), mesh::proxy(Listen::OnCommand)).hold_deadline(deadline)
@@ -51,7 +51,7 @@ fn hold(node: &Node, agent: &Agent, deadline: Duration) -> Vec<Pod> {
     for pod in &pods {
         armed(agent, pod);
     }
-    // Until now no deadline counts.
+    // No deadline has started until now.
     for pod in &pods {
         pod.start("app");
     }
@@ -61,7 +61,7 @@ fn hold(node: &Node, agent: &Agent, deadline: Duration) -> Vec<Pod> {
     pods
 }
 
-/// A pod that starts now starts, and its app's first connection is refused.
+/// A pod that starts now is not held, and its app's first connection is refused.
 fn starts_unheld(node: &Node, name: &str) {
     let pod = node.run(&ready_on_command(name).impatient());
     let added = pod.added(1);
@@ -126,7 +126,7 @@ fn wedged() {
     connected(&node.run(&crate::late("after")).visit("app"), 1);
 }
 
-/// The next agent takes the holds over, and the deadlines with them.
+/// The next agent adopts the holds, with their deadlines.
 #[test]
 fn restarted_while_connections_wait() {
     let Some(node) = holding() else { return };
@@ -182,7 +182,7 @@ fn without_its_socket() {
     let other = node.run_dir().join("other");
     drop(UnixListener::bind(&other).unwrap());
     let inode = fs::metadata(&other).unwrap().ino();
-    // While it is open no other file gets its number.
+    // While this file is open, no other file gets its inode.
     let mut options = fs::OpenOptions::new();
     let options = options.read(true).custom_flags(nix::libc::O_PATH);
     let _open = options.open(&other).unwrap();
@@ -210,7 +210,7 @@ fn without_a_socket_directory() {
     hears(&node, &agent, "after");
 }
 
-/// Started by accident, it ends, and nothing of the first one is touched.
+/// A second agent that is started by mistake exits, and does not affect the first one.
 #[test]
 fn alongside_a_second_agent() {
     let Some(node) = holding() else { return };

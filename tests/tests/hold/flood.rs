@@ -7,14 +7,14 @@ use usher_tests::synthetic::{Agent, ContainerSpec, Pod};
 
 use crate::{FAR, armed, connected, eventually, holding, opened, pod, ready};
 
-/// They try again after 1, 3 and 7 seconds, and each time is a copy: there is room for some 2,500.
+/// They retry after 1, 3 and 7 seconds, each time with a copy; the buffer has room for some 2,500.
 const CONNECTIONS: usize = 900;
-/// Of `/proc/net/netlink`: protocol and messages that found no room.
+/// Columns of `/proc/net/netlink`: protocol and dropped messages.
 const PROTOCOL: usize = 1;
 const DROPS: usize = 8;
 const NETFILTER: &str = "12";
 
-/// Copies that found no room in a pod.
+/// The dropped copies in a pod.
 fn dropped(pod: &Pod) -> u64 {
     let path = format!("/proc/{}/net/netlink", pod.pid("app"));
     let text = std::fs::read_to_string(path).unwrap();

@@ -1,4 +1,4 @@
-//! Init containers: never held, since sidecars start after them.
+//! Init containers are never held, because sidecars start after them.
 
 use usher_tests::synthetic::catalog::mesh;
 use usher_tests::synthetic::wire::{Capture, Client};

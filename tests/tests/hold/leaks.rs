@@ -1,4 +1,4 @@
-//! Pods that come, wait and go leave nothing in the agent.
+//! Pods that start, wait and end leave nothing in the agent.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use usher_tests::wait::fewer;
 use crate::{connected, eventually, holding, late, ready, ready_on_command};
 
 const PODS: usize = 500;
-/// Pods that live at the same time.
+/// The number of pods that live at the same time.
 const CROWD: usize = 25;
 
 fn crowd(node: &Node, pods: Range<usize>) -> Vec<Pod> {
@@ -27,13 +27,13 @@ fn threads(agent: &Agent) -> usize {
 fn five_hundred_pods_come_and_go() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    // The first pod makes what the agent makes once.
+    // The first pod creates the agent's permanent resources.
     connected(&node.run(&late("first")).visit("app"), 1);
     let gone = || agent.wait_metric("usher_pods", "", |pods| pods < 0.5);
     gone();
     let descriptors = agent.open_descriptors();
     let before = threads(&agent);
-    // Where the agent has no time for all of them at once the plugin has some start unheld.
+    // If the agent does not have the time for all of them at once, the plugin starts some without a hold.
     let at_once = fewer(CROWD);
     for first in (0..fewer(PODS)).step_by(at_once) {
         let mut pods = crowd(&node, first..first + at_once);
@@ -54,7 +54,7 @@ fn five_hundred_pods_come_and_go() {
         line["decision"] == "hold-released" && reason.is_some_and(|text| text.contains("deadline"))
     };
     assert_eq!(agent.log().count(expired), 0, "waited for the deadline");
-    // Also sockets keep a network namespace alive.
+    // Sockets keep a network namespace alive as well.
     eventually("the descriptors that there were", || {
         agent.open_descriptors() <= descriptors
     });

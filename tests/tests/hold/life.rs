@@ -1,4 +1,4 @@
-//! Pods that end, or change, while their connections wait.
+//! Pods that end, or change, while their connections are held.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ fn deleted_while_held() {
     let pod = node.run(&ready_on_command("deleted"));
     armed(&agent, &pod);
     pod.mark_deleted();
-    // A new pod makes the agent read the list, deletion included.
+    // A new pod makes the agent read the list, with the deletion.
     let other = node.run(&late("other"));
     refused(&pod.visit("app"));
     let why = opened(&agent, &pod);
@@ -42,7 +42,7 @@ fn removed_while_held() {
 fn sandbox_is_replaced_while_held() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    // Under Never the kubelet would make no other one.
+    // With the policy Never the kubelet would not create another sandbox.
     let pod = node.run(&ready_on_command("replaced").policy(RestartPolicy::Always));
     armed(&agent, &pod);
     pod.replace_sandbox();

@@ -1,4 +1,4 @@
-//! Sidecars that apps connect to by themselves, on loopback.
+//! Sidecars that apps connect to directly, on loopback.
 
 use usher_tests::synthetic::catalog::{cloud_sql, dapr, mesh};
 use usher_tests::synthetic::wire::{Capture, Client, Listen, Listener, Sidecar};
@@ -39,13 +39,13 @@ fn database_proxy_dapr_and_a_declared_port() {
         waits(pod, 1);
         pod.tell(sidecar, "listen");
         connected(&pod.visit("app"), 1);
-        // Ready, or ended before it was clear that no other port comes.
+        // Ready, or ended before it was clear that no other port follows.
         let why = opened(&agent, pod);
         assert!(why.contains("1 connection had waited"), "{why}");
     }
 }
 
-/// Each door opens by itself.
+/// Each port is released separately.
 #[test]
 fn two_sidecars_are_released_separately() {
     let Some(node) = holding() else { return };

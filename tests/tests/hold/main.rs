@@ -1,9 +1,9 @@
-//! The real agent, the real plugin and real connections: what an app's first
-//! connection comes to, whatever starts first.
+//! The real agent, the real plugin and real connections: the result of an app's first
+//! connection, whatever starts first.
 //!
 //! Needs root, built binaries (`cargo build -p usher-agent -p usher-cni`) and
 //! the programs `ip`, `nft` and `nsenter`. An app here connects once, at its
-//! first instruction, and ends with 1 when that fails.
+//! first instruction, and exits with 1 if that fails.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -31,11 +31,11 @@ const SIDECAR: &str = "istio-proxy";
 /// A remote address without a listener.
 const FAR: &str = "10.7.7.7:8080";
 const FAR6: &str = "[fd07::7]:8080";
-/// A sidecar that is ready so long after it started is late for every app.
+/// A start of the sidecar that is late for every app.
 const LATE: Listen = Listen::After(Duration::from_millis(300));
 const REFUSED: i32 = nix::libc::ECONNREFUSED;
 
-/// A node on which connections are held; None when tests are skipped here.
+/// A node with the hold of connections enabled; None if tests are skipped here.
 fn holding() -> Option<Node> {
     node("enforce")
 }
@@ -52,7 +52,6 @@ fn client(to: &str) -> ContainerSpec {
     ContainerSpec::client("app", Client::to(to))
 }
 
-/// A pod that a mesh captures, with an app that connects.
 fn pod(name: &str, app: ContainerSpec, proxy: ContainerSpec) -> PodSpec {
     PodSpec::new(name)
         .with(app)
@@ -61,7 +60,7 @@ fn pod(name: &str, app: ContainerSpec, proxy: ContainerSpec) -> PodSpec {
         .announced()
 }
 
-/// The same, with one connection and a sidecar that is late.
+/// The same, with one connection and a late sidecar.
 fn late(name: &str) -> PodSpec {
     pod(name, client(FAR), mesh::proxy(LATE))
 }
@@ -71,7 +70,7 @@ fn ready_on_command(name: &str) -> PodSpec {
     pod(name, client(FAR), mesh::proxy(Listen::OnCommand))
 }
 
-/// All went well, at the first try.
+/// Every connection succeeded at the first attempt.
 fn connected(visit: &Visit, connections: usize) {
     assert_eq!(visit.failed, [], "{visit:?}");
     assert_eq!(visit.connected_ns.len(), connections, "{visit:?}");
@@ -85,23 +84,23 @@ fn refused(visit: &Visit) {
     assert_eq!(visit.failed[0].0, REFUSED, "{visit:?}");
 }
 
-/// When a sidecar began to listen at a port.
+/// The time at which a sidecar started to listen on a port.
 fn listens_ns(pod: &Pod, container: &str, port: u16) -> u64 {
     let line = pod.wait_line(container, &format!("listening {port} "));
     line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// The pod's connections wait.
+/// The pod's connections are held.
 fn armed(agent: &Agent, pod: &Pod) {
     agent.wait_for("hold-armed", &pod.name());
 }
 
-/// So many of its connections have come to the gate, and wait.
+/// This number of its connections has reached the gate, and waits.
 fn waits(pod: &Pod, connections: usize) {
     eventually("connections to wait", || dropped(pod) >= connections);
 }
 
-/// Packets that the gate has dropped.
+/// The packets that the gate has dropped.
 fn dropped(pod: &Pod) -> usize {
     let table = nft(pod, &["list", "table", "inet", "usher"]);
     let counters = table.split("counter packets ").skip(1);
@@ -109,12 +108,12 @@ fn dropped(pod: &Pod) -> usize {
     packets.sum()
 }
 
-/// Its sidecar is ready from now on.
+/// Makes its sidecar ready.
 fn ready(pod: &Pod) {
     pod.tell(SIDECAR, "listen");
 }
 
-/// Why its doors were opened.
+/// The reason for the release of its ports.
 fn opened(agent: &Agent, pod: &Pod) -> String {
     reason(agent, "hold-released", pod)
 }
@@ -124,7 +123,7 @@ fn reason(agent: &Agent, decision: &str, pod: &Pod) -> String {
     line["reason"].as_str().unwrap().to_owned()
 }
 
-/// What the `nft` program says in a pod's network namespace.
+/// The output of the `nft` program in a pod's network namespace.
 fn nft(pod: &Pod, words: &[&str]) -> String {
     let output = Command::new("nsenter")
         .arg(format!("--net={}", pod.network_path().display()))
@@ -136,7 +135,6 @@ fn nft(pod: &Pod, words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Whether usher has a table in the pod.
 fn has_table(pod: &Pod) -> bool {
     nft(pod, &["list", "tables"]).contains("table inet usher")
 }

@@ -1,10 +1,10 @@
-//! Where nothing is held, and where holding is switched off.
+//! Modes without a hold, and the end of a hold by a change of the mode.
 
 use usher_tests::synthetic::Agent;
 
 use crate::{armed, has_table, holding, node, opened, ready_on_command, reason, refused};
 
-/// It is logged at debug level only.
+/// It is only logged at debug level.
 fn not_held(agent: &Agent) {
     agent.wait_metric("usher_decisions_total", "not-held", |count| count > 0.5);
 }
@@ -57,7 +57,7 @@ fn disabled_at_start() {
     assert!(!has_table(&pod));
 }
 
-/// A ConfigMap reaches the agent while it holds.
+/// A ConfigMap update reaches the agent during a hold.
 #[test]
 fn excluded_by_configuration_while_held() {
     let Some(node) = holding() else { return };
@@ -71,7 +71,7 @@ fn excluded_by_configuration_while_held() {
     assert!(!has_table(&pod));
 }
 
-/// By the Node's annotation, which is read at the start where there is no API
+/// By the Node's annotation, which is read at the start if there is no API
 /// server.
 #[test]
 fn disabled_while_held() {

@@ -1,4 +1,4 @@
-//! What a pod's own processes may do to the rules in it, where they are root.
+//! Changes of the rules by a pod's own processes that run as root.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use crate::{
     armed, connected, eventually, has_table, holding, late, ready, ready_on_command, refused,
 };
 
-/// Ports of a table that imitates ours.
+/// The number of ports of a table that imitates ours.
 const PORTS: u16 = 10_000;
 
 fn imitation() -> String {
@@ -50,7 +50,7 @@ fn pod_deletes_its_table_before_the_sidecar_is_ready() {
     connected(&node.run(&late("other")).visit("app"), 1);
 }
 
-/// Found by an agent that starts: it looks at it, for a bounded time.
+/// A starting agent finds it, and examines it for a bounded time.
 #[test]
 fn pod_imitates_the_table() {
     let Some(node) = holding() else { return };

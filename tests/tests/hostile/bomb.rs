@@ -1,4 +1,4 @@
-//! A fork bomb at the app's end.
+//! A fork bomb at the exit of the app.
 
 use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::wire::{Mischief, Program};
@@ -6,14 +6,14 @@ use usher_tests::synthetic::{Agent, Node, Pod, PodSpec};
 
 use crate::{APP, another_is_quit, done, enforcing, finish_and_quit, hostile, is_quit, is_sound};
 
-/// Enough to be seen among what the agent looks at, and no danger to the machine.
+/// Enough to matter to the agent's scan, and no danger to the machine.
 const PROCESSES: u32 = 400;
 
 fn bomber(name: &str) -> PodSpec {
     hostile(name, Mischief::default().bomb(PROCESSES))
 }
 
-/// It is over with the pid namespace.
+/// It ends with the pid namespace.
 #[test]
 fn in_a_pid_namespace_of_its_own() {
     let Some(node) = enforcing() else { return };
@@ -25,13 +25,13 @@ fn in_a_pid_namespace_of_its_own() {
     is_sound(&agent);
 }
 
-/// The processes outlive the app, in its cgroup: its init process has ended all the same.
+/// The processes outlive the app, in its cgroup: its init process has exited all the same.
 #[test]
 fn with_processes_that_outlive_the_app() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = done(&node, &bomber("bomb").sharing_processes());
-    // The app has been seen: what is left of its container after its end could be taken for it. A runtime kills that.
+    // The app has been observed: otherwise the rest of its container could be taken for it. A runtime kills that.
     another_is_quit(&node, &agent, "before");
     pod.finish(APP, 0);
     another_is_quit(&node, &agent, "other");
@@ -40,7 +40,7 @@ fn with_processes_that_outlive_the_app() {
     is_sound(&agent);
 }
 
-/// An agent that starts looks at all of them: no process is pid 1 of its container there, and none of them is taken
+/// A starting agent examines all of them: no process is pid 1 of its container there, and none of them is taken
 /// for the app.
 #[test]
 fn present_when_the_agent_starts() {
@@ -54,7 +54,7 @@ fn present_when_the_agent_starts() {
     is_sound(&agent);
 }
 
-/// An app that lives, beside all the processes of one that has ended.
+/// A live app, alongside all the processes of an exited one.
 fn bombed(node: &Node, name: &str) -> Pod {
     let bomber = Mischief::default().bomb(PROCESSES);
     let spec = PodSpec::job(name).sharing_processes();
@@ -67,7 +67,7 @@ fn bombed(node: &Node, name: &str) -> Pod {
     pod
 }
 
-/// Its processes are there, in the app's cgroup.
+/// Its processes exist, in the app's cgroup.
 fn whole(pod: &Pod) {
     let procs = pod.cgroup().join(pod.id(APP)).join("cgroup.procs");
     let all = || {

@@ -9,7 +9,7 @@ use crate::{APP, SIDECAR, another_is_quit, asked, enforcing, is_sound, terms};
 
 const IMPOSTOR: &str = "impostor";
 
-/// A pod in whose app's container a process has the proxy's ports. It outlives the app, as processes may where the pod
+/// A pod with an app whose container has a process on the proxy's ports. It outlives the app, which is possible if the pod
 /// shares its pid namespace.
 fn taken(node: &Node, answer: Answer, effect: Effect) -> Pod {
     let proxy = ContainerSpec::istio(Manner::Quit).refusing();
@@ -25,12 +25,12 @@ fn taken(node: &Node, answer: Answer, effect: Effect) -> Pod {
     pod
 }
 
-/// It gets what was meant for the sidecar and nothing else; the sidecar's end is what counts, so SIGTERM follows.
+/// It gets only the request for the sidecar. Only the sidecar's exit counts, so SIGTERM follows.
 fn gains_nothing(answer: Answer, effect: Effect) {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = taken(&node, answer, effect);
-    // The app has been seen: what is left of its container after its end could be taken for it.
+    // The app has been observed: otherwise the rest of its container could be taken for it.
     another_is_quit(&node, &agent, "before");
     pod.finish(APP, 0);
     another_is_quit(&node, &agent, "other");
@@ -45,7 +45,7 @@ fn gains_nothing(answer: Answer, effect: Effect) {
             .all(|line| line.ends_with(" POST /quitquitquit HTTP/1.1")),
         "{asked:?}"
     );
-    // Tries are few, whatever it answers.
+    // The number of attempts is small, whatever it responds.
     assert!(asked.len() <= 6, "{asked:?}");
     is_sound(&agent);
 }

@@ -21,14 +21,13 @@ use usher_tests::privilege;
 use usher_tests::synthetic::wire::{Manner, Mischief, Program};
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 
-/// The sidecar's container.
 const SIDECAR: &str = "istio-proxy";
-/// The hostile container, where it is an app.
+/// The hostile container, if it is an app.
 const APP: &str = "app";
-/// What the agent may ever take here, in KiB: as built for tests it has 30 MiB and more when nothing happens.
+/// The agent's memory limit here, in KiB: a debug build has 30 MiB and more when idle.
 const PEAK_KIB: u64 = 96 * 1024;
 
-/// A node whose Node object says `enforce`; None when tests are skipped here.
+/// A node in enforce mode; None if tests are skipped here.
 fn enforcing() -> Option<Node> {
     privilege::granted().then(|| enforced(Node::new()))
 }
@@ -38,7 +37,7 @@ fn enforced(node: Node) -> Node {
     node
 }
 
-/// An app that does this, and a well-behaved sidecar.
+/// A hostile app, and a well-behaved sidecar.
 fn hostile(name: &str, mischief: Mischief) -> PodSpec {
     PodSpec::new(name)
         .with(ContainerSpec::new(
@@ -56,7 +55,7 @@ fn done(node: &Node, spec: &PodSpec) -> Pod {
     pod
 }
 
-/// Ends the app, and expects the sidecar to be asked once, by POST to the status port, and to end with 0.
+/// Ends the app, and expects one request to the sidecar, by POST to the status port, and its exit with 0.
 fn finish_and_quit(agent: &Agent, pod: &Pod) {
     pod.finish(APP, 0);
     is_quit(agent, pod);
@@ -69,12 +68,11 @@ fn is_quit(agent: &Agent, pod: &Pod) {
     assert_eq!(terms(pod, SIDECAR), 0);
 }
 
-/// Another pod is quit as usual.
 fn another_is_quit(node: &Node, agent: &Agent, name: &str) {
     finish_and_quit(agent, &node.run(&PodSpec::job(name)));
 }
 
-/// What a container was asked, each with its port.
+/// The requests to a container, with their ports.
 fn asked(pod: &Pod, container: &str) -> Vec<String> {
     let requests = pod.requests(container).into_iter();
     requests
@@ -82,7 +80,7 @@ fn asked(pod: &Pod, container: &str) -> Vec<String> {
         .collect()
 }
 
-/// How often a container got SIGTERM.
+/// The number of SIGTERMs to a container.
 fn terms(pod: &Pod, container: &str) -> usize {
     let lines = pod.lines(container);
     lines
@@ -91,7 +89,7 @@ fn terms(pod: &Pod, container: &str) -> usize {
         .count()
 }
 
-/// The agent is of its usual size, and has not panicked.
+/// The agent has its usual size, and has not panicked.
 fn is_sound(agent: &Agent) {
     let peak = agent.usage().peak_kib;
     assert!(peak < PEAK_KIB, "{peak} KiB");

@@ -1,4 +1,4 @@
-//! Mounts in a container that say what is not so.
+//! Mounts in a container with false claims.
 
 use usher_tests::synthetic::wire::{Mischief, MountTrick};
 use usher_tests::synthetic::{Agent, Pod, PodSpec};
@@ -14,7 +14,7 @@ fn only_itself(trick: Mischief) {
     let Some(node) = enforcing() else { return };
     let bystander = node.run(&PodSpec::job("bystander"));
     let pod = done(&node, &hostile("liar", trick));
-    // It meets what is there, and what is there already when it looks.
+    // The agent reads mounts that exist before it starts, and mounts that appear later.
     let agent = Agent::start(&node);
     another_is_quit(&node, &agent, "other");
     pod.finish(APP, 0);
@@ -39,7 +39,7 @@ fn claim_to_be_the_sidecar() {
     only_itself(hidden.mounting(MountTrick::HideTerminationLog));
 }
 
-/// Its cgroup says whose it is.
+/// The cgroup identifies its pod.
 #[test]
 fn claim_to_be_of_another_pod() {
     let Some(node) = enforcing() else { return };
@@ -52,7 +52,7 @@ fn claim_to_be_of_another_pod() {
     let agent = Agent::start(&node);
     agent.wait_metric("usher_pods", "", |pods| pods > 1.5);
     another_is_quit(&node, &agent, "other");
-    // The app of the other pod has not ended by this one's end.
+    // The exit of this pod's app is not the exit of the other pod's app.
     pod.finish(APP, 0);
     pod.ended(APP);
     another_is_quit(&node, &agent, "later");
@@ -70,7 +70,7 @@ fn over_its_own_process() {
     finish_and_quit(&agent, &pod);
 }
 
-/// Tens of MB of mountinfo, of which the agent wants one line.
+/// Tens of MB of mountinfo, of which the agent needs one line.
 #[test]
 fn thousands_with_long_names() {
     let Some(node) = enforcing() else { return };
@@ -79,7 +79,7 @@ fn thousands_with_long_names() {
         depth: 14,
     });
     let hidden = many.clone().mounting(MountTrick::HideTerminationLog);
-    // The second one does not have that line: it is looked for again and again.
+    // The second one does not have that line: the agent searches it repeatedly.
     let pods = [("many", many), ("nameless", hidden)]
         .map(|(name, mischief)| done(&node, &hostile(name, mischief)));
     for pod in &pods {

@@ -9,14 +9,14 @@ use usher_tests::synthetic::{Agent, PodSpec};
 
 use crate::{another_is_quit, done, enforcing, finish_and_quit, hostile, is_sound};
 
-/// What an annotation's value may be at most, in all of an object's together: 256 KiB
+/// The limit of all annotations of an object together: 256 KiB
 /// (`TotalAnnotationSizeLimitB` of Kubernetes' `api/validation`).
 const LONGEST: usize = 256 * 1024;
 const MANY: usize = 5_000;
-/// Ends the line, clears the screen, is no UTF-8, looks like a field of the kernel's.
+/// Contains a newline, clears the screen, is not UTF-8, looks like a field of the kernel's.
 const NAME: &[u8] = b"\n\x1b[2J\xff) R 1 \x9b";
 
-/// Its status, its stat and its name are read by the agent.
+/// The agent reads its status, its stat and its name.
 #[test]
 fn of_processes() {
     let Some(node) = enforcing() else { return };
@@ -35,7 +35,7 @@ fn of_processes() {
     is_sound(&agent);
 }
 
-/// Directories of a cgroup tree whose names only look like those of pods and containers.
+/// Directories of a cgroup tree with names that only resemble those of pods and containers.
 #[test]
 fn of_cgroups() {
     let Some(node) = enforcing() else { return };
@@ -55,7 +55,7 @@ fn of_cgroups() {
     agent.wait_metric("usher_pods", "", |pods| pods > 0.5);
     finish_and_quit(&agent, &pod);
     another_is_quit(&node, &agent, "other");
-    // And what comes while it watches.
+    // And directories that appear while it watches.
     made.iter().for_each(|path| remade(path));
     another_is_quit(&node, &agent, "later");
     is_sound(&agent);

@@ -1,8 +1,8 @@
-//! Pids that change hands all the time.
+//! Pids that are reused all the time.
 //!
-//! In a machine of the test's own the kernel gives out few numbers
-//! (`/proc/sys/kernel/pid_max`, one for each pid namespace since Linux 6.14), and a pod starts processes as fast as it
-//! can: a number is another process's within a second. The pods beside it have sidecars that are signalled.
+//! In a machine of the test's own the kernel has few pids
+//! (`/proc/sys/kernel/pid_max`, one for each pid namespace since Linux 6.14), and a pod starts processes as fast as
+//! possible: a pid belongs to another process within a second. The sidecars of the other pods get signals.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec, machine};
 
 use crate::{APP, SIDECAR, enforced, is_sound, terms};
 
-/// Enough for what runs here, and few enough to come round: the kernel takes no less than 301.
+/// Enough for the processes here, and few enough to be reused: the kernel's minimum is 301.
 const PIDS: &str = "1200";
 const PID_MAX: &str = "/proc/sys/kernel/pid_max";
 const STORMS: [&str; 2] = ["storm", "other-storm"];
@@ -24,7 +24,7 @@ fn no_signal_to_another_process() {
     if !privilege::granted() || !machine::entered("pids::no_signal_to_another_process") {
         return;
     }
-    // An older kernel has one for the whole machine, which is not ours to change.
+    // An older kernel has one limit for the whole machine, which the test must not change.
     let few =
         fs::read_to_string("/proc/sys/kernel/osrelease").is_ok_and(|release| is_new(&release));
     if few {
@@ -66,7 +66,7 @@ fn no_signal_to_another_process() {
     is_sound(&agent);
 }
 
-/// Signals that processes of the storm died of.
+/// The signals that ended processes of the storm.
 fn struck(pod: &Pod, storm: &str) -> Vec<String> {
     let lines = pod.lines(storm).into_iter();
     lines.filter(|line| line.starts_with("struck ")).collect()

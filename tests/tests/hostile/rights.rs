@@ -1,7 +1,7 @@
-//! What is left of the agent's rights when it has started: of each thread as much as its work takes.
+//! The agent's privileges after its start: each thread keeps only those that it needs.
 //!
-//! The agent is started by root with everything here. In a cluster it has six capabilities to begin with
-//! (`tests/tests/cluster/deployment.rs`), and cannot have more than those afterwards.
+//! Root starts the agent with all privileges here. In a cluster it starts with six capabilities
+//! (`tests/tests/cluster/deployment.rs`), and cannot gain more.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ const SYS_ADMIN: u64 = 1 << 21;
 const SYS_NICE: u64 = 1 << 23;
 const DECIDING: u64 = KILL | NET_ADMIN | NET_RAW | SYS_PTRACE | SYS_ADMIN;
 
-/// The fields of a thread's status that are numbers of base 16, and `NoNewPrivs`.
+/// The hexadecimal fields of a thread's status, and `NoNewPrivs`.
 fn status(path: &str) -> BTreeMap<String, u64> {
     let text = fs::read_to_string(path).unwrap();
     let fields = text.lines().filter_map(|line| {
@@ -31,7 +31,7 @@ fn status(path: &str) -> BTreeMap<String, u64> {
     fields.collect()
 }
 
-/// Its threads by name; the first one, which is named after the binary, is `main`.
+/// Its threads by name; the first one, which has the name of the binary, is `main`.
 fn threads(pid: u32) -> BTreeMap<String, BTreeMap<String, u64>> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let paths = tasks
@@ -68,7 +68,7 @@ fn of_each_thread() {
     let node = Node::new();
     node.annotate(&[("usher.dev/mode", "enforce")]);
     let agent = Agent::start(&node);
-    // The last that it gives up is what it needs to run before others, when it begins to decide.
+    // It drops its last capability, for its priority, when it starts to decide.
     let main = format!("/proc/{}/status", agent.pid());
     eventually("the agent to decide", || {
         status(&main)["CapPrm"] & SYS_NICE == 0
@@ -82,7 +82,7 @@ fn of_each_thread() {
     has(&threads["log"], 0, bounding);
 }
 
-/// The agent executes it, with no more than it has itself.
+/// The agent executes it with its own privileges at most.
 #[test]
 fn of_the_holder() {
     if !privilege::granted_with(&["nft", "nsenter"]) {
@@ -102,7 +102,7 @@ fn of_the_holder() {
         .annotation("usher.dev/hold", "start");
     let _pod = node.create(&spec);
     let holder = agent.wait_holder(None);
-    // What it gives up it gives up when it has what it needed it for.
+    // It drops each privilege after its last use.
     let main = format!("/proc/{}/status", holder.pid());
     eventually("the holder's rights", || {
         status(&main)["CapPrm"] == SYS_ADMIN

@@ -1,6 +1,6 @@
-//! A pod that does something to the rules by which it is held, and one that opens more connections than anybody needs.
+//! A pod that changes the rules that hold it, and one that opens an excessive number of connections.
 //!
-//! What deleting the table does is in the tests of the hold (`tests/tests/hold/owner.rs`).
+//! The tests of the hold delete the table (`tests/tests/hold/owner.rs`).
 
 use std::fmt::Write;
 use std::io::Write as _;
@@ -42,7 +42,7 @@ fn client(name: &str, connections: usize) -> ContainerSpec {
     ContainerSpec::client(name, Client::to(FAR).times(connections).staying())
 }
 
-/// Another pod's connection waits for its sidecar, and is made.
+/// Another pod's connection waits for its sidecar, and succeeds.
 fn another_connects(node: &Node, agent: &Agent, name: &str) {
     let pod = node.run(&captured(name, [client("app", 1)], Listen::OnCommand));
     agent.wait_for("hold-armed", &pod.name());
@@ -50,7 +50,7 @@ fn another_connects(node: &Node, agent: &Agent, name: &str) {
     is_connected(&pod);
 }
 
-/// Connections of a pod that wait for an answer
+/// Connections of a pod that wait for a response
 /// ([proc_pid_net(5)](https://man7.org/linux/man-pages/man5/proc_pid_net.5.html), `SYN_SENT`).
 fn waiting(pod: &Pod) -> usize {
     let path = format!("/proc/{}/net/tcp", pod.pid("app-0"));
@@ -70,7 +70,7 @@ fn nft(pod: &Pod) -> Command {
     command
 }
 
-/// A script counts as a whole or not at all.
+/// A script is applied completely or not at all.
 fn has_chain(pod: &Pod, chain: &str) -> bool {
     let listed = nft(pod)
         .args(["-t", "list", "chains", "inet"])
@@ -84,7 +84,7 @@ fn is_connected(pod: &Pod) {
     assert_eq!(visit.failed, [], "{visit:?}");
 }
 
-/// Changes the rules of a pod that is held, before its sidecar is ready.
+/// Changes the rules of a held pod before its sidecar is ready.
 fn changes(script: &str) {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
@@ -98,7 +98,7 @@ fn changes(script: &str) {
     is_sound(&agent);
 }
 
-/// The whole table goes when the doors open, whatever else is in it.
+/// The release removes the whole table with all its contents.
 #[test]
 fn ten_thousand_elements_more() {
     let mut script = String::new();
@@ -112,8 +112,8 @@ fn ten_thousand_elements_more() {
     changes(&script);
 }
 
-/// So much in the table that the next agent could not keep it in its memory: it is left as it is, and all others are looked
-/// after as ever.
+/// The table is too large for the memory of the next agent: it stays unchanged, and all other pods are processed
+/// as usual.
 #[test]
 fn more_rules_than_the_agent_reads() {
     let Some(node) = holding() else { return };
@@ -165,14 +165,14 @@ fn table_owned_by_the_pod() {
     let reason = failed["reason"].as_str().unwrap();
     assert!(reason.contains("cannot be let go"), "{reason}");
     another_connects(&node, &agent, "other");
-    // It connects in the end: the kernel does not ask whose table it is.
+    // It connects in the end: the kernel does not check the owner of the table.
     is_connected(&pod);
     drop(orders);
     owner.wait().unwrap();
     is_sound(&agent);
 }
 
-/// A table of the same name with nothing in it that usher knows.
+/// A table of the same name without any object of usher.
 #[test]
 fn table_replaced_by_the_pod() {
     let script = "delete table inet usher\ntable inet usher { chain held { type filter hook output priority 0; policy accept; } }\n";

@@ -1,4 +1,4 @@
-//! Cgroup directories that come and go as fast as one pod can make them.
+//! Cgroup directories that one pod creates and removes as fast as possible.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use usher_tests::synthetic::{Agent, PodSpec};
 
 use crate::{another_is_quit, enforcing, finish_and_quit, is_sound};
 
-/// At least so many while others are served: more than the kernel's queue of events has room for.
+/// The minimum while other pods are processed: more than the kernel's event queue can hold.
 const DIRECTORIES: usize = 20_000;
 const PODS: usize = 10;
 
@@ -30,7 +30,7 @@ fn of_one_pod() {
     let (made, enough) = (AtomicUsize::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| storm(pod.cgroup(), &made, &enough));
-        // Whatever fails in here, the storm ends.
+        // If a check fails, the storm ends.
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             for number in 0..PODS {
                 another_is_quit(&node, &agent, &format!("other-{number}"));

@@ -1,4 +1,4 @@
-//! Pods start and end at every moment of an installation and its end: libcni calls what the configuration names.
+//! Pods start and end at every moment of an installation and a removal: libcni calls the plugins in the configuration.
 
 use std::{
     fs::{self, File},
@@ -27,7 +27,6 @@ use crate::{
 const NETWORK: &str = "net";
 const LIST_FILE: &str = "10-net.conflist";
 
-/// libcni's own tool.
 struct Runtime {
     tool: PathBuf,
     plugins: PathBuf,
@@ -35,7 +34,7 @@ struct Runtime {
 }
 
 impl Runtime {
-    /// Puts the reference plugins onto the host. Results and addresses are kept in memory.
+    /// Installs the reference plugins on the host. Results and addresses are kept in memory.
     fn new(host: &Host<'_>) -> Self {
         let var = "/var/lib";
         let none = None::<&str>;
@@ -68,7 +67,7 @@ impl Runtime {
     }
 }
 
-/// A network namespace that is a pod's.
+/// The network namespace of a pod.
 struct Pod(File);
 
 impl Pod {
@@ -98,8 +97,8 @@ fn list(primary: &str) -> String {
     )
 }
 
-/// Whether this is a machine of the test's own. One that has just been installed builds the reference plugins, and there
-/// is no network to get their sources by in the test's own.
+/// Whether this is a machine of the test's own. A new machine builds the reference plugins first, because
+/// the test's own machine has no network to download their sources.
 fn entered(test: &str) -> bool {
     let granted = privilege::granted();
     if granted {
@@ -178,13 +177,13 @@ fn fifty_installations_and_removals() {
         assert_eq!(host.calls_without_agent(), round);
         agent.kill();
         host.uninstall("0s");
-        // It is younger than the end of the entry.
+        // It is newer than the removal of the entry.
         runtime.expect("del", &pod);
         assert_eq!(host.text(LIST_FILE), list("bridge"));
     }
 }
 
-/// The same while pods come and go all the time, whatever the moment.
+/// The same while pods start and end all the time.
 #[test]
 fn pods_start_and_end_during_installation() {
     if !entered("chain::pods_start_and_end_during_installation") {

@@ -1,4 +1,4 @@
-//! The directories of a host, and an agent that installs there.
+//! The directories of a host, and an agent that installs the plugin there.
 
 use std::{
     fs,
@@ -12,11 +12,11 @@ use std::{
 use usher_tests::synthetic::{Agent, Node, program, usher};
 use usher_tests::wait::patience;
 
-/// Files tell no one when they change, so they are looked at this often.
+/// Files have no notification here, so this is the polling interval.
 const LOOK: Duration = Duration::from_millis(5);
 pub(crate) const PLUGIN: &str = "usher-cni";
 
-/// A host. Its directories go with the node.
+/// A host. Its directories are removed with the node.
 pub(crate) struct Host<'node> {
     node: &'node Node,
     pub(crate) networks: PathBuf,
@@ -25,7 +25,7 @@ pub(crate) struct Host<'node> {
 }
 
 impl<'node> Host<'node> {
-    /// With no network and no plugin.
+    /// Without networks and plugins.
     pub(crate) fn new(node: &'node Node) -> Self {
         let top = node.run_dir().with_file_name("host");
         let (networks, plugins) = (top.join("net.d"), top.join("bin"));
@@ -54,18 +54,18 @@ impl<'node> Host<'node> {
         ]
     }
 
-    /// Starts an agent that installs here: the Node wants connections held.
+    /// Starts an agent that installs the plugin: the Node enables the hold.
     pub(crate) fn start(&self) -> Agent {
         self.start_in("enforce")
     }
 
-    /// Starts one whose Node has this mode for connections.
+    /// Starts an agent with this hold mode of its Node.
     pub(crate) fn start_in(&self, mode: &str) -> Agent {
         self.node.annotate(&[("usher.dev/hold", mode)]);
         Agent::start_with(self.node, &self.flags())
     }
 
-    /// Takes the plugin off the host, of which nothing else is looked at.
+    /// Removes the plugin from the host, and nothing else.
     pub(crate) fn uninstall(&self, linger: &str) {
         let nowhere = self.networks.with_file_name("nowhere");
         fs::create_dir_all(&nowhere).unwrap();
@@ -82,7 +82,7 @@ impl<'node> Host<'node> {
         assert_eq!(ran.code, Some(0), "{ran:?}");
     }
 
-    /// Writes a configuration as a good writer does.
+    /// Writes a configuration atomically.
     pub(crate) fn write(&self, name: &str, text: &str) {
         let new = self.networks.join("other.tmp");
         fs::write(&new, text).unwrap();
@@ -93,7 +93,7 @@ impl<'node> Host<'node> {
         fs::read_to_string(self.networks.join(name)).unwrap_or_default()
     }
 
-    /// Where a file is on the disk, which changes when it is replaced.
+    /// The inode of a file, which changes when the file is replaced.
     pub(crate) fn inode(&self, name: &str) -> u64 {
         fs::metadata(self.networks.join(name)).unwrap().ino()
     }
@@ -113,7 +113,7 @@ impl<'node> Host<'node> {
         agent.wait_metric("usher_cni_installed", "", |installed| installed == 1.0);
     }
 
-    /// Calls of the plugin that reached no agent, which it writes down.
+    /// The calls of the plugin that reached no agent, from its log.
     pub(crate) fn calls_without_agent(&self) -> usize {
         let log = fs::read_to_string(&self.plugin_log).unwrap_or_default();
         log.lines().count()
@@ -123,7 +123,7 @@ impl<'node> Host<'node> {
 /// Waits for a while, as a periodic writer does.
 pub(crate) fn pause(length: Duration) {
     let (_keeps_it_open, never) = mpsc::channel::<()>();
-    // It ends by its timeout only.
+    // It only ends by its timeout.
     never.recv_timeout(length).unwrap_err();
     thread::yield_now();
 }

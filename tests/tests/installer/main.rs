@@ -1,7 +1,7 @@
-//! The real agent puts the real CNI plugin on a host, beside others who write the same files.
+//! The real agent installs the real CNI plugin on a host, alongside other writers of the same files.
 //!
-//! Needs root and built programs (`cargo build -p usher-agent -p usher-cni`). The hosts are scratch directories; what
-//! makes a network does so in a machine of its own.
+//! Needs root and built programs (`cargo build -p usher-agent -p usher-cni`). The hosts are scratch directories; tests that
+//! create a network do so in a machine of their own.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,6 +1,6 @@
-//! A runtime that reads the network configuration all the time, as containerd does after each change
-//! ([go-cni](https://github.com/containerd/go-cni/blob/v1.1.13/opts.go)): names of certain extensions are sorted, and
-//! the first file has to be whole.
+//! A runtime that continuously reads the network configuration, as containerd does after each change
+//! ([go-cni](https://github.com/containerd/go-cni/blob/v1.1.13/opts.go)): files with certain extensions are sorted by name, and
+//! the first one has to be complete.
 
 use std::{
     fs,
@@ -16,16 +16,15 @@ use serde_json::Value;
 
 const EXTENSIONS: [&str; 3] = ["conf", "conflist", "json"];
 
-/// What the reader found.
+/// The results of the reader.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) reads: usize,
     pub(crate) with_entry: usize,
-    /// Texts that no runtime takes, each once.
+    /// Invalid texts, each once.
     pub(crate) invalid: Vec<String>,
 }
 
-/// The reader.
 pub(crate) struct Reader {
     is_done: Arc<AtomicBool>,
     thread: JoinHandle<Findings>,
@@ -39,7 +38,7 @@ impl Reader {
             let mut findings = Findings::default();
             while !ends.load(Ordering::Acquire) {
                 findings.read(&networks);
-                // Others want to run as well.
+                // Other threads need CPU time as well.
                 thread::yield_now();
             }
             findings
@@ -78,7 +77,7 @@ impl Findings {
     }
 }
 
-/// The file that counts.
+/// The file that the runtime uses.
 pub(crate) fn first(networks: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(networks).unwrap().map(Result::unwrap);
     let paths = entries.map(|entry| entry.path());

@@ -15,16 +15,16 @@ use crate::{
 };
 
 const FILE: &str = "10-net.conflist";
-/// Another network that is not used, and must not be touched while the first is half written.
+/// Another network that is not used, and must stay unchanged while the first is incomplete.
 const OTHER: &str = "20-other.conflist";
 const DURATION: Duration = Duration::from_secs(10);
 const INTERVAL: Duration = Duration::from_millis(100);
-/// While a bad writer is in the middle of it.
+/// The time in which a non-atomic writer leaves an incomplete file.
 const HALF_TIME: Duration = Duration::from_millis(3);
-/// With pauses of 0, 0.2, 0.4 s and so on, ten seconds have room for six times, and fewer where a write was lost.
+/// With pauses of 0, 0.2, 0.4 s and so on, ten seconds have room for six repairs, and fewer if a write was lost.
 const MOST_TIMES: f64 = 8.0;
 
-/// The text of a round, which no other round has.
+/// The text of a round, different in each round.
 fn text(round: usize) -> String {
     format!(
         "{{\n  \"cniVersion\": \"1.0.0\",\n  \"name\": \"n\",\n  \"plugins\": [\n    {{\"type\": \"bridge\", \"round\": \
@@ -32,7 +32,7 @@ fn text(round: usize) -> String {
     )
 }
 
-/// As `cp` does it: the file is empty, then half, then whole.
+/// As `cp` does: the file is empty, then half, then complete.
 fn overwrite(host: &Host<'_>, round: usize) {
     let path = host.networks.join(FILE);
     let mut options = OpenOptions::new();
@@ -49,7 +49,7 @@ fn rename(host: &Host<'_>, round: usize) {
     host.write(FILE, &text(round));
 }
 
-/// Whether this is what a writer has written so far, and so its own doing.
+/// Whether a writer has written this so far.
 fn is_part_of_a_round(found: &str, rounds: usize) -> bool {
     (0..=rounds).any(|round| text(round).starts_with(found))
 }
@@ -84,7 +84,7 @@ fn fight(write: fn(&Host<'_>, usize), is_whole: bool) {
     let inode = host.inode(FILE);
     let findings = reader.stop();
 
-    // What the writer wrote last is there, and our entry behind it.
+    // The last text of the writer is there, with our entry added.
     let value: Value = serde_json::from_str(&host.text(FILE)).unwrap();
     assert_eq!(value["plugins"][0]["round"], round);
     assert_eq!(value["plugins"][2]["type"], PLUGIN);

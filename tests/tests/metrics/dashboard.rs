@@ -1,5 +1,3 @@
-//! The dashboard.
-
 use std::collections::BTreeSet;
 
 use serde_json::json;
@@ -9,7 +7,7 @@ use crate::names::{is_served, names};
 use crate::promtool::{passes, promtool};
 
 const DASHBOARD: &str = include_str!("../../../deploy/chart/files/dashboards/usher.json");
-/// What Grafana puts in, and in any form in which it does.
+/// The variables in the forms that Grafana inserts.
 const VARIABLES: [(&str, &str); 3] = [
     ("$__rate_interval", "2m"),
     ("$__range", "6h"),

@@ -1,8 +1,8 @@
-//! What the agent serves is what its reference lists, and what is made from it asks for nothing else: alert and recording
-//! rules, the dashboard.
+//! The agent serves exactly the metrics of its reference. The alert and recording rules and the dashboard use only
+//! these metrics.
 //!
-//! Rules and queries are checked by promtool, which is Debian's; a running Prometheus asks the agent in the tests of the
-//! cluster.
+//! promtool, from Debian's package, checks rules and queries. In the cluster tests a running Prometheus
+//! queries the agent.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,10 +1,10 @@
-//! Names of metrics in expressions.
+//! Metric names in expressions.
 
 use std::collections::BTreeSet;
 
 use usher_core::metric::{self, Kind};
 
-/// The names in an expression that are a metric's of ours, or of a recording rule.
+/// The names in an expression that belong to our metrics, or to a recording rule.
 pub(crate) fn names(expression: &str) -> BTreeSet<&str> {
     let words = expression.split(|letter: char| !is_of_name(letter));
     words
@@ -20,7 +20,7 @@ fn ours(word: &str) -> bool {
     word.starts_with("usher_") || word.starts_with("process_")
 }
 
-/// Whether the reference has the metric whose samples are called so.
+/// Whether the reference has the metric of this sample name.
 pub(crate) fn is_served(name: &str) -> bool {
     metric::all().any(|metric| match metric.kind {
         Kind::Counter | Kind::Gauge => metric.name == name,

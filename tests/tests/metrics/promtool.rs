@@ -1,5 +1,3 @@
-//! promtool, on files and on standard input.
-
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,11 +18,11 @@ pub(crate) fn promtool() -> Option<PathBuf> {
     }
 }
 
-/// Runs it with these arguments and this on standard input, in the top of the repository.
+/// Runs it with these arguments and this standard input, at the root of the repository.
 ///
 /// # Panics
 ///
-/// When it finds fault.
+/// If it reports an error.
 pub(crate) fn passes(promtool: &Path, args: &[&str], input: &str) {
     let top = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     let mut child = Command::new(promtool)

@@ -1,4 +1,4 @@
-//! The running agent and the reference.
+//! The running agent compared with the reference.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use usher_tests::synthetic::{Agent, Node, PodSpec};
 
 use crate::promtool::{passes, promtool};
 
-/// Labels and their values, of one series.
+/// The labels of one series, with their values.
 type Labels = BTreeMap<String, String>;
 
-/// What one family of a text says.
+/// One metric family of a text.
 #[derive(Debug, Default)]
 struct Family {
     help: String,
@@ -19,7 +19,7 @@ struct Family {
     samples: BTreeSet<Labels>,
 }
 
-/// The families of a text in Prometheus' format; each sample is of the one that stands before it.
+/// The families of a text in Prometheus' format; each sample belongs to the preceding family.
 fn families(text: &str) -> BTreeMap<String, Family> {
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
     let mut last = String::new();
@@ -50,7 +50,6 @@ fn families(text: &str) -> BTreeMap<String, Family> {
     families
 }
 
-/// Every series that a metric has.
 fn series(metric: &Metric) -> BTreeSet<Labels> {
     let mut all = vec![Labels::new()];
     for label in metric.labels {
@@ -65,7 +64,7 @@ fn series(metric: &Metric) -> BTreeSet<Labels> {
     all.into_iter().collect()
 }
 
-/// An agent that has had something to count.
+/// An agent after events of all kinds.
 fn busy(node: &Node) -> Agent {
     node.annotate(&[("usher.dev/mode", "enforce")]);
     let agent = Agent::start(node);

@@ -1,5 +1,3 @@
-//! Alert and recording rules.
-
 use std::collections::BTreeSet;
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What the agents asked the API server, by its audit log, and what they know of pods.
+//! The requests of the agents to the API server, from its audit log, and the pods that they know.
 
 use std::{collections::BTreeMap, fs};
 
@@ -50,7 +50,7 @@ fn requests(rig: &Rig) -> BTreeMap<String, Vec<(String, String)>> {
     requests
 }
 
-/// Whether a request for Nodes is for this one alone.
+/// Whether a request for Nodes only selects this one.
 fn is_own(node: &Member, uri: &str) -> bool {
     let name = node.name();
     let path = format!("/api/v1/nodes/{name}");
@@ -60,7 +60,7 @@ fn is_own(node: &Member, uri: &str) -> bool {
         || uri.split(['?', '&']).any(|part| part == selector)
 }
 
-/// The Jobs of this test have the node's place at the end of their names.
+/// The names of the Jobs of this test end with the index of the node.
 fn knows_no_pod_of(rig: &Rig, node: &Member, other: &Member) {
     let args = ["-n", NAMESPACE, "get", "pods"];
     let pods = rig.cluster.kubectl_json(&args).unwrap();

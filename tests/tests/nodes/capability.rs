@@ -2,12 +2,12 @@
 
 use crate::rig::{Rig, announces, decided, decisions, has_plugin};
 
-/// The second node enforces when this begins, the first observes.
+/// At the start the second node is in enforce mode, the first in observe mode.
 pub(crate) fn one_is_off_on_one_node_and_the_other_on_the_other(rig: &Rig) {
     let [one, two] = &rig.nodes;
     rig.says(two, &["quit=off"], ["off", "enforce"]);
     rig.says(one, &["mode=enforce", "hold=off"], ["enforce", "off"]);
-    // What was stuck on the first node goes, at once.
+    // The Job that was stuck on the first node completes at once.
     for job in ["first-one", "second-one"] {
         rig.completes(job);
     }
@@ -16,7 +16,7 @@ pub(crate) fn one_is_off_on_one_node_and_the_other_on_the_other(rig: &Rig) {
     rig.app_ends(two, "off-two");
     rig.app_ends(one, "off-one");
     rig.completes("off-one");
-    // That took a whole life of a pod, in which nothing was done to the other one.
+    // That took a whole life of a pod, during which the other pod was untouched.
     rig.is_stuck("off-two");
     let found = decisions(two, "off-two");
     assert!(

@@ -1,7 +1,7 @@
-//! usher on two nodes of one cluster: each agent does what its own Node says, and knows of nothing else.
+//! usher on two nodes of one cluster: each agent follows its own Node, and knows of nothing else.
 //!
-//! `cargo xtask test` brings the cluster up and says in `USHER_TEST_CLUSTER` which one it is. There is one test, because
-//! each part of it begins with the Nodes as the one before left them.
+//! `cargo xtask test` creates the cluster and names it in `USHER_TEST_CLUSTER`. There is one test, because
+//! each part starts with the Nodes in the state of the part before.
 
 #![expect(clippy::unwrap_used, reason = "a test panics")]
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::rig::{Rig, announces, decided, decisions, has_plugin, networks};
 
-/// From the annotation to the request that ends the sidecar, and some for the tools in between.
+/// From the annotation to the request that ends the sidecar, with some time for the tools in between.
 const AT_ONCE: Duration = Duration::from_secs(3);
 
 pub(crate) fn observed_on_both_then_enforced_on_one(rig: &Rig) {
@@ -23,7 +23,7 @@ pub(crate) fn observed_on_both_then_enforced_on_one(rig: &Rig) {
     assert!(took < AT_ONCE, "{took:?} after the annotation");
     rig.completes("first-two");
 
-    // One whole life of a pod later the other agent is where it was.
+    // One whole life of a pod later the other agent is unchanged.
     rig.app_ends(one, "second-one");
     decided(one, "second-one", "would-quit");
     for job in ["first-one", "second-one"] {

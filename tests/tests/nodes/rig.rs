@@ -1,4 +1,4 @@
-//! A cluster of two nodes with usher on both, and what can be seen of each.
+//! A cluster of two nodes with usher on both, and the observable state of each.
 
 use std::{env, fs, time::Duration};
 
@@ -9,7 +9,7 @@ use usher_cluster::{
 };
 use usher_tests::wait::found_within;
 
-/// Says which cluster the tests are to use.
+/// Names the cluster of the tests.
 const CLUSTER: &str = "USHER_TEST_CLUSTER";
 const MANIFEST: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -17,7 +17,7 @@ const MANIFEST: &str = concat!(
 );
 const PATIENCE: Duration = Duration::from_secs(90);
 pub(crate) const NAMESPACE: &str = "pair";
-/// How long the apps of the Jobs run.
+/// The run time of the Jobs' apps.
 const LASTS: &str = "500ms";
 
 pub(crate) struct Rig {
@@ -48,7 +48,7 @@ impl Rig {
         rig.cluster
             .kubectl(&[&rollout[..], &["--timeout=90s"]].concat())
             .unwrap();
-        // What an earlier run left.
+        // The rest of an earlier run.
         let delete = ["delete", "namespace", NAMESPACE, "--ignore-not-found"];
         rig.cluster.kubectl(&delete).unwrap();
         let space =
@@ -64,7 +64,7 @@ impl Rig {
         Some(rig)
     }
 
-    /// Annotates a Node, and waits until its agent has taken that: the modes of quit and hold.
+    /// Annotates a Node, and waits until its agent applies it: the modes of quit and hold.
     pub(crate) fn says(&self, node: &Member, annotations: &[&str], modes: [&str; 2]) {
         let annotations: Vec<String> = annotations
             .iter()
@@ -81,7 +81,7 @@ impl Rig {
         });
     }
 
-    /// Starts a Job with Istio's sidecar on a node, and waits until its app has ended in the API's eyes.
+    /// Starts a Job with Istio's sidecar on a node, and waits until the API reports the exit of its app.
     pub(crate) fn app_ends(&self, node: &Member, name: &str) {
         let containers = [
             app_container("app", &["--run-for", LASTS]),
@@ -98,7 +98,6 @@ impl Rig {
         });
     }
 
-    /// The pod of a Job.
     pub(crate) fn pod(&self, job: &str) -> Option<Value> {
         let selector = format!("job-name={job}");
         let args = ["-n", NAMESPACE, "get", "pods", "-l", &selector];
@@ -113,7 +112,7 @@ impl Rig {
         self.cluster.kubectl(&wait).unwrap();
     }
 
-    /// The Job's sidecar runs, in its first run, and the Job waits for it.
+    /// The Job's sidecar is in its first run, and the Job waits for it.
     pub(crate) fn is_stuck(&self, job: &str) {
         let pod = self.pod(job).unwrap();
         let sidecar = container(&pod, "istio-proxy");
@@ -125,7 +124,6 @@ impl Rig {
     }
 }
 
-/// The status of a container.
 fn container<'pod>(pod: &'pod Value, name: &str) -> &'pod Value {
     let statuses = pod["status"]["containerStatuses"].as_array();
     let mut statuses = statuses.into_iter().flatten();
@@ -133,12 +131,12 @@ fn container<'pod>(pod: &'pod Value, name: &str) -> &'pod Value {
     found.unwrap_or(&Value::Null)
 }
 
-/// Waits until `check` finds something.
+/// Polls `check` until it returns a value.
 pub(crate) fn until<T>(what: &str, check: impl FnMut() -> Option<T>) -> T {
     found_within(PATIENCE, what, check)
 }
 
-/// Everything that the node's agent has logged.
+/// The whole log of the node's agent.
 pub(crate) fn log(node: &Member) -> Vec<Value> {
     let root = node.root().expect("the node is up");
     let pods = fs::read_dir(root.join("var/log/pods"))
@@ -157,7 +155,7 @@ pub(crate) fn log(node: &Member) -> Vec<Value> {
     let texts = files
         .iter()
         .filter_map(|file| fs::read_to_string(file).ok());
-    // Time, stream, tag, and what was written.
+    // Time, stream, tag, and text.
     texts
         .flat_map(|text| {
             text.lines()
@@ -167,7 +165,7 @@ pub(crate) fn log(node: &Member) -> Vec<Value> {
         .collect()
 }
 
-/// What a node's agent decided, in the order of time, about the pod of a Job.
+/// The decisions of a node's agent about the pod of a Job, in order.
 pub(crate) fn decisions(node: &Member, job: &str) -> Vec<String> {
     let prefix = format!("{NAMESPACE}/{job}-");
     let about = |line: &Value| {
@@ -189,7 +187,7 @@ pub(crate) fn decided(node: &Member, job: &str, decision: &str) {
     });
 }
 
-/// The modes of quit and hold that the node's agent took last.
+/// The latest modes of quit and hold that the node's agent applied.
 fn taken(node: &Member) -> Option<[String; 2]> {
     let lines = log(node);
     let last = lines.iter().rfind(|line| line.get("quit").is_some())?;
@@ -197,7 +195,7 @@ fn taken(node: &Member) -> Option<[String; 2]> {
     Some([mode("quit"), mode("hold")])
 }
 
-/// The node's network configurations, one after the other.
+/// The concatenated network configurations of the node.
 pub(crate) fn networks(node: &Member) -> String {
     let dir = node.root().unwrap().join("etc/cni/net.d");
     let mut files: Vec<_> = fs::read_dir(dir).unwrap().flatten().collect();
@@ -208,12 +206,11 @@ pub(crate) fn networks(node: &Member) -> String {
         .collect()
 }
 
-/// Whether the plugin is in one of them.
+/// Whether one of them has the plugin.
 pub(crate) fn announces(node: &Member) -> bool {
     networks(node).contains("\"usher-cni\"")
 }
 
-/// Whether the plugin's binary is on the node.
 pub(crate) fn has_plugin(node: &Member) -> bool {
     node.root().unwrap().join("opt/cni/bin/usher-cni").exists()
 }

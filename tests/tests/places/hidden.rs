@@ -5,7 +5,7 @@ use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec};
 
 use crate::{SIDECAR, all_is_dealt_with, enforcing, is_untouched};
 
-/// A pod whose app no kernel shows.
+/// A pod with an app that no kernel shows.
 fn spec(name: &str) -> PodSpec {
     PodSpec::new(name)
         .with(ContainerSpec::app("app").later())
@@ -13,7 +13,7 @@ fn spec(name: &str) -> PodSpec {
 }
 
 /// Kata's containers have no cgroups of their own on the node. The kubelet's
-/// word alone could be old; beside a RuntimeClass it is believed after a while.
+/// status alone could be stale; with a RuntimeClass the agent accepts it after a while.
 #[test]
 fn in_a_virtual_machine() {
     let Some(node) = enforcing() else { return };
@@ -27,7 +27,7 @@ fn in_a_virtual_machine() {
     assert!(is_untouched(&pod));
 }
 
-/// gVisor's containers have cgroups, which are empty.
+/// gVisor's containers have empty cgroups.
 #[test]
 fn in_a_cgroup_that_stays_empty() {
     let Some(node) = enforcing() else { return };

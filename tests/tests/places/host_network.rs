@@ -8,7 +8,7 @@ use usher_tests::synthetic::{Agent, ContainerSpec, Node, PodSpec, machine};
 
 use crate::{enforced, finish_and_signal};
 
-/// Listeners of the node on every port that a recipe might ask.
+/// Listeners of the node on every port that a recipe could use.
 struct Loopback(Vec<TcpListener>);
 
 impl Loopback {
@@ -56,7 +56,7 @@ fn host_listener() {
     gets_a_signal_only(&job("host-network").host_network());
 }
 
-/// The pod's spec does not tell: the kernel does.
+/// The pod's spec does not say it, but the kernel does.
 #[test]
 fn unreported_by_the_kubelet() {
     if !privilege::granted() || !machine::entered("host_network::unreported_by_the_kubelet") {

@@ -1,5 +1,5 @@
-//! The real agent where pods are not as usual, and where something else is in
-//! the place of what was meant: the wrong thing is never asked or signalled.
+//! The real agent with unusual pods, and with a replacement for
+//! the target of an action: the wrong process never gets a request or a signal.
 //!
 //! Needs root and a built agent (`cargo build -p usher-agent`). Tests that need
 //! the whole machine's loopback or pids run in a machine of their own.
@@ -18,10 +18,9 @@ mod visitor;
 use usher_tests::privilege;
 use usher_tests::synthetic::{Agent, Node, Pod, PodSpec};
 
-/// The sidecar's container.
 const SIDECAR: &str = "istio-proxy";
 
-/// A node whose Node object says `enforce`; None when tests are skipped here.
+/// A node in enforce mode; None if tests are skipped here.
 fn enforcing() -> Option<Node> {
     privilege::granted().then(|| enforced(Node::new()))
 }
@@ -31,8 +30,8 @@ fn enforced(node: Node) -> Node {
     node
 }
 
-/// Ends the app, and expects the sidecar to be asked once, by POST to the
-/// status port, and to end with 0.
+/// Ends the app, and expects one request to the sidecar, by POST to the
+/// status port, and its exit with 0.
 fn finish_and_quit(agent: &Agent, pod: &Pod) {
     pod.finish("app", 0);
     assert_eq!(pod.ended(SIDECAR).code(), 0);
@@ -46,7 +45,7 @@ fn finish_and_quit(agent: &Agent, pod: &Pod) {
     assert_eq!(terms(pod), 0);
 }
 
-/// Ends the app, and expects the sidecar to get SIGTERM and not a request.
+/// Ends the app, and expects SIGTERM for the sidecar and no request.
 fn finish_and_signal(agent: &Agent, pod: &Pod) {
     pod.finish("app", 0);
     assert_eq!(pod.ended(SIDECAR).code(), 0);
@@ -55,8 +54,8 @@ fn finish_and_signal(agent: &Agent, pod: &Pod) {
     assert!(pod.requests(SIDECAR).is_empty());
 }
 
-/// The agent has dealt with all that happened before: a pod that came later is
-/// through.
+/// The agent has processed all earlier events: a later pod is
+/// complete.
 fn all_is_dealt_with(agent: &Agent, node: &Node) {
     let other = node.run(&PodSpec::job("other"));
     finish_and_quit(agent, &other);
@@ -67,7 +66,7 @@ fn is_untouched(pod: &Pod) -> bool {
     pod.requests(SIDECAR).is_empty() && terms(pod) == 0 && pod.end_so_far(SIDECAR).is_none()
 }
 
-/// How often the sidecar got SIGTERM.
+/// The number of SIGTERMs to the sidecar.
 fn terms(pod: &Pod) -> usize {
     let lines = pod.lines(SIDECAR);
     lines

@@ -1,5 +1,5 @@
-//! Names of pods and containers in the cgroup tree, as other runtimes and
-//! other sources of pods write them.
+//! The cgroup names of pods and containers for other runtimes and
+//! other sources of pods.
 
 use usher_tests::privilege;
 use usher_tests::synthetic::layout::{Driver, Runtime};
@@ -20,7 +20,7 @@ fn quits_on(driver: Driver, runtime: Runtime) {
     }
 }
 
-/// A static pod's UID has no dashes, so the systemd driver has none to replace.
+/// A static pod's UID has no dashes, so the systemd driver replaces none.
 #[test]
 fn static_pod() {
     quits_on(Driver::Cgroupfs, Runtime::Containerd);

@@ -18,10 +18,10 @@ use crate::{SIDECAR, all_is_dealt_with, enforced, finish_and_quit, is_untouched}
 
 /// As in `usher.dev/quit-delay: 1s`.
 const DELAY: Duration = Duration::from_secs(1);
-/// Times that another process may have been faster.
+/// The attempts, because another process may take the pid first.
 const TRIES: usize = 20;
 
-/// Makes the sidecar of a pod have this pid.
+/// Gives the sidecar of a pod this pid.
 fn take(pod: &Pod, pid: i32) {
     for _ in 0..TRIES {
         pod.start_with_pid(SIDECAR, pid);
@@ -35,7 +35,7 @@ fn take(pod: &Pod, pid: i32) {
     panic!("pid {pid} went to another process {TRIES} times");
 }
 
-/// A pod whose app runs, and whose sidecar comes later.
+/// A pod with a running app, and a sidecar that is created later.
 fn bystander(node: &Node) -> Pod {
     let sidecar = ContainerSpec::istio(Manner::Quit).later();
     node.run(&PodSpec::beside_app("bystander", sidecar))
@@ -57,7 +57,7 @@ fn of_a_sidecar_before_its_request() {
     taken_over(&node, &agent, &pod);
 }
 
-/// The same where SIGTERM is the first thing to try.
+/// The same with SIGTERM as the first step.
 #[test]
 fn of_a_sidecar_before_its_signal() {
     let Some(node) = apart("of_a_sidecar_before_its_signal") else {
@@ -86,7 +86,7 @@ fn taken_over(node: &Node, agent: &Agent, pod: &Pod) {
     finish_and_quit(agent, &bystander);
 }
 
-/// The decision is made, and its time comes when the number is another's.
+/// The decision is made, and becomes due when the pid belongs to another process.
 #[test]
 fn of_a_sidecar_with_a_delayed_quit() {
     let Some(node) = apart("of_a_sidecar_with_a_delayed_quit") else {
@@ -106,7 +106,7 @@ fn of_a_sidecar_with_a_delayed_quit() {
     pod.signal(SIDECAR, Signal::SIGKILL);
     pod.ended(SIDECAR);
     take(&bystander, pid);
-    // It is time itself that has to pass: the quit is due when the agent goes on.
+    // Real time has to pass: the quit is due when the agent continues.
     std::thread::sleep(DELAY);
     agent.signal(Signal::SIGCONT);
     all_is_dealt_with(&agent, &node);

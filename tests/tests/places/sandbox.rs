@@ -1,5 +1,5 @@
-//! A sandbox that is made again under the same UID: a new network namespace,
-//! new containers, and nothing of the old ones is meant any more.
+//! A sandbox that is recreated under the same UID: a new network namespace,
+//! new containers, and no action may apply to the old ones.
 
 use nix::sys::signal::Signal;
 use usher_tests::synthetic::wire::Manner;
@@ -7,7 +7,7 @@ use usher_tests::synthetic::{Agent, ContainerSpec, Pod, PodSpec, RestartPolicy};
 
 use crate::{SIDECAR, all_is_dealt_with, enforcing, finish_and_quit, is_untouched};
 
-/// The kubelet makes a sandbox again under this policy, not under `Never`.
+/// The kubelet recreates a sandbox with this policy, not with `Never`.
 fn job(name: &str) -> PodSpec {
     PodSpec::job(name).policy(RestartPolicy::OnFailure)
 }
@@ -33,8 +33,8 @@ fn replaced_while_the_app_runs() {
     finish_and_quit(&agent, &pod);
 }
 
-/// The agent does not get to run between the app's end and the new sandbox, so
-/// that it learns of all of it at once.
+/// The agent does not run between the exit of the app and the new sandbox, so
+/// it learns of everything at once.
 #[test]
 fn replaced_while_the_agent_is_frozen() {
     let Some(node) = enforcing() else { return };
@@ -51,8 +51,8 @@ fn replaced_while_the_agent_is_frozen() {
     finish_and_quit(&agent, &pod);
 }
 
-/// It was decided to ask the sidecar, which does not listen; while it is tried
-/// again, there is another one in its place, beside an app that runs.
+/// The agent decided to send a request to the sidecar, which does not listen. During its
+/// retries another sidecar replaces it, alongside a running app.
 #[test]
 fn replaced_between_decision_and_action() {
     let Some(node) = enforcing() else { return };
@@ -72,7 +72,7 @@ fn replaced_between_decision_and_action() {
     finish_and_quit(&agent, &pod);
 }
 
-/// The same in the wait that the pod asks for.
+/// The same during the pod's quit delay.
 #[test]
 fn replaced_before_a_delayed_quit() {
     let Some(node) = enforcing() else { return };
@@ -82,7 +82,7 @@ fn replaced_before_a_delayed_quit() {
     pod.finish("app", 0);
     agent.wait_for("pod-finished", &pod.name());
     replace(&pod);
-    // Asks after its own second, which began later.
+    // It sends its request after its own second, which started later.
     let other = node.run(&PodSpec::job("other").annotation("usher.dev/quit-delay", "1s"));
     finish_and_quit(&agent, &other);
     assert!(is_untouched(&pod));

@@ -1,5 +1,5 @@
 //! One pid namespace for the pod, or the node's: no process is pid 1 of its
-//! container, and what a sidecar started may outlive it for a moment.
+//! container, and the children of a sidecar may outlive it for a moment.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn hosts(name: &str) -> PodSpec {
     PodSpec::new(name).host_pids()
 }
 
-/// The sidecar is asked, its Envoy is left alone and not taken for it.
+/// The sidecar gets the request, its Envoy is left alone and not taken for it.
 fn is_asked(spec: PodSpec) {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
@@ -51,7 +51,7 @@ fn is_asked(spec: PodSpec) {
     assert_eq!(ended.count(), 1);
 }
 
-/// Each sidecar's init process gets its SIGTERM, once, and no other process
+/// Each sidecar's init process gets one SIGTERM, and no other process
 /// does.
 fn is_signalled(spec: PodSpec) {
     let Some(node) = enforcing() else { return };

@@ -1,5 +1,5 @@
 //! `hostUsers: false`: the pod's network namespace belongs to a user namespace
-//! of its own, in which the agent has what it has as root of the node.
+//! of its own, in which the agent has the privileges of the node's root.
 
 use usher_tests::synthetic::wire::Manner;
 use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec};

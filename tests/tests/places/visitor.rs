@@ -1,16 +1,16 @@
 //! A process of one pod in the network namespace of another, as node agents
 //! and CNI plugins enter them.
 //!
-//! A request goes to a port of a namespace, and who listens there cannot be
-//! seen from the request. So what must hold is that the namespace is the
-//! sidecar's own: not one that it is in for a while.
+//! A request goes to a port of a namespace and does not identify the
+//! listener. So the namespace must be the
+//! sidecar's own, and not one that it visits.
 
 use usher_tests::synthetic::wire::Manner;
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 
 use crate::{SIDECAR, enforcing, finish_and_quit, finish_and_signal, is_untouched};
 
-/// A pod that works, and one whose sidecar, which has no open port of its own,
+/// A running pod, and one with a sidecar that has no open port and
 /// is in the network of the first.
 fn visited(node: &Node) -> (Pod, Pod) {
     let host = node.run(&PodSpec::job("host"));
@@ -39,8 +39,8 @@ fn visitor_gets_no_request_at_its_hosts_port() {
     finish_and_quit(&agent, &host);
 }
 
-/// To an agent that starts later it looks as if the guest had always been
-/// there; the rest of its pod tells where it belongs.
+/// To a later agent the visitor seems to have always been
+/// there; the rest of its pod shows where it belongs.
 #[test]
 fn agent_started_during_the_visit_sends_the_visitor_no_request() {
     let Some(node) = enforcing() else { return };

@@ -1,4 +1,4 @@
-//! Cloud SQL Auth Proxy, whose SIGTERM would make a good pod a failed one.
+//! Cloud SQL Auth Proxy: its exit code after SIGTERM would fail a successful pod.
 
 use usher_tests::synthetic::catalog::cloud_sql;
 use usher_tests::synthetic::{Agent, PodSpec};
@@ -15,7 +15,7 @@ quits! {
     v1: cloud_sql::v1(), [], Term, 0;
 }
 
-/// 143 under `Never` would be the pod's failure, so it is not done.
+/// 143 under `Never` would fail the pod, so the agent sends no signal.
 #[test]
 fn v2_with_a_successful_app() {
     let Some(node) = enforcing() else { return };
@@ -26,7 +26,7 @@ fn v2_with_a_successful_app() {
     assert_eq!(line["container"], PROXY);
     let reason = line["reason"].as_str().unwrap();
     assert!(reason.contains("143"), "{reason}");
-    // Whatever it still wanted to do would come before this.
+    // Any later action would precede this one.
     let other = node.run(&PodSpec::job("other"));
     other.finish("app", 0);
     agent.wait_for("sidecar-ended", &other.name());

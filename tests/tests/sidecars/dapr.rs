@@ -1,5 +1,3 @@
-//! Dapr.
-
 use usher_tests::synthetic::catalog::dapr;
 
 const SHUTDOWN: &str = "POST /v1.0/shutdown";

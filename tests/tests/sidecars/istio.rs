@@ -1,4 +1,4 @@
-//! Istio, by version and by what the pod says.
+//! Istio, by version and by configuration.
 
 use usher_tests::synthetic::Agent;
 use usher_tests::synthetic::catalog::istio;
@@ -20,7 +20,7 @@ quits! {
     proxyless_grpc_v1_25: istio::proxyless_v1_25(), [(15_020, QUIT)], Request, 0;
 }
 
-/// Its version is asked for while the app runs, so that it is known by then.
+/// The agent queries its version while the app runs, so that it is known at the exit.
 #[test]
 fn v1_20_without_a_version_tag() {
     let Some(node) = enforcing() else { return };

@@ -1,5 +1,3 @@
-//! Log shippers: SIGTERM and nothing else.
-
 use usher_tests::synthetic::catalog::logs;
 
 quits! {

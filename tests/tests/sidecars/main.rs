@@ -1,12 +1,12 @@
-//! The real agent beside a stand-in of every kind of sidecar: how it is asked,
-//! with which code it ends, and what becomes of sidecars with bad manners.
+//! The real agent with a stand-in for every kind of sidecar: its requests,
+//! the exit codes, and sidecars that misbehave.
 //!
-//! What a kind does is in `usher_tests::synthetic::catalog`, with where that is
-//! known from. Needs root and a built agent (`cargo build -p usher-agent`).
+//! `usher_tests::synthetic::catalog` defines the behaviour of each kind, with its
+//! source. Needs root and a built agent (`cargo build -p usher-agent`).
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-/// Names tests of one kind each: a stand-in, the requests that it gets, what
+/// Defines tests of one kind each: a stand-in, the requests that it gets, what
 /// ends it and with which code.
 macro_rules! quits {
     ($($name:ident: $stand_in:expr, $requests:expr, $by:ident, $code:literal;)*) => {$(
@@ -30,25 +30,24 @@ use usher_tests::privilege;
 use usher_tests::synthetic::catalog::StandIn;
 use usher_tests::synthetic::{Agent, Node, Pod};
 
-/// What made a sidecar end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     Request,
     Term,
 }
 
-/// A node whose Node object says `enforce`; None when tests are skipped here.
+/// A node in enforce mode; None if tests are skipped here.
 fn enforcing() -> Option<Node> {
     privilege::granted().then(|| {
         let node = Node::new();
-        // Requests are counted, and a hold asks whether the sidecar is ready.
+        // The test counts requests, and a hold would probe the sidecar.
         node.annotate(&[("usher.dev/mode", "enforce"), ("usher.dev/hold", "off")]);
         node
     })
 }
 
-/// A Job's app succeeds; the sidecar gets these requests and no others, ends
-/// with this code, and by what it should.
+/// A Job's app succeeds; the sidecar gets exactly these requests, and exits
+/// with this code and for this reason.
 fn quits(stand_in: StandIn, requests: &[(u16, &str)], by: By, code: i32) {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
@@ -71,20 +70,20 @@ fn quits(stand_in: StandIn, requests: &[(u16, &str)], by: By, code: i32) {
     );
 }
 
-/// Port, method and path of the requests to quit that a sidecar got.
+/// Port, method and path of the quit requests to a sidecar.
 fn asked(pod: &Pod, container: &str) -> Vec<(u16, String)> {
     let requests = pod.requests(container).into_iter();
     let texts = requests.map(|request| {
         let line = request.line.trim_end_matches(" HTTP/1.1").to_owned();
         (request.port, line)
     });
-    // A question about the version changes nothing.
+    // A version query changes nothing.
     texts
         .filter(|(_, line)| line != "GET /server_info")
         .collect()
 }
 
-/// How often a sidecar got SIGTERM.
+/// The number of SIGTERMs to a sidecar.
 fn terms(pod: &Pod, container: &str) -> usize {
     let lines = pod.lines(container);
     lines

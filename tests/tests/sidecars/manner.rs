@@ -1,5 +1,5 @@
-//! Sidecars with bad manners: the next rung in bounded time, and no other pod
-//! waits for it.
+//! Sidecars that misbehave: the next step follows in bounded time, and no other pod
+//! waits.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use usher_tests::wait::slower;
 use crate::{asked, enforcing, terms};
 
 const SIDECAR: &str = "istio-proxy";
-/// All rungs of Istio's ladder, each with its time to end, on a busy machine.
+/// All steps of Istio's recipe, each with its time to end, on a busy machine.
 const BOUND: Duration = Duration::from_secs(30);
-/// A signal has as long as the kubelet would give by default; not here.
+/// A signal has as long as the kubelet's default grace period; not here.
 const IMPATIENT: &str = "ladder: {settleSignal: 2s}";
 
-/// A pod with this sidecar and one with a good one; the agent knows both.
+/// A pod with this sidecar and one with a well-behaved one; the agent knows both.
 fn pair(node: &Node, agent: &Agent, sidecar: ContainerSpec) -> (Pod, Pod) {
     let bad = node.run(&PodSpec::beside_app("bad", sidecar));
     let good = node.run(&PodSpec::job("good"));
@@ -24,7 +24,7 @@ fn pair(node: &Node, agent: &Agent, sidecar: ContainerSpec) -> (Pod, Pod) {
     (bad, good)
 }
 
-/// A good pod finishes and its sidecar is asked. Says when.
+/// A good pod finishes and its sidecar gets the request. Returns the time.
 fn quits(agent: &Agent, good: &Pod) -> u64 {
     good.finish("app", 0);
     assert_eq!(good.ended(SIDECAR).code(), 0);
@@ -32,8 +32,8 @@ fn quits(agent: &Agent, good: &Pod) -> u64 {
     good.request(SIDECAR).at_ns
 }
 
-/// Both ports are bad; a good pod finishes meanwhile and is asked before the
-/// next rung; SIGTERM is left.
+/// Both ports misbehave. A good pod finishes meanwhile and gets its request before the
+/// next step; SIGTERM remains.
 fn gets_sigterm(manner: Manner) {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
@@ -48,7 +48,7 @@ fn gets_sigterm(manner: Manner) {
     agent.wait_for("sidecar-ended", &bad.name());
     let requests = bad.requests(SIDECAR);
     let mut ports: Vec<u16> = requests.iter().map(|request| request.port).collect();
-    // What has no reply is asked again.
+    // A request without a reply is repeated.
     ports.dedup();
     assert_eq!(ports, [15_020, 15_000]);
     let second = requests.iter().find(|request| request.port == 15_000);
@@ -108,8 +108,8 @@ fn never_quits() {
     quits(&agent, &node.run(&PodSpec::job("later")));
 }
 
-/// The app is over before the sidecar listens; it is asked when it does, and
-/// not by a signal.
+/// The app exits before the sidecar listens; the sidecar gets a request when it does, and
+/// no signal.
 #[test]
 fn listens_late() {
     let Some(node) = enforcing() else { return };

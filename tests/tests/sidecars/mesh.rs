@@ -1,5 +1,3 @@
-//! The other meshes.
-
 use usher_tests::synthetic::catalog::{consul, envoy, kuma, linkerd};
 
 const QUIT: &str = "POST /quitquitquit";

@@ -1,4 +1,4 @@
-//! Several sidecars in a pod: who helps the app first, who carries the network
+//! Several sidecars in a pod: helpers of the app first, the network
 //! last.
 
 use usher_tests::synthetic::catalog::{cloud_sql, drain, linkerd, logs};
@@ -11,7 +11,7 @@ fn term_ns(pod: &Pod, container: &str) -> u64 {
     line.trim_start_matches("term ").parse().unwrap()
 }
 
-/// A stage begins when the one before has ended, and not when it was asked.
+/// A stage starts when the one before has exited, not when it got its request.
 #[test]
 fn helpers_then_log_shippers_then_mesh() {
     let Some(node) = enforcing() else { return };

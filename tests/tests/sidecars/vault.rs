@@ -1,5 +1,3 @@
-//! Vault's agent.
-
 use usher_tests::synthetic::catalog::vault;
 
 quits! {

@@ -1,4 +1,4 @@
-//! What the agent and the machine hold while no pod is there.
+//! The resources of the agent and the machine without pods.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -8,17 +8,17 @@ use usher_tests::synthetic::process;
 
 use crate::lane::Stage;
 
-/// What pods leave goes within this.
+/// The time in which a pod's resources are released.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(100);
-/// A connection to the kubelet, two to the API server, and one that is just being closed may be open or not.
+/// A connection to the kubelet, two to the API server, and one that is being closed may be open or not.
 const DESCRIPTORS: usize = 4;
-/// Memory that an agent may have gained since the first pods; timelines and allocators fill up for a while.
+/// The permitted growth since the first pods; timelines and allocators grow for a while.
 const GROWTH_KIB: u64 = 12 * 1024;
-/// What may lie in the run directory, besides.
+/// The permitted number of additional files in the run directory.
 const FILES: usize = 12;
 
-/// The figures of one moment.
+/// A snapshot of the resources.
 #[derive(Debug, Clone)]
 pub(crate) struct Census {
     pub(crate) pid: u32,
@@ -32,7 +32,7 @@ pub(crate) struct Census {
     pub(crate) held: f64,
 }
 
-/// Counts.
+/// Takes a snapshot.
 pub(crate) fn count(stage: &Stage) -> Census {
     let files = std::fs::read_dir(stage.node.run_dir());
     stage.with(|agent| {
@@ -53,7 +53,7 @@ pub(crate) fn count(stage: &Stage) -> Census {
 }
 
 impl Census {
-    /// What is too much, compared with the first one.
+    /// The excess over the first snapshot.
     fn wrong(&self, first: &Self) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut check = |is_wrong: bool, what: String| {
@@ -107,7 +107,7 @@ impl Census {
     }
 }
 
-/// Waits until nothing is too much; what is, in the end.
+/// Waits until there is no excess; returns the last one.
 pub(crate) fn settled(stage: &Stage, first: &Census) -> (Census, Vec<String>) {
     let end = Instant::now() + PATIENCE;
     loop {

@@ -1,4 +1,4 @@
-//! Numbers that a seed decides.
+//! Pseudo-random numbers from a seed.
 
 /// A sequence that is the same for the same seed, on every machine
 /// ([SplitMix64](https://doi.org/10.1145/2660193.2660195)).
@@ -6,7 +6,7 @@
 pub(crate) struct Dice(u64);
 
 impl Dice {
-    /// The sequence of one matter: others of the same seed do not depend on how much of it is used.
+    /// The sequence for one purpose: it does not depend on other sequences of the same seed.
     pub(crate) fn new(seed: u64, matter: u64) -> Self {
         let mut dice = Self(seed);
         let mixed = dice.next() ^ matter.wrapping_mul(0xd134_2543_de82_ef95);
@@ -21,17 +21,17 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// From 0 to one less than this.
+    /// From 0 to one less than this limit.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
 
-    /// Both ends are possible.
+    /// Both bounds are possible.
     pub(crate) fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.below(most - least + 1)
     }
 
-    /// True once in so many times.
+    /// True once in this number of times.
     pub(crate) fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

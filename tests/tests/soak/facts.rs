@@ -1,72 +1,68 @@
-//! What became of a pod, by its own account and the kernel's. Times are nanoseconds of `CLOCK_MONOTONIC`.
+//! The outcome of a pod, from its processes and the kernel. Times are nanoseconds of `CLOCK_MONOTONIC`.
 
 use usher_tests::synthetic::ledger::{Attempt, Ended, PodRecord};
 
 use crate::story::{Story, app_name};
 
-/// The port at which a mesh's proxy is ready last.
+/// The last port of a mesh's proxy to become ready.
 const READY: &str = "15021";
 
-/// A pod that is gone.
+/// A removed pod.
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
-    /// What it was to be.
+    /// Its plan.
     pub(crate) story: Story,
-    /// Its UID.
     pub(crate) uid: String,
-    /// When its making began.
+    /// The start of its creation.
     pub(crate) made: u64,
     /// Right before the last of its apps was requested to exit for good.
     pub(crate) end_requested: Option<u64>,
-    /// When its removal began.
+    /// The start of its removal.
     pub(crate) gone: u64,
-    /// It was left in peace for long enough after that.
+    /// It had enough time without faults after that.
     pub(crate) settled: bool,
     /// Its sidecars, in the story's order.
     pub(crate) guests: Vec<Vec<Life>>,
-    /// What came of its first app's connection.
+    /// The result of its first app's connection.
     pub(crate) visit: Visit,
-    /// The agent answered the CNI plugin in time, so before there was a process.
+    /// The agent replied to the CNI plugin in time, before the first process.
     pub(crate) answered: bool,
-    /// When its sidecar was ready.
+    /// The time at which its sidecar was ready.
     pub(crate) ready: Option<u64>,
-    /// usher's table was in its network namespace in the end.
+    /// usher's table was in its network namespace at the end.
     pub(crate) table: bool,
     /// The output of `usher explain` before the pod was removed, if it reported a problem.
     pub(crate) explained: String,
 }
 
-/// One life of a sidecar.
+/// One run of a sidecar.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Life {
-    /// Requests that are meant to end it.
+    /// Quit requests.
     pub(crate) asks: Vec<(u64, String)>,
-    /// SIGTERM.
     pub(crate) terms: Vec<u64>,
-    /// The code that it ended with.
+    /// Its exit code.
     pub(crate) code: Option<i32>,
 }
 
-/// A connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Visit {
-    /// The app's first instruction.
     pub(crate) ran: Option<u64>,
-    /// When it was made.
+    /// The time of the successful connect.
     pub(crate) connected: Option<u64>,
-    /// When it failed.
+    /// The time of the failure.
     pub(crate) failed: Option<u64>,
 }
 
 impl Life {
-    /// All times at which it was asked, in whatever way.
+    /// The times of all requests and signals.
     pub(crate) fn touched(&self) -> impl Iterator<Item = u64> {
         let asks = self.asks.iter().map(|(at, _)| *at);
         asks.chain(self.terms.iter().copied())
     }
 }
 
-/// The lives of the sidecars of a pod.
+/// The runs of the sidecars of a pod.
 pub(crate) fn guests(story: &Story, record: &PodRecord) -> Vec<Vec<Life>> {
     let lives = |guest: &crate::guest::Guest| {
         let name = guest.stand_in().container.name;
@@ -88,7 +84,7 @@ fn life(attempt: &Attempt) -> Life {
         let at = words.next().and_then(|word| word.parse().ok());
         match (kind, at) {
             ("term", Some(at)) => life.terms.push(at),
-            // What only looks is asked by GET.
+            // Requests that only read use GET.
             ("request", Some(at)) => {
                 let port = words.next().unwrap_or_default();
                 let what = words.next().unwrap_or_default();
@@ -102,7 +98,7 @@ fn life(attempt: &Attempt) -> Life {
     life
 }
 
-/// The connection of the first app's first life.
+/// The connection of the first app's first run.
 pub(crate) fn visit(record: &PodRecord) -> Visit {
     let container = record.containers.get(&app_name(0));
     let Some(attempt) = container.and_then(|container| container.attempts.first()) else {
@@ -120,14 +116,14 @@ pub(crate) fn visit(record: &PodRecord) -> Visit {
     }
 }
 
-/// Whether the plugin's first call was answered long before it would have given up.
+/// Whether the plugin's first call got its reply long before its timeout.
 pub(crate) fn answered(story: &Story, record: &PodRecord) -> bool {
     let limit = story.spec().announced.unwrap_or_default();
     let first = record.added.first();
     first.is_some_and(|added| added.code == Some(0) && added.took < limit * 4 / 5)
 }
 
-/// When the first life of the first sidecar was ready.
+/// The time at which the first run of the first sidecar was ready.
 pub(crate) fn ready(story: &Story, record: &PodRecord) -> Option<u64> {
     let name = story.guests.first()?.stand_in().container.name;
     let attempt = record.containers.get(&name)?.attempts.first()?;

@@ -1,11 +1,10 @@
-//! What goes wrong, as data.
+//! Faults, as data.
 
 use std::time::Duration;
 
-/// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
-    /// The agent gets SIGKILL; the next one comes when the fault is over.
+    /// The agent gets SIGKILL; the next one starts when the fault is over.
     Killed,
     /// The same with SIGTERM.
     Restarted,
@@ -19,11 +18,9 @@ pub(crate) enum Fault {
     Wiped,
     /// The same, and then the agent gets SIGKILL.
     WipedAndKilled,
-    /// Its sockets there are deleted.
     SocketsWiped,
-    /// A broken configuration file.
     BadConfiguration,
-    /// Another good one.
+    /// Another valid configuration file.
     Reconfigured,
     /// `usher.dev/mode: observe`
     Observes,
@@ -35,44 +32,42 @@ pub(crate) enum Fault {
     QuitOff,
     /// `usher.dev/hold: off`
     HoldOff,
-    /// The kubelet answers with this status.
+    /// The kubelet responds with this status.
     KubeletSays(u16),
-    /// It answers with half a list.
+    /// It responds with half a list.
     KubeletGarbage,
-    /// It does not answer.
+    /// It does not respond.
     KubeletSilent,
-    /// Its statuses are old.
+    /// Its statuses are stale.
     KubeletSlow,
-    /// The API server does not answer.
+    /// The API server does not respond.
     ApiAway,
     /// Its watches end.
     WatchesEnd,
-    /// Its answers to Events are lost, or refusals.
+    /// Its responses to Events are lost, or reject them.
     EventsRefused,
 }
 
 /// One fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Planned {
-    /// After the one before on the same lane has ended.
+    /// The delay after the previous fault of the same lane.
     pub(crate) after: Duration,
-    /// How long it lasts.
     pub(crate) lasts: Duration,
-    /// What it is.
     pub(crate) fault: Fault,
 }
 
-/// Who may be hit by a fault while another one is hit by another.
+/// The target of a fault. Faults of different targets may overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
     /// The agent, and its input.
     Agent,
-    /// Those that it asks.
+    /// The kubelet and the API server.
     Servers,
 }
 
 impl Fault {
-    /// Those of a lane, by weight.
+    /// The faults of a lane, by weight.
     pub(crate) const fn of(lane: Lane) -> &'static [(u64, Self)] {
         match lane {
             Lane::Agent => &[
@@ -105,17 +100,17 @@ impl Fault {
         }
     }
 
-    /// The process that decides ends.
+    /// The process that decides exits.
     pub(crate) const fn ends_agent(self) -> bool {
         matches!(self, Self::Killed | Self::Restarted | Self::WipedAndKilled)
     }
 
-    /// The process that decides ends, or does nothing for a while.
+    /// The process that decides exits, or does nothing for a while.
     pub(crate) const fn stops_agent(self) -> bool {
         self.ends_agent() || matches!(self, Self::Stopped)
     }
 
-    /// The kubelet does not give its list.
+    /// The kubelet does not return its list.
     pub(crate) const fn keeps_list(self) -> bool {
         matches!(
             self,
@@ -128,7 +123,7 @@ impl Fault {
         matches!(self, Self::Observes | Self::ObservesQuit | Self::QuitOff)
     }
 
-    /// What is decided may be an observer's: a mode says so, or an agent began without knowing better.
+    /// Decisions may be those of observe mode: by the mode, or because an agent started without its settings.
     pub(crate) const fn may_observe(self) -> bool {
         self.forbids_quits()
             || self.stops_agent()

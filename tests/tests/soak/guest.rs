@@ -6,49 +6,43 @@ use usher_tests::synthetic::catalog::{StandIn, cloud_sql, dapr, istio, linkerd, 
 use usher_tests::synthetic::wire::{Effect, Listen, Manner, Program, Reaction};
 use usher_tests::synthetic::{ContainerSpec, spec};
 
-/// A kind of sidecar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Guest {
-    /// Istio 1.26.
     Istio,
     /// Istio 1.20, which drains.
     IstioOld,
     /// Istio 1.2, which only SIGTERM ends.
     IstioAncient,
-    /// It ends and does not say so.
+    /// It exits without a response.
     IstioMute,
-    /// It has no ports: in the node's network namespace, too.
+    /// It has no ports; also in the node's network namespace.
     IstioPortless,
-    /// Its port takes connections and never answers.
+    /// Its port accepts connections and never responds.
     IstioHanging,
     /// Neither requests nor SIGTERM end it.
     IstioDeaf,
-    /// It ends with 1, and is started again for that.
+    /// It exits with 1, and is restarted for that.
     IstioReturning,
-    /// A mesh's proxy that is ready so many milliseconds after its start; never where there is none.
+    /// A mesh's proxy that is ready this number of milliseconds after its start, or never.
     Mesh(Option<u64>),
-    /// Linkerd with its endpoint.
     Linkerd,
-    /// Linkerd without it.
     LinkerdClosed,
-    /// The Cloud SQL proxy with its endpoint.
     CloudSql,
     /// The Cloud SQL proxy that only SIGTERM ends, with 143.
     CloudSqlSpoiling,
-    /// Dapr.
     Dapr,
-    /// Dapr that asks for a token.
+    /// Dapr that requires a token.
     DaprToken,
 }
 
-/// What becomes of a guest that is asked as often as may be.
+/// The outcome of a guest after all permitted steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Temper {
-    /// It ends.
+    /// It exits.
     Leaves,
-    /// It ends with a code that spoils a good pod.
+    /// It exits with a code that fails a successful pod.
     Spoils,
-    /// It stays, or comes back.
+    /// It runs on, or restarts.
     Stays,
 }
 
@@ -61,7 +55,7 @@ impl Guest {
         }
     }
 
-    /// It is the mesh, which goes last.
+    /// It is the mesh, which exits last.
     pub(crate) const fn is_mesh(self) -> bool {
         !matches!(
             self,
@@ -69,7 +63,7 @@ impl Guest {
         )
     }
 
-    /// The container, and what its injector writes on the pod.
+    /// The container, and the annotations that its injector adds to the pod.
     pub(crate) fn stand_in(self) -> StandIn {
         match self {
             Self::Istio => istio::v1_26(),
@@ -100,7 +94,7 @@ fn mesh(ready: Option<u64>) -> ContainerSpec {
     mesh::proxy(listen)
 }
 
-/// Whatever ends it, it ends with 1.
+/// It always exits with 1.
 fn returning() -> ContainerSpec {
     let mut container = ContainerSpec::istio(Manner::Quit);
     if let Program::Sidecar(sidecar) = &mut container.program {

@@ -1,6 +1,6 @@
-//! The judge: what must have become of a pod, by its story and what went wrong meanwhile, against what did.
+//! The judge: it compares the correct outcome of a pod, computed from its story and the faults, with the real one.
 //!
-//! It knows nothing of usher's code, only of what usher promises.
+//! It does not use usher's code, only usher's guarantees.
 
 #[cfg(test)]
 mod tests;
@@ -16,29 +16,29 @@ use crate::guest::Temper;
 use crate::story::{Story, Twist, last_life};
 use crate::weather::{NEVER, Trouble};
 
-/// An attempt that was decided before a mode changed may arrive so much later.
+/// An attempt that was decided before a change of the mode may arrive this much later.
 const IN_FLIGHT: u64 = 2_000_000_000;
-/// A connection that waits goes with its next retransmission after the deadline, on a machine that is busy.
+/// A held connection continues with its next retransmission after the deadline, on a busy machine.
 const RETRANSMISSION: u64 = 20_000_000_000;
-/// From the order to make a pod to its app's start, on such a machine.
+/// From the order to create a pod to its app's start, on a busy machine.
 const MAKING: u64 = 30_000_000_000;
-/// Faults that ended so long ago may still be felt: what failed is tried again after up to 30 s.
+/// The effect of a fault lasts this long: a failed action is retried after up to 30 s.
 const AFTERMATH: u64 = 31_000_000_000;
 
-/// What must become of a sidecar.
+/// The correct outcome of a sidecar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It ends, if there is peace for long enough.
+    /// It exits, if there is enough time without faults.
     Leaves,
-    /// It is asked and stays.
+    /// It gets requests and runs on.
     Stays,
     /// It gets no request.
     Untouched,
-    /// The kubelet deals with it, and usher may.
+    /// The kubelet handles it, and usher may.
     Anything,
 }
 
-/// What must become of a sidecar of this pod.
+/// The correct outcome of a sidecar of this pod.
 pub(crate) fn fate(story: &Story, guest: usize) -> Fate {
     if !story.finishes() || matches!(story.twist, Twist::OptedOut | Twist::Excluded) {
         return Fate::Untouched;
@@ -49,13 +49,12 @@ pub(crate) fn fate(story: &Story, guest: usize) -> Fate {
     match story.guests[guest].temper() {
         Temper::Leaves => Fate::Leaves,
         Temper::Stays => Fate::Stays,
-        // Never a code that spoils a good pod, nor one for which it would be started again.
+        // Never a code that fails a successful pod, nor one after which it would be restarted.
         Temper::Spoils if story.policy == RestartPolicy::Never && !succeeds(story) => Fate::Leaves,
         Temper::Spoils => Fate::Untouched,
     }
 }
 
-/// The last codes of all apps are 0.
 pub(crate) fn succeeds(story: &Story) -> bool {
     story.apps.iter().all(|app| {
         let (last, _) = last_life(story.policy, app);
@@ -63,7 +62,7 @@ pub(crate) fn succeeds(story: &Story) -> bool {
     })
 }
 
-/// What is wrong with a pod.
+/// The wrong outcomes of a pod.
 pub(crate) fn pod(facts: &Facts, troubles: &[Trouble]) -> Vec<String> {
     let mut wrong = Vec::new();
     for (number, lives) in facts.guests.iter().enumerate() {
@@ -83,7 +82,7 @@ fn guest(facts: &Facts, troubles: &[Trouble], number: usize, lives: &[Life]) -> 
     let mut wrong = Vec::new();
     let fate = fate(&facts.story, number);
     let touched = || lives.iter().flat_map(Life::touched);
-    // Removal ends everything at once, apps first or last.
+    // Removal ends everything at once, in any order.
     let early = |at: &u64| *at < facts.end_requested.unwrap_or(NEVER) && *at < facts.gone;
     if touched().any(|at| early(&at)) {
         wrong.push("asked before every app had ended for good".to_owned());
@@ -131,7 +130,7 @@ fn guest(facts: &Facts, troubles: &[Trouble], number: usize, lives: &[Life]) -> 
     wrong
 }
 
-/// The mesh goes last.
+/// The mesh exits last.
 fn order(facts: &Facts) -> Option<String> {
     let first = |mesh: bool| {
         let guests = facts.story.guests.iter().zip(&facts.guests);
@@ -163,7 +162,7 @@ fn hold(facts: &Facts) -> Option<String> {
     })
 }
 
-/// What is wrong with the hold of a pod that was to have one, by usher's own account.
+/// The wrong outcome of the requested hold of a pod, by usher's own report.
 pub(crate) fn armed(facts: &Facts, troubles: &[Trouble], decided: &[String]) -> Option<String> {
     let hold = facts.story.hold?;
     let visit = facts.visit;
@@ -187,7 +186,7 @@ pub(crate) fn armed(facts: &Facts, troubles: &[Trouble], decided: &[String]) -> 
     (held && visit.ran < facts.ready).then(|| "its start was held, and it ran too early".to_owned())
 }
 
-/// Why this Event may not be there, if so.
+/// The reason why this Event is not justified.
 pub(crate) fn unjustified(facts: &Facts, troubles: &[Trouble], reason: &str) -> bool {
     let story = &facts.story;
     let during = |wanted: fn(Fault) -> bool| {
@@ -218,7 +217,7 @@ pub(crate) fn unjustified(facts: &Facts, troubles: &[Trouble], reason: &str) -> 
     !justified
 }
 
-/// Whether this Event may not be on the Node after these faults.
+/// Whether this Event on the Node is not justified after these faults.
 pub(crate) fn unjustified_on_node(seen: &BTreeSet<Fault>, reason: &str) -> bool {
     let any = |wanted: fn(Fault) -> bool| seen.iter().any(|fault| wanted(*fault));
     let justified = match reason {
@@ -229,14 +228,14 @@ pub(crate) fn unjustified_on_node(seen: &BTreeSet<Fault>, reason: &str) -> bool 
         "StartHolderFailed" => {
             any(|fault| matches!(fault, Fault::HolderKilled | Fault::HolderStopped))
         }
-        // A minute without the kubelet's list is longer than any fault, not than several.
+        // A minute without the kubelet's list is longer than any fault, but not than several.
         "KubeletUnreachable" => any(Fault::keeps_list),
         _ => false,
     };
     !justified
 }
 
-/// The Events that have to be there.
+/// The required Events.
 pub(crate) fn due(facts: &Facts, troubles: &[Trouble]) -> Vec<&'static str> {
     // An agent that exits loses what it has not sent, and an agent whose hold is switched off reports no more about holds that
     // it had started; no other report may be lost.

@@ -1,4 +1,4 @@
-//! Makes faults.
+//! Injects faults.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use crate::fault::{Fault, Planned};
 use crate::story::EXCLUDED;
 use crate::weather::Weather;
 
-/// The annotations in peace.
+/// The annotations without faults.
 const ENFORCE: (&str, &str) = ("usher.dev/mode", "enforce");
-/// A mode that is not seen to count by then is not relied on.
+/// A mode without an effect by then is ignored.
 const SEEN: Duration = Duration::from_secs(10);
-/// How often it is looked for.
+/// The polling interval.
 const LOOK: Duration = Duration::from_millis(20);
-/// What an agent leaves in its run directory for the next one.
+/// The files of an agent's run directory for the next agent.
 const KEPT: [&str; 4] = [
     "timeline.jsonl",
     "node-annotations.json",
@@ -25,10 +25,10 @@ const KEPT: [&str; 4] = [
     "config.yaml",
 ];
 
-/// Where it is asked.
+/// The sockets that receive requests.
 const SOCKETS: [&str; 2] = ["cni.sock", "admin.sock"];
 
-/// The stage: everything that faults happen to.
+/// The stage: everything that faults affect.
 #[derive(Debug)]
 pub(crate) struct Stage {
     pub(crate) node: Node,
@@ -37,12 +37,12 @@ pub(crate) struct Stage {
     pub(crate) agent: Mutex<Option<Agent>>,
     /// The log lines of dead agents.
     pub(crate) log_lines: Mutex<Vec<serde_json::Value>>,
-    /// Agents that ended without being asked to.
+    /// Agents that exited without a request.
     pub(crate) deaths: Mutex<Vec<String>>,
 }
 
 impl Stage {
-    /// A node that enforces, with its agent.
+    /// A node in enforce mode, with its agent.
     pub(crate) fn set() -> Self {
         let stage = Self {
             node: Node::with_bundles(),
@@ -57,11 +57,11 @@ impl Stage {
         stage
     }
 
-    /// The agent does this.
+    /// Calls a function with the agent.
     ///
     /// # Panics
     ///
-    /// When it is dead, which only a fault makes it.
+    /// If it is dead, which only a fault causes.
     pub(crate) fn with<T>(&self, what: impl FnOnce(&Agent) -> T) -> T {
         let agent = self.agent.lock().unwrap_or_else(PoisonError::into_inner);
         what(agent.as_ref().expect("faults that kill it start another"))
@@ -105,12 +105,12 @@ impl Stage {
 
     fn wipe(&self, files: &[&str]) {
         for file in files {
-            // It may not have been written yet.
+            // It may not be written yet.
             drop(std::fs::remove_file(self.node.run_dir().join(file)));
         }
     }
 
-    /// Waits until a mode counts; false if that is not seen.
+    /// Waits until a mode applies; false if it does not in time.
     fn counts(&self, capability: &str, mode: &str) -> bool {
         let labels = format!("capability=\"{capability}\",mode=\"{mode}\"");
         let end = Instant::now() + SEEN;
@@ -137,7 +137,7 @@ impl Stage {
         std::thread::sleep(lasts);
     }
 
-    /// Makes a fault, and ends it.
+    /// Starts a fault, and ends it.
     pub(crate) fn make(&self, planned: Planned, weather: &Weather) {
         std::thread::sleep(planned.after);
         let number = weather.begin(planned.fault);
@@ -256,7 +256,7 @@ impl Stage {
         if planned.fault.forbids_quits()
             || matches!(planned.fault, Fault::ObservesHold | Fault::HoldOff)
         {
-            // The order comes after the end is noted: until then nothing may be done.
+            // The change follows the record of the end: until then no action is permitted.
             weather.end(number);
             self.server.annotate(&[ENFORCE]);
             let capability = if planned.fault.forbids_quits() {

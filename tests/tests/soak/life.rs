@@ -1,4 +1,4 @@
-//! A pod's life, as a story has it: what the kubelet would do, done here.
+//! A pod's life according to its story, with the actions of the kubelet.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -14,44 +14,44 @@ use crate::judge::{self, Fate};
 use crate::story::{KILLED, Story, Twist, app_name, comes_back, last_life};
 use crate::weather::{NEVER, Weather};
 
-/// In this time without faults everything that has to happen happens, also on a busy machine: what failed is tried
-/// again after at most 30 s, and a ladder takes some 12 s.
+/// The time without faults that suffices for every pending action, also on a busy machine: a failed action is retried
+/// after at most 30 s, and all steps of a recipe take some 12 s.
 pub(crate) const PEACE: Duration = Duration::from_secs(60);
-/// How often a life is looked at.
+/// The polling interval.
 const LOOK: Duration = Duration::from_millis(25);
 /// Time between the end of a container and its next start.
 const BACKOFF: Duration = Duration::from_millis(150);
-/// A pod that is not to change is looked at for so long.
+/// The time for which a pod must not change.
 const WATCHED: Duration = Duration::from_secs(4);
-/// Lives of a sidecar that comes back.
+/// The runs of a sidecar that restarts.
 const LIVES: usize = 5;
 
-/// Where an app is in its lives.
+/// The state of an app.
 #[derive(Debug, Clone, Copy)]
 enum Stage {
     /// It does not run yet.
     Starting,
-    /// It runs until then.
+    /// It runs until this time.
     Until(Instant),
     /// It was requested to exit.
     EndRequested,
-    /// It is started again then.
+    /// It restarts at this time.
     Again(Instant),
-    /// It has no life left.
+    /// It has no run left.
     Over,
 }
 
 struct Course<'a> {
     story: &'a Story,
     pod: &'a Pod,
-    /// Number of the life, and where it is.
+    /// The number of the run, and its state.
     apps: Vec<(usize, Stage)>,
     end_requested: Option<u64>,
     created: BTreeMap<usize, Option<Instant>>,
     made: Instant,
 }
 
-/// Lives it, and tells what was seen.
+/// Runs the pod, and returns its outcome.
 pub(crate) fn live(story: &Story, node: &Node, weather: &Weather) -> Facts {
     let made = monotonic_ns();
     let mut pod = node.create(&story.spec());
@@ -82,7 +82,7 @@ pub(crate) fn live(story: &Story, node: &Node, weather: &Weather) -> Facts {
 }
 
 impl Course<'_> {
-    /// One look at everything; true when the apps have no more lives.
+    /// Checks the pod once; true when the apps have no more runs.
     fn step(&mut self) -> bool {
         for number in 0..self.apps.len() {
             self.apps[number] = self.app(number);
@@ -139,7 +139,7 @@ impl Course<'_> {
         }
     }
 
-    /// Sidecars that come late, or again.
+    /// Creates sidecars that come late, or restart.
     fn guests(&mut self) {
         for (number, guest) in self.story.guests.iter().enumerate() {
             let name = guest.stand_in().container.name;
@@ -175,7 +175,7 @@ impl Course<'_> {
         }
     }
 
-    /// Waits until what has to become of the sidecars has; false if there was not enough peace for it.
+    /// Waits for the correct outcome of the sidecars; false if there was not enough time without faults.
     fn settle(&mut self, weather: &Weather) -> bool {
         let began = Instant::now();
         let since = monotonic_ns();
@@ -196,7 +196,7 @@ impl Course<'_> {
         }
     }
 
-    /// All sidecars that have to are gone, and there are such.
+    /// All sidecars that have to exit have exited, and there are such.
     fn left(&self) -> bool {
         let record = self.pod.record();
         let guests: Vec<(usize, &Guest)> = self.story.guests.iter().enumerate().collect();
@@ -234,7 +234,7 @@ fn facts(story: &Story, pod: &Pod, made: u64, end_requested: Option<u64>, settle
 }
 
 impl Facts {
-    /// Asks usher what it thinks of the pod where a judge will want to know.
+    /// Runs `usher explain` for a pod that the judge may complain of.
     fn explained(mut self, node: &Node, pod: &Pod) -> Self {
         let suspicious = self.table || !judge::pod(&self, &[]).is_empty();
         if suspicious && self.gone != NEVER {
@@ -245,7 +245,6 @@ impl Facts {
     }
 }
 
-/// Whether usher has a table in the pod.
 fn has_table(pod: &Pod) -> bool {
     let ran = Command::new("nsenter")
         .arg(format!("--net={}", pod.network_path().display()))

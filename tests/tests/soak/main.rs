@@ -1,8 +1,8 @@
-//! A soak: pods of all kinds at random, with random faults, under an independent judge.
+//! A soak: random pods of all kinds, with random faults, under an independent judge.
 //!
-//! Everything that happens follows from a seed (`schedule`); what must have become of each pod is computed from
-//! that by rules that know nothing of usher's code (`judge`), and compared with what the pods themselves and the
-//! kernel say. `cargo xtask soak` runs it; without that only the rules are tested.
+//! Everything follows from a seed (`schedule`). The correct outcome of each pod is computed from
+//! that by rules that do not use usher's code (`judge`), and compared with the reports of the pods themselves and the
+//! kernel. `cargo xtask soak` runs it; otherwise only the rules are tested.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -29,7 +29,7 @@ use usher_tests::synthetic::machine;
 
 use self::report::{Report, Violation};
 
-/// The variables by which `cargo xtask soak` says what is wanted.
+/// The variables of `cargo xtask soak`.
 const LENGTH: &str = "USHER_SOAK_SECONDS";
 const SEED: &str = "USHER_SOAK_SEED";
 const ROUND: &str = "USHER_SOAK_ROUND";
@@ -77,7 +77,7 @@ fn soak() {
     let decoys = decoys();
     let stage = lane::Stage::set();
     let began = Instant::now();
-    // The first pod makes what the agent makes once.
+    // The first pod creates the agent's permanent resources.
     let first = trial::warm(&stage);
     report.censuses.push(first.clone());
     let mut next = number(ROUND, 0);

@@ -1,4 +1,4 @@
-//! What a soak came to: for people as text, for programs as JSON.
+//! The result of a soak: as text for people, as JSON for programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,21 +10,19 @@ use crate::facts::{Facts, Life};
 use crate::fault::Fault;
 use crate::weather::Trouble;
 
-/// So many are shown with all that is known of them.
+/// The number of violations with all details.
 const SHOWN: usize = 4;
 
-/// Something that may not be.
+/// A wrong outcome.
 #[derive(Debug, Clone)]
 pub(crate) struct Violation {
-    /// `namespace/name` of the pod, or what else it is about.
+    /// `namespace/name` of the pod, or another subject.
     pub(crate) of: String,
-    /// In words.
     pub(crate) what: String,
-    /// Story, facts, `usher explain`, lines of the log.
     pub(crate) details: String,
 }
 
-/// Counts of all rounds.
+/// The counts of all rounds.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) seed: u64,
@@ -48,7 +46,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Nothing yet.
+    /// An empty report.
     pub(crate) fn of(seed: u64) -> Self {
         Self {
             seed,
@@ -116,7 +114,7 @@ impl Report {
         })
     }
 
-    /// The whole, for a person.
+    /// The whole report as text.
     pub(crate) fn text(&self) -> String {
         let list = |counts: &BTreeMap<String, usize>| {
             let pairs = counts.iter().map(|(what, count)| format!("{what} {count}"));
@@ -163,7 +161,7 @@ impl Report {
         lines.join("\n")
     }
 
-    /// Writes both into a directory.
+    /// Writes both formats into a directory.
     pub(crate) fn write(&self, directory: &Path) -> std::io::Result<()> {
         std::fs::create_dir_all(directory)?;
         let name = format!("seed-{}", self.seed);

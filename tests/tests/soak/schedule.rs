@@ -1,4 +1,4 @@
-//! A round's pods and faults, decided by a seed and nothing else.
+//! A round's pods and faults, decided only by a seed.
 
 use std::time::Duration;
 
@@ -9,21 +9,18 @@ use crate::fault::{Fault, Lane, Planned};
 use crate::guest::Guest;
 use crate::story::{App, Hold, KILLED, Story, Twist};
 
-/// How long pods come in a round.
+/// The time in which pods are created.
 pub(crate) const LENGTH: Duration = Duration::from_secs(75);
-/// Faults come so long. What is left of a round is quiet.
+/// The time in which faults occur. The rest of a round has none.
 const STORM: Duration = Duration::from_secs(50);
 /// Mean time between two pods.
 const PACE_MS: u64 = 500;
 
-/// A round.
 #[derive(Debug, Clone)]
 pub(crate) struct Round {
-    /// Its number.
     pub(crate) number: u64,
-    /// Its pods, in time.
     pub(crate) stories: Vec<Story>,
-    /// Faults of the two lanes.
+    /// The faults of the two lanes.
     pub(crate) faults: Vec<(Lane, Vec<Planned>)>,
 }
 
@@ -35,7 +32,7 @@ pub(crate) fn round(seed: u64, number: u64) -> Round {
     let mut crowd = 0;
     while at < LENGTH {
         stories.push(story(&mut dice, number, stories.len(), at));
-        // Sometimes many come at once.
+        // Sometimes many start at once.
         if dice.one_in(40) {
             crowd = dice.between(5, 15);
         }
@@ -47,7 +44,7 @@ pub(crate) fn round(seed: u64, number: u64) -> Round {
         };
         at += Duration::from_millis(gap);
     }
-    // Every third one is about leaks: one agent lives through it.
+    // Every third round is about leaks: one agent lives through it.
     let calm = number % 3 == 2;
     let mut faults = Vec::new();
     for (lane, matter) in [(Lane::Agent, 1), (Lane::Servers, 2)] {
@@ -63,7 +60,7 @@ pub(crate) fn round(seed: u64, number: u64) -> Round {
     }
 }
 
-/// A pod that uses everything once.
+/// A pod that uses every feature once.
 pub(crate) fn first() -> Story {
     let hold = Hold {
         start: true,
@@ -114,7 +111,7 @@ fn story(dice: &mut Dice, round: u64, number: usize, at: Duration) -> Story {
     ]);
     let twist = twist(dice, hold.is_some());
     let guests = guests(dice, hold, policy, twist);
-    // Not a refusal but a code of the sidecar's decides there.
+    // There the sidecar's exit code decides, not a refused connection.
     let plain = guests.contains(&Guest::CloudSqlSpoiling) || hold.is_some();
     let count = if dice.one_in(4) { 2 } else { 1 };
     let apps = (0..count).map(|_| app(dice, policy, plain)).collect();
@@ -165,7 +162,7 @@ fn guests(dice: &mut Dice, hold: Option<Hold>, policy: RestartPolicy, twist: Twi
         let ready = hold.ready.map(|ready| u64::try_from(ready.as_millis()));
         return vec![Guest::Mesh(ready.and_then(Result::ok))];
     }
-    // Whatever listens would listen at the node's loopback.
+    // Its listeners would be on the node's loopback.
     if twist == Twist::HostNetwork {
         return vec![Guest::IstioPortless];
     }
@@ -202,7 +199,7 @@ fn app(dice: &mut Dice, policy: RestartPolicy, plain: bool) -> App {
     let mut lives = Vec::new();
     let count = if plain { 1 } else { dice.between(1, 3) };
     for number in 0..count {
-        // The last one is good as a rule, so that most pods finish.
+        // Usually the last code is 0, so that most pods finish.
         let last = number + 1 == count;
         let code = match (last, dice.below(8)) {
             (true, 0) | (false, 0..=4) => 1,

@@ -1,4 +1,4 @@
-//! What a pod is and what happens to it, as data, and the kubelet's part in it.
+//! The plan of a pod as data, with the kubelet's part.
 
 use std::time::Duration;
 
@@ -7,78 +7,67 @@ use usher_tests::synthetic::{ContainerSpec, PodSpec, RestartPolicy, RestartRule}
 
 use crate::guest::Guest;
 
-/// The exit code of a container that was killed.
+/// The exit code of a killed container.
 pub(crate) const KILLED: u8 = 137;
 /// The namespace that the configuration excludes.
 pub(crate) const EXCLUDED: &str = "left";
 /// A remote address without a listener.
 const FAR: &str = "10.7.7.7:8080";
 
-/// One pod.
 #[derive(Debug, Clone)]
 pub(crate) struct Story {
     /// Unique in a run.
     pub(crate) name: String,
-    /// When it is made, after the beginning of its round.
+    /// The time of its creation, relative to the start of its round.
     pub(crate) at: Duration,
-    /// The pod's policy.
     pub(crate) policy: RestartPolicy,
-    /// Its apps, `app-0` and so on.
     pub(crate) apps: Vec<App>,
-    /// Its sidecars.
     pub(crate) guests: Vec<Guest>,
-    /// Its sidecars are created so long after its apps.
+    /// The delay between the creation of its apps and of its sidecars.
     pub(crate) guests_late: Option<Duration>,
-    /// What is unusual about it.
+    /// Its variation.
     pub(crate) twist: Twist,
-    /// What its first app's first connection waits for.
+    /// The hold of its first app's first connection.
     pub(crate) hold: Option<Hold>,
 }
 
-/// One app and its lives; the kubelet may not come to the later ones.
+/// One app and its runs; the kubelet may not start the later ones.
 #[derive(Debug, Clone)]
 pub(crate) struct App {
-    /// How long each lives, and the code that it ends with.
+    /// The duration of each run, and its exit code.
     pub(crate) lives: Vec<(Duration, u8)>,
-    /// Its own policy.
     pub(crate) policy: Option<RestartPolicy>,
-    /// It is started again after this code, whatever the policy.
+    /// It is restarted after this code, whatever the policy.
     pub(crate) again_after: Option<u8>,
 }
 
-/// What is unusual about a pod.
+/// The variation of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Twist {
-    /// Nothing.
     None,
     /// `usher.dev/quit: "false"`
     OptedOut,
-    /// It is in a namespace that is left alone.
+    /// It is in an excluded namespace.
     Excluded,
-    /// Annotations that cannot be used.
+    /// Invalid annotations.
     BadAnnotations,
-    /// A quit delay.
     Delayed,
-    /// An init container.
     Init,
-    /// One pid namespace for all.
+    /// One pid namespace for all containers.
     SharedPids,
-    /// The node's network namespace.
     HostNetwork,
-    /// Taken away so long after it was made.
+    /// Removed this long after its creation.
     Removed(Duration),
-    /// Deleted through the API right after it was made; its sidecars run on for a while.
+    /// Deleted through the API right after its creation; its sidecars run on for a while.
     Deleted,
 }
 
-/// A hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hold {
-    /// Of the start, too.
+    /// It includes the start.
     pub(crate) start: bool,
-    /// The pod's deadline.
     pub(crate) deadline: Duration,
-    /// The sidecar is ready so long after its start.
+    /// The time between the sidecar's start and its readiness.
     pub(crate) ready: Option<Duration>,
 }
 
@@ -151,7 +140,7 @@ impl Story {
         }
     }
 
-    /// Every app ends for good.
+    /// Whether every app exits for good.
     pub(crate) fn finishes(&self) -> bool {
         self.apps.iter().all(|app| last_life(self.policy, app).1)
     }
@@ -161,7 +150,7 @@ pub(crate) fn app_name(number: usize) -> String {
     format!("app-{number}")
 }
 
-/// Whether the kubelet starts a container again that ended with this code
+/// Whether the kubelet restarts a container after this exit code
 /// ([pod lifecycle](https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-policy)).
 pub(crate) fn comes_back(policy: RestartPolicy, app: &App, code: u8) -> bool {
     if app.again_after == Some(code) {
@@ -174,7 +163,7 @@ pub(crate) fn comes_back(policy: RestartPolicy, app: &App, code: u8) -> bool {
     }
 }
 
-/// The number of an app's last life, and whether it ended for good with that: else it waits for the kubelet.
+/// The number of an app's last run, and whether it exited for good then; otherwise it waits for the kubelet.
 pub(crate) fn last_life(policy: RestartPolicy, app: &App) -> (usize, bool) {
     let lives = app.lives.iter().enumerate();
     for (number, (_, code)) in lives {

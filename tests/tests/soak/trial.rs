@@ -1,4 +1,4 @@
-//! A round: pods and faults at the same time, then peace, then the judge.
+//! A round: pods and faults at the same time, then no faults, then the judge.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -15,13 +15,13 @@ use crate::report::{Report, Violation};
 use crate::schedule::{self, Round};
 use crate::weather::{Trouble, Weather};
 
-/// Events wait no longer than this in peace.
+/// The longest delay of Events without faults.
 const SENT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
-/// Lines of the log that are shown of a pod.
+/// The number of log lines for a pod.
 const LINES: usize = 60;
 
-/// The first pods; what the agent and the machine hold when they are gone.
+/// Runs the first pods, and takes the snapshot after their removal.
 pub(crate) fn warm(stage: &Stage) -> Census {
     let story = schedule::first();
     life::live(&story, &stage.node, &Weather::default());
@@ -29,7 +29,7 @@ pub(crate) fn warm(stage: &Stage) -> Census {
     census::count(stage)
 }
 
-/// Plays a round with at most so many pods at once.
+/// Runs a round with at most this number of pods at once.
 pub(crate) fn play(
     stage: &Stage,
     round: &Round,
@@ -191,7 +191,7 @@ fn details(facts: &Facts, troubles: &[Trouble], lines: &[&Value]) -> String {
     )
 }
 
-/// Reasons of Events on the Node.
+/// The reasons of Events on the Node.
 fn reasons_on_node(stage: &Stage) -> BTreeSet<String> {
     let events = stage.server.events().into_iter();
     let on_node = events.filter(|event| event["regarding"]["kind"] == "Node");
@@ -200,7 +200,7 @@ fn reasons_on_node(stage: &Stage) -> BTreeSet<String> {
         .collect()
 }
 
-/// Reasons of Events, by the UID of the pod.
+/// The reasons of Events, by the UID of the pod.
 fn events(stage: &Stage) -> BTreeMap<String, Vec<String>> {
     let mut by_pod: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for event in stage.server.events() {

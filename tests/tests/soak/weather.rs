@@ -1,4 +1,4 @@
-//! What went wrong when. Times are nanoseconds of `CLOCK_MONOTONIC`.
+//! The faults and their times, in nanoseconds of `CLOCK_MONOTONIC`.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,19 +7,18 @@ use usher_tests::synthetic::clock::monotonic_ns;
 
 use crate::fault::Fault;
 
-/// What is not over yet.
+/// The end of a fault that lasts.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// One fault, as it was.
+/// One fault that occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Trouble {
-    /// Which.
     pub(crate) fault: Fault,
-    /// When it began.
+    /// The time of its start.
     pub(crate) from: u64,
-    /// When it was known to count; [`NEVER`] where that was not seen.
+    /// The time at which its effect was confirmed; [`NEVER`] if it was not.
     pub(crate) sure: u64,
-    /// When its end was ordered.
+    /// The time at which its end was requested.
     pub(crate) to: u64,
 }
 
@@ -29,12 +28,11 @@ impl Trouble {
     }
 }
 
-/// All faults of a round so far.
 #[derive(Debug, Default)]
 pub(crate) struct Weather(Mutex<Vec<Trouble>>);
 
 impl Weather {
-    /// A fault begins; its number.
+    /// Records the start of a fault, and returns its number.
     pub(crate) fn begin(&self, fault: Fault) -> usize {
         let mut all = self.all();
         all.push(Trouble {
@@ -46,24 +44,24 @@ impl Weather {
         all.len() - 1
     }
 
-    /// It is known to count.
+    /// Records its confirmation.
     pub(crate) fn sure(&self, number: usize) {
         self.all()[number].sure = monotonic_ns();
     }
 
-    /// It is over.
+    /// Records its end.
     pub(crate) fn end(&self, number: usize) {
         self.all()[number].to = monotonic_ns();
     }
 
-    /// How long nothing has been wrong, at most since then.
+    /// The time without faults, at most since this time.
     pub(crate) fn calm_since(&self, since: u64) -> Duration {
         let last = self.all().iter().map(|trouble| trouble.to).max();
         let since = last.unwrap_or(0).max(since);
         Duration::from_nanos(monotonic_ns().saturating_sub(since))
     }
 
-    /// What there was.
+    /// All faults.
     pub(crate) fn troubles(&self) -> Vec<Trouble> {
         self.all().clone()
     }

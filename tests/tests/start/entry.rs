@@ -1,4 +1,4 @@
-//! Whatever a container executes first, and wherever that lies.
+//! The first program of a container, of every kind and at every location.
 
 use usher_tests::synthetic::wire::Entry;
 use usher_tests::synthetic::{Agent, PodSpec};

@@ -1,13 +1,13 @@
-//! The agent or the process that holds dies, stops or wedges while pods are
+//! The agent or the holder is killed, stopped or wedged while starts are
 //! held: every app starts.
 //!
-//! | fault | the apps start |
+//! | fault | start of the apps |
 //! | --- | --- |
 //! | holder killed | at once |
 //! | holder stopped or wedged | when its timer has killed it, after 2 s |
 //! | agent killed | at once: the holder sees its socket close |
-//! | agent stopped or wedged | at the hold's own limit, which the holder keeps |
-//! | both | the sooner of both |
+//! | agent stopped or wedged | at the hold's own limit, which the holder applies |
+//! | both | at the earlier of both |
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ use usher_tests::wait::{fewer, slower};
 use crate::{APP, held, holding, meanwhile, ready_on_command};
 
 const PODS: usize = 20;
-/// Pods that start at the same time.
+/// The number of pods that start at the same time.
 const STARTS: usize = 5;
-/// Limits of the holds. One that does not come while a test lasts.
+/// A limit that does not expire during a test.
 const LONG: Duration = Duration::from_secs(60);
-/// The one where no agent ends them.
+/// A limit that ends the hold if no agent does.
 const LIMIT: Duration = Duration::from_secs(20);
 
 fn hold(node: &Node, agent: &Agent, deadline: Duration) -> Vec<Pod> {
@@ -48,7 +48,7 @@ fn start(pods: &[Pod]) {
     }
 }
 
-/// The holder is gone; there is another, which holds.
+/// The holder is gone; a new holder holds starts.
 fn holds_again(node: &Node, agent: &Agent, old: Holder) {
     agent.wait_holder(Some(old));
     agent.wait_metric("usher_holder_up", "", |up| up > 0.5);
@@ -91,7 +91,7 @@ fn holder_wedged() {
     holds_again(&node, &agent, holder);
 }
 
-/// Stopped before it holds anything: what starts meanwhile starts.
+/// Stopped before it holds anything: other containers still start.
 #[test]
 fn holder_stopped_before_a_pod_starts() {
     let Some(node) = holding() else { return };
@@ -102,7 +102,7 @@ fn holder_stopped_before_a_pod_starts() {
     let pods: Vec<Pod> = (0..fewer(PODS))
         .map(|n| node.create(&ready_on_command(&format!("meanwhile-{n}"))))
         .collect();
-    // By whatever comes first: its timer, or an agent that misses its answer.
+    // By the first of its timer and an agent that misses its reply.
     eventually("the end of the holder", || !holder.lives());
     for pod in &pods {
         crate::ready(pod);

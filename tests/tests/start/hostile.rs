@@ -1,4 +1,4 @@
-//! Pods and bundles that are not what they should be.
+//! Unusual or hostile pods and bundles.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     pod, proxy, ran_after_the_proxy, ready, ready_on_command, reason,
 };
 
-/// At least so many, by each.
+/// The minimum for each of them.
 const EXECS: usize = 2_000;
 const STORMS: [&str; 2] = ["storm", "other-storm"];
 const MIB: usize = 1024 * 1024;
@@ -22,8 +22,8 @@ fn beside_proxy(node: &Node, app: ContainerSpec) -> Pod {
     node.create(&pod("odd").with(app).with(proxy()))
 }
 
-/// It starts although its proxy is not ready; its connection waits, and starts
-/// of others are held as ever.
+/// It starts although its proxy is not ready; its connection waits, and the starts
+/// of other containers are held as usual.
 fn starts_unheld(node: &Node, agent: &Agent, app: ContainerSpec) -> Pod {
     let odd = beside_proxy(node, app);
     odd.first_instruction(APP);

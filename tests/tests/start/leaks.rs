@@ -12,7 +12,7 @@ use crate::{
 };
 
 const PODS: usize = 200;
-/// Pods that live at the same time.
+/// The number of pods that live at the same time.
 const CROWD: usize = 20;
 
 fn crowd(node: &Node, numbers: Range<usize>) -> Vec<Pod> {
@@ -25,13 +25,13 @@ fn crowd(node: &Node, numbers: Range<usize>) -> Vec<Pod> {
 fn two_hundred_pods_come_and_go() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    // The first pod makes what is made once.
+    // The first pod creates the permanent resources.
     meanwhile(&node, &agent, "first");
     let gone = || agent.wait_metric("usher_pods", "", |pods| pods < 0.5);
     gone();
     let holder = agent.wait_holder(None);
     let before = [agent.open_descriptors(), holder.open_descriptors()];
-    // Where the agent has no time for all of them at once some start unheld.
+    // If the agent does not have the time for all of them at once, some start without a hold.
     let at_once = fewer(CROWD);
     for first in (0..fewer(PODS)).step_by(at_once) {
         let mut pods = crowd(&node, first..first + at_once);

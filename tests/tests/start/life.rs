@@ -1,4 +1,4 @@
-//! Which containers are held, and what ends it.
+//! The containers that are held, and the end of the hold.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ fn start_is_held_only_when_enabled() {
     assert_eq!(count(&agent, "start-missed", &pod), 0);
 }
 
-/// Neither the sidecar, whose start all wait for, nor what runs before it.
+/// Neither the sidecar, which all starts wait for, nor the containers before it.
 #[test]
 fn sidecar_and_init_containers_are_not_held() {
     let Some(node) = holding() else { return };
@@ -100,7 +100,7 @@ fn restarted_app_is_not_held_when_the_proxy_is_ready() {
     assert_eq!(count(&agent, "start-held", &pod), 1);
 }
 
-/// Its readiness is that it listens; nothing is captured.
+/// A listener makes it ready; nothing is captured.
 #[test]
 fn alongside_a_database_proxy() {
     let Some(node) = holding() else { return };
@@ -155,7 +155,7 @@ fn deleted_while_held() {
     let pod = node.create(&ready_on_command("deleted"));
     held(&agent, &pod);
     pod.mark_deleted();
-    // A new pod makes the agent read the list, deletion included.
+    // A new pod makes the agent read the list, with the deletion.
     let other = node.create(&ready_on_command("other"));
     pod.first_instruction(APP);
     let why = release_reason(&agent, &pod);
@@ -174,7 +174,7 @@ fn removed_while_held() {
     meanwhile(&node, &agent, "next");
 }
 
-/// As runc's init process does: a thread of it ends it with 2.
+/// As runc's init process does: one of its threads exits with 2.
 #[test]
 fn signalled_while_held() {
     let Some(node) = holding() else { return };
@@ -190,7 +190,7 @@ fn signalled_while_held() {
     meanwhile(&node, &agent, "next");
 }
 
-/// Its next life is held again: the proxy is not ready yet.
+/// Its next run is held again: the proxy is not ready yet.
 #[test]
 fn restarted_while_the_proxy_is_not_ready() {
     let Some(node) = holding() else { return };

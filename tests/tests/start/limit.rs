@@ -1,4 +1,4 @@
-//! The kubelet counts the probes of a container that is held.
+//! The kubelet counts the probes of a held container.
 
 use usher_tests::synthetic::{Agent, Probe, ProbeKind};
 
@@ -28,7 +28,7 @@ fn released_before_the_probe_kills_it() {
         pod.first_instruction(APP);
         let why = release_reason(&agent, &pod);
         assert!(why.contains("limit"), "{why}");
-        // Its connection waits on: the doors are shut.
+        // Its connection is still held.
         assert_eq!(count(&agent, "hold-released", &pod), 0);
         ready(&pod);
         connected(&pod.visit_so_far(APP, 1));

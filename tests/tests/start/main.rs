@@ -1,8 +1,8 @@
-//! The real agent and the starts of real processes: when an app's first
-//! instruction runs, beside sidecars that are ready late.
+//! The real agent and the starts of real processes: the time of an app's first
+//! instruction with late sidecars.
 //!
 //! Needs root, built binaries (`cargo build -p usher-agent -p usher-cni`) and
-//! the programs `ip`, `nft` and `nsenter`. The runtime of the node shows its
+//! the programs `ip`, `nft` and `nsenter`. The runtime of the node exposes its
 //! containers as containerd does. An app here stamps its first instruction and
 //! connects at once.
 
@@ -31,7 +31,7 @@ const SIDECAR: &str = "istio-proxy";
 /// A remote address without a listener.
 const FAR: &str = "10.7.7.7:8080";
 
-/// A node on which starts are held where pods ask for it; None when tests are
+/// A node that holds starts if pods request it; None if tests are
 /// skipped here.
 fn holding() -> Option<Node> {
     node("enforce")
@@ -45,15 +45,15 @@ fn node(mode: &str) -> Option<Node> {
     })
 }
 
-/// A runtime that gives a debug build its time on a machine that does other
-/// things as well. How much time there is in truth is measured on clusters.
+/// A runtime that is slow enough for a debug build on a busy
+/// machine. The cluster tests measure the real time.
 const PACE: Pace = Pace {
     create: Duration::from_millis(200),
     exec: Duration::from_millis(200),
     ..Pace::CONTAINERD
 };
 
-/// An app that connects once and lives on.
+/// An app that connects once and runs on.
 fn app(name: &str) -> ContainerSpec {
     ContainerSpec::client(name, Client::to(FAR).staying()).pace(PACE)
 }
@@ -63,7 +63,7 @@ fn proxy() -> ContainerSpec {
     mesh::proxy(Listen::OnCommand)
 }
 
-/// A pod that a mesh captures and whose start is to be held.
+/// A pod that a mesh captures, with a requested hold of its start.
 fn pod(name: &str) -> PodSpec {
     PodSpec::new(name)
         .captured(Capture::default())
@@ -78,20 +78,20 @@ fn ready_on_command(name: &str) -> PodSpec {
     pod(name).with(app(APP)).with(proxy())
 }
 
-/// The app has been started, and waits before its first instruction.
+/// The app has been started, and is held before its first instruction.
 fn held(agent: &Agent, pod: &Pod) {
     pod.started(APP);
     reason(agent, "start-held", pod);
     assert!(!pod.has_run(APP), "{} was not held", pod.name());
 }
 
-/// The mesh's proxy is ready from now on.
+/// Makes the mesh's proxy ready.
 fn ready(pod: &Pod) {
     pod.tell(SIDECAR, "listen");
 }
 
 /// Its first instruction came after the proxy was ready, and its connection
-/// went through it.
+/// went through the proxy.
 fn ran_after_the_proxy(pod: &Pod) {
     let ran = pod.first_instruction(APP);
     assert!(ran >= listens_ns(pod, SIDECAR, mesh::READY_PORT));
@@ -107,7 +107,7 @@ fn is_held_until_ready(agent: &Agent, pod: &Pod) {
     assert!(why.contains("ready"), "{why}");
 }
 
-/// A whole hold of another pod: whatever was to happen before has happened.
+/// A whole hold of another pod: all earlier events have been processed.
 fn meanwhile(node: &Node, agent: &Agent, name: &str) {
     is_held_until_ready(agent, &node.create(&ready_on_command(name)));
 }
@@ -125,12 +125,12 @@ fn reason(agent: &Agent, decision: &str, pod: &Pod) -> String {
     })
 }
 
-/// A line of the log about a decision. Pods of the same name follow each other.
+/// Whether a log line is this decision about this pod. Pods of the same name exist one after the other.
 fn is(line: &Value, decision: &str, pod: &Pod) -> bool {
     line["decision"] == decision && line["uid"] == pod.uid()
 }
 
-/// How many lines of the log have this decision about this pod.
+/// The number of log lines with this decision about this pod.
 fn count(agent: &Agent, decision: &str, pod: &Pod) -> usize {
     agent.log().count(|line| is(line, decision, pod))
 }
@@ -146,7 +146,7 @@ fn refused(visit: &Visit) {
     assert_eq!(errors, [nix::libc::ECONNREFUSED], "{visit:?}");
 }
 
-/// When a sidecar began to listen at a port.
+/// The time at which a sidecar started to listen on a port.
 fn listens_ns(pod: &Pod, container: &str, port: u16) -> u64 {
     let line = pod.wait_line(container, &format!("listening {port} "));
     line.rsplit(' ').next().unwrap().parse().unwrap()

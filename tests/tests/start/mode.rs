@@ -31,7 +31,7 @@ fn off() {
     assert_eq!(count(&agent, "start-held", &pod), 0);
 }
 
-/// A ConfigMap reaches the agent while it holds.
+/// A ConfigMap update reaches the agent during a hold.
 #[test]
 fn excluded_by_configuration_while_held() {
     let Some(node) = holding() else { return };

@@ -1,4 +1,4 @@
-//! The runtime's directory: where it is, since when, and who sees its mounts.
+//! The runtime's directory: its path, its creation, and the readers of its mounts.
 
 use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::{Agent, Node};

@@ -1,4 +1,4 @@
-//! A container's start as the node's kernel shows it, held by a fanotify group
+//! The start of a container, as the node's kernel reports it, held by a fanotify group
 //! of the test's own.
 
 use std::fs::File;
@@ -19,7 +19,7 @@ use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::wire::{End, Entry, Pace, Program, Root};
 use usher_tests::synthetic::{ContainerSpec, Node, Pod, PodSpec, process};
 
-/// Holds the first exec of one process, and lets all others go, until dropped.
+/// Holds the first exec of one process, and permits all others, until dropped.
 struct Gate {
     stop: std::io::PipeWriter,
     held: Receiver<i32>,
@@ -27,7 +27,7 @@ struct Gate {
 }
 
 impl Gate {
-    /// Marks what a path leads to; holds the process whose pid is in the file.
+    /// Marks a path, and holds the process with the pid in the file.
     fn on(mark: MarkFlags, path: &Path, pid_file: PathBuf) -> Self {
         let flags = InitFlags::FAN_CLASS_CONTENT | InitFlags::FAN_CLOEXEC;
         let group = Fanotify::init(flags | InitFlags::FAN_NONBLOCK, EventFFlags::O_CLOEXEC);
@@ -74,7 +74,7 @@ impl Gate {
 }
 
 impl Gate {
-    /// The process that is held; waits for it, since the test may be the quicker one.
+    /// The held process; waits for it, because the test may be faster.
     fn held(&self) -> i32 {
         let held = self.held.recv_timeout(PATIENCE);
         held.expect("the container's first exec comes to this mark")
@@ -88,11 +88,11 @@ impl Drop for Gate {
     }
 }
 
-/// How long a mark is waited for to be met.
+/// The timeout for a marked exec.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A pod whose first exec comes long after the test can have put its mark: what
-/// follows `init.pid` as fast as it goes is sometimes there before the mark.
+/// A pod with a first exec long after the test can have set its mark: as fast as possible,
+/// the exec after `init.pid` sometimes precedes the mark.
 fn late(name: &str, entry: Entry) -> PodSpec {
     let pace = Pace {
         exec: Duration::from_secs(1),
@@ -126,7 +126,7 @@ fn runtime_shows_a_container_step_by_step() {
     assert_eq!(read("init.pid"), pod.pid("app").to_string());
     let sandbox = node.bundle_dir().unwrap().join(pod.id(""));
     assert!(sandbox.join("init.pid").exists());
-    // Nothing is mounted where the test is.
+    // The test's namespace has no mount.
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains(&pod.id("app")), "{mounts}");
     pod.finish("app", 3);
@@ -154,7 +154,7 @@ fn first_exec_on_the_root_is_held() {
         let init = pod.started("app");
         assert_eq!(gate.held(), init);
         assert!(!pod.has_run("app"));
-        // What is run in it is another process.
+        // An exec in it is another process.
         pod.exec("app", "probe", Program::App(End::OnCommand));
         pod.first_instruction("probe");
         let pid = pod.pid("probe").to_string();

@@ -1,4 +1,4 @@
-//! Synthetic pods are, for the kernel, what real ones are.
+//! To the kernel synthetic pods are like real ones.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -154,8 +154,8 @@ fn hundred_pods_start_and_end() {
     let pods = node.run_all(&specs);
     let networks: BTreeSet<_> = pods.iter().filter_map(Pod::network).collect();
     assert_eq!(networks.len(), 100);
-    // The kernel gives a number to the next namespace as soon as it is free,
-    // also to one of a test beside this one.
+    // The kernel reuses the inode for the next namespace as soon as it is free,
+    // also for one of a concurrent test.
     let held: Vec<_> = pods.iter().map(Pod::network_file).collect();
     for pod in &pods {
         pod.finish("app", 0);

@@ -1,4 +1,4 @@
-//! Namespaces that pods share or have for themselves, and machines of their
+//! Shared and private namespaces of pods, and machines of their
 //! own.
 
 use std::net::{Ipv4Addr, TcpListener};

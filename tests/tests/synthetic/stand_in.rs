@@ -1,7 +1,7 @@
-//! Stand-ins answer and end as their kinds were recorded to.
+//! Stand-ins respond and exit as recorded for their kinds.
 //!
 //! In a machine of its own a pod with `hostNetwork` has the loopback of this
-//! test, which therefore can ask it itself.
+//! test, so the test can send requests to it.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream};
@@ -57,7 +57,7 @@ impl Bench {
         for (port, line, expected) in requests {
             assert_eq!(ask(V4, *port, line, ""), Some(*expected), "{line}");
         }
-        // It still is there to be ended by its usual signal.
+        // It must still run, to be ended by its usual signal.
         pod.signal(&name, Signal::SIGTERM);
         assert_eq!(pod.ended(&name).code(), 0);
         pod.wait_line(&name, "term ");
@@ -156,7 +156,7 @@ fn addresses() {
     assert_eq!(pod.ended(&name).code(), 0);
 }
 
-/// To pid 1 without a handler SIGTERM is nothing, and its child ends the
+/// SIGTERM has no effect on pid 1 without a handler, and its child ends the
 /// container.
 #[test]
 fn shell() {

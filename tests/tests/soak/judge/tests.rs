@@ -1,4 +1,4 @@
-//! The judge finds what may not be, and nothing else.
+//! The judge reports wrong outcomes, and nothing else.
 
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ fn correct_outcomes_pass() {
     }
 }
 
-/// Facts that are spoilt in one way, and a word of the complaint.
+/// Facts with one wrong value, and a word of the complaint.
 #[test]
 fn wrong_outcomes_are_reported() {
     let table: [(&str, Spoil); 9] = [
