@@ -19,7 +19,7 @@ use usher_core::{
     Event,
     base::id::{ContainerId, ContainerKey, Pid, PodUid},
     node::bundle::Bundle,
-    start::{Order, Start, Told},
+    start::{Order, Start, StartResult},
 };
 use usher_sys::{
     oci::bundle::{self, Bundles, Sight},
@@ -63,11 +63,11 @@ struct Marked {
 }
 
 impl Marked {
-    fn event(&self, told: Told) -> Event {
+    fn event(&self, result: StartResult) -> Event {
         Event::Start {
             key: self.key.clone(),
             name: self.name.clone(),
-            told,
+            result,
         }
     }
 }
@@ -243,7 +243,7 @@ impl Starts {
                 self.marked.insert(id.clone(), marked);
                 None
             }
-            Err(reason) => Some(marked.event(Told::Unable(reason))),
+            Err(reason) => Some(marked.event(StartResult::Unable(reason))),
         }
     }
 
@@ -255,7 +255,7 @@ impl Starts {
                 id: id.clone(),
             },
             name: start.container.clone(),
-            told: Told::Unable(reason),
+            result: StartResult::Unable(reason),
         })
     }
 

@@ -4,6 +4,7 @@ pub mod action;
 mod attempts;
 mod dry_run;
 pub mod event;
+mod kubelet_list;
 pub(crate) mod kubelet_poll;
 pub(crate) mod namespaces;
 mod operator;
@@ -22,53 +23,55 @@ use crate::{
     },
     cni::protocol::Request,
     engine::{
-        action::Action, event::Event, kubelet_poll::Fetch, namespaces::Namespaces, timers::Agenda,
+        action::Action, event::Event, kubelet_poll::KubeletPoll, namespaces::Namespaces,
+        timers::Timers,
     },
     hold::Features,
-    pod::{container_change::ContainerChange, spec::Pod, state::Tracked},
+    pod::{container_change::ContainerChange, state::Tracked},
+    quit::ladder::Report,
     settings::{config::Config, mode::Modes},
 };
 
-/// When lists are asked for after the start, besides the first: its statuses
-/// are older than the start by as much as the kubelet's watch lags behind.
+/// When the kubelet is polled after the start, besides the first time: the statuses
+/// of its first list are older than the start by as much as the kubelet's watch lags behind.
 const AFTER_START_MS: [u64; 2] = [700, 2500];
 
-/// All that usher knows of a node, and what follows from it.
-#[derive(Debug, Default)]
+/// The state of a node, and the decisions that follow from it.
+#[derive(Debug, Clone, Default)]
 pub struct Engine {
     modes: Modes,
     config: Arc<Config>,
     walked: bool,
     now: Timestamp,
-    fetch: Fetch,
-    agenda: Agenda,
+    kubelet_poll: KubeletPoll,
+    timers: Timers,
     namespaces: Namespaces,
     /// In boxes: half of the room in the tree's nodes may be empty.
     pods: BTreeMap<PodUid, Box<Tracked>>,
-    /// What the kernel can do of what a hold needs.
+    /// What the kernel supports of the hold.
     features: Option<Features>,
-    /// Whose the sandboxes are.
+    /// The pod of each sandbox.
     sandboxes: BTreeMap<SandboxId, PodUid>,
-    /// Sandboxes of pods whose UID the runtime does not tell and the kubelet
+    /// Sandboxes that the runtime announced without a UID, of pods that the kubelet
     /// has not listed yet.
     unplaced: Vec<(Timestamp, Request)>,
 }
 
-/// How many pods are known, for metrics.
+/// How many pods the engine tracks, for metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Census {
     /// Pods with a cgroup.
     pub pods: usize,
-    /// Those of them that are finished.
+    /// Pods that are finished.
     pub finished: usize,
-    /// Those of them whose connections wait.
+    /// Pods with held connections.
     pub held: usize,
-    /// Containers whose starts wait.
+    /// Containers with held starts.
     pub held_starts: usize,
 }
 
 impl Engine {
-    /// An engine that knows nothing but its configuration yet.
+    /// An engine without events.
     pub fn new(config: Arc<Config>) -> Self {
         Self {
             config,
@@ -76,144 +79,134 @@ impl Engine {
         }
     }
 
-    /// Takes an event and says what is to be done. Time does not go back: a
-    /// `now` before the last one counts as the last one.
+    /// Applies an event and returns what to do. Time does not go back: a
+    /// `now` before the last one is replaced by the last one.
     pub fn step(&mut self, now: Timestamp, event: Event) -> Vec<Action> {
         let mut actions = Vec::new();
         let now = now.max(self.now);
         self.now = now;
-        match event {
-            Event::Modes(modes) => {
-                self.modes = modes;
-                self.fetch.want(now);
-                self.review(now, &mut actions);
-            }
-            Event::Configured(config) => {
-                self.config = config;
-                // What the new recipes look at has not been kept.
-                self.fetch.want(now);
-                self.forget_plans(|_pod| true);
-                self.review(now, &mut actions);
-            }
-            Event::Namespace { name, values } => {
-                if self.namespaces.answered(now, &name, values) {
-                    self.forget_plans(|pod| pod.namespace == name);
-                }
-                self.review(now, &mut actions);
-            }
-            Event::Pods(pods) => {
-                self.fetch.answered(now);
-                self.listed(now, pods, &mut actions);
-                self.place(now, &mut actions);
-                self.review(now, &mut actions);
-            }
-            Event::PodsUnavailable => self.fetch.failed(now),
-            Event::Walked => {
-                self.walked = true;
-                self.fetch.want(now);
-                for ms in AFTER_START_MS {
-                    self.fetch.want(now + Duration::from_millis(ms));
-                }
-                self.review(now, &mut actions);
-            }
-            Event::Timer => {}
-            Event::Ordered(order) => self.ordered(now, &order, &mut actions),
-            Event::PodGone(uid) => self.pod_gone(&uid, &mut actions),
-            Event::PodAppeared(uid) => {
-                let pod = self.pod(&uid);
-                pod.present = true;
-                pod.leaving = false;
-                self.review_pod(now, &uid, &mut actions);
-            }
-            Event::Attempted { key, outcome } => {
-                // Of a pod that has gone only what was heard is worth telling.
-                let leaving = self.pods.get(&key.pod).is_some_and(|pod| pod.leaving);
-                let is_told = !leaving || outcome.is_heard();
-                let mut said = Vec::new();
-                self.attempted(now, &key, outcome, &mut said);
-                if is_told {
-                    actions.append(&mut said);
-                    self.review_pod(now, &key.pod, &mut actions);
-                }
-                self.leave(&key.pod);
-            }
-            Event::VersionAnswered { key, body } => {
-                self.version_answered(now, &key, body.as_deref(), &mut actions);
-            }
-            Event::Kernel(features) => {
-                self.features = Some(features);
-                self.review(now, &mut actions);
-            }
-            Event::Sandbox(request) => self.announced(now, request, &mut actions),
-            Event::Armed { sandbox, result } => {
-                self.told(now, &sandbox, &mut actions, |holding, tracked, actions| {
-                    holding.armed(tracked, result, actions);
-                });
-            }
-            Event::Ready { sandbox, probe } => {
-                self.told(now, &sandbox, &mut actions, |holding, tracked, actions| {
-                    holding.ready(tracked, &probe, actions);
-                });
-            }
-            Event::Opened { sandbox, result } => {
-                self.told(now, &sandbox, &mut actions, |holding, tracked, actions| {
-                    holding.opened(tracked, result, actions);
-                });
-            }
-            Event::Found {
-                key,
-                sandbox,
-                remains,
-            } => self.found(now, &key, sandbox, remains, &mut actions),
-            Event::CannotHoldStarts(reason) => {
-                if let Some(features) = &mut self.features {
-                    features.start = Err(reason);
-                }
-                self.review(now, &mut actions);
-            }
-            Event::Start { key, name, told } => {
-                self.start_told(now, &key, &name, told, &mut actions);
-            }
-            Event::Container { key, change } => {
-                self.container_changed(now, key, change, &mut actions);
-            }
-        }
-        for uid in self.agenda.due(now) {
+        self.apply(now, event, &mut actions);
+        for uid in self.timers.due(now) {
             self.review_pod(now, &uid, &mut actions);
         }
-        if self.fetch.due().is_some_and(|due| due <= now) {
-            self.fetch.start(now);
+        if self.kubelet_poll.due().is_some_and(|due| due <= now) {
+            self.kubelet_poll.sent(now);
             actions.push(Action::FetchPods);
         }
         actions
     }
 
+    fn apply(&mut self, now: Timestamp, event: Event, actions: &mut Vec<Action>) {
+        match event {
+            // === node ===
+            Event::Modes(modes) => self.set_modes(now, modes, actions),
+            Event::Configured(config) => self.set_config(now, config, actions),
+            Event::Kernel(features) => {
+                self.features = Some(features);
+                self.review_all(now, actions);
+            }
+            Event::CannotHoldStarts(reason) => {
+                if let Some(features) = &mut self.features {
+                    features.start = Err(reason);
+                }
+                self.review_all(now, actions);
+            }
+            Event::Walked => self.tree_walked(now, actions),
+            // === API server and kubelet ===
+            Event::Namespace { name, values } => {
+                if self.namespaces.answered(now, &name, values) {
+                    self.outdate_plans(|pod| pod.namespace == name);
+                }
+                self.review_all(now, actions);
+            }
+            Event::Pods(pods) => {
+                self.kubelet_poll.answered(now);
+                self.listed(now, pods, actions);
+                self.place(now, actions);
+                self.review_all(now, actions);
+            }
+            Event::PodsUnavailable => self.kubelet_poll.failed(now),
+            // === pods and containers ===
+            Event::PodAppeared(uid) => {
+                let pod = self.pod_mut(&uid);
+                pod.present = true;
+                pod.leaving = false;
+                self.review_pod(now, &uid, actions);
+            }
+            Event::PodGone(uid) => self.pod_gone(&uid, actions),
+            Event::Container { key, change } => self.container_changed(now, key, change, actions),
+            // === termination ===
+            Event::Attempted { key, outcome } => self.attempted(now, &key, outcome, actions),
+            Event::VersionAnswered { key, body } => {
+                self.version_answered(now, &key, body.as_deref(), actions);
+            }
+            // === hold ===
+            Event::Sandbox(request) => self.announced(now, request, actions),
+            Event::Armed { sandbox, result } => self.armed(now, &sandbox, result, actions),
+            Event::Ready { sandbox, probe } => self.ready(now, &sandbox, &probe, actions),
+            Event::Opened { sandbox, result } => self.opened(now, &sandbox, result, actions),
+            Event::Found {
+                key,
+                sandbox,
+                remains,
+            } => self.found(now, &key, sandbox, remains, actions),
+            Event::Start { key, name, result } => {
+                self.start_reported(now, &key, &name, result, actions);
+            }
+            // === operator ===
+            Event::Ordered(order) => self.ordered(now, &order, actions),
+            Event::Timer => {}
+        }
+    }
+
     /// When [`Event::Timer`] is to be delivered, at the earliest and if no
     /// other event changes it before; None while there is nothing to wait for.
     pub fn next_wake(&self) -> Option<Timestamp> {
-        // What was due at the last step has been dealt with in it.
-        let fetch = self.fetch.due().filter(|due| *due > self.now);
-        self.agenda.next(self.now).into_iter().chain(fetch).min()
+        // What was due at the last step was done in it.
+        let poll = self.kubelet_poll.due().filter(|due| *due > self.now);
+        self.timers.next(self.now).into_iter().chain(poll).min()
     }
 
-    /// Counts what is known.
     pub fn census(&self) -> Census {
         Census {
             pods: self.pods.values().filter(|pod| pod.present).count(),
             finished: self
                 .pods
                 .values()
-                .filter(|pod| pod.present && pod.quit.said.finished)
+                .filter(|pod| pod.present && pod.quit.reported.contains(&Report::Finished))
                 .count(),
             held: self.pods.values().filter(|pod| pod.hold.holds()).count(),
             held_starts: self.pods.values().map(|pod| pod.hold.starts.held()).sum(),
         }
     }
 
-    fn pod(&mut self, uid: &PodUid) -> &mut Tracked {
+    fn pod_mut(&mut self, uid: &PodUid) -> &mut Tracked {
         self.pods
             .entry(uid.clone())
             .or_insert_with(|| Box::new(Tracked::new(uid.clone())))
+    }
+
+    fn set_modes(&mut self, now: Timestamp, modes: Modes, actions: &mut Vec<Action>) {
+        self.modes = modes;
+        self.kubelet_poll.request(now);
+        self.review_all(now, actions);
+    }
+
+    fn set_config(&mut self, now: Timestamp, config: Arc<Config>, actions: &mut Vec<Action>) {
+        self.config = config;
+        // The last list was reduced to what the earlier recipes read.
+        self.kubelet_poll.request(now);
+        self.outdate_plans(|_pod| true);
+        self.review_all(now, actions);
+    }
+
+    fn tree_walked(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
+        self.walked = true;
+        self.kubelet_poll.request(now);
+        for ms in AFTER_START_MS {
+            self.kubelet_poll.request(now + Duration::from_millis(ms));
+        }
+        self.review_all(now, actions);
     }
 
     fn container_changed(
@@ -234,11 +227,11 @@ impl Engine {
         // The kernel may report the end of a container after its pod is gone.
         if let Some(pod) = self.pods.get_mut(&key.pod) {
             pod.apply(&key.id, now, change);
-            pod.vain_answers = 0;
+            pod.unhelpful_answers = 0;
             self.review_pod(now, &key.pod, actions);
         }
         if has_started {
-            self.look(key, actions);
+            self.inspect_namespace(key, actions);
         } else if has_ended {
             self.sandbox_ended(&key, actions);
             self.start_ended(key, actions);
@@ -252,77 +245,18 @@ impl Engine {
         if let Some(tracked) = self.pods.get_mut(uid) {
             tracked.leaving = true;
         }
-        self.leave(uid);
+        self.remove_left_pod(uid);
     }
 
-    /// Forgets a pod that has gone, once it has been told what came of all that was done: a sidecar's end and the pod's may
-    /// overtake the answer to the request.
-    fn leave(&mut self, uid: &PodUid) {
+    /// Removes a pod that is gone once the replies of its sidecars have arrived: the exit of a sidecar and of the pod may
+    /// overtake the reply to the request.
+    fn remove_left_pod(&mut self, uid: &PodUid) {
         let Some(tracked) = self.pods.get(uid) else {
             return;
         };
         if tracked.leaving && !tracked.quit.awaits_answers() {
             self.pods.remove(uid);
-            self.agenda.set(uid, None);
-        }
-    }
-
-    fn listed(&mut self, now: Timestamp, pods: Vec<Pod>, actions: &mut Vec<Action>) {
-        let mut unlisted: Vec<PodUid> = Vec::new();
-        let mut specs: BTreeMap<PodUid, Pod> =
-            pods.into_iter().map(|pod| (pod.uid.clone(), pod)).collect();
-        for (uid, tracked) in &mut self.pods {
-            let is_new = tracked.spec.is_none();
-            let spec = specs.remove(uid);
-            // A kubelet that was just started may list nothing yet: what was known counts while the kernel shows the pod.
-            let is_missing = spec.is_none() && tracked.present && tracked.spec.is_some();
-            if !is_missing {
-                tracked.listed(spec);
-            }
-            match tracked.awaits_kubelet {
-                Some(due) if self.fetch.began() >= Some(due) => {
-                    tracked.awaits_kubelet = None;
-                    tracked.vain_answers += 1;
-                }
-                // Asked for somebody else's sake, and too early.
-                Some(due) => self.fetch.want(due),
-                None => {}
-            }
-            if is_missing {
-                review::ask_kubelet(tracked, &mut self.fetch, now);
-            }
-            match &tracked.spec {
-                None if !tracked.present => unlisted.push(uid.clone()),
-                None => {}
-                Some(spec) => {
-                    let asks = tracked.present && self.namespaces.ask(now, &spec.namespace, is_new);
-                    let name = asks.then(|| spec.namespace.clone());
-                    actions.extend(name.map(Action::FetchNamespace));
-                }
-            }
-        }
-        for uid in unlisted {
-            self.forget_sandbox(&uid, actions);
-            self.pods.remove(&uid);
-            self.agenda.set(&uid, None);
-        }
-        for (uid, spec) in specs {
-            // Listed, and no cgroup yet, or no more: kept for its coming.
-            self.pod(&uid).listed(Some(spec));
-        }
-        let pods = &self.pods;
-        self.namespaces.retain(|name| {
-            let mut specs = pods.values().filter_map(|pod| pod.spec.as_ref());
-            specs.any(|spec| spec.namespace == name)
-        });
-    }
-
-    /// Has the plans of these pods made again.
-    fn forget_plans(&mut self, which: impl Fn(&Pod) -> bool) {
-        for tracked in self.pods.values_mut() {
-            if tracked.spec.as_ref().is_some_and(|spec| which(spec)) {
-                tracked.plan_is_old = true;
-            }
+            self.timers.set(uid, None);
         }
     }
 }

@@ -7,8 +7,9 @@
 
 pub(crate) mod conditions;
 pub(crate) mod lifecycle;
-mod manual;
+pub(crate) mod manual;
 mod ports;
+pub(crate) mod review;
 pub mod ruleset;
 pub(crate) mod state;
 pub mod syn;
@@ -147,8 +148,8 @@ pub enum Opened {
     NotWanted,
     /// An init container runs, which its sidecars wait for.
     InitContainer,
-    /// A person had them opened.
-    ByHand,
+    /// An operator released them.
+    ByOperator,
 }
 
 /// What of a hold failed.
@@ -172,7 +173,7 @@ impl Opened {
             Self::Ending => "pod-ending",
             Self::NotWanted => "not-wanted",
             Self::InitContainer => "init-container",
-            Self::ByHand => "operator",
+            Self::ByOperator => "operator",
         }
     }
 }

@@ -8,3 +8,4 @@ pub mod list;
 pub mod restart_policy;
 pub mod spec;
 pub(crate) mod state;
+pub(crate) mod view;

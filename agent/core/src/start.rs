@@ -9,6 +9,7 @@ mod holder;
 pub(crate) mod holding;
 mod message;
 pub(crate) mod probe_limit;
+pub(crate) mod state;
 
 use std::{fmt, time::Duration};
 
@@ -38,19 +39,19 @@ pub struct Probed {
     pub kills_after: Duration,
 }
 
-/// What became of holding one container's start.
+/// What the holder reports about the start of one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
-    /// Its programs cannot be executed unseen any more.
+pub enum StartResult {
+    /// The kernel reports every execve in the container to the holder.
     Marked,
-    /// That could not be brought about, for this reason.
+    /// The holder cannot mark the container, for this reason.
     Unable(String),
-    /// Its start waits.
+    /// The start is held.
     Held,
-    /// The holder ended, and with it what it held or would have.
+    /// The holder exited, and the kernel released what it held.
     Lost,
-    /// Its start does not wait any more, and will not.
-    LetGo {
+    /// The start is not held any more, and will not be.
+    Released {
         /// How long it waited, if it did.
         held: Option<Duration>,
         /// Its own limit was the reason.

@@ -3,7 +3,7 @@
 use usher_core::{
     Event,
     base::id::{ContainerId, Pid},
-    start::{News, Told},
+    start::{News, StartResult},
 };
 use usher_sys::oci::bundle;
 
@@ -17,7 +17,7 @@ impl Starts {
                 return self
                     .marked
                     .drain()
-                    .map(|(_id, marked)| marked.event(Told::Lost))
+                    .map(|(_id, marked)| marked.event(StartResult::Lost))
                     .collect();
             }
         };
@@ -28,9 +28,9 @@ impl Starts {
                 vec![Event::CannotHoldStarts(reason)]
             }
             News::Marked { container } => self.container_marked(&container),
-            News::Held { container } => self.event(&container, Told::Held),
+            News::Held { container } => self.event(&container, StartResult::Held),
             News::Unable { container, reason } => {
-                let events = self.event(&container, Told::Unable(reason));
+                let events = self.event(&container, StartResult::Unable(reason));
                 self.marked.remove(&container);
                 events
             }
@@ -50,7 +50,7 @@ impl Starts {
                     bundles.forget(&container);
                 }
                 let ran = held.is_none() && self.has_started(&container, marked.init);
-                vec![marked.event(Told::LetGo {
+                vec![marked.event(StartResult::Released {
                     held,
                     at_limit,
                     ran,
@@ -71,13 +71,13 @@ impl Starts {
             }
             self.send_release(id);
         }
-        self.event(id, Told::Marked)
+        self.event(id, StartResult::Marked)
     }
 
-    fn event(&self, container: &ContainerId, told: Told) -> Vec<Event> {
+    fn event(&self, container: &ContainerId, result: StartResult) -> Vec<Event> {
         let marked = self.marked.get(container);
         marked
-            .map(|marked| marked.event(told))
+            .map(|marked| marked.event(result))
             .into_iter()
             .collect()
     }

@@ -175,7 +175,7 @@ fn operator_holds_and_releases_a_pod() {
         line["reason"]
             .as_str()
             .unwrap()
-            .starts_with("somebody had it released by hand"),
+            .starts_with("an operator released it"),
         "{line}"
     );
 }

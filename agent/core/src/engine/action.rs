@@ -8,9 +8,10 @@ use std::time::Duration;
 use crate::{
     base::id::{ContainerKey, PodUid, SandboxId},
     cni::protocol::Reply,
-    decision::Decision,
+    decision::{Decision, Kind},
     engine::request::Answer,
     hold::{Probe, ruleset::Wanted},
+    pod::spec::Pod,
     recipe::step::Step,
     start::Start,
 };
@@ -134,6 +135,25 @@ pub enum Action {
     Reply(Answer),
     /// Record a decision: log, metrics, timeline.
     Report(Decision),
+}
+
+impl Action {
+    /// Records a decision about a pod; before the kubelet lists the pod, its UID is its name.
+    pub(crate) fn report(
+        uid: &PodUid,
+        spec: Option<&Pod>,
+        container: Option<&str>,
+        kind: Kind,
+        since_exit: Option<Duration>,
+    ) -> Self {
+        Self::Report(Decision {
+            pod: uid.clone(),
+            pod_name: spec.map_or_else(|| uid.to_string(), Pod::display_name),
+            container: container.map(str::to_owned),
+            kind,
+            since_exit,
+        })
+    }
 }
 
 /// Names of all kinds, and of one.

@@ -1,4 +1,4 @@
-//! Answers of sidecars: to requests to quit, and to questions for versions.
+//! Replies of sidecars: to attempts to terminate them, and to version queries.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use crate::{
     engine::action::Action,
     plan::{Plan, Sidecar, version_query},
     pod::{
-        completion::{self, Progress},
-        state::Tracked,
+        completion::Progress,
+        state::{Tracked, runs::Runs},
+        view::PodView,
     },
     quit::{
-        Finished,
-        ladder::{Candidate, Judgement},
+        ladder::{Judgement, SidecarRun},
         outcome::Outcome,
-        report,
+        review::Termination,
     },
     recipe::Purpose,
 };
@@ -32,66 +32,15 @@ impl Engine {
         let Some(tracked) = self.pods.get_mut(&key.pod) else {
             return;
         };
-        let (Some(spec), Some(plan)) = (tracked.spec.clone(), tracked.plan.clone()) else {
-            return;
-        };
-        let force = tracked.by_hand.as_ref().is_some_and(|order| order.force);
-        let progress = completion::progress(tracked, &spec, &plan);
-        let goes_on = matches!(
-            progress,
-            Progress::Finished { .. } | Progress::AskKubelet(_)
-        );
-        let finished = Finished {
-            spec: &spec,
-            plan: &plan,
-            mode: self.modes.quit,
-            timings: &self.config.ladder,
-            at: progress.ended_at(),
-            now,
-            force,
-        };
-        let Some(sidecar) = sidecar_of(tracked, &plan, key) else {
-            return;
-        };
-        let newest = tracked.newest(&sidecar.name);
-        let candidate = Candidate {
-            name: &sidecar.name,
-            run: &key.id,
-            since: newest.and_then(|(_id, run)| run.since),
-            ladder: &sidecar.ladder,
-            timings: &self.config.ladder,
-        };
-        let judgement = tracked.quit.attempted(now, candidate, &outcome);
-        let recipe = Arc::clone(&sidecar.recipe);
-        let kind = match judgement {
-            Some(Judgement::Accepted(rung)) if rung.purpose == Purpose::Drain => {
-                Kind::DrainAccepted {
-                    recipe,
-                    step: rung.step,
-                    time: rung.takes,
-                }
-            }
-            Some(Judgement::Accepted(rung)) => Kind::QuitAccepted {
-                recipe,
-                step: rung.step,
-                outcome,
-                code: rung.code,
-            },
-            // Once nothing is to be done any more, what was in vain is not worth telling.
-            Some(Judgement::Failed { .. })
-                if !force && (!goes_on || finished.left_alone().is_some()) =>
-            {
-                return;
-            }
-            Some(Judgement::Failed { step, next }) => Kind::StepFailed {
-                recipe,
-                step,
-                outcome,
-                next,
-            },
-            Some(Judgement::Wait) | None => return,
-        };
-        actions.push(finished.report(tracked, Some(&sidecar.name), kind, now));
+        // For a pod that is gone only a step that the sidecar received is reported.
+        let is_reported = !tracked.leaving || outcome.is_received();
+        let view = tracked.view(now, self.modes, &self.config);
+        let report = view.and_then(|view| apply_attempt(tracked, &view, key, outcome));
+        if is_reported {
+            actions.extend(report);
+            self.review_pod(now, &key.pod, actions);
+        }
+        self.remove_left_pod(&key.pod);
     }
 
     pub(super) fn version_answered(
@@ -105,37 +54,85 @@ impl Engine {
             return;
         };
         let plan = tracked.plan.clone();
-        let sidecar = plan
+        let query = plan
             .as_ref()
-            .and_then(|plan| sidecar_of(tracked, plan, key));
-        let asked = sidecar.and_then(|sidecar| Some((&sidecar.name, sidecar.question.as_ref()?)));
-        let Some((name, question)) = asked else {
-            // It ended while it was being asked; the next one is asked.
-            tracked.asked.forget_flights();
-            self.review_pod(now, &key.pod, actions);
-            return;
-        };
-        let version = body.and_then(|body| version_query::version_in(body, &question.pointer));
-        if let Some(version) = version {
-            let kind = Kind::VersionReported { version };
-            let spec = tracked.spec.as_deref();
-            actions.push(report(tracked, spec, Some(name), kind, None));
-        }
-        if tracked.asked.answered(now, &question.image, version) {
-            tracked.plan_is_old = true;
+            .and_then(|plan| sidecar_of(&tracked.runs, plan, key))
+            .and_then(|sidecar| Some((&sidecar.name, sidecar.question.as_ref()?)));
+        if let Some((name, question)) = query {
+            let version = body.and_then(|body| version_query::version_in(body, &question.pointer));
+            if let Some(version) = version {
+                let kind = Kind::VersionReported { version };
+                let spec = tracked.spec.as_deref();
+                actions.push(Action::report(&key.pod, spec, Some(name), kind, None));
+            }
+            if tracked.versions.answered(now, &question.image, version) {
+                tracked.plan_outdated = true;
+            }
+        } else {
+            // The run exited before it answered; the next run is queried.
+            tracked.versions.forget_flights();
         }
         self.review_pod(now, &key.pod, actions);
     }
 }
 
-/// The sidecar whose newest run this is.
-fn sidecar_of<'plan>(
-    tracked: &Tracked,
-    plan: &'plan Plan,
+/// Applies the outcome of an attempt, and reports it.
+fn apply_attempt(
+    tracked: &mut Tracked,
+    view: &PodView,
     key: &ContainerKey,
-) -> Option<&'plan Sidecar> {
+    outcome: Outcome,
+) -> Option<Action> {
+    let Tracked { runs, quit, .. } = tracked;
+    let force = quit.operator.as_ref().is_some_and(|request| request.force);
+    let termination = Termination { view, runs, force };
+    let sidecar = sidecar_of(runs, &view.plan, key)?;
+    let newest = runs.newest(&sidecar.name);
+    let candidate = SidecarRun {
+        name: &sidecar.name,
+        run: &key.id,
+        since: newest.and_then(|(_id, run)| run.since),
+        ladder: &sidecar.ladder,
+        timings: &view.config.ladder,
+    };
+    let recipe = Arc::clone(&sidecar.recipe);
+    let kind = match quit.attempted(view.now, candidate, &outcome)? {
+        Judgement::Accepted(step) if step.purpose == Purpose::Drain => Kind::DrainAccepted {
+            recipe,
+            step: step.step,
+            time: step.takes,
+        },
+        Judgement::Accepted(step) => Kind::QuitAccepted {
+            recipe,
+            step: step.step,
+            outcome,
+            code: step.code,
+        },
+        Judgement::Failed { step, next } => {
+            let goes_on = matches!(
+                view.progress,
+                Progress::Finished { .. } | Progress::AskKubelet(_)
+            );
+            // A failed step is not worth a report once the termination is over.
+            if !force && (!goes_on || termination.left_alone().is_some()) {
+                return None;
+            }
+            Kind::StepFailed {
+                recipe,
+                step,
+                outcome,
+                next,
+            }
+        }
+        Judgement::Wait => return None,
+    };
+    Some(termination.report(Some(&sidecar.name), kind))
+}
+
+/// The sidecar with this newest run.
+fn sidecar_of<'plan>(runs: &Runs, plan: &'plan Plan, key: &ContainerKey) -> Option<&'plan Sidecar> {
     plan.sidecars.iter().find(|sidecar| {
-        let newest = tracked.newest(&sidecar.name);
+        let newest = runs.newest(&sidecar.name);
         newest.is_some_and(|(id, _run)| *id == key.id)
     })
 }

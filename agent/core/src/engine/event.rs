@@ -10,7 +10,7 @@ use crate::{
     pod::{container_change::ContainerChange, spec::Pod},
     quit::outcome::Outcome,
     settings::{config::Config, mode::Modes, overrides::NamespaceValues},
-    start::Told,
+    start::StartResult,
 };
 
 /// Something happened.
@@ -103,8 +103,7 @@ pub enum Event {
         key: ContainerKey,
         /// Its name.
         name: String,
-        /// What became of it.
-        told: Told,
+        result: StartResult,
     },
     /// A person wants something done. The answer is [`crate::Action::Reply`],
     /// one for each, in the same step.

@@ -15,9 +15,9 @@ const LAST_RETRY: Duration = Duration::from_secs(10);
 /// A list is never older than this.
 const RESYNC: Duration = Duration::from_secs(300);
 
-#[derive(Debug, Default)]
-pub(crate) struct Fetch {
-    wanted: BTreeSet<Timestamp>,
+#[derive(Debug, Clone, Default)]
+pub(crate) struct KubeletPoll {
+    requested: BTreeSet<Timestamp>,
     last: Option<Timestamp>,
     in_flight: bool,
     failures: u32,
@@ -25,35 +25,35 @@ pub(crate) struct Fetch {
     stale: Option<Timestamp>,
 }
 
-impl Fetch {
+impl KubeletPoll {
     /// Somebody needs a list that is asked for at `at` or later.
-    pub(crate) fn want(&mut self, at: Timestamp) {
+    pub(crate) fn request(&mut self, at: Timestamp) {
         // One request answers all wishes before it, so wishes closer together
         // than the gap are one.
-        let near = self.wanted.range(at..=at + GAP).next().is_some();
+        let near = self.requested.range(at..=at + GAP).next().is_some();
         if !near {
-            self.wanted.insert(at);
+            self.requested.insert(at);
         }
     }
 
     /// When the next request is due; None while one is being answered.
     pub(crate) fn due(&self) -> Option<Timestamp> {
-        let first = self.wanted.first().copied().into_iter();
+        let first = self.requested.first().copied().into_iter();
         let first = first.chain(self.stale).min()?;
         let after_gap = self.last.map_or(first, |last| first.max(last + GAP));
         (!self.in_flight).then_some(after_gap)
     }
 
     /// A request is being made.
-    pub(crate) fn start(&mut self, now: Timestamp) {
-        self.wanted = self.wanted.split_off(&(now + Duration::from_nanos(1)));
+    pub(crate) fn sent(&mut self, now: Timestamp) {
+        self.requested = self.requested.split_off(&(now + Duration::from_nanos(1)));
         self.last = Some(now);
         self.stale = None;
         self.in_flight = true;
     }
 
     /// When the newest request was made.
-    pub(crate) const fn began(&self) -> Option<Timestamp> {
+    pub(crate) const fn last_sent(&self) -> Option<Timestamp> {
         self.last
     }
 
@@ -69,19 +69,19 @@ impl Fetch {
         self.in_flight = false;
         let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16));
         self.failures = self.failures.saturating_add(1);
-        self.wanted.clear();
-        self.want(now + wait.min(LAST_RETRY));
+        self.requested.clear();
+        self.request(now + wait.min(LAST_RETRY));
     }
 }
 
-/// Wait before the kubelet is asked again for something that `vain` answers
+/// Wait before the kubelet is asked again for something that `unhelpful` answers
 /// in a row did not tell; None when it is not worth asking again.
-pub(crate) fn patience(vain: u32) -> Option<Duration> {
+pub(crate) fn backoff(unhelpful: u32) -> Option<Duration> {
     const STEPS: [u64; 12] = [
         0, 200, 300, 500, 700, 1000, 1500, 2000, 3000, 5000, 10_000, 30_000,
     ];
     STEPS
-        .get(usize::try_from(vain).unwrap_or(usize::MAX))
+        .get(usize::try_from(unhelpful).unwrap_or(usize::MAX))
         .map(|step| Duration::from_millis(*step))
 }
 
@@ -95,38 +95,38 @@ mod tests {
 
     #[test]
     fn wishes_are_coalesced_and_spaced() {
-        let mut fetch = Fetch::default();
-        assert_eq!(fetch.due(), None);
-        fetch.want(at(1000));
-        fetch.want(at(950));
-        assert_eq!(fetch.due(), Some(at(1000)));
-        fetch.start(at(1000));
-        fetch.want(at(1001));
-        assert_eq!(fetch.due(), None, "one at a time");
-        fetch.answered(at(1002));
-        assert_eq!(fetch.due(), Some(at(1100)), "room between two");
-        fetch.start(at(1100));
-        fetch.answered(at(1101));
-        assert_eq!(fetch.due(), Some(at(1101) + RESYNC), "then seldom");
+        let mut poll = KubeletPoll::default();
+        assert_eq!(poll.due(), None);
+        poll.request(at(1000));
+        poll.request(at(950));
+        assert_eq!(poll.due(), Some(at(1000)));
+        poll.sent(at(1000));
+        poll.request(at(1001));
+        assert_eq!(poll.due(), None, "one at a time");
+        poll.answered(at(1002));
+        assert_eq!(poll.due(), Some(at(1100)), "room between two");
+        poll.sent(at(1100));
+        poll.answered(at(1101));
+        assert_eq!(poll.due(), Some(at(1101) + RESYNC), "then seldom");
     }
 
     #[test]
     fn failures_back_off_and_recover() {
-        let mut fetch = Fetch::default();
-        fetch.want(at(0));
+        let mut poll = KubeletPoll::default();
+        poll.request(at(0));
         let mut now = at(0);
         let mut waits = Vec::new();
         for _ in 0..10 {
-            fetch.start(now);
-            fetch.failed(now);
-            let due = fetch.due().unwrap();
+            poll.sent(now);
+            poll.failed(now);
+            let due = poll.due().unwrap();
             waits.push(due.since(now).as_millis());
             now = due;
         }
         let expected = [200, 400, 800, 1600, 3200, 6400, 10000, 10000, 10000, 10000];
         assert_eq!(waits, expected);
-        fetch.start(now);
-        fetch.answered(now);
-        assert_eq!(fetch.due(), Some(now + RESYNC));
+        poll.sent(now);
+        poll.answered(now);
+        assert_eq!(poll.due(), Some(now + RESYNC));
     }
 }

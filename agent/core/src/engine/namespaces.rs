@@ -17,10 +17,10 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// Longest wait after a failure.
 const LAST_RETRY: Duration = Duration::from_secs(60);
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Namespaces(BTreeMap<String, State>);
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct State {
     values: Option<NamespaceValues>,
     /// When it was asked for last.

@@ -1,4 +1,4 @@
-//! Orders that people give by hand.
+//! Requests of operators.
 
 mod hold;
 
@@ -13,81 +13,101 @@ use crate::{
     decision::{Kind, NotApplicable, SkipReason, WaitReason},
     engine::{
         action::Action,
-        request::{Answer, By, Done, Order, Refused, Taken, Wish},
+        request::{Answer, Done, Order, Refused, Taken, Wish},
     },
     plan::{Plan, Sidecar},
-    pod::{
-        completion::{self, Progress},
-        spec::Pod,
-        state::{ByHand, Tracked},
-    },
-    quit::{Finished, report},
+    pod::{completion::Progress, view::PodView},
+    quit::{ladder::OperatorQuit, review::Termination},
     settings::mode::Mode,
 };
 
-/// A pod of which enough is known to judge an order.
-type Known = (std::sync::Arc<Pod>, std::sync::Arc<Plan>);
-
 impl Engine {
-    /// Judges an order, and follows it.
+    /// Decides on a request and follows it. A dry run follows it on a copy of the engine.
     pub(super) fn ordered(&mut self, now: Timestamp, order: &Order, actions: &mut Vec<Action>) {
-        let answer = match self.known(&order.pod) {
-            Err(refused) => Answer::Refused(refused),
-            Ok(known) => match order.wish {
-                Wish::Quit { force } => self.quit_by_hand(now, order, &known, force, actions),
-                Wish::Hold => self.hold_by_hand(now, order, &known, actions),
-                Wish::Release => self.release_by_hand(now, order, &known, actions),
-                Wish::Mend => self.mend_by_hand(now, order, &known, actions),
-            },
+        let answer = if order.dry_run {
+            let mut copy = self.copy_for(&order.pod);
+            copy.follow(now, order, &mut Vec::new())
+        } else {
+            self.follow(now, order, actions)
         };
         actions.push(Action::Reply(answer));
     }
 
-    fn known(&self, uid: &PodUid) -> Result<Known, Refused> {
-        let tracked = self.pods.get(uid).filter(|pod| pod.present);
-        let tracked = tracked.ok_or(Refused::NoPod)?;
-        let unlisted = || Refused::Unknown(WaitReason::Unlisted);
-        let spec = tracked.spec.clone().filter(|_| self.walked);
-        let spec = spec.ok_or_else(unlisted)?;
-        let plan = tracked.plan.clone().filter(|_| !tracked.plan_is_old);
-        let plan = plan.ok_or(Refused::Unknown(WaitReason::NamespaceUnknown))?;
-        Ok((spec, plan))
+    /// A copy of the engine that tracks one pod.
+    pub(super) fn copy_for(&self, uid: &PodUid) -> Self {
+        let pod = self.pods.get_key_value(uid);
+        Self {
+            modes: self.modes,
+            config: self.config.clone(),
+            walked: self.walked,
+            now: self.now,
+            namespaces: self.namespaces.clone(),
+            pods: pod
+                .into_iter()
+                .map(|(uid, pod)| (uid.clone(), pod.clone()))
+                .collect(),
+            features: self.features.clone(),
+            sandboxes: self
+                .sandboxes
+                .iter()
+                .filter(|(_sandbox, owner)| *owner == uid)
+                .map(|(sandbox, owner)| (sandbox.clone(), owner.clone()))
+                .collect(),
+            ..Self::default()
+        }
     }
 
-    fn quit_by_hand(
+    fn follow(&mut self, now: Timestamp, order: &Order, actions: &mut Vec<Action>) -> Answer {
+        let view = match self.known_pod(now, &order.pod) {
+            Ok(view) => view,
+            Err(refused) => return Answer::Refused(refused),
+        };
+        match order.wish {
+            Wish::Quit { force } => self.operator_quit(order, &view, force, actions),
+            Wish::Hold => self.operator_hold(order, &view, actions),
+            Wish::Release => self.operator_release(order, &view, actions),
+            Wish::Mend => self.operator_repair(order, &view, actions),
+        }
+    }
+
+    fn known_pod(&self, now: Timestamp, uid: &PodUid) -> Result<PodView, Refused> {
+        let tracked = self.pods.get(uid).filter(|pod| pod.present);
+        let tracked = tracked.ok_or(Refused::NoPod)?;
+        if tracked.spec.is_none() || !self.walked {
+            return Err(Refused::Unknown(WaitReason::Unlisted));
+        }
+        self.current_view(now, uid)
+            .ok_or(Refused::Unknown(WaitReason::NamespaceUnknown))
+    }
+
+    fn operator_quit(
         &mut self,
-        now: Timestamp,
         order: &Order,
-        (spec, plan): &Known,
+        view: &PodView,
         force: bool,
         actions: &mut Vec<Action>,
     ) -> Answer {
-        let mode = self.modes.quit;
-        let timings = std::sync::Arc::clone(&self.config);
-        let tracked = self.pod(&order.pod);
-        let mut despite = match may_quit(tracked, spec, plan, force) {
+        let mode = view.modes.quit;
+        let tracked = self.pod_mut(&order.pod);
+        let mut despite = match may_quit(view, force) {
             Ok(despite) => despite,
             Err(refused) => return Answer::Refused(refused),
         };
         if mode != Mode::Enforce {
             despite.push(format!("the node's mode is {mode}"));
         }
-        despite.extend(set_aside(plan));
-        let finished = Finished {
-            spec,
-            plan,
-            mode,
-            timings: &timings.ladder,
-            // Which step is the first does not depend on it.
-            at: None,
-            now,
+        despite.extend(set_aside(&view.plan));
+        let termination = Termination {
+            view,
+            runs: &tracked.runs,
             force,
         };
-        let mut living: Vec<(&Sidecar, ContainerId)> = plan
+        let mut living: Vec<(&Sidecar, ContainerId)> = view
+            .plan
             .sidecars
             .iter()
             .filter_map(|sidecar| {
-                let (id, run) = tracked.newest(&sidecar.name)?;
+                let (id, run) = tracked.runs.newest(&sidecar.name)?;
                 run.lives().then(|| (sidecar, id.clone()))
             })
             .collect();
@@ -102,7 +122,7 @@ impl Engine {
         let mut refused = None;
         let mut runs = BTreeSet::new();
         for (sidecar, id) in living {
-            match finished.first_step(tracked, sidecar) {
+            match termination.first_step(sidecar) {
                 Ok(step) => {
                     taken.steps.push(step);
                     runs.insert(id);
@@ -119,31 +139,26 @@ impl Engine {
             }
             taken.despite.push(format!("it stays: {refused}"));
         }
-        let steps = taken.steps.iter();
-        let steps = steps.map(|step| format!("{} by {}", step.container, step.step));
-        let steps: Vec<String> = steps.collect();
+        let steps: Vec<String> = taken
+            .steps
+            .iter()
+            .map(|step| format!("{} by {}", step.container, step.step))
+            .collect();
         taken.says = format!("shown out: {}", steps.join(", "));
-        if order.dry_run {
-            return Answer::Taken(taken);
-        }
-        note(tracked, spec, order, &taken, actions);
-        let earlier = tracked.by_hand.take();
+        actions.push(accepted(view, order, &taken));
+        let earlier = tracked.quit.operator.take();
         let force = force || earlier.as_ref().is_some_and(|earlier| earlier.force);
         runs.extend(earlier.into_iter().flat_map(|earlier| earlier.runs));
-        tracked.by_hand = Some(ByHand { force, runs });
+        tracked.quit.operator = Some(OperatorQuit { force, runs });
         tracked.quit.reconsider();
-        self.review_pod(now, &order.pod, actions);
+        self.review_pod(view.now, &order.pod, actions);
         Answer::Taken(taken)
     }
 }
 
-/// Whether a pod's sidecars may be shown out; what a person who insists sets aside.
-fn may_quit(
-    tracked: &Tracked,
-    spec: &Pod,
-    plan: &Plan,
-    force: bool,
-) -> Result<Vec<String>, Refused> {
+/// Whether an operator may terminate a pod's sidecars; gives what `force` overrides.
+fn may_quit(view: &PodView, force: bool) -> Result<Vec<String>, Refused> {
+    let PodView { spec, plan, .. } = view;
     if spec.deleting {
         return Err(Refused::Skipped(SkipReason::Deleting));
     }
@@ -161,18 +176,18 @@ fn may_quit(
     if let Some(why) = &plan.not_ours {
         unless_forced(Refused::NotApplicable(why.clone()))?;
     }
-    match completion::progress(tracked, spec, plan) {
+    match &view.progress {
         Progress::Finished { .. } => {}
         Progress::Hidden if plan.not_ours == Some(NotApplicable::NoApp) => {}
         Progress::Hidden => return Err(Refused::Hidden),
         Progress::Unfinished(why) | Progress::Unseen(why) | Progress::AskKubelet(why) => {
-            unless_forced(Refused::AppRuns(why))?;
+            unless_forced(Refused::AppRuns(why.clone()))?;
         }
     }
     Ok(despite)
 }
 
-/// What a pod or its Namespace asks for that does not count by hand.
+/// Settings of a pod or its Namespace that do not apply to an operator's request.
 fn set_aside(plan: &Plan) -> Vec<String> {
     let mut aside = Vec::new();
     if !plan.tuning.quit {
@@ -188,20 +203,13 @@ fn set_aside(plan: &Plan) -> Vec<String> {
     aside
 }
 
-/// Writes an order down that was taken.
-pub(super) fn note(
-    tracked: &Tracked,
-    spec: &Pod,
-    order: &Order,
-    taken: &Taken,
-    actions: &mut Vec<Action>,
-) {
+/// The decision that records an accepted request.
+fn accepted(view: &PodView, order: &Order, taken: &Taken) -> Action {
     let despite = match taken.despite.as_slice() {
         [] => String::new(),
         aside => format!("; although {}", aside.join("; ")),
     };
     let says = format!("{}{despite}", taken.says);
-    let (wish, by): (Wish, By) = (order.wish, order.by);
-    let kind = Kind::OperatorRequest(Done { wish, by, says });
-    actions.push(report(tracked, Some(spec), None, kind, None));
+    let Order { wish, by, .. } = *order;
+    view.report(None, Kind::OperatorRequest(Done { wish, by, says }))
 }

@@ -1,6 +1,6 @@
-//! Decides about pods, from all that is known of them now.
+//! Reviews of pods: what follows from everything that is known now.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{mem, time::Duration};
 
 use super::Engine;
 use crate::{
@@ -11,275 +11,299 @@ use crate::{
     decision::{Kind, WaitReason},
     engine::{
         action::Action,
-        kubelet_poll::{self, Fetch},
+        kubelet_poll::{self, KubeletPoll},
     },
+    hold::review::HoldReview,
     plan::Plan,
     pod::{
         completion::{self, Progress},
-        spec::Pod,
-        state::{RunState, Tracked},
+        state::{Tracked, runs::RunState},
+        view::PodView,
     },
-    quit::{self, Finished, Need},
+    quit::review::{self, Need, Termination},
     settings::{mode::Mode, overrides::Place},
 };
 
+/// The kubelet starts the containers of a pod one right after the other.
+const NEXT_CONTAINER: Duration = Duration::from_secs(1);
+
 impl Engine {
-    pub(super) fn review(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
+    pub(super) fn review_all(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         let uids: Vec<PodUid> = self.pods.keys().cloned().collect();
         for uid in uids {
             self.review_pod(now, &uid, actions);
         }
     }
 
-    /// Decides about one pod, and when to look at it again.
+    /// Reviews one pod, and sets the time of its next review.
     pub(super) fn review_pod(&mut self, now: Timestamp, uid: &PodUid, actions: &mut Vec<Action>) {
-        let wake = self.decide(now, uid, actions);
-        let held = self.hold(now, uid, actions);
-        self.agenda.set(uid, wake.into_iter().chain(held).min());
+        match self.refresh(now, uid, actions) {
+            Ok(view) => self.review_view(&view, actions),
+            Err(wake) => {
+                let hold = self.review_hold(now, uid, None, actions);
+                self.timers.set(uid, wake.into_iter().chain(hold).min());
+            }
+        }
     }
 
-    fn decide(
+    pub(super) fn review_view(&mut self, view: &PodView, actions: &mut Vec<Action>) {
+        let quit = self.review_quit(view, actions);
+        let hold = self.review_hold(view.now, &view.uid, Some(view), actions);
+        self.timers
+            .set(&view.uid, quit.into_iter().chain(hold).min());
+    }
+
+    /// The pod at this moment, with a plan that is up to date.
+    ///
+    /// # Errors
+    /// When the kubelet or the API server has not answered yet, with the time of the next review.
+    pub(super) fn refresh(
         &mut self,
         now: Timestamp,
         uid: &PodUid,
         actions: &mut Vec<Action>,
-    ) -> Option<Timestamp> {
+    ) -> Result<PodView, Option<Timestamp>> {
         if !self.walked {
-            return None;
+            return Err(None);
         }
-        let tracked = self.pods.get_mut(uid).filter(|pod| pod.present)?;
         let mode = self.modes.quit;
+        let tracked = self.pods.get_mut(uid).filter(|pod| pod.present);
+        let tracked = tracked.ok_or(None)?;
         let Some(spec) = tracked.spec.clone() else {
             tracked.quit.stop();
-            ask_kubelet(tracked, &mut self.fetch, now);
-            say(
-                tracked,
-                mode,
-                None,
-                Kind::Waiting(WaitReason::Unlisted),
-                actions,
-            );
-            return None;
+            poll_kubelet(tracked, &mut self.kubelet_poll, now);
+            report_change(tracked, mode, Kind::Waiting(WaitReason::Unlisted), actions);
+            return Err(None);
         };
         let Some(values) = self.namespaces.get(&spec.namespace) else {
-            // A pod that was listed before its cgroup came has not been asked
-            // for yet; one that was asked for in vain is, again.
+            // The list of a pod that had no cgroup yet did not fetch its Namespace. A fetch that failed is repeated.
             if self.namespaces.ask(now, &spec.namespace, true) {
                 actions.push(Action::FetchNamespace(spec.namespace.clone()));
             }
             let kind = Kind::Waiting(WaitReason::NamespaceUnknown);
-            say(tracked, mode, Some(&spec), kind, actions);
-            return self.namespaces.due(&spec.namespace);
+            report_change(tracked, mode, kind, actions);
+            return Err(self.namespaces.due(&spec.namespace));
         };
-        let plan = match &tracked.plan {
-            Some(plan) if !tracked.plan_is_old => Arc::clone(plan),
-            _ => {
-                let plan = Plan::of(&spec, &self.config, values, &tracked.asked);
-                let plan = tracked.planned(plan);
-                complain(tracked, mode, &spec, &plan, actions);
-                plan
-            }
-        };
-        if tracked.by_hand.is_some()
-            && let Some(wake) = self.go_on_by_hand(now, uid, &spec, &plan, actions)
-        {
+        let is_outdated = tracked.plan_outdated;
+        if is_outdated {
+            tracked.set_plan(Plan::of(&spec, &self.config, values, &tracked.versions));
+        }
+        completion::note_restart(&mut tracked.runs, &spec);
+        let view = tracked.view(now, self.modes, &self.config).ok_or(None)?;
+        if is_outdated {
+            report_bad_annotations(tracked, &view, actions);
+        }
+        Ok(view)
+    }
+
+    fn review_quit(&mut self, view: &PodView, actions: &mut Vec<Action>) -> Option<Timestamp> {
+        let tracked = self.pods.get_mut(&view.uid)?;
+        let mode = view.modes.quit;
+        if let Some(wake) = review_operator_quit(tracked, view, &mut self.kubelet_poll, actions) {
             return wake;
         }
-        let tracked = self.pods.get_mut(uid)?;
-        if let Some(why) = &plan.not_ours {
+        if let Some(why) = &view.plan.not_ours {
             tracked.quit.reset();
-            say(
-                tracked,
-                mode,
-                Some(&spec),
-                Kind::NotApplicable(why.clone()),
-                actions,
-            );
+            report_change(tracked, mode, Kind::NotApplicable(why.clone()), actions);
             return None;
         }
-        let asks = self.ask_versions(now, uid, &plan, actions);
-        let tracked = self.pods.get_mut(uid)?;
+        let version_query = query_versions(tracked, view, actions);
+        let tracked = &mut **tracked;
+        let Tracked { runs, quit, .. } = &mut *tracked;
         if mode == Mode::Enforce {
-            quit::prepare(tracked, &plan, actions);
+            review::prepare(view, runs, quit, actions);
         }
-        completion::note_restart(tracked, &spec);
-        let progress = completion::progress(tracked, &spec, &plan);
-        let finished = Finished {
-            spec: &spec,
-            plan: &plan,
-            mode,
-            timings: &self.config.ladder,
-            at: progress.ended_at(),
-            now,
+        let termination = Termination {
+            view,
+            runs,
             force: false,
         };
-        finished.report_asked(tracked, actions);
-        match progress {
+        termination.report_requested_exits(quit, actions);
+        let poll = &mut self.kubelet_poll;
+        match &view.progress {
             Progress::Unfinished(why) => {
-                tracked.quit.reset();
-                say(tracked, mode, Some(&spec), Kind::Waiting(why), actions);
+                quit.reset();
+                report_change(tracked, mode, Kind::Waiting(why.clone()), actions);
             }
             Progress::Unseen(why) => {
-                tracked.quit.reset();
-                ask_kubelet_later(tracked, &mut self.fetch, now);
-                say(tracked, mode, Some(&spec), Kind::Waiting(why), actions);
+                quit.reset();
+                poll_kubelet_later(tracked, poll, view.now);
+                report_change(tracked, mode, Kind::Waiting(why.clone()), actions);
             }
-            // What is in doubt is neither begun nor taken back: it is gone on with, or not, when the kubelet has told.
+            // A doubt neither begins nor revokes a termination: the kubelet's answer decides.
             Progress::AskKubelet(why) => {
-                ask_kubelet(tracked, &mut self.fetch, now);
-                say(tracked, mode, Some(&spec), Kind::Waiting(why), actions);
+                poll_kubelet(tracked, poll, view.now);
+                report_change(tracked, mode, Kind::Waiting(why.clone()), actions);
             }
             Progress::Hidden => {
-                tracked.quit.reset();
-                ask_kubelet(tracked, &mut self.fetch, now);
-                let runtime_class = spec.runtime_class.clone();
-                let kind = Kind::RuntimeUnsupported { runtime_class };
-                say(tracked, mode, Some(&spec), kind, actions);
+                quit.reset();
+                poll_kubelet(tracked, poll, view.now);
+                let runtime_class = view.spec.runtime_class.clone();
+                report_change(
+                    tracked,
+                    mode,
+                    Kind::RuntimeUnsupported { runtime_class },
+                    actions,
+                );
             }
-            Progress::Finished { .. } => match finished.deal(tracked, actions) {
-                Need::Nothing => tracked.vain_answers = 0,
-                Need::Codes => ask_kubelet(tracked, &mut self.fetch, now),
+            Progress::Finished { .. } => match termination.review(quit, actions) {
+                Need::Nothing => tracked.unhelpful_answers = 0,
+                Need::ExitCodes => poll_kubelet(tracked, poll, view.now),
             },
         }
-        tracked.quit.next_wake().into_iter().chain(asks).min()
+        let next_step = tracked.quit.next_wake();
+        next_step.into_iter().chain(version_query).min()
     }
 
-    /// Goes on with showing out what a person wants shown out; None when that is over. Otherwise when to come back.
-    #[expect(clippy::option_option, reason = "over, or when to come back if at all")]
-    fn go_on_by_hand(
+    fn review_hold(
         &mut self,
         now: Timestamp,
         uid: &PodUid,
-        spec: &Pod,
-        plan: &Plan,
-        actions: &mut Vec<Action>,
-    ) -> Option<Option<Timestamp>> {
-        let tracked = self.pods.get_mut(uid)?;
-        let order = tracked.by_hand.clone()?;
-        completion::note_restart(tracked, spec);
-        let at = match completion::progress(tracked, spec, plan) {
-            Progress::Finished { at } => Some(at),
-            // What was not known when the order was given.
-            _ if order.force => Some(None),
-            _ => None,
-        };
-        let Some(at) = at else {
-            tracked.by_hand = None;
-            return None;
-        };
-        let finished = Finished {
-            spec,
-            plan,
-            mode: self.modes.quit,
-            timings: &self.config.ladder,
-            at,
-            now,
-            force: order.force,
-        };
-        match finished.deal_by_hand(&order, tracked, actions)? {
-            Need::Nothing => tracked.vain_answers = 0,
-            Need::Codes => ask_kubelet(tracked, &mut self.fetch, now),
-        }
-        Some(tracked.quit.next_wake())
-    }
-
-    /// Asks sidecars for their versions where the ladder may depend on them;
-    /// gives when to come back to it.
-    fn ask_versions(
-        &mut self,
-        now: Timestamp,
-        uid: &PodUid,
-        plan: &Plan,
+        view: Option<&PodView>,
         actions: &mut Vec<Action>,
     ) -> Option<Timestamp> {
-        if self.modes.quit == Mode::Off {
-            return None;
-        }
+        let (review, tracked) = self.hold_review(now, uid, view)?;
+        let wake = review.review(tracked, actions);
+        review.review_starts(tracked, actions);
+        wake
+    }
+
+    /// What a review of a pod's hold depends on, and the hold; None until the kernel's features are known.
+    pub(super) fn hold_review<'engine>(
+        &'engine mut self,
+        now: Timestamp,
+        uid: &PodUid,
+        view: Option<&'engine PodView>,
+    ) -> Option<(HoldReview<'engine>, &'engine mut crate::hold::state::Hold)> {
+        let features = self.features.as_ref().filter(|_| self.walked)?;
         let tracked = self.pods.get_mut(uid)?;
-        let mut next = None;
-        for sidecar in &plan.sidecars {
-            let Some(question) = &sidecar.question else {
-                continue;
-            };
-            let Some((id, run)) = tracked.newest(&sidecar.name) else {
-                continue;
-            };
-            if run.state != RunState::Running {
-                continue;
-            }
-            let id = id.clone();
-            if tracked.asked.ask(now, &question.image) {
-                actions.push(Action::AskVersion {
-                    key: ContainerKey {
-                        pod: uid.clone(),
-                        id,
-                    },
-                    port: question.port,
-                    path: question.path.clone(),
-                });
-            }
-            next = next
-                .into_iter()
-                .chain(tracked.asked.due(&question.image))
-                .min();
-        }
-        next
+        let Tracked {
+            uid, runs, hold, ..
+        } = &mut **tracked;
+        let by_operator = hold.by_operator;
+        let mode = if by_operator {
+            Mode::Enforce
+        } else {
+            self.modes.hold
+        };
+        let review = HoldReview {
+            uid,
+            view,
+            runs,
+            mode,
+            by_operator,
+            features,
+            now,
+        };
+        Some((review, hold))
     }
 }
 
-/// Says what cannot be used of a pod's annotations.
-fn complain(tracked: &mut Tracked, mode: Mode, spec: &Pod, plan: &Plan, actions: &mut Vec<Action>) {
-    if mode == Mode::Off {
-        return;
+/// Goes on with an operator's request; None when there is none. Otherwise the time of the next review.
+#[expect(
+    clippy::option_option,
+    reason = "no request, or when to come back if at all"
+)]
+fn review_operator_quit(
+    tracked: &mut Tracked,
+    view: &PodView,
+    poll: &mut KubeletPoll,
+    actions: &mut Vec<Action>,
+) -> Option<Option<Timestamp>> {
+    let Tracked { runs, quit, .. } = tracked;
+    let force = quit.operator.as_ref()?.force;
+    if !view.is_finished() && !force {
+        // An app has started since the operator's request.
+        quit.operator = None;
+        return None;
     }
-    let said = mem::replace(&mut tracked.complained, plan.bad.clone());
-    for bad in plan.bad.iter().filter(|bad| !said.contains(bad)) {
-        // What a Namespace says wrong is said for the pods that it is about.
-        if bad.place != Place::Pod && plan.sidecars.is_empty() {
+    let termination = Termination { view, runs, force };
+    match termination.review_operator_quit(quit, actions)? {
+        Need::Nothing => tracked.unhelpful_answers = 0,
+        Need::ExitCodes => poll_kubelet(tracked, poll, view.now),
+    }
+    Some(tracked.quit.next_wake())
+}
+
+/// Queries the versions of sidecars whose ladder may depend on them; gives the time of the next query.
+fn query_versions(
+    tracked: &mut Tracked,
+    view: &PodView,
+    actions: &mut Vec<Action>,
+) -> Option<Timestamp> {
+    if view.modes.quit == Mode::Off {
+        return None;
+    }
+    let mut next = None;
+    for sidecar in &view.plan.sidecars {
+        let (Some(question), Some((id, run))) =
+            (&sidecar.question, tracked.runs.newest(&sidecar.name))
+        else {
+            continue;
+        };
+        if run.state != RunState::Running {
             continue;
         }
-        let kind = Kind::InvalidAnnotation(bad.clone());
-        actions.push(quit::report(tracked, Some(spec), None, kind, None));
+        if tracked.versions.ask(view.now, &question.image) {
+            actions.push(Action::AskVersion {
+                key: ContainerKey {
+                    pod: view.uid.clone(),
+                    id: id.clone(),
+                },
+                port: question.port,
+                path: question.path.clone(),
+            });
+        }
+        let due = tracked.versions.due(&question.image);
+        next = next.into_iter().chain(due).min();
     }
+    next
 }
 
-/// Records what is thought of a pod, when it changes.
-fn say(
-    tracked: &mut Tracked,
-    mode: Mode,
-    spec: Option<&Pod>,
-    kind: Kind,
-    actions: &mut Vec<Action>,
-) {
-    if mode == Mode::Off || tracked.stance.as_ref() == Some(&kind) {
+/// Reports the annotations of a pod that cannot be used.
+fn report_bad_annotations(tracked: &mut Tracked, view: &PodView, actions: &mut Vec<Action>) {
+    let PodView { plan, modes, .. } = view;
+    if modes.quit == Mode::Off {
         return;
     }
-    tracked.stance = Some(kind.clone());
-    actions.push(quit::report(tracked, spec, None, kind, None));
-}
-
-/// The kubelet starts the containers of a pod one right after the other.
-const SOON: Duration = Duration::from_secs(1);
-
-/// The same where what is missing should come by itself.
-fn ask_kubelet_later(tracked: &mut Tracked, fetch: &mut Fetch, now: Timestamp) {
-    if let Some(wait) = kubelet_poll::patience(tracked.vain_answers)
-        && tracked.awaits_kubelet.is_none()
-    {
-        let due = now + wait.max(SOON);
-        tracked.awaits_kubelet = Some(due);
-        fetch.want(due);
+    let reported = mem::replace(&mut tracked.quit.reported.bad_annotations, plan.bad.clone());
+    for bad in plan.bad.iter().filter(|bad| !reported.contains(bad)) {
+        // An error in a Namespace is reported for the pods with sidecars.
+        if bad.place == Place::Pod || !plan.sidecars.is_empty() {
+            actions.push(view.report(None, Kind::InvalidAnnotation(bad.clone())));
+        }
     }
 }
 
-/// Has the kubelet asked for a pod's sake, ever less often while that is in
-/// vain.
-pub(super) fn ask_kubelet(tracked: &mut Tracked, fetch: &mut Fetch, now: Timestamp) {
+/// Reports the decision on a pod when it changes.
+fn report_change(tracked: &mut Tracked, mode: Mode, kind: Kind, actions: &mut Vec<Action>) {
+    let last_decision = &mut tracked.quit.reported.last_decision;
+    if mode == Mode::Off || last_decision.as_ref() == Some(&kind) {
+        return;
+    }
+    *last_decision = Some(kind.clone());
+    let spec = tracked.spec.as_deref();
+    actions.push(Action::report(&tracked.uid, spec, None, kind, None));
+}
+
+/// Polls the kubelet for a pod, where the missing container should start soon.
+fn poll_kubelet_later(tracked: &mut Tracked, poll: &mut KubeletPoll, now: Timestamp) {
+    if let Some(wait) = kubelet_poll::backoff(tracked.unhelpful_answers)
+        && tracked.awaits_kubelet.is_none()
+    {
+        let due = now + wait.max(NEXT_CONTAINER);
+        tracked.awaits_kubelet = Some(due);
+        poll.request(due);
+    }
+}
+
+/// Polls the kubelet for a pod, less often after each answer that does not help.
+pub(super) fn poll_kubelet(tracked: &mut Tracked, poll: &mut KubeletPoll, now: Timestamp) {
     if tracked.awaits_kubelet.is_some() {
         return;
     }
-    if let Some(wait) = kubelet_poll::patience(tracked.vain_answers) {
+    if let Some(wait) = kubelet_poll::backoff(tracked.unhelpful_answers) {
         tracked.awaits_kubelet = Some(now + wait);
-        fetch.want(now + wait);
+        poll.request(now + wait);
     }
 }

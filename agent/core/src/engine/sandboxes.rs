@@ -1,6 +1,6 @@
-//! Sandboxes: whose they are, and how far their connections are let in.
+//! Sandboxes: to which pod each belongs, and the events of its hold.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use super::Engine;
 use crate::{
@@ -11,61 +11,21 @@ use crate::{
     cni::protocol::{Outcome, Reply, Request},
     engine::action::Action,
     hold::{
-        Opened, Remains, Tally,
-        conditions::Known,
-        lifecycle::Holding,
-        state::{Sandbox, Shut, State},
+        Opened, Probe, Remains, Tally,
+        state::{HeldPorts, HoldPhase, Origin, Sandbox, TableKind},
     },
-    pod::state::Tracked,
-    quit::report,
-    settings::{config::LONGEST_WAIT, mode::Mode},
-    start::Told,
+    pod::view::PodView,
+    settings::config::LONGEST_WAIT,
+    start::StartResult,
 };
 
-/// How long a sandbox whose pod nobody knows is kept: the plugin does not wait
+/// How long the sandbox of an unknown pod is kept: the plugin does not wait
 /// as long.
 const UNPLACED: Duration = Duration::from_secs(5);
-/// Sandboxes that are kept so.
+/// Sandboxes of unknown pods that are kept.
 const UNPLACED_KEPT: usize = 64;
 
 impl Engine {
-    /// Goes on with the sandbox of a pod; says when to come back.
-    pub(super) fn hold(
-        &mut self,
-        now: Timestamp,
-        uid: &PodUid,
-        actions: &mut Vec<Action>,
-    ) -> Option<Timestamp> {
-        self.with_holding(now, uid, |holding, tracked| holding.deal(tracked, actions))
-            .flatten()
-    }
-
-    pub(super) fn with_holding<T>(
-        &mut self,
-        now: Timestamp,
-        uid: &PodUid,
-        go_on: impl FnOnce(Holding<'_>, &mut Tracked) -> T,
-    ) -> Option<T> {
-        let features = self.features.as_ref().filter(|_| self.walked)?;
-        let tracked = self.pods.get_mut(uid)?;
-        let spec = tracked.spec.clone();
-        let plan = tracked.plan.clone().filter(|_| !tracked.plan_is_old);
-        let known = spec.as_deref().zip(plan.as_deref());
-        let by_hand = tracked.hold.by_hand;
-        let holding = Holding {
-            known: known.map(|(spec, plan)| Known { spec, plan }),
-            mode: if by_hand {
-                Mode::Enforce
-            } else {
-                self.modes.hold
-            },
-            by_hand,
-            features,
-            now,
-        };
-        Some(go_on(holding, tracked))
-    }
-
     /// The plugin announces a sandbox.
     pub(super) fn announced(
         &mut self,
@@ -78,13 +38,13 @@ impl Engine {
             return;
         }
         match self.pod_of(&request) {
-            Some(uid) => self.take_in(now, &uid, request.sandbox, actions),
+            Some(uid) => self.adopt_sandbox(now, &uid, request.sandbox, actions),
             None => {
-                self.fetch.want(now);
+                self.kubelet_poll.request(now);
                 self.unplaced.push((now, request));
                 if self.unplaced.len() > UNPLACED_KEPT {
                     let (_at, oldest) = self.unplaced.remove(0);
-                    turn_away(oldest.sandbox, actions);
+                    reject_unknown_sandbox(oldest.sandbox, actions);
                 }
             }
         }
@@ -96,19 +56,19 @@ impl Engine {
         let Some(known) = known.and_then(|pod| pod.hold.sandbox.as_ref()) else {
             return;
         };
-        let Some(reply) = known.reply.clone() else {
+        let Origin::Announced { reply: Some(reply) } = &known.origin else {
             return;
         };
         actions.push(Action::Answer {
             sandbox: sandbox.clone(),
-            reply,
+            reply: reply.clone(),
         });
-        if matches!(known.state, State::Over { .. }) {
+        if matches!(known.phase, HoldPhase::Released { .. }) {
             actions.push(Action::Forget { sandbox });
         }
     }
 
-    fn take_in(
+    fn adopt_sandbox(
         &mut self,
         now: Timestamp,
         uid: &PodUid,
@@ -117,19 +77,19 @@ impl Engine {
     ) {
         self.forget_sandbox(uid, actions);
         self.sandboxes.insert(sandbox.clone(), uid.clone());
-        let tracked = self.pod(uid);
-        // A word that comes late finds the sandbox's own container there, and
-        // what came after it is of this sandbox.
-        let begun = tracked.begun_before(&sandbox);
-        tracked.hold.sandbox = Some(Sandbox::new(sandbox, begun));
+        let tracked = self.pod_mut(uid);
+        // A late announcement finds the sandbox's own container among the runs,
+        // and later runs belong to this sandbox.
+        let first_run = tracked.runs.first_run_of(&sandbox);
+        tracked.hold.sandbox = Some(Sandbox::announced(sandbox, first_run));
         if tracked.spec.is_none() {
-            self.fetch.want(now);
+            self.kubelet_poll.request(now);
         }
         self.review_pod(now, uid, actions);
     }
 
-    /// The pod that a sandbox is announced for: where the runtime does not tell
-    /// its UID, the one of that name that the kubelet lists.
+    /// The pod that a sandbox is announced for: where the runtime does not report
+    /// its UID, the pod of that name that the kubelet lists.
     fn pod_of(&self, request: &Request) -> Option<PodUid> {
         if request.pod.uid.is_some() {
             return request.pod.uid.clone();
@@ -148,44 +108,82 @@ impl Engine {
 
     /// Finds the pods of sandboxes that had none.
     pub(super) fn place(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
-        for (at, request) in std::mem::take(&mut self.unplaced) {
+        for (at, request) in mem::take(&mut self.unplaced) {
             match self.pod_of(&request) {
-                Some(uid) => self.take_in(now, &uid, request.sandbox, actions),
+                Some(uid) => self.adopt_sandbox(now, &uid, request.sandbox, actions),
                 None if now.since(at) < UNPLACED => self.unplaced.push((at, request)),
-                None => turn_away(request.sandbox, actions),
+                None => reject_unknown_sandbox(request.sandbox, actions),
             }
         }
     }
 
-    /// Takes what the edge tells of a sandbox; one that is forgotten is nobody's.
-    pub(super) fn told(
+    /// The table of a sandbox is installed, or could not be.
+    pub(super) fn armed(
         &mut self,
         now: Timestamp,
         sandbox: &SandboxId,
+        result: Result<(), String>,
         actions: &mut Vec<Action>,
-        take: impl FnOnce(Holding<'_>, &mut Tracked, &mut Vec<Action>),
     ) {
-        if let Some(uid) = self.owner(sandbox) {
-            self.with_holding(now, &uid, |holding, tracked| {
-                take(holding, tracked, actions);
-            });
-            self.review_pod(now, &uid, actions);
+        let Some(uid) = self.owner(sandbox) else {
+            return;
+        };
+        let view = self.current_view(now, &uid);
+        if let Some((review, hold)) = self.hold_review(now, &uid, view.as_ref()) {
+            review.armed(hold, result, actions);
         }
+        self.review_pod(now, &uid, actions);
     }
 
-    /// Has the first container of a pod that nobody announced looked at: an
-    /// earlier agent may have left something there.
-    pub(super) fn look(&mut self, key: ContainerKey, actions: &mut Vec<Action>) {
+    /// A probe of a sandbox succeeded.
+    pub(super) fn ready(
+        &mut self,
+        now: Timestamp,
+        sandbox: &SandboxId,
+        probe: &Probe,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(uid) = self.owner(sandbox) else {
+            return;
+        };
+        let view = self.current_view(now, &uid);
+        if let Some((review, hold)) = self.hold_review(now, &uid, view.as_ref()) {
+            review.ready(hold, probe, actions);
+        }
+        self.review_pod(now, &uid, actions);
+    }
+
+    /// The ports of a sandbox are released, or could not be.
+    pub(super) fn opened(
+        &mut self,
+        now: Timestamp,
+        sandbox: &SandboxId,
+        result: Result<Tally, String>,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(uid) = self.owner(sandbox) else {
+            return;
+        };
+        let view = self.current_view(now, &uid);
+        if let Some((review, hold)) = self.hold_review(now, &uid, view.as_ref()) {
+            review.opened(hold, result, actions);
+        }
+        self.review_pod(now, &uid, actions);
+    }
+
+    /// Inspects the namespace of the first container of a pod that was not announced: an
+    /// earlier agent may have left a table there.
+    pub(super) fn inspect_namespace(&mut self, key: ContainerKey, actions: &mut Vec<Action>) {
         let Some(tracked) = self.pods.get_mut(&key.pod) else {
             return;
         };
         let hold = &mut tracked.hold;
-        if hold.sandbox.is_none() && !std::mem::replace(&mut hold.looked, true) {
+        if hold.sandbox.is_none() && !mem::replace(&mut hold.inspected, true) {
             actions.push(Action::Look { key });
         }
     }
 
-    /// An open network namespace of a pod that nobody announced.
+    /// The namespace of a pod that was not announced is open.
     pub(super) fn found(
         &mut self,
         now: Timestamp,
@@ -198,21 +196,25 @@ impl Engine {
             actions.push(Action::Forget { sandbox });
             return;
         };
-        tracked.hold.opening = false;
+        tracked.hold.opens_namespace = false;
         if tracked.hold.sandbox.is_some() {
             actions.push(Action::Forget { sandbox });
             return;
         }
-        let mut found = Sandbox::new(sandbox.clone(), 0);
-        found.found = true;
+        let mut found = Sandbox::found(sandbox.clone());
         if let Some(remains) = remains {
-            let ports = remains.ports.iter().map(|(port, _left)| *port).collect();
+            let ports = || remains.ports.iter().map(|(port, _left)| *port);
             let left = remains.ports.iter().map(|(_port, left)| *left).max();
             let deadline = now + left.unwrap_or_default().min(LONGEST_WAIT);
-            found.unsaid = Some(remains.ports.iter().map(|(port, _left)| *port).collect());
-            let mut shut = Shut::new(now, deadline, remains.count_only, ports);
-            shut.adopted = true;
-            found.state = State::Shut(shut);
+            let table = match remains.count_only {
+                true => TableKind::CountOnly,
+                false => TableKind::Adopted,
+            };
+            found.origin = Origin::Found {
+                unreported_ports: Some(ports().collect()),
+            };
+            found.phase =
+                HoldPhase::Holding(HeldPorts::new(now, deadline, table, ports().collect()));
         }
         tracked.hold.sandbox = Some(found);
         self.sandboxes.insert(sandbox, key.pod.clone());
@@ -225,13 +227,14 @@ impl Engine {
             return;
         };
         let sandbox = tracked.hold.sandbox.as_ref();
-        let is_it = |sandbox: &&Sandbox| !sandbox.found && sandbox.id.as_str() == key.id.as_str();
-        if sandbox.is_some_and(|sandbox| is_it(&sandbox)) {
+        if sandbox
+            .is_some_and(|sandbox| !sandbox.is_found() && sandbox.id.as_str() == key.id.as_str())
+        {
             self.forget_sandbox(&key.pod, actions);
         }
     }
 
-    /// Forgets the sandbox of a pod, wherever it stands.
+    /// Forgets the sandbox of a pod in any phase.
     pub(super) fn forget_sandbox(&mut self, uid: &PodUid, actions: &mut Vec<Action>) {
         let Some(tracked) = self.pods.get_mut(uid) else {
             return;
@@ -240,31 +243,30 @@ impl Engine {
             return;
         };
         let now = self.now;
-        if let Some(let_go) = tracked.hold.starts.withdraw(&tracked.uid) {
-            actions.push(let_go);
-        }
-        if let State::Shut(shut) | State::Opening { shut, .. } = &sandbox.state {
-            let kind = shut.opened(now, Opened::Ending, Tally::default(), Vec::new());
-            let spec = tracked.spec.clone();
-            actions.push(report(tracked, spec.as_deref(), None, kind, None));
+        actions.extend(tracked.hold.starts.withdraw(&tracked.uid));
+        if let HoldPhase::Holding(held) | HoldPhase::Releasing { held, .. } = &sandbox.phase {
+            let kind = held.opened(now, Opened::Ending, Tally::default(), Vec::new());
+            let spec = tracked.spec.as_deref();
+            actions.push(Action::report(uid, spec, None, kind, None));
         }
         self.sandboxes.remove(&sandbox.id);
         let sandbox = sandbox.id;
         actions.push(Action::Forget { sandbox });
     }
 
-    /// What became of the start of a container.
-    pub(super) fn start_told(
+    /// The holder reports about the start of a container.
+    pub(super) fn start_reported(
         &mut self,
         now: Timestamp,
         key: &ContainerKey,
         name: &str,
-        told: Told,
+        result: StartResult,
         actions: &mut Vec<Action>,
     ) {
-        self.with_holding(now, &key.pod, |holding, tracked| {
-            holding.start_told(key, name, told, tracked, actions);
-        });
+        let view = self.current_view(now, &key.pod);
+        if let Some((review, hold)) = self.hold_review(now, &key.pod, view.as_ref()) {
+            review.start_reported(key, name, result, &mut hold.starts, actions);
+        }
         self.review_pod(now, &key.pod, actions);
     }
 
@@ -274,11 +276,17 @@ impl Engine {
             return;
         };
         let starts = &mut tracked.hold.starts;
-        if starts.ended(&key.id) {
+        if starts.was_held(&key.id) {
             actions.push(Action::LetGoStart { key });
         } else {
-            starts.gone(&key.id);
+            starts.remove(&key.id);
         }
+    }
+
+    /// The pod at this moment, if its plan is up to date.
+    pub(super) fn current_view(&self, now: Timestamp, uid: &PodUid) -> Option<PodView> {
+        let tracked = self.pods.get(uid).filter(|pod| !pod.plan_outdated)?;
+        tracked.view(now, self.modes, &self.config)
     }
 
     fn owner(&self, sandbox: &SandboxId) -> Option<PodUid> {
@@ -286,8 +294,8 @@ impl Engine {
     }
 }
 
-/// Nobody knows whose sandbox this is.
-fn turn_away(sandbox: SandboxId, actions: &mut Vec<Action>) {
+/// The kubelet lists no pod for this sandbox.
+fn reject_unknown_sandbox(sandbox: SandboxId, actions: &mut Vec<Action>) {
     actions.push(Action::Answer {
         sandbox: sandbox.clone(),
         reply: Reply {

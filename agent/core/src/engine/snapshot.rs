@@ -4,12 +4,15 @@ use super::Engine;
 use crate::{
     admin::{Container, ContainerState, Pod, PodState, Role},
     base::id::PodUid,
-    hold::{Features, state::State},
+    hold::{Features, state::HoldPhase},
     plan::Plan,
     pod::{
-        completion::{self, Progress},
         spec,
-        state::{Run, RunState, Tracked},
+        state::{
+            Tracked,
+            runs::{Run, RunState, Runs},
+        },
+        view::PodView,
     },
     settings::mode::Modes,
 };
@@ -21,7 +24,10 @@ impl Engine {
             .pods
             .values()
             .filter(|pod| pod.present)
-            .map(|pod| pod_of(pod))
+            .map(|pod| {
+                let view = pod.view(self.now, self.modes, &self.config);
+                pod_of(pod, view.as_ref())
+            })
             .collect();
         let key = |pod: &Pod| {
             (
@@ -52,67 +58,58 @@ impl Engine {
     }
 }
 
-fn pod_of(tracked: &Tracked) -> Pod {
+fn pod_of(tracked: &Tracked, view: Option<&PodView>) -> Pod {
     let spec = tracked.spec.as_deref();
     let plan = tracked.plan.as_deref();
-    let stance = tracked.stance.as_ref();
+    let last_decision = tracked.quit.reported.last_decision.as_ref();
     let holds = tracked.hold.holds();
     let held_starts = tracked.hold.starts.held();
     let sandbox = tracked.hold.sandbox.as_ref().filter(|_| holds);
-    let held_ports = sandbox.map(|sandbox| match &sandbox.state {
-        State::Shut(shut) | State::Opening { shut, .. } => shut.ports.iter().copied().collect(),
-        State::Arming { ports, .. } => ports.iter().copied().collect(),
-        State::Pending | State::Over { .. } => Vec::new(),
+    let held_ports = sandbox.map(|sandbox| match &sandbox.phase {
+        HoldPhase::Holding(held) | HoldPhase::Releasing { held, .. } => {
+            held.ports.iter().copied().collect()
+        }
+        HoldPhase::Arming { ports, .. } => ports.iter().copied().collect(),
+        HoldPhase::Pending | HoldPhase::Released { .. } => Vec::new(),
     });
     Pod {
         uid: tracked.uid.to_string(),
         namespace: spec.map(|spec| spec.namespace.clone()),
         name: spec.map(|spec| spec.name.clone()),
-        state: state_of(tracked, holds || held_starts > 0),
-        decision: stance.map(|kind| kind.as_str().to_owned()),
-        reason: stance.map(crate::decision::Kind::reason),
+        state: state_of(tracked, view, holds || held_starts > 0),
+        decision: last_decision.map(|kind| kind.as_str().to_owned()),
+        reason: last_decision.map(crate::decision::Kind::reason),
         held_ports: held_ports.unwrap_or_default(),
         held_starts,
         host_network: spec.is_some_and(|spec| spec.host_network),
         deleting: spec.is_some_and(|spec| spec.deleting),
-        containers: containers_of(tracked, spec, plan),
+        containers: containers_of(&tracked.runs, spec, plan),
     }
 }
 
-fn state_of(tracked: &Tracked, holds: bool) -> PodState {
-    let (Some(spec), Some(plan)) = (&tracked.spec, &tracked.plan) else {
+fn state_of(tracked: &Tracked, view: Option<&PodView>, holds: bool) -> PodState {
+    let Some(view) = view else {
         return PodState::Unknown;
     };
     if holds {
         return PodState::Held;
     }
-    if plan.not_ours.is_some() {
+    if view.plan.not_ours.is_some() {
         return PodState::NotApplicable;
     }
-    match completion::progress(tracked, spec, plan) {
-        Progress::Finished { .. } => {
-            let lives = |name: &str| tracked.newest(name).is_some_and(|(_id, run)| run.lives());
-            if plan.sidecars.iter().any(|sidecar| lives(&sidecar.name)) {
-                PodState::Finished
-            } else {
-                PodState::Done
-            }
-        }
-        Progress::Unfinished(_)
-        | Progress::Unseen(_)
-        | Progress::AskKubelet(_)
-        | Progress::Hidden => PodState::Running,
+    if !view.is_finished() {
+        return PodState::Running;
+    }
+    match view.living_sidecars(&tracked.runs).next() {
+        Some(_living) => PodState::Finished,
+        None => PodState::Done,
     }
 }
 
-fn containers_of(
-    tracked: &Tracked,
-    spec: Option<&spec::Pod>,
-    plan: Option<&Plan>,
-) -> Vec<Container> {
+fn containers_of(runs: &Runs, spec: Option<&spec::Pod>, plan: Option<&Plan>) -> Vec<Container> {
     let mut containers = Vec::new();
     let names = |names: &[String], role| {
-        let bare = |name: &String| container(tracked, name, role);
+        let bare = |name: &String| container(runs, name, role);
         names.iter().map(bare).collect::<Vec<_>>()
     };
     if let Some(spec) = spec {
@@ -128,7 +125,7 @@ fn containers_of(
                 (Some(_), None) => Role::App,
                 (Some(_), Some(_)) => Role::Sidecar,
             };
-            let mut seen = container(tracked, &found.name, role);
+            let mut seen = container(runs, &found.name, role);
             seen.recipe = sidecar.map(|sidecar| sidecar.recipe.to_string());
             seen.image = Some(found.image.clone());
             if let (None, Some(status)) = (&seen.id, &found.status) {
@@ -139,7 +136,7 @@ fn containers_of(
                 }
             }
             if seen.exit_code.is_none()
-                && let Some((id, run)) = tracked.newest(&found.name)
+                && let Some((id, run)) = runs.newest(&found.name)
                 && !run.lives()
             {
                 seen.exit_code = found.reported_code(id);
@@ -148,11 +145,11 @@ fn containers_of(
         }
     }
     let known = |id: &str| containers.iter().any(|seen| seen.id.as_deref() == Some(id));
-    let strangers: Vec<Container> = tracked
-        .runs()
+    let strangers: Vec<Container> = runs
+        .iter()
         .filter(|(id, run)| run.lives() && !known(id.as_str()))
         .map(|(id, run)| Container {
-            name: tracked.name_of(id, run).map(str::to_owned),
+            name: runs.name_of(id, run).map(str::to_owned),
             ..bare(None, Role::Other, Some((id.as_str(), run)))
         })
         .collect();
@@ -160,8 +157,8 @@ fn containers_of(
     containers
 }
 
-fn container(tracked: &Tracked, name: &str, role: Role) -> Container {
-    let newest = tracked.newest(name);
+fn container(runs: &Runs, name: &str, role: Role) -> Container {
+    let newest = runs.newest(name);
     bare(Some(name), role, newest.map(|(id, run)| (id.as_str(), run)))
 }
 

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::base::{id::PodUid, time::Timestamp};
 
 /// At most one moment for each pod.
-#[derive(Debug, Default)]
-pub(crate) struct Agenda {
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Timers {
     by_time: BTreeSet<(Timestamp, PodUid)>,
     by_pod: BTreeMap<PodUid, Timestamp>,
 }
 
-impl Agenda {
+impl Timers {
     /// Sets a pod's moment, or takes it away.
     pub(crate) fn set(&mut self, uid: &PodUid, at: Option<Timestamp>) {
         let before = match at {
@@ -56,17 +56,17 @@ mod tests {
         let at = |ms| Timestamp::new(Duration::from_millis(ms));
         let uid = |digit: &str| PodUid::parse(&digit.repeat(32)).unwrap();
         let (one, two) = (uid("1"), uid("2"));
-        let mut agenda = Agenda::default();
-        agenda.set(&one, Some(at(5)));
-        agenda.set(&two, Some(at(9)));
-        agenda.set(&one, Some(at(7)));
-        assert_eq!(agenda.due(at(6)), []);
-        assert_eq!(agenda.next(at(0)), Some(at(7)));
-        assert_eq!(agenda.due(at(9)), [one.clone(), two.clone()]);
-        assert_eq!(agenda.next(at(7)), Some(at(9)));
-        agenda.set(&two, None);
-        agenda.set(&two, None);
-        assert_eq!(agenda.due(at(9)), [one]);
-        assert_eq!(agenda.next(at(7)), None);
+        let mut timers = Timers::default();
+        timers.set(&one, Some(at(5)));
+        timers.set(&two, Some(at(9)));
+        timers.set(&one, Some(at(7)));
+        assert_eq!(timers.due(at(6)), []);
+        assert_eq!(timers.next(at(0)), Some(at(7)));
+        assert_eq!(timers.due(at(9)), [one.clone(), two.clone()]);
+        assert_eq!(timers.next(at(7)), Some(at(9)));
+        timers.set(&two, None);
+        timers.set(&two, None);
+        assert_eq!(timers.due(at(9)), [one]);
+        assert_eq!(timers.next(at(7)), None);
     }
 }

@@ -1,102 +1,74 @@
-//! What is known of a pod whose connections may wait.
+//! Facts about a pod on which its hold depends.
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::lifecycle::LEASE;
+use super::Features;
 use crate::{
     base::id::ContainerId,
-    plan::Plan,
     pod::{
-        completion::{self, Progress},
+        completion,
         exit_status::ExitStatus,
         restart_policy::{self, Verdict},
-        spec::Pod,
-        state::{RunState, Tracked},
+        state::runs::{RunState, Runs},
+        view::PodView,
     },
-    settings::config::OnDeadline,
+    start::Start,
 };
 
-/// What the kubelet says of a pod, and what follows from it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Known<'engine> {
-    pub(crate) spec: &'engine Pod,
-    pub(crate) plan: &'engine Plan,
+pub(crate) struct Conditions<'engine> {
+    pub(crate) view: &'engine PodView,
+    pub(crate) runs: &'engine Runs,
 }
 
-impl Known<'_> {
-    pub(super) fn deadline(self) -> Duration {
-        self.plan.tuning.hold_deadline
-    }
-
-    /// How much longer than the deadline the kernel keeps doors shut by itself.
-    pub(super) fn lease(self) -> Duration {
-        match self.plan.tuning.on_deadline {
-            OnDeadline::Open => Duration::ZERO,
-            OnDeadline::Closed => LEASE,
-        }
-    }
-
-    /// Whether a container that may connect has begun in this sandbox, or runs
-    /// in whichever.
-    pub(crate) fn an_app_has_begun(self, begun: u64, tracked: &Tracked) -> bool {
-        let doors = self.plan.doors();
-        let mut regular = self.spec.containers.iter();
-        regular.any(|one| {
-            let waited_for = doors.iter().any(|door| door.sidecar == one.name);
-            let newest = tracked.newest(&one.name);
-            let here = newest.is_some_and(|(_id, run)| run.order >= begun || run.lives());
-            !waited_for && here
+impl Conditions<'_> {
+    /// Whether a container that may connect has started in this sandbox, or runs
+    /// in any sandbox of the pod.
+    pub(crate) fn any_app_started(self, first_run: u64) -> bool {
+        let sidecars = self.view.plan.doors();
+        self.view.spec.containers.iter().any(|container| {
+            let is_sidecar = sidecars.iter().any(|door| door.sidecar == container.name);
+            let newest = self.runs.newest(&container.name);
+            !is_sidecar && newest.is_some_and(|(_id, run)| run.order >= first_run || run.lives())
         })
     }
 
-    pub(crate) fn is_ending(self, tracked: &Tracked) -> bool {
-        let Self { spec, plan } = self;
-        let finished = || {
-            matches!(
-                completion::progress(tracked, spec, plan),
-                Progress::Finished { .. }
-            )
-        };
-        spec.deleting || spec.terminal.is_some() || finished()
+    /// Whether a regular container has started.
+    pub(super) fn any_regular_container_started(self, first_run: u64) -> bool {
+        let mut regular = self.view.spec.containers.iter();
+        regular.any(|container| {
+            let newest = self.runs.newest(&container.name);
+            newest.is_some_and(|(_id, run)| run.order >= first_run)
+        })
     }
 
-    /// Whether a regular container has begun.
-    pub(super) fn app_has_begun(self, tracked: &Tracked) -> bool {
-        let mut regular = self.spec.containers.iter();
-        regular.any(|one| has_begun(&one.name, 0, tracked))
-    }
-
-    /// Whether every init container of this sandbox has ended, so that regular
-    /// ones come next.
-    pub(super) fn inits_are_over(self, begun: u64, tracked: &Tracked) -> bool {
-        let inits = &self.spec.init_containers;
-        let mut regular = self.spec.containers.iter();
-        if self.init_lives(tracked) {
+    /// Whether every init container of this sandbox has completed, so that regular
+    /// containers start next.
+    pub(super) fn init_containers_completed(self, first_run: u64) -> bool {
+        let inits = &self.view.spec.init_containers;
+        if self.any_init_container_runs() {
             return false;
         }
-        if inits.is_empty() || regular.any(|one| has_begun(&one.name, begun, tracked)) {
+        if inits.is_empty() || self.any_regular_container_started(first_run) {
             return true;
         }
         let named = inits.iter().filter(|name| {
-            let newest = tracked.newest(name);
-            newest.is_some_and(|(_id, run)| run.order >= begun && run.ended_well())
+            let newest = self.runs.newest(name);
+            newest.is_some_and(|(_id, run)| run.order >= first_run && run.ended_well())
         });
-        // Some live too short a time to be told apart.
-        let nameless = tracked.nameless_good_ends(begun);
-        named.count() + nameless >= inits.len()
+        // Some live too short a time for their mounts to give a name.
+        named.count() + self.runs.unnamed_successes(first_run) >= inits.len()
     }
 
-    pub(super) fn init_lives(self, tracked: &Tracked) -> bool {
-        let mut inits = self.spec.init_containers.iter();
-        inits.any(|name| {
-            let newest = tracked.newest(name);
-            newest.is_some_and(|(_id, run)| run.lives())
-        })
+    pub(super) fn any_init_container_runs(self) -> bool {
+        let mut inits = self.view.spec.init_containers.iter();
+        inits.any(|name| self.runs.is_living(name))
     }
 
-    /// Whether a sidecar ended and nothing starts it again.
-    pub(super) fn ended_for_good(self, name: &str, tracked: &Tracked) -> bool {
-        let (Some(container), Some((id, run))) = (self.spec.container(name), tracked.newest(name))
+    /// Whether a sidecar ended and the kubelet does not start it again.
+    pub(super) fn ended_for_good(self, name: &str) -> bool {
+        let spec = &self.view.spec;
+        let (Some(container), Some((id, run))) = (spec.container(name), self.runs.newest(name))
         else {
             return false;
         };
@@ -106,33 +78,54 @@ impl Known<'_> {
         if completion::may_not_have_begun(container, id, run) {
             return false;
         }
-        let code = status.map(ExitStatus::kubernetes_code);
-        let code = code.or_else(|| container.reported_code(id));
-        let policy = self.spec.policy_of(container);
+        let code = status
+            .map(ExitStatus::kubernetes_code)
+            .or_else(|| container.reported_code(id));
+        let policy = spec.policy_of(container);
         restart_policy::judge(policy, &container.restart_rules, code) == Verdict::EndedForGood
     }
-}
 
-fn has_begun(name: &str, begun: u64, tracked: &Tracked) -> bool {
-    let newest = tracked.newest(name);
-    newest.is_some_and(|(_id, run)| run.order >= begun)
-}
-
-/// Whether a run of a sidecar that was seen to live has ended.
-pub(super) fn sidecar_ended(
-    known: Known<'_>,
-    runs: &mut BTreeSet<ContainerId>,
-    tracked: &Tracked,
-) -> bool {
-    for door in known.plan.doors() {
-        let Some((id, run)) = tracked.newest(&door.sidecar) else {
-            continue;
-        };
-        if run.lives() {
-            runs.insert(id.clone());
-        } else if runs.contains(id) {
-            return true;
+    /// Whether a run of a sidecar that was seen to live has ended. Adds the runs that live to `seen`.
+    pub(super) fn any_sidecar_ended(self, seen: &mut BTreeSet<ContainerId>) -> bool {
+        for door in self.view.plan.doors() {
+            let Some((id, run)) = self.runs.newest(&door.sidecar) else {
+                continue;
+            };
+            if run.lives() {
+                seen.insert(id.clone());
+            } else if seen.contains(id) {
+                return true;
+            }
         }
+        false
     }
-    false
+
+    /// The starts that will be held, as far as is known beforehand.
+    pub(crate) fn starts_to_hold(self, features: &Features) -> Vec<Start> {
+        self.view
+            .plan
+            .starts
+            .iter()
+            .filter(|_| features.start.is_ok())
+            .filter_map(|start| {
+                Some(Start {
+                    container: start.container.clone(),
+                    limit: *start.limit.as_ref().ok()?,
+                    probe: start.probe,
+                })
+            })
+            .collect()
+    }
+
+    /// For how long the starts of the running apps would have been held until now.
+    pub(super) fn would_hold_starts(self, features: &Features) -> Vec<(String, Duration)> {
+        self.starts_to_hold(features)
+            .into_iter()
+            .filter_map(|start| {
+                let (_id, run) = self.runs.newest(&start.container)?;
+                let since = run.since.filter(|_| run.lives())?;
+                Some((start.container, self.view.now.since(since).min(start.limit)))
+            })
+            .collect()
+    }
 }

@@ -1,12 +1,12 @@
-//! What becomes of a pod's connections, from all that is known of it now.
+//! The phases of a pod's hold: from the sandbox that is announced or found to the release of the last port.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use super::{
-    Failed, Features, NotHeld, Opened, Tally,
-    conditions::{Known, sidecar_ended},
+    Failed, NotHeld, Opened, Tally,
     ports::next_look,
-    state::{Sandbox, Shut, State},
+    review::{HoldReview, lease},
+    state::{HeldPorts, Hold, HoldPhase, LEASE, Origin, Sandbox, TableKind},
 };
 use crate::{
     base::time::Timestamp,
@@ -15,27 +15,9 @@ use crate::{
     engine::action::Action,
     hold::ruleset::{self, Wanted},
     plan::Sidecar,
-    pod::state::Tracked,
-    quit::report,
+    pod::view::PodView,
     settings::mode::Mode,
 };
-
-/// How long the kernel keeps doors shut beyond what it is told next, where the
-/// user wants them shut until the sidecar is ready: when the agent is dead they
-/// open by then.
-pub(super) const LEASE: Duration = Duration::from_secs(20);
-
-/// A pod, and what counts for its connections.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Holding<'engine> {
-    /// None until the kubelet and the API server have told.
-    pub(crate) known: Option<Known<'engine>>,
-    pub(crate) mode: Mode,
-    /// A person wants connections to wait.
-    pub(crate) by_hand: bool,
-    pub(crate) features: &'engine Features,
-    pub(crate) now: Timestamp,
-}
 
 enum Judgement {
     Never(NotHeld),
@@ -43,187 +25,155 @@ enum Judgement {
     Now,
 }
 
-impl<'engine> Holding<'engine> {
-    /// Why no connection waits in the pod, where that is so.
-    pub(crate) fn not_held(self, known: Known<'engine>) -> Option<&'engine NotHeld> {
-        let why = known.plan.not_held.as_ref();
-        why.filter(|why| !(self.by_hand && **why == NotHeld::OptedOut))
-    }
-
-    /// Goes on with the pod's newest sandbox; says when to come back.
-    pub(crate) fn deal(
-        self,
-        tracked: &mut Tracked,
-        actions: &mut Vec<Action>,
-    ) -> Option<Timestamp> {
-        let wake = self.deal_with_doors(tracked, actions);
-        let sandbox = tracked.hold.sandbox.take();
-        self.starts(sandbox.as_ref(), tracked, actions);
-        tracked.hold.sandbox = sandbox;
-        wake
-    }
-
-    fn deal_with_doors(
-        self,
-        tracked: &mut Tracked,
-        actions: &mut Vec<Action>,
-    ) -> Option<Timestamp> {
-        let mut sandbox = tracked.hold.sandbox.take()?;
-        // When the pod has a name.
-        if let Some(known) = self.known
-            && let Some(ports) = sandbox.unsaid.take()
-        {
-            let kind = Kind::HoldAdopted { ports };
-            actions.push(report(tracked, Some(known.spec), None, kind, None));
-        }
-        let wake = match &mut sandbox.state {
-            State::Pending => {
-                self.judge_pending(&mut sandbox, tracked, actions);
+impl<'engine> HoldReview<'engine> {
+    /// Goes on with the pod's newest sandbox; gives the time of the next review.
+    pub(crate) fn review(self, hold: &mut Hold, actions: &mut Vec<Action>) -> Option<Timestamp> {
+        let sandbox = hold.sandbox.as_mut()?;
+        self.report_found_ports(sandbox, actions);
+        match &mut sandbox.phase {
+            HoldPhase::Pending => {
+                self.review_pending(hold, actions);
                 None
             }
-            State::Shut(shut) => {
-                let id = &sandbox.id;
-                let begun = sandbox.begun;
-                let shut = &mut *shut;
-                match self.why_open(begun, shut, tracked, id, actions) {
+            HoldPhase::Holding(held) => {
+                let (id, first_run) = (&sandbox.id, sandbox.first_run);
+                match self.why_release(first_run, held, id, actions) {
                     Some(why) => {
-                        let (sandbox_id, shut) = (id.clone(), shut.clone());
-                        sandbox.state = State::Opening { why, shut };
+                        sandbox.phase = HoldPhase::Releasing {
+                            why,
+                            held: held.clone(),
+                            rearm: false,
+                        };
                         actions.push(Action::OpenAll {
-                            sandbox: sandbox_id,
+                            sandbox: sandbox.id.clone(),
                         });
                         None
                     }
-                    None => Some(next_look(shut, self.now)),
+                    None => Some(next_look(held, self.now)),
                 }
             }
-            State::Over { runs } => {
-                let again = self.known.filter(|known| self.holds_again(*known));
-                let again = again.filter(|_| !sandbox.released);
-                if let Some(known) = again
-                    && sidecar_ended(known, runs, tracked)
+            HoldPhase::Released {
+                by_operator: false,
+                sidecar_runs,
+            } => {
+                if let Some(view) = self.view.filter(|view| self.rearms(view))
+                    && self.conditions(view).any_sidecar_ended(sidecar_runs)
                 {
-                    sandbox.state = State::Pending;
-                    self.judge_pending(&mut sandbox, tracked, actions);
+                    sandbox.phase = HoldPhase::Pending;
+                    self.review_pending(hold, actions);
                 }
                 None
             }
-            State::Arming { .. } | State::Opening { .. } => None,
-        };
-        tracked.hold.sandbox = Some(sandbox);
-        wake
+            HoldPhase::Released { .. } | HoldPhase::Arming { .. } | HoldPhase::Releasing { .. } => {
+                None
+            }
+        }
     }
 
-    /// The doors have been shut, or could not be.
+    /// Reports the ports that an earlier agent held, once the pod has a name.
+    fn report_found_ports(self, sandbox: &mut Sandbox, actions: &mut Vec<Action>) {
+        if self.view.is_some()
+            && let Origin::Found { unreported_ports } = &mut sandbox.origin
+            && let Some(ports) = unreported_ports.take()
+        {
+            actions.push(self.report(None, Kind::HoldAdopted { ports }));
+        }
+    }
+
+    /// The table has been installed, or could not be.
     pub(crate) fn armed(
         self,
-        tracked: &mut Tracked,
+        hold: &mut Hold,
         result: Result<(), String>,
         actions: &mut Vec<Action>,
     ) {
-        let Some(mut sandbox) = tracked.hold.sandbox.take() else {
+        let Some(sandbox) = &mut hold.sandbox else {
             return;
         };
-        let spec = self.known.map(|known| known.spec);
-        if let State::Arming { count_only, ports } = &sandbox.state {
-            let (count_only, ports) = (*count_only, ports.clone());
-            match result {
-                Ok(()) => {
-                    let outcome = if count_only {
-                        Outcome::Open
-                    } else {
-                        Outcome::Held
-                    };
-                    let reason = count_only.then_some("observe mode: its connections are counted");
-                    answer(&mut sandbox, outcome, reason.unwrap_or_default(), actions);
-                    let deadline = self.known.map_or(LEASE, Known::deadline);
-                    if let Some(known) = self.known.filter(|_| !count_only) {
-                        let kind = self.armed_kind(known, &ports);
-                        actions.push(report(tracked, spec, None, kind, None));
-                    }
-                    sandbox.state =
-                        State::Shut(Shut::new(self.now, self.now + deadline, count_only, ports));
-                }
-                Err(error) => {
-                    answer(&mut sandbox, Outcome::Failed, &error, actions);
-                    let kind = Kind::HoldFailed(Failed::Arm(error));
-                    actions.push(report(tracked, spec, None, kind, None));
-                    sandbox.state = State::over();
-                    tracked.hold.by_hand = false;
-                    self.close(&sandbox, actions);
-                }
-            }
+        let HoldPhase::Arming { count_only, ports } = &sandbox.phase else {
+            return;
+        };
+        let (count_only, ports) = (*count_only, ports.clone());
+        if let Err(error) = result {
+            reply(sandbox, Outcome::Failed, &error, actions);
+            actions.push(self.report(None, Kind::HoldFailed(Failed::Arm(error))));
+            self.close(hold, actions);
+            return;
         }
-        tracked.hold.sandbox = Some(sandbox);
+        let (outcome, reason, table) = if count_only {
+            let reason = "observe mode: its connections are counted";
+            (Outcome::Open, reason, TableKind::CountOnly)
+        } else {
+            (Outcome::Held, "", TableKind::Holding)
+        };
+        reply(sandbox, outcome, reason, actions);
+        if let Some(view) = self.view.filter(|_| !count_only) {
+            actions.push(self.report(None, self.armed_kind(view, &ports)));
+        }
+        let time = self
+            .view
+            .map_or(LEASE, |view| view.plan.tuning.hold_deadline);
+        sandbox.phase = HoldPhase::Holding(HeldPorts::new(self.now, self.now + time, table, ports));
     }
 
-    /// What an opening that is over leaves.
+    /// The ports have been released, or could not be.
     pub(crate) fn opened(
         self,
-        tracked: &mut Tracked,
+        hold: &mut Hold,
         result: Result<Tally, String>,
         actions: &mut Vec<Action>,
     ) {
-        let Some(mut sandbox) = tracked.hold.sandbox.take() else {
+        let Some(sandbox) = &mut hold.sandbox else {
             return;
         };
-        let failed = match &result {
-            Err(error) => Some(Failed::Open(error.clone())),
-            Ok(_) if matches!(sandbox.state, State::Shut(_)) => Some(Failed::Gate),
-            Ok(_) => None,
+        let failed = match (&sandbox.phase, &result) {
+            (_, Err(error)) => Some(Failed::Open(error.clone())),
+            (HoldPhase::Holding(_), Ok(_)) => Some(Failed::Gate),
+            (_, Ok(_)) => None,
         };
         if let Some(failed) = failed {
-            let spec = self.known.map(|known| known.spec);
-            let kind = Kind::HoldFailed(failed);
-            actions.push(report(tracked, spec, None, kind, None));
-            sandbox.state = State::over();
-            tracked.hold.by_hand = false;
-            self.close(&sandbox, actions);
-        } else if let (State::Opening { why, shut }, Ok(tally)) = (&sandbox.state, result) {
-            let why = *why;
-            let starts = self.would_hold_starts(tracked);
+            actions.push(self.report(None, Kind::HoldFailed(failed)));
+            self.close(hold, actions);
+        } else if let (HoldPhase::Releasing { why, held, rearm }, Ok(tally)) =
+            (&sandbox.phase, result)
+        {
             let kind = match tally.by_kernel {
-                0 => shut.opened(self.now, why, tally, starts),
-                _ => self.by_kernel(shut, tally),
+                0 => {
+                    let starts = self
+                        .view
+                        .map(|view| self.conditions(view).would_hold_starts(self.features));
+                    held.opened(self.now, *why, tally, starts.unwrap_or_default())
+                }
+                _ => self.released_by_kernel(held, tally),
             };
-            let spec = self.known.map(|known| known.spec);
-            actions.push(report(tracked, spec, None, kind, None));
-            if std::mem::take(&mut sandbox.again) || why == Opened::InitContainer {
-                sandbox.state = State::Pending;
+            let is_pending = *rearm || *why == Opened::InitContainer;
+            actions.push(self.report(None, kind));
+            if is_pending {
+                sandbox.phase = HoldPhase::Pending;
             } else {
-                sandbox.state = State::over();
-                tracked.hold.by_hand = false;
-                self.close(&sandbox, actions);
+                self.close(hold, actions);
             }
         }
-        tracked.hold.sandbox = Some(sandbox);
     }
 
-    pub(crate) fn judge_pending(
-        self,
-        sandbox: &mut Sandbox,
-        tracked: &mut Tracked,
-        actions: &mut Vec<Action>,
-    ) {
-        let Some(known) = self.known else {
+    fn review_pending(self, hold: &mut Hold, actions: &mut Vec<Action>) {
+        let (Some(view), Some(sandbox)) = (self.view, &mut hold.sandbox) else {
             return;
         };
-        match self.judge(known, sandbox, tracked) {
+        match self.judge(view, sandbox) {
             Judgement::Later => {
                 let reason = "its connections wait when its init containers have ended";
-                answer(sandbox, Outcome::Open, reason, actions);
+                reply(sandbox, Outcome::Open, reason, actions);
             }
             Judgement::Never(why) => {
                 let kind = Kind::NotHeld(why);
-                answer(sandbox, Outcome::Open, &kind.reason(), actions);
-                actions.push(report(tracked, Some(known.spec), None, kind, None));
-                sandbox.state = State::over();
-                tracked.hold.by_hand = false;
-                self.close(sandbox, actions);
+                reply(sandbox, Outcome::Open, &kind.reason(), actions);
+                actions.push(self.report(None, kind));
+                self.close(hold, actions);
             }
             Judgement::Now => {
-                let wanted = self.wanted(known);
-                sandbox.state = State::Arming {
+                let wanted = self.wanted(view);
+                sandbox.phase = HoldPhase::Arming {
                     count_only: wanted.count_only,
                     ports: wanted.ports.iter().map(|door| door.port).collect(),
                 };
@@ -235,36 +185,36 @@ impl<'engine> Holding<'engine> {
         }
     }
 
-    fn judge(self, known: Known<'engine>, sandbox: &Sandbox, tracked: &Tracked) -> Judgement {
+    fn judge(self, view: &'engine PodView, sandbox: &Sandbox) -> Judgement {
+        let conditions = self.conditions(view);
         if self.mode == Mode::Off {
             return Judgement::Never(NotHeld::Off);
         }
-        if let Some(why) = self.not_held(known) {
+        if let Some(why) = self.not_held(view) {
             return Judgement::Never(why.clone());
         }
         if let Err(lacks) = &self.features.hold {
             let lacks = lacks.clone();
             return Judgement::Never(NotHeld::Kernel { lacks });
         }
-        if known.is_ending(tracked) {
+        if view.is_ending() {
             return Judgement::Never(NotHeld::Ending);
         }
-        if sandbox.found && !self.by_hand && known.app_has_begun(tracked) {
+        if sandbox.is_found() && !self.by_operator && conditions.any_regular_container_started(0) {
             return Judgement::Never(NotHeld::Late);
         }
-        if !known.inits_are_over(sandbox.begun, tracked) {
+        if !conditions.init_containers_completed(sandbox.first_run) {
             return Judgement::Later;
         }
         Judgement::Now
     }
 
-    /// The table of a pod whose doors are all shut.
-    pub(crate) fn wanted(self, known: Known<'_>) -> Wanted {
-        let doors = known.plan.doors();
-        let count_only = self.mode != Mode::Enforce;
-        let timeout = known.deadline() + known.lease();
+    /// The table of a pod with all its ports held.
+    pub(crate) fn wanted(self, view: &PodView) -> Wanted {
+        let doors = view.plan.doors();
+        let timeout = view.plan.tuning.hold_deadline + lease(view);
         let ids = |read: fn(&Sidecar) -> &Vec<u32>| {
-            let sidecars = known.plan.sidecars.iter();
+            let sidecars = view.plan.sidecars.iter();
             let ids: BTreeSet<u32> = sidecars.flat_map(read).copied().collect();
             ids.into_iter().collect()
         };
@@ -280,35 +230,42 @@ impl<'engine> Holding<'engine> {
             dns: self.features.dns.filter(|_| dns),
             exempt_uids: ids(|sidecar| &sidecar.identity.users),
             exempt_gids: ids(|sidecar| &sidecar.identity.groups),
-            count_only,
+            count_only: self.mode != Mode::Enforce,
         }
     }
 
-    fn armed_kind(self, known: Known<'_>, ports: &BTreeSet<u16>) -> Kind {
-        let doors = known.plan.doors();
+    fn armed_kind(self, view: &'engine PodView, ports: &BTreeSet<u16>) -> Kind {
+        let doors = view.plan.doors();
         let dns = doors.iter().any(|door| door.dns);
-        let doors = doors.iter().filter(|door| ports.contains(&door.port));
         Kind::HoldArmed {
             doors: doors
+                .iter()
+                .filter(|door| ports.contains(&door.port))
                 .map(|door| (door.sidecar.clone(), door.port))
                 .collect(),
-            deadline: known.deadline(),
+            deadline: view.plan.tuning.hold_deadline,
             without_dns: dns && self.features.dns.is_none(),
-            starts: self.starts_to_be_held(known),
+            starts: self.conditions(view).starts_to_hold(self.features),
         }
     }
 
-    fn holds_again(self, known: Known<'_>) -> bool {
-        self.mode == Mode::Enforce && known.plan.tuning.hold_again
-    }
-
-    /// Closes what keeps the namespace open, unless it is needed again.
-    fn close(self, sandbox: &Sandbox, actions: &mut Vec<Action>) {
-        let again = self.known.filter(|_| !sandbox.released);
-        let again = again.is_some_and(|known| {
-            self.holds_again(known) && known.plan.not_held.is_none() && self.features.hold.is_ok()
-        });
-        if !again {
+    /// The hold is over: closes the namespace, unless the pod may be held again.
+    fn close(self, hold: &mut Hold, actions: &mut Vec<Action>) {
+        hold.by_operator = false;
+        let Some(sandbox) = &mut hold.sandbox else {
+            return;
+        };
+        let by_operator = sandbox.phase.is_released_by_operator();
+        sandbox.phase = HoldPhase::Released {
+            by_operator,
+            sidecar_runs: BTreeSet::new(),
+        };
+        let may_rearm = !by_operator
+            && self.features.hold.is_ok()
+            && self
+                .view
+                .is_some_and(|view| self.rearms(view) && view.plan.not_held.is_none());
+        if !may_rearm {
             actions.push(Action::Forget {
                 sandbox: sandbox.id.clone(),
             });
@@ -316,23 +273,25 @@ impl<'engine> Holding<'engine> {
     }
 }
 
-/// Tells the plugin, once.
-pub(super) fn answer(
+/// Replies to the CNI plugin, at most once.
+pub(super) fn reply(
     sandbox: &mut Sandbox,
     outcome: Outcome,
     reason: &str,
     actions: &mut Vec<Action>,
 ) {
-    if sandbox.reply.is_some() {
-        return;
-    }
-    let reply = Reply {
-        outcome,
-        reason: (!reason.is_empty()).then(|| reason.to_owned()),
-    };
-    sandbox.reply = Some(reply.clone());
-    if !sandbox.found {
-        let sandbox = sandbox.id.clone();
-        actions.push(Action::Answer { sandbox, reply });
+    if let Origin::Announced {
+        reply: sent @ None, ..
+    } = &mut sandbox.origin
+    {
+        let reply = Reply {
+            outcome,
+            reason: (!reason.is_empty()).then(|| reason.to_owned()),
+        };
+        *sent = Some(reply.clone());
+        actions.push(Action::Answer {
+            sandbox: sandbox.id.clone(),
+            reply,
+        });
     }
 }

@@ -1,35 +1,40 @@
-//! Doors that a person has opened.
+//! The release of a hold that an operator requested.
+
+use std::collections::BTreeSet;
 
 use super::{
     Opened,
-    lifecycle::{Holding, answer},
-    state::State,
+    lifecycle::reply,
+    state::{Hold, HoldPhase},
 };
-use crate::{cni::protocol::Outcome, engine::action::Action, pod::state::Tracked};
+use crate::{cni::protocol::Outcome, engine::action::Action};
 
-impl Holding<'_> {
-    /// Lets everything go that waits, or would.
-    pub(crate) fn release(self, tracked: &mut Tracked, actions: &mut Vec<Action>) {
-        tracked.hold.by_hand = false;
-        let Some(sandbox) = &mut tracked.hold.sandbox else {
-            return;
-        };
-        sandbox.released = true;
-        match &sandbox.state {
-            State::Shut(shut) => {
-                let (why, shut) = (Opened::ByHand, shut.clone());
-                sandbox.state = State::Opening { why, shut };
-                let sandbox = sandbox.id.clone();
-                actions.push(Action::OpenAll { sandbox });
-            }
-            State::Pending => {
-                let reason = "somebody had it released by hand";
-                answer(sandbox, Outcome::Open, reason, actions);
-                sandbox.state = State::over();
-                let sandbox = sandbox.id.clone();
-                actions.push(Action::Forget { sandbox });
-            }
-            State::Arming { .. } | State::Opening { .. } | State::Over { .. } => {}
+/// Releases everything that is held, or would be.
+pub(crate) fn release(hold: &mut Hold, actions: &mut Vec<Action>) {
+    hold.by_operator = false;
+    let Some(sandbox) = &mut hold.sandbox else {
+        return;
+    };
+    match &mut sandbox.phase {
+        HoldPhase::Holding(held) => {
+            sandbox.phase = HoldPhase::Releasing {
+                why: Opened::ByOperator,
+                held: held.clone(),
+                rearm: false,
+            };
+            let sandbox = sandbox.id.clone();
+            actions.push(Action::OpenAll { sandbox });
         }
+        HoldPhase::Pending => {
+            reply(sandbox, Outcome::Open, "an operator released it", actions);
+            sandbox.phase = HoldPhase::Released {
+                by_operator: true,
+                sidecar_runs: BTreeSet::new(),
+            };
+            let sandbox = sandbox.id.clone();
+            actions.push(Action::Forget { sandbox });
+        }
+        HoldPhase::Released { by_operator, .. } => *by_operator = true,
+        HoldPhase::Arming { .. } | HoldPhase::Releasing { .. } => {}
     }
 }

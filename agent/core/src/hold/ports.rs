@@ -1,106 +1,90 @@
-//! Doors that are shut: which of them open now, and which sidecars are watched.
+//! Held ports: which of them are released now, and which sidecars are probed.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     Opened, Probe, Tally,
-    conditions::Known,
-    lifecycle::{Holding, LEASE},
-    state::{Shut, State},
+    review::{HoldReview, lease},
+    state::{HeldPorts, Hold, HoldPhase, LEASE, TableKind},
 };
 use crate::{
     base::{id::SandboxId, time::Timestamp},
     decision::Kind,
     engine::action::Action,
-    pod::state::{RunState, Tracked},
-    quit::report,
+    pod::{state::runs::RunState, view::PodView},
     settings::{config::OnDeadline, mode::Mode},
 };
 
-/// A sidecar whose one port is listened at does not listen at those that are
-/// not by then.
+/// A sidecar that listens on one of its ports does not use the ports on which it
+/// does not listen by then.
 const LISTENS_AT_ALL: Duration = Duration::from_secs(1);
 /// What a deadline may have lost when the first app starts.
 const NEGLIGIBLE: Duration = Duration::from_secs(1);
 
-impl Holding<'_> {
-    /// A probe has come true: what it opens is opened.
-    pub(crate) fn ready(self, tracked: &mut Tracked, probe: &Probe, actions: &mut Vec<Action>) {
-        let (Some(known), Some(sandbox)) = (self.known, &mut tracked.hold.sandbox) else {
+impl<'engine> HoldReview<'engine> {
+    /// A probe succeeded: releases the ports that it guards.
+    pub(crate) fn ready(self, hold: &mut Hold, probe: &Probe, actions: &mut Vec<Action>) {
+        let (Some(view), Some(sandbox)) = (self.view, &mut hold.sandbox) else {
             return;
         };
-        let State::Shut(shut) = &mut sandbox.state else {
+        let HoldPhase::Holding(held) = &mut sandbox.phase else {
             return;
         };
-        let doors = known.plan.doors();
         let mut ports = Vec::new();
-        for door in doors.iter().filter(|door| door.probe == *probe) {
-            if shut.ports.remove(&door.port) {
+        for door in view.plan.doors() {
+            if door.probe != *probe {
+                continue;
+            }
+            if held.ports.remove(&door.port) {
                 ports.push(door.port);
             }
-            shut.listens.entry(door.sidecar.clone()).or_insert(self.now);
+            held.listens.entry(door.sidecar.clone()).or_insert(self.now);
         }
         let id = sandbox.id.clone();
-        if shut.ports.is_empty() {
-            let (why, shut) = (Opened::Ready, shut.clone());
-            sandbox.state = State::Opening { why, shut };
+        if held.ports.is_empty() {
+            sandbox.phase = HoldPhase::Releasing {
+                why: Opened::Ready,
+                held: held.clone(),
+                rearm: false,
+            };
             actions.push(Action::OpenAll { sandbox: id });
         } else if !ports.is_empty() {
             actions.push(Action::OpenSome { sandbox: id, ports });
         }
     }
 
-    /// Whether all doors are to be opened now. Those of single sidecars are
-    /// opened here.
-    pub(super) fn why_open(
+    /// Why all ports are released now, if they are. Ports of single sidecars are
+    /// released here.
+    pub(super) fn why_release(
         self,
-        begun: u64,
-        shut: &mut Shut,
-        tracked: &Tracked,
+        first_run: u64,
+        held: &mut HeldPorts,
         id: &SandboxId,
         actions: &mut Vec<Action>,
     ) -> Option<Opened> {
-        let Some(known) = self.known else {
-            return (self.now >= shut.deadline).then_some(Opened::Deadline);
+        let Some(view) = self.view else {
+            return (self.now >= held.deadline).then_some(Opened::Deadline);
         };
         let wanted = match self.mode {
             Mode::Off => false,
-            Mode::Observe => shut.count_only,
-            Mode::Enforce => !shut.count_only,
+            Mode::Observe => held.count_only(),
+            Mode::Enforce => !held.count_only(),
         };
-        if !wanted || self.not_held(known).is_some() {
+        if !wanted || self.not_held(view).is_some() {
             return Some(Opened::NotWanted);
         }
-        if known.is_ending(tracked) {
+        if view.is_ending() {
             return Some(Opened::Ending);
         }
-        if known.init_lives(tracked) {
+        if self.conditions(view).any_init_container_runs() {
             return Some(Opened::InitContainer);
         }
-        let doors = known.plan.doors();
-        let strangers = shut.ports.iter().copied();
-        let strangers = strangers.filter(|port| doors.iter().all(|door| door.port != *port));
-        let strangers: Vec<u16> = strangers.collect();
-        let (mut ended, mut silent) = (Vec::new(), Vec::new());
-        for door in &doors {
-            if known.ended_for_good(&door.sidecar, tracked) {
-                ended.push(door.port);
-            }
-            let listens = shut.listens.get(&door.sidecar);
-            if listens.is_some_and(|at| *at + LISTENS_AT_ALL <= self.now) {
-                silent.push(door.port);
-            }
-        }
-        for (ports, why) in [
-            (strangers, Opened::NotWanted),
-            (ended, Opened::SidecarEnded),
-            (silent, Opened::Ready),
-        ] {
+        for (ports, why) in self.releasable(view, held) {
             let ports: Vec<u16> = ports
                 .into_iter()
-                .filter(|port| shut.ports.remove(port))
+                .filter(|port| held.ports.remove(port))
                 .collect();
-            if shut.ports.is_empty() {
+            if held.ports.is_empty() {
                 return Some(why);
             }
             if !ports.is_empty() {
@@ -108,32 +92,57 @@ impl Holding<'_> {
                 actions.push(Action::OpenSome { sandbox, ports });
             }
         }
-        self.watch(known, begun, shut, tracked, id, actions);
-        self.put_off(known, begun, shut, tracked, id, actions);
-        self.at_deadline(known, shut, tracked, id, actions)
+        self.watch(view, first_run, held, id, actions);
+        self.extend_deadline(view, first_run, held, id, actions);
+        self.at_deadline(view, held, id, actions)
     }
 
-    /// Has sidecars watched once they run.
+    /// Ports of single sidecars that need not be held any more.
+    fn releasable(self, view: &'engine PodView, held: &HeldPorts) -> [(Vec<u16>, Opened); 3] {
+        let doors = view.plan.doors();
+        let unplanned = held
+            .ports
+            .iter()
+            .copied()
+            .filter(|port| doors.iter().all(|door| door.port != *port))
+            .collect();
+        let (mut ended, mut silent) = (Vec::new(), Vec::new());
+        for door in &doors {
+            if self.conditions(view).ended_for_good(&door.sidecar) {
+                ended.push(door.port);
+            }
+            let listens = held.listens.get(&door.sidecar);
+            if listens.is_some_and(|at| *at + LISTENS_AT_ALL <= self.now) {
+                silent.push(door.port);
+            }
+        }
+        [
+            (unplanned, Opened::NotWanted),
+            (ended, Opened::SidecarEnded),
+            (silent, Opened::Ready),
+        ]
+    }
+
+    /// Starts the probes of the sidecars that run.
     fn watch(
         self,
-        known: Known<'_>,
-        begun: u64,
-        shut: &mut Shut,
-        tracked: &Tracked,
+        view: &PodView,
+        first_run: u64,
+        held: &mut HeldPorts,
         id: &SandboxId,
         actions: &mut Vec<Action>,
     ) {
         let mut probes = BTreeSet::new();
-        for door in known.plan.doors() {
-            let newest = tracked.newest(&door.sidecar);
+        for door in view.plan.doors() {
+            let newest = self.runs.newest(&door.sidecar);
             let runs = newest
-                .is_some_and(|(_id, run)| run.state == RunState::Running && run.order >= begun);
-            if runs && shut.ports.contains(&door.port) && !shut.watched.contains(&door.probe) {
+                .is_some_and(|(_id, run)| run.state == RunState::Running && run.order >= first_run);
+            if runs && held.ports.contains(&door.port) && !held.watched.contains(&door.probe) {
                 probes.insert(door.probe.clone());
             }
         }
         if !probes.is_empty() {
-            shut.watched.extend(probes.iter().cloned());
+            held.watched.extend(probes.iter().cloned());
             actions.push(Action::Watch {
                 sandbox: id.clone(),
                 probes: probes.into_iter().collect(),
@@ -141,105 +150,103 @@ impl Holding<'_> {
         }
     }
 
-    /// While no app has begun nobody waits: the deadline counts from the first
-    /// one's start, however long its image takes to come.
-    fn put_off(
+    /// While no app has started no connection waits: the deadline counts from the first
+    /// app's start, however long the pull of its image takes.
+    fn extend_deadline(
         self,
-        known: Known<'_>,
-        begun: u64,
-        shut: &mut Shut,
-        tracked: &Tracked,
+        view: &'engine PodView,
+        first_run: u64,
+        held: &mut HeldPorts,
         id: &SandboxId,
         actions: &mut Vec<Action>,
     ) {
-        if shut.counts {
+        if held.is_timed {
             return;
         }
-        shut.counts = known.an_app_has_begun(begun, tracked);
-        if shut.counts && shut.adopted {
-            // What was left of the time counts on: agents may come and go.
+        held.is_timed = self.conditions(view).any_app_started(first_run);
+        if held.is_timed && held.table == TableKind::Adopted {
+            // A restart of the agent does not extend the deadline.
             return;
         }
-        let whole = known.deadline();
-        let enough = if shut.counts {
-            self.now.since(shut.from) < NEGLIGIBLE
+        let enough = if held.is_timed {
+            self.now.since(held.from) < NEGLIGIBLE
         } else {
-            self.now < half_time(shut)
+            self.now < half_time(held)
         };
         if enough {
             return;
         }
-        shut.from = self.now;
-        shut.deadline = self.now + whole;
+        let deadline = view.plan.tuning.hold_deadline;
+        held.from = self.now;
+        held.deadline = self.now + deadline;
         actions.push(Action::Renew {
             sandbox: id.clone(),
-            ports: shut.ports.iter().copied().collect(),
-            timeout: whole + known.lease(),
+            ports: held.ports.iter().copied().collect(),
+            timeout: deadline + lease(view),
         });
     }
 
     fn at_deadline(
         self,
-        known: Known<'_>,
-        shut: &mut Shut,
-        tracked: &Tracked,
+        view: &PodView,
+        held: &mut HeldPorts,
         id: &SandboxId,
         actions: &mut Vec<Action>,
     ) -> Option<Opened> {
-        if self.now < shut.deadline {
+        if self.now < held.deadline {
             return None;
         }
-        let stays = known.plan.tuning.on_deadline == OnDeadline::Closed && !shut.count_only;
-        if !stays {
+        let stays_held = view.plan.tuning.on_deadline == OnDeadline::Closed && !held.count_only();
+        if !stays_held {
             return Some(Opened::Deadline);
         }
-        if shut.renew.is_none() {
-            let deadline = known.deadline();
-            let kind = Kind::HoldStaysClosed { deadline };
-            actions.push(report(tracked, Some(known.spec), None, kind, None));
+        if held.renew.is_none() {
+            let deadline = view.plan.tuning.hold_deadline;
+            actions.push(self.report(None, Kind::HoldStaysClosed { deadline }));
         }
-        if shut.renew.is_none_or(|at| at <= self.now) {
-            shut.renew = Some(self.now + LEASE / 2);
+        if held.renew.is_none_or(|at| at <= self.now) {
+            held.renew = Some(self.now + LEASE / 2);
             actions.push(Action::Renew {
                 sandbox: id.clone(),
-                ports: shut.ports.iter().copied().collect(),
+                ports: held.ports.iter().copied().collect(),
                 timeout: LEASE,
             });
         }
         None
     }
-}
 
-impl Holding<'_> {
-    /// The kernel has opened doors before this agent did, and connections went: the deadline did it, whatever came of that
-    /// until somebody looked. An app that was refused has ended by then.
-    pub(super) fn by_kernel(self, shut: &Shut, tally: Tally) -> Kind {
-        let lease = self.known.map_or(Duration::ZERO, Known::lease);
-        let renewed = shut.renew.map(|at| at + LEASE / 2);
-        let at = renewed.unwrap_or(shut.deadline + lease);
+    /// The kernel released ports before this agent did, at the deadline. An app with a
+    /// refused connection has exited by then.
+    pub(super) fn released_by_kernel(self, held: &HeldPorts, tally: Tally) -> Kind {
+        let lease = self.view.map_or(Duration::ZERO, lease);
+        let renewed = held.renew.map(|at| at + LEASE / 2);
+        let at = renewed.unwrap_or(held.deadline + lease);
         let late = (self.now - tally.ago).since(at);
         let tally = Tally {
             longest: tally.longest.saturating_sub(late),
             ..tally
         };
-        shut.opened(self.now - late, Opened::Deadline, tally, Vec::new())
+        held.opened(self.now - late, Opened::Deadline, tally, Vec::new())
     }
 }
 
-/// When to look at shut doors again that have been looked at now.
-pub(super) fn next_look(shut: &Shut, now: Timestamp) -> Timestamp {
-    let listens = shut.listens.values().map(|at| *at + LISTENS_AT_ALL);
-    let listens = listens.filter(|at| *at > now);
-    let deadline = shut.renew.unwrap_or(shut.deadline);
-    let deadline = if shut.counts {
-        deadline
+/// When to review held ports again.
+pub(super) fn next_look(held: &HeldPorts, now: Timestamp) -> Timestamp {
+    let deadline = if held.is_timed {
+        held.renew.unwrap_or(held.deadline)
     } else {
-        half_time(shut)
+        half_time(held)
     };
-    listens.chain([deadline]).min().unwrap_or(deadline)
+    held.listens
+        .values()
+        .map(|at| *at + LISTENS_AT_ALL)
+        .filter(|at| *at > now)
+        .chain([deadline])
+        .min()
+        .unwrap_or(deadline)
 }
 
-/// When a deadline that does not count yet is put off.
-fn half_time(shut: &Shut) -> Timestamp {
-    shut.from + shut.deadline.since(shut.from) / 2
+/// When a deadline that does not count yet is extended.
+fn half_time(held: &HeldPorts) -> Timestamp {
+    held.from + held.deadline.since(held.from) / 2
 }

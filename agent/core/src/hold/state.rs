@@ -13,101 +13,158 @@ use crate::{
     },
     cni::protocol::Reply,
     decision::Kind,
-    start::holding::Starts,
+    start::state::Starts,
 };
 
+/// How long the kernel keeps ports held beyond the last renewal, where the
+/// pod's configuration holds them until the sidecar is ready: when the agent
+/// is dead they are released by then.
+pub(crate) const LEASE: Duration = Duration::from_secs(20);
+
 /// The hold of a pod.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Hold {
     /// The pod's newest sandbox, as long as it lives.
     pub(crate) sandbox: Option<Sandbox>,
-    /// Somebody has looked for what an earlier agent left.
-    pub(crate) looked: bool,
-    /// A person wants connections to wait: mode and opt-out do not count.
-    pub(crate) by_hand: bool,
-    /// Its namespace is being opened for that.
-    pub(crate) opening: bool,
+    /// The agent has looked for the rules of an earlier agent.
+    pub(crate) inspected: bool,
+    /// An operator requested the hold: mode and opt-out do not apply.
+    pub(crate) by_operator: bool,
+    /// The pod's namespace is being opened for the operator's request.
+    pub(crate) opens_namespace: bool,
     /// Starts of its apps.
     pub(crate) starts: Starts,
 }
 
 impl Hold {
-    /// Whether connections wait.
+    /// Whether connections are held.
     pub(crate) fn holds(&self) -> bool {
         self.sandbox.as_ref().is_some_and(Sandbox::holds)
     }
 }
 
-/// A sandbox whose network namespace is open.
-#[derive(Debug)]
+/// A sandbox with an open network namespace.
+#[derive(Debug, Clone)]
 pub(crate) struct Sandbox {
     pub(crate) id: SandboxId,
-    /// Runs of the pod that had begun when it came.
-    pub(crate) begun: u64,
-    /// What the plugin was told.
-    pub(crate) reply: Option<Reply>,
-    /// It was found, and not told by the plugin: its id is a container's.
-    pub(crate) found: bool,
-    /// Ports that an earlier agent had shut, until that has been said.
-    pub(crate) unsaid: Option<Vec<u16>>,
-    /// When it is open it is to be judged again: what only counted is to hold.
-    pub(crate) again: bool,
-    /// A person had it opened: it is not shut again by itself.
-    pub(crate) released: bool,
-    pub(crate) state: State,
+    /// Runs of the pod that had begun before the sandbox existed.
+    pub(crate) first_run: u64,
+    pub(crate) origin: Origin,
+    pub(crate) phase: HoldPhase,
 }
 
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum State {
+/// How the agent learned of a sandbox.
+#[derive(Debug, Clone)]
+pub(crate) enum Origin {
+    /// The CNI plugin announced it, and gets one reply.
+    Announced { reply: Option<Reply> },
+    /// The agent opened the namespace of a running container, which gives the sandbox its id.
+    Found {
+        /// Ports that an earlier agent held, until that is reported.
+        unreported_ports: Option<Vec<u16>>,
+    },
+}
+
+/// The phase of a hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum HoldPhase {
     /// Whether to hold is not decided.
     Pending,
-    /// The table is being made.
+    /// The table is being installed.
     Arming {
         count_only: bool,
         ports: BTreeSet<u16>,
     },
-    /// Connections wait.
-    Shut(Shut),
-    /// The last doors are being opened.
-    Opening { why: Opened, shut: Shut },
-    /// Nothing waits.
-    Over {
+    /// Connections are held or counted.
+    Holding(HeldPorts),
+    /// The last ports are being released.
+    Releasing {
+        why: Opened,
+        held: HeldPorts,
+        /// The hold is decided again afterwards: a table that only counts is replaced by one that holds.
+        rearm: bool,
+    },
+    /// No connection is held.
+    Released {
+        /// An operator released it: it is not armed again automatically.
+        by_operator: bool,
         /// Runs of its sidecars that have been seen to live since.
-        runs: BTreeSet<ContainerId>,
+        sidecar_runs: BTreeSet<ContainerId>,
     },
 }
 
-impl State {
-    pub(crate) const fn over() -> Self {
-        Self::Over {
-            runs: BTreeSet::new(),
-        }
+impl HoldPhase {
+    /// Whether an operator released the hold, or is releasing it.
+    pub(crate) const fn is_released_by_operator(&self) -> bool {
+        matches!(
+            self,
+            Self::Released {
+                by_operator: true,
+                ..
+            } | Self::Releasing {
+                why: Opened::ByOperator,
+                ..
+            }
+        )
     }
 }
 
-impl Shut {
+/// What a table does with the connections to its ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TableKind {
+    /// Observe mode: it counts them.
+    CountOnly,
+    /// It holds them.
+    Holding,
+    /// It holds them, and an earlier agent installed it.
+    Adopted,
+}
+
+/// Ports that are held or counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HeldPorts {
+    pub(crate) since: Timestamp,
+    /// Begin of the time until the deadline.
+    pub(crate) from: Timestamp,
+    pub(crate) deadline: Timestamp,
+    pub(crate) table: TableKind,
+    pub(crate) ports: BTreeSet<u16>,
+    /// The probes that run.
+    pub(crate) watched: BTreeSet<Probe>,
+    /// When the first port of a sidecar was found listening.
+    pub(crate) listens: BTreeMap<String, Timestamp>,
+    /// When the kernel's timeouts are renewed.
+    pub(crate) renew: Option<Timestamp>,
+    /// An app has started, so that connections may be held: the deadline is not extended any more.
+    pub(crate) is_timed: bool,
+}
+
+impl HeldPorts {
     pub(crate) const fn new(
         now: Timestamp,
         deadline: Timestamp,
-        count_only: bool,
+        table: TableKind,
         ports: BTreeSet<u16>,
     ) -> Self {
         Self {
             since: now,
             from: now,
             deadline,
-            count_only,
+            table,
             ports,
             watched: BTreeSet::new(),
             listens: BTreeMap::new(),
             renew: None,
-            // What is only counted is not worth a change of the table.
-            counts: count_only,
-            adopted: false,
+            // A table that only counts is not worth a change in the kernel.
+            is_timed: matches!(table, TableKind::CountOnly),
         }
     }
 
-    /// How this came to its end.
+    pub(crate) fn count_only(&self) -> bool {
+        self.table == TableKind::CountOnly
+    }
+
+    /// The decision that reports the end of the hold.
     pub(crate) fn opened(
         &self,
         now: Timestamp,
@@ -116,66 +173,53 @@ impl Shut {
         starts: Vec<(String, Duration)>,
     ) -> Kind {
         let shut = now.since(self.since).saturating_sub(tally.ago);
-        if self.count_only {
-            Kind::WouldHold {
+        match self.table {
+            TableKind::CountOnly => Kind::WouldHold {
                 shut,
                 tally,
                 starts,
-            }
-        } else {
-            Kind::HoldReleased {
+            },
+            TableKind::Holding | TableKind::Adopted => Kind::HoldReleased {
                 why,
                 shut,
-                adopted: self.adopted,
+                adopted: self.table == TableKind::Adopted,
                 tally,
-            }
+            },
         }
     }
-}
-
-/// Doors that are shut.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Shut {
-    pub(crate) since: Timestamp,
-    /// What the deadline counts from.
-    pub(crate) from: Timestamp,
-    pub(crate) deadline: Timestamp,
-    /// It only counts.
-    pub(crate) count_only: bool,
-    /// Ports whose doors are shut.
-    pub(crate) ports: BTreeSet<u16>,
-    /// What is being watched for.
-    pub(crate) watched: BTreeSet<Probe>,
-    /// When a sidecar's first port was listened at.
-    pub(crate) listens: BTreeMap<String, Timestamp>,
-    /// When the kernel has to be told again to keep the doors shut.
-    pub(crate) renew: Option<Timestamp>,
-    /// Time counts: there may be connections that wait.
-    pub(crate) counts: bool,
-    /// An earlier agent shut them.
-    pub(crate) adopted: bool,
 }
 
 impl Sandbox {
-    pub(crate) fn new(id: SandboxId, begun: u64) -> Self {
+    pub(crate) const fn announced(id: SandboxId, first_run: u64) -> Self {
         Self {
             id,
-            begun,
-            reply: None,
-            found: false,
-            unsaid: None,
-            again: false,
-            released: false,
-            state: State::Pending,
+            first_run,
+            origin: Origin::Announced { reply: None },
+            phase: HoldPhase::Pending,
         }
     }
 
-    /// Whether connections wait in it.
+    pub(crate) const fn found(id: SandboxId) -> Self {
+        Self {
+            id,
+            first_run: 0,
+            origin: Origin::Found {
+                unreported_ports: None,
+            },
+            phase: HoldPhase::Pending,
+        }
+    }
+
+    pub(crate) const fn is_found(&self) -> bool {
+        matches!(self.origin, Origin::Found { .. })
+    }
+
+    /// Whether connections are held in it.
     pub(crate) fn holds(&self) -> bool {
-        match &self.state {
-            State::Shut(shut) | State::Opening { shut, .. } => !shut.count_only,
-            State::Arming { count_only, .. } => !count_only,
-            State::Pending | State::Over { .. } => false,
+        match &self.phase {
+            HoldPhase::Holding(held) | HoldPhase::Releasing { held, .. } => !held.count_only(),
+            HoldPhase::Arming { count_only, .. } => !count_only,
+            HoldPhase::Pending | HoldPhase::Released { .. } => false,
         }
     }
 }

@@ -281,7 +281,7 @@ mod tests {
             Opened::Ending,
             Opened::NotWanted,
             Opened::InitContainer,
-            Opened::ByHand,
+            Opened::ByOperator,
         ];
         let ends = opened.map(HoldEnd::Opened).into_iter();
         listed(&ends.chain([HoldEnd::Failed]).collect::<Vec<_>>());

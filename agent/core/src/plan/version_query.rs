@@ -14,7 +14,7 @@ const WAITS_MS: [u64; 6] = [300, 500, 1000, 3000, 10_000, 60_000];
 const IMAGES: usize = 64;
 
 /// What is known of each image.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Asked(BTreeMap<String, State>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,13 +8,13 @@ use crate::{
         exit_status::ExitStatus,
         restart_policy::{self, Verdict},
         spec::{Container, Pod, RunState as Reported, Status},
-        state::{Restart, Run, RunState, Tracked},
+        state::runs::{Restart, Run, RunState, Runs},
     },
 };
 
 /// Answers of the kubelet after which a status that does not fit what the
 /// kernel shows is not taken for old any more: about 3 s.
-const SURE: u32 = 6;
+const MAX_RESTART_GUESS: u32 = 6;
 
 /// How far a pod is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,15 +46,15 @@ impl Progress {
 
 /// Judges a pod. The cgroup tree must have been walked: what it does not show
 /// is taken for gone.
-pub(crate) fn progress(tracked: &Tracked, spec: &Pod, plan: &Plan) -> Progress {
+pub(crate) fn progress(runs: &Runs, spec: &Pod, plan: &Plan, unhelpful_answers: u32) -> Progress {
     let apps = spec
         .containers
         .iter()
         .filter(|container| plan.is_app(&container.name))
-        .map(|container| app(tracked, spec, container))
+        .map(|container| app(runs, spec, container, unhelpful_answers))
         .reduce(both);
     match apps {
-        Some(Progress::Finished { at }) => match may_restart_all(tracked, spec) {
+        Some(Progress::Finished { at }) => match may_restart_all(runs, spec) {
             Some(why) => Progress::AskKubelet(why),
             None => Progress::Finished { at },
         },
@@ -64,29 +64,33 @@ pub(crate) fn progress(tracked: &Tracked, spec: &Pod, plan: &Plan) -> Progress {
 }
 
 /// Looks for ends that start the whole pod again, and for how far that is.
-pub(crate) fn note_restart(tracked: &mut Tracked, spec: &Pod) {
+pub(crate) fn note_restart(runs: &mut Runs, spec: &Pod) {
     let ends = restarters(spec).flat_map(|container| {
-        let runs = tracked.runs_of(&container.name).into_iter();
-        runs.filter_map(|(id, run)| {
-            let RunState::Exited { begun, .. } = run.state else {
-                return None;
-            };
-            let code = code_of(container, id, run)?;
-            let rule = restart_policy::rule_for(&container.restart_rules, code)?;
-            rule.whole_pod.then(|| (begun, container.name.clone()))
-        })
+        runs.runs_of(&container.name)
+            .into_iter()
+            .filter_map(|(id, run)| {
+                let RunState::Exited { begun, .. } = run.state else {
+                    return None;
+                };
+                let code = code_of(container, id, run)?;
+                let rule = restart_policy::rule_for(&container.restart_rules, code)?;
+                rule.whole_pod.then(|| (begun, container.name.clone()))
+            })
     });
     let newest = ends.max_by_key(|(begun, _name)| *begun);
-    let known = tracked.restart.as_ref().map_or(0, |known| known.since);
+    let known = runs.restart.as_ref().map_or(0, |known| known.since);
     if let Some((since, by)) = newest.filter(|(since, _by)| *since > known) {
         let again = None;
-        tracked.restart = Some(Restart { by, since, again });
+        runs.restart = Some(Restart { by, since, again });
     }
-    if let Some(restart @ Restart { again: None, .. }) = tracked.restart.clone() {
-        let runs = tracked.runs_of(&restart.by).into_iter();
-        let orders = runs.map(|(_id, run)| run.order);
-        let again = orders.filter(|order| *order >= restart.since).min();
-        tracked.restart = Some(Restart { again, ..restart });
+    if let Some(restart @ Restart { again: None, .. }) = runs.restart.clone() {
+        let again = runs
+            .runs_of(&restart.by)
+            .into_iter()
+            .map(|(_id, run)| run.order)
+            .filter(|order| *order >= restart.since)
+            .min();
+        runs.restart = Some(Restart { again, ..restart });
     }
 }
 
@@ -110,17 +114,17 @@ fn is_restarted(restart: &Restart, spec: &Pod, name: &str, run: &Run) -> bool {
 
 /// Whether a container ended in a way that may start the whole pod again, which
 /// only its code can tell.
-fn may_restart_all(tracked: &Tracked, spec: &Pod) -> Option<WaitReason> {
+fn may_restart_all(runs: &Runs, spec: &Pod) -> Option<WaitReason> {
     restarters(spec).find_map(|container| {
-        let runs = tracked.runs_of(&container.name);
+        let own_runs = runs.runs_of(&container.name);
         let unknown = |(id, run): &(&ContainerId, &Run)| {
             !run.lives() && code_of(container, id, run).is_none()
         };
-        let Some(newest) = runs.first() else {
+        let Some(newest) = own_runs.first() else {
             // It may have been the one that ended before anybody could tell.
             let reported = container.status.as_ref().map(|status| status.state);
             let open = !matches!(reported, Some(Reported::Terminated(_)));
-            let container = (open && tracked.has_nameless_end()).then(|| container.name.clone())?;
+            let container = (open && runs.has_unnamed_end()).then(|| container.name.clone())?;
             return Some(WaitReason::StatusUnknown { container });
         };
         // The run before may be what the newest came of. Once the status is
@@ -129,7 +133,7 @@ fn may_restart_all(tracked: &Tracked, spec: &Pod) -> Option<WaitReason> {
             .status
             .as_ref()
             .and_then(|status| status.id.as_ref());
-        let before = tracked.has_nameless_end() || runs.get(1).is_some_and(unknown);
+        let before = runs.has_unnamed_end() || own_runs.get(1).is_some_and(unknown);
         let unclear = unknown(newest) || before && listed != Some(newest.0);
         let container = unclear.then(|| container.name.clone())?;
         Some(WaitReason::CodeUnknown { container })
@@ -166,12 +170,12 @@ fn code_of(container: &Container, id: &ContainerId, run: &Run) -> Option<i32> {
 /// that the pod is a failed one whatever its sidecars do. How one ended that
 /// is started again says nothing. None while a code that could tell is not
 /// known.
-pub(crate) fn has_failed(tracked: &Tracked, spec: &Pod) -> Option<bool> {
+pub(crate) fn has_failed(runs: &Runs, spec: &Pod) -> Option<bool> {
     let codes: Vec<Option<i32>> = spec
         .containers
         .iter()
         .filter_map(|container| {
-            let code = match tracked.newest(&container.name) {
+            let code = match runs.newest(&container.name) {
                 Some((_id, run)) if run.lives() => return None,
                 Some((id, run)) => code_of(container, id, run),
                 None => match container.status.as_ref()?.state {
@@ -202,7 +206,7 @@ fn both(one: Progress, other: Progress) -> Progress {
     }
 }
 
-fn app(tracked: &Tracked, spec: &Pod, container: &Container) -> Progress {
+fn app(runs: &Runs, spec: &Pod, container: &Container, unhelpful_answers: u32) -> Progress {
     let name = || container.name.clone();
     let judge = |code, at| {
         let policy = spec.policy_of(container);
@@ -218,13 +222,13 @@ fn app(tracked: &Tracked, spec: &Pod, container: &Container) -> Progress {
         }
     };
     let restarts = || Progress::Unfinished(WaitReason::WholePodRestarts { container: name() });
-    if let Some((id, run)) = tracked.newest(&container.name) {
-        let restart = tracked.restart.as_ref();
+    if let Some((id, run)) = runs.newest(&container.name) {
+        let restart = runs.restart.as_ref();
         if restart.is_some_and(|restart| is_restarted(restart, spec, &container.name, run)) {
             return restarts();
         }
         return match run.state {
-            RunState::Starting if run.opaque => Progress::Hidden,
+            RunState::Starting if run.hidden => Progress::Hidden,
             RunState::Starting => {
                 Progress::Unfinished(WaitReason::NotStarted { container: name() })
             }
@@ -236,7 +240,7 @@ fn app(tracked: &Tracked, spec: &Pod, container: &Container) -> Progress {
         };
     }
     // The kernel has never shown a run of it.
-    if tracked.restart.is_some() {
+    if runs.restart.is_some() {
         return restarts();
     }
     let unclear = || Progress::AskKubelet(WaitReason::StatusUnknown { container: name() });
@@ -252,13 +256,13 @@ fn app(tracked: &Tracked, spec: &Pod, container: &Container) -> Progress {
         }) => match &spec.runtime_class {
             None => judge(None, None),
             // The status may be old, or the runtime may hide the container.
-            Some(_) if tracked.vain_answers >= SURE => Progress::Hidden,
+            Some(_) if unhelpful_answers >= MAX_RESTART_GUESS => Progress::Hidden,
             Some(_) => unclear(),
         },
-        _ if tracked.has_nameless_end() => unclear(),
+        _ if runs.has_unnamed_end() => unclear(),
         _ => {
             let mut others = spec.containers.iter();
-            let begun = others.any(|other| tracked.newest(&other.name).is_some());
+            let begun = others.any(|other| runs.newest(&other.name).is_some());
             let why = WaitReason::NotStarted { container: name() };
             match begun {
                 true => Progress::Unseen(why),

@@ -1,114 +1,42 @@
-//! Everything known of one pod: what the kernel shows, what the kubelet says,
-//! and how far its sidecars have been shown out.
+//! The state of one pod: what the kernel shows, what the kubelet lists, and how far its hold and its termination are.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+pub(crate) mod runs;
 
+use std::sync::Arc;
+
+use self::runs::Runs;
 use crate::{
     base::{
-        id::{ContainerId, PodUid, SandboxId},
+        id::{ContainerId, PodUid},
         time::Timestamp,
     },
-    decision::Kind,
     hold::state::Hold,
     plan::{Plan, version_query::Asked},
-    pod::{container_change::ContainerChange, exit_status::ExitStatus, spec::Pod},
+    pod::{completion, container_change::ContainerChange, spec::Pod, view::PodView},
     quit::ladder::Quit,
-    settings::overrides::InvalidAnnotation,
+    settings::{config::Config, mode::Modes},
 };
 
-/// Ended runs without a name that are kept for a status that may name them.
-const NAMELESS_KEPT: usize = 8;
-
-/// One pod.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Tracked {
     pub(crate) uid: PodUid,
     /// Its cgroup exists.
     pub(crate) present: bool,
-    /// Its cgroup has gone, and answers of its sidecars have not come yet.
+    /// Its cgroup is gone, and replies of its sidecars are pending.
     pub(crate) leaving: bool,
-    /// What the kubelet said last.
+    /// The kubelet's last listing.
     pub(crate) spec: Option<Arc<Pod>>,
-    /// What follows from the spec and all that counts for it.
     pub(crate) plan: Option<Arc<Plan>>,
-    /// The plan has to be made again.
-    pub(crate) plan_is_old: bool,
-    /// Answers of the kubelet in a row that did not tell what is needed.
-    pub(crate) vain_answers: u32,
-    /// The kubelet is to be asked for this pod's sake at this time, or is being asked.
+    pub(crate) plan_outdated: bool,
+    /// Answers of the kubelet in a row that did not contain what the engine needs.
+    pub(crate) unhelpful_answers: u32,
+    /// When the kubelet is polled for this pod, or was if the poll is in flight.
     pub(crate) awaits_kubelet: Option<Timestamp>,
-    pub(crate) quit: Quit,
+    /// Versions that its sidecars reported.
+    pub(crate) versions: Asked,
+    pub(crate) runs: Runs,
     pub(crate) hold: Hold,
-    /// Versions that its sidecars told.
-    pub(crate) asked: Asked,
-    /// Sidecars that a person wants shown out.
-    pub(crate) by_hand: Option<ByHand>,
-    /// What was last said of it, other than what is done.
-    pub(crate) stance: Option<Kind>,
-    /// What could not be used of its annotations, and has been said.
-    pub(crate) complained: Vec<InvalidAnnotation>,
-    /// The newest restart of the whole pod.
-    pub(crate) restart: Option<Restart>,
-    /// In boxes: a node of the tree has room for eleven, and a pod has few.
-    runs: BTreeMap<ContainerId, Box<Run>>,
-    started: u64,
-}
-
-/// An order to show sidecars out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ByHand {
-    /// Whatever runs, and whatever becomes of the pod.
-    pub(crate) force: bool,
-    /// The runs that it is about: those that were there when it was given.
-    pub(crate) runs: BTreeSet<ContainerId>,
-}
-
-/// A restart of the whole pod: the kubelet kills what runs, and then starts
-/// every container again, in the order of the spec.
-#[derive(Debug, Clone)]
-pub(crate) struct Restart {
-    /// The container whose end asked for it.
-    pub(crate) by: String,
-    /// How many runs of the pod had begun by that end.
-    pub(crate) since: u64,
-    /// Place of that container's first run after it.
-    pub(crate) again: Option<u64>,
-}
-
-/// One run of a container, as the kernel shows it.
-#[derive(Debug, Clone)]
-pub(crate) struct Run {
-    pub(crate) state: RunState,
-    name: Option<String>,
-    /// Order of appearance in the pod.
-    pub(crate) order: u64,
-    /// When its init process was found.
-    pub(crate) since: Option<Timestamp>,
-    /// Its cgroup is gone.
-    gone: bool,
-    /// Its processes cannot be seen.
-    pub(crate) opaque: bool,
-    /// It was seen to be the image's program, or to end as that.
-    pub(crate) executed: bool,
-    /// It ended before it was the image's program, so its end says nothing of the container.
-    pub(crate) not_started: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RunState {
-    /// Its cgroup exists; its init process has not been found yet.
-    Starting,
-    Running,
-    /// Its init process ended, or its cgroup is gone.
-    Exited {
-        at: Timestamp,
-        status: Option<ExitStatus>,
-        /// How many runs of the pod had begun by then.
-        begun: u64,
-    },
+    pub(crate) quit: Quit,
 }
 
 impl Tracked {
@@ -119,269 +47,64 @@ impl Tracked {
             leaving: false,
             spec: None,
             plan: None,
-            plan_is_old: true,
-            vain_answers: 0,
+            plan_outdated: true,
+            unhelpful_answers: 0,
             awaits_kubelet: None,
-            quit: Quit::default(),
+            versions: Asked::default(),
+            runs: Runs::default(),
             hold: Hold::default(),
-            asked: Asked::default(),
-            by_hand: None,
-            stance: None,
-            complained: Vec::new(),
-            restart: None,
-            runs: BTreeMap::new(),
-            started: 0,
+            quit: Quit::default(),
         }
     }
 
-    /// The kubelet lists the pod like this, or not any more.
-    pub(crate) fn listed(&mut self, spec: Option<Pod>) {
+    /// Stores the kubelet's listing; None when it lists the pod no more.
+    pub(crate) fn set_spec(&mut self, spec: Option<Pod>) {
         let Some(spec) = spec else {
             self.spec = None;
             self.plan = None;
+            self.runs.set_listed(None);
             return;
         };
         if self.spec.as_deref() != Some(&spec) {
-            self.spec = Some(Arc::new(spec));
-            self.plan_is_old = true;
+            let spec = Arc::new(spec);
+            self.runs.set_listed(Some(Arc::clone(&spec)));
+            self.spec = Some(spec);
+            self.plan_outdated = true;
         }
     }
 
-    /// This plan counts from now on.
-    pub(crate) fn planned(&mut self, plan: Plan) -> Arc<Plan> {
-        self.plan_is_old = false;
-        match &self.plan {
-            Some(same) if **same == plan => Arc::clone(same),
-            _ => {
-                let plan = Arc::new(plan);
-                self.plan = Some(Arc::clone(&plan));
-                self.quit.reconsider();
-                plan
-            }
+    pub(crate) fn set_plan(&mut self, plan: Plan) {
+        self.plan_outdated = false;
+        if self.plan.as_deref() != Some(&plan) {
+            self.plan = Some(Arc::new(plan));
+            self.quit.reconsider();
         }
     }
 
-    /// Applies a change of one run.
     pub(crate) fn apply(&mut self, id: &ContainerId, now: Timestamp, change: ContainerChange) {
-        match change {
-            ContainerChange::Appeared => {
-                self.run(id);
-            }
-            ContainerChange::Started { name } => self.started(id, now, name),
-            ContainerChange::Named(name) => {
-                self.run(id).name = Some(name);
-                self.prune();
-            }
-            ContainerChange::Executed => self.run(id).executed = true,
-            ContainerChange::Hidden => self.run(id).opaque = true,
-            ContainerChange::Exited => {
-                self.exited(id, now);
-                self.run(id).executed = true;
-            }
-            ContainerChange::NotStarted => {
-                self.exited(id, now);
-                self.run(id).not_started = true;
-            }
-            ContainerChange::ExitStatus(exit_status) => {
-                self.exited(id, now);
-                let run = self.run(id);
-                run.executed = true;
-                if let RunState::Exited { status, .. } = &mut run.state {
-                    *status = Some(exit_status);
-                }
-            }
-            ContainerChange::Gone => {
-                self.exited(id, now);
-                self.run(id).gone = true;
-            }
-        }
-    }
-
-    fn started(&mut self, id: &ContainerId, now: Timestamp, name: Option<String>) {
-        let run = self.run(id);
-        if run.state == RunState::Starting {
-            run.state = RunState::Running;
-            run.since = Some(now);
-        }
-        if let Some(name) = name {
-            run.name = Some(name);
-        }
-        self.prune();
-    }
-
-    /// The init process exited or the cgroup is gone: the first of the two sets the end.
-    fn exited(&mut self, id: &ContainerId, now: Timestamp) {
-        self.run(id);
-        let begun = self.started;
-        let run = self.run(id);
-        if !matches!(run.state, RunState::Exited { .. }) {
-            run.state = RunState::Exited {
-                at: now,
-                status: None,
-                begun,
-            };
-        }
-        self.prune();
-    }
-
-    /// All runs that are kept.
-    pub(crate) fn runs(&self) -> impl Iterator<Item = (&ContainerId, &Run)> {
-        self.runs.iter().map(|(id, run)| (id, &**run))
-    }
-
-    /// The newest run of the container `name`; a living one before all others. What a runtime that died had created and not
-    /// started may live on, and is nothing when the container was created again.
-    pub(crate) fn newest(&self, name: &str) -> Option<(&ContainerId, &Run)> {
-        let runs = || {
-            let all = self.runs();
-            all.filter(|(id, run)| self.name_of(id, run) == Some(name))
-        };
-        let last = runs().map(|(_id, run)| run.order).max();
-        runs().max_by_key(|(_id, run)| {
-            let counts = run.executed || last == Some(run.order);
-            (run.lives() && counts, run.order)
-        })
-    }
-
-    /// All runs of the container `name` that are kept, newest first.
-    pub(crate) fn runs_of(&self, name: &str) -> Vec<(&ContainerId, &Run)> {
-        let mut runs: Vec<_> = self
-            .runs()
-            .filter(|(id, run)| self.name_of(id, run) == Some(name))
-            .collect();
-        runs.sort_by_key(|(_id, run)| std::cmp::Reverse(run.order));
-        runs
-    }
-
-    /// Whether some run ended before anybody could tell which container it was.
-    pub(crate) fn has_nameless_end(&self) -> bool {
-        self.runs()
-            .any(|(id, run)| !run.lives() && self.name_of(id, run).is_none())
-    }
-
-    /// Runs, of those that began when `begun` had, that ended with 0, as far as
-    /// is known, before anybody could tell which container they were.
-    pub(crate) fn nameless_good_ends(&self, begun: u64) -> usize {
-        let runs = self.runs().filter(|(_id, run)| run.order >= begun);
-        runs.filter(|(id, run)| run.ended_well() && self.name_of(id, run).is_none())
-            .count()
-    }
-
-    /// How many runs began before those of this sandbox.
-    pub(crate) fn begun_before(&self, sandbox: &SandboxId) -> u64 {
-        let own = self
-            .runs()
-            .find(|(id, _run)| id.as_str() == sandbox.as_str());
-        own.map_or(self.started, |(_id, run)| run.order)
-    }
-
-    /// How many runs have begun.
-    pub(crate) const fn begun(&self) -> u64 {
-        self.started
-    }
-
-    /// Name of a run: from its mounts, else from the status that lists it.
-    pub(crate) fn name_of<'name>(
-        &'name self,
-        id: &ContainerId,
-        run: &'name Run,
-    ) -> Option<&'name str> {
-        let listed = || {
-            let spec = self.spec.as_ref()?;
-            spec.containers.iter().find_map(|container| {
-                let status = container.status.as_ref()?;
-                let last = status.last.as_ref().map(|ended| &ended.id);
-                let this = status.id.as_ref() == Some(id) || last == Some(id);
-                this.then_some(container.name.as_str())
-            })
-        };
-        run.name.as_deref().or_else(listed)
-    }
-
-    fn run(&mut self, id: &ContainerId) -> &mut Run {
-        let next = self.started;
-        self.runs.entry(id.clone()).or_insert_with(|| {
-            self.started += 1;
-            Box::new(Run {
-                state: RunState::Starting,
-                name: None,
-                order: next,
-                since: None,
-                gone: false,
-                opaque: false,
-                executed: false,
-                not_started: false,
-            })
-        })
-    }
-
-    /// Forgets ended runs that a newer run of the same container replaced,
-    /// once it is known how they ended, and all but the newest of those that
-    /// nobody could name. Before the kubelet has listed the pod its rules are not
-    /// known, and each of them may tell something.
-    fn prune(&mut self) {
-        let mut ended: Vec<(u64, Option<String>, bool, ContainerId)> = self
-            .runs()
-            .filter_map(|(id, run)| {
-                let RunState::Exited { status, .. } = run.state else {
-                    return None;
-                };
-                let known = status.is_some() && self.spec.is_some();
-                Some((run.order, run.name.clone(), known, id.clone()))
-            })
-            .collect();
-        ended.sort();
-        let unknown = |(_, name, known, _): &&(u64, Option<String>, bool, ContainerId)| {
-            name.is_none() || !known
-        };
-        let mut surplus = ended
-            .iter()
-            .filter(unknown)
-            .count()
-            .saturating_sub(NAMELESS_KEPT);
-        for (order, name, known, id) in ended {
-            let replaced = name.as_ref().is_some_and(|name| {
-                let newer = |run: &Run| run.order > order && run.name.as_ref() == Some(name);
-                self.runs().any(|(_id, run)| newer(run))
-            });
-            let forget = if known && name.is_some() {
-                replaced
-            } else if surplus > 0 && (name.is_none() || replaced) {
-                surplus -= 1;
-                true
-            } else {
-                false
-            };
-            if forget {
-                self.runs.remove(&id);
-            }
-        }
+        self.runs.apply(id, now, change);
         let runs = &self.runs;
-        self.quit.said.retain(|id| runs.contains_key(id));
-    }
-}
-
-impl Run {
-    pub(crate) fn lives(&self) -> bool {
-        !matches!(self.state, RunState::Exited { .. })
+        self.quit.reported.retain(|id| runs.contains(id));
     }
 
-    /// Whether it ended, and not with another code than 0 as far as is known.
-    pub(crate) fn ended_well(&self) -> bool {
-        match self.state {
-            RunState::Exited { status, .. } => {
-                !self.not_started && status.is_none_or(|status| status.kubernetes_code() == 0)
-            }
-            RunState::Starting | RunState::Running => false,
-        }
-    }
-
-    /// Whether no more will be told of how it ended.
-    pub(crate) fn is_settled(&self) -> bool {
-        match self.state {
-            RunState::Exited { status, .. } => self.gone || status.is_some(),
-            RunState::Starting | RunState::Running => false,
-        }
+    /// The pod at this moment; None until the kubelet has listed it and its plan is made.
+    pub(crate) fn view(
+        &self,
+        now: Timestamp,
+        modes: Modes,
+        config: &Arc<Config>,
+    ) -> Option<PodView> {
+        let (spec, plan) = (self.spec.as_ref()?, self.plan.as_ref()?);
+        Some(PodView {
+            uid: self.uid.clone(),
+            spec: Arc::clone(spec),
+            plan: Arc::clone(plan),
+            progress: completion::progress(&self.runs, spec, plan, self.unhelpful_answers),
+            modes,
+            config: Arc::clone(config),
+            unhelpful_answers: self.unhelpful_answers,
+            now,
+        })
     }
 }
 

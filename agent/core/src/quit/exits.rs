@@ -1,58 +1,58 @@
-//! Telling of sidecars that ended.
+//! Reports of sidecars that exited.
 
-use super::Finished;
-use crate::{
-    decision::Kind,
-    engine::action::Action,
-    pod::state::{RunState, Tracked},
+use super::{
+    ladder::{Quit, Report},
+    review::Termination,
 };
+use crate::{decision::Kind, engine::action::Action, pod::state::runs::RunState};
 
-impl Finished<'_> {
-    /// Reports sidecars that ended since the pod was finished.
-    pub(super) fn report_ended(self, tracked: &mut Tracked, actions: &mut Vec<Action>) {
-        self.report_some(tracked, |_asked| true, actions);
+impl Termination<'_> {
+    /// Reports the sidecars that exited since the pod finished.
+    pub(super) fn report_exits(self, quit: &mut Quit, actions: &mut Vec<Action>) {
+        self.report_matching_exits(quit, |_requested| true, actions);
     }
 
-    /// Reports sidecars that ended and had been asked to: whatever the pod turned out to be since, usher did it.
-    pub(crate) fn report_asked(self, tracked: &mut Tracked, actions: &mut Vec<Action>) {
-        self.report_some(tracked, |asked| asked, actions);
+    /// Reports the sidecars that exited after usher terminated them. Usher did it even if the pod turned out unfinished since.
+    pub(crate) fn report_requested_exits(self, quit: &mut Quit, actions: &mut Vec<Action>) {
+        self.report_matching_exits(quit, |requested| requested, actions);
     }
 
-    fn report_some(
+    fn report_matching_exits(
         self,
-        tracked: &mut Tracked,
-        counts: impl Fn(bool) -> bool,
+        quit: &mut Quit,
+        matches: impl Fn(bool) -> bool,
         actions: &mut Vec<Action>,
     ) {
-        for sidecar in &self.plan.sidecars {
+        for sidecar in &self.view.plan.sidecars {
             let name = &sidecar.name;
-            let Some((id, run)) = tracked.newest(name) else {
+            let Some((id, run)) = self.runs.newest(name) else {
                 continue;
             };
             let RunState::Exited { at, status, .. } = run.state else {
                 continue;
             };
-            let asked = tracked.quit.asked(name, id);
-            // What never began has not ended; whoever was asked had begun, or was kept from it.
-            if run.not_started && !asked {
+            let requested = quit.is_requested(name, id);
+            // A run that never started has not exited, unless usher kept it from starting.
+            if run.not_started && !requested {
                 continue;
             }
-            let id = id.clone();
-            let settled = run.is_settled();
-            // Often the end overtakes the answer that it was asked for with;
-            // which of the two came about is known when both are there. How it
-            // ended is known when it has been reaped.
-            let said = tracked.quit.said.ended.contains(&id);
-            if said || !settled || tracked.quit.in_flight(name, &id) {
+            // Often the exit overtakes the reply to the request. Which of the two explains the exit is known when both are
+            // there, and the exit status when the process is reaped.
+            let report = Report::Exited(id.clone());
+            if quit.reported.contains(&report)
+                || !run.is_settled()
+                || quit.in_flight(name, id)
+                || !matches(requested)
+            {
                 continue;
             }
-            if !counts(asked) {
-                continue;
-            }
-            tracked.quit.ended(name, &id);
-            tracked.quit.said.ended.insert(id);
-            let kind = Kind::SidecarEnded { asked, status };
-            actions.push(self.report(tracked, Some(name), kind, at));
+            quit.ended(name, id);
+            quit.reported.insert(report);
+            let kind = Kind::SidecarEnded {
+                asked: requested,
+                status,
+            };
+            actions.push(self.report_at(Some(name), kind, at));
         }
     }
 }

@@ -1,18 +1,20 @@
-//! Showing the sidecars of a finished pod out: one ladder of steps for each,
-//! and no step counts before the sidecar's process has ended.
+//! The escalation ladder of each sidecar of a pod: one step after the other until the sidecar's process has exited.
 
-mod progress;
+mod escalation;
 mod reported;
 mod timing;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
+use self::escalation::{Escalation, Phase};
 #[cfg(test)]
-pub(crate) use self::timing::HEARS;
-pub(crate) use self::timing::settle;
-use self::{
-    progress::{Phase, Progress},
-    reported::Said,
+pub(crate) use self::timing::MIN_SIGNAL_AGE;
+pub(crate) use self::{
+    reported::{Report, Reported},
+    timing::settle,
 };
 use crate::{
     base::{id::ContainerId, time::Timestamp},
@@ -22,36 +24,45 @@ use crate::{
     settings::config::Ladder,
 };
 
-/// Waits before the first run of a sidecar is asked to quit, the second, ...
-/// A sidecar that comes back more often is left running.
+/// Waits before the first run of a sidecar is terminated, the second, ...
+/// A sidecar that restarts more often is left running.
 const RUNS: [Duration; 3] = [
     Duration::ZERO,
     Duration::from_secs(1),
     Duration::from_secs(10),
 ];
 
-/// How far the sidecars of one pod are.
-#[derive(Debug, Default)]
+/// The termination of one pod's sidecars.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Quit {
-    /// What has been said, so that each thing is said once.
-    pub(crate) said: Said,
+    pub(crate) reported: Reported,
+    /// An operator's request to terminate sidecars.
+    pub(crate) operator: Option<OperatorQuit>,
     delay: Delay,
-    sidecars: BTreeMap<String, Progress>,
+    sidecars: BTreeMap<String, Escalation>,
 }
 
-/// The wait before the first request.
+/// An operator's request to terminate sidecars.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OperatorQuit {
+    /// Every step is permitted, whatever it does to the pod.
+    pub(crate) force: bool,
+    /// The sidecar runs that existed when the request was made.
+    pub(crate) runs: BTreeSet<ContainerId>,
+}
+
+/// The configured delay before the first step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Delay {
-    /// It has not begun.
     #[default]
-    Ahead,
+    Pending,
     Until(Timestamp),
     Over,
 }
 
-/// One sidecar's run, and what is to be known to show it out.
+/// A run of a sidecar, and what its termination depends on.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Candidate<'plan> {
+pub(crate) struct SidecarRun<'plan> {
     pub(crate) name: &'plan str,
     pub(crate) run: &'plan ContainerId,
     /// When it was first seen to run.
@@ -60,25 +71,15 @@ pub(crate) struct Candidate<'plan> {
     pub(crate) timings: &'plan Ladder,
 }
 
-/// Whether a step may be taken, given what it does to the pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Permission {
-    Granted,
-    /// It depends on something that is not known yet.
-    Unknown,
-    Denied(GaveUp),
-}
-
-/// What is to be done about a sidecar now.
+/// What to do about a sidecar now.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Nothing before [`Quit::next_wake`] or another event.
     Nothing,
-    /// Make an attempt.
     Attempt(Step),
-    /// The permission for the next step has to be found out.
-    Ask,
-    /// A step was in vain; ask again.
+    /// The permission for the next step depends on an exit code that is not known.
+    ExitCodesNeeded,
+    /// A step failed; call again.
     Failed {
         step: Step,
         outcome: Outcome,
@@ -91,44 +92,44 @@ pub(crate) enum Next {
 /// What an attempt's outcome means.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Judgement {
-    /// Accepted; to be reported.
+    /// The step was accepted, which is reported.
     Accepted(Rung),
-    /// In vain; the next step, if any, follows.
+    /// The step failed; the next one, if any, follows.
     Failed { step: Step, next: Option<Step> },
-    /// Try the same again, or wait for the end of the process.
+    /// Try the same again, or wait for the exit of the process.
     Wait,
 }
 
 impl Quit {
-    /// Usher may not act on this pod any more. What it has done is not forgotten: a sidecar may take its time to end, and to
-    /// answer.
+    /// Usher may not act on this pod any more. What it has done is remembered: a sidecar may take its time to exit and to
+    /// reply.
     pub(crate) fn stop(&mut self) {
-        let left = self.sidecars.values();
-        let asked = left.filter(|progress| progress.accepted);
-        let asked = asked.map(|progress| progress.run.clone());
-        self.said.asked.extend(asked);
+        for escalation in self.sidecars.values().filter(|sidecar| sidecar.accepted) {
+            let run = escalation.run.clone();
+            self.reported.insert(Report::Requested(run));
+        }
         self.sidecars
-            .retain(|_name, progress| progress.phase == Phase::InFlight);
-        self.delay = Delay::Ahead;
+            .retain(|_name, escalation| escalation.phase == Phase::InFlight);
+        self.delay = Delay::Pending;
     }
 
-    /// What is to be done changed: what was given up may be worth another try.
+    /// The plan or the request changed: sidecars that usher gave up on are tried again.
     pub(crate) fn reconsider(&mut self) {
         self.sidecars
-            .retain(|_name, progress| progress.phase != Phase::GaveUp);
+            .retain(|_name, escalation| escalation.phase != Phase::GaveUp);
     }
 
-    /// An app turned out to have failed: the first step that was left out may be taken now.
-    pub(crate) fn take_up(&mut self, now: Timestamp) {
-        for progress in self.sidecars.values_mut() {
-            progress.take_up(now);
+    /// An app turned out to have failed: the first step that was skipped is permitted now.
+    pub(crate) fn retry_skipped(&mut self, now: Timestamp) {
+        for escalation in self.sidecars.values_mut() {
+            escalation.retry_skipped(now);
         }
     }
 
-    /// Whether the wait of `delay` from `begin` on is not over.
-    pub(crate) fn waits(&mut self, now: Timestamp, begin: Timestamp, delay: Duration) -> bool {
-        if self.delay == Delay::Ahead {
-            self.delay = Delay::Until(begin + delay);
+    /// Whether the `delay` after `exit` is not over.
+    pub(crate) fn is_delayed(&mut self, now: Timestamp, exit: Timestamp, delay: Duration) -> bool {
+        if self.delay == Delay::Pending {
+            self.delay = Delay::Until(exit + delay);
         }
         if let Delay::Until(until) = self.delay
             && until <= now
@@ -138,109 +139,107 @@ impl Quit {
         self.delay != Delay::Over
     }
 
-    /// Starts over: the pod turned out not to be finished. What was reported of
-    /// runs that ended stays reported.
+    /// The pod turned out unfinished: starts over. Reports about runs that exited stay made.
     pub(crate) fn reset(&mut self) {
         self.stop();
-        self.said.finished = false;
-        self.said.left_alone = false;
-        self.said.failed = false;
-        self.said.would_quit.clear();
+        self.reported.reset();
     }
 
-    /// Says what is to be done about a living run of a sidecar. Ask again until
-    /// it is [`Next::Nothing`] or [`Next::Ask`].
-    pub(crate) fn next(
+    /// The escalation of a living run. The flag is set once, when the sidecar has restarted too often to be terminated
+    /// again.
+    pub(crate) fn escalation(
         &mut self,
         now: Timestamp,
-        sidecar: Candidate<'_>,
-        permission: impl Fn(&Rung) -> Permission,
-    ) -> Next {
-        let Candidate {
+        sidecar: SidecarRun<'_>,
+    ) -> (&mut Escalation, bool) {
+        let SidecarRun {
             name, run, ladder, ..
         } = sidecar;
-        let progress = match self.sidecars.get_mut(name) {
-            Some(progress) if progress.run == *run => progress,
-            earlier => {
-                let runs = earlier.map_or(0, |earlier| earlier.runs) + 1;
-                let phase = match RUNS.get(runs - 1) {
-                    Some(wait) => Phase::Waiting { until: now + *wait },
-                    None => Phase::GaveUp,
-                };
-                // Said once, however often it comes back after that.
-                let gave_up = runs == RUNS.len() + 1;
-                let progress = Progress::new(run, ladder, runs, phase);
-                self.sidecars.insert(name.to_owned(), progress);
-                if gave_up {
-                    return Next::GaveUp(GaveUp::ComesBack);
-                }
-                return self.next(now, sidecar, permission);
-            }
+        let earlier = self.sidecars.get(name);
+        let is_known = earlier.is_some_and(|earlier| earlier.run == *run);
+        let runs = earlier.map_or(0, |earlier| earlier.runs) + 1;
+        let first = || {
+            let phase = match RUNS.get(runs - 1) {
+                Some(wait) => Phase::Waiting { until: now + *wait },
+                None => Phase::GaveUp,
+            };
+            Escalation::new(run, ladder, runs, phase)
         };
-        progress.next(now, sidecar, permission)
+        let restarts_too_often = !is_known && runs == RUNS.len() + 1;
+        let escalation = self.sidecars.entry(name.to_owned()).or_insert_with(first);
+        if !is_known {
+            *escalation = first();
+        }
+        (escalation, restarts_too_often)
     }
 
-    /// Takes the outcome of an attempt. None when it is about a run that
-    /// nothing is in flight for.
+    /// Applies the outcome of an attempt. None when no attempt with this run is in flight.
     pub(crate) fn attempted(
         &mut self,
         now: Timestamp,
-        sidecar: Candidate<'_>,
+        sidecar: SidecarRun<'_>,
         outcome: &Outcome,
     ) -> Option<Judgement> {
-        let Candidate { name, run, .. } = sidecar;
-        let progress = self
+        let SidecarRun { name, run, .. } = sidecar;
+        let escalation = self
             .sidecars
             .get_mut(name)
-            .filter(|progress| progress.run == *run && progress.phase == Phase::InFlight)?;
-        progress.attempted(now, sidecar, outcome)
+            .filter(|escalation| escalation.run == *run && escalation.phase == Phase::InFlight)?;
+        escalation.attempted(now, sidecar, outcome)
     }
 
-    /// Whether this run has been asked to quit with success.
-    pub(crate) fn asked(&self, name: &str, run: &ContainerId) -> bool {
-        let progress = self.sidecars.get(name);
-        self.said.asked.contains(run)
-            || progress.is_some_and(|progress| progress.run == *run && progress.accepted)
+    /// Whether usher terminated this run, and the run accepted it.
+    pub(crate) fn is_requested(&self, name: &str, run: &ContainerId) -> bool {
+        self.reported.contains(&Report::Requested(run.clone()))
+            || self
+                .escalation_of(name, run)
+                .is_some_and(|escalation| escalation.accepted)
     }
 
-    /// Whether an attempt is being made with any sidecar.
+    /// Whether an attempt with any sidecar is in flight.
     pub(crate) fn awaits_answers(&self) -> bool {
-        let mut sidecars = self.sidecars.values();
-        sidecars.any(|progress| progress.phase == Phase::InFlight)
-    }
-
-    /// Whether nothing is left to try with this run.
-    pub(crate) fn gave_up(&self, name: &str, run: &ContainerId) -> bool {
         self.sidecars
-            .get(name)
-            .is_some_and(|progress| progress.run == *run && progress.phase == Phase::GaveUp)
+            .values()
+            .any(|escalation| escalation.phase == Phase::InFlight)
     }
 
-    /// When [`Self::next`] will have something to say although nothing
-    /// happened.
+    /// Whether no step is left to try with this run.
+    pub(crate) fn gave_up(&self, name: &str, run: &ContainerId) -> bool {
+        self.escalation_of(name, run)
+            .is_some_and(|escalation| escalation.phase == Phase::GaveUp)
+    }
+
+    /// When the next step is due although nothing happens.
     pub(crate) fn next_wake(&self) -> Option<Timestamp> {
-        let sidecars = self.sidecars.values();
-        let phases = sidecars.filter_map(|progress| progress.phase.due());
         let delay = match self.delay {
             Delay::Until(until) => Some(until),
-            Delay::Ahead | Delay::Over => None,
+            Delay::Pending | Delay::Over => None,
         };
-        phases.chain(delay).min()
+        self.sidecars
+            .values()
+            .filter_map(|escalation| escalation.phase.due())
+            .chain(delay)
+            .min()
     }
 
-    /// Whether the answer to an attempt with this run is still to come.
+    /// Whether the reply to an attempt with this run is pending.
     pub(crate) fn in_flight(&self, name: &str, run: &ContainerId) -> bool {
+        self.escalation_of(name, run)
+            .is_some_and(|escalation| escalation.phase == Phase::InFlight)
+    }
+
+    /// The process of a run exited: no step is due for it any more.
+    pub(crate) fn ended(&mut self, name: &str, run: &ContainerId) {
+        if let Some(escalation) = self.sidecars.get_mut(name)
+            && escalation.run == *run
+        {
+            escalation.phase = Phase::GaveUp;
+        }
+    }
+
+    fn escalation_of(&self, name: &str, run: &ContainerId) -> Option<&Escalation> {
         self.sidecars
             .get(name)
-            .is_some_and(|progress| progress.run == *run && progress.phase == Phase::InFlight)
-    }
-
-    /// The process of a run ended: no step is due for it any more.
-    pub(crate) fn ended(&mut self, name: &str, run: &ContainerId) {
-        if let Some(progress) = self.sidecars.get_mut(name)
-            && progress.run == *run
-        {
-            progress.phase = Phase::GaveUp;
-        }
+            .filter(|escalation| escalation.run == *run)
     }
 }

@@ -1,104 +1,101 @@
-//! Showing sidecars out because a person wants it.
+//! Termination that an operator requested.
 //!
-//! Mode, opt-out and delay do not count; whether a step spoils the pod does, unless the person insists. The order is
-//! about the runs that were there when it was given: one that is started again is not asked by it.
+//! Mode, opt-out and delay do not apply; whether a step spoils the pod does, unless the operator insists. The request
+//! covers the runs that existed when it was made: a sidecar that is started again is not terminated by it.
 
-use super::{Finished, Need};
+use super::{
+    ladder::{OperatorQuit, Quit, Report},
+    permission::Permission,
+    review::{Need, Termination},
+};
 use crate::{
-    decision::GaveUp,
+    decision::{GaveUp, Kind},
     engine::{action::Action, request::FirstStep},
     plan::Sidecar,
-    pod::{
-        completion,
-        state::{ByHand, Tracked},
-    },
-    quit::ladder::Permission,
+    pod::{completion, state::runs::Runs},
     recipe::Purpose,
 };
 
-impl Finished<'_> {
-    /// Goes on with an order; None when it is over.
-    pub(crate) fn deal_by_hand(
+impl Termination<'_> {
+    /// Goes on with an operator's request; None when it is complete.
+    pub(crate) fn review_operator_quit(
         self,
-        order: &ByHand,
-        tracked: &mut Tracked,
+        quit: &mut Quit,
         actions: &mut Vec<Action>,
     ) -> Option<Need> {
-        self.report_ended(tracked, actions);
-        let ends_anyway = self.spec.deleting || self.spec.terminal.is_some();
-        let sidecars = self.plan.sidecars.iter();
-        let unsettled: Vec<&Sidecar> = sidecars
-            .filter(|sidecar| is_unsettled(order, tracked, &sidecar.name))
+        let request = quit.operator.clone()?;
+        self.report_exits(quit, actions);
+        let ends_anyway = self.view.spec.deleting || self.view.spec.terminal.is_some();
+        let unsettled: Vec<&Sidecar> = self
+            .view
+            .plan
+            .sidecars
+            .iter()
+            .filter(|sidecar| is_unsettled(&request, self.runs, quit, &sidecar.name))
             .collect();
         if ends_anyway || unsettled.is_empty() {
-            tracked.by_hand = None;
+            quit.operator = None;
             return None;
         }
-        let lives = |sidecar: &&Sidecar| {
-            let newest = tracked.newest(&sidecar.name);
-            newest.is_some_and(|(_id, run)| run.lives())
-        };
-        let left: Vec<&Sidecar> = unsettled.into_iter().filter(lives).collect();
-        Some(self.take_turns(tracked, &left, actions))
+        let left: Vec<&Sidecar> = unsettled
+            .into_iter()
+            .filter(|sidecar| self.runs.is_living(&sidecar.name))
+            .collect();
+        Some(self.run_stage(&left, quit, actions))
     }
 
-    /// The step that a sidecar is shown out with first, or why there is none.
-    pub(crate) fn first_step(
-        self,
-        tracked: &Tracked,
-        sidecar: &Sidecar,
-    ) -> Result<FirstStep, GaveUp> {
-        let failed = completion::has_failed(tracked, self.spec);
-        let mut why_not = None;
-        for rung in &sidecar.ladder {
-            let note = match self.permission(sidecar, rung, failed) {
+    /// The first step that terminates a sidecar, or why there is none.
+    pub(crate) fn first_step(self, sidecar: &Sidecar) -> Result<FirstStep, GaveUp> {
+        let app_failed = completion::has_failed(self.runs, &self.view.spec);
+        let policy = self.policy(sidecar, app_failed);
+        let mut first_denied = None;
+        for step in &sidecar.ladder {
+            let note = match policy.permission(step) {
                 Permission::Denied(why) => {
-                    why_not.get_or_insert(why);
+                    first_denied.get_or_insert(why);
                     continue;
                 }
                 Permission::Unknown => Some(
                     "only if an app ended with another code than 0, which the kubelet is asked for"
                         .to_owned(),
                 ),
-                Permission::Granted => self.forced(sidecar, failed),
+                Permission::Granted => self.forced(sidecar, app_failed),
             };
-            let drains = rung.purpose == Purpose::Drain;
-            let note =
-                note.or_else(|| drains.then(|| format!("it drains for {:?} first", rung.takes)));
+            let drains = step.purpose == Purpose::Drain;
             return Ok(FirstStep {
                 container: sidecar.name.clone(),
-                step: rung.step.to_string(),
-                code: rung.code,
-                note,
+                step: step.step.to_string(),
+                code: step.code,
+                note: note
+                    .or_else(|| drains.then(|| format!("it drains for {:?} first", step.takes))),
             });
         }
-        Err(why_not.unwrap_or(GaveUp::StillRuns))
+        Err(first_denied.unwrap_or(GaveUp::StillRuns))
     }
 
-    /// What a forced order does to the pod that would not be done else.
-    fn forced(self, sidecar: &Sidecar, failed: Option<bool>) -> Option<String> {
-        let kindly = Self {
+    /// The harm to the pod that only a forced request accepts.
+    fn forced(self, sidecar: &Sidecar, app_failed: Option<bool>) -> Option<String> {
+        let unforced = Self {
             force: false,
             ..self
         };
-        let rung = sidecar.ladder.first()?;
-        match (self.force, kindly.permission(sidecar, rung, failed)) {
-            (true, Permission::Denied(why)) => {
-                let kind = crate::decision::Kind::GaveUp { reason: why };
-                Some(format!("forced: {}", kind.reason()))
+        let first = sidecar.ladder.first()?;
+        match unforced.policy(sidecar, app_failed).permission(first) {
+            Permission::Denied(reason) if self.force => {
+                Some(format!("forced: {}", Kind::GaveUp { reason }.reason()))
             }
             _ => None,
         }
     }
 }
 
-/// Whether something is still to be done about, or said of, the run of a sidecar that an order is about.
-fn is_unsettled(order: &ByHand, tracked: &Tracked, name: &str) -> bool {
-    let Some((id, run)) = tracked.newest(name) else {
+/// Whether the requested run of a sidecar still has to be terminated or reported.
+fn is_unsettled(request: &OperatorQuit, runs: &Runs, quit: &Quit, name: &str) -> bool {
+    let Some((id, run)) = runs.newest(name) else {
         return false;
     };
-    let said = tracked.quit.said.ended.contains(id);
-    // What ended is given up as well; that it did has to be said.
-    let given_up = run.lives() && tracked.quit.gave_up(name, id);
-    order.runs.contains(id) && !said && !given_up
+    let is_reported = quit.reported.contains(&Report::Exited(id.clone()));
+    // The escalation of a run that exited is over as well, but its exit has to be reported.
+    let gave_up = run.lives() && quit.gave_up(name, id);
+    request.runs.contains(id) && !is_reported && !gave_up
 }

@@ -28,8 +28,8 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether the sidecar may have heard it.
-    pub(crate) const fn is_heard(&self) -> bool {
+    /// Whether the sidecar may have received it.
+    pub(crate) const fn is_received(&self) -> bool {
         matches!(self, Self::Accepted | Self::NoReply | Self::Signalled)
     }
 }

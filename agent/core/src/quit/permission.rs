@@ -1,64 +1,77 @@
 //! Which steps do a pod no harm.
 
-use super::Finished;
 use crate::{
     decision::GaveUp,
     plan::Sidecar,
     pod::restart_policy::{self, Verdict},
-    quit::ladder::Permission,
     recipe::{
         Purpose, Rung,
         step::{Signal, Step},
     },
 };
 
-impl Finished<'_> {
-    /// Whether a step does the pod no harm. Ending a sidecar so that it is
-    /// started again is in vain, and ending it so that a pod that succeeded
-    /// becomes a failed one has the Job do its work again.
-    pub(crate) fn permission(
-        self,
-        sidecar: &Sidecar,
-        rung: &Rung,
-        failed: Option<bool>,
-    ) -> Permission {
+/// Whether a step may be taken, given what it does to the pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Permission {
+    Granted,
+    /// It depends on an exit code that is not known yet.
+    Unknown,
+    Denied(GaveUp),
+}
+
+/// What the permission for a step of one sidecar depends on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StepPolicy<'plan> {
+    pub(crate) sidecar: &'plan Sidecar,
+    /// Whether an app container failed; None while an exit code is unknown.
+    pub(crate) app_failed: Option<bool>,
+    /// An operator insists: every step is permitted.
+    pub(crate) force: bool,
+    /// The pod's configuration accepts a step that makes the pod fail.
+    pub(crate) may_spoil: bool,
+}
+
+impl StepPolicy<'_> {
+    /// Whether a step does the pod no harm. The kubelet restarts a sidecar that ends against its restart policy, and a
+    /// sidecar that ends with an error makes a pod that succeeded a failed one, so that its Job repeats the work.
+    pub(crate) fn permission(self, step: &Rung) -> Permission {
         if self.force {
             return Permission::Granted;
         }
-        if rung.purpose == Purpose::Drain {
-            return self.permission_to_drain(sidecar, failed);
+        if step.purpose == Purpose::Drain {
+            return self.permission_to_drain();
         }
-        let (step, code) = (rung.step.clone(), rung.code);
-        let advice = rung.advice.clone();
+        let Self { sidecar, .. } = self;
+        let (code, advice) = (step.code, step.advice.clone());
+        let step = step.step.clone();
         if restart_policy::judge(sidecar.policy, &sidecar.rules, Some(code)) == Verdict::ComesBack {
             return Permission::Denied(GaveUp::WouldRestart { step, code, advice });
         }
-        let killing = step == Step::signal(Signal::Kill);
-        if code == 0 || killing || self.plan.tuning.spoil {
+        let kills = step == Step::signal(Signal::Kill);
+        if code == 0 || kills || self.may_spoil {
             return Permission::Granted;
         }
-        match failed {
+        match self.app_failed {
             Some(true) => Permission::Granted,
             Some(false) => Permission::Denied(GaveUp::WouldSpoil { step, code, advice }),
             None => Permission::Unknown,
         }
     }
 
-    /// A sidecar that will not be asked to quit is not drained either.
-    fn permission_to_drain(self, sidecar: &Sidecar, failed: Option<bool>) -> Permission {
-        let steps = sidecar.ladder.iter();
-        let steps = steps.filter(|rung| rung.purpose == Purpose::Quit);
-        let mut all = steps.map(|rung| self.permission(sidecar, rung, failed));
-        let mut denied = None;
-        let open = all.find(|permission| match permission {
-            Permission::Denied(_) => {
-                denied.get_or_insert(permission.clone());
-                false
+    /// A sidecar without a permitted step to terminate it is not drained either.
+    fn permission_to_drain(self) -> Permission {
+        let mut first_denied = None;
+        for step in &self.sidecar.ladder {
+            if step.purpose != Purpose::Quit {
+                continue;
             }
-            Permission::Granted | Permission::Unknown => true,
-        });
-        open.map_or(denied.unwrap_or(Permission::Granted), |_open| {
-            Permission::Granted
-        })
+            match self.permission(step) {
+                Permission::Granted | Permission::Unknown => return Permission::Granted,
+                denied @ Permission::Denied(_) => {
+                    first_denied.get_or_insert(denied);
+                }
+            }
+        }
+        first_denied.unwrap_or(Permission::Granted)
     }
 }

@@ -1,149 +1,65 @@
-//! Which starts of a pod's apps are held, and what became of each.
+//! Which starts of a pod's apps are held, and the result of each.
 //!
-//! A start is held from the moment that the pod's sandbox is known until its
-//! doors open: whatever opens all of them lets the starts go. The holder and the
-//! runtime are quick or slow as they please; what counts here is what they told.
+//! A start is held from the announcement of the pod's sandbox until its ports are released: whatever releases all ports
+//! releases the starts. The holder and the runtime take their time; decisions follow from what they reported.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
-
+use super::state::{Progress, Starts};
 use crate::{
-    base::{
-        id::{ContainerId, ContainerKey, PodUid},
-        time::Timestamp,
-    },
+    base::id::{ContainerId, ContainerKey},
     decision::Kind,
     engine::action::Action,
     hold::{
         Opened,
-        conditions::Known,
-        lifecycle::Holding,
-        state::{Sandbox, State},
+        review::HoldReview,
+        state::{Hold, HoldPhase, Sandbox},
     },
-    pod::state::Tracked,
-    quit::report,
+    pod::view::PodView,
     settings::mode::Mode,
-    start::{NotHeld, Start, Told, Why},
+    start::{NotHeld, Start, StartResult, Why},
 };
 
-/// The starts of one pod.
-#[derive(Debug, Default)]
-pub(crate) struct Starts {
-    /// What was asked for last.
-    wanted: Vec<Start>,
-    /// Runs of the pod that had begun before they could be asked for.
-    begun: u64,
-    /// Why nothing is wanted any more.
-    why: Option<Opened>,
-    runs: BTreeMap<ContainerId, Progress>,
-    /// Of what it has been said that it cannot be held.
-    said: BTreeSet<String>,
-}
-
-/// How far the start of one run is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    /// It will be held.
-    Marked,
-    /// It waits.
-    Held(Timestamp),
-    /// There is nothing to hold any more.
-    Over,
-}
-
-impl Starts {
-    /// How many wait.
-    pub(crate) fn held(&self) -> usize {
-        let held = |progress: &&Progress| matches!(progress, Progress::Held(_));
-        self.runs.values().filter(held).count()
-    }
-
-    /// Nothing of the pod is to be held any more: it is going.
-    pub(crate) fn withdraw(&mut self, pod: &PodUid) -> Option<Action> {
-        if self.wanted.is_empty() {
-            return None;
-        }
-        self.wanted.clear();
-        self.why = Some(Opened::Ending);
-        Some(Action::HoldStarts {
-            pod: pod.clone(),
-            starts: Vec::new(),
-        })
-    }
-
-    /// A run has ended; whether its start was to be held.
-    pub(crate) fn ended(&self, id: &ContainerId) -> bool {
-        let progress = self.runs.get(id);
-        progress.is_some_and(|progress| *progress != Progress::Over)
-    }
-
-    /// Nothing more will be told of a run.
-    pub(crate) fn gone(&mut self, id: &ContainerId) {
-        if self.runs.get(id) == Some(&Progress::Over) {
-            self.runs.remove(id);
-        }
-    }
-}
-
-impl<'engine> Holding<'engine> {
-    /// Has starts held or let go, as the pod's sandbox demands now.
-    pub(crate) fn starts(
-        self,
-        sandbox: Option<&Sandbox>,
-        tracked: &mut Tracked,
-        actions: &mut Vec<Action>,
-    ) {
-        let state = sandbox.map(|sandbox| &sandbox.state);
-        let why = match state {
-            None => Some(Opened::Ending),
-            Some(State::Pending | State::Arming { .. } | State::Shut(_)) => None,
-            Some(State::Opening { why, .. }) => Some(*why),
-            Some(State::Over { .. }) if sandbox.is_some_and(|sandbox| sandbox.released) => {
-                Some(Opened::ByHand)
-            }
-            Some(State::Over { .. }) => Some(Opened::NotWanted),
-        };
-        let (wanted, why) = match (why, self.known) {
+impl<'engine> HoldReview<'engine> {
+    /// Holds or releases starts as the pod's sandbox requires now.
+    pub(crate) fn review_starts(self, hold: &mut Hold, actions: &mut Vec<Action>) {
+        let Hold {
+            sandbox, starts, ..
+        } = hold;
+        let sandbox = sandbox.as_ref();
+        let (wanted, why) = match (why_released(sandbox), self.view) {
             (Some(why), _) => (Vec::new(), why),
-            // Nothing new is known of it.
+            // There is no new information about the pod.
             (None, None) => return,
-            (None, Some(known)) => (
-                self.wanted_starts(known, tracked, actions),
-                Opened::NotWanted,
-            ),
+            (None, Some(view)) => (self.wanted_starts(view, starts, actions), Opened::NotWanted),
         };
-        if wanted == tracked.hold.starts.wanted {
+        if wanted == starts.wanted {
             return;
         }
         if wanted.is_empty() {
-            self.missed(tracked, actions);
-            tracked.hold.starts.why = Some(why);
-        } else if tracked.hold.starts.wanted.is_empty() {
-            // In a sandbox that was told of in time none has begun.
-            let told = sandbox.filter(|sandbox| !sandbox.found);
-            let begun = told.map_or(tracked.begun(), |sandbox| sandbox.begun);
-            tracked.hold.starts.begun = begun;
-            tracked.hold.starts.why = None;
+            self.report_missed(starts, actions);
+            starts.why = Some(why);
+        } else if starts.wanted.is_empty() {
+            // No app has started yet in a sandbox that was announced.
+            let announced = sandbox.filter(|sandbox| !sandbox.is_found());
+            starts.first_run = announced.map_or(self.runs.count(), |sandbox| sandbox.first_run);
+            starts.why = None;
         }
-        tracked.hold.starts.wanted.clone_from(&wanted);
+        starts.wanted.clone_from(&wanted);
         actions.push(Action::HoldStarts {
-            pod: tracked.uid.clone(),
+            pod: self.uid.clone(),
             starts: wanted,
         });
     }
 
     fn wanted_starts(
         self,
-        known: Known<'engine>,
-        tracked: &mut Tracked,
+        view: &'engine PodView,
+        starts: &mut Starts,
         actions: &mut Vec<Action>,
     ) -> Vec<Start> {
-        if self.mode != Mode::Enforce || self.not_held(known).is_some() {
+        if self.mode != Mode::Enforce || self.not_held(view).is_some() {
             return Vec::new();
         }
-        for start in &known.plan.starts {
+        for start in &view.plan.starts {
             let why = match (&start.limit, &self.features.start) {
                 (_, Err(lacks)) => NotHeld::Node {
                     lacks: lacks.clone(),
@@ -151,94 +67,78 @@ impl<'engine> Holding<'engine> {
                 (Err(why), Ok(())) => why.clone(),
                 (Ok(_limit), Ok(())) => continue,
             };
-            if tracked.hold.starts.said.insert(start.container.clone()) {
-                let kind = Kind::StartNotHeld(why);
-                let (spec, name) = (Some(known.spec), Some(start.container.as_str()));
-                actions.push(report(tracked, spec, name, kind, None));
+            if starts.reported.insert(start.container.clone()) {
+                actions.push(self.report(Some(&start.container), Kind::StartNotHeld(why)));
             }
         }
-        self.starts_to_be_held(known)
+        self.conditions(view).starts_to_hold(self.features)
     }
 
-    /// The starts that will be held, as far as is known beforehand.
-    pub(crate) fn starts_to_be_held(self, known: Known<'_>) -> Vec<Start> {
-        let starts = known.plan.starts.iter();
-        let starts = starts.filter(|_| self.features.start.is_ok());
-        let starts = starts.filter_map(|start| {
-            Some(Start {
-                container: start.container.clone(),
-                limit: *start.limit.as_ref().ok()?,
-                probe: start.probe,
-            })
-        });
-        starts.collect()
-    }
-
-    /// Says which of the starts that were wanted nobody has been told of: they
+    /// Reports the wanted starts of which the holder reported nothing: they
     /// came before they could be held.
-    fn missed(self, tracked: &mut Tracked, actions: &mut Vec<Action>) {
-        let starts = &tracked.hold.starts;
+    fn report_missed(self, starts: &mut Starts, actions: &mut Vec<Action>) {
         let mut missed: Vec<(String, ContainerId)> = Vec::new();
         for start in &starts.wanted {
-            let runs = tracked.runs_of(&start.container).into_iter();
-            let unseen = runs.filter(|(id, run)| {
-                run.since.is_some() && run.order >= starts.begun && !starts.runs.contains_key(*id)
-            });
+            let unseen = self
+                .runs
+                .runs_of(&start.container)
+                .into_iter()
+                .filter(|(id, run)| {
+                    run.since.is_some()
+                        && run.order >= starts.first_run
+                        && !starts.runs.contains_key(*id)
+                });
             missed.extend(unseen.map(|(id, _run)| (start.container.clone(), id.clone())));
         }
         for (name, id) in missed {
-            tracked.hold.starts.runs.insert(id, Progress::Over);
-            let spec = self.known.map(|known| known.spec);
-            actions.push(report(tracked, spec, Some(&name), Kind::StartMissed, None));
+            starts.runs.insert(id, Progress::Over);
+            actions.push(self.report(Some(&name), Kind::StartMissed));
         }
     }
 
-    /// What became of the start of one run.
-    pub(crate) fn start_told(
+    /// Applies what the holder reports about the start of one run.
+    pub(crate) fn start_reported(
         self,
         key: &ContainerKey,
         name: &str,
-        told: Told,
-        tracked: &mut Tracked,
+        result: StartResult,
+        starts: &mut Starts,
         actions: &mut Vec<Action>,
     ) {
-        let starts = &mut tracked.hold.starts;
         let before = starts.runs.get(&key.id).copied();
-        let why = Why::Opened(starts.why.unwrap_or(Opened::NotWanted));
-        let lives = |tracked: &Tracked| {
-            let mut runs = tracked.runs_of(name).into_iter();
-            runs.any(|(id, run)| *id == key.id && run.lives())
+        let run_of = || {
+            let mut runs = self.runs.runs_of(name).into_iter();
+            runs.find(|(id, _run)| **id == key.id).map(|(_id, run)| run)
         };
-        let (after, kind) = match told {
-            Told::Marked => (Progress::Marked, None),
-            Told::Unable(reason) => {
+        let (after, kind) = match result {
+            StartResult::Marked => (Progress::Marked, None),
+            StartResult::Unable(reason) => {
                 let kind = Kind::StartNotHeld(NotHeld::Container { reason });
                 (Progress::Over, Some(kind))
             }
-            Told::Held => (Progress::Held(self.now), self.held_kind(name)),
-            Told::LetGo {
+            StartResult::Held => (Progress::Held(self.now), self.held_kind(name)),
+            StartResult::Released {
                 held: None, ran, ..
             } => {
-                // Held it would have waited; it cannot have run and ended since.
-                let runs = tracked.runs_of(name).into_iter();
-                let mut ended = runs.filter(|(_id, run)| run.since.is_some() && !run.lives());
-                let ended = ended.any(|(id, _run)| *id == key.id);
+                // A held start cannot have run and ended since.
+                let ended = run_of().is_some_and(|run| run.since.is_some() && !run.lives());
                 let missed = before != Some(Progress::Over) && (ran || ended);
                 (Progress::Over, missed.then_some(Kind::StartMissed))
             }
-            Told::LetGo {
+            StartResult::Released {
                 held: Some(held),
                 at_limit,
                 ..
             } => {
-                let why = match (at_limit, lives(tracked)) {
+                let lives = run_of().is_some_and(|run| run.lives());
+                let why = match (at_limit, lives) {
                     (true, _) => Why::Limit,
-                    (false, true) => why,
+                    (false, true) => Why::Opened(starts.why.unwrap_or(Opened::NotWanted)),
                     (false, false) => Why::ContainerEnded,
                 };
                 (Progress::Over, Some(Kind::StartReleased { why, held }))
             }
-            Told::Lost => {
+            StartResult::Lost => {
                 let kind = match before {
                     Some(Progress::Held(since)) => Kind::StartReleased {
                         why: Why::HolderEnded,
@@ -251,51 +151,32 @@ impl<'engine> Holding<'engine> {
                 (Progress::Over, Some(kind))
             }
         };
-        tracked.hold.starts.runs.insert(key.id.clone(), after);
+        starts.runs.insert(key.id.clone(), after);
         if let Some(kind) = kind {
-            let spec = self.known.map(|known| known.spec);
-            actions.push(report(tracked, spec, Some(name), kind, None));
+            actions.push(self.report(Some(name), kind));
         }
     }
 
     fn held_kind(self, name: &str) -> Option<Kind> {
-        let mut starts = self.starts_to_be_held(self.known?).into_iter();
-        let start = starts.find(|start| start.container == name)?;
-        Some(Kind::StartHeld(start))
-    }
-
-    /// By how long the starts of running apps would have been held until now.
-    pub(crate) fn would_hold_starts(self, tracked: &Tracked) -> Vec<(String, Duration)> {
-        let starts = self.known.map(|known| self.starts_to_be_held(known));
-        let starts = starts.into_iter().flatten();
-        let held = starts.filter_map(|start| {
-            let (_id, run) = tracked.newest(&start.container)?;
-            let since = run.since.filter(|_| run.lives())?;
-            Some((start.container, self.now.since(since).min(start.limit)))
-        });
-        held.collect()
+        self.conditions(self.view?)
+            .starts_to_hold(self.features)
+            .into_iter()
+            .find(|start| start.container == name)
+            .map(Kind::StartHeld)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_over_is_forgotten_when_its_container_has_gone() {
-        let [over, marked] =
-            ["a", "b"].map(|letter| ContainerId::parse(&letter.repeat(64)).unwrap());
-        let runs = [
-            (over.clone(), Progress::Over),
-            (marked.clone(), Progress::Marked),
-        ];
-        let mut starts = Starts {
-            runs: runs.into(),
-            ..Starts::default()
-        };
-        // The holder still tells what became of it.
-        starts.gone(&marked);
-        starts.gone(&over);
-        assert!(starts.runs.keys().eq([&marked]));
+/// Why the starts of a pod are not held, from the phase of its sandbox; None while they are.
+fn why_released(sandbox: Option<&Sandbox>) -> Option<Opened> {
+    let Some(sandbox) = sandbox else {
+        return Some(Opened::Ending);
+    };
+    match &sandbox.phase {
+        HoldPhase::Pending | HoldPhase::Arming { .. } | HoldPhase::Holding(_) => None,
+        HoldPhase::Releasing { why, .. } => Some(*why),
+        HoldPhase::Released {
+            by_operator: true, ..
+        } => Some(Opened::ByOperator),
+        HoldPhase::Released { .. } => Some(Opened::NotWanted),
     }
 }

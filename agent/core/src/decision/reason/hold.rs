@@ -94,7 +94,7 @@ pub(super) fn why(why: Opened) -> &'static str {
         Opened::Ending => "it is being deleted, or its apps have ended",
         Opened::NotWanted => "mode, annotations or configuration do not want it any more",
         Opened::InitContainer => "an init container runs, which the sidecar waits for",
-        Opened::ByHand => "somebody had it released by hand",
+        Opened::ByOperator => "an operator released it",
     }
 }
 

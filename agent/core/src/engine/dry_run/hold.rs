@@ -1,29 +1,19 @@
-//! Which connections and starts would wait.
+//! Which connections and starts usher would hold.
 
 use super::{Engine, ms};
 use crate::{
     admin::{Acts, Door, Hold, Start},
-    base::time::Timestamp,
     decision::Kind,
-    hold::{NotHeld, Probe, conditions::Known, state::State},
-    plan::Plan,
-    pod::{spec::Pod, state::Tracked},
+    hold::{NotHeld, Probe, conditions::Conditions, state::HoldPhase},
+    pod::{state::Tracked, view::PodView},
     settings::mode::Mode,
     start::{self, Probed},
 };
 
 impl Engine {
-    pub(super) fn hold_forecast(
-        &self,
-        now: Timestamp,
-        tracked: &Tracked,
-        spec: &Pod,
-        plan: &Plan,
-        mode: Option<Mode>,
-    ) -> Hold {
-        let by_hand = tracked.hold.by_hand && mode.is_none();
-        let what_if = mode.is_some();
-        let mode = mode.unwrap_or(self.modes.hold);
+    pub(super) fn hold_forecast(&self, view: &PodView, what_if: bool) -> Option<Hold> {
+        let tracked = self.pods.get(&view.uid)?;
+        let plan = &view.plan;
         let doors = plan.doors().into_iter().map(|door| Door {
             port: door.port,
             sidecar: door.sidecar.clone(),
@@ -66,9 +56,9 @@ impl Engine {
             .collect();
         uids.sort_unstable();
         uids.dedup();
-        let (acts, because) = self.hold_acts(now, tracked, spec, plan, mode, by_hand, what_if);
-        Hold {
-            mode: mode.to_string(),
+        let (acts, because) = self.hold_acts(view, tracked, what_if);
+        Some(Hold {
+            mode: view.modes.hold.to_string(),
             acts,
             because,
             doors: doors.collect(),
@@ -77,25 +67,15 @@ impl Engine {
             again: plan.tuning.hold_again,
             passing_uids: uids,
             starts: starts.collect(),
-        }
+        })
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all that a hold depends on")]
-    fn hold_acts(
-        &self,
-        now: Timestamp,
-        tracked: &Tracked,
-        spec: &Pod,
-        plan: &Plan,
-        mode: Mode,
-        by_hand: bool,
-        what_if: bool,
-    ) -> (Acts, Vec<String>) {
-        let known = Known { spec, plan };
+    fn hold_acts(&self, view: &PodView, tracked: &Tracked, what_if: bool) -> (Acts, Vec<String>) {
+        let by_operator = tracked.hold.by_operator && !what_if;
         let mut no = Vec::new();
         let mut not = |why: NotHeld| no.push(Kind::NotHeld(why).reason());
-        let set_aside = |why: &NotHeld| by_hand && *why == NotHeld::OptedOut;
-        if let Some(why) = plan.not_held.clone().filter(|why| !set_aside(why)) {
+        let not_held = view.plan.not_held.clone();
+        if let Some(why) = not_held.filter(|why| !(by_operator && *why == NotHeld::OptedOut)) {
             not(why);
         }
         let lacks = self
@@ -105,11 +85,11 @@ impl Engine {
         if let Some(lacks) = lacks {
             not(NotHeld::Kernel { lacks });
         }
-        if known.is_ending(tracked) {
+        if view.is_ending() {
             not(NotHeld::Ending);
         }
-        match mode {
-            _ if by_hand => {}
+        match view.modes.hold {
+            _ if by_operator => {}
             Mode::Off => no.push("the mode is off: nothing is decided".to_owned()),
             Mode::Observe => {
                 no.push("the mode is observe: refused connections are only counted".to_owned());
@@ -117,24 +97,24 @@ impl Engine {
             Mode::Enforce => {}
         }
         let sandbox = tracked.hold.sandbox.as_ref();
-        let state = sandbox.map(|sandbox| &sandbox.state);
-        let begun = known.an_app_has_begun(0, tracked);
-        let (acts, why) = match state {
-            Some(State::Shut(shut)) if !shut.count_only => {
-                let left = shut.deadline.since(now).as_secs();
+        let runs = &tracked.runs;
+        let any_app_started = Conditions { view, runs }.any_app_started(0);
+        let (acts, why) = match sandbox.map(|sandbox| &sandbox.phase) {
+            Some(HoldPhase::Holding(held)) if !held.count_only() => {
+                let left = held.deadline.since(view.now).as_secs();
                 (
                     Acts::Now,
                     format!("its connections wait, for at most {left} s yet"),
                 )
             }
             // In another mode it would be held by now, or have been.
-            Some(State::Shut(_)) if what_if => {
+            Some(HoldPhase::Holding(_)) if what_if => {
                 (Acts::Now, "its sidecars are not ready yet".to_owned())
             }
-            Some(State::Arming { .. } | State::Opening { .. }) => {
+            Some(HoldPhase::Arming { .. } | HoldPhase::Releasing { .. }) => {
                 (Acts::Now, "its doors are being shut or opened".to_owned())
             }
-            _ if begun => {
+            _ if any_app_started => {
                 let why = "its apps have begun: what is held is the time between their start and their sidecars' readiness";
                 (Acts::No, why.to_owned())
             }

@@ -1,64 +1,65 @@
-//! Orders about connections: have them wait, let them go, have the table mended.
+//! Requests about holds: hold, release, repair the table.
 
 use std::time::Duration;
 
-use super::{Engine, Known, note};
+use super::{Engine, accepted};
 use crate::{
     base::{
         id::{ContainerKey, PodUid},
         time::Timestamp,
     },
-    decision::WaitReason,
+    decision::{Kind, WaitReason},
     engine::{
         action::Action,
         request::{Answer, Order, Refused, Taken},
     },
     hold::{
         NotHeld, Opened,
-        conditions::Known as OfHold,
+        conditions::Conditions,
+        manual,
         ruleset::Wanted,
-        state::{Shut, State},
+        state::{HeldPorts, HoldPhase},
     },
-    pod::state::{RunState, Tracked},
+    pod::{
+        state::{Tracked, runs::RunState},
+        view::PodView,
+    },
     settings::mode::Mode,
 };
 
-/// How far the hold of a pod is, in short.
-enum Stand {
-    /// Nothing waits, and nothing is known of its namespace.
-    Nothing,
-    /// Its init containers run, or it is being made.
-    Ahead,
-    /// Doors are being shut or opened.
-    Moving { opening: bool },
-    /// Connections wait at these ports, or are counted only.
-    Shut { ports: Vec<u16>, count_only: bool },
+/// The phase of a pod's hold, for an operator.
+enum HoldStatus {
+    /// No connection is held, and the pod's namespace is not open.
+    Idle,
+    /// The hold begins after the init containers, or is not decided yet.
+    Pending,
+    /// The table is being installed or removed.
+    Transition { releasing: bool },
+    /// Connections to these ports are held, or only counted.
+    Holding { ports: Vec<u16>, count_only: bool },
 }
 
 impl Engine {
-    pub(super) fn hold_by_hand(
+    pub(super) fn operator_hold(
         &mut self,
-        now: Timestamp,
         order: &Order,
-        known: &Known,
+        view: &PodView,
         actions: &mut Vec<Action>,
     ) -> Answer {
-        let (spec, plan) = known;
-        let mode = self.modes.hold;
-        if let Err(refused) = self.may_hold(&order.pod, known) {
+        let mode = view.modes.hold;
+        let plan = &view.plan;
+        if let Err(refused) = self.may_hold(view) {
             return Answer::Refused(refused);
         }
-        let (uid, tracked) = (&order.pod, self.pod(&order.pod));
-        let opted_out = plan.not_held.is_some();
-        let of_hold = OfHold { spec, plan };
+        let (uid, tracked) = (&order.pod, self.pod_mut(&order.pod));
         let mut despite = Vec::new();
         if mode != Mode::Enforce {
             despite.push(format!("the node's mode is {mode}"));
         }
         if let Some(why) = &plan.not_held {
-            despite.push(crate::decision::Kind::NotHeld(why.clone()).reason());
+            despite.push(Kind::NotHeld(why.clone()).reason());
         }
-        let by_itself = mode == Mode::Enforce && !opted_out || tracked.hold.by_hand;
+        let status = hold_status(tracked);
         let doors = plan.doors();
         let ports: Vec<u16> = doors.iter().map(|door| door.port).collect();
         let until = format!(
@@ -66,34 +67,37 @@ impl Engine {
             ready_ones(doors.iter().map(|door| door.sidecar.as_str())),
             plan.tuning.hold_deadline
         );
-        let begun = of_hold.an_app_has_begun(0, tracked);
-        let after_the_fact = if begun {
-            "; what its apps have connected to before stays as it is, and a sidecar that is ready lets them go at once"
-        } else {
-            ""
-        };
-        let says = match stand(tracked) {
-            Stand::Moving { .. } => return Answer::Refused(Refused::Busy),
-            Stand::Shut {
+        let says = match &status {
+            HoldStatus::Transition { .. } => return Answer::Refused(Refused::Busy),
+            HoldStatus::Holding {
                 ports,
                 count_only: false,
             } => {
-                let ports = numbers(&ports);
+                let ports = numbers(ports);
                 return Answer::Nothing(format!("connections to {ports} wait already"));
             }
-            Stand::Ahead if by_itself => {
+            HoldStatus::Pending
+                if mode == Mode::Enforce && plan.not_held.is_none() || tracked.hold.by_operator =>
+            {
                 return Answer::Nothing(format!(
                     "connections wait anyway, from the end of its init containers on {until}"
                 ));
             }
-            Stand::Ahead => format!(
+            HoldStatus::Pending => format!(
                 "connections to {} wait from the end of its init containers on {until}",
                 numbers(&ports)
             ),
-            Stand::Nothing | Stand::Shut { .. } => format!(
-                "new connections to {} wait from now on {until}{after_the_fact}",
-                numbers(&ports)
-            ),
+            HoldStatus::Idle | HoldStatus::Holding { .. } => {
+                let runs = &tracked.runs;
+                let late = match (Conditions { view, runs }).any_app_started(0) {
+                    true => {
+                        "; what its apps have connected to before stays as it is, and a sidecar that is ready lets them go at once"
+                    }
+                    false => "",
+                };
+                let ports = numbers(&ports);
+                format!("new connections to {ports} wait from now on {until}{late}")
+            }
         };
         let taken = Taken {
             says,
@@ -101,35 +105,32 @@ impl Engine {
             ports,
             ..Taken::default()
         };
-        if order.dry_run {
-            return Answer::Taken(taken);
+        actions.push(accepted(view, order, &taken));
+        if let HoldStatus::Idle = status {
+            self.open_namespace(uid, actions);
         }
-        note(tracked, spec, order, &taken, actions);
-        if let Stand::Nothing = stand(tracked) {
-            self.look_again(uid, actions);
+        let hold = &mut self.pod_mut(uid).hold;
+        hold.by_operator = true;
+        if let Some(sandbox) = &mut hold.sandbox
+            && let HoldPhase::Holding(held) = &sandbox.phase
+        {
+            // A table that only counts is removed first.
+            sandbox.phase = HoldPhase::Releasing {
+                why: Opened::NotWanted,
+                held: held.clone(),
+                rearm: true,
+            };
+            let sandbox = sandbox.id.clone();
+            actions.push(Action::OpenAll { sandbox });
         }
-        let tracked = self.pod(uid);
-        tracked.hold.by_hand = true;
-        if let Some(sandbox) = &mut tracked.hold.sandbox {
-            sandbox.released = false;
-            if let State::Shut(shut) = &sandbox.state {
-                // What only counts is undone first.
-                let (why, shut) = (Opened::NotWanted, shut.clone());
-                sandbox.again = true;
-                sandbox.state = State::Opening { why, shut };
-                let sandbox = sandbox.id.clone();
-                actions.push(Action::OpenAll { sandbox });
-            }
-        }
-        self.review_pod(now, uid, actions);
+        self.review_pod(view.now, uid, actions);
         Answer::Taken(taken)
     }
 
-    fn may_hold(&self, uid: &PodUid, (spec, plan): &Known) -> Result<(), Refused> {
-        let unknown = || Refused::Unknown(WaitReason::Unlisted);
-        let features = self.features.as_ref().ok_or_else(unknown)?;
-        let tracked = self.pods.get(uid).ok_or_else(unknown)?;
-        let not_held = plan.not_held.as_ref();
+    fn may_hold(&self, view: &PodView) -> Result<(), Refused> {
+        let features = self.features.as_ref();
+        let features = features.ok_or(Refused::Unknown(WaitReason::Unlisted))?;
+        let not_held = view.plan.not_held.as_ref();
         if let Some(why) = not_held.filter(|why| **why != NotHeld::OptedOut) {
             return Err(Refused::NotHeld(why.clone()));
         }
@@ -137,47 +138,46 @@ impl Engine {
             let lacks = lacks.clone();
             return Err(Refused::NotHeld(NotHeld::Kernel { lacks }));
         }
-        let known = OfHold { spec, plan };
-        if known.is_ending(tracked) {
+        if view.is_ending() {
             return Err(Refused::NotHeld(NotHeld::Ending));
         }
         Ok(())
     }
 
-    pub(super) fn release_by_hand(
+    pub(super) fn operator_release(
         &mut self,
-        now: Timestamp,
         order: &Order,
-        (spec, _plan): &Known,
+        view: &PodView,
         actions: &mut Vec<Action>,
     ) -> Answer {
-        let wanted = self.is_wanted(now, &order.pod);
-        let tracked = self.pod(&order.pod);
-        let starts = match tracked.hold.starts.held() {
+        let wanted = self.is_hold_wanted(view);
+        let hold = &self.pod_mut(&order.pod).hold;
+        let starts = match hold.starts.held() {
             0 => String::new(),
             1 => ", and the start that waits goes".to_owned(),
             many => format!(", and the {many} starts that wait go"),
         };
-        let (ports, says) = match stand(tracked) {
-            Stand::Moving { opening: false } => return Answer::Refused(Refused::Busy),
-            Stand::Moving { opening: true } => {
+        let by_operator = hold.by_operator;
+        let (ports, says) = match hold_status(self.pod_mut(&order.pod)) {
+            HoldStatus::Transition { releasing: false } => return Answer::Refused(Refused::Busy),
+            HoldStatus::Transition { releasing: true } => {
                 return Answer::Nothing("its doors are being opened already".to_owned());
             }
-            Stand::Shut {
+            HoldStatus::Holding {
                 count_only: true, ..
             } => return Answer::Nothing("observe mode: nothing of it waits".to_owned()),
-            Stand::Shut { ports, .. } => {
+            HoldStatus::Holding { ports, .. } => {
                 let says = format!("connections to {} go now{starts}", numbers(&ports));
                 (ports, says)
             }
-            Stand::Ahead if wanted => {
+            HoldStatus::Pending if wanted => {
                 let says = format!("its connections will not wait{starts}");
                 (Vec::new(), says)
             }
-            Stand::Nothing if tracked.hold.by_hand => {
+            HoldStatus::Idle if by_operator => {
                 (Vec::new(), "its connections will not wait".to_owned())
             }
-            Stand::Ahead | Stand::Nothing => {
+            HoldStatus::Pending | HoldStatus::Idle => {
                 return Answer::Nothing("nothing of it waits".to_owned());
             }
         };
@@ -186,66 +186,60 @@ impl Engine {
             ports,
             ..Taken::default()
         };
-        if order.dry_run {
-            return Answer::Taken(taken);
-        }
-        note(tracked, spec, order, &taken, actions);
-        self.with_holding(now, &order.pod, |holding, tracked| {
-            holding.release(tracked, actions);
-        });
-        self.review_pod(now, &order.pod, actions);
+        actions.push(accepted(view, order, &taken));
+        manual::release(&mut self.pod_mut(&order.pod).hold, actions);
+        self.review_pod(view.now, &order.pod, actions);
         Answer::Taken(taken)
     }
 
-    pub(super) fn mend_by_hand(
+    pub(super) fn operator_repair(
         &mut self,
-        now: Timestamp,
         order: &Order,
-        (spec, plan): &Known,
+        view: &PodView,
         actions: &mut Vec<Action>,
     ) -> Answer {
-        if spec.host_network {
+        if view.spec.host_network {
             return Answer::Refused(Refused::NotHeld(NotHeld::HostNetwork));
         }
-        let mended = self.table(now, &order.pod);
-        let tracked = self.pod(&order.pod);
-        let says = match (stand(tracked), &mended) {
-            (Stand::Shut { ports, .. }, Some(_wanted)) => {
+        let wanted = self.table(view.now, &order.pod);
+        let tracked = self.pod_mut(&order.pod);
+        let says = match (hold_status(tracked), &wanted) {
+            (HoldStatus::Holding { ports, .. }, Some(_wanted)) => {
                 format!("the table is made anew; connections to {} wait on", numbers(&ports))
             }
-            (Stand::Nothing, _) => "no table is wanted: one that is there is taken over until the sidecars are ready, or deleted".to_owned(),
-            (Stand::Ahead, _) => {
+            (HoldStatus::Idle, _) => "no table is wanted: one that is there is taken over until the sidecars are ready, or deleted".to_owned(),
+            (HoldStatus::Pending, _) => {
                 return Answer::Nothing("its table is made when its init containers have ended".to_owned());
             }
-            (Stand::Moving { .. } | Stand::Shut { .. }, _) => return Answer::Refused(Refused::Busy),
+            (HoldStatus::Transition { .. } | HoldStatus::Holding { .. }, _) => {
+                return Answer::Refused(Refused::Busy);
+            }
         };
         let taken = Taken {
             says,
-            ports: plan.doors().iter().map(|door| door.port).collect(),
+            ports: view.plan.doors().iter().map(|door| door.port).collect(),
             ..Taken::default()
         };
-        if order.dry_run {
-            return Answer::Taken(taken);
-        }
-        note(tracked, spec, order, &taken, actions);
+        actions.push(accepted(view, order, &taken));
         let sandbox = tracked.hold.sandbox.as_ref();
-        match (sandbox.map(|sandbox| sandbox.id.clone()), mended) {
+        match (sandbox.map(|sandbox| sandbox.id.clone()), wanted) {
             (Some(sandbox), Some(wanted)) => actions.push(Action::Mend { sandbox, wanted }),
-            _ => self.look_again(&order.pod, actions),
+            _ => self.open_namespace(&order.pod, actions),
         }
         Answer::Taken(taken)
     }
 
-    /// Has the namespace of a pod opened by a container that runs; whether there is one.
-    fn look_again(&mut self, uid: &PodUid, actions: &mut Vec<Action>) {
+    /// Opens the namespace of a pod through its first container that runs.
+    fn open_namespace(&mut self, uid: &PodUid, actions: &mut Vec<Action>) {
         self.forget_sandbox(uid, actions);
-        let tracked = self.pod(uid);
-        let running = tracked
-            .runs()
-            .filter(|(_id, run)| run.state == RunState::Running);
-        let first = running.min_by_key(|(_id, run)| run.order);
+        let tracked = self.pod_mut(uid);
+        let first = tracked
+            .runs
+            .iter()
+            .filter(|(_id, run)| run.state == RunState::Running)
+            .min_by_key(|(_id, run)| run.order);
         if let Some(id) = first.map(|(id, _run)| id.clone()) {
-            tracked.hold.opening = true;
+            tracked.hold.opens_namespace = true;
             let pod = uid.clone();
             actions.push(Action::Look {
                 key: ContainerKey { pod, id },
@@ -253,64 +247,62 @@ impl Engine {
         }
     }
 
-    /// Whether the hold that was ordered a moment ago came about, or will; when everything has been done that the engine
-    /// asked for.
+    /// Whether the hold that an operator has just requested came about, or will, once all actions of the request are
+    /// done.
     pub fn hold_came_about(&mut self, uid: &PodUid) -> bool {
         let Some(tracked) = self.pods.get_mut(uid) else {
             return false;
         };
-        if std::mem::take(&mut tracked.hold.opening) {
-            tracked.hold.by_hand = false;
+        if std::mem::take(&mut tracked.hold.opens_namespace) {
+            tracked.hold.by_operator = false;
         }
-        tracked.hold.by_hand
+        tracked.hold.by_operator
     }
 
-    /// The table that is to be in a pod's network namespace at this moment, if one is.
+    /// The table that is wanted in a pod's network namespace now, if one is.
     pub fn table(&mut self, now: Timestamp, uid: &PodUid) -> Option<Wanted> {
-        self.with_holding(now, uid, |holding, tracked| {
-            let sandbox = tracked.hold.sandbox.as_ref()?;
-            let State::Shut(shut) = &sandbox.state else {
-                return None;
-            };
-            let mut wanted = holding.wanted(holding.known?);
-            wanted.count_only = shut.count_only;
-            wanted.ports.retain(|door| shut.ports.contains(&door.port));
-            for door in &mut wanted.ports {
-                door.timeout = left(shut, door.timeout, now);
-            }
-            Some(wanted)
-        })
-        .flatten()
+        let view = self.current_view(now, uid)?;
+        let (review, hold) = self.hold_review(now, uid, Some(&view))?;
+        let HoldPhase::Holding(held) = &hold.sandbox.as_ref()?.phase else {
+            return None;
+        };
+        let mut wanted = review.wanted(&view);
+        wanted.count_only = held.count_only();
+        wanted.ports.retain(|door| held.ports.contains(&door.port));
+        for door in &mut wanted.ports {
+            door.timeout = left(held, door.timeout, now);
+        }
+        Some(wanted)
     }
 
-    /// Whether connections of a pod are to wait.
-    fn is_wanted(&mut self, now: Timestamp, uid: &PodUid) -> bool {
-        self.with_holding(now, uid, |holding, _tracked| {
-            let known = holding.known;
-            let not_held = known.is_none_or(|known| holding.not_held(known).is_some());
-            holding.mode == Mode::Enforce && !not_held && holding.features.hold.is_ok()
+    /// Whether connections of a pod are to be held.
+    fn is_hold_wanted(&mut self, view: &PodView) -> bool {
+        let review = self.hold_review(view.now, &view.uid, Some(view));
+        review.is_some_and(|(review, _hold)| {
+            review.mode == Mode::Enforce
+                && review.not_held(view).is_none()
+                && review.features.hold.is_ok()
         })
-        .unwrap_or(false)
     }
 }
 
-/// How long the kernel has to keep a door shut yet that was shut for `whole`.
-fn left(shut: &Shut, whole: Duration, now: Timestamp) -> Duration {
-    let over = now.since(shut.from);
-    whole.saturating_sub(over).max(Duration::from_secs(1))
+/// For how long the kernel still holds a port that was held for `timeout`.
+fn left(held: &HeldPorts, timeout: Duration, now: Timestamp) -> Duration {
+    let elapsed = now.since(held.from);
+    timeout.saturating_sub(elapsed).max(Duration::from_secs(1))
 }
 
-fn stand(tracked: &Tracked) -> Stand {
+fn hold_status(tracked: &Tracked) -> HoldStatus {
     let sandbox = tracked.hold.sandbox.as_ref();
-    match sandbox.map(|sandbox| &sandbox.state) {
-        None if tracked.runs().next().is_none() => Stand::Ahead,
-        None | Some(State::Over { .. }) => Stand::Nothing,
-        Some(State::Pending) => Stand::Ahead,
-        Some(State::Arming { .. }) => Stand::Moving { opening: false },
-        Some(State::Opening { .. }) => Stand::Moving { opening: true },
-        Some(State::Shut(shut)) => Stand::Shut {
-            ports: shut.ports.iter().copied().collect(),
-            count_only: shut.count_only,
+    match sandbox.map(|sandbox| &sandbox.phase) {
+        None if tracked.runs.iter().next().is_none() => HoldStatus::Pending,
+        None | Some(HoldPhase::Released { .. }) => HoldStatus::Idle,
+        Some(HoldPhase::Pending) => HoldStatus::Pending,
+        Some(HoldPhase::Arming { .. }) => HoldStatus::Transition { releasing: false },
+        Some(HoldPhase::Releasing { .. }) => HoldStatus::Transition { releasing: true },
+        Some(HoldPhase::Holding(held)) => HoldStatus::Holding {
+            ports: held.ports.iter().copied().collect(),
+            count_only: held.count_only(),
         },
     }
 }

@@ -13,7 +13,7 @@ use crate::{
         restart_policy::{RestartPolicy, RestartRule},
         spec::{Pod, RunState},
     },
-    quit::{ladder::HEARS, outcome::Outcome},
+    quit::{ladder::MIN_SIGNAL_AGE, outcome::Outcome},
     settings::mode::Mode,
 };
 
@@ -65,7 +65,7 @@ fn running(mode: Mode, spec: Pod) -> Stage {
     let mut stage = Stage::new(mode, spec);
     stage.run_all();
     // They hear signals.
-    stage.now = stage.now + HEARS;
+    stage.now = stage.now + MIN_SIGNAL_AGE;
     stage
 }
 

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Event,
-    admin::{Container, ContainerState, Pod as Told, PodState, Role},
+    admin::{Container, ContainerState, Pod as StartResult, PodState, Role},
     base::id::PodUid,
     engine::request::Wish,
     hold::Features,
@@ -21,7 +21,7 @@ use crate::{
 };
 
 impl Stage {
-    fn seen(&self) -> Told {
+    fn seen(&self) -> StartResult {
         let mut pods = self.engine.pods();
         assert_eq!(pods.len(), 1, "{pods:?}");
         pods.remove(0)
@@ -37,7 +37,7 @@ fn plain() -> Pod {
 }
 
 /// Name, role, state and exit code of each container.
-fn lines(told: &Told) -> Vec<String> {
+fn lines(told: &StartResult) -> Vec<String> {
     let containers = told.containers.iter();
     let line = |one: &Container| {
         let name = one.name.as_deref().unwrap_or("?");
@@ -131,9 +131,13 @@ fn a_pod_whose_connections_or_starts_wait_is_held() {
     spec.annotations.extend([start]);
     let mut stage = held(Mode::Enforce, spec);
     stage.shut();
-    for told in [start::Told::Marked, start::Told::Held] {
+    for told in [start::StartResult::Marked, start::StartResult::Held] {
         let (key, name) = (key("a"), "app".to_owned());
-        stage.send(Event::Start { key, name, told });
+        stage.send(Event::Start {
+            key,
+            name,
+            result: told,
+        });
     }
     assert_eq!(seen(&stage), (PodState::Held, vec![15001], 1));
     stage.order(Wish::Release);

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::super::state::*;
+use super::*;
+use crate::pod::exit_status::ExitStatus;
 use crate::pod::restart_policy::RestartPolicy;
 
 fn id(number: usize) -> ContainerId {
@@ -24,7 +25,7 @@ fn of_runs_without_a_name_the_newest_are_kept() {
     for code_is_known in [false, true] {
         let mut tracked = pod();
         let spec = crate::engine::stage::pod(RestartPolicy::Never, &["app"]);
-        tracked.listed(Some(spec));
+        tracked.set_spec(Some(spec));
         for number in 0..100 {
             tracked.apply(&id(number), now(), ContainerChange::Appeared);
             if code_is_known {
@@ -36,7 +37,7 @@ fn of_runs_without_a_name_the_newest_are_kept() {
             }
             tracked.apply(&id(number), now(), ContainerChange::Gone);
         }
-        let kept: Vec<ContainerId> = tracked.runs().map(|(id, _run)| id.clone()).collect();
+        let kept: Vec<ContainerId> = tracked.runs.iter().map(|(id, _run)| id.clone()).collect();
         let newest: Vec<ContainerId> = (92..100).map(id).collect();
         assert_eq!(kept, newest, "known: {code_is_known}");
     }
@@ -55,18 +56,22 @@ fn a_run_that_was_replaced_is_kept_until_it_is_known_how_it_ended_and_by_which_r
         );
         tracked.apply(&id(number), now(), ContainerChange::Exited);
     }
-    assert_eq!(tracked.runs_of("app").len(), 2);
+    assert_eq!(tracked.runs.runs_of("app").len(), 2);
     tracked.apply(
         &id(0),
         now(),
         ContainerChange::ExitStatus(ExitStatus::Code(1)),
     );
-    assert_eq!(tracked.runs_of("app").len(), 2, "no list told of its rules");
-    tracked.listed(Some(crate::engine::stage::pod(
+    assert_eq!(
+        tracked.runs.runs_of("app").len(),
+        2,
+        "no list told of its rules"
+    );
+    tracked.set_spec(Some(crate::engine::stage::pod(
         RestartPolicy::Never,
         &["app"],
     )));
     tracked.apply(&id(1), now(), ContainerChange::Named("app".to_owned()));
-    let kept: Vec<&ContainerId> = tracked.runs().map(|(id, _run)| id).collect();
+    let kept: Vec<&ContainerId> = tracked.runs.iter().map(|(id, _run)| id).collect();
     assert_eq!(kept, [&id(1)]);
 }

@@ -1,35 +1,58 @@
-//! What has been said of a pod's sidecars, so that each thing is said once.
+//! What has been reported about a pod's sidecars, so that each report is made once.
 
 use std::collections::BTreeSet;
 
-use crate::base::id::ContainerId;
+use crate::{base::id::ContainerId, decision::Kind, settings::overrides::InvalidAnnotation};
 
-#[derive(Debug, Default)]
-pub(crate) struct Said {
-    pub(crate) finished: bool,
-    pub(crate) left_alone: bool,
-    /// That an app failed: there is nothing left to spoil.
-    pub(crate) failed: bool,
-    pub(crate) would_quit: BTreeSet<ContainerId>,
-    pub(crate) ended: BTreeSet<ContainerId>,
-    /// Runs that were asked with success before usher had to stop.
-    pub(crate) asked: BTreeSet<ContainerId>,
-    pub(crate) prepared: BTreeSet<ContainerId>,
+/// A report that is made once.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Report {
+    Finished,
+    Skipped,
+    /// An app failed: no step can spoil the pod any more.
+    AppFailed,
+    WouldQuit(ContainerId),
+    Exited(ContainerId),
+    /// The run accepted a request before usher had to stop.
+    Requested(ContainerId),
+    Prepared(ContainerId),
 }
 
-impl Said {
-    /// Forgets runs that nobody knows any more.
-    pub(crate) fn retain(&mut self, known: impl Fn(&ContainerId) -> bool) {
-        let Self {
-            would_quit,
-            ended,
-            asked,
-            prepared,
-            ..
-        } = self;
-        for runs in [would_quit, ended, asked, prepared] {
-            runs.retain(&known);
-        }
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reported {
+    /// The last decision on the pod as a whole.
+    pub(crate) last_decision: Option<Kind>,
+    pub(crate) bad_annotations: Vec<InvalidAnnotation>,
+    reports: BTreeSet<Report>,
+}
+
+impl Reported {
+    pub(crate) fn contains(&self, report: &Report) -> bool {
+        self.reports.contains(report)
+    }
+
+    /// Marks a report as made; false if it was made before.
+    pub(crate) fn insert(&mut self, report: Report) -> bool {
+        self.reports.insert(report)
+    }
+
+    /// The pod turned out unfinished. Reports about runs that exited stay made.
+    pub(super) fn reset(&mut self) {
+        self.reports.retain(|report| match report {
+            Report::Finished | Report::Skipped | Report::AppFailed | Report::WouldQuit(_) => false,
+            Report::Exited(_) | Report::Requested(_) | Report::Prepared(_) => true,
+        });
+    }
+
+    /// Forgets the runs that the pod does not keep any more.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(&ContainerId) -> bool) {
+        self.reports.retain(|report| match report {
+            Report::Finished | Report::Skipped | Report::AppFailed => true,
+            Report::WouldQuit(run)
+            | Report::Exited(run)
+            | Report::Requested(run)
+            | Report::Prepared(run) => is_kept(run),
+        });
     }
 }
 
@@ -38,19 +61,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_that_nobody_knows_are_forgotten() {
+    fn reports_about_forgotten_runs_are_removed() {
         let id = |digit: &str| ContainerId::parse(&digit.repeat(64)).unwrap();
-        let both = BTreeSet::from([id("a"), id("b")]);
-        let mut said = Said {
-            would_quit: both.clone(),
-            ended: both.clone(),
-            asked: both.clone(),
-            prepared: both,
-            ..Said::default()
+        let reports = |run: &ContainerId| {
+            [
+                Report::WouldQuit(run.clone()),
+                Report::Exited(run.clone()),
+                Report::Requested(run.clone()),
+                Report::Prepared(run.clone()),
+            ]
         };
-        said.retain(|known| *known == id("b"));
-        for runs in [said.would_quit, said.ended, said.asked, said.prepared] {
-            assert_eq!(runs, BTreeSet::from([id("b")]));
-        }
+        let mut reported = Reported {
+            reports: [id("a"), id("b")].iter().flat_map(reports).collect(),
+            ..Reported::default()
+        };
+        reported.retain(|run| *run == id("b"));
+        assert_eq!(reported.reports, BTreeSet::from(reports(&id("b"))));
     }
 }

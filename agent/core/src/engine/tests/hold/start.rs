@@ -7,7 +7,7 @@ use super::super::hold::*;
 use crate::{
     base::id::{ContainerId, ContainerKey},
     pod::spec::{KubeletProbe, ProbeKind},
-    start::Told,
+    start::StartResult,
 };
 
 fn asked_for(mut spec: Pod) -> Pod {
@@ -27,23 +27,27 @@ fn liveness(delay: u64, period: u64, failures: u32) -> KubeletProbe {
 }
 
 impl Stage {
-    fn told(&mut self, run: &str, name: &str, told: Told) {
+    fn told(&mut self, run: &str, name: &str, told: StartResult) {
         let (key, name) = (key(run), name.to_owned());
-        self.send(Event::Start { key, name, told });
+        self.send(Event::Start {
+            key,
+            name,
+            result: told,
+        });
     }
 
     /// Announced and armed, its app's start marked and held.
     fn start_held(&mut self) {
         self.shut();
-        self.told("a", "app", Told::Marked);
+        self.told("a", "app", StartResult::Marked);
         self.start("app", "a");
-        self.told("a", "app", Told::Held);
+        self.told("a", "app", StartResult::Held);
         self.said();
     }
 }
 
-fn let_go(millis: u64) -> Told {
-    Told::LetGo {
+fn let_go(millis: u64) -> StartResult {
+    StartResult::Released {
         held: Some(Duration::from_millis(millis)),
         at_limit: false,
         ran: false,
@@ -58,10 +62,10 @@ fn start_waits_from_the_announcement_until_the_sidecar_is_ready() {
     stage.armed();
     let armed = format!("{ARMED}; so do the starts of app");
     assert_eq!(stage.said()[1], armed);
-    stage.told("a", "app", Told::Marked);
+    stage.told("a", "app", StartResult::Marked);
     stage.start("app", "a");
     assert_eq!(stage.said(), [""; 0]);
-    stage.told("a", "app", Told::Held);
+    stage.told("a", "app", StartResult::Held);
     let waits = "start-held: it was not executed yet and waits for the sidecar, for at most 30s";
     assert_eq!(stage.said(), [waits]);
     assert_eq!(stage.engine.census().held_starts, 1);

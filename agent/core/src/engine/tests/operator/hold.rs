@@ -7,10 +7,10 @@ use crate::{
     engine::tests::hold::{
         ARM, ARMED, WATCH, bare, held, istio, ready, sandbox, seconds, two_sidecars,
     },
-    start::Told,
+    start::StartResult,
 };
 
-const RELEASED: &str = "somebody had it released by hand";
+const RELEASED: &str = "an operator released it";
 
 /// A pod whose app and proxy run for long, in a namespace that nobody has open.
 fn started(mode: Mode, spec: Pod) -> Stage {
@@ -217,14 +217,14 @@ fn a_start_that_waits_says_who_let_it_go() {
         let start = |told| Event::Start {
             key: key("a"),
             name: "app".to_owned(),
-            told,
+            result: told,
         };
-        stage.send(start(Told::Marked));
+        stage.send(start(StartResult::Marked));
         stage.start("app", "a");
-        stage.send(start(Told::Held));
+        stage.send(start(StartResult::Held));
         change(&mut stage);
         stage.said();
-        stage.send(start(Told::LetGo {
+        stage.send(start(StartResult::Released {
             held: Some(Duration::from_millis(12)),
             at_limit: false,
             ran: false,

@@ -42,7 +42,7 @@ use crate::{
         restart_policy::{RestartPolicy, RestartRule},
         spec::{Container, Ended, Pod, RunState, Status},
     },
-    quit::{ladder::HEARS, outcome::Outcome},
+    quit::{ladder::MIN_SIGNAL_AGE, outcome::Outcome},
     settings::{config::Config, mode::Mode, overrides::NamespaceValues},
 };
 
@@ -142,7 +142,7 @@ impl Scene {
                     self.start(&name);
                 }
                 // They run for long enough to hear a signal.
-                self.stage.now = self.stage.now + HEARS;
+                self.stage.now = self.stage.now + MIN_SIGNAL_AGE;
                 self.play("list");
             }
             time => stage.pass(crate::base::duration::parse(time).unwrap()),

@@ -16,13 +16,13 @@ fn probe_limits_the_hold_and_that_is_said_before() {
         stage.said()[1],
         format!("{ARMED}; so do the starts of app {because}")
     );
-    stage.told("a", "app", Told::Marked);
+    stage.told("a", "app", StartResult::Marked);
     stage.start("app", "a");
-    stage.told("a", "app", Told::Held);
+    stage.told("a", "app", StartResult::Held);
     assert!(stage.said()[0].ends_with(
         "for at most 10s, since its livenessProbe lets the kubelet end it 15s after its start"
     ));
-    let at_limit = Told::LetGo {
+    let at_limit = StartResult::Released {
         held: Some(seconds(10)),
         at_limit: true,
         ran: false,
@@ -96,9 +96,9 @@ fn start_whose_container_ends() {
     let went = "start-released: the container ended while it waited; its start had waited 40 ms";
     assert_eq!(stage.said(), [went]);
     // Its next run is held as well.
-    stage.told("b", "app", Told::Marked);
+    stage.told("b", "app", StartResult::Marked);
     stage.start("app", "b");
-    stage.told("b", "app", Told::Held);
+    stage.told("b", "app", StartResult::Held);
     assert!(stage.said()[0].starts_with("start-held"));
     assert_eq!(stage.engine.census().held_starts, 1);
 }
@@ -108,16 +108,16 @@ fn holder_that_ends() {
     let mut stage = held(Mode::Enforce, asked_for(istio()));
     stage.start_held();
     stage.pass(seconds(2));
-    stage.told("a", "app", Told::Lost);
+    stage.told("a", "app", StartResult::Lost);
     let went = "start-released: the process that held it ended: it starts, its connections wait; its start had waited 2000 ms";
     assert_eq!(stage.said(), [went]);
     let mut stage = held(Mode::Enforce, asked_for(istio()));
     stage.shut();
-    stage.told("a", "app", Told::Marked);
-    stage.told("a", "app", Told::Lost);
+    stage.told("a", "app", StartResult::Marked);
+    stage.told("a", "app", StartResult::Lost);
     let not = "start-not-held: its start is not held: the process that holds starts ended; its connections wait";
     assert_eq!(stage.said(), [not]);
-    let unable = Told::Unable("its root file system is ext4".to_owned());
+    let unable = StartResult::Unable("its root file system is ext4".to_owned());
     stage.told("b", "app", unable);
     let not =
         "start-not-held: its start is not held: its root file system is ext4; its connections wait";

@@ -18,12 +18,12 @@ fn start_that_came_too_soon_is_said_when_the_doors_open() {
 
     let mut stage = held(Mode::Enforce, asked_for(istio()));
     stage.shut();
-    stage.told("a", "app", Told::Marked);
+    stage.told("a", "app", StartResult::Marked);
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.probed(ready());
     stage.said();
-    let ran = |ran| Told::LetGo {
+    let ran = |ran| StartResult::Released {
         held: None,
         at_limit: false,
         ran,
@@ -34,11 +34,11 @@ fn start_that_came_too_soon_is_said_when_the_doors_open() {
     stage.told("a", "app", ran(true));
     assert_eq!(stage.said(), [""; 0]);
     // Nor are those that had not run yet, whether they have a process or not.
-    stage.told("c", "app", Told::Marked);
+    stage.told("c", "app", StartResult::Marked);
     stage.start("app", "c");
     stage.told("c", "app", ran(false));
     assert_eq!(stage.said(), [""; 0]);
-    stage.told("b", "app", Told::Marked);
+    stage.told("b", "app", StartResult::Marked);
     stage.told("b", "app", ran(false));
     assert_eq!(stage.said(), [""; 0]);
 }
@@ -50,12 +50,12 @@ fn start_that_came_too_soon_is_said_when_its_container_ends() {
         asked_for(pod(RestartPolicy::OnFailure, &["app"])),
     );
     stage.shut();
-    let gone = || Told::LetGo {
+    let gone = || StartResult::Released {
         held: None,
         at_limit: false,
         ran: false,
     };
-    stage.told("a", "app", Told::Marked);
+    stage.told("a", "app", StartResult::Marked);
     stage.start("app", "a");
     stage.exit("a", 1);
     assert_eq!(stage.said(), ["let go"]);
@@ -63,7 +63,7 @@ fn start_that_came_too_soon_is_said_when_its_container_ends() {
     let missed = "start-missed: it started before that could be held; its connections wait from hold-armed on";
     assert_eq!(stage.said(), [missed]);
     // The runtime gave one up before it had a process.
-    stage.told("b", "app", Told::Marked);
+    stage.told("b", "app", StartResult::Marked);
     stage.told("b", "app", gone());
     assert_eq!(stage.said(), [""; 0]);
 }
@@ -92,13 +92,13 @@ fn app_that_ended_unheld_just_before_the_doors_opened() {
         asked_for(pod(RestartPolicy::Always, &["app"])),
     );
     stage.shut();
-    stage.told("a", "app", Told::Marked);
+    stage.told("a", "app", StartResult::Marked);
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.exit("a", 1);
     stage.probed(ready());
     stage.said();
-    let gone = Told::LetGo {
+    let gone = StartResult::Released {
         held: None,
         at_limit: false,
         ran: false,

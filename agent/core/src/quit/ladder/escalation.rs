@@ -1,50 +1,51 @@
-//! How far one run of a sidecar is on its ladder.
+//! How far one run of a sidecar is on its escalation ladder.
 
 use super::{
-    Candidate, Judgement, Next, Permission,
-    timing::{HEARS, again, may_listen_yet, retry, settle},
+    Judgement, Next, SidecarRun,
+    timing::{MIN_SIGNAL_AGE, again, may_listen_yet, retry, settle},
 };
 use crate::{
     base::{id::ContainerId, time::Timestamp},
     decision::GaveUp,
-    quit::outcome::Outcome,
+    quit::{
+        outcome::Outcome,
+        permission::{Permission, StepPolicy},
+    },
     recipe::{Purpose, Rung, step::Step},
     settings::config::Ladder,
 };
 
-#[derive(Debug)]
-pub(super) struct Progress {
+#[derive(Debug, Clone)]
+pub(crate) struct Escalation {
     pub(super) run: ContainerId,
     /// As it was when the first step was due: a configuration that is reloaded
     /// in between counts for the next run.
     ladder: Vec<Rung>,
-    /// How many runs of it have been asked, this one included.
+    /// How many runs of the sidecar usher has terminated, this one included.
     pub(super) runs: usize,
-    rung: usize,
+    position: usize,
     retries: u32,
     pub(super) phase: Phase,
-    /// It was asked, and may have heard it.
+    /// The sidecar accepted a step, or may have.
     pub(super) accepted: bool,
-    /// This step was taken without a reply, and has until then.
+    /// The step got no reply; the sidecar has until then to exit.
     unanswered: Option<Timestamp>,
-    /// A step was not answered in time, and may be heeded until then: nothing is given up before.
+    /// A step timed out; the sidecar may act on it until then, and usher does not give up before.
     late: Option<Timestamp>,
-    /// The first step that was left out, and why.
-    forbidden: Option<(usize, GaveUp)>,
+    /// Position of the first step that was not permitted, and why.
+    skipped: Option<(usize, GaveUp)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The next attempt is due.
     Waiting {
         until: Timestamp,
     },
-    /// An attempt is being made.
     InFlight,
-    /// A step was accepted; the sidecar has until then to end.
+    /// A step was accepted; the sidecar has until then to exit.
     Settling {
         until: Timestamp,
-        /// When it is asked the same again, as it may not have been heard.
+        /// When the step is repeated, as the sidecar may have missed it.
         again: Option<Timestamp>,
         outcome: Outcome,
     },
@@ -52,7 +53,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// When something is due although nothing happened.
+    /// When something is due although nothing happens.
     pub(super) fn due(&self) -> Option<Timestamp> {
         match *self {
             Self::Waiting { until } => Some(until),
@@ -62,107 +63,108 @@ impl Phase {
     }
 }
 
-impl Progress {
+impl Escalation {
     pub(super) fn new(run: &ContainerId, ladder: &[Rung], runs: usize, phase: Phase) -> Self {
         Self {
             run: run.clone(),
             ladder: ladder.to_vec(),
             runs,
-            rung: 0,
+            position: 0,
             retries: 0,
             phase,
             accepted: false,
             unanswered: None,
             late: None,
-            forbidden: None,
+            skipped: None,
         }
     }
 
-    /// Says what is to be done about the run now.
-    pub(super) fn next(
+    /// What to do about the run now. Call again until it is [`Next::Nothing`] or [`Next::ExitCodesNeeded`].
+    pub(crate) fn next(
         &mut self,
         now: Timestamp,
-        sidecar: Candidate<'_>,
-        permission: impl Fn(&Rung) -> Permission,
+        sidecar: SidecarRun<'_>,
+        policy: StepPolicy<'_>,
     ) -> Next {
         match self.phase.clone() {
             Phase::Waiting { until } if until <= now => loop {
-                let rung = self.ladder.get(self.rung);
-                match rung.map(|rung| (rung, permission(rung))) {
-                    Some((rung, Permission::Granted)) => {
-                        let hears = sidecar.since.map_or(now, |since| since + HEARS);
-                        if matches!(rung.step, Step::Signal { .. }) && now < hears {
-                            self.phase = Phase::Waiting { until: hears };
+                let step = self.ladder.get(self.position);
+                match step.map(|step| (step, policy.permission(step))) {
+                    Some((step, Permission::Granted)) => {
+                        let old_enough = sidecar.since.map_or(now, |since| since + MIN_SIGNAL_AGE);
+                        if matches!(step.step, Step::Signal { .. }) && now < old_enough {
+                            self.phase = Phase::Waiting { until: old_enough };
                             return Next::Nothing;
                         }
                         self.phase = Phase::InFlight;
-                        return Next::Attempt(rung.step.clone());
+                        return Next::Attempt(step.step.clone());
                     }
-                    Some((_rung, Permission::Unknown)) => return Next::Ask,
-                    // What was asked before may be heeded yet.
+                    Some((_step, Permission::Unknown)) => return Next::ExitCodesNeeded,
+                    // The sidecar may still act on the step before.
                     _ if let Some(until) = self.late.take_if(|until| now < *until) => {
                         self.phase = Phase::Waiting { until };
                         return Next::Nothing;
                     }
-                    Some((_rung, Permission::Denied(why))) => {
-                        self.forbidden.get_or_insert((self.rung, why));
-                        self.climb(now);
+                    Some((_step, Permission::Denied(why))) => {
+                        self.skipped.get_or_insert((self.position, why));
+                        self.advance(now);
                     }
                     None => {
                         self.phase = Phase::GaveUp;
-                        let why = self.forbidden.clone();
-                        return Next::GaveUp(why.map_or(GaveUp::StillRuns, |(_rung, why)| why));
+                        let skipped = self.skipped.clone();
+                        let why = skipped.map_or(GaveUp::StillRuns, |(_position, why)| why);
+                        return Next::GaveUp(why);
                     }
                 }
             },
             Phase::Settling { until, outcome, .. } if until <= now => {
-                let rung = self.ladder.get(self.rung).cloned();
-                let next = self.climb(now);
-                match rung {
-                    Some(rung) if rung.purpose == Purpose::Quit => Next::Failed {
-                        step: rung.step,
+                let step = self.ladder.get(self.position).cloned();
+                let next = self.advance(now);
+                match step {
+                    Some(step) if step.purpose == Purpose::Quit => Next::Failed {
+                        step: step.step,
                         outcome,
                         next,
                     },
                     // A drain is over when its time is.
-                    _ => self.next(now, sidecar, permission),
+                    _ => self.next(now, sidecar, policy),
                 }
             }
             Phase::Settling {
                 again: Some(again), ..
             } if again <= now => {
                 self.phase = Phase::InFlight;
-                let rung = self.ladder.get(self.rung);
-                rung.map_or(Next::Nothing, |rung| Next::Attempt(rung.step.clone()))
+                let step = self.ladder.get(self.position);
+                step.map_or(Next::Nothing, |step| Next::Attempt(step.step.clone()))
             }
             _ => Next::Nothing,
         }
     }
 
-    /// Takes the outcome of the attempt that is in flight.
+    /// Applies the outcome of the attempt that is in flight.
     pub(super) fn attempted(
         &mut self,
         now: Timestamp,
-        sidecar: Candidate<'_>,
+        sidecar: SidecarRun<'_>,
         outcome: &Outcome,
     ) -> Option<Judgement> {
         let timings = sidecar.timings;
-        let rung = self.ladder.get(self.rung)?.clone();
+        let step = self.ladder.get(self.position)?.clone();
         Some(match outcome {
-            Outcome::NoReply if rung.purpose == Purpose::Quit => {
-                self.unanswered(now, rung, timings)
+            Outcome::NoReply if step.purpose == Purpose::Quit => {
+                self.unanswered(now, step, timings)
             }
             Outcome::Accepted | Outcome::NoReply | Outcome::Signalled => {
-                self.accepted |= rung.purpose == Purpose::Quit;
+                self.accepted |= step.purpose == Purpose::Quit;
                 self.phase = Phase::Settling {
-                    until: now + settle(&rung, timings),
+                    until: now + settle(&step, timings),
                     again: None,
                     outcome: outcome.clone(),
                 };
-                Judgement::Accepted(rung)
+                Judgement::Accepted(step)
             }
             Outcome::Gone => {
-                // The event of its end is on its way.
+                // The event of its exit follows.
                 self.phase = Phase::Settling {
                     until: now + timings.settle,
                     again: None,
@@ -170,7 +172,7 @@ impl Progress {
                 };
                 Judgement::Wait
             }
-            // The one before may have been heard: what ends closes its ports first.
+            // The attempt before may have been received: a process that exits closes its ports first.
             _ if let Some(until) = self.unanswered => {
                 self.phase = Phase::Settling {
                     until,
@@ -179,7 +181,7 @@ impl Progress {
                 };
                 Judgement::Wait
             }
-            Outcome::Refused if may_listen_yet(now, sidecar, &rung, self.retries) => {
+            Outcome::Refused if may_listen_yet(now, sidecar, &step, self.retries) => {
                 let wait = retry(self.retries);
                 self.retries += 1;
                 self.phase = Phase::Waiting { until: now + wait };
@@ -190,27 +192,27 @@ impl Progress {
             | Outcome::TimedOut
             | Outcome::NoProcess
             | Outcome::Failed(_) => {
-                // Its answer is late; that it ends is what it was asked for.
-                if *outcome == Outcome::TimedOut && rung.purpose == Purpose::Quit {
+                // The reply is late; the sidecar may exit because of the step.
+                if *outcome == Outcome::TimedOut && step.purpose == Purpose::Quit {
                     self.accepted = true;
-                    self.late = Some(now + settle(&rung, timings));
+                    self.late = Some(now + settle(&step, timings));
                 }
                 Judgement::Failed {
-                    step: rung.step,
-                    next: self.climb(now),
+                    step: step.step,
+                    next: self.advance(now),
                 }
             }
         })
     }
 
-    /// The connection was closed without a reply: what quits looks like that, and so does a handler that fails.
-    fn unanswered(&mut self, now: Timestamp, rung: Rung, timings: &Ladder) -> Judgement {
+    /// The connection was closed without a reply: by a sidecar that exits, or by an HTTP handler that fails.
+    fn unanswered(&mut self, now: Timestamp, step: Rung, timings: &Ladder) -> Judgement {
         self.accepted = true;
         let first = self.unanswered.is_none();
         if first {
             self.retries = 0;
         }
-        let until = now + settle(&rung, timings);
+        let until = now + settle(&step, timings);
         let until = *self.unanswered.get_or_insert(until);
         let wait = again(self.retries);
         self.retries += 1;
@@ -220,29 +222,29 @@ impl Progress {
             outcome: Outcome::NoReply,
         };
         if first {
-            Judgement::Accepted(rung)
+            Judgement::Accepted(step)
         } else {
             Judgement::Wait
         }
     }
 
-    /// An app turned out to have failed: the first step that was left out may be taken now.
-    pub(super) fn take_up(&mut self, now: Timestamp) {
+    /// An app turned out to have failed: the first step that was skipped is permitted now.
+    pub(super) fn retry_skipped(&mut self, now: Timestamp) {
         if self.phase == Phase::GaveUp
-            && let Some((rung, _why)) = self.forbidden.take()
+            && let Some((position, _why)) = self.skipped.take()
         {
-            self.rung = rung;
+            self.position = position;
             self.retries = 0;
             self.phase = Phase::Waiting { until: now };
         }
     }
 
     /// Goes on to the next step, if there is one.
-    fn climb(&mut self, now: Timestamp) -> Option<Step> {
-        self.rung += 1;
+    fn advance(&mut self, now: Timestamp) -> Option<Step> {
+        self.position += 1;
         self.retries = 0;
         self.unanswered = None;
         self.phase = Phase::Waiting { until: now };
-        self.ladder.get(self.rung).map(|rung| rung.step.clone())
+        self.ladder.get(self.position).map(|step| step.step.clone())
     }
 }

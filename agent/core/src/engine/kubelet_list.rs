@@ -1,0 +1,71 @@
+//! The kubelet's list of pods.
+
+use std::collections::BTreeMap;
+
+use super::{Engine, review};
+use crate::{
+    base::{id::PodUid, time::Timestamp},
+    engine::action::Action,
+    pod::spec::Pod,
+};
+
+impl Engine {
+    pub(super) fn listed(&mut self, now: Timestamp, pods: Vec<Pod>, actions: &mut Vec<Action>) {
+        let mut unlisted: Vec<PodUid> = Vec::new();
+        let mut specs: BTreeMap<PodUid, Pod> =
+            pods.into_iter().map(|pod| (pod.uid.clone(), pod)).collect();
+        for (uid, tracked) in &mut self.pods {
+            let is_new = tracked.spec.is_none();
+            let spec = specs.remove(uid);
+            // A kubelet that was just started may list nothing yet: the last listing stays valid while the pod has a cgroup.
+            let is_missing = spec.is_none() && tracked.present && tracked.spec.is_some();
+            if !is_missing {
+                tracked.set_spec(spec);
+            }
+            match tracked.awaits_kubelet {
+                Some(due) if self.kubelet_poll.last_sent() >= Some(due) => {
+                    tracked.awaits_kubelet = None;
+                    tracked.unhelpful_answers += 1;
+                }
+                // This list was requested for another pod, and too early for this one.
+                Some(due) => self.kubelet_poll.request(due),
+                None => {}
+            }
+            if is_missing {
+                review::poll_kubelet(tracked, &mut self.kubelet_poll, now);
+            }
+            match &tracked.spec {
+                None if !tracked.present => unlisted.push(uid.clone()),
+                None => {}
+                Some(spec) => {
+                    let asks = tracked.present && self.namespaces.ask(now, &spec.namespace, is_new);
+                    let name = asks.then(|| spec.namespace.clone());
+                    actions.extend(name.map(Action::FetchNamespace));
+                }
+            }
+        }
+        for uid in unlisted {
+            self.forget_sandbox(&uid, actions);
+            self.pods.remove(&uid);
+            self.timers.set(&uid, None);
+        }
+        for (uid, spec) in specs {
+            // Its cgroup does not exist yet, or is gone: the listing is kept until the cgroup appears.
+            self.pod_mut(&uid).set_spec(Some(spec));
+        }
+        let pods = &self.pods;
+        self.namespaces.retain(|name| {
+            let mut specs = pods.values().filter_map(|pod| pod.spec.as_ref());
+            specs.any(|spec| spec.namespace == name)
+        });
+    }
+
+    /// The plans of these pods have to be made again.
+    pub(super) fn outdate_plans(&mut self, which: impl Fn(&Pod) -> bool) {
+        for tracked in self.pods.values_mut() {
+            if tracked.spec.as_ref().is_some_and(|spec| which(spec)) {
+                tracked.plan_outdated = true;
+            }
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! The runs of a pod's containers, as the kernel shows them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{
+    base::{
+        id::{ContainerId, SandboxId},
+        time::Timestamp,
+    },
+    pod::{container_change::ContainerChange, exit_status::ExitStatus, spec::Pod},
+};
+
+/// Ended runs without a name that are kept for a status that may name them.
+const UNNAMED_KEPT: usize = 8;
+
+/// The runs of one pod's containers.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Runs {
+    /// In boxes: a node of the tree has room for eleven, and a pod has few.
+    runs: BTreeMap<ContainerId, Box<Run>>,
+    started: u64,
+    /// The kubelet's listing names runs that the mounts did not name.
+    listed: Option<Arc<Pod>>,
+    /// The newest restart of the whole pod.
+    pub(crate) restart: Option<Restart>,
+}
+
+/// A restart of the whole pod: the kubelet kills what runs, and then starts
+/// every container again, in the order of the spec.
+#[derive(Debug, Clone)]
+pub(crate) struct Restart {
+    /// The container whose end asked for it.
+    pub(crate) by: String,
+    /// How many runs of the pod had begun by that end.
+    pub(crate) since: u64,
+    /// Place of that container's first run after it.
+    pub(crate) again: Option<u64>,
+}
+
+/// One run of a container, as the kernel shows it.
+#[derive(Debug, Clone)]
+pub(crate) struct Run {
+    pub(crate) state: RunState,
+    name: Option<String>,
+    /// Order of appearance in the pod.
+    pub(crate) order: u64,
+    /// When its init process was found.
+    pub(crate) since: Option<Timestamp>,
+    /// Its cgroup is gone.
+    gone: bool,
+    /// Its processes cannot be seen.
+    pub(crate) hidden: bool,
+    /// It was seen to be the image's program, or to end as that.
+    pub(crate) executed: bool,
+    /// It ended before it was the image's program, so its end says nothing of the container.
+    pub(crate) not_started: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RunState {
+    /// Its cgroup exists; its init process has not been found yet.
+    Starting,
+    Running,
+    /// Its init process ended, or its cgroup is gone.
+    Exited {
+        at: Timestamp,
+        status: Option<ExitStatus>,
+        /// How many runs of the pod had begun by then.
+        begun: u64,
+    },
+}
+
+impl Runs {
+    /// The kubelet lists the pod like this, or not any more.
+    pub(crate) fn set_listed(&mut self, spec: Option<Arc<Pod>>) {
+        self.listed = spec;
+    }
+
+    pub(crate) fn contains(&self, id: &ContainerId) -> bool {
+        self.runs.contains_key(id)
+    }
+
+    /// Applies a change of one run.
+    pub(crate) fn apply(&mut self, id: &ContainerId, now: Timestamp, change: ContainerChange) {
+        match change {
+            ContainerChange::Appeared => {
+                self.run(id);
+            }
+            ContainerChange::Started { name } => self.started(id, now, name),
+            ContainerChange::Named(name) => {
+                self.run(id).name = Some(name);
+                self.prune();
+            }
+            ContainerChange::Executed => self.run(id).executed = true,
+            ContainerChange::Hidden => self.run(id).hidden = true,
+            ContainerChange::Exited => {
+                self.exited(id, now);
+                self.run(id).executed = true;
+            }
+            ContainerChange::NotStarted => {
+                self.exited(id, now);
+                self.run(id).not_started = true;
+            }
+            ContainerChange::ExitStatus(exit_status) => {
+                self.exited(id, now);
+                let run = self.run(id);
+                run.executed = true;
+                if let RunState::Exited { status, .. } = &mut run.state {
+                    *status = Some(exit_status);
+                }
+            }
+            ContainerChange::Gone => {
+                self.exited(id, now);
+                self.run(id).gone = true;
+            }
+        }
+    }
+
+    fn started(&mut self, id: &ContainerId, now: Timestamp, name: Option<String>) {
+        let run = self.run(id);
+        if run.state == RunState::Starting {
+            run.state = RunState::Running;
+            run.since = Some(now);
+        }
+        if let Some(name) = name {
+            run.name = Some(name);
+        }
+        self.prune();
+    }
+
+    /// The init process exited or the cgroup is gone: the first of the two sets the end.
+    fn exited(&mut self, id: &ContainerId, now: Timestamp) {
+        self.run(id);
+        let begun = self.started;
+        let run = self.run(id);
+        if !matches!(run.state, RunState::Exited { .. }) {
+            run.state = RunState::Exited {
+                at: now,
+                status: None,
+                begun,
+            };
+        }
+        self.prune();
+    }
+
+    /// All runs that are kept.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&ContainerId, &Run)> {
+        self.runs.iter().map(|(id, run)| (id, &**run))
+    }
+
+    /// The newest run of the container `name`; a living one before all others. What a runtime that died had created and not
+    /// started may live on, and is nothing when the container was created again.
+    pub(crate) fn newest(&self, name: &str) -> Option<(&ContainerId, &Run)> {
+        let runs = || {
+            let all = self.iter();
+            all.filter(|(id, run)| self.name_of(id, run) == Some(name))
+        };
+        let last = runs().map(|(_id, run)| run.order).max();
+        runs().max_by_key(|(_id, run)| {
+            let counts = run.executed || last == Some(run.order);
+            (run.lives() && counts, run.order)
+        })
+    }
+
+    pub(crate) fn is_living(&self, name: &str) -> bool {
+        self.newest(name).is_some_and(|(_id, run)| run.lives())
+    }
+
+    /// All runs of the container `name` that are kept, newest first.
+    pub(crate) fn runs_of(&self, name: &str) -> Vec<(&ContainerId, &Run)> {
+        let mut runs: Vec<_> = self
+            .iter()
+            .filter(|(id, run)| self.name_of(id, run) == Some(name))
+            .collect();
+        runs.sort_by_key(|(_id, run)| std::cmp::Reverse(run.order));
+        runs
+    }
+
+    /// Whether some run ended before anybody could tell which container it was.
+    pub(crate) fn has_unnamed_end(&self) -> bool {
+        self.iter()
+            .any(|(id, run)| !run.lives() && self.name_of(id, run).is_none())
+    }
+
+    /// Runs, of those that began when `begun` had, that ended with 0, as far as
+    /// is known, before anybody could tell which container they were.
+    pub(crate) fn unnamed_successes(&self, begun: u64) -> usize {
+        let runs = self.iter().filter(|(_id, run)| run.order >= begun);
+        runs.filter(|(id, run)| run.ended_well() && self.name_of(id, run).is_none())
+            .count()
+    }
+
+    /// How many runs began before those of this sandbox.
+    pub(crate) fn first_run_of(&self, sandbox: &SandboxId) -> u64 {
+        let own = self
+            .iter()
+            .find(|(id, _run)| id.as_str() == sandbox.as_str());
+        own.map_or(self.started, |(_id, run)| run.order)
+    }
+
+    /// How many runs have begun.
+    pub(crate) const fn count(&self) -> u64 {
+        self.started
+    }
+
+    /// Name of a run: from its mounts, else from the status that lists it.
+    pub(crate) fn name_of<'name>(
+        &'name self,
+        id: &ContainerId,
+        run: &'name Run,
+    ) -> Option<&'name str> {
+        let listed = || {
+            let spec = self.listed.as_ref()?;
+            spec.containers.iter().find_map(|container| {
+                let status = container.status.as_ref()?;
+                let last = status.last.as_ref().map(|ended| &ended.id);
+                let this = status.id.as_ref() == Some(id) || last == Some(id);
+                this.then_some(container.name.as_str())
+            })
+        };
+        run.name.as_deref().or_else(listed)
+    }
+
+    fn run(&mut self, id: &ContainerId) -> &mut Run {
+        let next = self.started;
+        self.runs.entry(id.clone()).or_insert_with(|| {
+            self.started += 1;
+            Box::new(Run {
+                state: RunState::Starting,
+                name: None,
+                order: next,
+                since: None,
+                gone: false,
+                hidden: false,
+                executed: false,
+                not_started: false,
+            })
+        })
+    }
+
+    /// Forgets ended runs that a newer run of the same container replaced,
+    /// once it is known how they ended, and all but the newest of those that
+    /// nobody could name. Before the kubelet has listed the pod its rules are not
+    /// known, and each of them may tell something.
+    fn prune(&mut self) {
+        let mut ended: Vec<(u64, Option<String>, bool, ContainerId)> = self
+            .iter()
+            .filter_map(|(id, run)| {
+                let RunState::Exited { status, .. } = run.state else {
+                    return None;
+                };
+                let known = status.is_some() && self.listed.is_some();
+                Some((run.order, run.name.clone(), known, id.clone()))
+            })
+            .collect();
+        ended.sort();
+        let unknown = |(_, name, known, _): &&(u64, Option<String>, bool, ContainerId)| {
+            name.is_none() || !known
+        };
+        let mut surplus = ended
+            .iter()
+            .filter(unknown)
+            .count()
+            .saturating_sub(UNNAMED_KEPT);
+        for (order, name, known, id) in ended {
+            let replaced = name.as_ref().is_some_and(|name| {
+                let newer = |run: &Run| run.order > order && run.name.as_ref() == Some(name);
+                self.iter().any(|(_id, run)| newer(run))
+            });
+            let forget = if known && name.is_some() {
+                replaced
+            } else if surplus > 0 && (name.is_none() || replaced) {
+                surplus -= 1;
+                true
+            } else {
+                false
+            };
+            if forget {
+                self.runs.remove(&id);
+            }
+        }
+    }
+}
+
+impl Run {
+    pub(crate) fn lives(&self) -> bool {
+        !matches!(self.state, RunState::Exited { .. })
+    }
+
+    /// Whether it ended, and not with another code than 0 as far as is known.
+    pub(crate) fn ended_well(&self) -> bool {
+        match self.state {
+            RunState::Exited { status, .. } => {
+                !self.not_started && status.is_none_or(|status| status.kubernetes_code() == 0)
+            }
+            RunState::Starting | RunState::Running => false,
+        }
+    }
+
+    /// Whether no more will be told of how it ended.
+    pub(crate) fn is_settled(&self) -> bool {
+        match self.state {
+            RunState::Exited { status, .. } => self.gone || status.is_some(),
+            RunState::Starting | RunState::Running => false,
+        }
+    }
+}

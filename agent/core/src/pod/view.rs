@@ -1,0 +1,59 @@
+//! A pod at one moment. The engine computes it once for an event and passes it down.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    base::{id::PodUid, time::Timestamp},
+    decision::Kind,
+    engine::action::Action,
+    plan::{Plan, Sidecar},
+    pod::{completion::Progress, spec::Pod, state::runs::Runs},
+    settings::{config::Config, mode::Modes},
+};
+
+#[derive(Debug, Clone)]
+pub(crate) struct PodView {
+    pub(crate) uid: PodUid,
+    pub(crate) spec: Arc<Pod>,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) progress: Progress,
+    pub(crate) modes: Modes,
+    pub(crate) config: Arc<Config>,
+    /// Answers of the kubelet in a row that did not contain what the engine needs.
+    pub(crate) unhelpful_answers: u32,
+    pub(crate) now: Timestamp,
+}
+
+impl PodView {
+    pub(crate) fn is_finished(&self) -> bool {
+        matches!(self.progress, Progress::Finished { .. })
+    }
+
+    /// Whether the pod is being deleted, has a terminal phase, or has finished.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.spec.deleting || self.spec.terminal.is_some() || self.is_finished()
+    }
+
+    pub(crate) fn living_sidecars(&self, runs: &Runs) -> impl Iterator<Item = &Sidecar> {
+        self.plan
+            .sidecars
+            .iter()
+            .filter(|sidecar| runs.is_living(&sidecar.name))
+    }
+
+    /// A decision about the pod, or about one of its containers.
+    pub(crate) fn report(&self, container: Option<&str>, kind: Kind) -> Action {
+        Action::report(&self.uid, Some(&self.spec), container, kind, None)
+    }
+
+    /// The same with the time from the exit of the last app to `at`.
+    pub(crate) fn report_since_exit(
+        &self,
+        container: Option<&str>,
+        kind: Kind,
+        at: Timestamp,
+    ) -> Action {
+        let since_exit: Option<Duration> = self.progress.ended_at().map(|exit| at.since(exit));
+        Action::report(&self.uid, Some(&self.spec), container, kind, since_exit)
+    }
+}

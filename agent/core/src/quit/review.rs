@@ -1,0 +1,278 @@
+//! What to do about a finished pod: nothing, in observe mode a report of what enforce mode would do, in enforce mode the
+//! next step with each sidecar of the earliest stage.
+
+use super::{
+    ladder::{Next, Quit, Report, SidecarRun},
+    permission::StepPolicy,
+};
+use crate::{
+    base::{id::ContainerKey, time::Timestamp},
+    decision::{GaveUp, Kind, SkipReason, WaitReason},
+    engine::{action::Action, kubelet_poll},
+    plan::{Plan, Sidecar},
+    pod::{
+        completion, spec,
+        state::runs::{RunState, Runs},
+        view::PodView,
+    },
+    recipe::step::Step,
+    settings::mode::Mode,
+};
+
+/// The termination of a pod's sidecars.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Termination<'pod> {
+    pub(crate) view: &'pod PodView,
+    pub(crate) runs: &'pod Runs,
+    /// An operator insists: every step is permitted.
+    pub(crate) force: bool,
+}
+
+/// What the engine needs to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    Nothing,
+    /// How the containers of the pod ended.
+    ExitCodes,
+}
+
+/// Prepares the first request to each running sidecar while the apps still run.
+pub(crate) fn prepare(view: &PodView, runs: &Runs, quit: &mut Quit, actions: &mut Vec<Action>) {
+    let Plan { sidecars, .. } = &*view.plan;
+    for sidecar in sidecars {
+        let Some((id, run)) = runs.newest(&sidecar.name) else {
+            continue;
+        };
+        let begins_with_request = sidecar
+            .ladder
+            .first()
+            .is_some_and(|step| matches!(step.step, Step::Request(_)));
+        if run.state == RunState::Running
+            && begins_with_request
+            && quit.reported.insert(Report::Prepared(id.clone()))
+        {
+            actions.push(Action::Prepare(ContainerKey {
+                pod: view.uid.clone(),
+                id: id.clone(),
+            }));
+        }
+    }
+}
+
+impl Termination<'_> {
+    /// Goes on with a finished pod.
+    pub(crate) fn review(self, quit: &mut Quit, actions: &mut Vec<Action>) -> Need {
+        let mode = self.view.modes.quit;
+        if mode == Mode::Off {
+            quit.reset();
+            return Need::Nothing;
+        }
+        if !quit.reported.contains(&Report::Finished) && !self.is_any_sidecar_left() {
+            return Need::Nothing;
+        }
+        // Once its sidecars have ended there is nothing to leave alone: the pod's phase changes soon, and often the pod is
+        // deleted then.
+        let left_alone = quit.reported.contains(&Report::Skipped);
+        if let Some(reason) = self.left_alone()
+            && (left_alone || self.is_any_sidecar_left())
+        {
+            quit.stop();
+            if quit.reported.insert(Report::Skipped) {
+                actions.push(self.report(None, Kind::Skipped { reason }));
+            }
+            return Need::Nothing;
+        }
+        if quit.reported.insert(Report::Finished) {
+            let sidecars = self.view.living_sidecars(self.runs);
+            let sidecars = sidecars.map(|sidecar| sidecar.name.clone()).collect();
+            quit.reported.last_decision = None;
+            actions.push(self.report(None, Kind::PodFinished { sidecars }));
+        }
+        self.report_exits(quit, actions);
+        if self.is_delayed(quit, actions) {
+            return Need::Nothing;
+        }
+        match mode {
+            Mode::Off => Need::Nothing,
+            Mode::Observe => {
+                quit.stop();
+                self.report_observed(quit, actions);
+                Need::Nothing
+            }
+            Mode::Enforce => {
+                if completion::has_failed(self.runs, &self.view.spec) == Some(true)
+                    && quit.reported.insert(Report::AppFailed)
+                {
+                    quit.retry_skipped(self.view.now);
+                }
+                let left: Vec<&Sidecar> = self
+                    .view
+                    .plan
+                    .sidecars
+                    .iter()
+                    .filter(|sidecar| {
+                        let newest = self.runs.newest(&sidecar.name);
+                        let gave_up = newest.is_some_and(|(id, _)| quit.gave_up(&sidecar.name, id));
+                        !gave_up && self.is_left(sidecar)
+                    })
+                    .collect();
+                self.run_stage(&left, quit, actions)
+            }
+        }
+    }
+
+    /// Takes the next step with each sidecar of the earliest stage.
+    pub(super) fn run_stage(
+        self,
+        left: &[&Sidecar],
+        quit: &mut Quit,
+        actions: &mut Vec<Action>,
+    ) -> Need {
+        let Self { view, runs, .. } = self;
+        let Some(stage) = left.iter().map(|sidecar| sidecar.order).min() else {
+            return Need::Nothing;
+        };
+        // An exit code that the kubelet will not report any more does not allow to spoil the pod.
+        let is_final = kubelet_poll::backoff(view.unhelpful_answers).is_none();
+        let app_failed = completion::has_failed(runs, &view.spec).or(is_final.then_some(false));
+        let mut need = Need::Nothing;
+        for sidecar in left.iter().filter(|sidecar| sidecar.order == stage) {
+            let Some((id, run)) = runs.newest(&sidecar.name) else {
+                // It may be one of the runs that ended before they had a name.
+                if runs.has_unnamed_end() {
+                    need = Need::ExitCodes;
+                }
+                continue;
+            };
+            if run.state != RunState::Running {
+                continue;
+            }
+            let candidate = SidecarRun {
+                name: &sidecar.name,
+                run: id,
+                since: run.since,
+                ladder: &sidecar.ladder,
+                timings: &view.config.ladder,
+            };
+            let policy = self.policy(sidecar, app_failed);
+            let (escalation, restarts_too_often) = quit.escalation(view.now, candidate);
+            if restarts_too_often {
+                let reason = GaveUp::ComesBack;
+                actions.push(self.report(Some(&sidecar.name), Kind::GaveUp { reason }));
+            }
+            loop {
+                let kind = match escalation.next(view.now, candidate, policy) {
+                    Next::Nothing => break,
+                    Next::ExitCodesNeeded => {
+                        need = Need::ExitCodes;
+                        break;
+                    }
+                    Next::Attempt(step) => {
+                        actions.push(Action::Attempt {
+                            key: ContainerKey {
+                                pod: view.uid.clone(),
+                                id: id.clone(),
+                            },
+                            step,
+                            timeout: view.config.ladder.attempt,
+                        });
+                        continue;
+                    }
+                    Next::Failed {
+                        step,
+                        outcome,
+                        next,
+                    } => Kind::StepFailed {
+                        recipe: sidecar.recipe.clone(),
+                        step,
+                        outcome,
+                        next,
+                    },
+                    Next::GaveUp(reason) => Kind::GaveUp { reason },
+                };
+                actions.push(self.report(Some(&sidecar.name), kind));
+            }
+        }
+        need
+    }
+
+    pub(crate) fn policy(self, sidecar: &Sidecar, app_failed: Option<bool>) -> StepPolicy<'_> {
+        StepPolicy {
+            sidecar,
+            app_failed,
+            force: self.force,
+            may_spoil: self.view.plan.tuning.spoil,
+        }
+    }
+
+    /// Whether a sidecar runs, or may still be started.
+    fn is_any_sidecar_left(self) -> bool {
+        let mut sidecars = self.view.plan.sidecars.iter();
+        sidecars.any(|sidecar| self.is_left(sidecar))
+    }
+
+    fn is_left(self, sidecar: &Sidecar) -> bool {
+        match self.runs.newest(&sidecar.name) {
+            Some((_id, run)) => run.lives(),
+            None => self
+                .view
+                .spec
+                .container(&sidecar.name)
+                .and_then(|container| container.status.as_ref())
+                .is_none_or(|status| !matches!(status.state, spec::RunState::Terminated(_))),
+        }
+    }
+
+    /// Why usher does not terminate the sidecars of the finished pod.
+    pub(crate) fn left_alone(self) -> Option<SkipReason> {
+        let PodView { spec, plan, .. } = self.view;
+        if spec.deleting {
+            return Some(SkipReason::Deleting);
+        }
+        if let Some(reason) = spec.terminal.clone() {
+            return Some(SkipReason::Terminal { reason });
+        }
+        (!plan.tuning.quit).then_some(SkipReason::OptedOut)
+    }
+
+    /// Whether the configured delay after the last app's exit is not over.
+    fn is_delayed(self, quit: &mut Quit, actions: &mut Vec<Action>) -> bool {
+        let now = self.view.now;
+        let delay = self.view.plan.tuning.quit_delay;
+        let exit = self.view.progress.ended_at().unwrap_or(now);
+        if delay.is_zero() || !quit.is_delayed(now, exit, delay) {
+            return false;
+        }
+        let kind = Kind::Waiting(WaitReason::QuitDelay { delay });
+        if quit.reported.last_decision.as_ref() != Some(&kind) {
+            quit.reported.last_decision = Some(kind.clone());
+            actions.push(self.report(None, kind));
+        }
+        true
+    }
+
+    fn report_observed(self, quit: &mut Quit, actions: &mut Vec<Action>) {
+        for sidecar in self.view.living_sidecars(self.runs) {
+            let (Some((id, _run)), Some(first)) =
+                (self.runs.newest(&sidecar.name), sidecar.ladder.first())
+            else {
+                continue;
+            };
+            if quit.reported.insert(Report::WouldQuit(id.clone())) {
+                let kind = Kind::WouldQuit {
+                    recipe: sidecar.recipe.clone(),
+                    step: first.step.clone(),
+                };
+                actions.push(self.report(Some(&sidecar.name), kind));
+            }
+        }
+    }
+
+    pub(crate) fn report(self, container: Option<&str>, kind: Kind) -> Action {
+        self.report_at(container, kind, self.view.now)
+    }
+
+    pub(super) fn report_at(self, container: Option<&str>, kind: Kind, at: Timestamp) -> Action {
+        self.view.report_since_exit(container, kind, at)
+    }
+}
