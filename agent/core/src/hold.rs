@@ -16,6 +16,8 @@ pub mod syn;
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::hold::ruleset::{Queue, Ruleset, Then};
 
 /// A port at which connections wait until a sidecar is ready.
@@ -134,7 +136,8 @@ pub enum NotHeld {
 }
 
 /// Why the doors of a pod were opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Opened {
     /// Its sidecars are ready.
     Ready,
@@ -143,12 +146,14 @@ pub enum Opened {
     /// A sidecar ended and will not be started again.
     SidecarEnded,
     /// It is being deleted, or its apps have ended.
+    #[serde(rename = "pod-ending")]
     Ending,
     /// It is not to be held any more: mode, annotation or configuration changed.
     NotWanted,
     /// An init container runs, which its sidecars wait for.
     InitContainer,
     /// An operator released them.
+    #[serde(rename = "operator")]
     ByOperator,
 }
 

@@ -1,9 +1,9 @@
-//! What goes wrong between an app and its mesh, and what became of a pod, in plain words.
+//! Diagnosis of one pod: what happened in it, what is wrong between an app and its mesh, and the command that fixes it.
 //!
-//! [`Case`] has everything that is known of one pod: what the kubelet says ([`Facts`]), what the node's kernel shows and
-//! usher decided ([`Seen`]), and the same plan that the agent makes. One room for each [`Finding`] says whether it applies
-//! and by which evidence; [`explain`] puts them beside the pod's timeline. A finding names what is so, and never
-//! guesses: where something cannot be seen from the node its text says that.
+//! [`Case`] holds everything known about the pod: the kubelet's [`Facts`], what the kernel shows and what usher decided
+//! ([`Seen`]), and the agent's own plan. Each module has one rule that returns a [`Finding`] with its evidence;
+//! [`explain`] adds the pod's timeline. A rule decides on data, never on a text for people, and never guesses: where the
+//! node cannot show something, the finding says so.
 
 mod case;
 mod change;
@@ -31,17 +31,17 @@ pub use self::{
     case::Case,
     change::Change,
     date::{clock, write as write_time},
-    explanation::{Explanation, Member, asks_version, explain},
+    explanation::{Explanation, Member, explain, needs_kubelet_version},
     facts::Facts,
     finding::{Evidence, Finding, Id, Severity, span},
-    seen::{OnTerm, Process, Seen, Socket},
-    story::{Moment, Teller},
+    seen::{OnTerm, Process, Seen},
+    story::{Moment, Origin},
     verdict::Verdict,
 };
 
-/// What is wrong with a pod, the worst first.
+/// Returns what is wrong with a pod, the worst first.
 pub fn diagnose(case: &Case<'_>) -> Vec<Finding> {
-    let rooms = [
+    let rules = [
         exit_code::find,
         own_hold::find,
         early_start::find,
@@ -52,15 +52,15 @@ pub fn diagnose(case: &Case<'_>) -> Vec<Finding> {
         metadata::find,
         port_name::find,
         native::find,
+        stays::find,
     ];
-    let mut findings: Vec<Finding> = rooms.into_iter().flat_map(|find| find(case)).collect();
-    findings.extend(stays::find(case));
+    let mut findings = rules.into_iter().flat_map(|find| find(case)).collect();
     fold(&mut findings);
     findings.sort_by_key(|finding| finding.severity);
     findings
 }
 
-/// Leaves out what another finding is the cause of, and gives its evidence to that one.
+/// Removes findings that another finding causes, and adds their evidence to that one.
 fn fold(findings: &mut Vec<Finding>) {
     for (cause, effect) in [
         (Id::HoldLost, Id::StartedBeforeProxy),
@@ -69,19 +69,15 @@ fn fold(findings: &mut Vec<Finding>) {
         (Id::ExitCodeSpoils, Id::SidecarStays),
         (Id::ExitCodeSpoils, Id::QuitEndpointOff),
     ] {
-        let is_there = |finding: &Finding| finding.id == cause && finding.severity.is_trouble();
-        if !findings.iter().any(is_there) {
+        let is_cause = |one: &Finding| one.id == cause && one.severity.is_trouble();
+        if !findings.iter().any(is_cause) {
             continue;
         }
-        let (effects, mut kept): (Vec<_>, Vec<_>) = std::mem::take(findings)
-            .into_iter()
-            .partition(|finding| finding.id == effect);
-        if let Some(cause) = kept.iter_mut().find(|finding| finding.id == cause) {
-            cause
-                .evidence
-                .extend(effects.into_iter().flat_map(|effect| effect.evidence));
+        let effects: Vec<Finding> = findings.extract_if(.., |one| one.id == effect).collect();
+        if let Some(cause) = findings.iter_mut().find(|one| one.id == cause) {
+            let evidence = effects.into_iter().flat_map(|one| one.evidence);
+            cause.evidence.extend(evidence);
         }
-        *findings = kept;
     }
 }
 

@@ -147,7 +147,7 @@ impl Recorder {
                 // Never None: the recorder has a sender itself.
                 Some(TimelineQuery { uid, reply }) = self.queries.recv() => {
                     // The client may have stopped waiting.
-                    drop(reply.send(self.timeline.of(&uid).collect()));
+                    drop(reply.send(self.timeline.of_pod(&uid).collect()));
                 }
             }
         }
@@ -299,13 +299,13 @@ fn log(kind: &Kind, entry: &Entry) {
     let Entry {
         uid,
         pod,
-        decision,
+        detail,
         container,
         reason,
         since_exit_ms,
         ..
     } = entry;
-    let decision: &str = decision;
+    let decision = detail.name();
     macro_rules! line {
         ($level:ident) => {
             tracing::$level!(

@@ -8,7 +8,10 @@ mod writer;
 use std::io::ErrorKind;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use usher_core::{admin::WatchLine, decision::timeline::Entry};
+use usher_core::{
+    admin::WatchLine,
+    decision::timeline::{Detail, Entry},
+};
 
 use self::{lines::Lines, show::Show, writer::Writer};
 use crate::{
@@ -39,19 +42,21 @@ pub(crate) struct Args {
 
     /// Only these decisions, such as quit-accepted; may be given several times
     #[arg(short, long, value_name = "NAME", value_parser = decision)]
-    decision: Vec<String>,
+    decision: Vec<Detail>,
 
     /// End after so many lines
     #[arg(short = 'c', long, value_name = "LINES")]
     count: Option<u64>,
 }
 
-fn decision(text: &str) -> Result<String, String> {
-    if usher_core::decision::NAMES.contains(&text) {
-        return Ok(text.to_owned());
+fn decision(text: &str) -> Result<Detail, String> {
+    match Detail::named(text) {
+        Detail::Unknown { .. } => {
+            let names = usher_core::decision::NAMES.join(", ");
+            Err(format!("unknown decision; valid names: {names}"))
+        }
+        detail => Ok(detail),
     }
-    let names = usher_core::decision::NAMES.join(", ");
-    Err(format!("there is no such decision; there are: {names}"))
 }
 
 /// Which decisions are shown.
@@ -59,7 +64,7 @@ fn decision(text: &str) -> Result<String, String> {
 struct Filter {
     which: Which,
     namespace: Option<String>,
-    decisions: Vec<String>,
+    decisions: Vec<Detail>,
 }
 
 #[derive(Debug)]
@@ -176,7 +181,7 @@ impl Filter {
         let namespace = self.namespace.as_deref();
         let decisions = &self.decisions;
         pod && namespace.is_none_or(|wanted| own == Some(wanted))
-            && (decisions.is_empty() || decisions.iter().any(|name| *name == entry.decision))
+            && (decisions.is_empty() || decisions.iter().any(|one| one.is_same(&entry.detail)))
     }
 }
 
@@ -206,16 +211,14 @@ impl Ends {
 
 #[cfg(test)]
 mod tests {
-    use std::borrow::Cow;
-
     use super::*;
 
-    fn entry(pod: &str, name: &'static str) -> Entry {
+    fn entry(pod: &str, name: &str) -> Entry {
         Entry {
             at_ms: 0,
             uid: "u1".to_owned(),
             pod: pod.to_owned(),
-            decision: Cow::Borrowed(name),
+            detail: Detail::named(name),
             container: None,
             reason: String::new(),
             since_exit_ms: None,
@@ -227,9 +230,9 @@ mod tests {
         let filter = |which, namespace: Option<&str>, decisions: &[&str]| Filter {
             which,
             namespace: namespace.map(str::to_owned),
-            decisions: decisions.iter().map(|name| (*name).to_owned()).collect(),
+            decisions: decisions.iter().map(|name| Detail::named(name)).collect(),
         };
-        let told = entry("shop/report-1", "waiting");
+        let entry = entry("shop/report-1", "waiting");
         let table = [
             (filter(Which::All, None, &[]), true),
             (filter(Which::All, Some("shop"), &["waiting"]), true),
@@ -244,7 +247,7 @@ mod tests {
             (filter(Which::Part("bank".to_owned()), None, &[]), false),
         ];
         for (filter, fits) in table {
-            assert_eq!(filter.fits(&told), fits, "{filter:?}");
+            assert_eq!(filter.fits(&entry), fits, "{filter:?}");
         }
         assert!(decision("gave-up").is_ok() && decision("gave up").is_err());
     }

@@ -1,6 +1,6 @@
-//! `usher explain`: what a pod is, what happened in it, what is wrong with it, and what would change that.
+//! `usher explain`: diagnoses one pod.
 //!
-//! What is gathered (`gather`) and how it is shown (`page`) are apart: a diagnosis may come out of a file.
+//! `gather` collects the explanation and `page` prints it, since an explanation may also come from a file.
 
 mod gather;
 mod kernel;
@@ -16,16 +16,15 @@ use crate::{
     output::{Output, Report, SysdumpReport},
 };
 
-/// Explain a pod: what happened in it, what is wrong with it and its mesh, and what would change that
+/// Explain what is wrong with a pod and its mesh, and how to fix it
 ///
-/// Puts together what the kubelet says of its containers, what the kernel shows
-/// of its processes and sockets, and what usher decided. Each finding names
-/// what it follows from and what to do; docs/explain.md has all of them. Of a
-/// pod with which nothing is wrong it says so in one line, and the rest with
-/// -o wide.
+/// Combines the kubelet's status of the containers, their processes and sockets
+/// in the kernel, and the decisions of usher. Each problem comes with its
+/// evidence and the command that fixes it; docs/explain.md describes all of
+/// them. A healthy pod takes one line; -o wide prints everything.
 ///
-/// Exits with 0 when nothing is wrong, 1 when something is, 4 when it is not
-/// exactly one pod, 5 when the kubelet does not answer.
+/// Exit codes: 0 for a healthy pod, 1 for a problem, 4 if the name does not
+/// match exactly one pod, 5 if the kubelet does not reply.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The pod: namespace/name, UID, container id, pid, IP or a unique part of

@@ -1,26 +1,25 @@
-//! What was decided about each pod, for people who ask later: in memory, and as
-//! lines of a journal that a restarted agent reads back.
+//! The timeline: the decisions about each pod, in memory and as lines of a journal that a
+//! restarted agent reads back.
 //!
-//! Both are bounded: the newest decisions of a pod, the pods that were last
-//! heard of.
+//! Both are bounded: by entries of a pod, and by pods, of which the least recently used is
+//! dropped.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, VecDeque},
-};
+mod detail;
+
+use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Decision, base::id::PodUid, decision};
+pub use self::detail::Detail;
+use crate::{Decision, base::id::PodUid};
 
-/// Entries that are kept of one pod.
-const ENTRIES: usize = 32;
-/// Pods that are kept: those of a full node, and as many that are gone.
+const ENTRIES_PER_POD: usize = 32;
+/// The pods of a full node, and as many that have ended.
 const PODS: usize = 512;
-/// Entries that are kept in all: some 1.5 MB.
-const TOTAL: usize = 8192;
+/// About 1.5 MB.
+const TOTAL_ENTRIES: usize = 8192;
 
-/// One decision, when it was made. Also one line of the journal, as JSON.
+/// One decision and its time. It is also one line of the journal, as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// Milliseconds since 1970-01-01T00:00:00Z.
@@ -29,14 +28,15 @@ pub struct Entry {
     pub uid: String,
     /// `namespace/name` of the pod, or its UID before the kubelet listed it.
     pub pod: String,
-    /// The decision's name, as in the log.
-    pub decision: Cow<'static, str>,
-    /// The container that it is about, if it is about one.
+    /// The decision as data: its name in `decision`, and its figures.
+    #[serde(flatten)]
+    pub detail: Detail,
+    /// The container that the decision is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
-    /// Why, in words.
+    /// The reason as a sentence for people. Programs use `detail`.
     pub reason: String,
-    /// Milliseconds since the last app container ended, where that was seen.
+    /// Milliseconds since the last app container ended, if usher saw it end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since_exit_ms: Option<f64>,
 }
@@ -46,48 +46,48 @@ pub struct Entry {
 pub struct Timeline {
     pods: BTreeMap<PodUid, Pod>,
     total: usize,
-    /// Of everything that is kept, as [`Pod::heard`].
+    /// The greatest [`Pod::last_used`].
     latest: u64,
 }
 
-/// What is kept of one pod: what its entries have in common stands here once.
+/// The entries of one pod, without the UID and the name that they share.
 #[derive(Debug, Default)]
 struct Pod {
     name: Box<str>,
     notes: VecDeque<Note>,
-    /// Grows with each decision about whichever pod: milliseconds as long as the clock goes on.
-    heard: u64,
+    /// Milliseconds. It grows with each decision about any pod, also when the clock is set back.
+    last_used: u64,
 }
 
 #[derive(Debug)]
 struct Note {
     at_ms: u64,
-    decision: Cow<'static, str>,
+    detail: Detail,
     container: Option<Box<str>>,
     reason: Box<str>,
     since_exit_ms: Option<f64>,
 }
 
-/// A line of a journal that is none.
+/// A line that is not a timeline entry.
 #[derive(Debug, thiserror::Error)]
-pub enum BadLine {
-    /// It is no entry.
-    #[error("not an entry of a timeline")]
-    Form(#[from] serde_json::Error),
-    /// Its UID is not one.
-    #[error("an entry of a timeline without a pod")]
+pub enum InvalidLine {
+    /// It is not the JSON of an entry.
+    #[error("invalid timeline entry")]
+    Json(#[from] serde_json::Error),
+    /// Its UID is not a UID.
+    #[error("invalid pod UID in a timeline entry")]
     Uid(#[from] crate::base::id::InvalidId),
 }
 
 impl Entry {
-    /// A decision that is made now.
+    /// Describes a decision.
     pub fn new(at_ms: u64, decision: &Decision) -> Self {
         let since_exit = decision.since_exit;
         Self {
             at_ms,
             uid: decision.pod.to_string(),
             pod: decision.pod_name.clone(),
-            decision: Cow::Borrowed(decision.kind.as_str()),
+            detail: Detail::from(&decision.kind),
             container: decision.container.clone(),
             reason: decision.kind.reason(),
             since_exit_ms: since_exit.map(|since| (since.as_secs_f64() * 1e6).round() / 1e3),
@@ -96,7 +96,7 @@ impl Entry {
 
     /// The line of the journal, with its line feed.
     pub fn line(&self) -> String {
-        // Texts and numbers: nothing in it can fail to be written.
+        // Strings and numbers only: serialization cannot fail.
         let mut line = serde_json::to_string(self).unwrap_or_default();
         line.push('\n');
         line
@@ -104,59 +104,55 @@ impl Entry {
 }
 
 impl Timeline {
-    /// Reads a line of a journal back.
+    /// Adds a line of the journal.
     ///
     /// # Errors
-    /// [`BadLine`]; the last line of an agent that was killed may be half.
-    pub fn load(&mut self, line: &str) -> Result<(), BadLine> {
-        let mut entry: Entry = serde_json::from_str(line)?;
+    /// [`InvalidLine`]; an agent that was killed may leave half a line at the end.
+    pub fn load(&mut self, line: &str) -> Result<(), InvalidLine> {
+        let entry: Entry = serde_json::from_str(line)?;
         let uid = PodUid::parse(&entry.uid)?;
-        let known = decision::NAMES.iter().find(|name| **name == entry.decision);
-        if let Some(name) = known {
-            entry.decision = Cow::Borrowed(name);
-        }
-        let heard = entry.at_ms;
-        self.latest = self.latest.max(heard);
-        self.keep(uid, entry, heard);
+        let last_used = entry.at_ms;
+        self.latest = self.latest.max(last_used);
+        self.keep(uid, entry, last_used);
         Ok(())
     }
 
-    /// Keeps a decision.
+    /// Adds a decision.
     pub fn record(&mut self, uid: &PodUid, entry: Entry) {
-        // A clock that is set back does not make old what comes after it.
+        // After the clock is set back, a new entry still counts as the latest.
         self.latest = entry.at_ms.max(self.latest.saturating_add(1));
         self.keep(uid.clone(), entry, self.latest);
     }
 
-    /// What is kept of one pod, oldest first.
-    pub fn of(&self, uid: &PodUid) -> impl Iterator<Item = Entry> {
+    /// The entries of one pod, oldest first.
+    pub fn of_pod(&self, uid: &PodUid) -> impl Iterator<Item = Entry> {
         let pod = self.pods.get_key_value(uid);
         pod.into_iter().flat_map(|(uid, pod)| pod.entries(uid))
     }
 
-    /// Everything that is kept, pod by pod.
+    /// All entries, pod by pod.
     pub fn entries(&self) -> impl Iterator<Item = Entry> {
         self.pods.iter().flat_map(|(uid, pod)| pod.entries(uid))
     }
 
-    fn keep(&mut self, uid: PodUid, entry: Entry, heard: u64) {
+    fn keep(&mut self, uid: PodUid, entry: Entry, last_used: u64) {
         let full = self.pods.len() >= PODS && !self.pods.contains_key(&uid);
-        if full || self.total >= TOTAL {
+        if full || self.total >= TOTAL_ENTRIES {
             self.drop_oldest();
         }
         let pod = self.pods.entry(uid).or_default();
-        pod.heard = heard;
-        if pod.notes.len() == ENTRIES {
+        pod.last_used = last_used;
+        if pod.notes.len() == ENTRIES_PER_POD {
             pod.notes.pop_front();
             self.total -= 1;
         }
-        // The first ones have the UID for a name.
+        // Entries from before the kubelet listed the pod have the UID as their name.
         if *pod.name != *entry.pod {
             pod.name = entry.pod.into();
         }
         pod.notes.push_back(Note {
             at_ms: entry.at_ms,
-            decision: entry.decision,
+            detail: entry.detail,
             container: entry.container.map(Into::into),
             reason: entry.reason.into(),
             since_exit_ms: entry.since_exit_ms,
@@ -164,9 +160,9 @@ impl Timeline {
         self.total += 1;
     }
 
-    /// Drops the pod that was heard of least recently.
+    /// Drops the least recently used pod.
     fn drop_oldest(&mut self) {
-        let oldest = self.pods.iter().min_by_key(|(_uid, pod)| pod.heard);
+        let oldest = self.pods.iter().min_by_key(|(_uid, pod)| pod.last_used);
         if let Some(uid) = oldest.map(|(uid, _pod)| uid.clone()) {
             let dropped = self.pods.remove(&uid);
             self.total -= dropped.map_or(0, |pod| pod.notes.len());
@@ -180,7 +176,7 @@ impl Pod {
             at_ms: note.at_ms,
             uid: uid.to_string(),
             pod: self.name.to_string(),
-            decision: note.decision.clone(),
+            detail: note.detail.clone(),
             container: note.container.as_deref().map(str::to_owned),
             reason: note.reason.to_string(),
             since_exit_ms: note.since_exit_ms,
@@ -190,8 +186,13 @@ impl Pod {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::decision::Kind;
+    use crate::{
+        decision::{self, Kind},
+        hold::{Opened, Tally},
+    };
 
     fn uid(number: u64) -> PodUid {
         PodUid::parse(&format!("{number:032x}")).unwrap()
@@ -205,13 +206,13 @@ mod tests {
             kind: Kind::PodFinished {
                 sidecars: Vec::new(),
             },
-            since_exit: Some(std::time::Duration::from_micros(1500)),
+            since_exit: Some(Duration::from_micros(1500)),
         };
         Entry::new(at_ms, &decision)
     }
 
     #[test]
-    fn a_journal_is_read_back() {
+    fn journal_is_read_back() {
         let mut written = Timeline::default();
         let mut journal = String::new();
         for (number, at_ms) in [(1, 10), (2, 11), (1, 12)] {
@@ -225,19 +226,22 @@ mod tests {
         }
         let all = |timeline: &Timeline| timeline.entries().collect::<Vec<_>>();
         assert_eq!(all(&read), all(&written));
-        assert_eq!(read.of(&uid(1)).count(), 2);
-        assert_eq!(read.of(&uid(1)).next().unwrap().since_exit_ms, Some(1.5));
+        assert_eq!(read.of_pod(&uid(1)).count(), 2);
+        assert_eq!(
+            read.of_pod(&uid(1)).next().unwrap().since_exit_ms,
+            Some(1.5)
+        );
     }
 
     #[test]
-    fn all_of_a_pod_is_told_under_the_name_that_it_was_last_known_by() {
+    fn entries_of_a_pod_have_its_newest_name() {
         let mut timeline = Timeline::default();
         let nameless = Entry {
             pod: uid(1).to_string(),
             ..entry(1, 10)
         };
         let names = |timeline: &Timeline| -> Vec<String> {
-            timeline.of(&uid(1)).map(|entry| entry.pod).collect()
+            timeline.of_pod(&uid(1)).map(|entry| entry.pod).collect()
         };
         timeline.record(&uid(1), nameless);
         assert_eq!(names(&timeline), [uid(1).as_str()]);
@@ -247,41 +251,45 @@ mod tests {
     }
 
     #[test]
-    fn it_is_bounded() {
+    fn timeline_is_bounded() {
         let mut timeline = Timeline::default();
         for at in 0..100 {
             timeline.record(&uid(1), entry(1, at));
         }
-        assert_eq!(timeline.of(&uid(1)).count(), ENTRIES);
-        assert_eq!(timeline.of(&uid(1)).next().unwrap().at_ms, 68);
+        assert_eq!(timeline.of_pod(&uid(1)).count(), ENTRIES_PER_POD);
+        assert_eq!(timeline.of_pod(&uid(1)).next().unwrap().at_ms, 68);
         for number in 2..2000 {
             timeline.record(&uid(number), entry(number, number + 100));
         }
         assert_eq!(timeline.entries().count(), PODS);
-        assert_eq!(timeline.of(&uid(1)).count(), 0, "least recently heard of");
+        assert_eq!(timeline.of_pod(&uid(1)).count(), 0, "least recently used");
         for at in 0..40_000 {
             timeline.record(&uid(at % 500), entry(at % 500, at));
         }
-        assert!(timeline.entries().count() <= TOTAL);
+        assert!(timeline.entries().count() <= TOTAL_ENTRIES);
         assert_eq!(timeline.entries().count(), timeline.total);
     }
 
     #[test]
-    fn after_the_clock_was_set_back_the_newest_are_kept_as_well() {
+    fn newest_entries_are_kept_after_the_clock_was_set_back() {
         let mut timeline = Timeline::default();
         for number in 0..600 {
             timeline.record(&uid(number), entry(number, 1_000_000 + number));
         }
         for number in 1000..1600 {
             timeline.record(&uid(number), entry(number, number));
-            assert_eq!(timeline.of(&uid(number)).count(), 1);
-            assert_eq!(timeline.of(&uid(number.max(1001) - 1)).count(), 1);
+            assert_eq!(timeline.of_pod(&uid(number)).count(), 1);
+            assert_eq!(timeline.of_pod(&uid(number.max(1001) - 1)).count(), 1);
         }
-        assert_eq!(timeline.of(&uid(599)).count(), 0, "it was the oldest");
+        assert_eq!(
+            timeline.of_pod(&uid(599)).count(),
+            0,
+            "the oldest pod is dropped"
+        );
     }
 
     #[test]
-    fn half_a_line_is_no_entry() {
+    fn truncated_line_is_rejected() {
         let line = entry(1, 1).line();
         let mut timeline = Timeline::default();
         for end in 0..line.len() - 1 {
@@ -289,5 +297,69 @@ mod tests {
         }
         assert!(timeline.load(r#"{"uid":"../x"}"#).is_err());
         assert_eq!(timeline.entries().count(), 0);
+    }
+
+    fn parse(line: &str) -> Entry {
+        serde_json::from_str(line).unwrap()
+    }
+
+    #[test]
+    fn every_decision_is_known_as_data_and_written_by_name() {
+        for name in decision::NAMES {
+            let detail = Detail::named(name);
+            assert!(!matches!(detail, Detail::Unknown { .. }), "{name}");
+            assert_eq!(detail.name(), name);
+            let entry = Entry {
+                detail,
+                ..entry(1, 10)
+            };
+            let json: serde_json::Value = serde_json::from_str(&entry.line()).unwrap();
+            assert_eq!(json["decision"], name);
+            assert_eq!(parse(&entry.line()), entry);
+        }
+    }
+
+    #[test]
+    fn figures_are_written_and_parsed() {
+        let kind = Kind::HoldReleased {
+            why: Opened::Deadline,
+            shut: Duration::from_secs(30),
+            adopted: false,
+            tally: Tally {
+                connections: 2,
+                ..Tally::default()
+            },
+        };
+        let detail = Detail::from(&kind);
+        assert_eq!(detail.name(), kind.as_str());
+        let entry = Entry {
+            detail,
+            ..entry(1, 10)
+        };
+        let json: serde_json::Value = serde_json::from_str(&entry.line()).unwrap();
+        assert_eq!(
+            (&json["cause"], &json["held_ms"], &json["connections"]),
+            (&"deadline".into(), &30_000.into(), &2.into())
+        );
+        assert_eq!(parse(&entry.line()), entry);
+    }
+
+    /// Lines of an agent that wrote no figures, and of one that knows more.
+    #[test]
+    fn lines_of_other_versions_are_parsed() {
+        let line = |decision: &str| {
+            format!(r#"{{"at_ms":1,"uid":"u","pod":"a/b","reason":"r",{decision}}}"#)
+        };
+        let old = parse(&line(r#""decision":"hold-released""#));
+        assert_eq!(old.detail, Detail::named("hold-released"));
+        for unknown in [
+            r#""decision":"hold-released","cause":"tomorrow""#,
+            r#""decision":"other""#,
+        ] {
+            let entry = parse(&line(unknown));
+            assert!(matches!(entry.detail, Detail::Unknown { .. }), "{entry:?}");
+            let written = parse(&entry.line());
+            assert_eq!(written.detail.name(), entry.detail.name());
+        }
     }
 }

@@ -9,7 +9,7 @@
 //! nothing.
 
 /// Restart policy of a pod or of one container.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, strum::Display)]
 pub enum RestartPolicy {
     /// Started again whatever its code; the API's default.
     #[default]

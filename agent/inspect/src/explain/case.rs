@@ -1,7 +1,10 @@
-//! Everything that is known of one pod, and the questions that all rooms ask of it.
+//! One pod with everything known about it, and the questions that all rules ask.
+
+use std::time::Duration;
 
 use usher_core::{
-    decision::timeline::Entry,
+    decision::timeline::{Detail, Entry},
+    node::socket,
     plan::{Plan, Sidecar, version_query::Asked},
     pod::{
         image,
@@ -14,25 +17,26 @@ use usher_core::{
 
 use super::{
     facts::{Container, Ended, Facts, State},
+    finding::span,
     seen::{Process, Seen},
 };
 
-/// The name that Istio gives its proxy; nothing else makes a pod one of Istio's.
+/// The name that Istio gives its proxy. No other container makes a pod one of Istio's.
 pub(super) const ISTIO_PROXY: &str = "istio-proxy";
 
-/// One pod.
+/// One pod and everything known about it.
 #[derive(Debug)]
 pub struct Case<'pod> {
     pub(super) pod: &'pod Pod,
     pub(super) facts: &'pod Facts,
     pub(super) seen: &'pod Seen,
     pub(super) plan: Plan,
-    /// The configuration says that it is none of usher's business.
+    /// The configuration excludes the pod's namespace.
     pub(super) is_excluded: bool,
 }
 
 impl<'pod> Case<'pod> {
-    /// `pod` and `facts` are of the same pod.
+    /// `pod` and `facts` describe the same pod.
     pub fn new(
         pod: &'pod Pod,
         facts: &'pod Facts,
@@ -49,43 +53,52 @@ impl<'pod> Case<'pod> {
         }
     }
 
-    /// Its apps, in the order of the spec.
+    /// The app containers, in the order of the spec.
     pub(super) fn apps(&self) -> impl Iterator<Item = &'pod Container> {
         let containers = self.facts.containers.iter();
         containers.filter(|container| self.plan.is_app(&container.name))
     }
 
-    /// Its sidecars that are regular containers, with what is planned for each.
+    /// The sidecars that are regular containers, each with its plan.
     pub(super) fn sidecars(&self) -> impl Iterator<Item = (&Sidecar, &'pod Container)> {
         let sidecars = self.plan.sidecars.iter();
         sidecars.filter_map(|sidecar| Some((sidecar, self.facts.container(&sidecar.name)?)))
     }
 
-    /// Istio's proxy, as a regular container or a native one.
+    /// The regular sidecars that run.
+    pub(super) fn running_sidecars(&self) -> impl Iterator<Item = (&Sidecar, &'pod Container)> {
+        self.sidecars().filter(|(_, container)| container.runs())
+    }
+
+    pub(super) fn natives(&self) -> impl Iterator<Item = &'pod Container> {
+        self.facts.init.iter().filter(|init| init.is_native)
+    }
+
+    /// Istio's proxy, as a regular or a native sidecar.
     pub(super) fn istio(&self) -> Option<&'pod Container> {
         let proxy = self.facts.container(ISTIO_PROXY)?;
         let is_regular = self.plan.sidecars.iter().any(|one| *one.recipe == *"istio");
         (is_regular || proxy.is_native).then_some(proxy)
     }
 
-    /// What runs in a container, where its image's tag tells.
+    /// The version in the tag of a container's image.
     pub(super) fn version(container: &Container) -> Option<Version> {
         image::version(&container.image)
     }
 
-    /// The policy that counts for a regular container.
+    /// The restart policy that applies to a regular container.
     pub(super) fn policy(&self, name: &str) -> RestartPolicy {
         let container = self.pod.container(name);
         container.map_or(self.pod.restart_policy, |found| self.pod.policy_of(found))
     }
 
-    /// Whether its work comes to an end: no app is started again whatever its code.
+    /// Whether the pod's work ends: no app restarts after every exit code.
     pub(super) fn finishes(&self) -> bool {
         let mut apps = self.apps().peekable();
         apps.peek().is_some() && apps.all(|app| self.policy(&app.name) != RestartPolicy::Always)
     }
 
-    /// How an app ended that is not started again.
+    /// The end of an app that does not restart.
     pub(super) fn ended_for_good(&self, app: &'pod Container) -> Option<&'pod Ended> {
         let State::Ended(ended) = &app.status.state else {
             return None;
@@ -93,63 +106,48 @@ impl<'pod> Case<'pod> {
         let rules = self
             .pod
             .container(&app.name)
-            .map(|found| &found.restart_rules[..]);
+            .map_or(&[][..], |found| &found.restart_rules);
         let code = i32::try_from(ended.code).ok();
-        let verdict =
-            restart_policy::judge(self.policy(&app.name), rules.unwrap_or_default(), code);
+        let verdict = restart_policy::judge(self.policy(&app.name), rules, code);
         (verdict == Verdict::EndedForGood).then_some(ended)
     }
 
-    /// How its apps ended, when all of them have for good.
+    /// The ends of all apps, once all of them ended for good.
     pub(super) fn ends(&self) -> Option<Vec<&'pod Ended>> {
         let ends: Option<Vec<_>> = self.apps().map(|app| self.ended_for_good(app)).collect();
         ends.filter(|ends| !ends.is_empty())
     }
 
-    /// When the last of its apps ended, when all of them have for good.
+    /// When the last app ended, once all of them ended for good.
     pub(super) fn finished_ms(&self) -> Option<u64> {
-        let ends = self.ends()?;
-        ends.iter().filter_map(|end| end.finished_ms).max()
+        self.ends()?.iter().filter_map(|end| end.finished_ms).max()
     }
 
-    /// Its regular sidecars that run.
-    pub(super) fn living(&self) -> Vec<(&Sidecar, &'pod Container)> {
-        let living = self.sidecars();
-        living
-            .filter(|(_sidecar, container)| container.runs())
-            .collect()
-    }
-
-    /// Whether the kubelet has ended it as a whole, or is about to.
+    /// Whether the kubelet has ended the pod as a whole, or is about to.
     pub(super) fn is_over(&self) -> bool {
         self.pod.terminal.is_some() || self.pod.deleting
     }
 
-    /// What usher decided, oldest first.
+    /// The decisions of usher, oldest first.
     pub(super) fn decisions(&self) -> &'pod [Entry] {
         self.seen.timeline.as_deref().unwrap_or_default()
     }
 
-    /// The newest decision of one of these names.
-    pub(super) fn newest(&self, names: &[&str]) -> Option<&'pod Entry> {
+    /// The newest decision that matches.
+    pub(super) fn newest(&self, matches: impl Fn(&Detail) -> bool) -> Option<&'pod Entry> {
         let mut newest = self.decisions().iter().rev();
-        newest.find(|entry| names.contains(&&*entry.decision))
+        newest.find(|entry| matches(&entry.detail))
     }
 
-    /// The processes of a container.
     pub(super) fn processes(&self, container: &str) -> impl Iterator<Item = &'pod Process> {
         let processes = self.seen.processes.iter().flatten();
-        let container = container.to_owned();
         processes.filter(move |process| process.container == container)
     }
 
-    /// Whether somebody listens at a TCP port; None where nobody looked.
+    /// Whether a TCP port has a listener; None if the sockets are unknown.
     pub(super) fn listens(&self, port: u16) -> Option<bool> {
-        let sockets = self.seen.sockets.as_ref()?;
-        let mut listening = sockets
-            .iter()
-            .filter(|socket| socket.connecting_to.is_none());
-        Some(listening.any(|socket| socket.port == port))
+        let mut sockets = self.seen.sockets.as_ref()?.iter();
+        Some(sockets.any(|one| one.state == socket::State::Listen && one.local.port() == port))
     }
 
     /// The Node's name, for commands.
@@ -160,21 +158,29 @@ impl<'pod> Case<'pod> {
         }
     }
 
-    /// The command that has usher do on this node what it only watches.
+    /// How long ago a time was.
+    pub(super) fn ago(&self, at_ms: u64) -> String {
+        format!("{} ago", self.since(at_ms))
+    }
+
+    pub(super) fn since(&self, at_ms: u64) -> String {
+        span(self.seen.now_ms.saturating_sub(at_ms))
+    }
+
+    /// The command that switches a capability on for the node.
     pub(super) fn enforce(&self, key: &str) -> String {
         format!(
-            "kubectl annotate node {} {key}={} --overwrite",
-            self.node(),
-            "enforce"
+            "kubectl annotate node {} {key}=enforce --overwrite",
+            self.node()
         )
     }
 
-    /// A piece of a pod's template with this annotation.
+    /// The part of a pod template that sets an annotation.
     pub(super) fn template_annotation(key: &str, value: &str) -> String {
         format!("metadata:\n  annotations:\n    {key}: \"{value}\"")
     }
 
-    /// Where a value of its annotation counts that has usher leave it alone.
+    /// The place of the setting that excludes the pod from a capability.
     pub(super) fn opt_out(&self, key: &'static str) -> String {
         match self.facts.annotation(key) {
             Some(value) => format!("metadata.annotations[{key}] = {value:?}"),
@@ -185,8 +191,13 @@ impl<'pod> Case<'pod> {
         }
     }
 
-    /// Whether usher was told not to show its sidecars out.
+    /// The setting that forbids usher to terminate the pod's sidecars.
     pub(super) fn opted_out_of_quit(&self) -> Option<String> {
         (!self.plan.tuning.quit).then(|| self.opt_out(annotation::QUIT))
     }
+}
+
+/// Milliseconds, as times are kept here.
+pub(super) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,148 +1,133 @@
-//! What would change what usher does with a pod: of its mode, its opt-outs and what it waits for.
+//! What would change the pod: the node's mode, an opt-out, or an event that usher waits for.
 
 use serde::{Deserialize, Serialize};
 use usher_core::{
-    decision::NotApplicable,
+    decision::{NotApplicable, timeline::Detail},
     hold::NotHeld,
     settings::{annotation, mode::Mode},
 };
 
 use super::{Case, facts::State};
 
-/// Something that would change what becomes of a pod.
+/// An effect and its condition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// What would happen.
+    /// The effect.
     pub then: String,
-    /// What has to be for it: a command, a piece of YAML, or what is waited for.
+    /// The condition: a command, a piece of YAML, or an event.
     pub when: String,
+}
+
+impl Change {
+    fn new(then: impl Into<String>, when: impl Into<String>) -> Self {
+        Self {
+            then: then.into(),
+            when: when.into(),
+        }
+    }
 }
 
 pub(super) fn changes(case: &Case<'_>) -> Vec<Change> {
     if case.is_over() {
         return Vec::new();
     }
-    let mut changes = Vec::new();
-    let mut change = |then: String, when: String| changes.push(Change { then, when });
-    let finishes = case.plan.not_ours.is_none();
-    if let Some(not_ours) = &case.plan.not_ours {
-        let_in(case, not_ours, &mut change);
-    }
-    if finishes && !case.plan.sidecars.is_empty() {
-        quit(case, &mut change);
-    }
-    match &case.plan.not_held {
-        None => hold(case, &mut change),
-        Some(NotHeld::OptedOut) => change(
-            "connections of its apps wait until its sidecar is ready".to_owned(),
-            format!("without {}", case.opt_out(annotation::HOLD)),
-        ),
-        // Whatever its annotations say, none of its connections would wait.
-        Some(_) => {}
-    }
-    changes
-}
-
-fn let_in(case: &Case<'_>, why: &NotApplicable, change: &mut dyn FnMut(String, String)) {
-    match why {
-        NotApplicable::NoSidecar => change(
-            "a container of it is shown out when the others have ended".to_owned(),
+    let plan = &case.plan;
+    let quit = match &plan.not_ours {
+        Some(NotApplicable::NoSidecar) => Some(Change::new(
+            "usher terminates the named container after the other containers end",
             Case::template_annotation(annotation::SIDECARS, "NAME"),
-        ),
-        NotApplicable::ExcludedNamespace => change(
-            "usher looks after it".to_owned(),
+        )),
+        Some(NotApplicable::ExcludedNamespace) => Some(Change::new(
+            "usher manages this pod",
             format!(
-                "excludedNamespaces of the configuration without {}",
+                "remove {} from excludedNamespaces in the configuration",
                 case.facts.namespace
             ),
-        ),
-        // The end of the last one is not what it is for.
-        NotApplicable::NeverFinishes { .. }
-        | NotApplicable::NativeOnly { .. }
-        | NotApplicable::NoApp => {}
-    }
+        )),
+        // usher is not made for these.
+        Some(
+            NotApplicable::NeverFinishes { .. }
+            | NotApplicable::NativeOnly { .. }
+            | NotApplicable::NoApp,
+        ) => None,
+        None if plan.sidecars.is_empty() => None,
+        None => quit(case),
+    };
+    let hold = match &plan.not_held {
+        None => hold(case),
+        Some(NotHeld::OptedOut) => Some(Change::new(
+            "usher holds its apps' connections until its sidecar is ready",
+            format!("remove {}", case.opt_out(annotation::HOLD)),
+        )),
+        // No annotation makes usher hold this pod.
+        Some(_) => None,
+    };
+    quit.into_iter().chain(hold).collect()
 }
 
-fn quit(case: &Case<'_>, change: &mut dyn FnMut(String, String)) {
-    let steps: Vec<String> = case
-        .plan
-        .sidecars
-        .iter()
-        .filter_map(|sidecar| {
-            Some(format!(
-                "{} by {}",
-                sidecar.name,
-                sidecar.ladder.first()?.step
-            ))
-        })
+fn quit(case: &Case<'_>) -> Option<Change> {
+    let sidecars = case.plan.sidecars.iter();
+    let steps: Vec<String> = sidecars
+        .filter_map(|one| Some(format!("{} by {}", one.name, one.ladder.first()?.step)))
         .collect();
-    let shown_out = format!("{} is shown out", steps.join(", "));
+    let then = format!("usher terminates {}", steps.join(", "));
     let running: Vec<&str> = case
         .apps()
         .filter(|app| case.ended_for_good(app).is_none())
         .map(|app| &app.name[..])
         .collect();
     if let Some(place) = case.opted_out_of_quit() {
-        change(shown_out, format!("without {place}"));
-        return;
+        return Some(Change::new(then, format!("remove {place}")));
     }
-    match case.seen.modes.map(|modes| modes.quit) {
-        Some(Mode::Enforce) if !running.is_empty() => {
-            change(
-                shown_out,
-                format!("{} ends for good", running.join(" and ")),
-            );
+    match case.seen.modes?.quit {
+        Mode::Enforce if running.is_empty() => None,
+        Mode::Enforce => Some(Change::new(
+            then,
+            format!("{} ends for good", running.join(" and ")),
+        )),
+        Mode::Observe | Mode::Off if running.is_empty() => {
+            Some(Change::new(then, case.enforce(annotation::QUIT)))
         }
-        Some(Mode::Observe | Mode::Off) => {
-            let after = if running.is_empty() {
-                ""
-            } else {
-                ", when its apps have ended"
-            };
-            change(
-                format!("{shown_out}{after}"),
-                case.enforce(annotation::QUIT),
-            );
-        }
-        _ => {}
+        Mode::Observe | Mode::Off => Some(Change::new(
+            format!("{then}, after its apps end"),
+            case.enforce(annotation::QUIT),
+        )),
     }
 }
 
-fn hold(case: &Case<'_>, change: &mut dyn FnMut(String, String)) {
-    let begun = case
-        .apps()
-        .any(|app| !matches!(app.status.state, State::Waiting { .. }));
-    let armed = case.newest(&["hold-armed", "hold-released", "hold-adopted"]);
-    let is_armed = armed.is_some_and(|entry| entry.decision != "hold-released");
+fn hold(case: &Case<'_>) -> Option<Change> {
     let doors = case.plan.doors();
-    let sidecars: Vec<&str> = doors.iter().map(|door| &door.sidecar[..]).collect();
-    match case.seen.modes.map(|modes| modes.hold) {
-        Some(Mode::Enforce) if is_armed => change(
-            "the connections that wait go on".to_owned(),
-            format!(
-                "{} is ready, or the deadline of {:?} comes",
-                first(&sidecars),
-                case.plan.tuning.hold_deadline
-            ),
-        ),
-        Some(Mode::Observe | Mode::Off) => {
-            let next = if begun {
-                "in the next pod like it "
-            } else {
-                ""
-            };
-            change(
+    let sidecar = doors
+        .first()
+        .map_or("its sidecar", |door| door.sidecar.as_str());
+    let latest = case.newest(|detail| {
+        matches!(
+            detail,
+            Detail::HoldArmed { .. } | Detail::HoldReleased { .. } | Detail::HoldAdopted { .. }
+        )
+    });
+    let is_held = latest.is_some_and(|one| !matches!(one.detail, Detail::HoldReleased { .. }));
+    match case.seen.modes?.hold {
+        Mode::Enforce => is_held.then(|| {
+            Change::new(
+                "usher releases the held connections",
                 format!(
-                    "{next}connections of its apps wait until {} is ready",
-                    first(&sidecars)
+                    "{sidecar} is ready, or the deadline of {:?} passes",
+                    case.plan.tuning.hold_deadline
                 ),
+            )
+        }),
+        Mode::Observe | Mode::Off => {
+            let waits = |app: &State| matches!(app, State::Waiting { .. });
+            let whose = if case.apps().all(|app| waits(&app.status.state)) {
+                "its apps' connections"
+            } else {
+                "the connections of the next pod like it"
+            };
+            Some(Change::new(
+                format!("usher holds {whose} until {sidecar} is ready"),
                 case.enforce(annotation::HOLD),
-            );
+            ))
         }
-        _ => {}
     }
-}
-
-fn first<'name>(names: &[&'name str]) -> &'name str {
-    names.first().copied().unwrap_or("its sidecar")
 }

@@ -1,14 +1,20 @@
-//! A pod whose time is nearly up.
+//! A pod near its deadline.
 //!
-//! `activeDeadlineSeconds` of the pod counts from its start, and is seen here. A Job's own, which counts from the Job's
-//! start over all of its pods, is not part of the pod and cannot be seen from the node.
+//! `activeDeadlineSeconds` of the pod counts from its start and is visible here. A Job's own deadline, which counts over
+//! all pods of the Job, is not part of the pod.
 
 use usher_core::settings::annotation;
 
-use super::{Case, Finding, Id, Severity, date::clock, finding::span};
+use super::{
+    Case, Finding, Id, Severity,
+    case::millis,
+    date::clock,
+    finding::{NOT_VISIBLE, span},
+};
 
-/// What is left of it when it is near.
+/// The deadline is near when this fraction of it is left.
 const LEFT: u64 = 5;
+/// `status.reason` of a pod that the kubelet ended at its deadline.
 const EXCEEDED: &str = "DeadlineExceeded";
 
 pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
@@ -16,64 +22,61 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
     let (Some(deadline), Some(started)) = (facts.active_deadline, facts.started_ms) else {
         return Vec::new();
     };
-    let whole = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
+    let whole = millis(deadline);
     let end = started.saturating_add(whole);
-    let exceeded = facts.reason == EXCEEDED;
     let left = end.saturating_sub(case.seen.now_ms);
+    let exceeded = facts.reason == EXCEEDED;
     if !exceeded && (case.is_over() || left > whole / LEFT) {
         return Vec::new();
     }
-    let living = case.living();
-    let only_sidecars = case.ends().is_some();
-    let (severity, problem) = match (exceeded, only_sidecars) {
-        (true, _) => (
-            Severity::Error,
-            "the pod was ended by its activeDeadlineSeconds".to_owned(),
-        ),
-        (false, true) => {
-            let names: Vec<&str> = living
-                .iter()
-                .map(|(sidecar, _)| &sidecar.name[..])
-                .collect();
-            let problem = format!(
-                "every app has ended, and in {} the pod's activeDeadlineSeconds will make it a failed one since {} runs on",
-                span(left),
-                names.join(", ")
-            );
-            (Severity::Error, problem)
-        }
-        (false, false) => {
-            let problem = format!(
-                "the pod has {} left of its activeDeadlineSeconds, and its work is not done",
-                span(left)
-            );
-            (Severity::Warning, problem)
-        }
+    let only_sidecars = !exceeded && case.ends().is_some();
+    let (severity, problem) = if exceeded {
+        let problem = "the kubelet ended the pod at its activeDeadlineSeconds";
+        (Severity::Error, problem.to_owned())
+    } else if only_sidecars {
+        let names: Vec<&str> = case
+            .running_sidecars()
+            .map(|(sidecar, _)| &sidecar.name[..])
+            .collect();
+        let problem = format!(
+            "every app ended, and in {} activeDeadlineSeconds fails the pod because {} still runs",
+            span(left),
+            names.join(", ")
+        );
+        (Severity::Error, problem)
+    } else {
+        let problem = format!(
+            "the pod has {} left of its activeDeadlineSeconds and has not finished",
+            span(left)
+        );
+        (Severity::Warning, problem)
     };
-    let ends = format!("{}; it ends the pod at {}", deadline.as_secs(), clock(end));
+    let seconds = deadline.as_secs();
     let mut finding = Finding::new(Id::DeadlineNear, severity, problem)
-        .by("spec.activeDeadlineSeconds", ends)
-        .by("status.startTime", clock(started));
+        .because(
+            "spec.activeDeadlineSeconds",
+            format!("{seconds}; the deadline is at {}", clock(end)),
+        )
+        .because("status.startTime", clock(started));
     if exceeded {
-        finding = finding.by("status.reason", EXCEEDED);
+        finding = finding.because("status.reason", EXCEEDED);
     }
-    let finding = finding.by(
-        "not seen",
-        "the activeDeadlineSeconds of its Job, if it has one, is not on the node",
+    let finding = finding.because(
+        NOT_VISIBLE,
+        "the activeDeadlineSeconds of its Job, if any, is not on the node",
     );
-    let mended = if only_sidecars && !exceeded {
-        finding.mend(
-            "Have usher show the sidecar out.",
+    vec![if only_sidecars {
+        finding.fix(
+            "Enable usher to terminate the sidecar on this node.",
             case.enforce(annotation::QUIT),
         )
     } else {
-        finding.mend(
-            "Give the pod more time, or find what it waits for.",
+        finding.fix(
+            "Raise activeDeadlineSeconds, or find what delays the pod.",
             format!(
                 "spec:\n  activeDeadlineSeconds: {}",
-                deadline.as_secs().saturating_mul(2)
+                seconds.saturating_mul(2)
             ),
         )
-    };
-    vec![mended]
+    }]
 }

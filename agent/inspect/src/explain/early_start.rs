@@ -1,70 +1,77 @@
 //! An app that ran before its proxy was ready: its connections are refused, and most apps end with an error.
 //!
-//! That nobody listens where the mesh redirects to makes `connect()` fail at once. The node shows who began first, and
-//! usher counted what was refused; what an app made of it, its log tells.
+//! Without a listener at the port that the mesh redirects to, `connect()` fails at once. The node shows which container
+//! started first, and usher counts refused connections. Only the app's log shows that it ended because of them.
 
 use usher_core::{
-    decision::timeline::Entry,
+    decision::timeline::{Detail, Entry},
+    hold::Opened,
     recipe::Order,
-    settings::{annotation, mode::Mode},
+    settings::{annotation, mode::Mode, overrides::HoldKind},
 };
 
 use super::{
     Case, Finding, Id, Severity,
     date::clock,
     facts::{Container, Ended},
-    finding::span,
     own_hold,
 };
 
-/// A proxy is ready within this time; an end later than this has other causes.
+/// A proxy is ready within this time. An app that ends later has another cause.
 const READY_MS: u64 = 10_000;
-/// Whether an app that ends is one that could not begin.
+/// An app that runs longer has started well.
 const BRIEF_MS: u64 = 30_000;
 
 pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
-    let refused = case.newest(&["would-hold"]).filter(|entry| refused(entry));
+    let refused = case
+        .newest(|detail| matches!(detail, Detail::WouldHold { .. }))
+        .and_then(|entry| match entry.detail {
+            Detail::WouldHold { connections, .. } => Some((entry, connections?)),
+            _ => None,
+        })
+        .filter(|(_, connections)| *connections > 0);
     let late = case
-        .newest(&["hold-released"])
-        .filter(|entry| at_deadline(entry));
-    let failed = case.sidecars().find_map(|(sidecar, proxy)| {
-        let is_door = sidecar.order == Order::Mesh && !sidecar.doors.is_empty();
-        let failed = case
-            .apps()
-            .find_map(|app| Some((app, first_failure(case, app, proxy)?)));
-        failed
-            .filter(|_| is_door)
-            .map(|(app, end)| (proxy, app, end))
-    });
-    let finding = match (failed, late, refused) {
-        (Some((proxy, app, end)), None, _) => by_status(case, proxy, app, end),
-        (_, Some(late), _) => {
-            let problem = "the proxy was not ready when the hold's deadline came, and the app's connections were let go";
+        .newest(|detail| matches!(detail, Detail::HoldReleased { .. }))
+        .filter(|entry| is_late(&entry.detail));
+    let finding = match (late, first_failure(case), refused) {
+        (Some(late), ..) => {
+            let problem = "the proxy was not ready at the hold deadline, and usher released the app's connections";
             Finding::new(Id::StartedBeforeProxy, Severity::Warning, problem)
+                .because_of(late)
+                .fix(
+                    "Find why the proxy is slow (its log), or extend the hold deadline.",
+                    Case::template_annotation(annotation::HOLD_DEADLINE, "2m"),
+                )
         }
-        .by(told(late), late.reason.clone())
-        .mend(
-            "See why the proxy is slow (its log), or have connections wait longer.",
-            Case::template_annotation(annotation::HOLD_DEADLINE, "2m"),
-        ),
-        (None, None, Some(refused)) => by_count(case, refused),
+        (None, Some((proxy, app, end)), _) => by_status(case, proxy, app, end),
+        (None, None, Some((refused, connections))) => by_count(case, refused, connections),
         (None, None, None) => return Vec::new(),
     };
-    let finding = match refused {
-        Some(entry) => finding.by(told(entry), entry.reason.clone()),
+    vec![match refused {
+        Some((entry, _)) => finding.because_of(entry),
         None => finding,
-    };
-    vec![finding]
+    }]
 }
 
-/// usher saw it: whatever became of the app, and however often it was tried since.
-fn by_count(case: &Case<'_>, refused: &Entry) -> Finding {
-    let problem = "connections of the app were refused, since its proxy was not ready yet";
+/// Whether a hold released connections that then found no listener.
+fn is_late(detail: &Detail) -> bool {
+    matches!(detail, Detail::HoldReleased { cause: Some(Opened::Deadline), connections, .. } if *connections > Some(0))
+}
+
+/// usher counted refused connections. Later restarts of the app do not change that.
+fn by_count(case: &Case<'_>, refused: &Entry, connections: u64) -> Finding {
+    let problem = match connections {
+        1 => "1 connection of the app was refused because its proxy was not ready".to_owned(),
+        many => {
+            format!("{many} connections of the app were refused because its proxy was not ready")
+        }
+    };
     let finding = Finding::new(Id::StartedBeforeProxy, Severity::Warning, problem);
     let failed = case.apps().find_map(|app| {
-        // The status has whole seconds.
-        let ended = |end: &Ended| end.finished_ms.is_some_and(|at| at <= refused.at_ms + 1000);
-        let before = |end: &&Ended| end.code != 0 && ended(end);
+        let before = |end: &&Ended| {
+            // The status has whole seconds.
+            end.code != 0 && end.finished_ms.is_some_and(|at| at <= refused.at_ms + 1000)
+        };
         Some((app, app.ends().find(before)?))
     });
     let finding = match failed {
@@ -73,8 +80,8 @@ fn by_count(case: &Case<'_>, refused: &Entry) -> Finding {
             ..finding
         }
         .about(&app.name)
-        .by(
-            status_of(app),
+        .because(
+            app.status_path(),
             format!("exit code {}, before the proxy was ready", end.code),
         ),
         None => finding,
@@ -85,43 +92,34 @@ fn by_count(case: &Case<'_>, refused: &Entry) -> Finding {
 fn by_status(case: &Case<'_>, proxy: &Container, app: &Container, end: &Ended) -> Finding {
     let (app_name, proxy_name, code) = (&app.name, &proxy.name, end.code);
     let problem = format!(
-        "app {app_name} ran before its proxy {proxy_name} could accept connections, and ended with exit code {code}"
+        "app {app_name} ran before its proxy {proxy_name} accepted connections, and ended with exit code {code}"
     );
     let ran = match (end.started_ms, end.finished_ms) {
-        (Some(began), Some(ended)) => format!(
-            "ran from {} to {}, exit code {code}",
-            clock(began),
-            clock(ended)
-        ),
+        (Some(began), Some(ended)) => {
+            let (began, ended) = (clock(began), clock(ended));
+            format!("ran from {began} to {ended}, exit code {code}")
+        }
         _ => format!("exit code {code}"),
     };
-    let began = proxy.started_ms();
-    let began = began.map_or("has not started".to_owned(), |at| {
-        format!("started at {}", clock(at))
-    });
+    let began = proxy.started_ms().map_or_else(
+        || "has not started".to_owned(),
+        |at| format!("started at {}", clock(at)),
+    );
+    let order = if comes_before(case, app, proxy) {
+        "the app comes first in the spec"
+    } else {
+        "the app does not wait for it"
+    };
     let finding = Finding::new(Id::StartedBeforeProxy, Severity::Error, problem)
         .about(app_name)
-        .by(status_of(app), ran)
-        .by(
-            status_of(proxy),
-            format!("{began}{}", order(case, app, proxy)),
-        );
+        .because(app.status_path(), ran)
+        .because(proxy.status_path(), format!("{began}; {order}"));
     advise(case, finding)
 }
 
-fn order(case: &Case<'_>, app: &Container, proxy: &Container) -> &'static str {
-    if comes_before(case, app, proxy) {
-        "; the spec has it after the app"
-    } else {
-        "; nothing has the app wait for it"
-    }
-}
-
 fn advise(case: &Case<'_>, finding: Finding) -> Finding {
-    let hold = case.seen.modes.map(|modes| modes.hold);
-    if case.plan.tuning.hold == usher_core::settings::overrides::HoldKind::No {
-        let says = case.opt_out(annotation::HOLD);
-        // The pod's own word comes before its Namespace's.
+    if case.plan.tuning.hold == HoldKind::No {
+        // The pod's own annotation overrides its Namespace's.
         let how = match case.facts.annotation(annotation::HOLD) {
             Some(_) => Case::template_annotation(annotation::HOLD, "true"),
             None => format!(
@@ -131,34 +129,45 @@ fn advise(case: &Case<'_>, finding: Finding) -> Finding {
             ),
         };
         return finding
-            .by("opt-out", says)
-            .mend("Remove what switches holding off for this pod.", how);
+            .because("opt-out", case.opt_out(annotation::HOLD))
+            .fix("Remove the setting that disables hold for this pod.", how);
     }
-    match hold {
-        Some(Mode::Enforce) => finding.mend(
-            "Have the start of the app wait as well, not its connections alone.",
+    match case.seen.modes.map(|modes| modes.hold) {
+        Some(Mode::Enforce) => finding.fix(
+            "Hold the start of the app too, not only its connections.",
             Case::template_annotation(annotation::HOLD, "start"),
         ),
-        _ => finding.mend(
-            "Have usher hold the app's connections on this node until the proxy is ready.",
+        _ => finding.fix(
+            "Enable usher to hold the app's connections on this node until the proxy is ready.",
             case.enforce(annotation::HOLD),
         ),
     }
 }
 
-/// The app's failed run that began before the proxy could be ready, if it had one that can be seen.
-fn first_failure<'app>(
-    case: &Case<'_>,
-    app: &'app Container,
-    proxy: &Container,
-) -> Option<&'app Ended> {
-    let held = case.newest(&["hold-armed", "start-held", "hold-adopted"]);
-    if held.is_some() || own_hold::waits(proxy) && !comes_before(case, app, proxy) {
-        return None;
-    }
-    // Of more than one restart the first run is forgotten.
-    let mut ends = app.ends();
-    ends.find(|end| is_early(case, app, proxy, end))
+/// The first app that failed before a proxy could be ready, with the proxy and the failed run.
+fn first_failure<'pod>(
+    case: &Case<'pod>,
+) -> Option<(&'pod Container, &'pod Container, &'pod Ended)> {
+    let held = case.newest(|detail| {
+        matches!(
+            detail,
+            Detail::HoldArmed { .. } | Detail::HoldAdopted { .. } | Detail::StartHeld { .. }
+        )
+    });
+    let mut proxies = case
+        .sidecars()
+        .filter(|(sidecar, _)| sidecar.order == Order::Mesh && !sidecar.doors.is_empty())
+        .map(|(_, proxy)| proxy)
+        .filter(|_| held.is_none());
+    proxies.find_map(|proxy| {
+        case.apps()
+            .filter(|app| !own_hold::waits(proxy) || comes_before(case, app, proxy))
+            // The kubelet keeps the last two runs: the first run may be forgotten.
+            .find_map(|app| {
+                let end = app.ends().find(|end| is_early(case, app, proxy, end))?;
+                Some((proxy, app, end))
+            })
+    })
 }
 
 fn is_early(case: &Case<'_>, app: &Container, proxy: &Container, end: &Ended) -> bool {
@@ -171,7 +180,7 @@ fn is_early(case: &Case<'_>, app: &Container, proxy: &Container, end: &Ended) ->
     let Some(proxy_began) = proxy.started_ms() else {
         return proxy.status.restarts == 0;
     };
-    // The status has whole seconds: in the same one the kubelet's order decides.
+    // The status has whole seconds: within one second the order of the spec decides.
     let first = began < proxy_began || began == proxy_began && comes_before(case, app, proxy);
     let soon = began <= proxy_began + 1000 && ended <= proxy_began + READY_MS / 2;
     first && ended <= proxy_began + READY_MS || soon
@@ -183,88 +192,4 @@ fn comes_before(case: &Case<'_>, app: &Container, proxy: &Container) -> bool {
         all.position(|found| found.name == container.name)
     };
     place(app) < place(proxy)
-}
-
-/// Where the status has a container.
-pub(super) fn status_of(container: &Container) -> String {
-    let list = if container.place.starts_with("spec.init") {
-        "initContainerStatuses"
-    } else {
-        "containerStatuses"
-    };
-    format!("status.{list}[{}]", container.name)
-}
-
-/// Where an entry of the timeline comes from.
-pub(super) fn told(entry: &Entry) -> String {
-    format!("timeline {} {}", clock(entry.at_ms), entry.decision)
-}
-
-/// Whether `would-hold` counted any connection.
-fn refused(entry: &Entry) -> bool {
-    !entry.reason.contains("no connection came")
-}
-
-/// Whether `hold-released` let somebody go who then found nobody.
-fn at_deadline(entry: &Entry) -> bool {
-    entry.reason.contains("the deadline has come")
-        && !entry.reason.contains("no connection had waited")
-}
-
-/// For texts of other rooms.
-pub(super) fn ago(case: &Case<'_>, at_ms: u64) -> String {
-    format!("{} ago", span(case.seen.now_ms.saturating_sub(at_ms)))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use usher_core::{
-        base::id::PodUid,
-        decision::{Decision, Kind},
-        hold::{Opened, Tally},
-    };
-
-    fn entry(kind: Kind) -> Entry {
-        let decision = Decision {
-            pod: PodUid::parse(&"0".repeat(32)).unwrap(),
-            pod_name: String::new(),
-            container: None,
-            kind,
-            since_exit: None,
-        };
-        Entry::new(0, &decision)
-    }
-
-    /// The texts are written elsewhere.
-    #[test]
-    fn reasons_are_read_as_they_are_written() {
-        let tally = |connections| Tally {
-            connections,
-            ..Tally::default()
-        };
-        for (count, expected) in [(0, false), (1, true), (3, true)] {
-            let would = entry(Kind::WouldHold {
-                shut: Duration::ZERO,
-                tally: tally(count),
-                starts: Vec::new(),
-            });
-            assert_eq!(refused(&would), expected, "{would:?}");
-            for why in [Opened::Deadline, Opened::Ready] {
-                let opened = entry(Kind::HoldReleased {
-                    why,
-                    shut: Duration::ZERO,
-                    adopted: false,
-                    tally: tally(count),
-                });
-                assert_eq!(
-                    at_deadline(&opened),
-                    expected && why == Opened::Deadline,
-                    "{opened:?}"
-                );
-            }
-        }
-    }
 }

@@ -1,18 +1,22 @@
 //! A sidecar whose exit code undoes the work of its app.
 //!
-//! Kubernetes counts the codes of all regular containers. Under `Never` one code other than 0 makes a pod that succeeded a
-//! failed one, and its Job does the work again, up to its `backoffLimit`, which is not part of the pod. Under `OnFailure`
-//! the sidecar is started again, and the pod does not end.
+//! Kubernetes evaluates the exit codes of all regular containers. Under `Never`, one code other than 0 fails a pod whose
+//! apps succeeded, and its Job repeats the work, up to its `backoffLimit`, which is not part of the pod. Under `OnFailure`
+//! the kubelet restarts the sidecar, and the pod does not end.
 
-use usher_core::{plan::Sidecar, pod::restart_policy::RestartPolicy};
+use usher_core::{plan::Sidecar, pod::restart_policy::RestartPolicy, settings::annotation};
 
 use super::{
     Case, Finding, Id, Severity,
     date::clock,
-    early_start::status_of,
     facts::{Container, Ended, State},
     finding::short,
 };
+
+/// The reason of a container that the kernel killed at its memory limit.
+const OUT_OF_MEMORY: &str = "OOMKilled";
+/// 128 and the number of `SIGKILL` and `SIGTERM`.
+const SIGNALS: [i64; 2] = [137, 143];
 
 pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
     let failed = case
@@ -21,103 +25,101 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
     if failed || !case.finishes() {
         return Vec::new();
     }
-    let spoilers = case.sidecars();
-    let found = spoilers.filter_map(|(sidecar, container)| {
-        let (end, effect) = match (case.policy(&sidecar.name), &container.status.state) {
-            (RestartPolicy::Never, State::Ended(end)) => (end, Effect::Fails),
-            (RestartPolicy::OnFailure, _) => {
-                let end = container.newest_end()?;
-                // A crash while the app works is repaired by the restart.
-                let after = end.finished_ms >= case.finished_ms();
-                (case.ends().is_some() && after).then_some((end, Effect::ComesBack))?
-            }
-            _ => return None,
-        };
-        (end.code != 0).then(|| tell(case, sidecar, container, end, &effect))
-    });
-    found.collect()
+    case.sidecars()
+        .filter_map(|(sidecar, container)| {
+            let (end, effect) = match (case.policy(&sidecar.name), &container.status.state) {
+                (RestartPolicy::Never, State::Ended(end)) => (end, Effect::PodFails),
+                (RestartPolicy::OnFailure, _) => {
+                    let end = container.newest_end()?;
+                    // While the app works, a restart repairs a crash.
+                    let after = end.finished_ms >= case.finished_ms();
+                    (case.ends().is_some() && after).then_some((end, Effect::Restarts))?
+                }
+                _ => return None,
+            };
+            (end.code != 0).then(|| finding(case, sidecar, container, end, effect))
+        })
+        .collect()
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
-    Fails,
-    ComesBack,
+    PodFails,
+    Restarts,
 }
 
-fn tell(
+fn finding(
     case: &Case<'_>,
     sidecar: &Sidecar,
     container: &Container,
     end: &Ended,
-    effect: &Effect,
+    effect: Effect,
 ) -> Finding {
     let (name, code) = (&container.name, end.code);
-    let done = if case.ends().is_some() {
+    let apps = if case.ends().is_some() {
         "although every app succeeded"
     } else {
         "whatever its apps do"
     };
-    let problem = match effect {
-        Effect::Fails => format!(
-            "sidecar {name} ended with exit code {code}, which makes the pod a failed one {done}"
+    let (problem, field) = match effect {
+        Effect::PodFails => (
+            format!("sidecar {name} ended with exit code {code}, which fails the pod {apps}"),
+            "state.terminated",
         ),
-        Effect::ComesBack => {
+        Effect::Restarts => (
             format!(
-                "sidecar {name} ended with exit code {code} after its apps, and is started again for it"
-            )
-        }
+                "sidecar {name} ended with exit code {code} after its apps, so the kubelet restarts it"
+            ),
+            "lastState.terminated",
+        ),
     };
-    let field = match effect {
-        Effect::Fails => "state.terminated",
-        Effect::ComesBack => "lastState.terminated",
+    let reason = match &end.reason[..] {
+        "" => "no reason",
+        reason => reason,
     };
     let at = end
         .finished_ms
         .map_or(String::new(), |at| format!(" at {}", clock(at)));
     let mut finding = Finding::new(Id::ExitCodeSpoils, Severity::Error, problem)
         .about(name)
-        .by(
-            format!("{}.{field}", status_of(container)),
-            format!(
-                "exitCode {code}, {}{at}",
-                if end.reason.is_empty() {
-                    "no reason"
-                } else {
-                    &end.reason
-                }
-            ),
+        .because(
+            format!("{}.{field}", container.status_path()),
+            format!("exitCode {code}, {reason}{at}"),
         )
-        .by("spec.restartPolicy", format!("{:?}", case.policy(name)));
+        .because("spec.restartPolicy", case.policy(name).to_string());
     if let Some((kind, owner)) = case.facts.owner.as_ref().filter(|(kind, _)| kind == "Job") {
         let says = format!(
-            "{}; its backoffLimit, which says how often it is done again, is not on the node",
+            "{}; its backoffLimit, the number of retries, is not on the node",
             short(owner)
         );
-        finding = finding.by(format!("metadata.ownerReferences[{kind}]"), says);
+        finding = finding.because(format!("metadata.ownerReferences[{kind}]"), says);
     }
     let advice = sidecar
         .ladder
         .iter()
-        .find(|rung| i64::from(rung.code) == code);
-    let advice = advice
+        .find(|rung| i64::from(rung.code) == code)
         .map(|rung| rung.advice.as_str())
         .filter(|advice| !advice.is_empty());
-    match (end.reason.as_str(), code, advice) {
-        ("OOMKilled", ..) => finding.mend(
-            "Give the sidecar more memory.",
+    match (&end.reason[..], advice) {
+        (OUT_OF_MEMORY, _) => finding.fix(
+            "Raise the sidecar's memory limit.",
             format!("resources:\n  limits:\n    memory: 256Mi    # of {name}"),
         ),
-        (_, _, Some(advice)) => finding.mend(format!("Have the sidecar end with 0: {advice}."), ""),
-        (_, 137 | 143, None) => finding.mend(
-            "Somebody ended it by a signal: have it asked to quit instead, which ends it with 0.",
-            case.enforce(usher_core::settings::annotation::QUIT),
+        (_, Some(advice)) => finding.fix(
+            format!("Make the sidecar end with exit code 0: {advice}."),
+            "",
         ),
-        _ => finding.mend(
-            "Have the sidecar end with 0; its log says why it did not.",
+        (_, None) if SIGNALS.contains(&code) => finding.fix(
+            "A signal ended the sidecar. Enable usher to terminate it by request, which ends it with exit code 0.",
+            case.enforce(annotation::QUIT),
+        ),
+        (_, None) => finding.fix(
+            "Make the sidecar end with exit code 0; its log has the cause.",
             format!(
                 "kubectl -n {} logs {} -c {name}{}",
                 case.facts.namespace,
                 case.facts.name,
-                if matches!(effect, Effect::ComesBack) {
+                if effect == Effect::Restarts {
                     " --previous"
                 } else {
                     ""

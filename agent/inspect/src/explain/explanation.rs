@@ -1,7 +1,11 @@
-//! Everything that is to be said about one pod.
+//! The explanation of one pod: all that `usher explain` shows.
 
 use serde::{Deserialize, Serialize};
-use usher_core::{admin::Role, node::network::Network, pod::restart_policy::RestartPolicy};
+use usher_core::{
+    admin::Role,
+    node::network::Network,
+    settings::{annotation, overrides::HoldKind},
+};
 
 use super::{
     Case, Facts, Finding, Moment, Verdict,
@@ -9,47 +13,36 @@ use super::{
     change::{Change, changes},
     diagnose,
     facts::{Container, State},
-    finding::span,
     story, verdict,
 };
 
-/// What a pod is, what happened in it, where it stands, what is wrong, and what would change it.
+/// What a pod is, what happened in it, its state, what is wrong with it, and what would change it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// When it was looked at, milliseconds since 1970.
+    /// When the pod was inspected, in milliseconds since 1970.
     pub at_ms: u64,
-    /// Namespace.
     pub namespace: String,
-    /// Name.
     pub name: String,
-    /// UID.
     pub uid: String,
-    /// Its Node.
     pub node: String,
-    /// Its phase.
     pub phase: String,
-    /// Its restart policy.
     pub restart_policy: String,
-    /// Kind and name of what controls it.
+    /// Kind and name of the pod's controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// What usher may do with it, and who says so.
+    /// The modes that apply, each with the place that sets it.
     pub modes: Vec<String>,
-    /// Its containers.
     pub containers: Vec<Member>,
-    /// Its interfaces, addresses and routes, where it has a process.
+    /// Interfaces, addresses and routes of a pod with a process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
-    /// What happened.
     pub timeline: Vec<Moment>,
-    /// Where it stands.
     pub verdict: Verdict,
-    /// What would change that.
     pub changes: Vec<Change>,
-    /// What is wrong.
+    /// The worst first.
     pub findings: Vec<Finding>,
-    /// What could not be looked at.
+    /// What could not be inspected.
     pub unseen: Vec<String>,
 }
 
@@ -57,25 +50,20 @@ pub struct Explanation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Member {
-    /// Its name.
     pub name: String,
-    /// What it is.
     pub role: Role,
-    /// The recipe that recognises it.
+    /// The recipe that recognizes the container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<String>,
-    /// Its state, in words.
+    /// The state as a text for people.
     pub state: String,
-    /// How often it was started again.
     pub restarts: u64,
-    /// Its image.
     pub image: String,
-    /// Its first process, as the node counts.
+    /// The container's first process, in the node's pid namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,
 }
 
-/// Explains a pod.
 pub fn explain(case: &Case<'_>) -> Explanation {
     let facts = case.facts;
     let findings = diagnose(case);
@@ -86,12 +74,7 @@ pub fn explain(case: &Case<'_>) -> Explanation {
         uid: case.pod.uid.to_string(),
         node: facts.node.clone(),
         phase: facts.phase.clone(),
-        restart_policy: match case.pod.restart_policy {
-            RestartPolicy::Always => "Always",
-            RestartPolicy::OnFailure => "OnFailure",
-            RestartPolicy::Never => "Never",
-        }
-        .to_owned(),
+        restart_policy: case.pod.restart_policy.to_string(),
         owner: facts
             .owner
             .as_ref()
@@ -104,7 +87,7 @@ pub fn explain(case: &Case<'_>) -> Explanation {
             .map(|one| member(case, one))
             .collect(),
         network: case.seen.network.clone(),
-        timeline: story::tell(case),
+        timeline: story::moments(case),
         verdict: verdict::judge(case, &findings),
         changes: changes(case),
         findings,
@@ -112,8 +95,8 @@ pub fn explain(case: &Case<'_>) -> Explanation {
     }
 }
 
-/// Whether it matters which version the kubelet is.
-pub fn asks_version(facts: &Facts) -> bool {
+/// Whether a finding depends on the kubelet's version.
+pub fn needs_kubelet_version(facts: &Facts) -> bool {
     facts
         .containers
         .iter()
@@ -135,18 +118,14 @@ fn member(case: &Case<'_>, container: &Container) -> Member {
         .find(|sidecar| sidecar.name == container.name);
     let role = if container.is_native {
         Role::Native
-    } else if container.place.starts_with("spec.init") {
+    } else if container.is_init() {
         Role::Init
     } else if recipe.is_some() {
         Role::Sidecar
     } else {
         Role::App
     };
-    let since = |at: Option<u64>| {
-        at.map_or(String::new(), |at| {
-            span(case.seen.now_ms.saturating_sub(at))
-        })
-    };
+    let since = |at: Option<u64>| at.map_or(String::new(), |at| case.since(at));
     let state = match &container.status.state {
         State::Waiting { reason } if reason.is_empty() => "waiting".to_owned(),
         State::Waiting { reason } => format!("waiting: {reason}"),
@@ -156,9 +135,13 @@ fn member(case: &Case<'_>, container: &Container) -> Member {
             } else {
                 ", not ready"
             };
-            format!("runs for {}{ready}", since(*since_ms))
+            format!("running for {}{ready}", since(*since_ms))
         }
-        State::Ended(end) => format!("ended with {} {} ago", end.code, since(end.finished_ms)),
+        State::Ended(end) => format!(
+            "ended with exit code {}, {} ago",
+            end.code,
+            since(end.finished_ms)
+        ),
     };
     let first = case
         .processes(&container.name)
@@ -176,7 +159,7 @@ fn member(case: &Case<'_>, container: &Container) -> Member {
 
 fn modes(case: &Case<'_>) -> Vec<String> {
     let Some(modes) = case.seen.modes else {
-        return vec!["unknown: neither the agent nor its run directory tells".to_owned()];
+        return vec!["unknown: no agent replies, and its run directory has no record".to_owned()];
     };
     let mut lines = vec![
         format!("quit: {} (node {})", modes.quit, case.node()),
@@ -185,11 +168,8 @@ fn modes(case: &Case<'_>) -> Vec<String> {
     if let Some(place) = case.opted_out_of_quit() {
         lines.push(format!("quit: false ({place})"));
     }
-    if case.plan.tuning.hold == usher_core::settings::overrides::HoldKind::No {
-        lines.push(format!(
-            "hold: false ({})",
-            case.opt_out(usher_core::settings::annotation::HOLD)
-        ));
+    if case.plan.tuning.hold == HoldKind::No {
+        lines.push(format!("hold: false ({})", case.opt_out(annotation::HOLD)));
     }
     lines
 }
@@ -199,9 +179,13 @@ fn unseen(case: &Case<'_>) -> Vec<String> {
     match (case.seen.agent, &case.seen.timeline) {
         (true, _) => {}
         (false, Some(_)) => unseen.push(
-            "what usher decides now: no agent answers, and the timeline is what the last one wrote down".to_owned(),
+            "new decisions of usher: no agent replies, and the timeline is that of the last one"
+                .to_owned(),
         ),
-        (false, None) => unseen.push("what usher decided: no agent answers, and none wrote anything down".to_owned()),
+        (false, None) => {
+            unseen
+                .push("decisions of usher: no agent replies, and there is no timeline".to_owned());
+        }
     }
     if case.seen.processes.is_none() {
         unseen.push("processes of its containers".to_owned());
@@ -209,7 +193,7 @@ fn unseen(case: &Case<'_>) -> Vec<String> {
     if case.seen.sockets.is_none() {
         unseen.push("sockets of its network namespace".to_owned());
     }
-    if case.seen.kubelet.is_none() && asks_version(case.facts) {
+    if case.seen.kubelet.is_none() && needs_kubelet_version(case.facts) {
         unseen.push("the kubelet's version".to_owned());
     }
     unseen

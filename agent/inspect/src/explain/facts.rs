@@ -1,8 +1,8 @@
-//! What a diagnosis needs of one pod as the kubelet describes it: more than [`usher_core::pod::spec::Pod`], which an agent keeps of
-//! every pod and for long.
+//! What a diagnosis needs from the kubelet's description of one pod. It is more than [`usher_core::pod::spec::Pod`], which
+//! the agent keeps for every pod.
 //!
-//! Reading is lenient: what is missing or has another type counts as absent, since a pod that something is wrong with is
-//! just what is to be explained. Nothing in here may panic, whatever the bytes are.
+//! Parsing is lenient: a field that is missing or has another type counts as absent, since explain is for broken pods.
+//! Nothing in here may panic, whatever the bytes are.
 
 mod container;
 
@@ -15,32 +15,27 @@ use usher_core::base::id::PodUid;
 pub use self::container::{Act, Container, Ended, Port, Probe, State, Status};
 use super::date;
 
-/// One pod.
+/// One pod as the kubelet describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Facts {
-    /// Namespace.
     pub namespace: String,
-    /// Name.
     pub name: String,
-    /// All annotations.
     pub annotations: BTreeMap<String, String>,
-    /// Kind and name of what controls it.
+    /// Kind and name of the controller.
     pub owner: Option<(String, String)>,
-    /// The Node that it is on.
     pub node: String,
-    /// Phase of its status.
     pub phase: String,
-    /// Why it is in this phase, where the status says so.
+    /// `status.reason`, which is empty for most phases.
     pub reason: String,
-    /// When it was made, milliseconds since 1970.
+    /// Milliseconds since 1970, as all times here.
     pub created_ms: Option<u64>,
-    /// When the kubelet took it up.
+    /// When the kubelet accepted the pod.
     pub started_ms: Option<u64>,
-    /// When its deletion was asked for.
+    /// When deletion was requested.
     pub deletion_ms: Option<u64>,
-    /// How long it may run, from its start.
+    /// From the pod's start.
     pub active_deadline: Option<Duration>,
-    /// Its containers see each other's processes.
+    /// The containers share a pid namespace.
     pub shares_processes: bool,
     /// Init containers and native sidecars, in order.
     pub init: Vec<Container>,
@@ -49,7 +44,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// The pod of this UID in a `v1.PodList`; None where it is not in it, or where this is no such list.
+    /// The pod with this UID in a `v1.PodList`; None if the list lacks it or is invalid.
     pub fn find(list: &[u8], uid: &PodUid) -> Option<Self> {
         #[derive(Deserialize)]
         struct List<'list> {
@@ -72,18 +67,18 @@ impl Facts {
         })?;
         serde_json::from_str(ours.get())
             .ok()
-            .map(|pod| Self::of(&pod))
+            .map(|pod| Self::parse(&pod))
     }
 
-    /// Reads one pod.
-    pub fn of(pod: &Value) -> Self {
+    /// Parses one pod.
+    pub fn parse(pod: &Value) -> Self {
         let (metadata, spec, status) = (&pod["metadata"], &pod["spec"], &pod["status"]);
         let containers = |specs: &str, statuses: &str| -> Vec<Container> {
             let containers = list(&spec[specs]).iter().enumerate();
             containers
                 .map(|(index, container)| {
                     let place = format!("spec.{specs}[{index}]");
-                    Container::of(container, list(&status[statuses]), place)
+                    Container::parse(container, list(&status[statuses]), place)
                 })
                 .collect()
         };
@@ -109,13 +104,12 @@ impl Facts {
         }
     }
 
-    /// The container of this name, of whatever kind.
+    /// The regular or init container with this name.
     pub fn container(&self, name: &str) -> Option<&Container> {
         let mut all = self.containers.iter().chain(&self.init);
         all.find(|container| container.name == name)
     }
 
-    /// The value of an annotation.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.get(key).map(String::as_str)
     }
@@ -129,14 +123,13 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// An object of texts.
 fn texts(value: &Value) -> BTreeMap<String, String> {
     let entries = value.as_object().into_iter().flatten();
     let texts = entries.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
     texts.collect()
 }
 
-/// A list of texts; what is none is left out.
+/// The strings of a list.
 fn words(value: &Value) -> Vec<String> {
     let words = list(value).iter().filter_map(Value::as_str);
     words.map(str::to_owned).collect()

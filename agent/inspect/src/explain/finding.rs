@@ -1,112 +1,111 @@
-//! One thing that is wrong, with what shows it and what to do.
+//! One thing that is wrong, with its evidence and its fix.
 
 use serde::{Deserialize, Serialize};
+use usher_core::decision::timeline::Entry;
+
+use super::date::clock;
+
+/// The source of evidence about what a node cannot show.
+pub(super) const NOT_VISIBLE: &str = "not visible";
 
 /// One thing that is wrong with a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// Which.
     pub id: Id,
-    /// How bad it is.
     pub severity: Severity,
-    /// The container that it is about, if it is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
     /// What is wrong, in one sentence.
     pub problem: String,
-    /// What it follows from.
     pub evidence: Vec<Evidence>,
     /// What to do, in one sentence.
     pub remedy: String,
-    /// The same as a command, or as a piece of YAML; empty where there is none.
+    /// The same as a command or a piece of YAML. It may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub how: String,
-    /// Where to read on.
+    /// The page and section of the documentation.
     pub docs: String,
 }
 
-/// What a finding follows from.
+/// A fact that shows a problem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// A field of the pod, a process, a socket, or an entry of the timeline.
+    /// The field of the pod, the process, the socket or the timeline entry.
     pub source: String,
-    /// What stands there.
+    /// Its content.
     pub says: String,
 }
 
-/// How bad a finding is; the worst is the least.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// The severity of a finding; the worst is the least.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Severity {
     /// The pod does not do its work.
     Error,
-    /// It does, or may, and something is wrong.
+    /// The pod may fail to do its work.
     Warning,
     /// Nothing is wrong, and there is a better way.
     Hint,
 }
 
-/// What can be found. The names are those of the documentation's sections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The problems that explain knows. Each name is a heading of the documentation.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Id {
     /// An app ran before its proxy was ready.
     StartedBeforeProxy,
-    /// Istio was to hold the app, and does not.
+    /// Istio is configured to hold the app, and does not.
     HoldLost,
-    /// A port's name says something else than its author meant.
+    /// Istio detects another protocol from a port's name than its author meant.
     PortName,
     /// A probe cannot pass the mesh.
     ProbeLost,
-    /// A shell keeps the signals from a sidecar.
+    /// A shell does not forward signals to a sidecar.
     #[serde(rename = "shell-is-pid-1")]
+    #[strum(serialize = "shell-is-pid-1")]
     ShellIsPid1,
-    /// A sidecar has no endpoint to quit by.
+    /// A sidecar's quit endpoint is off.
     QuitEndpointOff,
-    /// A sidecar's exit code makes the pod a failed one.
+    /// A sidecar's exit code fails the pod.
     ExitCodeSpoils,
-    /// A proxy waits for a cloud that is not there.
+    /// A proxy waits for a cloud's metadata server.
     MetadataWait,
     /// Native sidecars are possible.
     NativePossible,
-    /// The pod's time is nearly up.
+    /// The pod is near its deadline.
     DeadlineNear,
-    /// All apps ended, and a sidecar runs on.
+    /// All apps ended, and a sidecar still runs.
     SidecarStays,
 }
 
 impl Id {
-    /// All of them.
-    pub const ALL: [Self; 11] = [
-        Self::StartedBeforeProxy,
-        Self::HoldLost,
-        Self::PortName,
-        Self::ProbeLost,
-        Self::ShellIsPid1,
-        Self::QuitEndpointOff,
-        Self::ExitCodeSpoils,
-        Self::MetadataWait,
-        Self::NativePossible,
-        Self::DeadlineNear,
-        Self::SidecarStays,
-    ];
-
-    /// Its name.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::StartedBeforeProxy => "started-before-proxy",
-            Self::HoldLost => "hold-lost",
-            Self::PortName => "port-name",
-            Self::ProbeLost => "probe-lost",
-            Self::ShellIsPid1 => "shell-is-pid-1",
-            Self::QuitEndpointOff => "quit-endpoint-off",
-            Self::ExitCodeSpoils => "exit-code-spoils",
-            Self::MetadataWait => "metadata-wait",
-            Self::NativePossible => "native-possible",
-            Self::DeadlineNear => "deadline-near",
-            Self::SidecarStays => "sidecar-stays",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -116,13 +115,8 @@ impl Severity {
         matches!(self, Self::Error | Self::Warning)
     }
 
-    /// Its name.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-            Self::Hint => "hint",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -146,33 +140,39 @@ impl Finding {
         self
     }
 
+    /// Adds evidence.
     #[must_use]
-    pub(super) fn by(mut self, source: impl Into<String>, says: impl Into<String>) -> Self {
+    pub(super) fn because(mut self, source: impl Into<String>, says: impl Into<String>) -> Self {
         let (source, says) = (source.into(), says.into());
         self.evidence.push(Evidence { source, says });
         self
     }
 
+    /// Adds a decision as evidence.
     #[must_use]
-    pub(super) fn mend(mut self, remedy: impl Into<String>, how: impl Into<String>) -> Self {
+    pub(super) fn because_of(self, entry: &Entry) -> Self {
+        let source = format!("timeline {} {}", clock(entry.at_ms), entry.detail.name());
+        self.because(source, &entry.reason)
+    }
+
+    #[must_use]
+    pub(super) fn fix(mut self, remedy: impl Into<String>, how: impl Into<String>) -> Self {
         self.remedy = remedy.into();
         self.how = how.into();
         self
     }
 }
 
-/// The beginning of a text of the pod's author, which may be long.
+/// The beginning of a text that the pod's author wrote, which may be long.
 pub(super) fn short(text: &str) -> String {
     const LONGEST: usize = 120;
-    let mut letters = text.chars();
-    let mut beginning: String = letters.by_ref().take(LONGEST).collect();
-    if letters.next().is_some() {
-        beginning.push('…');
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
-    beginning
 }
 
-/// A time as people say it: `340 ms`, `12 s`, `3 min 5 s`, `2 h 10 min`.
+/// A time for people: `340 ms`, `12 s`, `3 min 5 s`, `2 h 10 min`.
 pub fn span(ms: u64) -> String {
     let seconds = ms / 1000;
     match seconds {
@@ -186,20 +186,17 @@ pub fn span(ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use strum::VariantArray;
+
     use super::*;
 
     #[test]
-    fn names_are_one() {
-        for id in Id::ALL {
+    fn json_and_text_have_the_same_names() {
+        for id in Id::VARIANTS {
             assert_eq!(serde_json::to_value(id).unwrap(), id.as_str());
         }
-        for (severity, name) in [
-            (Severity::Error, "error"),
-            (Severity::Warning, "warning"),
-            (Severity::Hint, "hint"),
-        ] {
-            assert_eq!(severity.as_str(), name);
-            assert_eq!(serde_json::to_value(severity).unwrap(), name);
+        for severity in Severity::VARIANTS {
+            assert_eq!(serde_json::to_value(severity).unwrap(), severity.as_str());
         }
         assert!(Severity::Error < Severity::Hint);
     }
@@ -207,6 +204,7 @@ mod tests {
     #[test]
     fn texts() {
         assert_eq!(short(&"ä".repeat(130)).chars().count(), 121);
+        assert_eq!(short(&"ä".repeat(120)).chars().count(), 120);
         let spans = [340, 12_400, 185_000, 7_800_000, 200_000_000].map(span);
         assert_eq!(spans, ["340 ms", "12 s", "3 min 5 s", "2 h 10 min", "2 d"]);
     }

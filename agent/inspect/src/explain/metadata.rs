@@ -1,60 +1,57 @@
-//! A proxy that waits for a cloud's metadata.
+//! A proxy that waits for a cloud's metadata server.
 //!
-//! At their start pilot-agent and some database proxies ask 169.254.169.254 which cloud they are in. Where packets to it
-//! are dropped, rather than refused, each question lasts until its timeout: 2 s were measured for pilot-agent. Seen are
-//! connections of the sidecar that have sent a SYN and have no answer.
+//! At their start pilot-agent and some database proxies query 169.254.169.254 to detect their cloud. Where the network
+//! drops these packets instead of rejecting them, each query lasts until its timeout: 2 s were measured for pilot-agent.
+//! The evidence is a connection of the sidecar that has sent a SYN and has no reply.
 
 use std::net::{IpAddr, Ipv4Addr};
+
+use usher_core::node::socket::{Socket, State};
 
 use super::{Case, Finding, Id, Severity};
 
 const METADATA: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254));
 
 pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
-    let sockets = case.seen.sockets.iter().flatten();
-    let mut waiting =
-        sockets.filter(|socket| socket.connecting_to.is_some_and(|(to, _)| to == METADATA));
-    let Some(socket) = waiting.next() else {
+    let waits =
+        |one: &&Socket| one.state == State::SynSent && one.peer.ip().to_canonical() == METADATA;
+    let Some(socket) = case.seen.sockets.iter().flatten().find(waits) else {
         return Vec::new();
     };
-    let regular = case
+    let owner = case
         .sidecars()
-        .map(|(sidecar, container)| (container, &sidecar.identity.users[..]));
-    let natives = case
-        .facts
-        .init
-        .iter()
-        .filter(|container| container.is_native);
-    let mut all = regular.chain(natives.map(|native| (native, &[][..])));
-    let owner = all.find(|(container, users)| {
-        container.user == Some(socket.user) || users.contains(&socket.user)
-    });
-    let Some((sidecar, _users)) = owner else {
+        .map(|(sidecar, container)| (container, &sidecar.identity.users[..]))
+        .chain(case.natives().map(|native| (native, &[][..])))
+        .find(|(container, users)| {
+            container.user == Some(socket.uid) || users.contains(&socket.uid)
+        });
+    let Some((sidecar, _)) = owner else {
         return Vec::new();
     };
     let name = &sidecar.name;
-    let is_istio = case.istio().is_some_and(|proxy| proxy.name == *name);
-    let problem =
-        format!("sidecar {name} waits for a cloud's metadata server that does not answer");
-    let mut finding = Finding::new(Id::MetadataWait, Severity::Warning, problem)
+    let problem = format!("sidecar {name} waits for a cloud metadata server that does not reply");
+    let finding = Finding::new(Id::MetadataWait, Severity::Warning, problem)
         .about(name)
-        .by(
-            format!("socket :{} of user {}", socket.port, socket.user),
+        .because(
+            format!("socket :{} of user {}", socket.local.port(), socket.uid),
             format!(
-                "SYN_SENT to {METADATA}, sent again {} times",
-                socket.retransmitted
+                "SYN_SENT to {METADATA}, retransmitted {} times",
+                socket.retransmits
             ),
         );
-    if !is_istio {
-        return vec![finding.mend(
-            "Have the network refuse connections to the metadata server at once, or let them through.",
+    if case.istio().is_none_or(|proxy| proxy.name != *name) {
+        return vec![finding.fix(
+            "Make the network reject connections to the metadata server at once, or allow them.",
             "",
         )];
     }
     let cloud = sidecar.variable("CLOUD_PLATFORM").unwrap_or("absent");
-    finding = finding.by(format!("{}.env[CLOUD_PLATFORM]", sidecar.place), cloud);
-    vec![finding.mend(
-        "Tell the proxy that it is in no cloud, for all pods or by this pod's annotation.",
-        "metadata:\n  annotations:\n    proxy.istio.io/config: |\n      proxyMetadata:\n        CLOUD_PLATFORM: none",
-    )]
+    vec![
+        finding
+            .because(format!("{}.env[CLOUD_PLATFORM]", sidecar.place), cloud)
+            .fix(
+                "Declare that the proxy runs in no cloud, for all pods or by this pod's annotation.",
+                "metadata:\n  annotations:\n    proxy.istio.io/config: |\n      proxyMetadata:\n        CLOUD_PLATFORM: none",
+            ),
+    ]
 }

@@ -1,15 +1,17 @@
 //! Istio's own hold that does not work.
 //!
-//! `holdApplicationUntilProxyStarts` is two things that the injector does: the proxy is the first regular container, and
-//! its `postStart` hook waits until it is ready, which keeps the kubelet from starting the next one. A lifecycle of one's
-//! own, in the pod or in the mesh's values, takes the place of the hook; containers that are injected by somebody else may
-//! come before the proxy.
+//! With `holdApplicationUntilProxyStarts` the injector makes the proxy the first regular container and gives it a
+//! `postStart` hook that waits until the proxy is ready, so that the kubelet does not start the next container. A custom
+//! lifecycle, in the pod or in the mesh's values, replaces the hook. Another injector may put containers before the proxy.
 
 use serde::Deserialize;
+use usher_core::settings::annotation;
 
 use super::{Case, Finding, Id, Severity, facts::Container, finding::short};
 
 const CONFIG: &str = "proxy.istio.io/config";
+/// A longer configuration is cut down to the field that matters.
+const LONGEST_CONFIG: usize = 80;
 
 /// The part of a proxy's configuration that matters.
 #[derive(Deserialize)]
@@ -18,105 +20,98 @@ struct ProxyConfig {
     hold: Option<bool>,
 }
 
-/// Whether a container's hook keeps those after it back until its proxy is ready.
+/// Whether the proxy's hook delays the containers after it until the proxy is ready.
 pub(super) fn waits(proxy: &Container) -> bool {
-    let mut words = proxy.post_start.iter();
-    let agent =
-        words.any(|word| word.ends_with("pilot-agent") || word.contains("pilot-agent wait"));
-    let mut words = proxy.post_start.iter();
-    agent && words.any(|word| word == "wait" || word.contains("pilot-agent wait"))
+    let words = &proxy.post_start;
+    let in_shell = words.iter().any(|word| word.contains("pilot-agent wait"));
+    let program = words.iter().any(|word| word.ends_with("pilot-agent"));
+    in_shell || program && words.iter().any(|word| word == "wait")
 }
 
 pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
-    let Some(proxy) = case.istio().filter(|proxy| !proxy.is_native) else {
-        return Vec::new();
-    };
-    let mut regular = case.facts.containers.iter();
-    let place = regular
-        .position(|found| found.name == proxy.name)
-        .unwrap_or_default();
-    let before: Vec<&str> = case.facts.containers[..place]
+    finding(case).into_iter().collect()
+}
+
+fn finding(case: &Case<'_>) -> Option<Finding> {
+    let proxy = case.istio().filter(|proxy| !proxy.is_native)?;
+    let name = &proxy.name;
+    let before: Vec<&str> = case
+        .facts
+        .containers
         .iter()
+        .take_while(|found| found.name != *name)
         .filter(|found| case.plan.is_app(&found.name))
         .map(|found| &found.name[..])
         .collect();
     let wanted = wanted(case, proxy);
     let hook = format!("{}.lifecycle.postStart", proxy.place);
-    match (waits(proxy), &before[..], wanted) {
-        (true, [], _) | (false, _, None) => Vec::new(),
-        (true, first, wanted) => {
-            let problem = format!(
-                "Istio's hold is lost: app {} comes before {} in the pod and does not wait for it",
-                first.join(", "),
-                proxy.name
-            );
-            let (source, says) =
-                wanted.unwrap_or_else(|| (hook, short(&proxy.post_start.join(" "))));
-            let place = format!("{} comes after {}", proxy.place, first.join(", "));
-            let finding = Finding::new(Id::HoldLost, Severity::Error, problem)
-                .about(first[0])
-                .by(source, says)
-                .by(format!("{}.name", proxy.place), place);
-            vec![finding.mend(
-                "Have the proxy come first, or have usher hold the app's connections whatever the order is.",
-                case.enforce(usher_core::settings::annotation::HOLD),
-            )]
-        }
-        (false, first, Some((source, says))) => {
-            let found = match (proxy.has_post_start, &proxy.post_start[..]) {
-                (false, _) => "absent; Istio's own is: pilot-agent wait".to_owned(),
-                (true, []) => "no command; Istio's own is: pilot-agent wait".to_owned(),
-                (true, words) => format!(
-                    "{}; Istio's own is: pilot-agent wait",
-                    short(&words.join(" "))
+    let command = short(&proxy.post_start.join(" "));
+    if waits(proxy) {
+        let first = before.first()?;
+        let apps = before.join(", ");
+        let problem = format!(
+            "Istio does not hold the app: app {apps} comes before {name} in the pod and does not wait for it"
+        );
+        let (source, says) = wanted.unwrap_or((hook, command));
+        return Some(
+            Finding::new(Id::HoldLost, Severity::Error, problem)
+                .about(first)
+                .because(source, says)
+                .because(
+                    format!("{}.name", proxy.place),
+                    format!("{} comes after {apps}", proxy.place),
+                )
+                .fix(
+                    "Put the proxy first in the pod, or enable usher to hold the app's connections in any order.",
+                    case.enforce(annotation::HOLD),
                 ),
-            };
-            let problem = format!(
-                "Istio's hold is lost: a lifecycle of one's own has taken the place of the hook by which {} is waited for",
-                proxy.name
-            );
-            let mut finding = Finding::new(Id::HoldLost, Severity::Error, problem)
-                .about(&proxy.name)
-                .by(source, says)
-                .by(hook, found);
-            if !first.is_empty() {
-                finding = finding.by(
-                    "spec.containers",
-                    format!("{} come before it", first.join(", ")),
-                );
-            }
-            vec![finding.mend(
-                "Give the proxy's lifecycle the hook that it lost, in the pod's template or in values.global.proxy.lifecycle.",
-                "lifecycle:\n  postStart:\n    exec:\n      command: [pilot-agent, wait]",
-            )]
-        }
+        );
     }
+    let (source, says) = wanted?;
+    let found = match (proxy.has_post_start, &proxy.post_start[..]) {
+        (false, _) => "absent",
+        (true, []) => "no command",
+        (true, _) => &command,
+    };
+    let problem = format!(
+        "Istio does not hold the app: a custom lifecycle replaced the postStart hook of {name}"
+    );
+    let finding = Finding::new(Id::HoldLost, Severity::Error, problem)
+        .about(name)
+        .because(source, says)
+        .because(hook, format!("{found}; Istio's own is: pilot-agent wait"));
+    let finding = match &before[..] {
+        [] => finding,
+        apps => finding.because(
+            "spec.containers",
+            format!("{} before {name}", apps.join(", ")),
+        ),
+    };
+    Some(finding.fix(
+        "Restore the proxy's hook, in the pod template or in values.global.proxy.lifecycle.",
+        "lifecycle:\n  postStart:\n    exec:\n      command: [pilot-agent, wait]",
+    ))
 }
 
-/// Who wants Istio to hold: the pod's annotation, or the mesh, as far as the injector writes it down.
+/// The setting that enables Istio's hold: the pod's annotation, or the mesh's, as far as the injector records it.
 fn wanted(case: &Case<'_>, proxy: &Container) -> Option<(String, String)> {
-    let reads = |text: &str| {
-        let config = serde_saphyr::from_str::<ProxyConfig>(text);
-        config.ok().and_then(|config| config.hold)
-    };
-    let annotation = case.facts.annotation(CONFIG);
-    let annotated = annotation.and_then(|text| Some((text, reads(text)?)));
-    let (source, says, wanted) = match annotated {
+    let parse = |text: &str| serde_saphyr::from_str::<ProxyConfig>(text).ok()?.hold;
+    let annotated = case
+        .facts
+        .annotation(CONFIG)
+        .and_then(|text| Some((text, parse(text)?)));
+    let (source, text, wanted) = match annotated {
         Some((text, wanted)) => (format!("metadata.annotations[{CONFIG}]"), text, wanted),
         None => {
             let text = proxy.variable("PROXY_CONFIG")?;
-            (
-                format!("{}.env[PROXY_CONFIG]", proxy.place),
-                text,
-                reads(text)?,
-            )
+            let source = format!("{}.env[PROXY_CONFIG]", proxy.place);
+            (source, text, parse(text)?)
         }
     };
-    let only = "holdApplicationUntilProxyStarts: true";
-    let says = if says.len() > 80 {
-        only.to_owned()
+    let says = if text.len() > LONGEST_CONFIG {
+        "holdApplicationUntilProxyStarts: true"
     } else {
-        short(says.trim())
+        text.trim()
     };
-    wanted.then_some((source, says))
+    wanted.then(|| (source, says.to_owned()))
 }

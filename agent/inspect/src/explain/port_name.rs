@@ -1,19 +1,23 @@
-//! Port names from which Istio reads another protocol than their author meant.
+//! Port names from which Istio detects another protocol than their author meant.
 //!
-//! Istio goes by the ports of Services: `appProtocol`, else what stands before the first dash of the name, if that is one
-//! of its words. Services cannot be seen from a node. The ports of the pod's containers can, and a Service has, as a rule,
-//! the same names; so a finding says what to compare.
+//! Istio uses the ports of Services: `appProtocol`, or else the part of the name before the first dash, if that is a known
+//! word. A node cannot see Services. It sees the ports of the pod's containers, and a Service usually has the same names;
+//! so the finding says what to compare.
 
-use super::{Case, Finding, Id, Severity, facts::Port, finding::short};
+use super::{
+    Case, Finding, Id, Severity,
+    facts::Port,
+    finding::{NOT_VISIBLE, short},
+};
 
-/// The words that Istio knows
+/// The protocols that Istio knows
 /// ([`protocol.Parse`](https://github.com/istio/istio/blob/1.26.0/pkg/config/protocol/instance.go)).
 const KNOWN: [&str; 11] = [
     "tcp", "udp", "grpc", "grpc-web", "http", "http2", "https", "tls", "mongo", "redis", "mysql",
 ];
-/// Those with which its proxy reads requests.
+/// The protocols with which Istio's proxy parses requests.
 const HTTP: [&str; 4] = ["http", "http2", "grpc", "grpc-web"];
-/// Ports at which something else than plain HTTP is spoken, with the name that says so.
+/// Ports that usually serve another protocol than plain HTTP, with the protocol and the prefix for it.
 const OTHERS: [(u16, &str, &str); 13] = [
     (21, "FTP", "tcp"),
     (22, "SSH", "tcp"),
@@ -34,58 +38,60 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
     if case.istio().is_none() {
         return Vec::new();
     }
-    let ports = case
-        .apps()
-        .flat_map(|app| app.ports.iter().map(move |port| (app, port)));
-    let wrong = ports.filter_map(|(app, port)| {
-        let (problem, name) = wrong(port)?;
-        let source = format!("{}.ports[{}].name", app.place, port.number);
-        let finding = Finding::new(Id::PortName, Severity::Warning, problem)
-            .about(&app.name)
-            .by(source, format!("{:?}, containerPort {}", short(&port.name), port.number))
-            .by("not seen", "the Service's own port name and appProtocol, which count, are not on the node");
-        let remedy = format!(
-            "Name the port of the Service (and this one) after what is spoken there, or give it an appProtocol; compare: \
-             kubectl -n {} get services -o wide",
-            case.facts.namespace
-        );
-        let how = format!(
-            "ports:\n- name: {name}\n  port: {number}\n  targetPort: {number}",
-            number = port.number
-        );
-        Some(finding.mend(remedy, how))
-    });
-    wrong.collect()
+    case.apps()
+        .flat_map(|app| app.ports.iter().map(move |port| (app, port)))
+        .filter_map(|(app, port)| {
+            let (problem, name) = wrong(port)?;
+            let number = port.number;
+            let finding = Finding::new(Id::PortName, Severity::Warning, problem)
+                .about(&app.name)
+                .because(
+                    format!("{}.ports[{number}].name", app.place),
+                    format!("{:?}, containerPort {number}", short(&port.name)),
+                )
+                .because(
+                    NOT_VISIBLE,
+                    "the Service's port name and appProtocol, which decide, are not on the node",
+                );
+            let remedy = format!(
+                "Name the Service's port (and this one) after its protocol, or set appProtocol; compare: \
+                 kubectl -n {} get services -o wide",
+                case.facts.namespace
+            );
+            let how = format!("ports:\n- name: {name}\n  port: {number}\n  targetPort: {number}");
+            Some(finding.fix(remedy, how))
+        })
+        .collect()
 }
 
-/// What is wrong with a port's name, and a better one.
+/// Returns the problem of a port's name, and a better name.
 fn wrong(port: &Port) -> Option<(String, String)> {
-    let name = port.name.as_str();
+    let (name, number) = (port.name.as_str(), port.number);
     if !port.is_tcp || name.is_empty() {
         return None;
     }
-    let number = port.number;
     let shown = short(name);
-    if let Some(read) = read(name) {
-        let (_, spoken, better) = OTHERS.iter().find(|(known, ..)| *known == number)?;
-        return HTTP.contains(&read).then(|| {
+    if let Some(detected) = detect(name) {
+        let (_, usual, better) = OTHERS.iter().find(|(known, ..)| *known == number)?;
+        return HTTP.contains(&detected).then(|| {
             let problem = format!(
-                "port {number} is named {shown:?}, which has Istio read {read} there, and {spoken} is what is usually spoken at it"
+                "port {number} is named {shown:?}, so Istio detects {detected}, but this port usually serves {usual}"
             );
-            (problem, format!("{better}-{}", spoken.to_lowercase().replace(' ', "-")))
+            let usual = usual.to_lowercase().replace(' ', "-");
+            (problem, format!("{better}-{usual}"))
         });
     }
     let meant = meant(name)?;
     let problem = format!(
-        "port {number} is named {shown:?}, from which Istio reads no protocol: only what stands before the first dash counts, \
-         and {meant} does not stand there alone"
+        "port {number} is named {shown:?}, so Istio detects no protocol: it reads only the part before the first dash, and \
+         that part is not {meant}"
     );
     let rest: Vec<&str> = name.split('-').filter(|part| *part != meant).collect();
     Some((problem, format!("{meant}-{}", rest.join("-"))))
 }
 
-/// The protocol that Istio reads from a name.
-fn read(name: &str) -> Option<&'static str> {
+/// The protocol that Istio detects from a name.
+fn detect(name: &str) -> Option<&'static str> {
     if name.starts_with("grpc-web") {
         return Some("grpc-web");
     }
@@ -93,19 +99,16 @@ fn read(name: &str) -> Option<&'static str> {
     KNOWN.into_iter().find(|known| *known == word)
 }
 
-/// The protocol that a name has in a place where nobody looks.
+/// The protocol in a part of a name that Istio does not read.
 fn meant(name: &str) -> Option<&'static str> {
-    // The longest that fits: http2 before http.
+    // The longest match first: http2 before http.
     const WORDS: [&str; 6] = ["https", "http2", "http", "grpc", "mysql", "redis"];
-    let mut parts = name.split('-').skip(1);
-    let later = parts.find_map(|part| WORDS.into_iter().find(|word| *word == part));
-    let first = name.split('-').next().unwrap_or_default();
-    let glued = || {
-        WORDS
-            .into_iter()
-            .find(|word| first.starts_with(word) || first.ends_with(word))
-    };
-    later.or_else(glued)
+    let mut parts = name.split('-');
+    let first = parts.next().unwrap_or_default();
+    let find = |fits: &dyn Fn(&str) -> bool| WORDS.into_iter().find(|word| fits(word));
+    parts
+        .find_map(|part| find(&|word| word == part))
+        .or_else(|| find(&|word| first.starts_with(word) || first.ends_with(word)))
 }
 
 #[cfg(test)]

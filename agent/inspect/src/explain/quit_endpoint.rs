@@ -1,7 +1,7 @@
-//! A sidecar whose endpoint to quit by is switched off.
+//! A sidecar without a quit endpoint, in a pod whose work ends.
 //!
-//! It matters to pods whose work comes to an end. usher takes the next step of its ladder, a signal as a rule, so where
-//! that ends the sidecar with 0 this is a hint only, until the sidecar does not end. Consul's endpoint is always there.
+//! usher then takes the next step of the recipe, usually a signal. If that step ends the sidecar with 0, the finding is a
+//! hint, until the sidecar does not end. Consul's endpoint cannot be disabled.
 
 use usher_core::{
     plan::Sidecar,
@@ -16,9 +16,10 @@ use super::{
     Case, Finding, Id, Severity,
     facts::{Container, State},
     finding::short,
+    stays,
 };
 
-/// What shows that an endpoint is off, and what would switch it on.
+/// The evidence that an endpoint is off, and the way to enable it.
 struct Off {
     endpoint: &'static str,
     port: u16,
@@ -32,58 +33,56 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
     if !case.finishes() || case.is_over() {
         return Vec::new();
     }
-    let found = case.sidecars().filter_map(|(sidecar, container)| {
-        // One that has ended needs none any more.
-        let off = off(case, sidecar, container)
-            .filter(|_| !matches!(container.status.state, State::Ended(_)))?;
-        Some(tell(case, sidecar, container, off))
-    });
-    found.collect()
+    case.sidecars()
+        // One that ended needs no endpoint.
+        .filter(|(_, container)| !matches!(container.status.state, State::Ended(_)))
+        .filter_map(|(sidecar, container)| {
+            let off = off(case, sidecar, container)?;
+            Some(finding(case, sidecar, container, off))
+        })
+        .collect()
 }
 
-fn tell(case: &Case<'_>, sidecar: &Sidecar, container: &Container, off: Off) -> Finding {
+fn finding(case: &Case<'_>, sidecar: &Sidecar, container: &Container, off: Off) -> Finding {
     let name = &container.name;
-    let others = sidecar.ladder.iter().filter(|rung| {
-        rung.code == 0 && !matches!(&rung.step, Step::Request(request) if request.port == off.port)
-    });
-    let other = others.map(|rung| &rung.step).next();
-    let stays = super::stays::stays(case, container);
-    let severity = match (stays, other) {
+    let is_off = |step: &Step| matches!(step, Step::Request(request) if request.port == off.port);
+    let other = sidecar
+        .ladder
+        .iter()
+        .find(|rung| rung.code == 0 && !is_off(&rung.step))
+        .map(|rung| &rung.step);
+    let severity = match (stays::stays(case, container), other) {
         (true, _) => Severity::Error,
         (false, None) => Severity::Warning,
         (false, Some(_)) => Severity::Hint,
     };
     let then = match other {
-        Some(step) => format!("{step} is left"),
-        None => "nothing is left that ends it with 0".to_owned(),
+        Some(step) => format!("{step} remains"),
+        None => "no other step ends it with exit code 0".to_owned(),
     };
     let problem = format!(
-        "sidecar {name} has no endpoint to quit by ({} is off), and {then}",
+        "sidecar {name} has no quit endpoint ({} is off); {then}",
         off.endpoint
     );
-    let mut finding = Finding::new(Id::QuitEndpointOff, severity, problem)
+    let finding = Finding::new(Id::QuitEndpointOff, severity, problem)
         .about(name)
-        .by(off.source, off.says);
-    match case.listens(off.port) {
-        Some(false) => finding = finding.by(format!("socket :{}", off.port), "nobody listens"),
-        Some(true) => {
-            finding = finding.by(format!("socket :{}", off.port), "listens, for other paths");
-        }
-        None => {}
-    }
-    let enforces = case
-        .seen
-        .modes
-        .is_some_and(|modes| modes.quit == Mode::Enforce);
+        .because(off.source, off.says);
+    let socket = format!("socket :{}", off.port);
+    let finding = match case.listens(off.port) {
+        Some(false) => finding.because(socket, "no listener"),
+        Some(true) => finding.because(socket, "a listener, for other paths"),
+        None => finding,
+    };
+    let modes = case.seen.modes;
     let remedy = match other {
-        Some(step) if !enforces => format!(
-            "{} Or have usher end it by {step}: {}",
+        Some(step) if modes.is_none_or(|modes| modes.quit != Mode::Enforce) => format!(
+            "{} Or enable usher to end it by {step}: {}",
             off.remedy,
             case.enforce(annotation::QUIT)
         ),
         _ => off.remedy.to_owned(),
     };
-    finding.mend(remedy, off.how)
+    finding.fix(remedy, off.how)
 }
 
 fn off(case: &Case<'_>, sidecar: &Sidecar, container: &Container) -> Option<Off> {
@@ -110,7 +109,7 @@ fn istio(case: &Case<'_>, container: &Container) -> Option<Off> {
         port: 15020,
         source,
         says,
-        remedy: "Let the proxy have its status port.",
+        remedy: "Enable the proxy's status port.",
         how: Case::template_annotation(PORT, "15020"),
     })
 }
@@ -118,8 +117,8 @@ fn istio(case: &Case<'_>, container: &Container) -> Option<Off> {
 fn linkerd(case: &Case<'_>, sidecar: &Sidecar, container: &Container) -> Option<Off> {
     const ENABLED: &str = "LINKERD2_PROXY_SHUTDOWN_ENDPOINT_ENABLED";
     const KEY: &str = "config.linkerd.io/proxy-admin-shutdown";
-    /// Until then it was always there.
-    const ALWAYS: Version = Version {
+    /// Before this version the endpoint cannot be disabled.
+    const OPTIONAL_SINCE: Version = Version {
         major: 2,
         minor: 16,
     };
@@ -130,7 +129,9 @@ fn linkerd(case: &Case<'_>, sidecar: &Sidecar, container: &Container) -> Option<
     let is_on = match (variable, annotation) {
         (Some(value), _) => value == "true",
         (None, Some(value)) => value == "enabled",
-        (None, None) => version.is_some_and(|version| version.major == 2 && version < ALWAYS),
+        (None, None) => {
+            version.is_some_and(|version| version.major == 2 && version < OPTIONAL_SINCE)
+        }
     };
     let (source, says) = match (variable, annotation) {
         (Some(value), _) => (format!("{}.env[{ENABLED}]", container.place), short(value)),
@@ -145,7 +146,7 @@ fn linkerd(case: &Case<'_>, sidecar: &Sidecar, container: &Container) -> Option<
         port: request(sidecar).map_or(4191, |request| request.port),
         source,
         says,
-        remedy: "Switch the endpoint on by the pod's annotation.",
+        remedy: "Enable the endpoint by the pod's annotation.",
         how: Case::template_annotation(KEY, "enabled"),
     })
 }
@@ -156,8 +157,8 @@ fn cloud_sql(sidecar: &Sidecar, container: &Container) -> Option<Off> {
         port: 9091,
         source: format!("{}.args", container.place),
         says: "no --quitquitquit".to_owned(),
-        remedy: "Start the proxy with its endpoint, or with --exit-zero-on-sigterm.",
-        how: "args: [\"--quitquitquit\", \"--exit-zero-on-sigterm\"]    # beside the others"
+        remedy: "Start the proxy with its quit endpoint, or with --exit-zero-on-sigterm.",
+        how: "args: [\"--quitquitquit\", \"--exit-zero-on-sigterm\"]    # and the other arguments"
             .to_owned(),
     })
 }
@@ -165,13 +166,13 @@ fn cloud_sql(sidecar: &Sidecar, container: &Container) -> Option<Off> {
 fn vault(case: &Case<'_>, container: &Container) -> Option<Off> {
     const KEY: &str = "vault.hashicorp.com/agent-enable-quit";
     let value = case.facts.annotation(KEY);
-    // Only what the injector made is known to have no other way to say it.
+    // Another container of Vault may enable it in its configuration file, which the node does not see.
     (container.name == "vault-agent" && value != Some("true")).then(|| Off {
         endpoint: "POST /agent/v1/quit",
         port: 8200,
         source: format!("metadata.annotations[{KEY}]"),
         says: value.map_or("absent; off by default".to_owned(), short),
-        remedy: "Switch the endpoint on by the pod's annotation.",
+        remedy: "Enable the endpoint by the pod's annotation.",
         how: Case::template_annotation(KEY, "true"),
     })
 }
@@ -182,12 +183,12 @@ fn kuma(sidecar: &Sidecar, container: &Container) -> Option<Off> {
         port: 9901,
         source: format!("{}.image", container.place),
         says: format!("{}; its admin interface is a Unix socket from 2.14 on", short(&container.image)),
-        remedy: "Nothing needs to be done where usher sends it SIGTERM, for which it drains for 30 s.",
+        remedy: "No change is needed where usher sends SIGTERM, on which the sidecar drains for 30 s.",
         how: Case::template_annotation(annotation::QUIT, "true"),
     })
 }
 
-/// The request of its ladder, if there is one.
+/// The first request among the sidecar's steps.
 fn request(sidecar: &Sidecar) -> Option<&Request> {
     let mut steps = sidecar.ladder.iter().map(|rung| &rung.step);
     steps.find_map(|step| match step {

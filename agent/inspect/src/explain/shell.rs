@@ -1,8 +1,8 @@
-//! A sidecar below a shell that keeps its signals.
+//! A sidecar below a shell that does not forward signals.
 //!
-//! The kernel gives no signal to the first process of a pid namespace that has no handler for it. A shell that stays, as
-//! dash does with `sh -c "a && b"`, has none for `SIGTERM` and passes none on. So the kubelet, and whoever else asks the
-//! sidecar to end, waits for nothing: after the grace period it is killed.
+//! The kernel delivers no signal to the first process of a pid namespace that has no handler for it. A shell that stays, as
+//! dash does with `sh -c "a && b"`, has no handler for `SIGTERM` and forwards no signal. So nothing happens when the
+//! kubelet terminates the sidecar, until it kills the sidecar after the grace period.
 
 use usher_core::{plan::Sidecar, recipe::step::Step};
 
@@ -16,19 +16,14 @@ use super::{
 const SHELLS: [&str; 7] = ["sh", "bash", "dash", "ash", "busybox", "zsh", "ksh"];
 
 pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
+    // Then the sandbox's process is the first one.
     if case.facts.shares_processes {
         return Vec::new();
     }
-    let natives = case
-        .facts
-        .init
-        .iter()
-        .filter(|container| container.is_native);
-    let regular = case
-        .sidecars()
-        .map(|(sidecar, container)| (Some(sidecar), container));
-    let all = regular.chain(natives.map(|native| (None, native)));
-    all.filter_map(|(sidecar, container)| below_a_shell(case, sidecar, container))
+    case.sidecars()
+        .map(|(sidecar, container)| (Some(sidecar), container))
+        .chain(case.natives().map(|native| (None, native)))
+        .filter_map(|(sidecar, container)| below_a_shell(case, sidecar, container))
         .collect()
 }
 
@@ -37,16 +32,16 @@ fn below_a_shell(
     sidecar: Option<&Sidecar>,
     container: &Container,
 ) -> Option<Finding> {
-    let mut processes = case.processes(&container.name);
-    let shell = processes.find(|process| process.is_first() && is_deaf_shell(process))?;
-    let mut others = case
-        .processes(&container.name)
-        .filter(|process| process.pid != shell.pid);
-    let below = others.next();
     let name = &container.name;
+    let shell = case
+        .processes(name)
+        .find(|process| process.is_first() && is_deaf_shell(process))?;
+    let below = case
+        .processes(name)
+        .find(|process| process.pid != shell.pid);
     let problem = format!(
-        "a shell is the first process of sidecar {name} and passes no signal on: SIGTERM does not reach the sidecar, which is \
-         killed after the pod's grace period"
+        "a shell is the first process of sidecar {name} and forwards no signal: SIGTERM does not reach the sidecar, and the \
+         kubelet kills it after the grace period"
     );
     let on_term = match shell.on_term {
         OnTerm::Ignores => "SigIgn has SIGTERM",
@@ -54,17 +49,22 @@ fn below_a_shell(
     };
     let mut finding = Finding::new(Id::ShellIsPid1, severity(case, sidecar), problem)
         .about(name)
-        .by(
+        .because(
             format!("process {} (pid 1 of its namespace)", shell.pid),
             format!("{}; {on_term}", short(&shell.words.join(" "))),
         );
     if let Some(below) = below {
-        let source = format!("process {} (pid {} there)", below.pid, below.own_pid);
-        finding = finding.by(source, short(&below.words.join(" ")));
+        let source = format!(
+            "process {} (pid {} of its namespace)",
+            below.pid, below.own_pid
+        );
+        finding = finding.because(source, short(&below.words.join(" ")));
     }
     let program = below.map_or("SIDECAR", |below| &below.name);
-    let how = format!("command: [\"/bin/sh\", \"-ec\", \"... && exec {program} ...\"]");
-    Some(finding.mend("Have the shell execute the sidecar in its own place.", how))
+    Some(finding.fix(
+        "Make the shell exec the sidecar.",
+        format!("command: [\"/bin/sh\", \"-ec\", \"... && exec {program} ...\"]"),
+    ))
 }
 
 fn is_deaf_shell(process: &Process) -> bool {
@@ -75,14 +75,14 @@ fn is_deaf_shell(process: &Process) -> bool {
     is_shell && process.on_term != OnTerm::Handles
 }
 
-/// It is grave where nothing but a signal to the first process is known to end the sidecar.
+/// An error if only a signal to the first process is known to end the sidecar of a finished pod.
 fn severity(case: &Case<'_>, sidecar: Option<&Sidecar>) -> Severity {
-    let deaf = |sidecar: &Sidecar| {
+    let only_signals = |sidecar: &Sidecar| {
         let mut steps = sidecar.ladder.iter().map(|rung| &rung.step);
         steps.all(|step| matches!(step, Step::Signal { process: None, .. }))
     };
     match sidecar {
-        Some(sidecar) if deaf(sidecar) && case.ends().is_some() => Severity::Error,
+        Some(sidecar) if only_signals(sidecar) && case.ends().is_some() => Severity::Error,
         _ => Severity::Warning,
     }
 }

@@ -1,5 +1,4 @@
-//! What happened in a pod, in order: the kubelet's times of its containers, which have whole seconds, and what usher
-//! decided, which has milliseconds.
+//! The timeline of a pod: the kubelet's times of its containers, in whole seconds, and usher's decisions, in milliseconds.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,88 +8,82 @@ use super::{
     facts::{Container, Ended, State},
 };
 
-/// Something that happened.
+/// One event in a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Moment {
-    /// When, milliseconds since 1970.
+    /// Milliseconds since 1970.
     pub at_ms: u64,
-    /// The same for people, in UTC.
+    /// The same as RFC 3339, in UTC.
     pub at: String,
-    /// How long after the first of them.
+    /// Milliseconds since the first event.
     pub after_ms: u64,
-    /// Who says so.
-    pub from: Teller,
-    /// What happened, in a word.
+    pub from: Origin,
+    /// The name of the event.
     pub what: String,
-    /// The container that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
-    /// How long it lasted, where it has an end.
+    /// The length of a run that ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub took_ms: Option<u64>,
-    /// Why, or how it ended.
+    /// The reason or the result, for people.
     pub says: String,
 }
 
-/// Who tells of something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The component that reports an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
-pub enum Teller {
+#[strum(serialize_all = "lowercase")]
+pub enum Origin {
     /// The kubelet, in the pod's status.
     Kubelet,
     /// usher, in the pod's timeline.
     Usher,
 }
 
-impl Teller {
-    /// Its name.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Kubelet => "kubelet",
-            Self::Usher => "usher",
-        }
+impl Origin {
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 
-/// All that is known to have happened.
-pub(super) fn tell(case: &Case<'_>) -> Vec<Moment> {
+/// All known events, in order.
+pub(super) fn moments(case: &Case<'_>) -> Vec<Moment> {
     let facts = case.facts;
-    let mut story = Vec::new();
-    let mut pod = |at: Option<u64>, what: &str, says: &str| {
-        story.extend(at.map(|at| moment(at, Teller::Kubelet, what, None, says)));
-    };
-    pod(facts.created_ms, "created", "the pod was made");
-    pod(facts.started_ms, "accepted", "the kubelet took it up");
-    pod(facts.deletion_ms, "deleted", "its deletion was asked for");
-    for container in facts.init.iter().chain(&facts.containers) {
-        story.extend(runs(container));
-    }
-    story.extend(case.decisions().iter().map(|entry| {
-        let container = entry.container.as_deref();
-        moment(
+    let pod = [
+        (facts.created_ms, "created", "the pod was created"),
+        (facts.started_ms, "accepted", "the kubelet accepted the pod"),
+        (facts.deletion_ms, "deleted", "deletion was requested"),
+    ];
+    let pod = pod
+        .into_iter()
+        .filter_map(|(at, what, says)| Some(by_kubelet(at?, what, None, says)));
+    let runs = facts.init.iter().chain(&facts.containers).flat_map(runs);
+    let decisions = case.decisions().iter().map(|entry| Moment {
+        from: Origin::Usher,
+        ..by_kubelet(
             entry.at_ms,
-            Teller::Usher,
-            &entry.decision,
-            container,
+            entry.detail.name(),
+            entry.container.as_deref(),
             &entry.reason,
         )
-    }));
-    // Of what happened in the same second the kubelet's comes first: it is rounded down.
-    story.sort_by_key(|moment| moment.at_ms);
-    let first = story.first().map_or(0, |moment| moment.at_ms);
-    for moment in &mut story {
+    });
+    let mut moments: Vec<Moment> = pod.chain(runs).chain(decisions).collect();
+    // The sort is stable: within one second the kubelet's time, which is rounded down, comes first.
+    moments.sort_by_key(|moment| moment.at_ms);
+    let first = moments.first().map_or(0, |moment| moment.at_ms);
+    for moment in &mut moments {
         moment.after_ms = moment.at_ms - first;
     }
-    story
+    moments
 }
 
-fn moment(at_ms: u64, from: Teller, what: &str, container: Option<&str>, says: &str) -> Moment {
+fn by_kubelet(at_ms: u64, what: &str, container: Option<&str>, says: &str) -> Moment {
     Moment {
         at_ms,
         at: write(at_ms),
         after_ms: 0,
-        from,
+        from: Origin::Kubelet,
         what: what.to_owned(),
         container: container.map(str::to_owned),
         took_ms: None,
@@ -98,43 +91,36 @@ fn moment(at_ms: u64, from: Teller, what: &str, container: Option<&str>, says: &
     }
 }
 
-/// The runs of a container that the status has.
+/// The known runs of a container.
 fn runs(container: &Container) -> Vec<Moment> {
-    let name = Some(container.name.as_str());
-    let mut moments = Vec::new();
-    let mut ended = |end: &Ended| {
-        let began = end
-            .started_ms
-            .map(|at| moment(at, Teller::Kubelet, "started", name, ""));
-        let took = end
-            .finished_ms
-            .zip(end.started_ms)
-            .map(|(end, start)| end.saturating_sub(start));
-        let reason = match end.reason.as_str() {
-            "" => String::new(),
-            reason => format!(" ({reason})"),
+    let name = Some(&container.name[..]);
+    let mut moments: Vec<Moment> = container
+        .ends()
+        .flat_map(|end| {
+            let started = end.started_ms.map(|at| by_kubelet(at, "started", name, ""));
+            started.into_iter().chain(ended(name, end))
+        })
+        .collect();
+    if let State::Running { since_ms: Some(at) } = container.status.state {
+        let says = if container.status.ready {
+            "ready"
+        } else {
+            "not ready"
         };
-        let finished = end.finished_ms.map(|at| {
-            let says = format!("exit code {}{reason}", end.code);
-            Moment {
-                took_ms: took,
-                ..moment(at, Teller::Kubelet, "ended", name, &says)
-            }
-        });
-        moments.extend(began.into_iter().chain(finished));
-    };
-    container.status.last.iter().for_each(&mut ended);
-    match &container.status.state {
-        State::Ended(end) => ended(end),
-        State::Running { since_ms: Some(at) } => {
-            let says = if container.status.ready {
-                "ready now"
-            } else {
-                "not ready yet"
-            };
-            moments.push(moment(*at, Teller::Kubelet, "started", name, says));
-        }
-        State::Running { since_ms: None } | State::Waiting { .. } => {}
+        moments.push(by_kubelet(at, "started", name, says));
     }
     moments
+}
+
+fn ended(container: Option<&str>, end: &Ended) -> Option<Moment> {
+    let at = end.finished_ms?;
+    let reason = match &end.reason[..] {
+        "" => String::new(),
+        reason => format!(" ({reason})"),
+    };
+    let says = format!("exit code {}{reason}", end.code);
+    Some(Moment {
+        took_ms: end.started_ms.map(|start| at.saturating_sub(start)),
+        ..by_kubelet(at, "ended", container, &says)
+    })
 }

@@ -19,7 +19,7 @@ mod story;
 mod verdict;
 
 use serde_json::json;
-use usher_core::settings::mode::Mode;
+use usher_core::{decision::timeline::Detail, settings::mode::Mode};
 
 use self::pods::{Scene, app, istio, job};
 use crate::explain::*;
@@ -79,7 +79,7 @@ fn nothing_is_wrong_with_a_healthy_one() {
 fn explanation_has_everything() {
     let scene = healthy()
         .ended("app", 60, 30, 0)
-        .decided(29, "would-quit", "observe mode");
+        .decided(29, Detail::WouldQuit, "observe mode");
     let explanation = scene.explain();
     let roles: Vec<(&str, &str)> = explanation
         .containers
@@ -88,13 +88,13 @@ fn explanation_has_everything() {
         .collect();
     assert_eq!(roles, [("app", "app"), ("istio-proxy", "sidecar")]);
     assert_eq!(explanation.containers[1].recipe.as_deref(), Some("istio"));
-    let told: Vec<&str> = explanation
+    let shown: Vec<&str> = explanation
         .timeline
         .iter()
         .map(|one| &one.what[..])
         .collect();
     assert_eq!(
-        told,
+        shown,
         [
             "created",
             "accepted",
@@ -105,10 +105,10 @@ fn explanation_has_everything() {
         ]
     );
     let ended = &explanation.timeline[4];
-    assert_eq!((ended.took_ms, ended.from), (Some(30_000), Teller::Kubelet));
+    assert_eq!((ended.took_ms, ended.from), (Some(30_000), Origin::Kubelet));
     assert_eq!(
         explanation.verdict.says,
-        "its apps have ended with 0, 30 s ago, and istio-proxy runs on"
+        "the apps ended with exit code 0, 30 s ago; istio-proxy still runs"
     );
     assert!(
         explanation.changes[0]

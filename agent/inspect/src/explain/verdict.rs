@@ -1,132 +1,122 @@
-//! Where a pod stands at present, in one sentence.
+//! The present state of a pod, in one sentence.
 
 use serde::{Deserialize, Serialize};
+use usher_core::{decision::timeline::Detail, hold::Opened};
 
 use super::{
     Case, Finding,
-    early_start::ago,
     facts::{Container, State},
 };
 
-/// How the timeline says that connections could wait no longer.
-const AT_THE_DEADLINE: &str = "the deadline has come";
+/// The phase of a pod whose containers all ended with 0.
+const SUCCEEDED: &str = "Succeeded";
+/// The reasons of a container that starts for the first time.
+const STARTING: [&str; 3] = ["", "ContainerCreating", "PodInitializing"];
 
-/// Where a pod stands.
+/// The state of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Nothing is wrong.
     pub healthy: bool,
-    /// In words.
+    /// The state as a text for people.
     pub says: String,
 }
 
-/// Judges a pod that these things were found in.
+/// Judges a pod with these findings.
 pub(super) fn judge(case: &Case<'_>, findings: &[Finding]) -> Verdict {
-    let found = findings.iter().any(|finding| finding.severity.is_trouble());
-    let (is_well, says) = stand(case);
+    let trouble = findings.iter().any(|finding| finding.severity.is_trouble());
+    let (healthy, says) = state(case);
     Verdict {
-        healthy: is_well && !found,
+        healthy: healthy && !trouble,
         says,
     }
 }
 
-fn stand(case: &Case<'_>) -> (bool, String) {
+fn state(case: &Case<'_>) -> (bool, String) {
     let facts = case.facts;
     if let Some(reason) = &case.pod.terminal {
-        return (reason == "Succeeded", format!("it has ended: {reason}"));
+        return (reason == SUCCEEDED, format!("the pod ended: {reason}"));
     }
     if case.pod.deleting {
-        return (true, "it is being deleted".to_owned());
+        return (true, "the pod is being deleted".to_owned());
     }
     if let Some(finished) = case.finished_ms() {
         return ended(case, finished);
     }
-    let natives = facts.init.iter().filter(|container| container.is_native);
-    // They have ended where a regular container has begun, whatever the status still says.
-    let begun = facts
-        .containers
+    // Once a regular container started, the init containers ended, whatever their status still says.
+    let mut containers = facts.containers.iter();
+    let started = containers.any(|container| container.started_ms().is_some());
+    let init = facts
+        .init
         .iter()
-        .any(|container| container.started_ms().is_some());
-    let ended =
-        |init: &&Container| matches!(&init.status.state, State::Ended(end) if end.code == 0);
-    let mut before = facts.init.iter().filter(|init| !init.is_native && !begun);
-    if let Some(init) = before.find(|init| !ended(init)) {
-        return waits(init, "init container");
+        .filter(|init| !init.is_native && !started)
+        .find(|init| !matches!(&init.status.state, State::Ended(end) if end.code == 0));
+    if let Some(init) = init {
+        return not_running(init, "init container");
     }
-    let sidecars = case.sidecars().map(|(_sidecar, container)| container);
-    let sidecars: Vec<&Container> = sidecars.chain(natives).collect();
-    for app in case.apps() {
-        if !app.runs() && case.ended_for_good(app).is_none() {
-            return waits(app, "app");
-        }
-    }
-    let unready = |container: &&&Container| !container.status.ready;
-    if let Some(sidecar) = sidecars.iter().find(unready) {
-        return (
-            true,
-            format!(
-                "its apps have begun, and sidecar {} is not ready yet",
-                sidecar.name
-            ),
-        );
-    }
-    let apps: Vec<String> = case
+    let app = case
         .apps()
-        .filter(|app| app.runs())
-        .map(|app| running(case, app))
-        .collect();
-    if waited_in_vain(case) {
-        return (
-            false,
-            format!(
-                "{}; its sidecar was not ready when its connections could wait no longer, and they may be refused \
-                 (usher request asks it, usher conns shows what it listens at)",
-                apps.join(", ")
-            ),
-        );
+        .find(|app| !app.runs() && case.ended_for_good(app).is_none());
+    if let Some(app) = app {
+        return not_running(app, "app");
     }
-    let unready: Vec<&str> = case
-        .apps()
-        .filter(|app| app.runs() && !app.status.ready)
-        .map(|app| &app.name[..])
-        .collect();
-    let sidecars: Vec<&str> = sidecars.iter().map(|sidecar| &sidecar.name[..]).collect();
-    let beside = match sidecars[..] {
-        [] => String::new(),
-        [one] => format!(", beside its sidecar {one}, which is ready"),
-        _ => format!(
-            ", beside its sidecars {}, which are ready",
-            sidecars.join(", ")
-        ),
-    };
-    let not_ready = match unready[..] {
-        [] => String::new(),
-        _ => format!("; {} is not ready", unready.join(", ")),
-    };
-    (
-        unready.is_empty(),
-        format!("{}{beside}{not_ready}", apps.join(", ")),
-    )
+    running(case)
 }
 
-/// Whether the last hold came to its deadline: the kubelet calls a sidecar ready that has no readiness probe.
-fn waited_in_vain(case: &Case<'_>) -> bool {
-    let opened = case.decisions().iter().rev();
-    let mut opened = opened.filter(|entry| entry.decision == "hold-released");
-    opened
-        .next()
-        .is_some_and(|entry| entry.reason.starts_with(AT_THE_DEADLINE))
+/// Every app runs or ended for good, and at least one runs.
+fn running(case: &Case<'_>) -> (bool, String) {
+    let regular = case.sidecars().map(|(_, container)| container);
+    let sidecars: Vec<&Container> = regular.chain(case.natives()).collect();
+    if let Some(sidecar) = sidecars.iter().find(|sidecar| !sidecar.status.ready) {
+        let says = format!(
+            "the apps started, and sidecar {} is not ready",
+            sidecar.name
+        );
+        return (true, says);
+    }
+    let running: Vec<&Container> = case.apps().filter(|app| app.runs()).collect();
+    let apps: Vec<String> = running
+        .iter()
+        .map(|app| match app.started_ms() {
+            Some(at) => format!("app {} has been running for {}", app.name, case.since(at)),
+            None => format!("app {} is running", app.name),
+        })
+        .collect();
+    let apps = apps.join(", ");
+    if reached_deadline(case) {
+        let says = format!(
+            "{apps}; its sidecar was not ready at the hold deadline, so its connections may be refused \
+             (usher request probes the sidecar, usher conns lists its listeners)"
+        );
+        return (false, says);
+    }
+    let sidecars = match names(sidecars) {
+        (0, _) => String::new(),
+        (1, name) => format!("; sidecar {name} is ready"),
+        (_, names) => format!("; sidecars {names} are ready"),
+    };
+    let unready = running.into_iter().filter(|app| !app.status.ready);
+    let (unready, names) = names(unready);
+    let unready_apps = match unready {
+        0 => String::new(),
+        _ => format!("; not ready: {names}"),
+    };
+    (unready == 0, format!("{apps}{sidecars}{unready_apps}"))
 }
 
-fn running(case: &Case<'_>, app: &Container) -> String {
-    let since = app
-        .started_ms()
-        .map_or(String::new(), |at| format!(" since {}", ago(case, at)));
-    format!(
-        "app {} runs{}",
-        app.name,
-        since.trim_end_matches(" ago").replace("since", "for")
-    )
+fn names<'pod>(containers: impl IntoIterator<Item = &'pod Container>) -> (usize, String) {
+    let containers = containers.into_iter();
+    let names: Vec<&str> = containers.map(|container| &container.name[..]).collect();
+    (names.len(), names.join(", "))
+}
+
+/// Whether the last hold reached its deadline. The kubelet reports a sidecar without a readiness probe as ready, so its
+/// status does not show this.
+fn reached_deadline(case: &Case<'_>) -> bool {
+    let last = case.newest(|detail| matches!(detail, Detail::HoldReleased { .. }));
+    last.is_some_and(|entry| {
+        let deadline = Some(Opened::Deadline);
+        matches!(entry.detail, Detail::HoldReleased { cause, .. } if cause == deadline)
+    })
 }
 
 fn ended(case: &Case<'_>, finished: u64) -> (bool, String) {
@@ -134,49 +124,47 @@ fn ended(case: &Case<'_>, finished: u64) -> (bool, String) {
         .ends()
         .is_some_and(|ends| ends.iter().any(|end| end.code != 0));
     let how = if failed {
-        "its apps have ended, not all with 0"
+        "the apps ended, not all with exit code 0"
     } else {
-        "its apps have ended with 0"
+        "the apps ended with exit code 0"
     };
-    let living: Vec<&str> = case
-        .living()
-        .iter()
-        .map(|(sidecar, _)| &sidecar.name[..])
-        .collect();
-    let rest = match living[..] {
-        [] => "and the kubelet ends the pod".to_owned(),
-        _ => format!("and {} runs on", living.join(", ")),
+    let rest = match names(case.running_sidecars().map(|(_, container)| container)) {
+        (0, _) => "the kubelet is ending the pod".to_owned(),
+        (_, names) => format!("{names} still runs"),
     };
-    // What runs on for longer than it may is a finding; until then this is the way of things.
-    (!failed, format!("{how}, {}, {rest}", ago(case, finished)))
+    // A sidecar that runs too long is a finding.
+    (!failed, format!("{how}, {}; {rest}", case.ago(finished)))
 }
 
-fn waits(container: &Container, what: &str) -> (bool, String) {
+fn not_running(container: &Container, what: &str) -> (bool, String) {
     let name = &container.name;
-    let before = match &container.status.last {
-        Some(end) => format!(" after exit code {}", end.code),
-        None => String::new(),
-    };
     match &container.status.state {
-        State::Running { .. } => (true, format!("{what} {name} runs")),
+        State::Running { .. } => (true, format!("{what} {name} is running")),
         State::Ended(end) => (
             false,
             format!(
-                "{what} {name} ended with exit code {} and is started again",
+                "{what} {name} ended with exit code {} and will restart",
                 end.code
             ),
         ),
         State::Waiting { reason } => {
-            let begins = ["", "ContainerCreating", "PodInitializing"].contains(&reason.as_str());
-            let reason = if reason.is_empty() {
-                "it has not been created"
-            } else {
-                reason
+            let shown = match &reason[..] {
+                "" => "not created yet",
+                reason => reason,
             };
-            (
-                begins && before.is_empty(),
-                format!("{what} {name} waits to be started{before} ({reason})"),
-            )
+            match &container.status.last {
+                Some(end) => (
+                    false,
+                    format!(
+                        "{what} {name} has not restarted after exit code {} ({shown})",
+                        end.code
+                    ),
+                ),
+                None => (
+                    STARTING.contains(&&reason[..]),
+                    format!("{what} {name} has not started ({shown})"),
+                ),
+            }
         }
     }
 }

@@ -54,10 +54,9 @@ fn missed_line(missed: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::borrow::Cow;
-
     use futures::StreamExt;
     use tokio::sync::broadcast;
+    use usher_core::decision::timeline::Detail;
 
     use super::*;
 
@@ -66,7 +65,7 @@ mod tests {
             at_ms,
             uid: "u".to_owned(),
             pod: "shop/report".to_owned(),
-            decision: Cow::Borrowed("waiting"),
+            detail: Detail::Waiting,
             container: None,
             reason: "r".to_owned(),
             since_exit_ms: None,

@@ -1,6 +1,9 @@
 //! One decision, one line.
 
-use usher_core::{admin::WatchLine, decision::timeline::Entry};
+use usher_core::{
+    admin::WatchLine,
+    decision::timeline::{Detail, Entry},
+};
 use usher_inspect::text::{
     printable::{clean, clean_document, yaml},
     table::{Cell, Tone},
@@ -73,10 +76,10 @@ impl Show {
                     uid,
                     &entry.pod,
                     entry.container.as_deref().unwrap_or("-"),
-                    &entry.decision,
+                    entry.detail.name(),
                     &reason(entry),
                 );
-                let cell = Cell::new(text.trim_end(), tone(&entry.decision));
+                let cell = Cell::new(text.trim_end(), tone(&entry.detail));
                 format!("{}\n", self.output.paint(&cell))
             }
         }
@@ -117,15 +120,31 @@ fn time(at_ms: u64) -> String {
     format!("{hours:02}:{minutes:02}:{:02}.{ms:03}", seconds % 60)
 }
 
-fn tone(decision: &str) -> Tone {
-    match decision {
-        "gave-up" | "step-failed" | "hold-failed" | "runtime-unsupported" => Tone::Bad,
-        "hold-stays-closed" | "invalid-annotation" | "skipped" | "start-missed"
-        | "start-not-held" | "would-quit" | "would-hold" => Tone::Warn,
-        "quit-accepted" | "sidecar-ended" | "hold-released" | "start-released" => Tone::Good,
-        "operator-request" => Tone::Strong,
-        "not-applicable" | "waiting" | "not-held" => Tone::Faint,
-        _ => Tone::Plain,
+fn tone(detail: &Detail) -> Tone {
+    match detail {
+        Detail::GaveUp | Detail::StepFailed | Detail::HoldFailed | Detail::RuntimeUnsupported => {
+            Tone::Bad
+        }
+        Detail::HoldStaysClosed { .. }
+        | Detail::InvalidAnnotation
+        | Detail::Skipped
+        | Detail::StartMissed
+        | Detail::StartNotHeld
+        | Detail::WouldQuit
+        | Detail::WouldHold { .. } => Tone::Warn,
+        Detail::QuitAccepted { .. }
+        | Detail::SidecarEnded { .. }
+        | Detail::HoldReleased { .. }
+        | Detail::StartReleased { .. } => Tone::Good,
+        Detail::OperatorRequest => Tone::Strong,
+        Detail::NotApplicable | Detail::Waiting | Detail::NotHeld => Tone::Faint,
+        Detail::VersionReported
+        | Detail::PodFinished
+        | Detail::DrainAccepted { .. }
+        | Detail::HoldArmed { .. }
+        | Detail::HoldAdopted { .. }
+        | Detail::StartHeld { .. }
+        | Detail::Unknown { .. } => Tone::Plain,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use usher_core::admin::WatchLine;
+use usher_core::{admin::WatchLine, decision::timeline::Detail};
 use usher_inspect::text::printable::clean;
 
 use crate::{
@@ -56,9 +56,9 @@ impl Ends {
             let Some(container) = entry.container.filter(|_| entry.uid == self.uid) else {
                 continue;
             };
-            match &*entry.decision {
-                "sidecar-ended" => drop(left.remove(&container)),
-                "gave-up" if left.contains(&container) => {
+            match entry.detail {
+                Detail::SidecarEnded { .. } => drop(left.remove(&container)),
+                Detail::GaveUp if left.contains(&container) => {
                     let text = format!("gave up on {container}: {}", entry.reason);
                     return Err(Failure::new(Exit::Problem, text));
                 }

@@ -1,4 +1,4 @@
-//! Everything that an explanation is made of, from whoever has it.
+//! Collects the input of an explanation: from the kubelet, the agent, the API server and the kernel.
 
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use usher_client::{
 use usher_core::{
     admin::Origin,
     base::id::PodUid,
+    decision::timeline::Entry,
     pod::{
         list,
         spec::{Pod, RunState},
@@ -20,7 +21,7 @@ use usher_core::{
     settings::mode::Modes,
 };
 use usher_inspect::{
-    explain::{Case, Explanation, Facts, Seen, asks_version, explain},
+    explain::{Case, Explanation, Facts, Seen, explain, needs_kubelet_version},
     pod_selector::{self, Candidate},
 };
 
@@ -34,27 +35,26 @@ use crate::{
     global::Exit,
 };
 
-/// How long the API server may take to say which version the kubelet is. Nothing else is asked of it.
-const VERSION: Duration = Duration::from_secs(1);
+/// The API server has this long to return the Node, of which only the kubelet's version is used.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Explains a pod.
 ///
 /// # Errors
-/// When it is not exactly one, or the kubelet does not say what it is.
+/// If the name does not match exactly one pod, or the kubelet does not reply.
 pub(crate) async fn gather(source: &DataSource, given: &str) -> Result<Explanation, Failure> {
     let node = &source.node;
     let mut gaps = Vec::new();
     let config = node.config(&mut gaps);
     let list = node.raw_pods().await.map_err(|error| {
-        let text = "a pod cannot be explained without what the kubelet says of it";
+        let text = "cannot explain a pod without the kubelet";
         Failure::new(error.exit, format!("{text}: {}", error.text))
     })?;
     let pods =
         list::parse(&list, &config.reads()).map_err(|error| Failure::unavailable(chain(&error)))?;
     let (uid, target) = resolve_pod(node, given, &pods.pods).await?;
     let unlisted = || {
-        let text =
-            "the kubelet does not list it (yet, or any more): there is nothing to explain it by";
+        let text = "the kubelet does not list this pod yet, or no longer lists it";
         Failure::unavailable(format!("{given:?}: {text}"))
     };
     let facts = Facts::find(&list, &uid).ok_or_else(unlisted)?;
@@ -71,7 +71,7 @@ pub(crate) async fn gather(source: &DataSource, given: &str) -> Result<Explanati
         agent: source.origin() == Origin::Agent,
         modes: modes(source).await,
         timeline: timeline(source, &uid).await,
-        ..kernel::look(node, target.as_ref(), &mut gaps)
+        ..kernel::inspect(node, target.as_ref(), &mut gaps)
     };
     let seen = Seen {
         now_ms: node.now_ms(),
@@ -111,14 +111,15 @@ fn candidate(pod: &Pod) -> Candidate {
     Candidate {
         uid: pod.uid.to_string(),
         name: Some(pod.display_name()),
-        // The address of a pod that has ended may be another one's by now.
+        // Another pod may have the address of a pod that ended.
         ips: Vec::new(),
         containers: ids.map(ToString::to_string).collect(),
         pids: Vec::new(),
     }
 }
 
-/// Another pod that shows that the kubelet knows native sidecars: without that it would wait for their end.
+/// Another pod that shows that the kubelet supports native sidecars: a kubelet without the support waits for the end of an
+/// init container before it starts the apps.
 fn native_elsewhere(pods: &[Pod], uid: &PodUid) -> Option<String> {
     let runs = |pod: &&Pod| {
         let mut states = pod
@@ -133,7 +134,7 @@ fn native_elsewhere(pods: &[Pod], uid: &PodUid) -> Option<String> {
     natives.find(runs).map(Pod::display_name)
 }
 
-/// What usher may do on this node: as the agent says, else as it wrote down.
+/// The modes that the agent reports, or else those that it recorded.
 async fn modes(source: &DataSource) -> Option<Modes> {
     if source.origin() == Origin::Agent {
         let modes = source.status().await.ok()?.modes;
@@ -150,24 +151,24 @@ async fn modes(source: &DataSource) -> Option<Modes> {
         .map(|annotations| Modes::from_annotations(&annotations).0)
 }
 
-async fn timeline(
-    source: &DataSource,
-    uid: &PodUid,
-) -> Option<Vec<usher_core::decision::timeline::Entry>> {
-    let told = source.timeline(uid.as_str()).await.ok()?.items;
-    let is_told = source.origin() == Origin::Agent || !told.is_empty();
-    is_told.then_some(told)
+async fn timeline(source: &DataSource, uid: &PodUid) -> Option<Vec<Entry>> {
+    let entries = source.timeline(uid.as_str()).await.ok()?.items;
+    let is_known = source.origin() == Origin::Agent || !entries.is_empty();
+    is_known.then_some(entries)
 }
 
-/// What the Node says of its kubelet, where that matters and the API server can be asked.
+/// The kubelet's version in its Node, if a finding depends on it and the API server replies.
 async fn kubelet_version(facts: &Facts) -> Option<Version> {
-    if !asks_version(facts) || facts.node.is_empty() {
+    if !needs_kubelet_version(facts) || facts.node.is_empty() {
         return None;
     }
-    let ask = async {
+    let query = async {
         let nodes: Api<KubeNode> = Api::all(api_server::client().await.ok()?);
         let node = nodes.get(&facts.node).await.ok()?;
         node.status?.node_info?.kubelet_version.parse().ok()
     };
-    tokio::time::timeout(VERSION, ask).await.ok().flatten()
+    tokio::time::timeout(VERSION_TIMEOUT, query)
+        .await
+        .ok()
+        .flatten()
 }

@@ -1,4 +1,4 @@
-//! An explanation for people: first what is wrong and what to do, then what it follows from.
+//! An explanation as a page: the state, then each problem with its evidence and its fix, then the pod's history.
 
 use serde::{Deserialize, Serialize};
 use usher_core::admin::Role;
@@ -9,19 +9,15 @@ use usher_inspect::{
 
 use crate::output::Report;
 
-/// What is wrong with a pod, without what happened in it.
+/// The problems of a pod, without its history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Diagnosis {
-    /// Namespace.
     namespace: String,
-    /// Name.
     name: String,
-    /// Where it stands.
     verdict: Verdict,
-    /// What is wrong.
     findings: Vec<Finding>,
-    /// What could not be looked at.
+    /// What could not be inspected.
     unseen: Vec<String>,
 }
 
@@ -48,7 +44,7 @@ impl Report for Diagnosis {
         if wide {
             section(
                 &mut table.notes,
-                "could not be seen",
+                "not visible",
                 self.unseen.iter().cloned(),
             );
         }
@@ -70,7 +66,7 @@ impl Report for Explanation {
         let mut lead = std::mem::take(&mut table.lead);
         section(&mut lead, "containers", containers);
         let policy = format!("restartPolicy {}", self.restart_policy);
-        let owner = self.owner.iter().map(|owner| format!("made by {owner}"));
+        let owner = self.owner.iter().map(|owner| format!("controlled by {owner}"));
         let uid = format!("uid {}", self.uid);
         let about = owner.chain([policy, uid]).chain(self.modes.iter().cloned());
         section(&mut lead, "pod", about);
@@ -93,35 +89,35 @@ impl Report for Explanation {
             let then = change.when.lines().map(|line| format!("  {line}"));
             [first].into_iter().chain(then).collect::<Vec<_>>()
         });
-        section(&mut table.notes, "what would change it", changes);
+        section(&mut table.notes, "what would change this", changes);
         section(
             &mut table.notes,
-            "could not be seen",
+            "not visible",
             self.unseen.iter().cloned(),
         );
         table
     }
 }
 
-/// One line that says how it is.
+/// The state of the pod, in one line.
 fn headline(pod: &str, verdict: &Verdict, findings: &[Finding]) -> Cell {
     let troubles = findings
         .iter()
         .filter(|finding| finding.severity.is_trouble())
         .count();
     let (word, tone) = match (verdict.healthy, troubles) {
-        (true, _) => ("nothing is wrong".to_owned(), Tone::Good),
+        (true, _) => ("healthy".to_owned(), Tone::Good),
         (false, 0) => (
-            "not well, and no cause is seen in its mesh".to_owned(),
+            "unhealthy, with no cause found in its mesh".to_owned(),
             Tone::Warn,
         ),
-        (false, 1) => ("something is wrong".to_owned(), Tone::Bad),
-        (false, many) => (format!("{many} things are wrong"), Tone::Bad),
+        (false, 1) => ("1 problem".to_owned(), Tone::Bad),
+        (false, many) => (format!("{many} problems"), Tone::Bad),
     };
     Cell::new(format!("{pod}: {word}; {}", verdict.says), tone)
 }
 
-/// The findings; where something is wrong hints are kept for who has time for them.
+/// The findings. Hints next to a problem need `-o wide`.
 fn findings(table: &mut Table, findings: &[Finding], wide: bool) {
     let troubles = findings.iter().any(|finding| finding.severity.is_trouble());
     let shown = |finding: &&Finding| wide || !troubles || finding.severity.is_trouble();
@@ -137,13 +133,13 @@ fn findings(table: &mut Table, findings: &[Finding], wide: bool) {
             tone,
         ));
         for evidence in &finding.evidence {
-            table.lead(format!("  seen  {}: {}", evidence.source, evidence.says));
+            table.lead(format!("  evidence  {}: {}", evidence.source, evidence.says));
         }
-        table.lead(format!("  do    {}", finding.remedy));
+        table.lead(format!("  fix       {}", finding.remedy));
         for line in finding.how.lines() {
-            table.lead(Cell::new(format!("        {line}"), Tone::Strong));
+            table.lead(Cell::new(format!("            {line}"), Tone::Strong));
         }
-        table.lead(Cell::new(format!("  read  {}", finding.docs), Tone::Faint));
+        table.lead(Cell::new(format!("  docs      {}", finding.docs), Tone::Faint));
     }
 }
 
@@ -165,8 +161,8 @@ fn container(member: &Member, wide: bool) -> String {
     };
     let restarts = match member.restarts {
         0 => String::new(),
-        1 => ", started again once".to_owned(),
-        many => format!(", started again {many} times"),
+        1 => ", restarted once".to_owned(),
+        many => format!(", restarted {many} times"),
     };
     let more = if wide {
         let pid = member

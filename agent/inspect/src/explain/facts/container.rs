@@ -1,4 +1,4 @@
-//! One container: its spec as far as meshes care, and what the status says of its runs.
+//! One container: the part of its spec that matters to a mesh, and its runs.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,43 +6,39 @@ use serde_json::Value;
 
 use super::{list, text, time, words};
 
-/// One container, of whatever kind.
+/// The beginning of the path of an init container.
+const INIT: &str = "spec.initContainers";
+
+/// A regular or init container.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Container {
-    /// Name.
     pub name: String,
-    /// Where it stands in the pod, as a path: `spec.containers[0]`.
+    /// The path in the pod: `spec.containers[0]`.
     pub place: String,
-    /// Image as the spec writes it.
     pub image: String,
     /// Command and arguments.
     pub words: Vec<String>,
     /// Variables with literal values.
     pub env: BTreeMap<String, String>,
-    /// The user that it runs as by its own security context.
+    /// `runAsUser` of its own security context.
     pub user: Option<u32>,
-    /// Ports that it declares.
     pub ports: Vec<Port>,
-    /// Probes of the kubelet.
     pub probes: Vec<Probe>,
-    /// It has a hook for its start.
     pub has_post_start: bool,
-    /// The command of that hook, where it is one.
+    /// The command of the `postStart` hook, if the hook is a command.
     pub post_start: Vec<String>,
-    /// It is an init container that runs along.
+    /// It is a native sidecar.
     pub is_native: bool,
-    /// What became of it.
     pub status: Status,
 }
 
 /// A declared port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Port {
-    /// Its name; empty for none.
+    /// Empty for a port without a name.
     pub name: String,
-    /// Its number.
     pub number: u16,
-    /// It is one of TCP, which is what the API writes by default.
+    /// TCP is the API's default.
     pub is_tcp: bool,
 }
 
@@ -51,65 +47,46 @@ pub struct Port {
 pub struct Probe {
     /// The field of the spec: `readinessProbe`.
     pub field: &'static str,
-    /// What it does.
     pub act: Act,
-    /// Time from the container's start to the first one.
     pub initial_delay: Duration,
-    /// Time between two.
     pub period: Duration,
 }
 
-/// What a probe does.
+/// The action of a probe. A port is 0 if its name is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
     /// `httpGet`.
-    Http {
-        /// Number; 0 for a name that no port has.
-        port: u16,
-        /// Path.
-        path: String,
-    },
+    Http { port: u16, path: String },
     /// `tcpSocket`.
-    Tcp {
-        /// Number; 0 for a name that no port has.
-        port: u16,
-    },
+    Tcp { port: u16 },
     /// `grpc`.
-    Grpc {
-        /// Number.
-        port: u16,
-    },
-    /// `exec`, or something that is not known here.
+    Grpc { port: u16 },
+    /// `exec`, or an unknown action.
     Other,
 }
 
-/// What the status says of a container.
+/// A container's status.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Status {
     /// The newest run.
     pub state: State,
-    /// The run before it, where that is known.
+    /// The run before it.
     pub last: Option<Ended>,
-    /// Its readiness probe succeeds, or it runs without one.
+    /// Also true for a running container without a readiness probe.
     pub ready: bool,
-    /// How often it was started again.
     pub restarts: u64,
 }
 
-/// Where a run stands.
+/// The state of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// It has not begun.
+    /// The reason is a word, or empty.
     Waiting {
-        /// Why, in a word.
         reason: String,
     },
-    /// It runs.
     Running {
-        /// Since when.
         since_ms: Option<u64>,
     },
-    /// It ended.
     Ended(Ended),
 }
 
@@ -123,33 +100,31 @@ impl Default for State {
 /// A run that ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
-    /// Exit code, 128 + n for signal n.
+    /// 128 + n for signal n.
     pub code: i64,
-    /// Why, in a word: `Completed`, `Error`, `OOMKilled`.
+    /// `Completed`, `Error`, `OOMKilled`.
     pub reason: String,
-    /// When it began.
     pub started_ms: Option<u64>,
-    /// When it ended.
     pub finished_ms: Option<u64>,
 }
 
 impl Container {
-    pub(super) fn of(spec: &Value, statuses: &[Value], place: String) -> Self {
+    pub(super) fn parse(spec: &Value, statuses: &[Value], place: String) -> Self {
         let name = text(&spec["name"]);
         let ports: Vec<Port> = list(&spec["ports"]).iter().map(port).collect();
         let mut all = words(&spec["command"]);
         all.extend(words(&spec["args"]));
         let hook = &spec["lifecycle"]["postStart"];
         let fields = ["startupProbe", "livenessProbe", "readinessProbe"];
-        let probes = fields.into_iter();
-        let probes = probes
+        let probes = fields
+            .into_iter()
             .filter_map(|field| probe(field, &spec[field], &ports))
             .collect();
         let status = statuses
             .iter()
             .find(|status| status["name"] == name.as_str());
         let user = spec["securityContext"]["runAsUser"].as_u64();
-        let is_native = place.starts_with("spec.init") && spec["restartPolicy"] == "Always";
+        let is_native = place.starts_with(INIT) && spec["restartPolicy"] == "Always";
         Self {
             place,
             image: text(&spec["image"]),
@@ -166,7 +141,22 @@ impl Container {
         }
     }
 
-    /// When its newest run began.
+    /// Whether it is an init container, native sidecars included.
+    pub fn is_init(&self) -> bool {
+        self.place.starts_with(INIT)
+    }
+
+    /// The path of the container's status.
+    pub fn status_path(&self) -> String {
+        let list = if self.is_init() {
+            "initContainerStatuses"
+        } else {
+            "containerStatuses"
+        };
+        format!("status.{list}[{}]", self.name)
+    }
+
+    /// When the newest run started.
     pub fn started_ms(&self) -> Option<u64> {
         match &self.status.state {
             State::Running { since_ms } => *since_ms,
@@ -175,12 +165,11 @@ impl Container {
         }
     }
 
-    /// Whether the status says that it runs.
     pub fn runs(&self) -> bool {
         matches!(self.status.state, State::Running { .. })
     }
 
-    /// Its newest run that ended: the present one, or the one before.
+    /// The newest run that ended: the present one, or the one before.
     pub fn newest_end(&self) -> Option<&Ended> {
         match &self.status.state {
             State::Ended(ended) => Some(ended),
@@ -188,7 +177,7 @@ impl Container {
         }
     }
 
-    /// All of its runs that ended and are known, oldest first.
+    /// The known runs that ended, oldest first.
     pub fn ends(&self) -> impl Iterator<Item = &Ended> {
         let present = match &self.status.state {
             State::Ended(ended) => Some(ended),
@@ -197,7 +186,7 @@ impl Container {
         self.status.last.iter().chain(present)
     }
 
-    /// The value of a flag among its words, `--name value` or `--name=value`.
+    /// The value of a flag, as `--name value` or `--name=value`.
     pub fn flag(&self, name: &str) -> Option<&str> {
         let mut words = self.words.iter();
         while let Some(word) = words.next() {
@@ -215,7 +204,6 @@ impl Container {
         None
     }
 
-    /// The value of a variable with a literal value.
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.env.get(name).map(String::as_str)
     }
@@ -274,7 +262,7 @@ fn probe(field: &'static str, probe: &Value, ports: &[Port]) -> Option<Probe> {
     };
     let seconds = |key: &str, default: u64| {
         let seconds = probe[key].as_u64().filter(|seconds| *seconds > 0);
-        // The largest that the API takes.
+        // The API's maximum.
         Duration::from_secs(seconds.unwrap_or(default).min(i32::MAX as u64))
     };
     Some(Probe {

@@ -35,7 +35,7 @@ fn what_matters_is_read() {
             }],
         },
     });
-    let facts = Facts::of(&pod);
+    let facts = Facts::parse(&pod);
     assert_eq!(facts.owner, Some(("Job".to_owned(), "report".to_owned())));
     assert_eq!(facts.active_deadline, Some(Duration::from_secs(60)));
     assert_eq!(facts.annotations.len(), 1);
@@ -66,7 +66,7 @@ fn container(container: &Value, status: &Value) -> Container {
         "spec": {"containers": [container]},
         "status": {"containerStatuses": [status]},
     });
-    Facts::of(&pod).containers.remove(0)
+    Facts::parse(&pod).containers.remove(0)
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn json() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn anything_is_read_without_harm(pod in json()) {
-        let facts = Facts::of(&pod);
+        let facts = Facts::parse(&pod);
         for container in facts.containers.iter().chain(&facts.init) {
             prop_assert!(container.newest_end().is_none() || !container.place.is_empty());
             prop_assert!(container.flag("--x").is_none() || !container.words.is_empty());

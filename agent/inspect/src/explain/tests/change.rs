@@ -1,20 +1,21 @@
 //! What would change what usher does with a pod, word for word.
 
 use serde_json::json;
+use usher_core::hold::Opened;
 
 use super::{
-    Mode, Scene, healthy,
-    pods::{app, istio, job, native},
+    Detail, Mode, Scene, healthy,
+    pods::{ARMED, app, istio, job, native, released},
 };
 
-const SHOWN_OUT: &str = "istio-proxy by POST :15020/quitquitquit is shown out";
-const SHOWN_OUT_THEN: &str =
-    "istio-proxy by POST :15020/quitquitquit is shown out, when its apps have ended";
+const TERMINATES: &str = "usher terminates istio-proxy by POST :15020/quitquitquit";
+const TERMINATES_LATER: &str =
+    "usher terminates istio-proxy by POST :15020/quitquitquit, after its apps end";
 const QUIT: &str = "kubectl annotate node node-1 usher.dev/quit=enforce --overwrite";
 const HOLD: &str = "kubectl annotate node node-1 usher.dev/hold=enforce --overwrite";
-const WAIT: &str = "connections of its apps wait until istio-proxy is ready";
+const WAIT: &str = "usher holds its apps' connections until istio-proxy is ready";
 const NEXT_WAIT: &str =
-    "in the next pod like it connections of its apps wait until istio-proxy is ready";
+    "usher holds the connections of the next pod like it until istio-proxy is ready";
 const ENDS: &str = "app ends for good";
 
 #[track_caller]
@@ -33,11 +34,11 @@ fn young() -> Scene {
 fn mode_of_the_node_is_what_keeps_usher_from_it() {
     for mode in [Mode::Off, Mode::Observe] {
         let young = young().mode(mode);
-        assert_changes(&young, &[(SHOWN_OUT_THEN, QUIT), (WAIT, HOLD)]);
+        assert_changes(&young, &[(TERMINATES_LATER, QUIT), (WAIT, HOLD)]);
         let running = healthy().mode(mode);
-        assert_changes(&running, &[(SHOWN_OUT_THEN, QUIT), (NEXT_WAIT, HOLD)]);
+        assert_changes(&running, &[(TERMINATES_LATER, QUIT), (NEXT_WAIT, HOLD)]);
         let ended = running.ended("app", 60, 1, 0);
-        assert_changes(&ended, &[(SHOWN_OUT, QUIT), (NEXT_WAIT, HOLD)]);
+        assert_changes(&ended, &[(TERMINATES, QUIT), (NEXT_WAIT, HOLD)]);
     }
     let mut unknown = healthy();
     unknown.seen.modes = None;
@@ -52,15 +53,16 @@ fn mode_of_the_node_is_what_keeps_usher_from_it() {
 
 #[test]
 fn what_is_done_already_is_only_waited_for() {
-    let waits = "the connections that wait go on";
-    let ready = "istio-proxy is ready, or the deadline of 30s comes";
+    let waits = "usher releases the held connections";
+    let ready = "istio-proxy is ready, or the deadline of 30s passes";
     let young = young().mode(Mode::Enforce);
-    assert_changes(&young, &[(SHOWN_OUT, ENDS)]);
-    for armed in ["hold-armed", "hold-adopted"] {
+    assert_changes(&young, &[(TERMINATES, ENDS)]);
+    let adopted = Detail::HoldAdopted { ports: Vec::new() };
+    for armed in [ARMED, adopted] {
         let held = young.clone().decided(3, armed, "connections wait");
-        assert_changes(&held, &[(SHOWN_OUT, ENDS), (waits, ready)]);
-        let opened = held.decided(1, "hold-released", "the sidecar is ready");
-        assert_changes(&opened, &[(SHOWN_OUT, ENDS)]);
+        assert_changes(&held, &[(TERMINATES, ENDS), (waits, ready)]);
+        let opened = held.decided(1, released(Opened::Ready, 0), "the sidecar is ready");
+        assert_changes(&opened, &[(TERMINATES, ENDS)]);
     }
     let ended = healthy().mode(Mode::Enforce).ended("app", 60, 1, 0);
     assert_changes(&ended, &[]);
@@ -68,13 +70,13 @@ fn what_is_done_already_is_only_waited_for() {
 
 #[test]
 fn opt_outs_are_named_where_they_stand() {
-    let off = "without metadata.annotations[usher.dev/quit] = \"false\"";
+    let off = "remove metadata.annotations[usher.dev/quit] = \"false\"";
     let quit = healthy().annotation("usher.dev/quit", "false");
-    assert_changes(&quit, &[(SHOWN_OUT, off), (NEXT_WAIT, HOLD)]);
+    assert_changes(&quit, &[(TERMINATES, off), (NEXT_WAIT, HOLD)]);
     let hold = healthy().annotation("usher.dev/hold", "false");
-    let then = "connections of its apps wait until its sidecar is ready";
-    let off = "without metadata.annotations[usher.dev/hold] = \"false\"";
-    assert_changes(&hold, &[(SHOWN_OUT_THEN, QUIT), (then, off)]);
+    let then = "usher holds its apps' connections until its sidecar is ready";
+    let off = "remove metadata.annotations[usher.dev/hold] = \"false\"";
+    assert_changes(&hold, &[(TERMINATES_LATER, QUIT), (then, off)]);
 }
 
 #[test]
@@ -84,7 +86,7 @@ fn nothing_would_change_what_is_not_ushers() {
     let native = Scene::new(native(&[app(json!({}))]));
     assert_changes(&native, &[]);
     let named = (
-        "a container of it is shown out when the others have ended",
+        "usher terminates the named container after the other containers end",
         "metadata:\n  annotations:\n    usher.dev/sidecars: \"NAME\"",
     );
     let plain = Scene::new(job(&[app(json!({}))])).running("app", 60);

@@ -8,7 +8,7 @@ use usher_core::{
 
 use super::{
     Finding, Id, Mode, Scene, Severity, healthy,
-    pods::{app, istio, job, proxy},
+    pods::{app, istio, job, proxy, would_hold},
 };
 use crate::explain::{Case, Facts, explain};
 
@@ -79,7 +79,7 @@ fn proxy_that_began_once_is_not_awaited_again() {
         evidence(&finding)[1],
         (
             "status.containerStatuses[istio-proxy]",
-            "has not started; nothing has the app wait for it"
+            "has not started; the app does not wait for it"
         )
     );
     let mut again = pair();
@@ -114,7 +114,7 @@ fn early_run_is_told_with_both_starts_and_what_mends_it() {
     let finding = early(&scene).unwrap();
     assert_eq!(
         finding.problem,
-        "app app ran before its proxy istio-proxy could accept connections, and ended with exit code 1"
+        "app app ran before its proxy istio-proxy accepted connections, and ended with exit code 1"
     );
     assert_eq!(
         (finding.severity, finding.container.as_deref()),
@@ -127,13 +127,13 @@ fn early_run_is_told_with_both_starts_and_what_mends_it() {
         ),
         (
             "status.containerStatuses[istio-proxy]",
-            "started at 00:09:06; the spec has it after the app",
+            "started at 00:09:06; the app comes first in the spec",
         ),
     ];
     assert_eq!(evidence(&finding), ran);
 
     let watch = (
-        "Have usher hold the app's connections on this node until the proxy is ready.",
+        "Enable usher to hold the app's connections on this node until the proxy is ready.",
         "kubectl annotate node node-1 usher.dev/hold=enforce --overwrite",
     );
     let start = "metadata:\n  annotations:\n    usher.dev/hold: \"start\"";
@@ -143,7 +143,7 @@ fn early_run_is_told_with_both_starts_and_what_mends_it() {
         (
             Mode::Enforce,
             (
-                "Have the start of the app wait as well, not its connections alone.",
+                "Hold the start of the app too, not only its connections.",
                 start,
             ),
         ),
@@ -162,7 +162,7 @@ fn early_run_is_told_with_both_starts_and_what_mends_it() {
     assert_eq!(
         (&opted.remedy[..], &opted.how[..]),
         (
-            "Remove what switches holding off for this pod.",
+            "Remove the setting that disables hold for this pod.",
             "metadata:\n  annotations:\n    usher.dev/hold: \"true\""
         ),
         "what stands on the pod itself comes before its Namespace"
@@ -181,16 +181,18 @@ fn end_counts_as_one_of_refused_connections_until_a_second_after_the_proxy_was_r
         (40, 0, None),
     ] {
         let scene = healthy().policy("Always").ended("app", 45, ended, code);
-        let scene = scene.restarted("app", 20).decided(39, "would-hold", reason);
+        let scene = scene
+            .restarted("app", 20)
+            .decided(39, would_hold(2), reason);
         let finding = early(&scene).unwrap();
         assert_eq!(
             finding.problem,
-            "connections of the app were refused, since its proxy was not ready yet"
+            "2 connections of the app were refused because its proxy was not ready"
         );
         let timeline = ("timeline 00:09:26 would-hold", reason);
         let app = expected.map(|says| ("status.containerStatuses[app]", says));
-        let told: Vec<(&str, &str)> = app.into_iter().chain([timeline]).collect();
-        assert_eq!(evidence(&finding), told, "{ended} {code}");
+        let all: Vec<(&str, &str)> = app.into_iter().chain([timeline]).collect();
+        assert_eq!(evidence(&finding), all, "{ended} {code}");
         let severity = match expected {
             Some(_) => Severity::Error,
             None => Severity::Warning,
@@ -207,7 +209,7 @@ fn opt_out_that_is_not_the_pods_is_mended_on_its_namespace() {
     let mut config = Config::default();
     config.defaults.hold = false;
     let read = list::parse(list.as_bytes(), &config.reads()).unwrap();
-    let facts = Facts::of(&scene.pod);
+    let facts = Facts::parse(&scene.pod);
     let namespace = NamespaceValues::default();
     let case = Case::new(&read.pods[0], &facts, &scene.seen, &config, &namespace);
     let finding = &explain(&case).findings[0];

@@ -1,17 +1,11 @@
 //! Pods whose work is done, or nearly.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
-use usher_core::{
-    decision::Kind,
-    hold::{Opened, Tally},
-    settings::mode::Mode,
-};
+use usher_core::{hold::Opened, settings::mode::Mode};
 
 use super::{
-    Id, Scene, Severity, healthy, only,
-    pods::{app, job, proxy},
+    Detail, Id, Scene, Severity, healthy, only,
+    pods::{QUIT_ACCEPTED, app, job, proxy, released},
     troubles,
 };
 
@@ -75,7 +69,7 @@ fn endpoint_that_is_off() {
         .annotation("status.sidecar.istio.io/port", "0")
         .listening(&[15000]);
     let off = off.ended("app", 50, 40, 0);
-    only(&off, Id::QuitEndpointOff, &["15020", "nobody listens"]);
+    only(&off, Id::QuitEndpointOff, &["15020", "no listener"]);
 }
 
 #[test]
@@ -100,7 +94,7 @@ fn exit_code_that_spoils_a_job() {
     let again = again
         .ended("istio-proxy", 51, 9, 137)
         .restarted("istio-proxy", 8);
-    only(&again, Id::ExitCodeSpoils, &["started again", "lastState"]);
+    only(&again, Id::ExitCodeSpoils, &["restarts it", "lastState"]);
     let crash = healthy()
         .policy("OnFailure")
         .ended("istio-proxy", 51, 9, 137)
@@ -118,7 +112,7 @@ fn pod_whose_time_is_nearly_up() {
     );
     assert_eq!(troubles(&healthy().deadline(600)), [""; 0]);
     let exceeded = healthy().deadline(50).reason("Failed", "DeadlineExceeded");
-    only(&exceeded, Id::DeadlineNear, &["was ended"]);
+    only(&exceeded, Id::DeadlineNear, &["ended the pod"]);
     let done = healthy().deadline(65).ended("app", 60, 2, 0);
     let finding = only(&done, Id::DeadlineNear, &["usher.dev/quit=enforce"]);
     assert_eq!(finding.severity, Severity::Error);
@@ -148,7 +142,7 @@ fn sidecar_that_stays() {
     );
     let gave_up = stuck
         .mode(Mode::Enforce)
-        .decided(20, "gave-up", "every step was tried");
+        .decided(20, Detail::GaveUp, "every step was tried");
     only(
         &gave_up,
         Id::SidecarStays,
@@ -157,28 +151,16 @@ fn sidecar_that_stays() {
     let asked = healthy()
         .mode(Mode::Enforce)
         .ended("app", 60, 6, 0)
-        .decided(6, "quit-accepted", "POST");
+        .decided(6, QUIT_ACCEPTED, "POST");
     assert_eq!(troubles(&asked), [""; 0], "it has 5 s for SIGTERM");
 }
 
 #[test]
 fn sidecar_that_was_not_ready_at_the_deadline_is_not_called_ready() {
-    let deadline = Kind::HoldReleased {
-        why: Opened::Deadline,
-        shut: Duration::from_secs(30),
-        adopted: false,
-        tally: Tally::default(),
-    };
-    let late = healthy().decided(20, "hold-released", &deadline.reason());
+    let late = healthy().decided(20, released(Opened::Deadline, 0), "too late");
     let verdict = late.explain().verdict;
     assert!(!verdict.healthy, "{verdict:?}");
     assert!(verdict.says.contains("was not ready"), "{verdict:?}");
-    let ready = Kind::HoldReleased {
-        why: Opened::Ready,
-        shut: Duration::from_secs(1),
-        adopted: false,
-        tally: Tally::default(),
-    };
-    let again = late.decided(10, "hold-released", &ready.reason());
+    let again = late.decided(10, released(Opened::Ready, 0), "in time");
     assert!(again.explain().verdict.healthy, "the newest hold counts");
 }

@@ -4,10 +4,10 @@ use serde_json::json;
 use usher_core::{recipe::Version, settings::mode::Modes};
 
 use super::{
-    Mode, Scene, healthy,
+    Detail, Mode, Scene, healthy,
     pods::{app, job},
 };
-use crate::explain::{Facts, OnTerm, asks_version};
+use crate::explain::{Facts, OnTerm, needs_kubelet_version};
 
 #[test]
 fn pod_is_called_by_namespace_and_name() {
@@ -26,9 +26,12 @@ fn states_of_containers_are_in_words() {
     for (scene, expected) in [
         (waiting(""), "waiting"),
         (waiting("CrashLoopBackOff"), "waiting: CrashLoopBackOff"),
-        (healthy(), "runs for 1 min 0 s"),
-        (healthy().unready("app"), "runs for 1 min 0 s, not ready"),
-        (healthy().ended("app", 60, 7, 3), "ended with 3 7 s ago"),
+        (healthy(), "running for 1 min 0 s"),
+        (healthy().unready("app"), "running for 1 min 0 s, not ready"),
+        (
+            healthy().ended("app", 60, 7, 3),
+            "ended with exit code 3, 7 s ago",
+        ),
     ] {
         assert_eq!(state(&scene), expected);
     }
@@ -59,7 +62,7 @@ fn modes_say_who_decides() {
     unknown.seen.modes = None;
     assert_eq!(
         unknown.explain().modes,
-        ["unknown: neither the agent nor its run directory tells"]
+        ["unknown: no agent replies, and its run directory has no record"]
     );
 }
 
@@ -70,13 +73,14 @@ fn what_could_not_be_looked_at_is_named() {
         "sockets of its network namespace",
         "the kubelet's version",
     ];
-    let silent = "what usher decided: no agent answers, and none wrote anything down";
-    let written = "what usher decides now: no agent answers, and the timeline is what the last one wrote down";
+    let silent = "decisions of usher: no agent replies, and there is no timeline";
+    let written =
+        "new decisions of usher: no agent replies, and the timeline is that of the last one";
     assert_eq!(
         healthy().explain().unseen,
         [silent, processes, sockets, version]
     );
-    let decided = healthy().decided(5, "accepted", "it has a sidecar");
+    let decided = healthy().decided(5, Detail::Waiting, "it has a sidecar");
     assert_eq!(
         decided.explain().unseen,
         [written, processes, sockets, version]
@@ -100,7 +104,7 @@ fn what_could_not_be_looked_at_is_named() {
 fn version_of_the_kubelet_matters_beside_istios_proxy_only() {
     let plain = Scene::new(job(&[app(json!({}))]));
     for (scene, expected) in [(healthy(), true), (plain, false)] {
-        assert_eq!(asks_version(&Facts::of(&scene.pod)), expected);
+        assert_eq!(needs_kubelet_version(&Facts::parse(&scene.pod)), expected);
         let unseen = scene.explain().unseen;
         let named = unseen.iter().any(|one| one == "the kubelet's version");
         assert_eq!(named, expected, "{unseen:?}");

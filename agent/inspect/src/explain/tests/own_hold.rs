@@ -66,6 +66,9 @@ fn what_is_said_of_a_hook_that_is_lost() {
     let behind = told(&[app(json!({})), istio(other)], wanted);
     assert_eq!(
         behind[1..],
-        [hook(1), "spec.containers: app come before it".to_owned()]
+        [
+            hook(1),
+            "spec.containers: app before istio-proxy".to_owned()
+        ]
     );
 }

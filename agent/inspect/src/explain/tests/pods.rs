@@ -1,9 +1,13 @@
 //! Pods as the kubelet would show them, with no more than matters. Times are seconds before the present.
 
+use std::net::SocketAddr;
+
 use serde_json::{Value, json};
 use usher_core::{
     base::id::Pid,
-    decision::timeline::Entry,
+    decision::timeline::{Detail, Entry},
+    hold::Opened,
+    node::socket::{Protocol, Socket, State},
     pod::list,
     recipe::Version,
     settings::{
@@ -13,9 +17,7 @@ use usher_core::{
     },
 };
 
-use crate::explain::{
-    Case, Explanation, Facts, OnTerm, Process, Seen, Socket, explain, write_time,
-};
+use crate::explain::{Case, Explanation, Facts, OnTerm, Process, Seen, explain, write_time};
 
 /// Some present.
 const NOW_MS: u64 = 1_795_306_205_000;
@@ -72,6 +74,69 @@ pub(super) fn native(containers: &[Value]) -> Value {
     pod
 }
 
+fn socket(state: State, uid: u32, port: u16, peer: SocketAddr) -> Socket {
+    Socket {
+        protocol: Protocol::Tcp,
+        state,
+        local: ([0; 4], port).into(),
+        peer,
+        both_families: false,
+        interface: 0,
+        receive_queue: 0,
+        send_queue: 0,
+        uid,
+        inode: 1,
+        cookie: 1,
+        cgroup: 0,
+        timer: None,
+        retransmits: 1,
+        rtt: None,
+        all_retransmits: None,
+        drops: None,
+    }
+}
+
+fn placeholder(place: usize) -> String {
+    format!("\u{1}{place}\u{1}")
+}
+
+/// Puts the texts back in the place of their placeholders.
+fn restore(value: &mut Value, texts: &[String]) {
+    match value {
+        Value::String(string) => {
+            for (place, text) in texts.iter().enumerate() {
+                *string = string.replace(&placeholder(place), text);
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| restore(value, texts)),
+        Value::Object(values) => values.values_mut().for_each(|value| restore(value, texts)),
+        _ => {}
+    }
+}
+
+/// Connections that were refused before the sidecar was ready.
+pub(super) fn would_hold(connections: u64) -> Detail {
+    Detail::WouldHold {
+        held_ms: Some(300),
+        connections: Some(connections),
+    }
+}
+
+pub(super) fn released(cause: Opened, connections: u64) -> Detail {
+    Detail::HoldReleased {
+        cause: Some(cause),
+        held_ms: Some(30_000),
+        connections: Some(connections),
+    }
+}
+
+pub(super) const ARMED: Detail = Detail::HoldArmed {
+    ports: Vec::new(),
+    deadline_ms: None,
+};
+
+pub(super) const QUIT_ACCEPTED: Detail = Detail::QuitAccepted { exit_code: Some(0) };
+
 impl Scene {
     pub(super) fn new(pod: Value) -> Self {
         let mode = Mode::Observe;
@@ -86,7 +151,46 @@ impl Scene {
         Self { pod, seen }
     }
 
+    /// Explains the pod, and asserts that the explanation does not depend on texts for people.
     pub(super) fn explain(&self) -> Explanation {
+        let explanation = self.explain_once();
+        let (reworded, texts) = self.reworded();
+        let mut other = serde_json::to_value(reworded.explain_once()).unwrap();
+        restore(&mut other, &texts);
+        let expected = serde_json::to_value(&explanation).unwrap();
+        assert_eq!(other, expected, "a text for people decides");
+        explanation
+    }
+
+    /// The same scene with every text for people replaced by a placeholder, and the texts.
+    fn reworded(&self) -> (Self, Vec<String>) {
+        let mut scene = self.clone();
+        let mut texts = Vec::new();
+        for entry in scene.seen.timeline.iter_mut().flatten() {
+            texts.push(std::mem::replace(
+                &mut entry.reason,
+                placeholder(texts.len()),
+            ));
+        }
+        let status = &mut scene.pod["status"];
+        if status.is_object() {
+            status["message"] = json!("the deadline has come");
+        }
+        for list in ["initContainerStatuses", "containerStatuses"] {
+            let containers = status.get_mut(list).and_then(Value::as_array_mut);
+            for one in containers.into_iter().flatten() {
+                for key in ["state", "lastState"] {
+                    let states = one.get_mut(key).and_then(Value::as_object_mut);
+                    for (_, state) in states.into_iter().flatten() {
+                        state["message"] = json!("the deadline has come");
+                    }
+                }
+            }
+        }
+        (scene, texts)
+    }
+
+    fn explain_once(&self) -> Explanation {
         let list = json!({"items": [self.pod]}).to_string();
         let config = Config::default();
         let read = list::parse(list.as_bytes(), &config.reads()).unwrap();
@@ -224,32 +328,23 @@ impl Scene {
     }
 
     pub(super) fn listening(mut self, ports: &[u16]) -> Self {
-        let listener = |port: &u16| Socket {
-            user: 0,
-            port: *port,
-            connecting_to: None,
-            retransmitted: 0,
-        };
+        let listener = |port: &u16| socket(State::Listen, 0, *port, ([0; 4], 0).into());
         self.seen.sockets = Some(ports.iter().map(listener).collect());
         self
     }
 
     pub(super) fn connecting(mut self, user: u32, to: [u8; 4]) -> Self {
-        self.seen.sockets.get_or_insert_default().push(Socket {
-            user,
-            port: 40_000,
-            connecting_to: Some((to.into(), 80)),
-            retransmitted: 1,
-        });
+        let socket = socket(State::SynSent, user, 40_000, (to, 80).into());
+        self.seen.sockets.get_or_insert_default().push(socket);
         self
     }
 
-    pub(super) fn decided(mut self, ago: u64, decision: &'static str, reason: &str) -> Self {
+    pub(super) fn decided(mut self, ago: u64, detail: Detail, reason: &str) -> Self {
         self.seen.timeline.get_or_insert_default().push(Entry {
             at_ms: NOW_MS - ago * 1000,
             uid: UID.to_owned(),
             pod: "shop/report".to_owned(),
-            decision: decision.into(),
+            detail,
             container: None,
             reason: reason.to_owned(),
             since_exit_ms: None,

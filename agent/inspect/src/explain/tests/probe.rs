@@ -69,7 +69,7 @@ fn what_is_said_of_a_probe() {
         let last = evidence.last().unwrap();
         (problem, format!("{}: {}", last.source, last.says))
     };
-    let because = "was not rewritten by Istio, and fails: the kubelet has no certificate for a mesh that insists on mTLS";
+    let because = "fails because Istio did not rewrite it: the kubelet has no certificate for a mesh with strict mTLS";
     assert_eq!(
         told(&scene(json!({"readinessProbe": http()})).unready("app")),
         (

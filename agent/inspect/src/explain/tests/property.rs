@@ -2,8 +2,12 @@
 
 use proptest::prelude::*;
 use serde_json::json;
+use usher_core::hold::Opened;
 
-use super::pods::{Scene, app, istio, job};
+use super::{
+    Detail,
+    pods::{ARMED, QUIT_ACCEPTED, Scene, app, istio, job, released, would_hold},
+};
 use crate::explain::OnTerm;
 
 fn state() -> impl Strategy<Value = (u8, u64, u64, i32)> {
@@ -26,6 +30,22 @@ fn put(scene: Scene, name: &str, (kind, one, other, code): (u8, u64, u64, i32)) 
     }
 }
 
+/// Those that findings depend on, and others.
+fn details() -> Vec<Detail> {
+    vec![
+        Detail::GaveUp,
+        Detail::NotHeld,
+        Detail::Waiting,
+        Detail::WouldQuit,
+        ARMED,
+        QUIT_ACCEPTED,
+        released(Opened::Deadline, 1),
+        released(Opened::Ready, 0),
+        would_hold(0),
+        would_hold(2),
+    ]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
@@ -38,7 +58,7 @@ proptest! {
         text in "\\PC{0,200}",
         port in any::<u16>(),
         deadline in prop::option::of(any::<u64>()),
-        decision in prop::sample::select(usher_core::decision::NAMES.to_vec()),
+        detail in prop::sample::select(details()),
     ) {
         let app = app(json!({
             "ports": [{"name": text, "containerPort": port}],
@@ -48,7 +68,7 @@ proptest! {
         let containers = if first { vec![istio(hook), app] } else { vec![app, istio(hook)] };
         let scene = Scene::new(job(&containers)).policy(policy).annotation("proxy.istio.io/config", &text);
         let scene = put(put(scene, "app", app_state), "istio-proxy", proxy_state);
-        let scene = scene.decided(30, decision, &text).process("istio-proxy", 1, "sh", &[&text], OnTerm::Default);
+        let scene = scene.decided(30, detail, &text).process("istio-proxy", 1, "sh", &[&text], OnTerm::Default);
         let scene = match deadline {
             Some(seconds) => scene.deadline(seconds),
             None => scene,

@@ -87,8 +87,8 @@ fn evidence_of_an_endpoint_that_is_off() {
 
 #[test]
 fn what_is_left_is_offered_where_usher_does_not_do_it_yet() {
-    let on = "Switch the endpoint on by the pod's annotation.";
-    let or_usher = "Switch the endpoint on by the pod's annotation. Or have usher end it by SIGTERM to vault: \
+    let on = "Enable the endpoint by the pod's annotation.";
+    let or_usher = "Enable the endpoint by the pod's annotation. Or enable usher to end it by SIGTERM to vault: \
                     kubectl annotate node node-1 usher.dev/quit=enforce --overwrite";
     let mut unknown = vault();
     unknown.seen.modes = None;
@@ -102,7 +102,7 @@ fn what_is_left_is_offered_where_usher_does_not_do_it_yet() {
         assert_eq!(found.severity, Severity::Hint);
         assert_eq!(
             found.problem,
-            "sidecar vault-agent has no endpoint to quit by (POST /agent/v1/quit is off), and SIGTERM to vault is left"
+            "sidecar vault-agent has no quit endpoint (POST /agent/v1/quit is off); SIGTERM to vault remains"
         );
         assert_eq!(found.remedy, remedy, "{:?}", scene.seen.modes);
         assert_eq!(

@@ -18,15 +18,15 @@ fn assert_mended(scene: &Scene, id: Id, remedy: &str, how: &str) {
 #[test]
 fn exit_code_is_mended_where_it_comes_from() {
     let signal = (
-        "Somebody ended it by a signal: have it asked to quit instead, which ends it with 0.",
+        "A signal ended the sidecar. Enable usher to terminate it by request, which ends it with exit code 0.",
         "kubectl annotate node node-1 usher.dev/quit=enforce --overwrite",
     );
     let memory = (
-        "Give the sidecar more memory.",
+        "Raise the sidecar's memory limit.",
         "resources:\n  limits:\n    memory: 256Mi    # of istio-proxy",
     );
     let log = (
-        "Have the sidecar end with 0; its log says why it did not.",
+        "Make the sidecar end with exit code 0; its log has the cause.",
         "kubectl -n shop logs report -c istio-proxy",
     );
     for (code, reason, (remedy, how)) in [
@@ -54,7 +54,7 @@ fn deadline_is_near_when_a_fifth_is_left() {
 
 #[test]
 fn deadline_is_mended_by_time_where_no_sidecar_is_what_is_waited_for() {
-    let time = "Give the pod more time, or find what it waits for.";
+    let time = "Raise activeDeadlineSeconds, or find what delays the pod.";
     let mended = |scene: &Scene, remedy: &str, how: &str| {
         assert_mended(scene, Id::DeadlineNear, remedy, how);
     };
@@ -62,7 +62,7 @@ fn deadline_is_mended_by_time_where_no_sidecar_is_what_is_waited_for() {
     mended(&healthy().deadline(65), time, &twice(130));
     mended(
         &healthy().deadline(65).ended("app", 60, 2, 0),
-        "Have usher show the sidecar out.",
+        "Enable usher to terminate the sidecar on this node.",
         "kubectl annotate node node-1 usher.dev/quit=enforce --overwrite",
     );
     let exceeded = healthy().deadline(50).reason("Failed", "DeadlineExceeded");

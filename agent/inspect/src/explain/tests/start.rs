@@ -1,10 +1,11 @@
 //! Apps that begin before their proxy.
 
 use serde_json::{Value, json};
+use usher_core::hold::Opened;
 
 use super::{
     Id, Scene, healthy, only,
-    pods::{app, istio, job},
+    pods::{ARMED, app, istio, job, released, would_hold},
     troubles,
 };
 
@@ -27,7 +28,7 @@ fn app_that_began_before_its_proxy() {
     only(
         &same,
         Id::StartedBeforeProxy,
-        &["the spec has it after the app"],
+        &["the app comes first in the spec"],
     );
     // Tried again, and done: the work was done twice.
     let done = healthy()
@@ -61,14 +62,14 @@ fn app_that_failed_for_another_reason() {
         .policy("Always")
         .ended("app", 60, 59, 1)
         .restarted("app", 58);
-    let held = held.decided(61, "hold-armed", "connections wait");
+    let held = held.decided(61, ARMED, "connections wait");
     assert_eq!(troubles(&held), [""; 0], "its connections waited");
 }
 
 #[test]
 fn connections_that_usher_saw_refused() {
-    let reason = "observe mode: nothing is held; until the sidecar was ready, 300 ms after its pod could be held, 2 connections were refused, the first 240 ms before";
-    let scene = healthy().decided(58, "would-hold", reason);
+    let reason = "2 connections were refused";
+    let scene = healthy().decided(58, would_hold(2), reason);
     only(
         &scene,
         Id::StartedBeforeProxy,
@@ -79,17 +80,17 @@ fn connections_that_usher_saw_refused() {
         .policy("Always")
         .ended("app", 45, 40, 1)
         .restarted("app", 20);
-    let failed = failed.decided(39, "would-hold", reason);
+    let failed = failed.decided(39, would_hold(2), reason);
     only(
         &failed,
         Id::StartedBeforeProxy,
         &["exit code 1, before the proxy was ready"],
     );
-    let none = healthy().decided(58, "would-hold", "observe mode: ..., no connection came");
+    let none = healthy().decided(58, would_hold(0), "no connection came");
     assert_eq!(troubles(&none), [""; 0]);
-    let late = "the deadline has come and the sidecar is not ready: connections go and may be refused, 30.0 s after it was armed; 1 connection had waited, 29.9 s";
+    let late = released(Opened::Deadline, 1);
     only(
-        &healthy().decided(29, "hold-released", late),
+        &healthy().decided(29, late, "1 connection had waited"),
         Id::StartedBeforeProxy,
         &["hold-deadline"],
     );

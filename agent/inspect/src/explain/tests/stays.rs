@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Id, Mode, Scene, healthy, troubles};
+use super::{Id, Mode, Scene, healthy, pods::QUIT_ACCEPTED, troubles};
 
 /// Its app ended so many seconds ago.
 fn done(ago: u64) -> Scene {
@@ -15,7 +15,7 @@ fn sidecar_has_as_long_as_what_was_asked_takes() {
     let asked = |ago| {
         done(ago)
             .mode(Mode::Enforce)
-            .decided(ago, "quit-accepted", "POST")
+            .decided(ago, QUIT_ACCEPTED, "POST")
     };
     // It drains for this long, and its slowest way to end takes 5 s.
     let drains = |ago| asked(ago).annotation("usher.dev/drain", "20s");
@@ -49,16 +49,16 @@ fn advice_goes_by_who_could_end_it() {
     };
     #[rustfmt::skip]
     let table = [
-        (done(30), "Have usher show the sidecar out on this node.", "kubectl annotate node node-1 usher.dev/quit=enforce --overwrite"),
-        (enforced(true), "See why istio-proxy does not end: its log.", "kubectl -n shop logs report -c istio-proxy"),
-        (enforced(false), "usher's agent does not answer on this node: see whether it runs.", "kubectl -n usher get pods -o wide"),
+        (done(30), "Enable usher to terminate the sidecar on this node.", "kubectl annotate node node-1 usher.dev/quit=enforce --overwrite"),
+        (enforced(true), "Find why istio-proxy does not end: its log.", "kubectl -n shop logs report -c istio-proxy"),
+        (enforced(false), "The usher agent does not reply on this node: check that it runs.", "kubectl -n usher get pods -o wide"),
     ];
     for (scene, remedy, how) in table {
         let finding = &scene.explain().findings[0];
         assert_eq!(finding.id, Id::SidecarStays);
         assert_eq!(
             finding.problem,
-            "every app has ended, 30 s ago, and istio-proxy runs on: the pod does not finish"
+            "every app ended 30 s ago and istio-proxy still runs, so the pod does not finish"
         );
         assert_eq!((&finding.remedy[..], &finding.how[..]), (remedy, how));
     }

@@ -1,15 +1,15 @@
 //! What happened in a pod, with its times.
 
-use super::{Teller, healthy};
+use super::{Detail, Origin, healthy};
 
 #[test]
 fn moments_are_told_from_the_first_on() {
     let scene = healthy().ended("app", 60, 30, 0);
     let timeline = scene
-        .decided(29, "would-quit", "observe mode")
+        .decided(29, Detail::WouldQuit, "observe mode")
         .explain()
         .timeline;
-    let told: Vec<_> = timeline
+    let shown: Vec<_> = timeline
         .iter()
         .map(|one| {
             (
@@ -21,7 +21,7 @@ fn moments_are_told_from_the_first_on() {
         })
         .collect();
     assert_eq!(
-        told,
+        shown,
         [
             (0, "00:09:04", "kubelet", "created"),
             (1_000, "00:09:05", "kubelet", "accepted"),
@@ -31,7 +31,7 @@ fn moments_are_told_from_the_first_on() {
             (32_000, "00:09:36", "usher", "would-quit"),
         ]
     );
-    for teller in [Teller::Kubelet, Teller::Usher] {
+    for teller in [Origin::Kubelet, Origin::Usher] {
         assert_eq!(serde_json::to_value(teller).unwrap(), teller.as_str());
     }
 }

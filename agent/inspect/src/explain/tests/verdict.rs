@@ -56,21 +56,21 @@ fn pod_that_begins() {
     let behind = healthy().unready("istio-proxy");
     #[rustfmt::skip]
     stands(&[
-        (with_init(), true, "init container fetch waits to be started (it has not been created)"),
-        (init(json!({"waiting": {"reason": "PodInitializing"}})), true, "init container fetch waits to be started (PodInitializing)"),
-        (init(json!({"running": {}})), true, "init container fetch runs"),
-        (with_init().policy("OnFailure").ended("fetch", 50, 40, 2), false, "init container fetch ended with exit code 2 and is started again"),
-        (app_waits(fetched(), "PodInitializing", &json!({})), true, "app app waits to be started (PodInitializing)"),
+        (with_init(), true, "init container fetch has not started (not created yet)"),
+        (init(json!({"waiting": {"reason": "PodInitializing"}})), true, "init container fetch has not started (PodInitializing)"),
+        (init(json!({"running": {}})), true, "init container fetch is running"),
+        (with_init().policy("OnFailure").ended("fetch", 50, 40, 2), false, "init container fetch ended with exit code 2 and will restart"),
+        (app_waits(fetched(), "PodInitializing", &json!({})), true, "app app has not started (PodInitializing)"),
         // The status of init containers may lag behind.
-        (with_init().running("app", 30), true, "app app runs for 30 s"),
+        (with_init().running("app", 30), true, "app app has been running for 30 s"),
         // A sidecar that runs along holds nothing up, whatever its state.
-        (sidecar_first, true, "app app waits to be started (PodInitializing)"),
-        (app_waits(plain(), "ContainerCreating", &json!({})), true, "app app waits to be started (ContainerCreating)"),
-        (app_waits(plain(), "ImagePullBackOff", &json!({})), false, "app app waits to be started (ImagePullBackOff)"),
-        (app_waits(plain(), "CrashLoopBackOff", &failed), false, "app app waits to be started after exit code 3 (CrashLoopBackOff)"),
-        (app_waits(plain(), "ContainerCreating", &failed), false, "app app waits to be started after exit code 3 (ContainerCreating)"),
-        (plain().policy("OnFailure").ended("app", 50, 40, 2), false, "app app ended with exit code 2 and is started again"),
-        (behind, true, "its apps have begun, and sidecar istio-proxy is not ready yet"),
+        (sidecar_first, true, "app app has not started (PodInitializing)"),
+        (app_waits(plain(), "ContainerCreating", &json!({})), true, "app app has not started (ContainerCreating)"),
+        (app_waits(plain(), "ImagePullBackOff", &json!({})), false, "app app has not started (ImagePullBackOff)"),
+        (app_waits(plain(), "CrashLoopBackOff", &failed), false, "app app has not restarted after exit code 3 (CrashLoopBackOff)"),
+        (app_waits(plain(), "ContainerCreating", &failed), false, "app app has not restarted after exit code 3 (ContainerCreating)"),
+        (plain().policy("OnFailure").ended("app", 50, 40, 2), false, "app app ended with exit code 2 and will restart"),
+        (behind, true, "the apps started, and sidecar istio-proxy is not ready"),
     ]);
 }
 
@@ -95,12 +95,12 @@ fn pod_that_runs() {
         .running("other", 9);
     #[rustfmt::skip]
     stands(&[
-        (apps.clone(), true, "app app runs for 1 min 0 s, app other runs for 9 s"),
-        (apps.clone().ended("app", 60, 50, 0), true, "app other runs for 9 s"),
-        (apps.unready("app").unready("other"), false, "app app runs for 1 min 0 s, app other runs for 9 s; app, other is not ready"),
-        (healthy(), true, "app app runs for 1 min 0 s, beside its sidecar istio-proxy, which is ready"),
-        (healthy().unready("app"), false, "app app runs for 1 min 0 s, beside its sidecar istio-proxy, which is ready; app is not ready"),
-        (two, true, "app app runs for 1 min 0 s, beside its sidecars istio-proxy, cloud-sql-proxy, which are ready"),
+        (apps.clone(), true, "app app has been running for 1 min 0 s, app other has been running for 9 s"),
+        (apps.clone().ended("app", 60, 50, 0), true, "app other has been running for 9 s"),
+        (apps.unready("app").unready("other"), false, "app app has been running for 1 min 0 s, app other has been running for 9 s; not ready: app, other"),
+        (healthy(), true, "app app has been running for 1 min 0 s; sidecar istio-proxy is ready"),
+        (healthy().unready("app"), false, "app app has been running for 1 min 0 s; sidecar istio-proxy is ready; not ready: app"),
+        (two, true, "app app has been running for 1 min 0 s; sidecars istio-proxy, cloud-sql-proxy are ready"),
     ]);
 }
 
@@ -112,10 +112,10 @@ fn pod_that_ends() {
     };
     #[rustfmt::skip]
     stands(&[
-        (healthy().ended("app", 60, 4, 0), true, "its apps have ended with 0, 4 s ago, and istio-proxy runs on"),
-        (over(0), true, "its apps have ended with 0, 4 s ago, and the kubelet ends the pod"),
-        (over(7), false, "its apps have ended, not all with 0, 4 s ago, and the kubelet ends the pod"),
-        (healthy().reason("Succeeded", ""), true, "it has ended: Succeeded"),
-        (healthy().reason("Failed", "Evicted"), false, "it has ended: Evicted"),
+        (healthy().ended("app", 60, 4, 0), true, "the apps ended with exit code 0, 4 s ago; istio-proxy still runs"),
+        (over(0), true, "the apps ended with exit code 0, 4 s ago; the kubelet is ending the pod"),
+        (over(7), false, "the apps ended, not all with exit code 0, 4 s ago; the kubelet is ending the pod"),
+        (healthy().reason("Succeeded", ""), true, "the pod ended: Succeeded"),
+        (healthy().reason("Failed", "Evicted"), false, "the pod ended: Evicted"),
     ]);
 }

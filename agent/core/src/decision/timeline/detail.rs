@@ -1,0 +1,182 @@
+//! A decision as data: what programs decide on, where the reason is for people.
+//!
+//! It is written to the timeline and to the admin socket, so names and fields are stable. Every
+//! field may be absent: an older agent did not write it.
+
+use std::{mem, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{decision::Kind, hold::Opened};
+
+/// What was decided, by the name that log lines and metrics have, with its figures.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[serde(tag = "decision", rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+#[expect(
+    missing_docs,
+    reason = "each variant is documented at the `Kind` of the same name"
+)]
+pub enum Detail {
+    NotApplicable,
+    Waiting,
+    RuntimeUnsupported,
+    VersionReported,
+    PodFinished,
+    WouldQuit,
+    DrainAccepted {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        drain_ms: Option<u64>,
+    },
+    QuitAccepted {
+        /// The exit code that the step is known to cause.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+    },
+    StepFailed,
+    SidecarEnded {
+        /// usher had requested the end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        requested: Option<bool>,
+    },
+    GaveUp,
+    Skipped,
+    InvalidAnnotation,
+    NotHeld,
+    HoldArmed {
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        ports: Vec<u16>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline_ms: Option<u64>,
+    },
+    HoldReleased {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cause: Option<Opened>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        held_ms: Option<u64>,
+        /// Connections that were held.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        connections: Option<u64>,
+    },
+    HoldFailed,
+    HoldStaysClosed {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline_ms: Option<u64>,
+    },
+    HoldAdopted {
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        ports: Vec<u16>,
+    },
+    WouldHold {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        held_ms: Option<u64>,
+        /// Connections that were refused.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        connections: Option<u64>,
+    },
+    StartHeld {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit_ms: Option<u64>,
+    },
+    StartReleased {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        held_ms: Option<u64>,
+    },
+    StartMissed,
+    StartNotHeld,
+    OperatorRequest,
+    /// The name, or a field, is of an agent of another version.
+    #[serde(untagged)]
+    Unknown {
+        /// The name as it was read.
+        decision: Box<str>,
+    },
+}
+
+impl Detail {
+    /// The decision with this name, without figures.
+    pub fn named(name: &str) -> Self {
+        let unknown = || Self::Unknown {
+            decision: name.into(),
+        };
+        let tagged = serde_json::json!({"decision": name});
+        serde_json::from_value(tagged).unwrap_or_else(|_| unknown())
+    }
+
+    /// Whether both are the same decision, whatever their figures.
+    pub fn is_same(&self, other: &Self) -> bool {
+        mem::discriminant(self) == mem::discriminant(other)
+    }
+
+    /// The decision's name in logs and metrics.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Unknown { decision } => decision,
+            known => known.into(),
+        }
+    }
+}
+
+impl From<&Kind> for Detail {
+    fn from(kind: &Kind) -> Self {
+        match kind {
+            Kind::NotApplicable(_) => Self::NotApplicable,
+            Kind::Waiting(_) => Self::Waiting,
+            Kind::RuntimeUnsupported { .. } => Self::RuntimeUnsupported,
+            Kind::VersionReported { .. } => Self::VersionReported,
+            Kind::PodFinished { .. } => Self::PodFinished,
+            Kind::WouldQuit { .. } => Self::WouldQuit,
+            Kind::DrainAccepted { time, .. } => Self::DrainAccepted {
+                drain_ms: millis(*time),
+            },
+            Kind::QuitAccepted { code, .. } => Self::QuitAccepted {
+                exit_code: Some(*code),
+            },
+            Kind::StepFailed { .. } => Self::StepFailed,
+            Kind::SidecarEnded { asked, .. } => Self::SidecarEnded {
+                requested: Some(*asked),
+            },
+            Kind::GaveUp { .. } => Self::GaveUp,
+            Kind::Skipped { .. } => Self::Skipped,
+            Kind::InvalidAnnotation(_) => Self::InvalidAnnotation,
+            Kind::NotHeld(_) => Self::NotHeld,
+            Kind::HoldArmed {
+                doors, deadline, ..
+            } => Self::HoldArmed {
+                ports: doors.iter().map(|(_, port)| *port).collect(),
+                deadline_ms: millis(*deadline),
+            },
+            Kind::HoldReleased {
+                why, shut, tally, ..
+            } => Self::HoldReleased {
+                cause: Some(*why),
+                held_ms: millis(*shut),
+                connections: u64::try_from(tally.connections).ok(),
+            },
+            Kind::HoldFailed(_) => Self::HoldFailed,
+            Kind::HoldStaysClosed { deadline } => Self::HoldStaysClosed {
+                deadline_ms: millis(*deadline),
+            },
+            Kind::HoldAdopted { ports } => Self::HoldAdopted {
+                ports: ports.clone(),
+            },
+            Kind::WouldHold { shut, tally, .. } => Self::WouldHold {
+                held_ms: millis(*shut),
+                connections: u64::try_from(tally.connections).ok(),
+            },
+            Kind::StartHeld(start) => Self::StartHeld {
+                limit_ms: millis(start.limit),
+            },
+            Kind::StartReleased { held, .. } => Self::StartReleased {
+                held_ms: millis(*held),
+            },
+            Kind::StartMissed => Self::StartMissed,
+            Kind::StartNotHeld(_) => Self::StartNotHeld,
+            Kind::OperatorRequest(_) => Self::OperatorRequest,
+        }
+    }
+}
+
+fn millis(time: Duration) -> Option<u64> {
+    u64::try_from(time.as_millis()).ok()
+}
