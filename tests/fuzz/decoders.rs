@@ -24,7 +24,7 @@ mod word;
 pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub(crate) const TARGETS: [Target; 34] = [
+pub(crate) const TARGETS: [Target; 33] = [
     ("admin", document::admin),
     ("annotations", api::annotations),
     ("bundle", node::bundle),
@@ -47,7 +47,6 @@ pub(crate) const TARGETS: [Target; 34] = [
     ("packet_ring", capture::ring),
     ("podlist", api::podlist),
     ("printable", document::printable),
-    ("proc_net", node::proc_net),
     ("proc_status", node::proc_status),
     ("redaction", document::redaction),
     ("samples", answer::samples),

@@ -86,7 +86,7 @@ pub(super) fn facts(bytes: &[u8]) {
         let findings = explain::diagnose(&case);
         let explanation = explain::explain(&case);
         assert_eq!(explanation.findings.len(), findings.len());
-        let _asks = explain::asks_version(&facts);
+        let _needed = explain::needs_kubelet_version(&facts);
     }
 }
 

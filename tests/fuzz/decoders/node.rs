@@ -8,7 +8,7 @@ use usher_core::{
     node::{bundle, cgroup, mountinfo},
     start::{News, Order},
 };
-use usher_inspect::explain::{Process, Socket};
+use usher_inspect::explain::Process;
 use usher_sys::pods::proc::text;
 
 /// What a runtime gives the CNI plugin: its configuration, and its arguments.
@@ -116,18 +116,11 @@ pub(super) fn proc_status(bytes: &[u8]) {
     let candidate = text::candidate(Pid(7), &status_of_it, &stat);
     assert_eq!(candidate.expect("a process").nspid, [7, 1]);
     let text = String::from_utf8_lossy(status);
-    let Some(process) = Process::read("app", Pid(7), &text, words) else {
+    let Some(process) = Process::parse("app", Pid(7), &text, words) else {
         return;
     };
     assert!(process.words.len() <= words.len() && !process.name.contains('\n'));
     assert!(process.words.last().is_none_or(|word| !word.is_empty()));
-}
-
-/// The kernel's table of a network namespace's TCP sockets.
-pub(super) fn proc_net(bytes: &[u8]) {
-    let text = String::from_utf8_lossy(bytes);
-    let sockets = Socket::read_all(&text);
-    assert!(sockets.len() <= text.lines().count());
 }
 
 /// The fields that every kernel has, behind the name.

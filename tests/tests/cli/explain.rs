@@ -57,7 +57,7 @@ fn finds(node: &Node, pod: &Pod, id: &str, words: &[&str]) {
     }
     let shown = run(node, &["explain", &pod.name()]);
     let first = shown.stdout.lines().next().unwrap_or_default();
-    assert!(first.contains(": something is wrong; "), "{}", shown.stdout);
+    assert!(first.contains(": 1 problem; "), "{}", shown.stdout);
     assert!(
         shown.stdout.contains(&format!("docs/explain.md#{id}")),
         "{}",
@@ -77,15 +77,15 @@ fn healthy_pod_is_one_line() {
     let name = pod.name();
     let ran = run(&node, &["explain", &name]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let expected = format!("{name}: nothing is wrong; app app runs for ");
+    let expected = format!("{name}: healthy; app app has been running for ");
     assert!(ran.stdout.starts_with(&expected), "{}", ran.stdout);
     assert_eq!(ran.stdout.lines().count(), 1, "{}", ran.stdout);
     let wide = run(&node, &["explain", &name, "-o", "wide"]);
     for words in [
-        "istio-proxy: sidecar (istio), runs for",
+        "istio-proxy: sidecar (istio), running for",
         "timeline",
         "quit: observe",
-        "what would change it",
+        "what would change this",
     ] {
         assert!(wide.stdout.contains(words), "{words} in {}", wide.stdout);
     }
@@ -154,7 +154,7 @@ fn app_that_ran_before_its_proxy() {
     let words = [
         "exit code 1",
         "usher.dev/hold=enforce",
-        "the spec has it after the app",
+        "the app comes first in the spec",
     ];
     finds(&node, &pod, "started-before-proxy", &words);
 }
@@ -359,8 +359,7 @@ fn without_agent_and_without_kubelet() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.stderr.contains("no agent answers"), "{ran:?}");
     assert!(
-        ran.stdout
-            .contains("the timeline is what the last one wrote down"),
+        ran.stdout.contains("the timeline is that of the last one"),
         "{ran:?}"
     );
     node.kubelet()
@@ -369,7 +368,7 @@ fn without_agent_and_without_kubelet() {
     assert_eq!((ran.code, &ran.stdout[..]), (Some(5), ""), "{ran:?}");
     assert!(
         ran.stderr
-            .contains("cannot be explained without what the kubelet says"),
+            .contains("cannot explain a pod without the kubelet"),
         "{ran:?}"
     );
     assert!(ran.stderr.contains("503"), "{ran:?}");

@@ -249,14 +249,14 @@ fn healthy_pods_and_native_sidecar_advice() {
         let pod = format!("{namespace}/{name}");
         until(&format!("{pod} to be well"), || {
             let (text, code) = explain(&lab, &pod, &[]);
-            let ready = text.contains("which is ready");
+            let ready = text.contains("sidecar istio-proxy is ready");
             (ready && code == Some(0)).then_some(text)
         })
     };
     let native = well("native");
     assert_eq!(native.lines().count(), 1, "{native}");
     assert!(
-        native.contains(": nothing is wrong; app app runs for "),
+        native.contains(": healthy; app app has been running for "),
         "{native}"
     );
     let classic = well("classic");

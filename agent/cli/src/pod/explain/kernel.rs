@@ -142,8 +142,9 @@ mod tests {
 
     const STATUS: &str = "Name:\tx\nNSpid:\t41\t1\nSigIgn:\t0\nSigCgt:\t0\n";
 
-    #[test]
-    fn reused_pid_is_ignored() {
+    /// The readiness of a pidfd needs the reactor.
+    #[tokio::test(flavor = "current_thread")]
+    async fn reused_pid_is_ignored() {
         let scene = Scene::new(&[41, 42]);
         let files = [("status", STATUS), ("cmdline", "x\0")];
         let seen = |uid| {

@@ -42,11 +42,7 @@ impl Report for Diagnosis {
         table.lead(headline(&pod, &self.verdict, &self.findings));
         findings(&mut table, &self.findings, wide);
         if wide {
-            section(
-                &mut table.notes,
-                "not visible",
-                self.unseen.iter().cloned(),
-            );
+            section(&mut table.notes, "not visible", self.unseen.iter().cloned());
         }
         table
     }
@@ -66,7 +62,10 @@ impl Report for Explanation {
         let mut lead = std::mem::take(&mut table.lead);
         section(&mut lead, "containers", containers);
         let policy = format!("restartPolicy {}", self.restart_policy);
-        let owner = self.owner.iter().map(|owner| format!("controlled by {owner}"));
+        let owner = self
+            .owner
+            .iter()
+            .map(|owner| format!("controlled by {owner}"));
         let uid = format!("uid {}", self.uid);
         let about = owner.chain([policy, uid]).chain(self.modes.iter().cloned());
         section(&mut lead, "pod", about);
@@ -90,11 +89,7 @@ impl Report for Explanation {
             [first].into_iter().chain(then).collect::<Vec<_>>()
         });
         section(&mut table.notes, "what would change this", changes);
-        section(
-            &mut table.notes,
-            "not visible",
-            self.unseen.iter().cloned(),
-        );
+        section(&mut table.notes, "not visible", self.unseen.iter().cloned());
         table
     }
 }
@@ -133,13 +128,19 @@ fn findings(table: &mut Table, findings: &[Finding], wide: bool) {
             tone,
         ));
         for evidence in &finding.evidence {
-            table.lead(format!("  evidence  {}: {}", evidence.source, evidence.says));
+            table.lead(format!(
+                "  evidence  {}: {}",
+                evidence.source, evidence.says
+            ));
         }
         table.lead(format!("  fix       {}", finding.remedy));
         for line in finding.how.lines() {
             table.lead(Cell::new(format!("            {line}"), Tone::Strong));
         }
-        table.lead(Cell::new(format!("  docs      {}", finding.docs), Tone::Faint));
+        table.lead(Cell::new(
+            format!("  docs      {}", finding.docs),
+            Tone::Faint,
+        ));
     }
 }
 
