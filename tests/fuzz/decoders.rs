@@ -1,5 +1,5 @@
-//! What is fuzzed, each under the name of its folder in `corpus`. The fuzzer and an ordinary test call the same functions, which panic
-//! where a decoder contradicts itself.
+//! The fuzz targets, each with the name of its folder in `corpus`. The fuzzer and an ordinary test call the same functions, which
+//! panic if a decoder violates an assertion.
 
 #[path = "decoders/answer.rs"]
 mod answer;
@@ -20,7 +20,7 @@ mod node;
 #[path = "decoders/word.rs"]
 mod word;
 
-/// A name, and what is given bytes under it.
+/// A name, and the function that takes the bytes.
 pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
@@ -60,10 +60,10 @@ pub(crate) const TARGETS: [Target; 33] = [
     ("word", word::words),
 ];
 
-/// Gives bytes to the decoder of this name.
+/// Passes bytes to the decoder of this name.
 ///
 /// # Panics
-/// Where there is none, and where it contradicts itself.
+/// If there is none, and if it violates an assertion.
 pub(crate) fn decode(name: &str, bytes: &[u8]) {
     let target = TARGETS.iter().find(|(known, _)| *known == name);
     let Some((_, decoder)) = target else {

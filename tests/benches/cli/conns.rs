@@ -1,4 +1,4 @@
-//! `usher conns` of a pod whose app has thousands of connections through a mesh.
+//! `usher conns` for a pod with an app that has thousands of connections through a mesh.
 
 use std::process::Command;
 
@@ -9,11 +9,11 @@ use usher_tests::synthetic::{ContainerSpec, Node, Pod, PodSpec, usher};
 
 use crate::run::{Runs, most_mib, repeat};
 
-/// Connections of the app; as many sockets of the proxy's belong to them.
+/// Connections of the app; the proxy has as many sockets for them.
 const CONNECTIONS: usize = 5_000;
-/// So many that the kernel has more sockets than `usher` keeps.
+/// The kernel has more sockets than `usher` keeps.
 const TOO_MANY: usize = 17_000;
-/// Of the agent's container, which the program is run in; the agent needs a quarter of it.
+/// The limit of the agent's container, in which the program runs; the agent needs a quarter of it.
 const MEMORY_MIB: f64 = 64.0;
 
 pub(crate) fn measure(record: &mut Record, runs: usize, quick: bool) {

@@ -1,14 +1,14 @@
-//! How soon the program `usher` shows something, and how much memory that takes, beside what people use where they may.
+//! Latency and memory of the program `usher`, compared with common tools.
 //!
-//! Times are from before the program is started: to its first byte of output, and to its end. The memory is the most
-//! that any program of the run had, so an upper bound.
+//! Times start before the program is started: to its first byte of output, and to its exit. The memory is the peak
+//! of all programs of the run, so an upper bound.
 //!
 //! ```text
 //! cargo build --release -p usher-agent
 //! cargo bench -p usher-tests --bench cli -- [--quick] [--enforce]
 //! ```
 //!
-//! `--enforce` exits with 1 when a budget is not kept. Needs root, and the programs `ip`, `nft`, `nsenter` and `ss`.
+//! `--enforce` exits with 1 when a budget is exceeded. Needs root, and the programs `ip`, `nft`, `nsenter` and `ss`.
 
 mod conns;
 mod pods;

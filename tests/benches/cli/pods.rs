@@ -7,7 +7,7 @@ use crate::run::{Runs, most_mib, repeat};
 
 /// More than a kubelet runs by default.
 const PODS: usize = 250;
-/// Of the agent's container, which the program is run in; the agent needs a quarter of it.
+/// The limit of the agent's container, in which the program runs; the agent needs a quarter of it.
 const MEMORY_MIB: f64 = 64.0;
 
 pub(crate) fn measure(record: &mut Record, runs: usize) {
@@ -29,7 +29,7 @@ pub(crate) fn measure(record: &mut Record, runs: usize) {
     let without = usher(&["pods"]);
     show(record, "usher pods without an agent", &without);
     let agent = Agent::start(&node);
-    // Of each pod, once the kubelet has listed it.
+    // For each pod, once the kubelet has listed it.
     agent.wait_metric("usher_decisions_total", "decision=\"waiting\"", |count| {
         count >= PODS as f64
     });

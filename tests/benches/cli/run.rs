@@ -1,4 +1,4 @@
-//! One program, run again and again.
+//! Repeated runs of one program.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -9,12 +9,11 @@ use nix::sys::time::{TimeVal, TimeValLike};
 
 use usher_tests::record::Sample;
 
-/// What many runs took.
+/// The measurements of many runs.
 #[derive(Default)]
 pub(crate) struct Runs {
-    /// To the first byte.
     pub(crate) first: Sample,
-    /// To the end.
+    /// To the exit.
     pub(crate) whole: Sample,
     /// CPU time, which other processes do not affect.
     pub(crate) cpu: Sample,
@@ -26,7 +25,7 @@ pub(crate) struct Runs {
 ///
 /// # Panics
 ///
-/// When it fails.
+/// If a run fails.
 pub(crate) fn repeat(runs: usize, command: impl Fn() -> Command) -> Runs {
     let mut sum = Runs::default();
     for _ in 0..runs {
@@ -58,7 +57,7 @@ fn cpu() -> Duration {
     Duration::from_micros(micros(usage.user_time()) + micros(usage.system_time()))
 }
 
-/// The most memory that any program had that this one has started, in MiB.
+/// The peak memory of all children so far, in MiB.
 pub(crate) fn most_mib() -> f64 {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("the kernel counts");
     let kib = u32::try_from(usage.max_rss()).unwrap_or(u32::MAX);

@@ -1,11 +1,11 @@
-//! From an app's last act to its Job being complete.
+//! From an app's last instruction to the completion of its Job.
 
 use usher_cluster::mesh::{BY_CONTROLLER, Proxy, Variant, complete_jobs};
 use usher_tests::record::{Limit, Record, Sample};
 
 use crate::{Effort, place::Place};
 
-/// How long the apps of a round run, so that no two end at the same moment.
+/// The run times of the apps of a round, so that no two exit at the same moment.
 const RUNS: [&str; 5] = ["6000ms", "6700ms", "7400ms", "8100ms", "8800ms"];
 const HOLD_OFF: (&str, &str) = ("usher.dev/hold", "false");
 const QUIT_OFF: (&str, &str) = ("usher.dev/quit", "false");
@@ -16,7 +16,7 @@ pub(crate) fn measure(record: &mut Record, place: &Place, effort: &Effort) {
     for round in 0..effort.completions {
         let run = |(number, (_, variant)): (usize, &(&str, Variant))| {
             let mut variant = variant.clone();
-            // Each kind is met at each place of the row.
+            // Each kind takes each position in the row.
             variant
                 .args
                 .extend(["--run-for", RUNS[(number + round) % RUNS.len()]]);
@@ -50,7 +50,7 @@ pub(crate) fn measure(record: &mut Record, place: &Place, effort: &Effort) {
     }
 }
 
-/// All apps try until the proxy is ready, so that waiting for it is none of what is measured.
+/// All apps retry until the proxy is ready, so the wait for it is not measured.
 fn arms() -> [(&'static str, Variant); RUNS.len()] {
     let job = |proxy, annotations: &[(&'static str, &'static str)]| Variant {
         args: vec!["--retry-for", "60s"],

@@ -1,4 +1,4 @@
-//! A node that is full of real pods, and its agent.
+//! A node full of real pods, and its agent.
 
 use std::{collections::BTreeMap, fs, thread, time::Duration};
 
@@ -11,15 +11,15 @@ use usher_tests::wait::found_within;
 use crate::{Effort, place::Place};
 
 const PATIENCE: Duration = Duration::from_secs(900);
-/// After this nothing is new any more to the agent: the kubelet's status follows its containers by a second or two.
+/// The time until the agent knows all pods: the kubelet's status follows its containers by a second or two.
 const NEW: Duration = Duration::from_secs(15);
 const AGENT: &str = "usher-agent";
-/// Who it is to the API server.
+/// The agent's account at the API server.
 const ACCOUNT: &str = "system:serviceaccount:usher:usher";
 const LABEL: &str = "full";
 
 pub(crate) fn measure(record: &mut Record, place: &Place, effort: &Effort) {
-    // The kubelet counts those that are there already: it takes 110 in all.
+    // The kubelet's limit of 110 includes the existing pods.
     let pods = effort.real_pods.saturating_sub(running_everywhere(place));
     let agent = agent(place);
     let (lists, requests) = (lists(place), requests(place));
@@ -128,7 +128,7 @@ fn running(place: &Place) -> usize {
         .count()
 }
 
-/// The pid of the agent that is no holder, as this machine numbers it.
+/// The pid of the agent process that is not the holder, in this machine's pid namespace.
 fn agent(place: &Place) -> u32 {
     let found = place
         .cluster
@@ -149,7 +149,7 @@ fn agent(place: &Place) -> u32 {
     same.next().unwrap()
 }
 
-/// How often the agent asked the kubelet for its pods.
+/// The number of the agent's requests to the kubelet for pods.
 fn lists(place: &Place) -> f64 {
     let exec = ["-n", "usher", "exec", "ds/usher", "--", "/usher", "metrics"];
     let what = ["usher_kubelet_requests_total", "-o", "json"];
@@ -169,12 +169,12 @@ fn lists_since(place: &Place, before: f64) -> f64 {
     lists(place) - before
 }
 
-/// What the agent asked the API server, by verb and resource.
+/// The agent's requests to the API server, by verb and resource.
 fn requests(place: &Place) -> BTreeMap<String, f64> {
     let text = fs::read_to_string(place.cluster.audit_log()).unwrap();
     let mut requests = BTreeMap::new();
     for line in text.lines() {
-        // The last line may be half written.
+        // The last line may be incomplete.
         let Ok(event) = serde_json::from_str::<Value>(line) else {
             continue;
         };

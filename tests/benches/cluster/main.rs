@@ -34,15 +34,14 @@ use usher_tests::record::{Record, is_quick};
 
 const REAL_PODS: &str = "--real-pods";
 
-/// How much is measured.
+/// The size of the measurement.
 pub(crate) struct Effort {
-    /// Rounds of Jobs that complete.
+    /// Rounds of completing Jobs.
     completions: usize,
-    /// Rounds of Jobs that ask for an answer.
+    /// Rounds of Jobs that request a response.
     answers: usize,
-    /// Pods at the same time.
+    /// Simultaneous pods.
     real_pods: usize,
-    /// How long nothing happens.
     rest: Duration,
 }
 

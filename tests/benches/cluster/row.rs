@@ -1,4 +1,4 @@
-//! One way to wait for the proxy, and how it went.
+//! One way to wait for the proxy, with its outcomes.
 
 use std::{
     fmt,
@@ -25,7 +25,7 @@ impl Row {
         }
     }
 
-    /// Minimum, median and maximum of what there is.
+    /// Minimum, median and maximum of the values.
     fn spread(&self, of: impl Fn(&Outcome) -> Option<i128>) -> String {
         let mut values: Vec<i128> = self.outcomes.iter().filter_map(of).collect();
         values.sort_unstable();
@@ -52,7 +52,7 @@ impl fmt::Display for Row {
     }
 }
 
-/// One run in a line.
+/// One run as a line.
 pub(crate) fn line(outcome: &Outcome) -> String {
     let at = |value: Option<i128>| value.map_or_else(|| "-".to_owned(), |ms| ms.to_string());
     let runs = outcome.app.iter().map(|run| match &run.answer {
@@ -79,7 +79,7 @@ fn ready_after_main(outcome: &Outcome) -> Option<i128> {
     ))
 }
 
-/// Milliseconds from one time to another, which may be before it.
+/// Milliseconds from one time to another, negative if the second is earlier.
 fn difference(from: SystemTime, to: SystemTime) -> i128 {
     match to.duration_since(from) {
         Ok(later) => milliseconds(later),

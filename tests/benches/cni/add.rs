@@ -1,4 +1,4 @@
-//! The calls.
+//! The measured calls.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use usher_tests::synthetic::wire::Listen;
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 
 /// From the pod's cgroup to its network namespace, as measured with containerd:
-/// time for the agent to ask the kubelet what the pod is.
+/// the time in which the agent can read the pod from the kubelet.
 const PACE: Duration = Duration::from_millis(150);
-/// Pods that are made at the same time, and without that time.
+/// Pods that are created at the same time, without that delay.
 const BURST: usize = 10;
-/// Of an agent that does not answer: each call takes its whole timeout.
+/// Calls with a stopped agent: each takes its whole timeout.
 const STOPPED: usize = 5;
 
 pub(crate) fn measure(record: &mut Record, count: usize) {
@@ -57,7 +57,7 @@ pub(crate) fn measure(record: &mut Record, count: usize) {
     record.times("agent stopped", &stopped);
 }
 
-/// Pods one after the other, as a node makes them when it is not in a hurry.
+/// Pods one after the other, as an idle node creates them.
 fn calls(node: &Node, count: usize, spec: fn(&str) -> PodSpec) -> Sample {
     let mut sample = Sample::default();
     for n in 0..count {
@@ -66,7 +66,7 @@ fn calls(node: &Node, count: usize, spec: fn(&str) -> PodSpec) -> Sample {
         assert_eq!(added.code, Some(0), "{added:?}");
         sample.add(added.took);
         pod.wait_running();
-        // Its end is waited for: beside the measured calls nothing is torn down.
+        // Waits for the removal, so that no teardown runs during the measured calls.
         drop(pod);
     }
     sample

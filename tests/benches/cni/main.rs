@@ -1,12 +1,12 @@
-//! What `usher-cni` adds to a pod's CNI ADD: its whole process, from the fork to the end; with an agent that holds the pod,
-//! with one that has nothing to hold, and without one.
+//! The time that `usher-cni` adds to a pod's CNI ADD: its whole process, from the fork to the exit; with an agent that holds
+//! the pod, with one that has nothing to hold, and without one.
 //!
 //! ```text
 //! cargo build --release -p usher-agent -p usher-cni
 //! cargo bench -p usher-tests --bench cni -- [--quick] [--enforce]
 //! ```
 //!
-//! `--enforce` exits with 1 when a budget is not kept. Needs root, and the programs `ip` and `nft`.
+//! `--enforce` exits with 1 when a budget is exceeded. Needs root, and the programs `ip` and `nft`.
 
 mod add;
 

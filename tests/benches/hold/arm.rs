@@ -6,7 +6,7 @@ use usher_tests::synthetic::{ContainerSpec, PodSpec};
 
 /// A remote address without a listener.
 pub(crate) const FAR: &str = "10.7.7.7:8080";
-/// Drops what is redirected to the proxy, as a hold without copies would.
+/// Drops redirected packets, as a hold without copies would.
 const DROP: &str = "table inet plain {
  chain gate {
   type filter hook output priority -90; policy accept;
@@ -15,14 +15,14 @@ const DROP: &str = "table inet plain {
 }
 ";
 
-/// One way.
+/// One alternative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arm {
     /// The agent holds the app's connections.
     Usher,
-    /// The app's command is wrapped by `pilot-agent wait`.
+    /// `pilot-agent wait` wraps the app's command.
     PilotAgent,
-    /// By a loop that sleeps for a second.
+    /// A loop that sleeps for a second wraps it.
     EverySecond,
     /// Packets are dropped until the sidecar is ready.
     Retransmission,
@@ -63,7 +63,7 @@ impl Arm {
         }
     }
 
-    /// What has to be done in the pod when its sidecar is ready.
+    /// The script for the pod when its sidecar is ready.
     pub(crate) const fn release(self) -> Option<&'static str> {
         match self {
             Self::Retransmission => Some("delete table inet plain\n"),

@@ -1,18 +1,18 @@
-//! How soon after its sidecar is ready an app's first connection is made.
+//! The time from a sidecar's readiness to its app's first connection.
 //!
-//! Times are `CLOCK_MONOTONIC`: the sidecar begins to listen, the app's
-//! `connect` has returned. Beside the agent, in the same run and with the same pods, is
-//! what is done without it: `pilot-agent wait`, a loop around `curl`, and a
-//! packet filter that drops until the sidecar is ready and leaves the rest to
+//! Times are `CLOCK_MONOTONIC`: the sidecar starts to listen, the app's
+//! `connect` has returned. The alternatives run with the same pods:
+//! `pilot-agent wait`, a loop around `curl`, and a
+//! packet filter that drops until the sidecar is ready and relies on
 //! TCP's retransmissions. The sidecars of a batch become ready spread evenly
-//! over one second, so that a loop is met at every phase.
+//! over one second, to cover every phase of a loop.
 //!
 //! ```text
 //! cargo build --release -p usher-agent -p usher-cni
 //! cargo bench -p usher-tests --bench hold -- [--quick] [--enforce]
 //! ```
 //!
-//! `--enforce` exits with 1 when a budget is not kept; a connection that failed
+//! `--enforce` exits with 1 when a budget is exceeded; a failed connection
 //! panics. Needs root.
 
 mod arm;
@@ -27,9 +27,9 @@ use rig::Rig;
 use usher_tests::privilege;
 use usher_tests::record::{Limit, Record, Sample, is_quick};
 
-/// How much is measured.
+/// The size of the measurement.
 pub(crate) struct Effort {
-    /// How long connections wait.
+    /// The durations of holds.
     holds: &'static [Duration],
     /// Pods for each figure.
     pods: usize,
@@ -54,9 +54,9 @@ const WHOLE: Effort = Effort {
     ],
     pods: 25,
 };
-/// Connections of one app at the same time.
+/// Simultaneous connections of one app.
 const CONNECTIONS: [usize; 2] = [20, 200];
-/// Pods whose sidecars are ready at the same moment.
+/// Pods with sidecars that are ready at the same moment.
 const CROWD: usize = 50;
 
 fn main() -> ExitCode {
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     record.finish()
 }
 
-/// One connection, beside the alternatives.
+/// One connection, compared with the alternatives.
 fn ready_to_connect(record: &mut Record, rig: &mut Rig, effort: &Effort) {
     for hold in effort.holds {
         record.section(&format!(

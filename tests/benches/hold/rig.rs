@@ -10,21 +10,21 @@ use usher_tests::synthetic::{Agent, Node, Pod, PodSpec};
 use crate::arm::{Arm, FAR};
 
 const SIDECAR: &str = "istio-proxy";
-/// The sidecars of a batch are ready one after the other in this time.
+/// The time in which the sidecars of a batch become ready one after the other.
 const SPREAD: Duration = Duration::from_secs(1);
 /// Pods that are created at the same time.
 const STARTS: usize = 10;
 
-/// What was measured of a batch.
+/// The measurements of a batch.
 #[derive(Default)]
 pub(crate) struct Times {
-    /// From the sidecar being ready to a connection being made.
+    /// From the sidecar's readiness to the established connection.
     pub(crate) connected: Sample,
-    /// From the sidecar having the probe's request to it.
+    /// From the probe's request at the sidecar to the established connection.
     pub(crate) released: Sample,
 }
 
-/// The node. All of its pods are held.
+/// The node; all of its pods are held.
 pub(crate) struct Rig {
     agent: Agent,
     node: Node,
@@ -42,7 +42,7 @@ impl Rig {
         }
     }
 
-    /// Pods of one kind, whose sidecars are ready one after the other.
+    /// Pods of one kind, with sidecars that become ready one after the other.
     pub(crate) fn batch(
         &mut self,
         arm: Arm,
@@ -63,7 +63,7 @@ impl Rig {
         times(pods, connections)
     }
 
-    /// Pods whose sidecars are ready at the same time.
+    /// Pods with sidecars that become ready at the same time.
     pub(crate) fn crowd(&mut self, pods: usize, hold: Duration) -> Times {
         let pods = self.pods(Arm::Usher, &Client::to(FAR), pods);
         std::thread::sleep(hold);
@@ -73,7 +73,7 @@ impl Rig {
         times(pods, 1)
     }
 
-    /// Pods that run, and whose connections wait.
+    /// Running pods with held connections.
     pub(crate) fn pods(&mut self, arm: Arm, client: &Client, count: usize) -> Vec<Pod> {
         let first = self.made;
         self.made += count;
@@ -93,7 +93,7 @@ impl Rig {
     }
 }
 
-/// Has a sidecar listen, and does what its arm needs then.
+/// Makes a sidecar listen, and runs the script of its alternative.
 pub(crate) fn be_ready(pod: &Pod, arm: Arm) {
     pod.tell(SIDECAR, "listen");
     if let Some(script) = arm.release() {

@@ -1,6 +1,6 @@
-//! From an app's first instruction to the answer to its first request, where
-//! the app has some start of its own: held, it starts while the sidecar does;
-//! with a wrapper around its command it starts after it.
+//! From an app's first instruction to the response to its first request. The
+//! app takes some time to start: with a hold it starts while the sidecar does;
+//! with a wrapper around its command it starts after the sidecar.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,9 @@ use crate::Effort;
 use crate::arm::{Arm, FAR};
 use crate::rig::{Rig, be_ready};
 
-/// The sidecar is ready so long after its pod runs, or up to a second more.
+/// The delay between the pod's start and the sidecar's readiness, plus up to a second.
 const SIDECAR: Duration = Duration::from_secs(1);
-/// The app's own start.
+/// The duration of the app's own start.
 const APP: Duration = Duration::from_millis(500);
 
 pub(crate) fn measure(record: &mut Record, rig: &mut Rig, effort: &Effort) {

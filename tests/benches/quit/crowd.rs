@@ -1,4 +1,4 @@
-//! A node with as many pods of one kind as a benchmark wants.
+//! A node with a given number of pods of one kind.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use usher_tests::synthetic::wire::Pace;
 use usher_tests::synthetic::{Agent, Node, Pod, PodSpec};
 
 pub(crate) const SIDECAR: &str = "istio-proxy";
-/// The agent counts as settled when it used no more than [`STILL`] for so long.
+/// The agent is settled after it used no more than [`STILL`] for this time.
 const QUIET: Duration = Duration::from_millis(150);
 const STILL: Duration = Duration::from_micros(300);
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -26,7 +26,7 @@ pub(crate) struct Crowd {
 }
 
 impl Crowd {
-    /// A node without pods, for so many of them.
+    /// An empty node for this number of pods.
     pub(crate) fn new(size: usize, spec: fn(&str) -> PodSpec) -> Self {
         Self {
             pods: VecDeque::new(),
@@ -37,7 +37,7 @@ impl Crowd {
         }
     }
 
-    /// Makes it whole again.
+    /// Fills the node again.
     pub(crate) fn refill(&mut self) {
         let missing = self.size - self.pods.len();
         let specs: Vec<PodSpec> = (0..missing).map(|_| self.next()).collect();
@@ -46,11 +46,11 @@ impl Crowd {
         }
     }
 
-    /// One pod more, which is not made yet.
+    /// The spec of the next pod, which is not created yet.
     ///
-    /// What follows an exit on a node, the runtime's own work, comes some
+    /// The runtime's own work after an exit on a node comes some
     /// milliseconds later; so do the reports of this bench, which would otherwise
-    /// compete with what is measured.
+    /// compete with the measurement.
     pub(crate) fn next(&mut self) -> PodSpec {
         let mut spec = (self.spec)(&format!("job-{}", self.made));
         self.made += 1;
@@ -63,7 +63,7 @@ impl Crowd {
         spec
     }
 
-    /// Waits until the agent knows the crowd and has nothing left to do.
+    /// Waits until the agent knows the crowd and is idle.
     pub(crate) fn settle(&self, agent: &Agent) {
         let size = u32::try_from(self.pods.len()).expect("a small number");
         agent.wait_metric("usher_pods", "", |pods| {
@@ -80,7 +80,7 @@ impl Crowd {
         }
     }
 
-    /// Takes pods away together, which is faster than one after the other.
+    /// Removes pods together, which is faster than one after the other.
     pub(crate) fn clear(&mut self) {
         for pod in &mut self.pods {
             pod.begin_removal();
@@ -95,7 +95,7 @@ impl Drop for Crowd {
     }
 }
 
-/// From an app's last act to the sidecar having the request; waits for both to end.
+/// From an app's last instruction to the request at the sidecar; waits for both to exit.
 pub(crate) fn latency(pod: &Pod) -> Duration {
     let request = pod.request(SIDECAR);
     pod.ended(SIDECAR);

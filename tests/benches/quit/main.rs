@@ -1,17 +1,17 @@
-//! How soon after an app's exit its sidecar has the request to quit.
+//! The time from an app's exit to the quit request at its sidecar.
 //!
-//! Both times are `CLOCK_MONOTONIC`: one is the app's last act, the other is
-//! taken in the sidecar when the whole head of the request is there. Beside
-//! the agent runs the best that can be had inside of a container, a wrapper
-//! that is the app's parent, exit by exit in turn on the same machine; the
-//! ratio counts, absolute figures drift. All exits at once are in `scale`.
+//! Both times are `CLOCK_MONOTONIC`: one is the app's last instruction, the other is
+//! taken in the sidecar when the head of the request is complete. The alternative
+//! is the best possible one inside of a container, a wrapper
+//! that is the app's parent. Both run in turn, exit by exit, on the same machine:
+//! the ratio is meaningful, absolute figures drift. All exits at once are in `scale`.
 //!
 //! ```text
 //! cargo build --release -p usher-agent
 //! cargo bench -p usher-tests --bench quit -- [--quick] [--enforce]
 //! ```
 //!
-//! `--enforce` exits with 1 when a budget is not kept. Needs root.
+//! `--enforce` exits with 1 when a budget is exceeded. Needs root.
 
 mod crowd;
 mod path;
@@ -31,7 +31,7 @@ const CROWDS: [usize; 3] = [1, 50, 250];
 /// Exits with each crowd.
 const QUICK: usize = 60;
 const WHOLE: usize = 300;
-/// Pods on the node where the way is traced.
+/// Pods on the node during the trace.
 const TRACED: usize = 10;
 
 fn main() -> ExitCode {
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     for crowd in CROWDS {
         one_at_a_time(&mut record, crowd, exits);
     }
-    // The last, since a trace costs time itself.
+    // The last part, because a trace takes time itself.
     where_it_goes(&mut record, exits / 2);
     record.finish()
 }
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
 fn one_at_a_time(record: &mut Record, crowd: usize, exits: usize) {
     let mut rig = Rig::new(crowd);
     let (mut agent, mut wrapper) = (Sample::default(), Sample::default());
-    // A part of the crowd goes and comes in each round; the rest stays.
+    // Each round replaces a part of the crowd; the rest stays.
     let part = crowd.div_ceil(5);
     while agent.len() < exits {
         for _ in 0..part {
@@ -82,7 +82,7 @@ fn one_at_a_time(record: &mut Record, crowd: usize, exits: usize) {
     );
 }
 
-/// The parts of the way, with few pods on the node.
+/// The parts of the path, with few pods on the node.
 fn where_it_goes(record: &mut Record, exits: usize) {
     record.section("exit -> request, in parts, traced by the kernel");
     let mut trace = match Trace::begin() {

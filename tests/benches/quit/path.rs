@@ -1,4 +1,4 @@
-//! The way from an app's last act to the request, in parts.
+//! The path from an app's last instruction to the request, in parts.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,20 +7,20 @@ use usher_tests::record::{Record, Sample};
 
 use crate::trace::Mark;
 
-/// One way: what has passed at each place since the one before.
+/// One path: the time at each point since the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Way {
-    /// The app's last act -> the kernel begins to take its process down.
+    /// The app's last instruction -> the kernel starts to end its process.
     exits: Duration,
     /// -> it notifies the process that watches.
     notified: Duration,
-    /// Of that, the app's thread did not run: the kernel waited for something, or ran something else.
+    /// The part of it in which the app's thread did not run: the kernel waited, or ran another thread.
     off: Duration,
-    /// -> who watches runs.
+    /// -> the watching process runs.
     runs: Duration,
     /// -> it sends the request.
     sends: Duration,
-    /// -> the sidecar has it.
+    /// -> the sidecar receives it.
     has: Duration,
 }
 
@@ -56,7 +56,7 @@ impl Way {
     }
 }
 
-/// How long a thread did not run between two moments, at the first of which it does.
+/// The time between two moments in which a thread did not run; it runs at the first.
 fn off_cpu(marks: &[Mark], thread: i32, from: Duration, until: Duration) -> Duration {
     let mut off = Duration::ZERO;
     let mut since = None;

@@ -1,4 +1,4 @@
-//! What is measured: a node with the agent, and a bare one with wrappers.
+//! The measured nodes: one with the agent, and one without usher with wrappers.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -12,7 +12,7 @@ use crate::trace::Trace;
 
 /// Two nodes with as many pods each.
 pub(crate) struct Rig {
-    // Dropped before the pods and the node that it looks at.
+    // Dropped before the pods and the node that it observes.
     agent: Agent,
     watched: Crowd,
     wrapped: Crowd,
@@ -32,19 +32,19 @@ impl Rig {
         rig
     }
 
-    /// Makes the crowds whole again, and waits until the agent has seen them.
+    /// Fills the crowds again, and waits until the agent knows them.
     pub(crate) fn refill(&mut self) {
         self.watched.refill();
         self.wrapped.refill();
         self.watched.settle(&self.agent);
     }
 
-    /// One exit of an app whose sidecar the agent ends.
+    /// One exit of an app with a sidecar that the agent terminates.
     pub(crate) fn agent_exit(&mut self) -> Duration {
         exit(&mut self.watched)
     }
 
-    /// The ways of one exit of either kind, where the trace shows the whole way.
+    /// The paths of one exit of either kind, if the trace is complete.
     pub(crate) fn ways(&mut self, trace: &mut Trace) -> io::Result<[Option<Way>; 2]> {
         let agent = threads(self.agent.pid());
         let watched = way(&mut self.watched, trace, |_app| agent)?;
@@ -54,13 +54,12 @@ impl Rig {
         Ok([watched, wrapped])
     }
 
-    /// One exit of an app below a wrapper.
     pub(crate) fn wrapper_exit(&mut self) -> Duration {
         exit(&mut self.wrapped)
     }
 }
 
-/// Threads of the agent, by which it is known in a trace.
+/// Threads of the agent, which identify it in a trace.
 fn threads(pid: u32) -> BTreeSet<i32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
     tasks

@@ -15,7 +15,7 @@ use std::time::Duration;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 
-/// Where a kernel that mounts it has it; the directory is there wherever the kernel can trace.
+/// The mount point of the tracing file system; the directory exists if the kernel can trace.
 const PLACE: &str = "/sys/kernel/tracing";
 const INSTANCE: &str = "instances/usher-bench";
 const EVENTS: [&str; 5] = [
@@ -27,31 +27,31 @@ const EVENTS: [&str; 5] = [
 ];
 const KIB: &str = "4096";
 
-/// One line of it.
+/// One line of the trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// By the clock that the apps stamp their ends with.
+    /// The time, by the clock of the apps' stamps.
     pub(crate) at: Duration,
-    /// The thread that ran.
+    /// The running thread.
     pub(crate) thread: i32,
-    /// What happened: the event's name.
+    /// The name of the event.
     pub(crate) what: String,
     /// The thread that is woken, or that runs next.
     pub(crate) other: Option<i32>,
 }
 
-/// A trace that can be read again and again.
+/// A trace that can be read repeatedly.
 #[derive(Debug)]
 pub(crate) struct Trace {
     text: File,
     switch: File,
-    /// The thread ends, and takes the instance with it, when this is closed.
+    /// When it closes, the thread exits and removes the instance.
     _open: mpsc::Sender<()>,
     _thread: JoinHandle<()>,
 }
 
 impl Trace {
-    /// Begins one; the error says why there is none.
+    /// Starts a trace; the error explains why there is none.
     pub(crate) fn begin() -> io::Result<Self> {
         let (open, closed) = mpsc::channel::<()>();
         let (report, prepared) = mpsc::channel();
@@ -60,7 +60,7 @@ impl Trace {
             let is_open = opened.is_ok();
             drop(report.send(opened));
             if is_open {
-                // Nothing is ever sent: it returns when the other end is gone.
+                // It receives nothing, and returns when the other end is dropped.
                 closed.recv().ok();
             }
             drop(fs::remove_dir(Path::new(PLACE).join(INSTANCE)));
@@ -75,7 +75,7 @@ impl Trace {
         })
     }
 
-    /// What is traced while this is done.
+    /// The trace of this action.
     pub(crate) fn of<T>(&mut self, act: impl FnOnce() -> T) -> io::Result<(T, Vec<Mark>)> {
         self.switch.write_all(b"1")?;
         let done = act();
@@ -83,7 +83,7 @@ impl Trace {
         let mut text = String::new();
         self.text.rewind()?;
         self.text.read_to_string(&mut text)?;
-        // Only to be opened like this empties it, and by its path no other thread finds it.
+        // An open with truncation empties it, and no other thread finds its path.
         File::create(format!("/proc/self/fd/{}", self.text.as_raw_fd()))?;
         Ok((done, text.lines().filter_map(read).collect()))
     }

@@ -10,7 +10,7 @@ use crate::crowd::{Crowd, latency};
 use crate::place::Place;
 use crate::{Effort, PODS};
 
-/// Time for all apps of a burst to have read when to end.
+/// The time for all apps of a burst to read their exit time.
 const LEAD: Duration = Duration::from_millis(500);
 
 pub(crate) fn measure(record: &mut Record, effort: &Effort) {
@@ -41,7 +41,7 @@ fn burst(crowd: &mut Crowd, sample: &mut Sample) {
     for pod in &crowd.pods {
         pod.finish_at("app", 0, at_ns);
     }
-    // Who waits for reports is woken by each; not during the burst.
+    // A waiting thread would be woken by each report; there is none during the burst.
     std::thread::sleep(LEAD * 2);
     for pod in &crowd.pods {
         sample.add(latency(pod));

@@ -16,9 +16,9 @@ const EACH: Duration = Duration::from_millis(50);
 /// and to be terminated.
 const LIFE: Duration = Duration::from_secs(3);
 const REST: Duration = Duration::from_secs(1);
-/// More than as many Events as may wait need to be sent.
+/// The time to send more Events than the queue can hold.
 const EVENT_LIMIT: Duration = Duration::from_secs(300);
-/// How often memory, and what waits, are looked at.
+/// The interval between samples of memory and queue.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Pods in the three stages of their lives, each with the end of the stage.
@@ -31,7 +31,7 @@ struct Lives {
 }
 
 impl Lives {
-    /// Does all that is due.
+    /// Performs the due actions.
     fn go_on(&mut self, now: Instant) {
         for pod in due(&mut self.running, now) {
             pod.finish("app", 0);
@@ -42,7 +42,7 @@ impl Lives {
             pod.begin_removal();
             self.leaving.push_back((now + REST, pod));
         }
-        // Its removal has had its time: hardly anything is waited for.
+        // Its removal had enough time, so this hardly waits.
         drop(due(&mut self.leaving, now));
     }
 
@@ -56,12 +56,12 @@ fn due(stage: &mut VecDeque<(Instant, Pod)>, now: Instant) -> Vec<Pod> {
     stage.drain(..count).map(|(_, pod)| pod).collect()
 }
 
-/// Waits until the agent has sent the Events that it has; a node may cause ten a second, and more pods end than that.
+/// Waits until the agent has sent its queued Events; a node may send ten a second, and more pods than that exit.
 fn wait_for_events(agent: &Agent) -> Duration {
     let began = Instant::now();
     while agent.metric("usher_events_queued", "") > 0.5 {
         assert!(began.elapsed() < EVENT_LIMIT, "Events stay where they are");
-        // Seldom: a look takes the agent's time, which is measured.
+        // Rarely: a sample takes the agent's time, which is measured.
         std::thread::sleep(LOOK);
     }
     began.elapsed()
@@ -129,7 +129,7 @@ pub(crate) fn measure(record: &mut Record, effort: &Effort) {
     let dropped = place.agent.metric("usher_events_total", "dropped");
     record.figure("Events dropped for each pod", dropped / pods);
     record.figure("the last Event was sent after, s", late.as_secs_f64());
-    // What a node does that is not in a storm.
+    // The normal rate of a node.
     record.keyed(
         "fleet.requests",
         "requests to the API server for each pod, with what was dropped",

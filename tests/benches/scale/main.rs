@@ -27,13 +27,13 @@ use usher_tests::record::{Record, is_quick};
 /// Pods on the node.
 pub(crate) const PODS: usize = 250;
 
-/// How much is measured.
+/// The size of the measurement.
 pub(crate) struct Effort {
-    /// How long nothing happens.
+    /// The duration without activity.
     rest: Duration,
-    /// How long pods come and go.
+    /// The duration of the churn.
     churn: Duration,
-    /// How often all exit at once.
+    /// The number of bursts.
     bursts: usize,
 }
 

@@ -1,11 +1,11 @@
-//! The node with the agent and an API server, and what was asked of both.
+//! The node with the agent and an API server, and the requests to both.
 
 use usher_tests::synthetic::{Agent, ApiServer, PodSpec};
 
 use crate::crowd::Crowd;
 
 pub(crate) struct Place {
-    // Dropped before all that it looks at.
+    // Dropped before everything that it observes.
     pub(crate) agent: Agent,
     pub(crate) crowd: Crowd,
     pub(crate) api: ApiServer,
@@ -14,15 +14,15 @@ pub(crate) struct Place {
 /// Requests so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Asked {
-    /// Lists of pods, of the kubelet.
+    /// Pod lists from the kubelet.
     pub(crate) kubelet: f64,
-    /// Watches that began, of the API server.
+    /// New watches at the API server.
     pub(crate) watches: f64,
-    /// Everything else that it was asked for.
+    /// Other requests to it.
     pub(crate) api: f64,
-    /// Events among that, created or patched.
+    /// The Events among them, created or patched.
     pub(crate) events: f64,
-    /// What it was sent in bodies, in bytes.
+    /// Bytes in request bodies.
     pub(crate) bytes: f64,
 }
 
@@ -38,7 +38,7 @@ impl Place {
         }
     }
 
-    /// What was asked until now.
+    /// The requests so far.
     pub(crate) fn asked(&self) -> Asked {
         let mut sum = Asked {
             kubelet: count(self.crowd.node.kubelet().asked()),
@@ -61,7 +61,7 @@ impl Place {
 }
 
 impl Asked {
-    /// What was asked since then.
+    /// The requests since then.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             kubelet: self.kubelet - before.kubelet,
@@ -73,7 +73,7 @@ impl Asked {
     }
 }
 
-/// A small number of things.
+/// A small count.
 pub(crate) fn count(things: usize) -> f64 {
     f64::from(u32::try_from(things).expect("a small number"))
 }

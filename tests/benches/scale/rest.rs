@@ -1,4 +1,4 @@
-//! The agent of a full node on which nothing happens.
+//! The agent of a full, idle node.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use usher_tests::synthetic::process::Usage;
 use crate::place::{Place, count};
 use crate::{Effort, PODS};
 
-/// After this nothing is new any more: the names of new containers are looked for during their first 2 s.
+/// The time until the agent is idle: it looks up the names of new containers during their first 2 s.
 const NEW: Duration = Duration::from_secs(3);
 const MIB: f64 = 1024.0;
 

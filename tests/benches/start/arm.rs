@@ -7,11 +7,11 @@ use usher_cluster::{
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arm {
-    /// Its first execve waits.
+    /// Its first execve is held.
     Usher,
     /// `holdApplicationUntilProxyStarts`: the kubelet waits for the proxy's hook before it starts the app.
     Istio,
-    /// Its command is wrapped in a loop that asks ten times a second.
+    /// A loop that polls ten times a second wraps its command.
     Often,
     /// The same, once a second.
     Seldom,
@@ -56,7 +56,7 @@ impl Arm {
         })
     }
 
-    /// A Job in the mesh. The proxy is the last container, as Istio's injector has it, unless Istio is to hold the app.
+    /// A Job in the mesh. The proxy is the last container, as Istio's injector places it, unless Istio should hold the app.
     pub(crate) fn variant(self) -> Variant {
         let proxy = match self {
             Self::Istio => Proxy::Awaited,

@@ -1,7 +1,7 @@
-//! What others pay who execute something on a file system that is marked: probes, hooks, `kubectl exec`.
+//! The overhead for other programs on a marked file system: probes, hooks, `kubectl exec`.
 //!
-//! A container is marked while its start is held, so the programs are started in a container that is held, and, turn by
-//! turn, in one of another pod that is not.
+//! A container is marked while its start is held, so the programs are started in a held container and, in
+//! turn, in a container of another pod that is not held.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{Effort, arm::Arm, place::Place};
 
 /// Programs started one after the other in one turn.
 const PROGRAMS: u32 = 1000;
-/// Keeps the app of the other pod alive, and hardly does anything.
+/// Keeps the app of the other pod alive, almost idle.
 const SLEEPER: &str = "60s";
 
 pub(crate) fn measure(record: &mut Record, place: &Place, effort: &Effort) {
@@ -39,7 +39,7 @@ pub(crate) fn measure(record: &mut Record, place: &Place, effort: &Effort) {
     record.figure("p50, difference, ms", more);
 }
 
-/// What one program took.
+/// The time of one program.
 fn each(place: &Place, pod: &str) -> Duration {
     let programs = PROGRAMS.to_string();
     let exec = ["-n", &place.namespace, "exec", pod, "-c", "app-0", "--"];

@@ -1,4 +1,4 @@
-//! The same with Istio's real proxy. Jobs run one after the other, the ways to wait in turn.
+//! The same with Istio's real proxy. Jobs run one after the other, the alternatives in turn.
 
 use usher_cluster::mesh::{Outcome, run_job};
 use usher_tests::record::{Limit, Record, Sample};

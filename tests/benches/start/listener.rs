@@ -4,7 +4,7 @@ use usher_tests::record::{Limit, Record, Sample};
 
 use crate::{Effort, arm::Arm, place::Place};
 
-/// Pods at the same time; a node takes 110.
+/// Simultaneous pods; a node runs 110.
 const CROWD: usize = 25;
 
 pub(crate) fn measure(record: &mut Record, place: &Place, effort: &Effort) {

@@ -1,21 +1,21 @@
-//! How soon after its sidecar is ready an app runs its first instruction, where it is not to run before.
+//! The time from a sidecar's readiness to the first instruction of an app that must not run before.
 //!
-//! Beside usher's hold of the start, in the same run on the same node, is what is done without it: Istio's own
-//! `holdApplicationUntilProxyStarts`, whose hook asks every 500 ms, and a loop around the app's command. All times are of
-//! the node's clock. Two kinds of pods are measured:
+//! The alternatives to usher's hold of the start run on the same node: Istio's own
+//! `holdApplicationUntilProxyStarts` with a hook that polls every 500 ms, and a loop around the app's command. All times
+//! are from the node's clock. Two kinds of pods are measured:
 //!
-//! - a sidecar that listens when a file is there: it says itself when that was;
-//! - Istio's real proxy, asked every 2 ms from the pod's network: counted is from the last time that it was *not* ready,
-//!   so up to 3 ms of each figure are the asking's.
+//! - a sidecar that listens when a file exists, and reports the time itself;
+//! - Istio's real proxy, polled every 2 ms from the pod's network. The time starts when it was last *not* ready,
+//!   so polling adds up to 3 ms to each figure.
 //!
-//! Then what a marked file system costs those who execute something else on it, and a hundred containers that are held
-//! at once. Needs a cluster with Istio and usher on it, enforcing; `cargo xtask bench start` makes one.
+//! Then the overhead of a marked file system for other programs on it, and a hundred containers that are held
+//! at once. Needs a cluster with Istio and usher in enforce mode; `cargo xtask bench start` creates one.
 //!
 //! ```text
 //! USHER_TEST_CLUSTER=NAME cargo bench -p usher-tests --bench start -- [--quick] [--enforce] [--alternatives]
 //! ```
 //!
-//! `--alternatives` leaves out what needs usher. `--enforce` exits with 1 when a budget is not kept.
+//! `--alternatives` skips what needs usher. `--enforce` exits with 1 when a budget is exceeded.
 
 #![expect(
     clippy::print_stdout,
@@ -37,15 +37,15 @@ use arm::Arm;
 use place::Place;
 use usher_tests::record::{Record, has_flag, is_quick};
 
-/// How much is measured.
+/// The size of the measurement.
 pub(crate) struct Effort {
-    /// Pods whose sidecar only listens, for each way to wait.
+    /// Pods with a sidecar that only listens, for each alternative.
     listeners: usize,
-    /// Jobs in the mesh, for each way to wait.
+    /// Jobs in the mesh, for each alternative.
     jobs: usize,
-    /// How often the programs of a container are counted.
+    /// The number of measurements of a container's programs.
     execs: usize,
-    /// Which ways to wait.
+    /// The alternatives.
     arms: Vec<Arm>,
 }
 

@@ -1,4 +1,4 @@
-//! The cluster that is measured on, and a namespace of its own there.
+//! The measured cluster, with a namespace of its own.
 
 use std::process;
 
@@ -30,14 +30,14 @@ impl Place {
         Some(place)
     }
 
-    /// Says what runs here.
+    /// Records the versions.
     pub(crate) fn versions(&self, record: &mut Record) {
         for (of, version) in versions(&self.cluster).unwrap() {
             record.version(&of, &version);
         }
     }
 
-    /// No pod can be made before the namespace has one.
+    /// No pod can be created before the namespace has a service account.
     fn wait_for_account(&self) {
         let exists = ["-n", &self.namespace, "wait", "--for=create"];
         let account = ["serviceaccount/default", "--timeout=60s"];

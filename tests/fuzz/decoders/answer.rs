@@ -3,7 +3,7 @@
 use usher_core::metric::sample;
 use usher_inspect::http::{Body, Head};
 
-/// An answer to `usher request`. The first byte says whether only a head was asked for, and in which parts the rest comes.
+/// A response to `usher request`. The first byte selects a HEAD request, and how the rest is split.
 pub(super) fn http(bytes: &[u8]) {
     let Some((how, bytes)) = bytes.split_first() else {
         return;
@@ -15,12 +15,12 @@ pub(super) fn http(bytes: &[u8]) {
     assert!(whole.heads.len() + whole.body.len() <= bytes.len());
 }
 
-/// What is shown of an answer.
+/// The printed part of a response.
 #[derive(Debug, Default, PartialEq)]
 struct Shown {
     heads: Vec<u8>,
     body: Vec<u8>,
-    /// It is all there, or may end where it does.
+    /// Whether it is complete, or may end here.
     ends: Option<(bool, bool)>,
     error: Option<String>,
 }
@@ -57,7 +57,7 @@ fn read<'a>(parts: impl Iterator<Item = &'a [u8]>, is_for_head: bool) -> Shown {
     shown
 }
 
-/// Metrics of the agent, or of who listens on its port instead.
+/// Metrics of the agent, or of another listener on its port.
 pub(super) fn samples(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let samples = sample::parse(&text);

@@ -1,4 +1,4 @@
-//! What the kubelet and the API server say.
+//! Responses of the kubelet and the API server.
 
 use std::{collections::BTreeMap, str, sync::LazyLock, time::Duration};
 
@@ -16,7 +16,7 @@ use usher_core::{
 };
 use usher_inspect::explain::{self, Case, Facts, Seen};
 
-/// The kubelet's answer.
+/// The kubelet's pod list.
 pub(super) fn podlist(bytes: &[u8]) {
     static READS: LazyLock<Reads> = LazyLock::new(|| Config::default().reads());
     let Ok(list) = list::parse(bytes, &READS) else {
@@ -30,7 +30,7 @@ pub(super) fn podlist(bytes: &[u8]) {
     }
 }
 
-/// What people say on Nodes, Namespaces and pods. A line is a place (`node`, `namespace`, `label`, else the pod), the key behind our
+/// Annotations of Nodes, Namespaces and pods. A line is a place (`node`, `namespace`, `label`, else the pod), the key behind our
 /// prefix, and the value.
 pub(super) fn annotations(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else {
@@ -66,7 +66,7 @@ pub(super) fn annotations(bytes: &[u8]) {
     assert!(bad.iter().all(|bad| bad.value.chars().count() <= 64));
 }
 
-/// A pod as the kubelet lists it, and what `usher explain` says to it.
+/// A pod in the kubelet's list, and the output of `usher explain` for it.
 pub(super) fn facts(bytes: &[u8]) {
     static CONFIG: LazyLock<(Config, Reads)> = LazyLock::new(|| {
         let config = Config::default();

@@ -14,17 +14,17 @@ use usher_sys::net::packet;
 const RETURN: u16 = 0x06;
 const JUMPS: u16 = 0x05;
 const ALWAYS: u16 = 0x05;
-/// The kernel takes no longer program.
+/// The kernel's limit of a program.
 const LONGEST: usize = 4096;
 
-/// A block of the ring that the kernel shares.
+/// A block of the ring that is shared with the kernel.
 pub(super) fn ring(bytes: &[u8]) {
     let mut packets = 0_u32;
     packet::packets(bytes, |found| {
         packets += 1;
         assert!(found.bytes.len() <= bytes.len());
         show(&found);
-        // The count is the kernel's word; what comes of it here is bounded by time.
+        // The kernel sets the count; here it is only bounded by time.
         if packets < 64 {
             ControlFlow::Continue(())
         } else {
@@ -33,7 +33,7 @@ pub(super) fn ring(bytes: &[u8]) {
     });
 }
 
-/// One packet: what the kernel says of it in 16 bytes, and its own.
+/// One packet: 16 bytes of the kernel's metadata, and its own bytes.
 pub(super) fn packet(bytes: &[u8]) {
     let Some((header, bytes)) = bytes.split_first_chunk::<16>() else {
         return;
@@ -70,7 +70,7 @@ fn show(packet: &Packet<'_>) {
     assert_eq!(kinds, [0x0a0d_0d0a, 1, 6]);
 }
 
-/// The kinds of the blocks of a pcapng file, each of which says its length at both ends.
+/// The kinds of the blocks of a pcapng file, each with its length at both ends.
 fn blocks(mut bytes: &[u8]) -> Vec<u32> {
     let mut kinds = Vec::new();
     let word = |bytes: &[u8], at: usize| {
@@ -87,7 +87,7 @@ fn blocks(mut bytes: &[u8]) -> Vec<u32> {
     kinds
 }
 
-/// A filter, five bytes or less for each of its values, as a program that the kernel would take
+/// A filter, up to five bytes for each of its values, as a program that the kernel would accept
 /// ([bpf_check_classic](https://github.com/torvalds/linux/blob/v6.18/net/core/filter.c)).
 pub(super) fn filter(bytes: &[u8]) {
     let mut filter = Filter::default();
@@ -142,7 +142,7 @@ fn host(address: IpAddr, prefix: u8) -> Option<Host> {
     host.ok()
 }
 
-/// How many instructions are left out behind this one; none where the program ends.
+/// The possible numbers of skipped instructions after this one; empty at the end of the program.
 fn nexts(instruction: &Instruction) -> Vec<usize> {
     match instruction.code {
         RETURN => Vec::new(),

@@ -45,7 +45,7 @@ pub(super) fn admin(bytes: &[u8]) {
     }
 }
 
-/// What was read is written so that it can be read.
+/// A parsed value is written so that it can be parsed.
 fn written<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Option<(T, T)> {
     let read: T = serde_json::from_slice(bytes).ok()?;
     let text = serde_json::to_vec(&read).expect("what was read can be written");
@@ -53,14 +53,14 @@ fn written<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Option<(T, T)> {
     Some((read, again))
 }
 
-/// And it is the same.
+/// And the result is equal.
 fn again<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(bytes: &[u8]) -> Option<T> {
     let (read, again) = written::<T>(bytes)?;
     assert_eq!(read, again);
     Some(read)
 }
 
-/// The list of a sysdump, which anybody may have made.
+/// The file list of a sysdump from an untrusted source.
 pub(super) fn manifest(bytes: &[u8]) {
     let Some(mut manifest) = again::<Manifest>(bytes) else {
         return;
@@ -93,7 +93,7 @@ pub(super) fn manifest(bytes: &[u8]) {
     }
 }
 
-/// Texts and documents on their way into a dump.
+/// Texts and documents that go into a sysdump.
 pub(super) fn redaction(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let mut first = Redaction::new(&READS);
@@ -118,7 +118,7 @@ fn twice(value: &Value, redact: impl Fn(&mut Value, &mut Redaction<'_>)) {
     assert_eq!(of(once.clone()), once, "twice is not once");
 }
 
-/// Texts of pods on their way to a terminal.
+/// Texts of pods that go to a terminal.
 pub(super) fn printable(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let clean = printable::clean(&text);
@@ -135,7 +135,7 @@ pub(super) fn printable(bytes: &[u8]) {
     if let Ok(value) = serde_json::from_str::<Value>(&text) {
         let written = serde_json::to_string(&value).expect("a value can be written");
         let shown = printable::clean_document(&written);
-        // Not the first value: a number of many digits is read as one near it.
+        // Not the first value: a number with many digits is rounded.
         let read = |text: &str| serde_json::from_str::<Value>(text).ok();
         assert_eq!(read(&shown), read(&written));
     }

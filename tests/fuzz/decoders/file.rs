@@ -1,4 +1,4 @@
-//! Files that others write: the configuration, network configurations, the timeline's journal.
+//! Files with other writers: the configuration, network configurations, the timeline.
 
 use std::{str, time::Duration};
 
@@ -10,7 +10,7 @@ use usher_core::{
 };
 use usher_inspect::explain;
 
-/// A CNI configuration that usher's entry is put into and taken out of.
+/// A CNI configuration; usher's entry is added and removed.
 pub(super) fn conflist(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else {
         return;
@@ -75,10 +75,10 @@ pub(super) fn config(bytes: &[u8]) {
     }
 }
 
-/// A pod for recipes to look at.
+/// A pod for the recipes.
 const POD: &str = include_str!("../corpus/podlist/pod.json");
 
-/// What an agent wrote down and the next one reads.
+/// The timeline that an agent wrote, as the next one reads it.
 pub(super) fn timeline(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else {
         return;

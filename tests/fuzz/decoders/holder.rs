@@ -1,4 +1,4 @@
-//! A stream of execs, and of orders between them: three bytes are one event.
+//! A stream of execs, with orders between them: three bytes are one event.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -13,15 +13,15 @@ use usher_core::{
 const CONTAINERS: u8 = 4;
 const PIDS: u8 = 8;
 
-/// All that the holder sees.
+/// Everything that the holder observes.
 #[derive(Default)]
 struct World {
     holder: Holder<u32>,
     now: Timestamp,
-    /// What the runtime wrote into each bundle.
+    /// The init pid that the runtime wrote into each bundle.
     inits: [Option<Pid>; CONTAINERS as usize],
     execs: u32,
-    /// Execs that have no answer yet.
+    /// Execs without a reply.
     waiting: BTreeSet<u32>,
 }
 
@@ -29,7 +29,7 @@ fn id(container: u8) -> ContainerId {
     ContainerId::parse(&format!("{container:0>12}")).expect("an id")
 }
 
-/// Every exec is answered once, and held only where it is its container's
+/// Every exec gets one reply, and is held only if it is its container's
 /// start.
 pub(crate) fn execs_and_orders(bytes: &[u8]) {
     let mut world = World::default();
@@ -73,7 +73,7 @@ impl World {
                 }
                 assert!(self.holder.next_due().is_none_or(|due| due > self.now));
             }
-            // A container has one init process, and that is no other's.
+            // A container has one init process, which belongs to no other container.
             _ => {
                 let pid = Some(Pid(i32::from(value % PIDS)));
                 if !self.inits.contains(&pid) {

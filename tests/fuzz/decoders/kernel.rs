@@ -1,4 +1,4 @@
-//! What the kernel says over netlink, and packets that it copies.
+//! The kernel's netlink messages, and the packets that it copies.
 
 use std::time::Duration;
 
@@ -46,11 +46,11 @@ pub(super) fn syn(bytes: &[u8]) {
     let again = Syn::parse(&prepared).expect("what is sent is a SYN");
     assert_eq!(again.connection(), syn.connection());
     assert_eq!(again.sequence(), syn.sequence());
-    // Right checksums stay as they are.
+    // Valid checksums stay as they are.
     assert_eq!(again.prepared_for_injection(Duration::ZERO), prepared);
 }
 
-/// Answers of nftables to the questions for a table.
+/// The responses of nftables to queries of a table.
 pub(super) fn nft(bytes: &[u8]) {
     let found = nft::decode(bytes).ruleset;
     assert!(ruleset::diff(&found, &found).is_empty());
@@ -60,7 +60,7 @@ pub(super) fn nft(bytes: &[u8]) {
     let _text = found.to_string();
 }
 
-/// What the kernel thinks of a request.
+/// The kernel's reply to a request.
 pub(super) fn verdict(bytes: &[u8]) {
     for message in message::messages(bytes) {
         let _verdict = message.verdict();

@@ -1,4 +1,4 @@
-//! What a node's runtime and its processes write.
+//! The output of a node's runtime and of its processes.
 
 use std::{path::Path, str};
 
@@ -11,7 +11,7 @@ use usher_core::{
 use usher_inspect::explain::Process;
 use usher_sys::pods::proc::text;
 
-/// What a runtime gives the CNI plugin: its configuration, and its arguments.
+/// The runtime's input to the CNI plugin: its configuration, and its arguments.
 pub(super) fn cni_conf(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else {
         return;
@@ -24,7 +24,7 @@ pub(super) fn cni_conf(bytes: &[u8]) {
     let _pod = protocol::pod(text);
 }
 
-/// What the plugin and the agent say to each other.
+/// The messages between the plugin and the agent.
 pub(super) fn cni_message(bytes: &[u8]) {
     if let Ok(request) = Request::decode(bytes) {
         let encoded = request.encode().expect("what was read can be written");
@@ -36,7 +36,7 @@ pub(super) fn cni_message(bytes: &[u8]) {
     }
 }
 
-/// What the agent and its holder say to each other.
+/// The messages between the agent and its holder.
 pub(super) fn start_message(bytes: &[u8]) {
     if let Ok(order) = Order::decode(bytes) {
         assert_eq!(Order::decode(&order.encode()).expect("it was read"), order);
@@ -69,7 +69,7 @@ pub(super) fn mountinfo(bytes: &[u8]) {
     }
     let found = mountinfo::executable(text);
     assert!(found.len() <= 256);
-    // In order, and each point once.
+    // In order, and each mount point once.
     let bytes = |point: &Path| point.as_os_str().as_encoded_bytes().to_vec();
     assert!(found.is_sorted_by(|(_, one), (_, next)| bytes(one) < bytes(next)));
     for (_id, point) in found {
@@ -78,7 +78,7 @@ pub(super) fn mountinfo(bytes: &[u8]) {
     }
 }
 
-/// Names of cgroups, and the text that says which one a process is in.
+/// Names of cgroups, and the text that names the cgroup of a process.
 pub(super) fn cgroup(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else {
         return;
@@ -101,14 +101,14 @@ pub(super) fn cgroup(bytes: &[u8]) {
     }
 }
 
-/// What the kernel says of a process, in which the process chose its name and its arguments.
+/// The kernel's data about a process, in which the process chose its name and its arguments.
 pub(super) fn proc_status(bytes: &[u8]) {
-    // The kernel gives files of one line or of many; the command line stands behind a zero.
+    // The kernel's files have one line or many; the command line follows a zero byte.
     let end = bytes.iter().position(|byte| *byte == 0);
     let (status, words) = bytes.split_at(end.unwrap_or(bytes.len()));
     let _stat = text::stat(status);
     let _candidate = text::candidate(Pid(7), status, b"7 (a) S 1");
-    // Whatever it calls itself, it is read.
+    // A process with any name is parsed.
     let is_kept = |byte: &u8| !b"\n\\".contains(byte);
     let name: Vec<u8> = status.iter().copied().filter(is_kept).take(15).collect();
     let stat = [&b"7 ("[..], &name, b") S", &b" 1".repeat(50)].concat();
@@ -123,7 +123,7 @@ pub(super) fn proc_status(bytes: &[u8]) {
     assert!(process.words.last().is_none_or(|word| !word.is_empty()));
 }
 
-/// The fields that every kernel has, behind the name.
+/// The fields that every kernel has, after the name.
 const STATUS: &str = "\nState:\tS (sleeping)\nTgid:\t7\nPid:\t7\nPPid:\t1\nTracerPid:\t0\nUid:\t0 0 0 0\nGid:\t0 0 0 0\nFDSize:\t64\n\
     Groups:\t\nNSpid:\t7\t1\nThreads:\t1\nSigQ:\t0/1\nSigPnd:\t0\nShdPnd:\t0\nSigBlk:\t0\nSigIgn:\t0\nSigCgt:\t0\nCapInh:\t0\n\
     CapPrm:\t0\nCapEff:\t0\n";

@@ -1,4 +1,4 @@
-//! Words that people write: on a command line, in an annotation, in a file.
+//! Words from people: on a command line, in an annotation, in a file.
 
 use std::{str, time::Duration};
 
@@ -19,7 +19,7 @@ use usher_inspect::{
     sysdump::measure,
 };
 
-/// One word a line. The last one is what patterns and ranges look at.
+/// One word a line. Patterns and ranges are applied to the last one.
 pub(super) fn words(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else {
         return;
@@ -53,7 +53,7 @@ pub(super) fn words(bytes: &[u8]) {
     }
 }
 
-/// What of the log is wanted.
+/// A log filter.
 pub(super) fn directive(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else {
         return;
@@ -81,7 +81,7 @@ pub(super) fn http_request(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else {
         return;
     };
-    // Lines end with a zero here, so that values can have line ends.
+    // Lines end with a zero byte here, so that values can contain newlines.
     let mut parts = text.split('\0');
     let (method, url) = (parts.next(), parts.next());
     let method = method.and_then(|text| text.parse::<Method>().ok());
@@ -97,13 +97,13 @@ pub(super) fn http_request(bytes: &[u8]) {
     let request = http::request(&method, &url, &headers, Some(3));
     let request = String::from_utf8(request).expect("made of texts");
     let lines: Vec<&str> = request.split("\r\n").collect();
-    // The first line, five that are usual, those that were given, and the empty one that ends them.
+    // The first line, five usual ones, the given ones, and the final empty one.
     assert!(lines.len() <= 1 + 5 + headers.len() + 2, "{request:?}");
     assert!(request.ends_with("\r\n\r\n") && request.matches("\r\n\r\n").count() == 1);
     assert!(!lines.iter().any(|line| line.contains(['\r', '\n'])));
 }
 
-/// Which pod is meant: what was given on the first line, then a pod a line.
+/// The selection of a pod: the argument on the first line, then a pod a line.
 pub(super) fn select(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else {
         return;
@@ -133,7 +133,7 @@ pub(super) fn select(bytes: &[u8]) {
         Ok(place) => assert!(place < pods.len()),
         Err(error) => {
             let _words = error.to_string();
-            // A whole name that only one pod has is that pod.
+            // A complete name that only one pod has selects that pod.
             let named = pods.iter().filter(|pod| pod.name.as_deref() == Some(given));
             let ends = pods
                 .iter()

@@ -1,7 +1,7 @@
-//! The Helm chart, as an administrator uses it on a real cluster: installed, looked at, switched on, upgraded, rolled back and
+//! The Helm chart, as an administrator uses it on a real cluster: installed, checked, enabled, upgraded, rolled back and
 //! removed without a trace.
 //!
-//! Each test takes the plain manifests off and has a release of its own; the manifests are applied again after it.
+//! Each test removes the plain manifests and installs a release of its own; afterwards the manifests are applied again.
 
 mod install;
 mod load;

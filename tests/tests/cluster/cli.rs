@@ -1,7 +1,7 @@
-//! Every command of the program `usher`, by `kubectl exec` in the agent's container, on a pod that has no tools: a static
-//! app and a real Istio proxy, in a namespace that takes restricted pods only.
+//! Every command of the program `usher`, by `kubectl exec` in the agent's container, on a pod without tools: a static
+//! app and a real Istio proxy, in a namespace with the restricted policy.
 //!
-//! What is printed is kept in `golden/`, text and JSON; what varies has a name there. `USHER_BLESS=1` writes it anew.
+//! The expected output is in `golden/`, as text and JSON, with placeholders for varying values. `USHER_BLESS=1` rewrites it.
 
 use std::path::Path;
 
@@ -16,9 +16,9 @@ use crate::{
 };
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cluster/golden");
-/// Stands for the pod in a command.
+/// The placeholder for the pod in a command.
 const POD: &str = "POD";
-/// Each command: the name of its golden texts, its words, whether it has JSON, the exit code.
+/// Each command: the name of its golden files, its arguments, whether it has JSON, the exit code.
 const COMMANDS: [(&str, &[&str], bool, i32); 15] = [
     ("pods", &["pods", "PART"], true, 0),
     ("plan", &["plan", POD], true, 0),
@@ -46,14 +46,14 @@ const COMMANDS: [(&str, &[&str], bool, i32); 15] = [
     ("metrics", &["metrics", "usher_mode", "--all"], true, 0),
     ("log", &["log"], true, 0),
 ];
-/// What says how the node is, which is not the same on all nodes: the words, and what is in the answer.
+/// Commands about the node, with output that differs between nodes: the arguments, and a part of the output.
 const NODE: [(&[&str], &str); 4] = [
     (&["status"], "all is well"),
     (&["status", "--brief"], "ok: quit enforce, hold enforce"),
     (&["check"], "✓ the agent"),
     (&["check", "--pre"], "✓"),
 ];
-/// What varies with the cluster, beyond what always does.
+/// Values that vary with the cluster, besides those that always do.
 const VARIES: [(&str, &str); 13] = [
     (
         r#""(pid|inode|atMs|uid|upMs|listedMsAgo|heardMsAgo|quitForMs|holdForMs|sinceMs|agoMs|atS)": \d+"#,
@@ -85,7 +85,7 @@ struct Ran {
     stderr: String,
 }
 
-/// Runs `usher` as a person does who has kubectl.
+/// Runs `usher` as a user with kubectl does.
 fn usher(lab: &Lab, words: &[&str]) -> Ran {
     let mut command = lab.cluster.kubectl_command();
     command.args(["-n", USHER, "exec", "ds/usher", "--", "usher"]);
@@ -97,7 +97,7 @@ fn usher(lab: &Lab, words: &[&str]) -> Ran {
     }
 }
 
-/// A namespace that takes restricted pods only.
+/// A namespace with the restricted policy.
 fn restricted(lab: &'static Lab, test: &str) -> Namespace {
     let namespace = lab.namespace(test);
     let label = "pod-security.kubernetes.io/enforce=restricted";
@@ -124,27 +124,27 @@ fn shell_less(lab: &Lab, namespace: &str) -> Value {
     pod(lab, namespace).unwrap()
 }
 
-/// Puts names in place of what varies.
+/// Inserts the placeholders for varying values.
 fn named(text: &str, namespace: &str, pod: &str) -> String {
     let text = text.replace(pod, "POD").replace(namespace, "NAMESPACE");
     let named = VARIES.iter().fold(text, |text, (pattern, name)| {
         let pattern = Regex::new(&format!("(?m){pattern}")).unwrap();
         pattern.replace_all(&text, *name).into_owned()
     });
-    // Columns are as wide as what is in them.
+    // The width of columns depends on their values.
     Regex::new(r"[ \t]{2,}")
         .unwrap()
         .replace_all(&named, "  ")
         .into_owned()
 }
 
-/// Puts a name in place of the node's, which may be the beginning of a program's.
+/// Inserts a placeholder for the node's name, which may be the prefix of a program's.
 fn without_node(text: &str, node: &str) -> String {
     let whole = Regex::new(&format!(r"\b{}\b([^-]|$)", regex::escape(node))).unwrap();
     whole.replace_all(text, "NODE$1").into_owned()
 }
 
-/// What happened before the doors opened is not the same each time, so of an explanation the rest is compared.
+/// The events before the release vary, so the test compares the rest of an explanation.
 fn without_story(file: &str, end: &str, text: String) -> String {
     match (file, end) {
         ("explain", "json") => {}
@@ -172,7 +172,7 @@ fn each_command_works_on_a_pod_without_a_shell() {
     let pod = shell_less(&lab, &namespace);
     let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
     let full = format!("{}/{name}", &*namespace);
-    // Envoy opens its ports one by one, and the doors open at the deadline: this proxy has no control plane.
+    // Envoy opens its ports one by one, and the hold ends at the deadline: this proxy has no control plane.
     until("all ports of the sidecar", || {
         let stdout = usher(&lab, &["conns", &full, "--listening", "-o", "json"]).stdout;
         let conns: Value = serde_json::from_slice(&stdout).ok()?;
@@ -241,7 +241,7 @@ fn each_command_works_on_a_pod_without_a_shell() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What streams, or makes a file.
+/// Commands that stream, or create a file.
 #[test]
 fn capture_and_sysdump_are_copied_completely() {
     let Some(lab) = lab::shared() else {
@@ -278,7 +278,7 @@ fn capture_and_sysdump_are_copied_completely() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("dump.tar.gz");
     std::fs::write(&file, &dump.stdout).unwrap();
-    // Read back by a program that has no node at all.
+    // Read by a program without a node.
     for words in [
         &["explain", &full][..],
         &["conns", &full],

@@ -1,4 +1,4 @@
-//! `usher conns` in the agent's container, of a pod with a real Istio sidecar, beside `ss` in the same namespace.
+//! `usher conns` in the agent's container, for a pod with a real Istio sidecar, compared with `ss` in the same namespace.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ fn conns(lab: &Lab, pod: &str, flags: &[&str]) -> Option<Value> {
     Some(serde_json::from_str(&stdout).unwrap())
 }
 
-/// Protocol, state, and both ends, without those of sockets that come and go.
+/// Protocol, state, and both ends, without short-lived sockets.
 type Sockets = BTreeSet<[String; 4]>;
 
 fn by_ss(lab: &Lab, pid: &Value) -> Sockets {
@@ -33,7 +33,7 @@ fn by_ss(lab: &Lab, pid: &Value) -> Sockets {
         } else {
             words[5]
         };
-        // `*` is what an IPv6 socket is open at that takes both.
+        // `*` is the address of an IPv6 socket that accepts both families.
         let local = words[4].replace("*:", "[::]:");
         [words[0], words[1], &local, peer].map(str::to_owned)
     });
@@ -51,7 +51,7 @@ fn by_usher(answer: &Value) -> Sockets {
             text(&row["peer"]),
         ]
     };
-    // A port that Envoy has bound and not opened yet: `ss` does not ask for these.
+    // A port that Envoy has bound and not opened yet: `ss` does not list these.
     let is_bound = |row: &[String; 4]| row[0] == "tcp" && row[1] == "UNCONN";
     rows.map(row).filter(|row| !is_bound(row)).collect()
 }
@@ -83,7 +83,7 @@ fn sidecar_sockets_match_ss() {
     assert_eq!(first["processes"][0]["name"], "envoy");
     assert_eq!(first["uid"], 1337);
     let pid = &first["processes"][0]["pid"];
-    // Connections of the proxy's come and go; sooner or later nothing does between two looks.
+    // The proxy's connections change; eventually two lists have the same ones.
     until("the same sockets by both", || {
         let before = by_ss(&lab, pid);
         let usher = by_usher(&conns(&lab, &name, &["--all"])?);

@@ -1,7 +1,7 @@
-//! `usher explain` by `kubectl exec`, on pods of a real Istio that are broken, each in its own way.
+//! `usher explain` by `kubectl exec`, on pods of a real Istio mesh that are broken in different ways.
 //!
-//! The node is only watched meanwhile, so that what is broken stays so. What Istio's own image cannot show, a shell, is
-//! brought by a volume; a metadata server that does not answer needs a network that leads somewhere.
+//! The node is in observe mode, so that a broken pod stays broken. A volume provides the shell, which Istio's own image
+//! lacks; a silent metadata server requires a network with a route.
 
 use std::{collections::BTreeMap, thread};
 
@@ -14,11 +14,11 @@ use crate::{
 };
 
 const PROXY: &str = "istio-proxy";
-/// As the proxy is started by its template.
+/// The proxy's command in its template.
 const PILOT_AGENT: &str =
     "/usr/local/bin/pilot-agent proxy sidecar --domain mesh.svc.cluster.local; true";
 
-/// What `usher explain` says of a pod, and how it ends.
+/// The output of `usher explain` for a pod, and its exit code.
 fn explain(lab: &Lab, pod: &str, more: &[&str]) -> (String, Option<i32>) {
     let exec = [
         "-n",
@@ -56,7 +56,7 @@ fn is_trouble(finding: &Value) -> bool {
 struct Broken {
     name: &'static str,
     finding: &'static str,
-    /// In its evidence or what to do.
+    /// In its evidence or its next step.
     words: &'static [&'static str],
     pod: Value,
 }
@@ -74,7 +74,7 @@ fn annotated(mut pod: Value, key: &str, value: &str) -> Value {
     pod
 }
 
-/// A proxy that the injector completes, with fields of its own.
+/// A proxy with fields of its own that the injector completes.
 fn own_proxy(fields: Value) -> Value {
     let mut proxy = json!({"name": PROXY, "image": "auto", "imagePullPolicy": "Never"});
     if let (Some(proxy), Value::Object(fields)) = (proxy.as_object_mut(), fields) {
@@ -175,7 +175,7 @@ fn each_broken_pod_has_exactly_its_finding() {
         let look = |broken: &Broken| {
             lab.cluster.apply(&broken.pod).unwrap();
             let pod = format!("{namespace}/{}", broken.name);
-            // The kernel tells of an app that failed before the kubelet tells how it ended.
+            // The kernel reports the exit of a failed app before the kubelet reports its exit code.
             let what = format!("{} with {:?} about {pod}", broken.finding, broken.words);
             let found = until(&what, || {
                 let found = findings(lab, &pod)?;
@@ -268,7 +268,7 @@ fn healthy_pods_and_native_sidecar_advice() {
     assert!(classic.contains("kubelet: version 1."), "{classic}");
 }
 
-/// A namespace whose pods get a proxy, and that insists on mTLS.
+/// A namespace with injected proxies and strict mTLS.
 fn meshed(lab: &'static Lab, test: &str) -> lab::Namespace {
     let namespace = lab.namespace(test);
     let label = ["label", "namespace", &namespace, "istio-injection=enabled"];

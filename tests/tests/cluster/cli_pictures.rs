@@ -1,7 +1,7 @@
-//! What `usher` prints on a terminal about a node and a Job that is stuck on it, for the pictures of the documentation.
+//! The output of `usher` on a terminal about a node and a stuck Job, for the pictures of the documentation.
 //!
-//! Real: the agent's image, Istio's proxy, a Job whose app has ended. The node only observes, so the proxy stays and there
-//! is something to explain.
+//! It is real: the agent's image, Istio's proxy, a Job with an exited app. The node is in observe mode, so the proxy stays and there
+//! is a finding.
 
 use std::{fs, path::Path};
 
@@ -12,7 +12,7 @@ use crate::{
     workload::meshed_job,
 };
 
-/// Where the texts go that `cargo xtask pictures` draws.
+/// The directory of the texts that `cargo xtask pictures` draws.
 const FOLDER: &str = "USHER_TEST_PICTURES";
 
 #[test]
@@ -32,7 +32,7 @@ fn node_and_stuck_job() {
     lab.decided(&namespace, "would-quit");
     let status = printed(&lab, &["status"]);
     let name = format!("{}/{pod}", &*namespace);
-    // A moment later it is stuck, and not just ended.
+    // A moment later it is stuck, and not only finished.
     let explained = lab::until("a finding", || {
         let stdout = printed(&lab, &["explain", &name]);
         stdout.contains("sidecar-stays").then_some(stdout)

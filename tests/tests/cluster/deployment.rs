@@ -1,8 +1,8 @@
-//! The agent has the rights that it says it needs, and no others.
+//! The agent has exactly the documented privileges.
 
 use crate::lab;
 
-/// `CAP_KILL`, `CAP_NET_ADMIN`, `CAP_NET_RAW`, `CAP_SYS_PTRACE`, `CAP_SYS_ADMIN`; to run before others is done once.
+/// `CAP_KILL`, `CAP_NET_ADMIN`, `CAP_NET_RAW`, `CAP_SYS_PTRACE`, `CAP_SYS_ADMIN`; `CAP_SYS_NICE` is used once.
 const FIVE: u64 = 1 << 5 | 1 << 12 | 1 << 13 | 1 << 19 | 1 << 21;
 const SYS_NICE: u64 = 1 << 23;
 
@@ -26,7 +26,7 @@ fn five_of_six_capabilities_remain() {
     assert_eq!(of("Seccomp:"), 2, "a filter is in force");
 }
 
-/// Where the kubelet has no such file it makes no container, so this is the one that is in force.
+/// Without the file the kubelet creates no container, so this profile is in force.
 #[test]
 fn seccomp_profile_matches_a_traced_run() {
     let Some(lab) = lab::shared() else {

@@ -126,12 +126,12 @@ fn app_exits_within_5_ms_of_its_sidecar_start() {
         .apply(&job("job", &namespace, "Never", &containers))
         .unwrap();
     job_becomes(&lab, &namespace, "Complete");
-    // While pilot-agent starts there is a moment in which its handler panics; it is asked again then.
+    // During the start of pilot-agent its handler can panic; then the request is repeated.
     assert!(lab.count(&namespace, "quit-accepted") >= 1);
     assert_eq!(lab.count(&namespace, "step-failed"), 0);
 }
 
-/// pilot-agent alone, as Istio's `grpc-agent` template has it: its own `/quitquitquit` panics.
+/// Only pilot-agent, as in Istio's `grpc-agent` template: its own `/quitquitquit` panics.
 #[test]
 fn proxyless_grpc_is_quit_without_delay() {
     let Some(lab) = lab::shared() else {

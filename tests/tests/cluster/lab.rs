@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use usher_cluster::Cluster;
 use usher_tests::wait::found_within;
 
-/// Says which cluster the tests are to use.
+/// Names the cluster of the tests.
 const CLUSTER: &str = "USHER_TEST_CLUSTER";
 pub(crate) const USHER: &str = "usher";
 /// Rendered from the chart.
@@ -26,12 +26,11 @@ pub(crate) const MANIFEST: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../deploy/manifests/usher.yaml"
 );
-/// The narrowest seccomp profile, and where a kubelet looks for such files.
+/// The strictest seccomp profile, and the kubelet's directory for such files.
 const PROFILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/seccomp/usher.json");
 const PROFILES: &str = "var/lib/kubelet/seccomp";
-/// Its name there.
 pub(crate) const PROFILE_NAME: &str = "usher.json";
-/// Longer than anything takes on a machine that does other things as well.
+/// Longer than any step takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 static LAB: OnceLock<Option<Lab>> = OnceLock::new();
@@ -43,13 +42,13 @@ pub(crate) struct Lab {
     namespaces: AtomicU32,
 }
 
-/// The lab beside other tests.
+/// The lab, shared with other tests.
 pub(crate) struct Shared {
     lab: &'static Lab,
     _beside: RwLockReadGuard<'static, ()>,
 }
 
-/// The lab for one test alone. The node enforces again after it.
+/// The lab for one test alone. Afterwards the node is in enforce mode again.
 pub(crate) struct Alone {
     lab: &'static Lab,
     _alone: RwLockWriteGuard<'static, ()>,
@@ -59,12 +58,12 @@ pub(crate) struct Alone {
 pub(crate) fn shared() -> Option<Shared> {
     let lab = LAB.get_or_init(open).as_ref()?;
     let guard = TURN.read();
-    // Another test's failure is not this one's.
+    // A failure of another test does not affect this one.
     let _beside = guard.unwrap_or_else(PoisonError::into_inner);
     Some(Shared { lab, _beside })
 }
 
-/// The same for a test that no other may run beside.
+/// The same, exclusively for one test.
 pub(crate) fn alone() -> Option<Alone> {
     let lab = LAB.get_or_init(open).as_ref()?;
     let guard = TURN.write();
@@ -90,12 +89,12 @@ impl Deref for Alone {
 
 impl Drop for Alone {
     fn drop(&mut self) {
-        // What failed may have left the agent away.
+        // A failed test may have left the node without an agent.
         tidy(|| self.restore());
     }
 }
 
-/// For what is dropped: while a test panics a second panic would hide the first, and end them all.
+/// For drops: during a panic a second panic would hide the first, and abort all tests.
 pub(crate) fn tidy(work: impl FnOnce()) {
     if thread::panicking() {
         drop(std::panic::catch_unwind(AssertUnwindSafe(work)));
@@ -122,13 +121,13 @@ fn open() -> Option<Lab> {
     Some(lab)
 }
 
-/// Waits until `check` finds something.
+/// Polls `check` until it returns a value.
 pub(crate) fn until<T>(what: &str, check: impl FnMut() -> Option<T>) -> T {
     found_within(PATIENCE, what, check)
 }
 
-/// A test's own namespace. It stays until the cluster goes; when the test
-/// fails, what was decided in it is printed, and what became of its pods.
+/// A test's own namespace. It stays until the cluster is removed. If the test
+/// fails, the decisions about it and the state of its pods are printed.
 pub(crate) struct Namespace {
     lab: &'static Lab,
     name: String,
@@ -182,8 +181,8 @@ impl Lab {
         self.mode("enforce");
     }
 
-    /// Applies the manifest that users without Helm apply, with the narrowest seccomp profile, and waits for the agent:
-    /// whatever it does in these tests the profile allows.
+    /// Applies the manifest for users without Helm, with the strictest seccomp profile, and waits for the agent:
+    /// the profile permits everything that it does in these tests.
     pub(crate) fn deploy(&self) {
         let root = self.cluster.node_root().expect("the node is up");
         let profiles = root.join(PROFILES);
@@ -200,8 +199,8 @@ impl Lab {
                 "rollout",
                 "status",
                 "daemonset/usher",
-                // After an outage of the API server all pods of the node count as not ready, and the kubelet is late to say
-                // otherwise.
+                // After an outage of the API server all pods of the node count as not ready, and the kubelet updates that
+                // late.
                 "--timeout=180s",
             ])
             .unwrap();
@@ -224,7 +223,7 @@ impl Lab {
         });
     }
 
-    /// Sets the Node's mode, and waits until the agent has taken it.
+    /// Sets the Node's mode, and waits until the agent applies it.
     pub(crate) fn mode(&self, mode: &str) {
         let annotation = format!("usher.dev/mode={mode}");
         let args = [
@@ -255,7 +254,6 @@ impl Lab {
         texts.any(|text| text.contains("\"usher-cni\""))
     }
 
-    /// A namespace for one test.
     pub(crate) fn namespace(&'static self, test: &str) -> Namespace {
         let number = self.namespaces.fetch_add(1, Ordering::Relaxed);
         let name = format!("{test}-{}-{number}", std::process::id());
@@ -269,7 +267,7 @@ impl Lab {
         Namespace { lab: self, name }
     }
 
-    /// What agents have logged, in the order of time. It may become less: the kubelet removes the logs of those that were.
+    /// The agents' log, in order. It may shrink: the kubelet removes the logs of old pods.
     pub(crate) fn log(&self) -> Vec<Line> {
         let root = self.cluster.node_root().expect("the node is up");
         let pods = fs::read_dir(root.join("var/log/pods")).unwrap();
@@ -316,7 +314,7 @@ impl Lab {
         self.decided_about(namespace, true)
     }
 
-    /// Whether a hold has come to its deadline since then.
+    /// Whether a hold has reached its deadline since then.
     pub(crate) fn deadline_since(&self, since: Timestamp) -> bool {
         self.log_since(since).iter().any(|line| {
             line.text("decision") == "hold-released"
@@ -334,7 +332,7 @@ impl Lab {
         lines
     }
 
-    /// How often something was decided about the pods of a namespace.
+    /// The number of these decisions about the pods of a namespace.
     pub(crate) fn count(&self, namespace: &str, decision: &str) -> usize {
         let decisions = self.decisions(namespace);
         decisions
@@ -353,7 +351,7 @@ impl Lab {
         })
     }
 
-    /// Pids of the agent, as the node numbers them.
+    /// Pids of the agent, in the node's pid namespace.
     pub(crate) fn agent_pids(&self) -> Vec<String> {
         let holders = self.holder_pids();
         let mut pids = self.pgrep(&["-x", "usher-agent"]);
@@ -361,13 +359,13 @@ impl Lab {
         pids
     }
 
-    /// Pids of the agent's process that holds starts: there is one once a pod has asked for it.
+    /// Pids of the holder: there is one once a pod has requested it.
     pub(crate) fn holder_pids(&self) -> Vec<String> {
         self.pgrep(&["-f", "^[^ ]+ hold-starts"])
     }
 
     fn pgrep(&self, what: &[&str]) -> Vec<String> {
-        // It fails when it finds nothing.
+        // It fails if it finds nothing.
         let found = self.cluster.in_node(&[&["pgrep"], what].concat());
         found
             .unwrap_or_default()
@@ -377,7 +375,7 @@ impl Lab {
     }
 }
 
-/// The manifest with the profile in the place of the runtime's.
+/// The manifest with the profile instead of the runtime's.
 fn filtered() -> String {
     let manifest = fs::read_to_string(MANIFEST).unwrap();
     let (usual, narrow) = (
@@ -390,7 +388,7 @@ fn filtered() -> String {
     manifest.replace(usual, &narrow)
 }
 
-/// One line of a container's log file: time, stream, tag, and what was written.
+/// One line of a container's log file: time, stream, tag, and text.
 fn line(text: &str) -> Option<Line> {
     let json = text.splitn(4, ' ').nth(3)?;
     serde_json::from_str(json).ok().map(Line)

@@ -1,4 +1,4 @@
-//! A cluster is left: the DaemonSet's agents take everything off their nodes, and are ready when that is done.
+//! Leaving a cluster: the DaemonSet's agents remove everything from their nodes, and are ready when that is done.
 
 use std::{
     path::Path,
@@ -40,7 +40,7 @@ fn node_that_fails_to_clean_up_is_named() {
     assert_eq!(left.status.code(), Some(1), "{left:?}");
     assert!(stdout.contains(lab.cluster.node_name()), "{stdout}");
     assert!(stdout.contains("something is left there"), "{stdout}");
-    // The agent goes on trying.
+    // The agent continues to retry.
     until("the node to be clean", || {
         (!has_run_dir(&lab)).then_some(())
     });
@@ -48,7 +48,7 @@ fn node_that_fails_to_clean_up_is_named() {
     lab.remove_agent();
 }
 
-/// Runs what the chart runs before it is uninstalled.
+/// Runs the command that the chart runs before an uninstall.
 fn leave(lab: &Lab, daemonset: &str, timeout: &str) -> Output {
     let agent = program::beside_this("usher-agent").expect("usher-agent is built");
     Command::new(agent)

@@ -1,7 +1,7 @@
-//! Many Jobs at once, for faults that are to find pods in every state.
+//! Many Jobs at once, so that faults affect pods in every state.
 //!
-//! Their sidecar costs next to nothing and starts after the app, whose only connection to it has to be held: an app that
-//! is refused fails its Job.
+//! Their sidecar is cheap and starts after the app. The app's only connection to it has to be held: a refused
+//! app fails its Job.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,21 +14,21 @@ use crate::{
     workload::runs,
 };
 
-/// After an outage the kubelet and the controllers look for the API server every 30 s, one after the other.
+/// After an outage the kubelet and the controllers retry the API server every 30 s, one after the other.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// Where the runtime went while it started the sidecar, the kubelet has it made again up to 30 s later. A kubelet that starts
-/// again needs 3 s for each container that ends meanwhile before it makes anything: 62 s were seen. `connect()` gives up
+/// If the runtime dies during the start of the sidecar, the kubelet recreates it up to 30 s later. A restarting kubelet
+/// needs 3 s for each container that ended meanwhile before it creates others: 62 s were observed. `connect()` gives up
 /// after 131 s.
 const DEADLINE: &str = "120s";
 pub(crate) const SIDECAR: &str = "side";
 const PORT: &str = "9000";
-/// Jobs that complete, as far as usher is concerned, may have to be tried again where the runtime dies in the middle of a start.
+/// Jobs may need retries if the runtime dies during a start.
 const RETRIES: u8 = 4;
 
-/// What was decided about one pod, how often.
+/// The decisions about one pod, with their counts.
 pub(crate) type Counts = BTreeMap<String, usize>;
 
-/// A Job whose app lasts so long once it has its connection.
+/// A Job with an app that runs this long after its connection.
 pub(crate) fn light_job(namespace: &str, name: &str, lasts: Duration) -> Value {
     let address = format!("127.0.0.1:{PORT}");
     let lasts = format!("{}ms", lasts.as_millis());
@@ -52,7 +52,7 @@ pub(crate) fn create(lab: &Lab, jobs: &[Value]) {
     lab.cluster.apply(&list).unwrap();
 }
 
-/// Waits until so many pods of a namespace are in this phase and gives their names.
+/// Waits until this number of pods of a namespace are in this phase, and returns their names.
 pub(crate) fn pods_are(lab: &Lab, namespace: &str, phase: &str, many: usize) -> Vec<String> {
     let selector = format!("--field-selector=status.phase={phase}");
     let names = "jsonpath={.items[*].metadata.name}";
@@ -64,7 +64,7 @@ pub(crate) fn pods_are(lab: &Lab, namespace: &str, phase: &str, many: usize) -> 
     })
 }
 
-/// Waits until so many pods of a namespace have all their containers running at the same time.
+/// Waits until this number of pods of a namespace have all their containers running at the same time.
 pub(crate) fn pods_run(lab: &Lab, namespace: &str, many: usize, limit: Duration) {
     let ready = "jsonpath={.items[*].status.conditions[?(@.type==\"Ready\")].status}";
     let list = ["-n", namespace, "get", "pods", "-o", ready];
@@ -100,7 +100,7 @@ pub(crate) fn all_complete(lab: &Lab, namespace: &str, many: usize) {
     );
 }
 
-/// What the agent decided, by pod.
+/// The agent's decisions, by pod.
 pub(crate) fn decisions_by_pod(lab: &Lab, namespace: &str) -> BTreeMap<String, Counts> {
     let mut pods: BTreeMap<String, Counts> = BTreeMap::new();
     for line in lab.decisions(namespace) {
@@ -111,8 +111,8 @@ pub(crate) fn decisions_by_pod(lab: &Lab, namespace: &str) -> BTreeMap<String, C
     pods
 }
 
-/// Every one of these pods was found finished once, its sidecar was asked once, and ended once. Where a runtime died while
-/// it started a container, the kubelet started that again, and the first one may live on beside it: then each run counts.
+/// Each of these pods was found finished once, and its sidecar got one request and exited once. If a runtime died while
+/// it started a container, the kubelet restarted that, and the first one may still run: then each run counts.
 pub(crate) fn each_was_shown_out_once(lab: &Lab, namespace: &str, pods: &[String]) {
     let decided = until(&format!("the end of every sidecar in {namespace}"), || {
         let decided = decisions_by_pod(lab, namespace);
@@ -127,15 +127,15 @@ pub(crate) fn each_was_shown_out_once(lab: &Lab, namespace: &str, pods: &[String
         let (runs, decisions) = (runs_of[pod], &decided[pod]);
         let count = |decision: &str| decisions.get(decision).copied().unwrap_or_default();
         let each = |decision| (1..=runs).contains(&count(decision));
-        // An app that the kubelet killed and started again had ended under its policy, and an end that came before the answer
-        // to its request leaves nothing to accept.
+        // An app that the kubelet killed and restarted had exited under its policy, and after an exit before the response
+        // to its request there is nothing to accept.
         let accepted = count("quit-accepted") <= runs;
         let well = each("pod-finished") && accepted && each("sidecar-ended");
         assert!(well, "{pod}, {runs} runs: {decisions:?}");
     }
 }
 
-/// How many runs a container of each pod has had at most.
+/// The maximum number of runs of a container, by pod.
 fn runs_by_pod(lab: &Lab, namespace: &str) -> BTreeMap<String, usize> {
     let list = ["-n", namespace, "get", "pods"];
     let pods = lab.cluster.kubectl_json(&list).unwrap();

@@ -1,8 +1,8 @@
 //! usher on a real Kubernetes node, with real sidecars.
 //!
-//! `cargo xtask test` brings the cluster up and says in `USHER_TEST_CLUSTER`
-//! which one it is. Tests that only need an enforcing agent run side by side;
-//! those that stop it, or change the node, run alone.
+//! `cargo xtask test` creates the cluster and names it in
+//! `USHER_TEST_CLUSTER`. Tests that only need an agent in enforce mode run in parallel;
+//! tests that stop it, or change the node, run alone.
 
 #![expect(clippy::unwrap_used, reason = "a test panics")]
 

@@ -1,4 +1,4 @@
-//! Apps in a real Istio as they fare without usher: what the hold is for.
+//! Apps in a real Istio mesh without usher: the failures that the hold prevents.
 
 mod held;
 mod started;
@@ -20,7 +20,7 @@ fn run(cluster: &Cluster, variant: &Variant) -> Outcome {
     run_job(cluster, variant).unwrap()
 }
 
-/// Side by side.
+/// In parallel.
 fn run_all(cluster: &Cluster, variants: &[Variant]) -> Vec<Outcome> {
     thread::scope(|scope| {
         let start = |variant| scope.spawn(move || run(cluster, variant));
@@ -29,18 +29,18 @@ fn run_all(cluster: &Cluster, variants: &[Variant]) -> Vec<Outcome> {
     })
 }
 
-/// Runs a Job whose connections wait for 2 s at most; istiod is away for longer.
+/// Runs a Job with connections that are held for at most 2 s; istiod is away for longer.
 pub(crate) fn run_to_deadline(lab: &Lab) -> Outcome {
     let variant = Variant {
         delay: Some(Duration::from_secs(8)),
         annotations: vec![("usher.dev/hold-deadline", "2s")],
         ..Variant::new(Proxy::Last)
     };
-    // It counts from the app's start, which may be late itself.
+    // It starts with the app, which may be late itself.
     let since = Timestamp::now();
     let has_come = || lab.deadline_since(since);
     let mut outcomes = run_jobs(&lab.cluster, &[variant], &has_come).unwrap_or_else(|error| {
-        // The pod is gone by now.
+        // The pod is removed by now.
         panic!("{error:#}; since then: {:#?}", lab.log_since(since))
     });
     outcomes.pop().unwrap()
@@ -99,7 +99,7 @@ fn app_is_served_with_hold_application_until_proxy_starts() {
     }
 }
 
-/// Istio's injector puts its own init container after the user's.
+/// Istio's injector adds its own init container after the user's.
 #[test]
 fn init_container_connects_before_the_rules_exist() {
     let Some(lab) = lab::shared() else {
@@ -114,8 +114,8 @@ fn init_container_connects_before_the_rules_exist() {
     assert_eq!(outcome.init[0].answer, Ok(200));
 }
 
-/// Nothing can help it: the proxy starts after it. What users do is to leave
-/// their init container's traffic out of the capture.
+/// A hold cannot help: the proxy starts after it. Users exclude
+/// their init container's traffic from the capture.
 #[test]
 fn init_container_after_the_rules_is_refused_unless_exempt() {
     let Some(lab) = lab::shared() else {

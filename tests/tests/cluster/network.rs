@@ -17,11 +17,11 @@ use usher_cluster::{
 
 use crate::lab::{self, Lab, until};
 
-/// Rewrites, and the time between them.
+/// The number of rewrites, and the time between them.
 const REWRITES: u32 = 100;
 const BETWEEN: Duration = Duration::from_millis(100);
 
-/// The configuration that containerd takes: the only one of this node.
+/// The configuration that containerd uses: the only one of this node.
 fn primary(cluster: &Cluster) -> PathBuf {
     let dir = cluster.node_root().unwrap().join("etc/cni/net.d");
     let files = fs::read_dir(&dir).unwrap().flatten();
@@ -31,7 +31,7 @@ fn primary(cluster: &Cluster) -> PathBuf {
     lists.next().expect("the node has a network")
 }
 
-/// The list as it is without usher.
+/// The list without usher's entry.
 fn without_usher(path: &Path) -> String {
     let mut list: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     let plugins = list["plugins"].as_array_mut().unwrap();
@@ -39,7 +39,7 @@ fn without_usher(path: &Path) -> String {
     list.to_string()
 }
 
-/// As other installers do: whole, by rename in the same directory.
+/// As other installers do: atomically, by rename in the same directory.
 fn replace(path: &Path, text: &str) {
     let new = path.with_extension("conflist.tmp");
     fs::write(&new, text).unwrap();
@@ -50,7 +50,7 @@ fn announced(lab: &Lab) {
     until("usher's entry", || lab.announces().then_some(()));
 }
 
-/// An app in a mesh is held, and so served.
+/// An app in a mesh is held, and so gets a response.
 fn serves(lab: &Lab) {
     let outcome = run_job(&lab.cluster, &Variant::new(Proxy::Last)).unwrap();
     assert!(!outcome.refused(), "{outcome:#?}");
@@ -84,8 +84,8 @@ fn conflist_stays_valid_under_concurrent_writers() {
     thread::scope(|scope| {
         scope.spawn(|| {
             while rewriting.load(Ordering::Relaxed) {
-                // As a runtime reads it: the file may be another one by then,
-                // and is never half of one.
+                // As a runtime reads it: the file may be replaced meanwhile,
+                // and is never incomplete.
                 let found = fs::read_to_string(&path).unwrap();
                 let list: Value = serde_json::from_str(&found).unwrap();
                 assert!(!list["plugins"].as_array().unwrap().is_empty());

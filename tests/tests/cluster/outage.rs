@@ -20,19 +20,19 @@ use crate::{
     load,
 };
 
-/// How many seconds it lasts; a pipeline has time for a few, a person for five minutes.
+/// The duration in seconds; a pipeline has time for a few, a person for five minutes.
 const OUTAGE: &str = "USHER_TEST_OUTAGE";
 const SHORT: u64 = 20;
-/// Jobs before it, for the decisions; Jobs whose apps end during it, one after the other; those of them with a real Istio.
+/// Jobs before it, for the decisions; Jobs with apps that exit during it, one after the other; the number of those with a real Istio.
 const BEFORE: usize = 20;
 const DURING: usize = 16;
 const ISTIO: usize = 2;
-/// How long the first of them runs: until all of them do, and the server is gone.
+/// The run time of the first app: until all of them run, and the server is gone.
 const LEAD: Duration = Duration::from_secs(25);
-/// How much larger the agent may be than before.
+/// The permitted growth of the agent.
 const GROWTH_KIB: u64 = 8 * 1024;
 
-/// The API server while it is away. It comes back when this is dropped.
+/// The unavailable API server, restarted on drop.
 struct Away<'lab>(&'lab Lab);
 
 impl<'lab> Away<'lab> {
@@ -66,7 +66,7 @@ impl Drop for Away<'_> {
     }
 }
 
-/// The agent's memory, over its whole life: it may not be another process at the end.
+/// The agent's memory, over its whole life: it must be the same process at the end.
 struct Memory {
     status: PathBuf,
     first: u64,
@@ -106,7 +106,7 @@ fn outage() -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Jobs whose apps end one after the other, the last one when the outage is over.
+/// Jobs with apps that exit one after the other, the last one when the outage is over.
 fn staggered(namespace: &str, many: usize, istio: usize, outage: Duration) -> Vec<Value> {
     let step = outage / u32::try_from(many).unwrap();
     let lasts = |number: usize| LEAD + step * u32::try_from(number + 1).unwrap();
@@ -122,7 +122,7 @@ fn staggered(namespace: &str, many: usize, istio: usize, outage: Duration) -> Ve
     jobs
 }
 
-/// Waits for the end of every sidecar of a namespace, for longer than the outage lasts.
+/// Waits for the exit of every sidecar of a namespace, for longer than the outage lasts.
 fn all_end(lab: &Lab, namespace: &str, many: usize, limit: Duration, mut look: impl FnMut()) {
     found_within(limit, &format!("the end of {many} sidecars"), || {
         look();
@@ -175,14 +175,14 @@ fn sidecars_are_terminated_during_an_api_server_outage() {
     assert!(memory.most < memory.first + GROWTH_KIB, "the agent grew");
 }
 
-/// The kubelet asks the API server who asks it, so an agent that starts now learns of no pod before the server is back.
+/// The kubelet authorizes its clients with the API server, so a new agent reads no pods before the server is back.
 #[test]
 fn agent_killed_during_the_outage_recovers_afterwards() {
     let Some(lab) = lab::alone() else {
         return;
     };
     let namespace = lab.namespace("outage-kill");
-    // No other app of the node has it.
+    // No other app of the node has this name.
     let lasts = Duration::from_millis(9_876);
     load::create(&lab, &[load::light_job(&namespace, "job", lasts)]);
     let pods = load::pods_are(&lab, &namespace, "Running", 1);
@@ -195,7 +195,7 @@ fn agent_killed_during_the_outage_recovers_afterwards() {
     until("another agent, and the end of the app", || {
         let pids = lab.agent_pids();
         let agent = !pids.is_empty() && pids != killed;
-        // It fails when it finds nothing.
+        // It fails if it finds nothing.
         (agent && lab.cluster.in_node(&app).is_err()).then_some(())
     });
     away.end();
@@ -239,7 +239,7 @@ fn events_of_the_outage_arrive_afterwards_with_their_timestamps() {
     load::all_complete(&lab, &namespace, MANY);
 }
 
-/// As Events have it: in UTC, to be compared as text.
+/// In the format of Events: UTC, to be compared as text.
 fn now() -> String {
     let out = Command::new("date")
         .args(["-u", "+%Y-%m-%dT%H:%M:%S.%6NZ"])

@@ -1,5 +1,5 @@
-//! A real Prometheus scrapes the running agent while Jobs come and go: every query of the dashboard has an answer, every
-//! recording rule samples, and the alerts that fire are those whose reasons there were.
+//! A real Prometheus scrapes the running agent while Jobs start and end: every query of the dashboard has data, every
+//! recording rule has samples, and the expected alerts fire.
 
 mod load;
 mod ranges;
@@ -18,11 +18,11 @@ use crate::lab::{self, Lab, until};
 
 const DASHBOARD: &str = include_str!("../../../deploy/chart/files/dashboards/usher.json");
 const RULES: &str = include_str!("../../../deploy/chart/files/rules/usher.yaml");
-/// Where the plots' data goes, and with it how long the run is: a pipeline needs one round.
+/// The directory of the data for plots, which also sets the duration of the run: a pipeline needs one round.
 const RANGES: &str = "USHER_TEST_RANGES";
 const ROUNDS: usize = 8;
 
-/// The agent's address is on the node's loopback, where the server is.
+/// The agent's address is on the node's loopback, where the server runs.
 const AGENT: &str = "127.0.0.1:9643";
 
 fn config(lab: &Lab, rules: &str) -> Value {
@@ -68,7 +68,7 @@ fn every_query_of_the_dashboard_has_data() {
     };
     let wanted = std::env::var_os(RANGES).map(PathBuf::from);
     let dir = lab.cluster.state_dir().join("prometheus");
-    // What an earlier run may have left.
+    // The possible rest of an earlier run.
     fs::remove_dir_all(&dir).ok();
     fs::create_dir_all(&dir).unwrap();
     let rules = dir.join("rules.yaml");

@@ -1,4 +1,4 @@
-//! Nothing is lost when the agent or the kubelet dies.
+//! A restart of the agent or the kubelet loses nothing.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::{
     },
 };
 
-/// How long an app runs that is to be seen running: the API server may learn of it seconds late, and of a shorter one only that it
-/// has ended.
+/// The run time of an app that must be observed running: the API server may learn of it seconds late, and of a shorter one only
+/// after its exit.
 const RUN: &str = "15s";
 
 #[test]
@@ -58,7 +58,7 @@ fn killed_agent_restarts_and_quits() {
     }
     let pod = job_becomes(&lab, &namespace, "Complete");
     assert_eq!(*exit_code(&pod, "istio-proxy"), 0);
-    // The mode came from the run directory or the API server: it enforced.
+    // The mode came from the run directory or the API server: enforce.
     assert_eq!(lab.count(&namespace, "quit-accepted"), 1);
 }
 
@@ -92,7 +92,7 @@ fn exits_are_detected_without_the_kubelet() {
     });
 }
 
-/// When that was, since 1970.
+/// The time of a timestamp, since 1970.
 pub(crate) fn time_of(timestamp: &str) -> Duration {
     let time: Timestamp = timestamp.parse().unwrap();
     time.as_duration().unsigned_abs()

@@ -1,4 +1,4 @@
-//! Restart rules of containers, as the real kubelet takes them.
+//! Restart rules of containers, with the real kubelet.
 
 use serde_json::{Value, json};
 use usher_cluster::workload::{add_shared_directory, app_container, istio_proxy_container, job};
@@ -8,8 +8,8 @@ use crate::{
     workload::{container, exit_code, job_becomes, pod},
 };
 
-/// An app that ends with 42 the first time and with 0 the second, and what its
-/// rule does about 42.
+/// An app that exits with 42 the first time and with 0 the second, with a
+/// rule for 42.
 fn app(action: &str) -> Value {
     let args = [
         "--run-for",
@@ -50,8 +50,8 @@ fn restart_rule_restarts_the_app_and_keeps_the_sidecar() {
     assert_eq!(lab.count(&namespace, "quit-accepted"), 1);
 }
 
-/// The second app has ended for good when the first one's rule starts the whole
-/// pod again, and has to end again.
+/// The second app has exited for good when the first one's rule restarts the whole
+/// pod, and has to exit again.
 #[test]
 fn restart_rule_restarts_the_whole_pod() {
     let Some(lab) = lab::shared() else {
@@ -72,12 +72,12 @@ fn restart_rule_restarts_the_whole_pod() {
         assert_eq!(*exit_code(&found, name), 0, "{name}");
     }
     assert_eq!(*exit_code(&found, "istio-proxy"), 0);
-    // The proxy's first run was ended by the kubelet, and not asked by anybody.
+    // The kubelet ended the proxy's first run, without a request.
     assert_eq!(lab.count(&namespace, "quit-accepted"), 1);
     assert_eq!(lab.count(&namespace, "pod-finished"), 1);
 }
 
-/// The kubelet ends such a pod as a whole; usher does it no harm.
+/// The kubelet ends such a pod as a whole; usher does not interfere.
 #[test]
 fn active_deadline_ends_the_pod() {
     let Some(lab) = lab::shared() else {

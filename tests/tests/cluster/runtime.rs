@@ -17,15 +17,15 @@ use crate::{
 };
 
 const JOBS: usize = 20;
-/// How long the first app runs, so that some do whenever half of them have begun; then one ends after the other.
+/// The run time of the first app, so that some apps run when half of them have started; then they exit one after the other.
 const FIRST: Duration = Duration::from_secs(15);
 const STEP: Duration = Duration::from_millis(500);
-/// What was being started when its runtime died is tried again, after a while, by the kubelet or the Job.
+/// The kubelet or the Job retries starts after a failure of the runtime, with a delay.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// Sidecars that are to end while the component is away.
+/// Sidecars that should end while the component is away.
 const MEANWHILE: usize = 3;
 
-/// A component that is away. It comes back when this is dropped.
+/// A stopped component, restarted on drop.
 struct Away<'lab>(&'lab Lab, Component);
 
 impl<'lab> Away<'lab> {
@@ -42,7 +42,7 @@ impl Drop for Away<'_> {
     }
 }
 
-/// Runs the Jobs while a component is ended twice: in the middle of their starts, and of their lives.
+/// Runs the Jobs while a component is killed twice: during their starts, and during their lives.
 #[expect(clippy::print_stderr, reason = "the figures, for who asks for them")]
 fn survives(component: Component, [first, second]: [Signal; 2]) {
     let Some(lab) = lab::alone() else {
@@ -52,7 +52,7 @@ fn survives(component: Component, [first, second]: [Signal; 2]) {
     let lasts = |number: usize| FIRST + STEP * u32::try_from(number).unwrap();
     let job = |number| load::light_job(&namespace, &format!("job-{number}"), lasts(number));
     load::create(&lab, &(0..JOBS).map(job).collect::<Vec<_>>());
-    // In the middle of their starts: some of them wait, most are not there yet.
+    // During their starts: some of them wait, most do not exist yet.
     found_within(PATIENCE, "connections that are held", || {
         let lines = lab.holds(&namespace);
         let armed = lines
@@ -61,7 +61,7 @@ fn survives(component: Component, [first, second]: [Signal; 2]) {
         (armed.count() >= JOBS / 4).then_some(())
     });
     drop(Away::start(&lab, component, first));
-    // In the middle of their lives.
+    // During their lives.
     load::pods_run(&lab, &namespace, JOBS / 4, PATIENCE);
     let away = Away::start(&lab, component, second);
     let before = ended(&lab, &namespace);
@@ -92,7 +92,7 @@ fn survives(component: Component, [first, second]: [Signal; 2]) {
     ready_again(&lab);
 }
 
-/// How many sidecars of a namespace have ended, by the agent's timeline.
+/// The number of exited sidecars of a namespace, by the agent's timeline.
 fn ended(lab: &Lab, namespace: &str) -> usize {
     let root = lab.cluster.node_root().expect("the node is up");
     // It may be replaced at this moment.

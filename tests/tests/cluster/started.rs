@@ -6,16 +6,16 @@ use usher_cluster::crowd::{Crowd, Like};
 
 use crate::lab::{self, until};
 
-/// How many starts; a pipeline has time for a few, a person for a thousand.
+/// The number of starts; a pipeline has time for a few, a person for a thousand.
 const STARTS: &str = "USHER_TEST_STARTS";
 const FEW: usize = 40;
-/// App containers of a pod, and pods at the same time.
+/// App containers of a pod, and simultaneous pods.
 const APPS: usize = 10;
 const PODS: usize = 4;
-/// Processes that use all the time they get.
+/// Processes that use all their CPU time.
 const BUSY: usize = 4;
 
-/// One of them, in a session and so in a scheduling group of its own. It ends when its parent does.
+/// One of them, in a session and so in a scheduling group of its own. It exits with its parent.
 struct Busy(Child);
 
 impl Busy {
@@ -31,7 +31,7 @@ impl Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        // Either fails only where it has ended already.
+        // Either call fails only if it has exited already.
         self.0.kill().ok();
         self.0.wait().ok();
     }

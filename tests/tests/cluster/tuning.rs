@@ -1,4 +1,4 @@
-//! What Namespaces, the ConfigMap and a sidecar itself say.
+//! Settings in Namespaces, in the ConfigMap and in a sidecar itself.
 
 use std::fs;
 
@@ -39,7 +39,7 @@ fn timeline(lab: &Lab) -> Vec<Value> {
         .collect()
 }
 
-/// The real proxy tells its version where its tag does not.
+/// The real proxy reports its version if its tag does not.
 #[test]
 fn proxy_without_a_version_tag_is_queried() {
     let Some(lab) = lab::shared() else {
@@ -60,7 +60,7 @@ fn proxy_without_a_version_tag_is_queried() {
         .apply(&job("job", &namespace, "Never", &[app, proxy]))
         .unwrap();
     let entry = until("the proxy to tell its version", || {
-        // It is asked once for an image: in an earlier run on this cluster, perhaps.
+        // The agent queries an image once: perhaps in an earlier run on this cluster.
         let mut entries = timeline(&lab).into_iter();
         entries.find(|entry| entry["decision"] == "version-reported")
     });
@@ -69,7 +69,7 @@ fn proxy_without_a_version_tag_is_queried() {
     job_becomes(&lab, &namespace, "Complete");
 }
 
-/// Has the kubelet look at the agent's ConfigMap now, and not within the next
+/// Makes the kubelet update the agent's ConfigMap now, and not within the next
 /// minute.
 fn nudge(lab: &Lab, number: u32) {
     let annotation = format!("test/nudge={number}");
@@ -131,7 +131,7 @@ fn config_map_reloads_without_a_restart_and_a_broken_one_is_rejected() {
     lab.cluster.kubectl(&args).unwrap();
 }
 
-/// The real agent drains where it is asked to, and is asked to quit after that.
+/// The real agent drains where it is requested to, and gets the quit request after that.
 #[test]
 fn mesh_drains_first_when_configured() {
     let Some(lab) = lab::shared() else {
@@ -151,8 +151,8 @@ fn mesh_drains_first_when_configured() {
     assert!(quits - drains >= 1000.0, "{drains} ms, {quits} ms");
 }
 
-/// The real Envoy under a name and image that no recipe knows would be an app;
-/// here the pod says what it is and how it ends.
+/// The real Envoy with a name and image that no recipe knows would be an app;
+/// here the pod names its kind and its exit.
 #[test]
 fn annotation_names_a_sidecar() {
     let Some(lab) = lab::shared() else {

@@ -1,4 +1,4 @@
-//! What is not finished, or not usher's, is left as it is.
+//! Pods that are unfinished, or not usher's, stay unchanged.
 
 use serde_json::json;
 use usher_cluster::workload::{app_container, istio_annotations, istio_proxy_container};
@@ -52,7 +52,7 @@ fn opted_out_pod_is_untouched() {
     job["spec"]["template"]["metadata"]["annotations"]["usher.dev/quit"] = json!("false");
     lab.cluster.apply(&job).unwrap();
     lab.decided(&namespace, "skipped");
-    // A whole round of the kubelet later it still runs.
+    // A whole relist of the kubelet later it still runs.
     let pod = container_ends(&lab, &namespace, "app");
     assert!(sidecar_is_untouched(&pod));
     assert_eq!(lab.decisions(&namespace).len(), 1);

@@ -1,4 +1,4 @@
-//! Jobs and pods of the tests, and what became of them.
+//! Jobs and pods of the tests, and their outcomes.
 
 use serde_json::Value;
 use usher_cluster::workload::{app_container, istio_proxy_container, job};
@@ -20,7 +20,7 @@ pub(crate) fn pod(lab: &Lab, namespace: &str) -> Option<Value> {
     pods["items"].as_array()?.first().cloned()
 }
 
-/// Waits until the Job has this condition, and gives its pod.
+/// Waits until the Job has this condition, and returns its pod.
 pub(crate) fn job_becomes(lab: &Lab, namespace: &str, condition: &str) -> Value {
     until(&format!("the Job in {namespace} to be {condition}"), || {
         let job = lab
@@ -36,7 +36,6 @@ pub(crate) fn job_becomes(lab: &Lab, namespace: &str, condition: &str) -> Value 
     pod(lab, namespace).unwrap()
 }
 
-/// The status of a container.
 pub(crate) fn container<'pod>(pod: &'pod Value, name: &str) -> &'pod Value {
     let statuses = pod["status"]["containerStatuses"].as_array();
     let statuses = statuses.map(Vec::as_slice).unwrap_or_default();
@@ -44,7 +43,7 @@ pub(crate) fn container<'pod>(pod: &'pod Value, name: &str) -> &'pod Value {
     found.unwrap_or(&Value::Null)
 }
 
-/// How many runs of a container there have been.
+/// The number of runs of a container.
 pub(crate) fn runs(pod: &Value, name: &str) -> usize {
     let again = container(pod, name)["restartCount"].as_u64();
     1 + usize::try_from(again.unwrap_or_default()).unwrap()
@@ -55,26 +54,26 @@ pub(crate) fn exit_code<'pod>(pod: &'pod Value, name: &str) -> &'pod Value {
     &container(pod, name)["state"]["terminated"]["exitCode"]
 }
 
-/// Waits until a container's newest run has ended in the API's eyes.
+/// Waits until the API reports the exit of a container's newest run.
 pub(crate) fn container_ends(lab: &Lab, namespace: &str, name: &str) -> Value {
     until(&format!("the end of {name} in {namespace}"), || {
         pod(lab, namespace).filter(|pod| exit_code(pod, name).is_number())
     })
 }
 
-/// Waits until a container runs in the API's eyes.
+/// Waits until the API reports a container as running.
 pub(crate) fn container_runs(lab: &Lab, namespace: &str, name: &str) -> Value {
     until(&format!("{name} in {namespace} to run"), || {
         pod(lab, namespace).filter(|pod| container(pod, name)["state"]["running"].is_object())
     })
 }
 
-/// Whether the Istio sidecar of a pod runs in its first run.
+/// Whether the Istio sidecar of a pod is in its first run.
 pub(crate) fn sidecar_is_untouched(pod: &Value) -> bool {
     is_untouched(pod, "istio-proxy")
 }
 
-/// Whether a container runs in its first run.
+/// Whether a container is in its first run.
 pub(crate) fn is_untouched(pod: &Value, name: &str) -> bool {
     let status = container(pod, name);
     status["state"]["running"].is_object() && status["restartCount"] == 0

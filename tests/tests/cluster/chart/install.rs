@@ -1,4 +1,4 @@
-//! The first day: installed, with the rights that the documentation lists and no others; observing; switched on for one node.
+//! The first day: installed, with exactly the documented permissions; in observe mode; enabled for one node.
 
 use std::{
     collections::BTreeSet,
@@ -16,7 +16,7 @@ use crate::{
 };
 
 const ACCOUNT: &str = "system:serviceaccount:usher:usher";
-/// An account of no rights but those of everybody.
+/// An account without additional permissions.
 const ANYBODY: &str = "system:serviceaccount:default:without-permissions";
 /// Resource, verbs.
 const RIGHTS: [&str; 4] = [
@@ -25,9 +25,9 @@ const RIGHTS: [&str; 4] = [
     "nodes [get watch]",
     "nodes/pods [get]",
 ];
-/// Of the agent's process, as the kernel numbers them: KILL, NET_ADMIN, NET_RAW, SYS_PTRACE, SYS_ADMIN.
+/// The capabilities of the agent's process, as the kernel numbers them: KILL, NET_ADMIN, NET_RAW, SYS_PTRACE, SYS_ADMIN.
 const CAPABILITIES: u64 = 1 << 5 | 1 << 12 | 1 << 13 | 1 << 19 | 1 << 21;
-/// SYS_NICE, which is of use once and given up.
+/// SYS_NICE, which is used once and dropped.
 const AT_START: u64 = 1 << 23;
 
 #[test]
@@ -58,7 +58,7 @@ fn stuck_job_is_reported_in_observe_mode_and_completes_after_enforce() {
     let pod = job_becomes(&lab, &namespace, "Complete");
     assert_eq!(*exit_code(&pod, "istio-proxy"), 0);
 
-    // What the administrator had seen before.
+    // The state that the administrator saw before.
     let reported = event(&lab, &namespace, "WouldQuit");
     assert_eq!(reported["regarding"]["name"], pod["metadata"]["name"]);
     assert_eq!(reported["reportingController"], "usher.dev/agent");
@@ -68,7 +68,7 @@ fn stuck_job_is_reported_in_observe_mode_and_completes_after_enforce() {
     assert_eq!(after["regarding"]["uid"], pod["metadata"]["uid"]);
 }
 
-/// Nothing but what the chart's role says, beside what everybody may.
+/// Exactly the permissions of the chart's role, and those of every account.
 fn rights(cluster: &Cluster) {
     let (usher, anybody) = (may(cluster, ACCOUNT), may(cluster, ANYBODY));
     let own: BTreeSet<&str> = usher.difference(&anybody).map(String::as_str).collect();
@@ -76,7 +76,7 @@ fn rights(cluster: &Cluster) {
     assert_eq!(anybody.difference(&usher).count(), 0);
 }
 
-/// The running process was given those that the chart lists, and has kept what it goes on to need.
+/// The running process got the chart's capabilities, and has kept those that it still needs.
 fn capabilities(lab: &Lab) {
     let pids = lab.agent_pids();
     assert_eq!(pids.len(), 1);
@@ -108,7 +108,7 @@ fn event(lab: &Lab, namespace: &str, reason: &str) -> Value {
     })
 }
 
-/// When that began and when it was done, since 1970.
+/// The start and the end of the annotation, since 1970.
 fn annotate(lab: &Lab, annotation: &str) -> (Duration, Duration) {
     let node = lab.cluster.node_name();
     let before = now();
@@ -121,7 +121,7 @@ fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
 }
 
-/// What an account may do, a line each: resource, names where there are some, verbs.
+/// The permissions of an account, a line each: resource, names if there are any, verbs.
 fn may(cluster: &Cluster, account: &str) -> BTreeSet<String> {
     let account = format!("--as={account}");
     let list = [

@@ -22,19 +22,19 @@ use usher_cluster::{
 
 use crate::lab::{Lab, until};
 
-/// For how long Jobs are made, at least; a pipeline has time for less than a person.
+/// The minimum duration of the load; a pipeline has less time than a person.
 const LASTING: &str = "USHER_TEST_LOAD_SECONDS";
 const SHORT: u64 = 20;
 const EVERY: Duration = Duration::from_millis(500);
-/// More that are not complete would measure the machine.
+/// More incomplete Jobs would measure the machine.
 const AT_ONCE: u32 = 12;
 
-/// What the Jobs are like.
+/// The kind of the Jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Like {
     /// An app and a sidecar, which it connects to.
     Meshed,
-    /// An app alone.
+    /// Only an app.
     Plain,
 }
 
@@ -58,21 +58,21 @@ impl<'scope> Load<'scope> {
         }
     }
 
-    /// Goes on until it has lasted long enough, then stops; how many Jobs there are.
+    /// Continues for the minimum duration, then stops; returns the number of Jobs.
     pub(super) fn end(mut self) -> u32 {
         self.enough.store(true, Ordering::Relaxed);
         self.made.take().unwrap().join().unwrap()
     }
 }
 
-/// A test that fails ends it as well: its scope waits for the thread.
+/// A failed test ends it as well: its scope waits for the thread.
 impl Drop for Load<'_> {
     fn drop(&mut self) {
         self.enough.store(true, Ordering::Relaxed);
     }
 }
 
-/// One kubectl for all, which creates each object as it reads it: one for each would be half of the load.
+/// One kubectl for all, which creates each object as it reads it: one process for each would be half of the load.
 fn make(cluster: &Cluster, namespace: &str, like: Like, enough: &AtomicBool) -> u32 {
     let mut kubectl = cluster
         .kubectl_command()
@@ -82,7 +82,7 @@ fn make(cluster: &Cluster, namespace: &str, like: Like, enough: &AtomicBool) -> 
         .spawn()
         .unwrap();
     let mut stdin = kubectl.stdin.take().unwrap();
-    // It guesses from so many bytes what it reads: YAML, whose documents end with a line of their own.
+    // It detects the format from this number of bytes: YAML documents with a separator line.
     writeln!(stdin, "{}", "#".repeat(4096)).unwrap();
     let (mut made, mut done, began) = (0, 0, Instant::now());
     let seconds = env::var(LASTING).map_or(SHORT, |text| text.parse().unwrap());
@@ -91,7 +91,7 @@ fn make(cluster: &Cluster, namespace: &str, like: Like, enough: &AtomicBool) -> 
         let object = object(&format!("job-{made}"), namespace, like);
         write!(stdin, "{object}\n---\n").unwrap();
         made += 1;
-        // This waits for nothing: it is the pace of the load.
+        // Not a wait for a condition: it sets the pace of the load.
         thread::sleep((EVERY * made).saturating_sub(began.elapsed()));
         while made > done + AT_ONCE {
             done = complete(cluster, namespace);
@@ -102,7 +102,7 @@ fn make(cluster: &Cluster, namespace: &str, like: Like, enough: &AtomicBool) -> 
     made
 }
 
-/// How many Jobs are, cheaply.
+/// The number of complete Jobs, cheaply.
 fn complete(cluster: &Cluster, namespace: &str) -> u32 {
     let done = ["--field-selector", "status.successful=1", "-o", "name"];
     let get = ["-n", namespace, "get", "jobs"];
@@ -124,7 +124,7 @@ fn object(name: &str, namespace: &str, like: Like) -> Value {
     job
 }
 
-/// Waits until all Jobs of a namespace are complete, and says what their apps saw.
+/// Waits until all Jobs of a namespace are complete, and returns the results of their apps.
 pub(super) fn all_complete(lab: &Lab, namespace: &str, made: u32) -> Vec<AppRun> {
     let get = ["-n", namespace, "get", "jobs"];
     until(&format!("{made} complete Jobs in {namespace}"), || {

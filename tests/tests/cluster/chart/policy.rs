@@ -1,4 +1,4 @@
-//! The startup taint's right to patch Nodes, and how little of it the admission policy leaves.
+//! The permission to patch Nodes for the startup taint, and its limits in the admission policy.
 
 use std::process::Command;
 
@@ -10,12 +10,12 @@ use crate::lab::{self, USHER, until};
 
 const KEY: &str = "usher.dev/not-ready";
 const OTHER_KEY: &str = "test/other";
-/// No agent is on the node: what is asked in its name is asked by the test.
+/// There is no agent on the node: the test sends the requests in its name.
 const VALUES: [&str; 2] = ["startupTaint.enabled=true", "nodeSelector.test/agents=none"];
 const STAND_IN: &str = "stand-in";
 const ELSEWHERE: &str = "elsewhere";
 
-/// The API server as a holder of a token sees it.
+/// The API server from the view of a token's holder.
 struct Holder<'a> {
     cluster: &'a Cluster,
     token: String,
@@ -29,7 +29,7 @@ impl Holder<'_> {
         let server = config["clusters"][0]["cluster"]["server"].as_str();
         let (server, patch) = (server.unwrap(), patch.to_string());
         let mut kubectl: Command = self.cluster.kubectl_command();
-        // Without the administrator's certificate, which would count before the token.
+        // Without the administrator's certificate, which would precede the token.
         kubectl.env("KUBECONFIG", "/dev/null");
         kubectl.args(["--server", server, "--insecure-skip-tls-verify"]);
         kubectl.args(["--token", &self.token, "patch", "node", node, "-p", &patch]);
@@ -40,7 +40,7 @@ impl Holder<'_> {
     }
 }
 
-/// Whatever becomes of the test, the next one finds the Nodes as they were.
+/// Restores the Nodes, even if the test fails.
 struct Nodes<'a>(&'a Cluster);
 
 impl Drop for Nodes<'_> {
@@ -147,7 +147,7 @@ fn agent_may_only_remove_the_startup_taint_of_its_node() {
     );
 }
 
-/// A pod of the agent's account: a token that is bound to it names its node.
+/// A pod of the agent's account: the token that is bound to it names its node.
 fn stand_in() -> Value {
     json!({
         "apiVersion": "v1",

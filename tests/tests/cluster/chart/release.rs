@@ -1,4 +1,4 @@
-//! A release of the chart, by Helm, in a namespace that is made as the documentation says.
+//! A Helm release of the chart, in a namespace that is created as documented.
 
 use std::{panic::AssertUnwindSafe, process::Command, thread};
 
@@ -7,19 +7,19 @@ use usher_cluster::{Cluster, programs, progress::output};
 use crate::lab::{Lab, MANIFEST, USHER, until};
 
 pub(super) const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/chart");
-/// The image of this tree, and the same under another tag: what is upgraded to.
+/// The image of this tree, and the same under another tag for an upgrade.
 pub(super) const TAG: &str = "dev";
 pub(super) const NEXT_TAG: &str = "next";
 const IMAGE: &str = "usher.test/usher-agent";
 const POD_SECURITY: [&str; 3] = ["enforce", "audit", "warn"];
 
-/// Removed, with its namespace, when it is dropped.
+/// Removed with its namespace on drop.
 pub(super) struct Release {
     lab: &'static Lab,
 }
 
 impl Release {
-    /// Installs the chart where nothing of usher is but what an earlier agent left on the node. The Node says nothing.
+    /// Installs the chart where nothing of usher exists except the leftovers of an earlier agent. The Node has no annotations.
     pub(super) fn install(lab: &'static Lab, values: &[&str]) -> Self {
         let release = Self::prepare(lab);
         release.helm(&["install", USHER, CHART, "--wait"], values);
@@ -45,7 +45,7 @@ impl Release {
         release
     }
 
-    /// Helm's word for it, with the image's tag and more values.
+    /// Helm's output, with the image's tag and more values.
     pub(super) fn helm(&self, args: &[&str], values: &[&str]) -> String {
         let tag = format!("image.tag={TAG}");
         let values = [&[tag.as_str()], values].concat();
@@ -55,13 +55,13 @@ impl Release {
         output(&mut helm).unwrap()
     }
 
-    /// The same for commands that take no values.
+    /// The same for commands that accept no values.
     pub(super) fn plain(&self, args: &[&str]) -> String {
         let mut helm = helm(&self.lab.cluster);
         output(helm.args(args).args(["--timeout", "180s"])).unwrap()
     }
 
-    /// The image that the DaemonSet has.
+    /// The image of the DaemonSet.
     pub(super) fn image(&self) -> String {
         let get = ["-n", USHER, "get", "daemonset", USHER];
         let found = self.lab.cluster.kubectl_json(&get).unwrap();
@@ -89,7 +89,7 @@ impl Drop for Release {
     }
 }
 
-/// Helm in usher's namespace.
+/// A Helm command in usher's namespace.
 pub(super) fn helm(cluster: &Cluster) -> Command {
     let mut helm = Command::new(programs::helm().unwrap());
     helm.env("KUBECONFIG", cluster.kubeconfig())
@@ -97,7 +97,7 @@ pub(super) fn helm(cluster: &Cluster) -> Command {
     helm
 }
 
-/// Gives the agent's image a second tag, which the node has from then on.
+/// Gives the agent's image a second tag, which then exists on the node.
 pub(super) fn tag_next(cluster: &Cluster) {
     let (image, next) = (format!("{IMAGE}:{TAG}"), format!("{IMAGE}:{NEXT_TAG}"));
     let tag = [

@@ -1,4 +1,4 @@
-//! What is left of usher: on the node's disk, in its processes, its cgroups and the network namespaces of all that live on it, and
+//! The remains of usher: on the node's disk, in its processes, its cgroups and all network namespaces, and
 //! among the cluster's objects.
 
 use std::fs;
@@ -7,16 +7,16 @@ use usher_cluster::Cluster;
 
 use crate::lab::USHER;
 
-/// Below these nothing has usher in its name.
+/// Directories in which no name contains usher.
 const PLACES: [&str; 4] = ["etc/cni/net.d", "opt/cni/bin", "run", "var/log"];
-/// What tests leave on purpose, and what the kubelet keeps of pods that were.
+/// Intended leftovers of tests, and the kubelet's data of removed pods.
 const NOT_OURS: [&str; 2] = ["usher-test", "usher_usher"];
-/// Kinds that the chart has objects of, beside those in the namespace.
+/// Cluster-wide kinds of the chart's objects.
 const CLUSTER_WIDE: &str = "clusterroles,clusterrolebindings,validatingadmissionpolicies,\
                             validatingadmissionpolicybindings";
 const IN_NAMESPACE: &str =
     "daemonsets,jobs,pods,serviceaccounts,roles,rolebindings,configmaps,resourcequotas";
-/// Each namespace once, by any process that lives in it.
+/// Each namespace once, by any process in it.
 const TABLES: &str = r#"
 seen=' '
 for process in /proc/[0-9]*; do
@@ -28,7 +28,7 @@ done
 true"#;
 const PROCESSES: &str = "ps -e -o pid=,args= | grep -E 'usher-(agent|cni)' | grep -v grep || true";
 
-/// Each thing that is left, in a line.
+/// The remaining objects, one a line.
 pub(super) fn of_usher(cluster: &Cluster) -> Vec<String> {
     let mut found = files(cluster);
     let mut ask = |what: &str, script: &str| {

@@ -1,8 +1,8 @@
-//! What the chart renders, for every platform and with everything on, against the schemas of the API server that runs here.
+//! The chart's output, for every platform and with all options, against the schemas of this API server.
 //!
 //! kubeconform reads a JSON schema for each kind. The API server's are definitions in one document (OpenAPI v2): each kind gets a
-//! file with those that it refers to, closed, so that a field that Kubernetes does not know is an error. Kinds of others'
-//! resources, which this cluster does not have, are named in [`OTHERS`]: the chart's own tests look at those.
+//! file with all definitions that it refers to, closed, so that an unknown field is an error. [`OTHERS`] names the kinds of
+//! resources that this cluster does not have: the chart's own tests check those.
 
 use std::{
     collections::BTreeSet,
@@ -20,7 +20,7 @@ use crate::lab;
 
 /// Kinds of the Prometheus Operator and of OpenShift.
 const OTHERS: &str = "PodMonitor,PrometheusRule,SecurityContextConstraints";
-/// As they are named in the chart's values.
+/// The names in the chart's values.
 const PLATFORMS: [&str; 9] = [
     "",
     "k3s",
@@ -32,7 +32,7 @@ const PLATFORMS: [&str; 9] = [
     "talos",
     "bottlerocket",
 ];
-/// Everything that is off by default, and one of everything that can be given.
+/// Every option that is disabled by default, and one of each value that can be set.
 const EVERYTHING: [&str; 26] = [
     "namespace.create=true",
     "config.ladder.settle=3s",
@@ -62,7 +62,7 @@ const EVERYTHING: [&str; 26] = [
     "extraVolumeMounts[0].mountPath=/a",
 ];
 
-/// JSON schemas of a cluster's kinds, in a directory that goes with this.
+/// JSON schemas of a cluster's kinds, in a directory that is removed on drop.
 struct Schemas(PathBuf);
 
 impl Schemas {
@@ -78,7 +78,7 @@ impl Schemas {
             for kind in kinds.into_iter().flatten() {
                 let of = |key: &str| kind[key].as_str().unwrap_or_default();
                 let (group, version) = (of("group"), of("version"));
-                // kubeconform takes the core group's name to be its version.
+                // kubeconform takes the core group's name for its version.
                 let group = if group.is_empty() { version } else { group };
                 let file = format!("{group}_{version}_{}.json", of("kind").to_lowercase());
                 let schema = alone(definitions, name);
@@ -88,7 +88,7 @@ impl Schemas {
         schemas
     }
 
-    /// What is wrong with objects, in kubeconform's words.
+    /// The errors in objects, from kubeconform.
     fn judge(&self, kubeconform: &Path, objects: &str) -> Result<String, String> {
         let files = "{{.Group}}_{{.ResourceAPIVersion}}_{{.ResourceKind}}.json";
         let location = self.0.join(files).display().to_string();
@@ -137,7 +137,7 @@ fn alone(definitions: &Map<String, Value>, name: &str) -> Value {
     json!({ "$ref": format!("#/definitions/{name}"), "definitions": found })
 }
 
-/// Objects take no other keys than theirs, and whole numbers may stand for texts where Kubernetes says so.
+/// Objects accept no other keys, and whole numbers may replace texts if Kubernetes permits it.
 fn close(schema: &mut Value, named: &mut BTreeSet<String>) {
     if let Some(at) = schema["$ref"].as_str() {
         named.insert(at.trim_start_matches("#/definitions/").to_owned());

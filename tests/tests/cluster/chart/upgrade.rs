@@ -1,4 +1,4 @@
-//! An upgrade, a way back and the removal, while Jobs start, are held and finish.
+//! An upgrade, a rollback and the removal, while Jobs start, are held and finish.
 
 use std::{sync::atomic::AtomicBool, thread};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::lab::{self, Lab, USHER, until};
 
-/// What an upgrade changes beside the image: the agent is another one after each.
+/// Changed values besides the image: each of them restarts the agent.
 const OTHER_VALUES: [&str; 3] = [
     "log.level=debug",
     "resources.limits.memory=128Mi",
@@ -56,7 +56,7 @@ fn removal_under_load_leaves_nothing_and_pods_still_start() {
     let release = Release::install(&lab, &[]);
     lab.mode("enforce");
     let namespace = lab.namespace("removed");
-    // Held while it happens: their sidecars are not ready before it is over.
+    // Held during the change: their sidecars are not ready before it is over.
     let like = Crowded {
         apps: 2,
         annotations: vec![("usher.dev/hold-deadline", "10m")],
@@ -83,7 +83,7 @@ fn removal_under_load_leaves_nothing_and_pods_still_start() {
     let made = thread::scope(|scope| {
         let load = Load::begin(scope, &lab.cluster, &loaded, Like::Plain, &enough);
         println!("{}", release.plain(&["uninstall", USHER, "--wait"]));
-        // Helm does not wait for the pods of what it deletes.
+        // Helm does not wait for the pods of deleted objects.
         until("the end of the agents' pods", || {
             agents(&lab).is_empty().then_some(())
         });
@@ -93,7 +93,7 @@ fn removal_under_load_leaves_nothing_and_pods_still_start() {
     });
     load::all_complete(&lab, &loaded, made);
     println!("{made} Jobs complete while usher was removed");
-    // Nor did a pod that was made meanwhile bring anything back.
+    // A pod that was created during the removal brought nothing back either.
     let left = remains::of_usher(&lab.cluster);
     assert_eq!(left, Vec::<String>::new(), "after the last Job");
     until("the end of the agents' cgroups", || {

@@ -8,11 +8,11 @@ use usher_cluster::mesh::{InitCase, NAMESPACE, Outcome, Proxy, Variant};
 use super::{run, run_to_deadline};
 use crate::lab::{self, Lab, until};
 
-/// Jobs of the series, and how many run side by side.
+/// Jobs of the series, and the number of parallel ones.
 const SERIES: usize = 20;
 const BESIDE: usize = 4;
 
-/// The app ran once, its first try was answered, nothing was restarted.
+/// The app ran once, its first attempt got a response, nothing was restarted.
 fn served(outcome: &Outcome) {
     assert!(!outcome.refused(), "{outcome:#?}");
     assert_eq!(outcome.app.len(), 1, "{outcome:#?}");
@@ -25,7 +25,7 @@ fn name(outcome: &Outcome) -> String {
     format!("{NAMESPACE}/{name}")
 }
 
-/// What was decided about the connections of a pod.
+/// The decisions about the connections of a pod.
 fn decided(lab: &Lab, outcome: &Outcome, decision: &str) -> String {
     let pod = name(outcome);
     until(decision, || {
@@ -64,7 +64,7 @@ fn first_connection_succeeds_in_twenty_of_twenty_runs() {
     assert_eq!(outcomes.len(), SERIES);
     for outcome in &outcomes {
         served(outcome);
-        // None where it was asked to quit before anybody else saw it ready.
+        // None if it was requested to quit before the test saw it ready.
         let ready = outcome.proxy_ready_at;
         let is_late = ready.is_none_or(|at| at > outcome.app[0].main_at);
         assert!(is_late, "{outcome:#?}");
@@ -75,7 +75,7 @@ fn first_connection_succeeds_in_twenty_of_twenty_runs() {
         .collect();
     let ready = |reason: &String| reason.contains("the sidecar is ready");
     assert!(reasons.iter().all(ready), "{reasons:#?}");
-    // On a busy node a proxy may be ready when the app connects, and not yet when it was asked.
+    // On a busy node a proxy may be ready when the app connects, although the last probe failed.
     let waited = |reason: &&String| reason.contains("1 connection had waited");
     let waited = reasons.iter().filter(waited).count();
     assert!(waited * 2 > SERIES, "{reasons:#?}");
@@ -157,14 +157,14 @@ fn observe_mode_counts_refused_connections() {
     assert!(reason.contains("1 connection was refused"), "{reason}");
 }
 
-/// The kernel holds on without the agent, and the next one goes on with it.
+/// The kernel keeps the hold without the agent, and the next agent adopts it.
 #[test]
 fn killed_agent_loses_no_connection() {
     let Some(lab) = lab::alone() else {
         return;
     };
-    // Another test may have killed this one, and the kubelet would wait before
-    // it starts it again.
+    // Another test may have killed this agent, and the kubelet would wait before
+    // the restart.
     lab.remove_agent();
     lab.deploy();
     let since = Timestamp::now();

@@ -1,4 +1,4 @@
-//! Apps that are not to run before their proxy: no instruction of theirs does.
+//! Apps that must not run before their proxy: none of their instructions does.
 
 mod faults;
 mod inside;
@@ -14,7 +14,7 @@ use crate::lab::{self, Lab, until};
 
 /// Rounds of the series; each has a pod of every order, with and without an init container.
 const ROUNDS: usize = 5;
-/// How long istiod is away: an app runs 1 or 2 s after its pod exists, on a busy machine.
+/// The duration of istiod's outage: an app runs 1 or 2 s after its pod exists, on a busy machine.
 const DELAY: Duration = Duration::from_secs(4);
 const POLICIES: [&str; 3] = ["Never", "OnFailure", "Always"];
 const ORDERS: [(Proxy, Option<InitCase>); 4] = [
@@ -24,7 +24,7 @@ const ORDERS: [(Proxy, Option<InitCase>); 4] = [
     (Proxy::First, Some(InitCase::Plain)),
 ];
 
-/// An app that sends one datagram, which no hold of connections would keep back, and asks for one page.
+/// An app that sends one datagram, which a hold of connections does not affect, and requests one page.
 fn variant(proxy: Proxy) -> Variant {
     Variant {
         // Otherwise the proxy may be terminated before this test has seen it ready.
@@ -34,7 +34,7 @@ fn variant(proxy: Proxy) -> Variant {
     }
 }
 
-/// Its first run began after the proxy was ready, and everything that it tried succeeded at once.
+/// Its first run started after the proxy was ready, and all its requests succeeded at once.
 fn started_late(lab: &Lab, outcome: &Outcome) {
     let run = &outcome.app[0];
     assert!(outcome.proxy_ready_at.is_some(), "{outcome:#?}");
@@ -51,7 +51,7 @@ fn started_late(lab: &Lab, outcome: &Outcome) {
     assert_eq!(decisions(lab, name, "start-missed").len(), 0, "{name}");
 }
 
-/// The reasons of what was decided about a pod of the mesh.
+/// The reasons of the decisions about a pod of the mesh.
 fn decisions(lab: &Lab, pod: &str, decision: &str) -> Vec<String> {
     let pod = format!("{NAMESPACE}/{pod}");
     let lines = lab.log();
@@ -61,7 +61,7 @@ fn decisions(lab: &Lab, pod: &str, decision: &str) -> Vec<String> {
     ours.map(|line| line.text("reason").to_owned()).collect()
 }
 
-/// How many starts have been held since then.
+/// The number of held starts since then.
 fn starts_held(lab: &Lab, since: Timestamp) -> usize {
     let lines = lab.log_since(since);
     let held = lines
@@ -120,14 +120,14 @@ fn app_without_a_start_hold_runs_before_the_proxy() {
     let outcome = super::run(&lab.cluster, &connect);
     let run = &outcome.app[0];
     assert!(Some(run.main_at) < outcome.proxy_ready_at, "{outcome:#?}");
-    // The mesh captures no UDP, so the datagram went where it pleased.
+    // The mesh captures no UDP, so the datagram was sent directly.
     assert_eq!(run.echo, Some(Ok(())), "{outcome:#?}");
     assert_eq!(run.answer, Ok(200), "{outcome:#?}");
     let name = outcome.pod["metadata"]["name"].as_str().unwrap();
     assert_eq!(decisions(&lab, name, "start-held").len(), 0, "{name}");
 }
 
-/// The kubelet starts it again at once, and its proxy is ready.
+/// The kubelet restarts it at once, and its proxy is ready.
 #[test]
 fn restarted_app_is_not_held_again() {
     let Some(lab) = lab::alone() else {

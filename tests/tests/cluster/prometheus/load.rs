@@ -14,18 +14,18 @@ use crate::{
     mesh::run_to_deadline,
 };
 
-/// Jobs of one round whose sidecars have no control plane.
+/// Jobs of one round with sidecars that have no control plane.
 const JOBS: usize = 4;
-/// How long istiod is away.
+/// The duration of istiod's outage.
 const AWAY: Duration = Duration::from_secs(4);
 
-/// Observe, then enforce, so many rounds of it.
+/// Observe mode, then enforce mode, for this number of rounds.
 pub(super) fn run(lab: &'static Lab, rounds: usize) {
     let namespace = lab.namespace("measured");
     lab.mode("observe");
     jobs(lab, &namespace, "seen");
     lab.decided(&namespace, "would-quit");
-    // Its app is refused: nothing holds it.
+    // Its app is refused: there is no hold.
     run_job(&lab.cluster, &Variant::new(Proxy::Last)).unwrap();
     remove_jobs(lab, &namespace);
     lab.mode("enforce");
@@ -66,7 +66,7 @@ fn stubborn(lab: &Lab, namespace: &Namespace) {
     lab.cluster.apply(&job).unwrap();
 }
 
-/// Apps in the mesh, two of which wait at their first connection and one at its first instruction.
+/// Apps in the mesh: two are held at their first connection and one at its first instruction.
 fn wait(lab: &Lab, away: Duration) {
     let variant = |annotations: &[(&'static str, &'static str)]| Variant {
         delay: Some(away),

@@ -1,9 +1,9 @@
-//! What the panels of the dashboard show over a run, as data for the plots of the documentation.
+//! The panels of the dashboard over a run, as data for the plots of the documentation.
 
 use serde_json::{Value, json};
 use usher_cluster::prometheus::{Dashboard, Panel, Server, Span};
 
-/// What Grafana would put in for a run of some minutes, scraped every second.
+/// The variables that Grafana would insert for a run of some minutes, scraped every second.
 pub(super) const VARIABLES: [(&str, &str); 3] = [
     ("$__rate_interval", "15s"),
     ("$__range", "1h"),

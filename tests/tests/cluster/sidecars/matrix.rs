@@ -1,4 +1,4 @@
-//! Each sidecar that ends well when it is asked to, under both policies of Jobs. What it took is printed.
+//! Each sidecar that exits cleanly on a request, under both policies of Jobs. The durations are printed.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -17,7 +17,7 @@ use crate::{
     workload::{container, exit_code, pod},
 };
 
-/// A sidecar, the port that tells that it has started, and the step that ends it.
+/// A sidecar, the port that shows its start, and the step that ends it.
 struct Kind {
     title: &'static str,
     port: u16,
@@ -66,7 +66,7 @@ const KINDS: [Kind; 6] = [
 
 #[test]
 fn every_sidecar_ends_with_0_and_its_job_completes() {
-    // One at a time and nothing else, since what they take is compared.
+    // One at a time and nothing else, because the durations are compared.
     let Some(lab) = lab::alone() else {
         return;
     };
@@ -78,7 +78,7 @@ fn every_sidecar_ends_with_0_and_its_job_completes() {
     }
 }
 
-/// Its API refuses who does not know the token, which only its own process has.
+/// Its API rejects clients without the token, which only its own process has.
 fn dapr_with_token() -> Value {
     let mut container = dapr_container();
     let token = json!({ "name": "DAPR_API_TOKEN", "value": "a-token" });
@@ -131,7 +131,7 @@ fn completes(lab: &'static Lab, kind: &Kind, policy: &'static str) -> Row {
     }
 }
 
-/// When the app wrote its last line, on this machine's clock.
+/// The time of the app's last line, on this machine's clock.
 fn app_exit(lab: &Lab, namespace: &str) -> Duration {
     let log = lab
         .cluster

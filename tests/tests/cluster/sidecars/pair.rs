@@ -1,4 +1,4 @@
-//! Two sidecars in one pod: what may need the mesh while it ends is ended first.
+//! Two sidecars in one pod: the one that may need the mesh during its exit ends first.
 
 use usher_cluster::workload::{
     ISTIO_STATUS_PORT, SQL_PORT, app_container, cloud_sql_proxy_container, istio_proxy_container,
@@ -25,7 +25,7 @@ fn mesh_proxy_ends_last() {
         let ports = [SQL_PORT, ISTIO_STATUS_PORT].map(|port| port.to_string());
         let [sql, istio] = &ports;
         let args = ["--await-port", sql, "--await-port", istio];
-        // The mesh first, so that the order of the pod's containers cannot be why.
+        // The mesh first, so that the order of the pod's containers cannot be the reason.
         let containers = [
             istio_proxy_container(),
             cloud_sql_proxy_container(&["--quitquitquit"]),
@@ -51,7 +51,7 @@ fn ends_in_order(lab: &Lab, namespace: &str) {
             .as_str()
             .unwrap()
     };
-    // In whole seconds, all in one form.
+    // In whole seconds, all in one format.
     assert!(finished(HELPER) <= finished(MESH));
 
     let decided = |decision: &str, name: &str| {
@@ -61,7 +61,7 @@ fn ends_in_order(lab: &Lab, namespace: &str) {
                 .find(|line| line.text("decision") == decision && line.text("container") == name)
         })
     };
-    // The agent's own clock, not the order of its lines: the one about the end waits for the exit code.
+    // The agent's own clock, not the order of its lines: the line about the exit waits for the exit code.
     let ended = since_exit(&decided("sidecar-ended", HELPER));
     let asked = since_exit(&decided("quit-accepted", MESH));
     assert!(

@@ -1,4 +1,4 @@
-//! A Cloud SQL proxy that can end with code 143 only: whether that is right depends on what it would do to the pod.
+//! A Cloud SQL proxy that can only exit with code 143: whether that is permitted depends on its effect on the pod.
 
 use serde_json::{Value, json};
 use usher_cluster::workload::{SQL_PORT, app_container, cloud_sql_proxy_container, job};
@@ -10,10 +10,10 @@ use crate::{
 };
 
 const PROXY: &str = "cloud-sql-proxy";
-/// What a shell, and this proxy, report for an end by SIGTERM.
+/// The code that a shell, and this proxy, report after SIGTERM.
 const TERMINATED: i64 = 143;
 
-/// A Job named `job` whose proxy has neither of the flags that let it end with 0.
+/// A Job named `job` with a proxy that has neither of the flags for exit code 0.
 fn plain_job(namespace: &str, policy: &str, exit_code: &str) -> Value {
     let port = SQL_PORT.to_string();
     let app = app_container(
@@ -40,7 +40,7 @@ fn is_given_up(lab: &Lab, namespace: &str) -> Line {
     let gave_up = lab.decided(namespace, "gave-up");
     let since = since_exit(&gave_up);
     assert!(since < 5000.0, "given up after {since} ms");
-    // A round of the kubelet later it still runs.
+    // One relist of the kubelet later it still runs.
     let pod = container_ends(lab, namespace, "app");
     assert_eq!(*exit_code(&pod, "app"), 0);
     assert!(is_untouched(&pod, PROXY), "{pod}");

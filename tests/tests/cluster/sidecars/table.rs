@@ -1,4 +1,4 @@
-//! What the sidecars took, for the person who runs the tests.
+//! The durations of the sidecars, printed for the user of the tests.
 
 use std::{
     fmt,
@@ -31,7 +31,7 @@ impl Table {
     }
 }
 
-/// Also when a later Job was not as it should be.
+/// Also after a failed later Job.
 impl Drop for Table {
     fn drop(&mut self) {
         // Past the test harness, which prints captured output of failed tests only. A write error does not matter.

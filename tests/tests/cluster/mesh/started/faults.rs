@@ -1,4 +1,4 @@
-//! Who holds an app's start dies: the app runs, and what it connects to is waited for.
+//! The holder of an app's start is killed: the app runs, and its connections are held.
 
 use jiff::Timestamp;
 use usher_cluster::mesh::Proxy;
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::lab::{self, Lab, until};
 
-/// Kills while a start is held; the app runs though its proxy is not ready. The next one is held again.
+/// Kills during a held start; the app runs although its proxy is not ready. The next start is held again.
 fn app_runs_after(lab: &'static Lab, what: &str, pids: &dyn Fn() -> Vec<String>) {
     let mut waiting = Waiting::begin(lab, &[rig::pod(what, &variant(Proxy::Last))]);
     waiting.held(0);
@@ -23,7 +23,7 @@ fn app_runs_after(lab: &'static Lab, what: &str, pids: &dyn Fn() -> Vec<String>)
     waiting.has_run();
     waiting.proceed();
     let run = waiting.ended();
-    // The kernel holds its connection without any of them.
+    // The kernel holds its connection without either of them.
     assert_eq!((run.answer, run.refused, run.exit_code), (Ok(200), 0, 0));
     until("who takes their place", || {
         let now = pids();
@@ -41,13 +41,13 @@ fn app_runs_after(lab: &'static Lab, what: &str, pids: &dyn Fn() -> Vec<String>)
     assert_eq!((run.answer, run.exit_code), (Ok(200), 0));
 }
 
-/// A fresh agent: the kubelet waits longer and longer before it starts one again that was killed.
+/// A fresh agent, because the kubelet's backoff for a killed agent grows.
 fn deploy_anew(lab: &Lab) {
     lab.remove_agent();
     lab.deploy();
 }
 
-/// Whether an agent has begun to work since then.
+/// Whether an agent has started to work since then.
 fn has_begun(lab: &Lab, since: Timestamp) -> bool {
     let lines = lab.log_since(since);
     lines

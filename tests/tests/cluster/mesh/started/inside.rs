@@ -1,4 +1,4 @@
-//! What the kubelet and people do with a container whose start is held.
+//! The actions of the kubelet and of users on a container with a held start.
 
 use std::{fs, thread, time::Instant};
 
@@ -18,17 +18,17 @@ use crate::{
     workload::{container, exit_code},
 };
 
-/// Where the app sees the directory in which runs leave a trace.
+/// The mount of the directory in which runs leave a trace.
 const STATE: &str = "/state";
 
-/// Succeeds, and leaves one byte more in the file.
+/// Succeeds, and adds one byte to the file.
 fn leaves_a_trace(file: &str) -> Value {
     let path = format!("{STATE}/{file}");
     let command = ["/usher-test-app", "--fail-times", "0", "--state", &path];
     json!({ "command": command })
 }
 
-/// How often what leaves its trace in this file has run.
+/// The number of runs that left a trace in this file.
 fn traces(lab: &Lab, pod: &Value, file: &str) -> usize {
     let uid = pod["metadata"]["uid"].as_str().unwrap();
     let volume = format!("var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~empty-dir/shared");
@@ -48,7 +48,7 @@ fn hooks_probes_and_kubectl_exec_run_in_a_held_container() {
     app["livenessProbe"] = json!({
         "exec": leaves_a_trace("probe"),
         "periodSeconds": 1,
-        // It might fail as long as the app has not run, for all that usher knows: it limits the hold.
+        // The probe might fail as long as the app has not run, for all that usher knows: it limits the hold.
         "failureThreshold": 60,
     });
     let mut waiting = Waiting::begin(&lab, &[pod]);
@@ -69,7 +69,7 @@ fn hooks_probes_and_kubectl_exec_run_in_a_held_container() {
     assert_eq!(container(&waiting.pod(), "app")["restartCount"], 0);
 }
 
-/// The kubelet counts from the container's start. The probe may fail seven times; the eighth would be the end.
+/// The kubelet counts from the container's start. The probe may fail seven times; the eighth failure kills it.
 #[test]
 fn liveness_probe_limits_the_hold_and_is_logged_first() {
     let Some(lab) = lab::alone() else {
@@ -98,7 +98,7 @@ fn liveness_probe_limits_the_hold_and_is_logged_first() {
         [""; 0],
         "it was logged before"
     );
-    // istiod is away until the app runs, so it is not readiness that lets it go.
+    // istiod is away until the app runs, so the release has another reason than readiness.
     waiting.has_run();
     let reason = decided(&lab, waiting.name(0), "start-released");
     assert!(reason.contains("its limit has come"), "{reason}");
@@ -119,7 +119,7 @@ fn held_pod_is_deleted_without_delay() {
     };
     let other = Variant {
         annotations: vec![("usher.dev/hold", "false"), ("usher.dev/quit", "false")],
-        // Its app waits in another way.
+        // Its app waits for another reason.
         wrapper: Some("10s"),
         ..variant(Proxy::Last)
     };

@@ -1,4 +1,4 @@
-//! Pods in the mesh while istiod is stopped: their proxies become ready when a test lets it go on.
+//! Pods in the mesh while istiod is stopped: their proxies become ready when a test resumes it.
 
 use std::{process, time::SystemTime};
 
@@ -10,7 +10,7 @@ use usher_cluster::{
 
 use crate::lab::{Lab, until};
 
-/// A bare pod of this variant, whose name is unlike those of other runs.
+/// A bare pod of this variant, with a name unlike those of other runs.
 pub(super) fn pod(what: &str, variant: &Variant) -> Value {
     let name = format!("{what}-{}", process::id());
     let mut pod = variant.object(&name)["spec"]["template"].take();
@@ -21,7 +21,7 @@ pub(super) fn pod(what: &str, variant: &Variant) -> Value {
     pod
 }
 
-/// Pods that wait. They are removed, and istiod goes on, when this is dropped.
+/// Waiting pods. On drop they are removed, and istiod is resumed.
 pub(super) struct Waiting {
     lab: &'static Lab,
     names: Vec<String>,
@@ -29,7 +29,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Makes the pods, stops istiod, and only then lets them have their node.
+    /// Creates the pods, stops istiod, and only then binds them to their node.
     pub(super) fn begin(lab: &'static Lab, pods: &[Value]) -> Self {
         let istiod = ControlPlane::find(&lab.cluster).unwrap();
         let names = pods.iter().map(|pod| &pod["metadata"]["name"]);
@@ -56,7 +56,7 @@ impl Waiting {
         &self.names[number]
     }
 
-    /// What the API server has of the only pod.
+    /// The only pod, from the API server.
     pub(super) fn pod(&self) -> Value {
         let get = ["-n", NAMESPACE, "get", "pod", self.name(0)];
         self.lab.cluster.kubectl_json(&get).unwrap()
@@ -67,7 +67,7 @@ impl Waiting {
         super::decided(self.lab, self.name(number), "start-held")
     }
 
-    /// When the app of the only pod began to run, all its runs.
+    /// The start times of all runs of the only pod's app.
     pub(super) fn runs(&self) -> Vec<SystemTime> {
         podlog::first_instructions(&self.lab.cluster, &self.pod(), "app").unwrap()
     }
@@ -79,17 +79,17 @@ impl Waiting {
         })
     }
 
-    /// Lets istiod go on.
+    /// Resumes istiod.
     pub(super) fn proceed(&mut self) {
         self.istiod.take().unwrap().resume().unwrap();
     }
 
-    /// The first run of the only pod's app, when it has ended.
+    /// The first run of the only pod's app, once it has ended.
     pub(super) fn ended(&self) -> AppRun {
         self.ended_times(1).remove(0)
     }
 
-    /// The runs of the only pod's app, when so many have ended.
+    /// The runs of the only pod's app, once this number has ended.
     pub(super) fn ended_times(&self, times: usize) -> Vec<AppRun> {
         let pod = self.pod();
         until("the end of the app", || {
