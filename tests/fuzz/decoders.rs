@@ -1,5 +1,5 @@
-//! The fuzz targets, each with the name of its folder in `corpus`. The fuzzer and an ordinary test call the same functions, which
-//! panic if a decoder violates an assertion.
+//! The fuzz targets, each with the name of its folder in `corpus`. The fuzzer and an ordinary test call the same
+//! functions, which panic if a decoder violates an assertion.
 
 #[path = "decoders/answer.rs"]
 mod answer;

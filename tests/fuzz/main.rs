@@ -1,7 +1,7 @@
 //! One program for all targets: libFuzzer calls the decoder that a variable names.
 //!
-//! `cargo xtask fuzz` builds and runs it. Separate programs for each target would be linked some thirty times, and each of them would
-//! contain all decoders.
+//! `cargo xtask fuzz` builds and runs it. Separate programs for each target would be linked some thirty times, and each
+//! of them would contain all decoders.
 #![no_main]
 
 mod decoders;

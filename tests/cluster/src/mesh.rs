@@ -1,8 +1,9 @@
 //! A real Istio in the cluster: its own control plane, injection by its own webhook, and a server to talk to.
 //!
-//! Installed by [`crate::Cluster::up`] where [`crate::programs::Sidecars`] says so, from Istio's own charts. What differs
-//! from a default install is in `programs/istio/manifest/operator.yaml`, with reasons. [`run_job`] starts a Job in the
-//! mesh and follows it, [`complete_jobs`] measures how soon some are complete; [`ControlPlane`] delays the readiness of its proxy.
+//! Installed by [`crate::Cluster::up`] where [`crate::programs::Sidecars`] says so, from Istio's own charts. What
+//! differs from a default install is in `programs/istio/manifest/operator.yaml`, with reasons. [`run_job`] starts a Job
+//! in the mesh and follows it, [`complete_jobs`] measures how soon some are complete; [`ControlPlane`] delays the
+//! readiness of its proxy.
 
 mod completion;
 mod control_plane;

@@ -30,8 +30,8 @@ pub(super) fn podlist(bytes: &[u8]) {
     }
 }
 
-/// Annotations of Nodes, Namespaces and pods. A line is a place (`node`, `namespace`, `label`, else the pod), the key behind our
-/// prefix, and the value.
+/// Annotations of Nodes, Namespaces and pods. A line is a place (`node`, `namespace`, `label`, else the pod), the key
+/// behind our prefix, and the value.
 pub(super) fn annotations(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else {
         return;

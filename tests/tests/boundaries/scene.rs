@@ -1,7 +1,8 @@
 //! A scenario that makes the agent perform each of its actions in a few steps.
 //!
-//! Two pods. The first is announced and captured by a mesh, the start and the connections of its app wait for two sidecars, and an
-//! operator sends an order. The second is not announced, the version of its sidecar is queried, and another sidecar ends by a signal.
+//! Two pods. The first is announced and captured by a mesh, the start and the connections of its app wait for two
+//! sidecars, and an operator sends an order. The second is not announced, the version of its sidecar is queried, and
+//! another sidecar ends by a signal.
 
 use std::cell::{Cell, RefCell};
 use std::process::{Child, Command, Stdio};

@@ -150,8 +150,9 @@ fn only_root_receives_answers() {
     }
 }
 
-/// The part of [`only_root_receives_answers`] that runs as another user, in a process of its own: a test program cannot change
-/// its user and still run the other tests. It is ignored in a plain run, because it needs the socket of that test.
+/// The part of [`only_root_receives_answers`] that runs as another user, in a process of its own: a test program cannot
+/// change its user and still run the other tests. It is ignored in a plain run, because it needs the socket of that
+/// test.
 #[test]
 #[ignore = "run by another test, as another user"]
 fn as_another_user() {

@@ -1,7 +1,7 @@
 //! The output of `usher` on a terminal about a node and a stuck Job, for the pictures of the documentation.
 //!
-//! It is real: the agent's image, Istio's proxy, a Job with an exited app. The node is in observe mode, so the proxy stays and there
-//! is a finding.
+//! It is real: the agent's image, Istio's proxy, a Job with an exited app. The node is in observe mode, so the proxy
+//! stays and there is a finding.
 
 use std::{fs, path::Path};
 

@@ -113,7 +113,7 @@ pub(crate) fn decisions_by_pod(lab: &Lab, namespace: &str) -> BTreeMap<String, C
 
 /// Each of these pods was found finished once, and its sidecar got one request and exited once. If a runtime died while
 /// it started a container, the kubelet restarted that, and the first one may still run: then each run counts.
-pub(crate) fn each_was_shown_out_once(lab: &Lab, namespace: &str, pods: &[String]) {
+pub(crate) fn each_was_quit_once(lab: &Lab, namespace: &str, pods: &[String]) {
     let decided = until(&format!("the end of every sidecar in {namespace}"), || {
         let decided = decisions_by_pod(lab, namespace);
         let ended = |pod: &String| {

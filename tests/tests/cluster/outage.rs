@@ -1,5 +1,5 @@
-//! The API server is unavailable, and sidecars are terminated all the same: the kernel reports the exit of an app, and the agent
-//! read the rest when the pod started.
+//! The API server is unavailable, and sidecars are terminated all the same: the kernel reports the exit of an app, and
+//! the agent read the rest when the pod started.
 
 use std::{
     env, fs,
@@ -23,7 +23,8 @@ use crate::{
 /// The duration in seconds; a pipeline has time for a few, a person for five minutes.
 const OUTAGE: &str = "USHER_TEST_OUTAGE";
 const SHORT: u64 = 20;
-/// Jobs before it, for the decisions; Jobs with apps that exit during it, one after the other; the number of those with a real Istio.
+/// Jobs before it, for the decisions; Jobs with apps that exit during it, one after the other; the number of those with
+/// a real Istio.
 const BEFORE: usize = 20;
 const DURING: usize = 16;
 const ISTIO: usize = 2;
@@ -164,7 +165,7 @@ fn sidecars_are_terminated_during_an_api_server_outage() {
     away.end();
 
     load::all_complete(&lab, &namespace, DURING);
-    load::each_was_shown_out_once(&lab, &namespace, &pods);
+    load::each_was_quit_once(&lab, &namespace, &pods);
     let last = memory.look();
     eprintln!(
         "away for {lasted:?}: {during} pods finished, each sidecar asked at most {latest} ms after its app; \
@@ -200,7 +201,7 @@ fn agent_killed_during_the_outage_recovers_afterwards() {
     });
     away.end();
     load::all_complete(&lab, &namespace, 1);
-    load::each_was_shown_out_once(&lab, &namespace, &pods);
+    load::each_was_quit_once(&lab, &namespace, &pods);
 }
 
 /// Decisions of the outage are reported afterwards, with their original timestamps.

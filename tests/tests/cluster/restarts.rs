@@ -12,8 +12,8 @@ use crate::{
     },
 };
 
-/// The run time of an app that must be observed running: the API server may learn of it seconds late, and of a shorter one only
-/// after its exit.
+/// The run time of an app that must be observed running: the API server may learn of it seconds late, and of a shorter
+/// one only after its exit.
 const RUN: &str = "15s";
 
 #[test]

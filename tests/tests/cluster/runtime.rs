@@ -73,7 +73,7 @@ fn survives(component: Component, [first, second]: [Signal; 2]) {
     drop(away);
     load::all_complete(&lab, &namespace, JOBS);
     let pods = load::pods_are(&lab, &namespace, "Succeeded", JOBS);
-    load::each_was_shown_out_once(&lab, &namespace, &pods);
+    load::each_was_quit_once(&lab, &namespace, &pods);
     let list = ["-n", &*namespace, "get", "pods"];
     let all = lab.cluster.kubectl_json(&list).unwrap();
     let all = all["items"].as_array().unwrap();

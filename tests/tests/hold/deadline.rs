@@ -30,7 +30,8 @@ fn connections_are_released_at_the_deadline() {
     assert!(!has_table(&pod));
 }
 
-/// An agent without CPU time: the kernel releases the ports, and the app has been refused and has exited before the agent runs.
+/// An agent without CPU time: the kernel releases the ports, and the app has been refused and has exited before the
+/// agent runs.
 #[test]
 fn kernel_releases_connections_at_the_deadline_and_it_is_reported() {
     let Some(node) = holding() else { return };

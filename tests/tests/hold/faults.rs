@@ -24,7 +24,8 @@ const STARTS: usize = 10;
 const LONG: Duration = Duration::from_secs(60);
 /// A deadline of which an agent that exits leaves at least half.
 const BRIEF: Duration = Duration::from_secs(12);
-/// Linux sends a connection's last SYN after 63 s, 67 since 6.5: a port released later lets no SYN through unless an agent resends it.
+/// Linux sends a connection's last SYN after 63 s, 67 since 6.5: a port released later lets no SYN through unless an
+/// agent resends it.
 const WHILE_SYNS_COME: Duration = Duration::from_secs(45);
 /// Far more than the plugin's timeout.
 const BOUND: Duration = Duration::from_secs(5);

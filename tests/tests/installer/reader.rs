@@ -1,6 +1,6 @@
 //! A runtime that continuously reads the network configuration, as containerd does after each change
-//! ([go-cni](https://github.com/containerd/go-cni/blob/v1.1.13/opts.go)): files with certain extensions are sorted by name, and
-//! the first one has to be complete.
+//! ([go-cni](https://github.com/containerd/go-cni/blob/v1.1.13/opts.go)): files with certain extensions are sorted by
+//! name, and the first one has to be complete.
 
 use std::{
     fs,

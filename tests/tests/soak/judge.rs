@@ -207,8 +207,8 @@ pub(crate) fn unjustified(facts: &Facts, troubles: &[Trouble], reason: &str) -> 
         "ConnectionsHeld" | "HoldDeadlineExceeded" => story.hold.is_some(),
         "WouldHold" => story.hold.is_some() && during(Fault::may_observe),
         "HoldFailed" => story.hold.is_some() && matches!(story.twist, Twist::Removed(_)),
-        // A holder that gets no CPU time ends, so that no container waits for it. If no process gets CPU time, its limit expires
-        // before the deadline of the held ports is applied.
+        // A holder that gets no CPU time ends, so that no container waits for it. If no process gets CPU time, its
+        // limit expires before the deadline of the held ports is applied.
         "StartHeld" | "StartMissed" | "StartNotHeld" | "StartReleasedEarly" => {
             story.hold.is_some_and(|hold| hold.start)
         }
@@ -237,8 +237,8 @@ pub(crate) fn unjustified_on_node(seen: &BTreeSet<Fault>, reason: &str) -> bool 
 
 /// The required Events.
 pub(crate) fn due(facts: &Facts, troubles: &[Trouble]) -> Vec<&'static str> {
-    // An agent that exits loses what it has not sent, and an agent whose hold is switched off reports no more about holds that
-    // it had started; no other report may be lost.
+    // An agent that exits loses what it has not sent, and an agent whose hold is switched off reports no more about
+    // holds that it had started; no other report may be lost.
     let (from, to) = (facts.made, facts.gone + AFTERMATH);
     let silences = |fault: Fault| fault.ends_agent() || fault.forbids_quits();
     let mut ends = troubles.iter().filter(|one| silences(one.fault));

@@ -74,7 +74,8 @@ impl Outcome {
 }
 
 /// Runs a Job until its app has ended for good and its proxy was ready, and removes it. Jobs may run side by side,
-/// unless istiod is to be stopped for one of them: then they are for [`run_jobs`]. Of a Deployment the app's first end counts.
+/// unless istiod is to be stopped for one of them: then they are for [`run_jobs`]. Of a Deployment the app's first end
+/// counts.
 pub fn run_job(cluster: &Cluster, variant: &Variant) -> Result<Outcome> {
     let mut outcomes = run_jobs(cluster, slice::from_ref(variant), &|| true)?;
     outcomes.pop().context("one Job has one outcome")

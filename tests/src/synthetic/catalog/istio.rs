@@ -99,9 +99,9 @@ pub fn v1_26_without_ports() -> StandIn {
     proxy("1.26.2", silent(DRAIN)).annotation("status.sidecar.istio.io/port", "0")
 }
 
-/// Proxyless gRPC (`grpc-agent.yaml`, env `DISABLE_ENVOY`): the agent alone, so there is a status port and no admin port.
-/// From 1.26 on `/quitquitquit` requests the supervisor of Envoy not to drain. There is none, and the handler panics. Seen with
-/// 1.31-dev: no reply, it runs on, and exits 17 ms after SIGTERM.
+/// Proxyless gRPC (`grpc-agent.yaml`, env `DISABLE_ENVOY`): the agent alone, so there is a status port and no admin
+/// port. From 1.26 on `/quitquitquit` requests the supervisor of Envoy not to drain. There is none, and the handler
+/// panics. Seen with 1.31-dev: no reply, it runs on, and exits 17 ms after SIGTERM.
 pub fn proxyless() -> StandIn {
     let panics = status(Answer::Status(200), Duration::ZERO).losing(u32::MAX);
     without_envoy("1.26.2", panics)

@@ -1,8 +1,7 @@
 //! Jobs, two a second, or as many as the node can run, while the test changes the installation.
 //!
-//! Their sidecar is a real Envoy that starts after the app. With a hold the app's first connection waits; without one the app
-//! retries it, so that a Job also completes while there is no agent. Only usher ends
-//! the sidecar.
+//! Their sidecar is a real Envoy that starts after the app. With a hold the app's first connection waits; without one
+//! the app retries it, so that a Job also completes while there is no agent. Only usher ends the sidecar.
 
 use std::{
     env,

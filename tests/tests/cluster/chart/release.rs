@@ -19,7 +19,8 @@ pub(super) struct Release {
 }
 
 impl Release {
-    /// Installs the chart where nothing of usher exists except the leftovers of an earlier agent. The Node has no annotations.
+    /// Installs the chart where nothing of usher exists except the leftovers of an earlier agent. The Node has no
+    /// annotations.
     pub(super) fn install(lab: &'static Lab, values: &[&str]) -> Self {
         let release = Self::prepare(lab);
         release.helm(&["install", USHER, CHART, "--wait"], values);

@@ -1,8 +1,8 @@
 //! The chart's output, for every platform and with all options, against the schemas of this API server.
 //!
-//! kubeconform reads a JSON schema for each kind. The API server's are definitions in one document (OpenAPI v2): each kind gets a
-//! file with all definitions that it refers to, closed, so that an unknown field is an error. [`OTHERS`] names the kinds of
-//! resources that this cluster does not have: the chart's own tests check those.
+//! kubeconform reads a JSON schema for each kind. The API server's are definitions in one document (OpenAPI v2): each
+//! kind gets a file with all definitions that it refers to, closed, so that an unknown field is an error. [`OTHERS`]
+//! names the kinds of resources that this cluster does not have: the chart's own tests check those.
 
 use std::{
     collections::BTreeSet,

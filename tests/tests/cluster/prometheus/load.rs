@@ -1,5 +1,5 @@
-//! The load during the test: Jobs whose sidecars are terminated, would be terminated, or stay; connections and starts that wait,
-//! some of them past the deadline.
+//! The load during the test: Jobs whose sidecars are terminated, would be terminated, or stay; connections and starts
+//! that wait, some of them past the deadline.
 
 use std::time::Duration;
 

@@ -26,9 +26,10 @@ pub(crate) enum Answer {
     Broken(String),
 }
 
-/// Asks for `HOST:PORT/PATH` once, or again and again until the answer is 200, and writes down what happened:
-/// `app-get unix_ns=N since_start_us=N us=N tries=N refused=N unready_ns=N status=N`, or `error=...` at its end. The times
-/// are those of the last answer; `us` counts from the first try, and `unready_ns` is when the last one but this began (0: there was none).
+/// Asks for `HOST:PORT/PATH` once, or again and again until the answer is 200, and writes down what happened: `app-get
+/// unix_ns=N since_start_us=N us=N tries=N refused=N unready_ns=N status=N`, or `error=...` at its end. The times are
+/// those of the last answer; `us` counts from the first try, and `unready_ns` is when the last one but this began (0:
+/// there was none).
 pub(crate) fn get(url: &str, retry_for: Option<Duration>, started: Instant) -> Result<Answer> {
     let (authority, path) = url.split_once('/').unwrap_or((url, ""));
     let before = Instant::now();

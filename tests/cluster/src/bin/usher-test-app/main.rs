@@ -1,11 +1,11 @@
 //! The application of test pods. Its arguments define what it does, for how long, and how it ends.
 //!
-//! It writes `app-start unix_ns=N monotonic_ns=N` first, with times taken at its first instruction. As its last act it writes
-//! `app-exit unix_ns=N code=C`, so that a test can measure from the end of the application itself. Without `--run-for` it
-//! exits at once, or with `--listen` on SIGTERM; `--term-code` replaces the exit code of a shell, 143. With `--await-file` and
-//! `--await-port` all that starts when the file exists and when a process in the pod listens on each port. `--echo` sends one
-//! datagram and expects it back. `--get` requests a page, once, or for the time of `--retry-for` until the status
-//! is 200. `--serve-echo` and `--serve` are the servers for them.
+//! It writes `app-start unix_ns=N monotonic_ns=N` first, with times taken at its first instruction. As its last act it
+//! writes `app-exit unix_ns=N code=C`, so that a test can measure from the end of the application itself. Without
+//! `--run-for` it exits at once, or with `--listen` on SIGTERM; `--term-code` replaces the exit code of a shell, 143.
+//! With `--await-file` and `--await-port` all that starts when the file exists and when a process in the pod listens on
+//! each port. `--echo` sends one datagram and expects it back. `--get` requests a page, once, or for the time of
+//! `--retry-for` until the status is 200. `--serve-echo` and `--serve` are the servers for them.
 //!
 //! `--until-ready HOST:PORT/PATH EVERY PROGRAM ARGUMENT...` is the wrapper that users put around a command instead, and
 //! `--then-post HOST:PORT/PATH PROGRAM ARGUMENT...` the one that ends the proxy after the command.
