@@ -1,8 +1,8 @@
-//! Where built programs and images are kept between runs.
+//! The cache of built programs and images.
 //!
-//! An entry is a directory `<name>-<key>`, whose key is a hash of everything that went into it. It is made aside and
-//! renamed when it is whole, so a killed build leaves nothing that looks finished; a lock file per name makes two
-//! builders of the same thing take turns.
+//! An entry is a directory `<name>-<key>`; the key is a hash of all its inputs. It is created under another name and
+//! renamed when it is complete, so a killed build leaves nothing that looks finished; a lock file per name serializes
+//! two builders of the same entry.
 
 use std::{
     env, fmt,
@@ -73,7 +73,7 @@ fn locate(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
         .or_else(|| variable("HOME").map(|home| home.join(".cache/usher")))
 }
 
-/// The directory of an entry, made by `build` in an empty directory when it is not there yet.
+/// The directory of an entry. If it does not exist, `build` creates it in an empty directory.
 pub fn entry(name: &str, key: &Key, build: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     entry_in(&root()?, name, key, build)
 }

@@ -1,10 +1,10 @@
-//! One cluster: made, looked at, disturbed and ended by its name.
+//! One cluster: created, inspected, disturbed and removed by its name.
 //!
-//! Everything it knows is in its state directory, so any program may continue where another one stopped or was
-//! killed: [`Cluster::up`] makes what is missing and starts what has died, [`Cluster::down`] removes everything.
+//! All its data is in its state directory, so any program may continue after another one stopped or was
+//! killed: [`Cluster::up`] creates what is missing and starts what has died, [`Cluster::down`] removes everything.
 //!
-//! It has one node, or more where [`Config::nodes`] says so; [`Cluster::members`] are all of them. What is asked of the
-//! cluster without naming a node is meant for the first.
+//! It has one node, or more if [`Config::nodes`] requests them; [`Cluster::members`] lists them all. A request to the
+//! cluster without a node goes to the first.
 
 mod component;
 mod config;
@@ -56,7 +56,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The cluster of this name, with what the environment says. Nothing happens yet.
+    /// The cluster of this name, with the settings of the environment. Does nothing yet.
     pub fn new(name: &str) -> Result<Self> {
         Self::with(Config::from_env(name)?)
     }
@@ -91,7 +91,7 @@ impl Cluster {
         })
     }
 
-    /// Makes the cluster, or what is missing of it. Returns when pods can run and reach the API server.
+    /// Creates the cluster, or its missing parts. Returns when pods can run and reach the API server.
     pub fn up(&self) -> Result<()> {
         require_root()?;
         let progress = Progress::new();
@@ -127,14 +127,14 @@ impl Cluster {
         }
     }
 
-    /// Ends the cluster and removes every trace of it, whatever state it is in.
+    /// Removes the cluster and every trace of it, in any state.
     pub fn down(&self) -> Result<()> {
         require_root()?;
         let progress = Progress::new();
         let state = &self.first.state;
         let _lock = state.dir().exists().then(|| state.lock()).transpose()?;
         for number in 2..=node::MOST {
-            // Their names are known, also where nothing else is known of them any more.
+            // Their names are known even if nothing else is known of them any more.
             self.worker(number)?.node.remove()?;
         }
         self.first.node.remove()?;
@@ -144,7 +144,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Every node that there is, the first one first.
+    /// Every node, the first one first.
     pub fn members(&self) -> Result<Vec<Member>> {
         let mut members = vec![self.member(1)?];
         members.extend(self.workers()?);
@@ -169,7 +169,7 @@ impl Cluster {
         Member::new(&self.config.name, number, dir)
     }
 
-    /// The nodes beside the first, by their directories.
+    /// The other nodes, by their directories.
     fn workers(&self) -> Result<Vec<Member>> {
         let all = (2..=node::MOST).map(|number| self.worker(number));
         all.filter(|worker| {
@@ -180,7 +180,7 @@ impl Cluster {
         .collect()
     }
 
-    /// Makes a node beside the first, or what is missing of it.
+    /// Creates another node, or its missing parts.
     fn up_worker(
         &self,
         worker: &Member,
@@ -219,17 +219,17 @@ impl Cluster {
         self.first.status()
     }
 
-    /// A command that runs inside the node when it is started, with `ctr` and `kubectl` ready for use.
+    /// A command that runs inside the node, with `ctr` and `kubectl` ready for use.
     pub fn node_command(&self, program: &str) -> Result<Command> {
         self.first.command(program)
     }
 
-    /// Runs a command inside the node and returns what it wrote to stdout.
+    /// Runs a command inside the node and returns its standard output.
     pub fn in_node(&self, command: &[&str]) -> Result<String> {
         self.first.run(command)
     }
 
-    /// Gives the containerd of every node an image from a docker-archive or an OCI archive.
+    /// Imports an image into the containerd of every node, from a docker-archive or an OCI archive.
     pub fn import_image(&self, archive: &Path) -> Result<()> {
         let mut members = self.members()?.into_iter();
         members.try_for_each(|member| member.import_image(archive))
@@ -245,7 +245,7 @@ impl Cluster {
         self.first.name()
     }
 
-    /// Where the node's address is, once the cluster is up: the API server and the kubelet.
+    /// The node's address once the cluster is up, for the API server and the kubelet.
     #[must_use]
     pub fn address(&self) -> Option<Ipv4Addr> {
         self.first.address()
@@ -256,7 +256,6 @@ impl Cluster {
         self.first.state.dir()
     }
 
-    /// One `<component>.log` each.
     #[must_use]
     pub fn log_dir(&self) -> PathBuf {
         self.first.log_dir()
@@ -267,25 +266,25 @@ impl Cluster {
         self.first.log_file(component)
     }
 
-    /// What service accounts of namespaces that are not the system's asked the API server: one audit event a line.
+    /// The requests of service accounts outside of the system's namespaces to the API server: one audit event a line.
     #[must_use]
     pub fn audit_log(&self) -> PathBuf {
         self.first.state.audit_log()
     }
 
-    /// The node's file system as seen from outside; none when it is down.
+    /// The node's file system from the machine; None if the node is down.
     #[must_use]
     pub fn node_root(&self) -> Option<PathBuf> {
         self.first.root()
     }
 
-    /// The one that the cluster has, or will have.
+    /// The containerd that the cluster has, or will have.
     fn containerd(&self) -> Containerd {
         let has = self.first.state.facts().map(|facts| facts.containerd);
         has.or(self.config.containerd).unwrap_or_default()
     }
 
-    /// What was chosen when the cluster was first made, or is chosen now.
+    /// The choices when the cluster was created, or the current ones.
     fn facts(&self) -> Result<Facts> {
         if let Some(facts) = self.first.state.facts() {
             self.keeps("cgroup layout", &facts.layout, self.config.cgroups)?;
@@ -302,7 +301,7 @@ impl Cluster {
         Ok(facts)
     }
 
-    /// Whether what the cluster has is what is wanted now, if anything is.
+    /// Fails if the cluster has something other than what is requested now.
     fn keeps<T: PartialEq + Display>(&self, what: &str, has: &T, wanted: Option<T>) -> Result<()> {
         match wanted.filter(|wanted| wanted != has) {
             None => Ok(()),
@@ -314,7 +313,7 @@ impl Cluster {
     }
 }
 
-/// Makes a node where none is.
+/// Creates the first node.
 fn create(
     member: &Member,
     facts: &Facts,

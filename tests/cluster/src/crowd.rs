@@ -1,7 +1,7 @@
-//! Pods of several apps and a sidecar that is ready when a test says so.
+//! Pods with several apps and a sidecar that becomes ready when the test requests it.
 //!
-//! Nothing of a mesh is in them: the sidecar is the test application, which listens as soon as a file is there. The apps
-//! connect to it at their first instruction. So the moment of readiness is known to the microsecond, and may be the same
+//! They contain nothing of a mesh: the sidecar is the test application, which listens as soon as a file exists. The apps
+//! connect to it at their first instruction. So the time of readiness is known to the microsecond, and can be the same
 //! for a hundred containers.
 
 mod gate;
@@ -25,17 +25,17 @@ const LIMIT: Duration = Duration::from_secs(600);
 pub const PORT: u16 = 9000;
 const SIDECAR: &str = "sidecar";
 
-/// What all pods of a crowd are like.
+/// The common properties of a crowd's pods.
 #[derive(Debug, Clone, Default)]
 pub struct Like {
     /// App containers of each pod.
     pub apps: usize,
     pub annotations: Vec<(&'static str, &'static str)>,
-    /// Every app's command is wrapped in a loop that asks the sidecar whether it is ready, so often.
+    /// A loop around every app's command polls the sidecar's readiness at this interval.
     pub wrapper: Option<&'static str>,
 }
 
-/// Pods that are there. They and their gates are removed when this is dropped.
+/// Existing pods. On drop they and their gates are removed.
 #[derive(Debug)]
 pub struct Crowd<'cluster> {
     cluster: &'cluster Cluster,
@@ -45,20 +45,20 @@ pub struct Crowd<'cluster> {
     like: Like,
     /// Their names.
     pods: Vec<String>,
-    /// As they were made: what their logs are found by. So nothing has to be asked for while a start is measured.
+    /// The created objects, which identify their logs. So there is no request while a start is measured.
     made: Vec<Value>,
 }
 
-/// What became of a pod.
+/// The outcome of a pod.
 #[derive(Debug, Clone)]
 pub struct Ran {
-    /// When the sidecar listened.
+    /// The time at which the sidecar listened.
     pub ready_at: SystemTime,
     pub apps: Vec<Connected>,
 }
 
 impl<'cluster> Crowd<'cluster> {
-    /// Makes so many pods, named after the crowd, in a namespace that is there.
+    /// Creates this number of pods with the crowd's name, in an existing namespace.
     pub fn make(
         cluster: &'cluster Cluster,
         namespace: &str,
@@ -81,13 +81,12 @@ impl<'cluster> Crowd<'cluster> {
         Ok(crowd)
     }
 
-    /// The names of its pods.
     #[must_use]
     pub fn pods(&self) -> &[String] {
         &self.pods
     }
 
-    /// Waits until every container has been started, as the kubelet sees it: a held one has.
+    /// Waits until the kubelet reports every container as started, held ones included.
     pub fn started(&self) -> Result<()> {
         wait_until(LIMIT, "the start of all containers", || {
             Ok(self.all()?.iter().all(|pod| {
@@ -98,12 +97,12 @@ impl<'cluster> Crowd<'cluster> {
         })
     }
 
-    /// Lets the sidecar of a pod be ready.
+    /// Makes the sidecar of a pod ready.
     pub fn open(&self, pod: &str) -> Result<()> {
         self.gates.open(pod)
     }
 
-    /// Waits until all apps have ended, and says how it went.
+    /// Waits until all apps have ended, and returns the outcomes.
     pub fn ended(&self) -> Result<Vec<Ran>> {
         self.made.iter().map(|pod| self.pod_ended(pod)).collect()
     }
@@ -130,7 +129,7 @@ impl<'cluster> Crowd<'cluster> {
         })
     }
 
-    /// All pods, as the API server has them.
+    /// All pods, from the API server.
     fn all(&self) -> Result<Vec<Value>> {
         let selector = format!("app={}", self.name);
         let list = ["-n", &self.namespace, "get", "pods", "-l", &selector];

@@ -1,8 +1,8 @@
 //! Container images without a container engine.
 //!
 //! An [`Image`] is written as a docker-archive, which containerd imports. The same inputs give the same bytes:
-//! entries are sorted, times are zero, owners are as asked for. Two images may share a [`Layer`]; containerd then
-//! keeps it once. [`catalog`] has the images of the test cluster; [`oci`] writes what is published, for several
+//! entries are sorted, times are zero, owners are explicit. Two images may share a [`Layer`]; containerd then
+//! stores it once. [`catalog`] has the images of the test cluster; [`oci`] writes the published images, for several
 //! architectures at once.
 
 pub mod catalog;
@@ -25,19 +25,19 @@ use tar::{Builder, EntryType, Header};
 
 pub use self::layer::Layer;
 
-/// What gzip writes where it does not know the operating system.
+/// The value that gzip writes for an unknown operating system.
 const UNKNOWN_SYSTEM: u8 = 255;
 
-/// How an image runs when the pod does not say otherwise.
+/// The defaults of an image for its containers.
 #[derive(Debug, Clone, Default)]
 pub struct ImageConfig {
     pub entrypoint: Vec<String>,
     pub cmd: Vec<String>,
-    /// `uid:gid`; empty is root.
+    /// `uid:gid`; empty means root.
     pub user: String,
     /// `NAME=value`.
     pub env: Vec<String>,
-    /// Empty is `/`.
+    /// Empty means `/`.
     pub working_dir: String,
 }
 
@@ -50,7 +50,7 @@ pub struct Image<'a> {
 }
 
 impl Image<'_> {
-    /// Writes the archive, whole or not at all.
+    /// Writes the archive atomically.
     pub fn write(&self, archive: &Path) -> Result<()> {
         let partial = archive.with_extension("partial");
         self.write_to(&partial)
@@ -99,7 +99,7 @@ impl Image<'_> {
         Ok(())
     }
 
-    /// The configuration, with the digests of the layers as they are unpacked.
+    /// The configuration, with the digests of the uncompressed layers.
     fn config_json(&self, architecture: &str, digests: &[String]) -> Value {
         let config = &self.config;
         let diff_ids: Vec<String> = digests
@@ -133,7 +133,7 @@ impl Image<'_> {
     }
 }
 
-/// Writes an image that has nothing but static programs, in `/`; the first is the entrypoint.
+/// Writes an image with only static programs, in `/`; the first is the entrypoint.
 pub fn write_from_scratch(name: &str, programs: &[&Path], archive: &Path) -> Result<()> {
     let (layer, config) = from_scratch(programs)?;
     Image {
@@ -173,7 +173,7 @@ pub fn sha256(path: &Path) -> Result<String> {
     Ok(hex(&hash.finalize()))
 }
 
-/// Compresses as gzip does, with neither name nor time: the same bytes give the same bytes.
+/// Compresses as gzip does, without name and time: the same bytes give the same bytes.
 pub fn gzip(from: &Path, to: &Path) -> Result<()> {
     let written = || -> io::Result<()> {
         let out = BufWriter::new(File::create(to)?);
@@ -187,7 +187,7 @@ pub fn gzip(from: &Path, to: &Path) -> Result<()> {
     written().with_context(|| format!("compress {} to {}", from.display(), to.display()))
 }
 
-/// The name that images have for this machine's architecture.
+/// The name of this machine's architecture in images.
 fn architecture() -> &'static str {
     match env::consts::ARCH {
         "x86_64" => "amd64",
@@ -211,7 +211,6 @@ fn append(
         .with_context(|| format!("append {name}"))
 }
 
-/// Lower-case hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes
         .iter()

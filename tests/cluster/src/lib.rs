@@ -1,11 +1,11 @@
 //! The project's own real Kubernetes cluster, of one node or a few.
 //!
 //! A [`Cluster`] is etcd, the API server, the controller manager, the scheduler, a kubelet, kube-proxy and containerd
-//! in namespaces of this machine; every node has its own: nothing is simulated, nothing is pulled from an image
+//! in namespaces of this machine; every node has its own. Nothing is simulated, nothing is pulled from an image
 //! registry, and [`Cluster::down`] leaves nothing behind. The programs are built once from the Go module proxy and PyPI
-//! ([`programs`]); container images are written by [`image`] without a container engine; [`workload`] has the objects
-//! tests create, [`crowd`] many of them at once, and [`mesh`] a real Istio for them. [`podlog`] reads what their apps
-//! wrote, [`prometheus`] is a real server that scrapes inside the node. [`versions`] says what it all is.
+//! ([`programs`]); [`image`] writes container images without a container engine; [`workload`] has the objects that
+//! tests create, [`crowd`] many of them at once, and [`mesh`] a real Istio for them. [`podlog`] reads the output of their
+//! apps, [`prometheus`] is a real server that scrapes inside the node. [`versions`] lists the versions.
 //!
 //! It needs root on Linux, Debian's containerd, runc, iptables and CNI plugins, Go, and about 1 GB of memory.
 #![cfg(feature = "cluster")]

@@ -1,8 +1,8 @@
-//! A real Istio in the cluster: its own control plane, injection by its own webhook, and a server to talk to.
+//! A real Istio in the cluster: its own control plane, injection by its own webhook, and a server to connect to.
 //!
-//! Installed by [`crate::Cluster::up`] where [`crate::programs::Sidecars`] says so, from Istio's own charts. What
-//! differs from a default install is in `programs/istio/manifest/operator.yaml`, with reasons. [`run_job`] starts a Job
-//! in the mesh and follows it, [`complete_jobs`] measures how soon some are complete; [`ControlPlane`] delays the
+//! [`crate::Cluster::up`] installs it if [`crate::programs::Sidecars`] requests it, from Istio's own charts.
+//! `programs/istio/manifest/operator.yaml` has the differences from a default install, with reasons. [`run_job`] starts
+//! a Job in the mesh and follows it, [`complete_jobs`] measures the time to completion; [`ControlPlane`] delays the
 //! readiness of its proxy.
 
 mod completion;
@@ -29,15 +29,15 @@ pub use self::{
 };
 use crate::{Cluster, image::catalog::APP, node::process::wait_until, progress::Progress};
 
-/// Where pods get a proxy.
+/// The namespace with injection.
 pub const NAMESPACE: &str = "mesh";
-/// The server outside the mesh, reached through it: it answers every request with 200.
+/// The server outside the mesh, reached through it: it responds to every request with 200.
 pub const PEER: &str = "10.96.0.80:80";
-/// The same server, which sends back every datagram. The mesh captures no UDP.
+/// The same server, which returns every datagram. The mesh captures no UDP.
 pub const ECHO: &str = "10.96.0.80:7";
-/// What a proxy is asked whether it is ready, from inside its pod.
+/// The readiness endpoint of a proxy, from inside its pod.
 pub const READY: &str = "127.0.0.1:15021/healthz/ready";
-/// What a proxy is asked to end by, from inside its pod.
+/// The quit endpoint of a proxy, from inside its pod.
 pub const QUIT: &str = "127.0.0.1:15020/quitquitquit";
 
 const SYSTEM: &str = "istio-system";
@@ -46,8 +46,8 @@ const PEER_PORT: u16 = 8000;
 const ECHO_PORT: u16 = 8007;
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Installs Istio and what tests need around it, or what is missing of it; returns when pods can be injected and be
-/// answered by the peer. `manifest` is a List of objects.
+/// Installs Istio and the tests' objects around it, or their missing parts; returns when pods can be injected and
+/// reach the peer. `manifest` is a List of objects.
 pub(crate) fn install(cluster: &Cluster, manifest: &Path, progress: &Progress) -> Result<()> {
     cluster.apply(&namespace(SYSTEM, &json!({})))?;
     let manifest = manifest.display().to_string();
@@ -60,7 +60,7 @@ pub(crate) fn install(cluster: &Cluster, manifest: &Path, progress: &Progress) -
     ];
     cluster.kubectl(&create)?;
     progress.step("Istio's objects are there");
-    // In the mesh, but not of it: it must be there before anything can be injected.
+    // In the namespace of the mesh, but not injected: it must exist before the first injection.
     cluster.apply(&namespace(
         NAMESPACE,
         &json!({ "istio-injection": "enabled" }),
@@ -86,7 +86,7 @@ pub(crate) fn install(cluster: &Cluster, manifest: &Path, progress: &Progress) -
     Ok(())
 }
 
-/// Whether it is there.
+/// Whether it is installed.
 pub(crate) fn is_installed(cluster: &Cluster) -> bool {
     let get = ["-n", SYSTEM, "get", "deployment", "istiod"];
     cluster.kubectl(&get).is_ok()

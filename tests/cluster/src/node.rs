@@ -1,8 +1,8 @@
-//! A machine that the cluster believes in: namespaces, cgroups, one cable to the outside.
+//! A simulated machine of the cluster: namespaces, cgroups, one cable to the outside.
 //!
-//! [`Node`] makes and ends it and runs programs inside. Its pid 1 is the pause program: when that ends, the kernel
+//! [`Node`] creates and removes it and runs programs inside. Its pid 1 is the pause program: when that exits, the kernel
 //! ends every process, mount and network interface of the node with it. Every process of a node is in the node's
-//! cgroups, which are found by name, so a node is ended completely even when nothing else is known of it any more.
+//! cgroups, which are found by name, so a node can be removed completely even if nothing else is known of it any more.
 //! Needs cgroup namespaces (Linux 4.6) and overlayfs.
 
 pub(crate) mod address;
@@ -34,26 +34,26 @@ use crate::progress::{output, tail};
 const JOIN: &str = include_str!("node/join.sh");
 /// Gives the node its own view of the file system; runs inside.
 const MOUNTS: &str = include_str!("node/mounts.sh");
-/// Makes a second start of the kubelet possible where cgroup v2 has no controllers; runs inside.
+/// Makes a second start of the kubelet possible if cgroup v2 has no controllers; runs inside.
 const QOS: &str = include_str!("node/qos.sh");
 
-/// The range that the pods of all nodes have their addresses from, and that of services. Both exist inside nodes only.
+/// The address range of the pods of all nodes, and that of services. Both exist inside nodes only.
 pub(crate) const CLUSTER_PODS: &str = "10.88.0.0/13";
 pub(crate) const SERVICE_RANGE: &str = "10.96.0.0/16";
 pub(crate) const API_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 
-/// The most nodes that a cluster has: so many ranges are in [`CLUSTER_PODS`].
+/// The maximum number of nodes: the number of ranges in [`CLUSTER_PODS`].
 pub(crate) const MOST: u8 = 8;
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// Places that the node has a view of its own of: a state directory below them would vanish inside.
+/// Directories that differ in the node: a state directory below them would not exist inside.
 const COVERED: [&str; 7] = [
     "/etc", "/opt", "/proc", "/run", "/sys", "/var/lib", "/var/log",
 ];
 
 #[derive(Debug)]
 pub(crate) struct Node {
-    /// The name Kubernetes knows it by.
+    /// The name in Kubernetes.
     pub(crate) name: String,
     state: PathBuf,
     cgroups: NodeCgroups,
@@ -86,18 +86,18 @@ impl Node {
         self.cgroups.default_layout()
     }
 
-    /// Pid 1 of the node, seen from outside, when it lives and everything around it was made.
+    /// Pid 1 of the node, from the machine, if it lives and everything around it was created.
     pub(crate) fn init(&self) -> Option<Identity> {
         Identity::read(&self.state.join("init.pid")).filter(|init| init.lives(Path::new("/proc")))
     }
 
-    /// The file system as the node sees it.
+    /// The file system from the view of the node.
     pub(crate) fn root(&self) -> Option<PathBuf> {
         self.init()
             .map(|init| PathBuf::from(format!("/proc/{}/root", init.pid)))
     }
 
-    /// Makes a node where none is. What an interrupted attempt left is ended first.
+    /// Creates a node. Removes the rest of an interrupted attempt first.
     pub(crate) fn create(&self, layout: Layout, cable: &Cable<'_>, pause: &Path) -> Result<()> {
         self.remove()?;
         self.cgroups.create(layout)?;
@@ -120,11 +120,11 @@ impl Node {
                 Ok(())
             })?;
         self.connect(&init, cable)?;
-        // Last: with this file the node counts as made.
+        // Last: this file marks the node as created.
         init.write(&self.state.join("init.pid"))
     }
 
-    /// Ends everything that belongs to a node of this name: processes, link, cgroups.
+    /// Removes everything of a node with this name: processes, link, cgroups.
     pub(crate) fn remove(&self) -> Result<()> {
         self.cgroups.kill()?;
         let init_file = self.state.join("init.pid");
@@ -163,7 +163,7 @@ impl Node {
         command
     }
 
-    /// A shell that joins the node's cgroups before it becomes what the next arguments say.
+    /// A shell that joins the node's cgroups before it executes the remaining arguments.
     fn joined(&self) -> Command {
         let mut command = Command::new("sh");
         command
@@ -219,7 +219,7 @@ impl Node {
             .context("the node's pid 1 ended at once")
     }
 
-    /// To be called before every start of the kubelet.
+    /// Must be called before every start of the kubelet.
     pub(crate) fn prepare_kubelet(&self, layout: Layout) -> Result<()> {
         if layout == Layout::V2 && !self.cgroups.v2_has_controllers() {
             output(
@@ -232,7 +232,7 @@ impl Node {
         Ok(())
     }
 
-    /// Whether something listens on a TCP port inside the node.
+    /// Whether there is a listener on a TCP port inside the node.
     pub(crate) fn listens(&self, port: u16) -> bool {
         let Some(init) = self.init() else {
             return false;
@@ -244,7 +244,7 @@ impl Node {
         })
     }
 
-    /// The IPv4 routes of this machine, and those of a node where it is up.
+    /// The IPv4 routes of this machine, and those of a node if it is up.
     pub(crate) fn routes(inside: Option<&Self>) -> Result<Vec<Route>> {
         let mut routes = Vec::new();
         let node = inside.and_then(Self::init);
@@ -259,18 +259,18 @@ impl Node {
     }
 }
 
-/// The range that the pods of one node have their addresses from.
+/// The address range of the pods of one node.
 pub(crate) fn pod_range(number: u8) -> String {
     format!("10.{}.0.0/16", 87 + u16::from(number))
 }
 
-/// The file name of the program that a process runs.
+/// The file name of the program of a process.
 fn program_of(pid: i32) -> Option<PathBuf> {
     let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     program.file_name().map(PathBuf::from)
 }
 
-/// Sends a signal; a process that is gone is not an error.
+/// Sends a signal; an exited process is not an error.
 fn signal(pid: i32, signal: Signal) -> Result<()> {
     match nix::sys::signal::kill(Pid::from_raw(pid), signal) {
         Ok(()) | Err(nix::Error::ESRCH) => Ok(()),

@@ -1,4 +1,4 @@
-//! What the test application writes, read again from the log files of its containers.
+//! The output of the test application, from the log files of its containers.
 
 use std::{
     fs,
@@ -12,31 +12,31 @@ use serde_json::Value;
 
 use crate::Cluster;
 
-/// One run of a container of the test application that has ended.
+/// One completed run of a container of the test application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppRun {
-    /// When it ran its first instruction.
+    /// The time of its first instruction.
     pub main_at: SystemTime,
-    /// What became of its datagram, where it sent one.
+    /// The result of its datagram, if it sent one.
     pub echo: Option<Result<(), String>>,
-    /// When the last try that did not have the answer 200 began, where there were more.
+    /// The start of the last attempt without a 200, if there were several.
     pub unready_at: Option<SystemTime>,
-    /// When it had its answer or its refusal.
+    /// The time of its response or its refusal.
     pub answered_at: Option<SystemTime>,
-    /// The HTTP status, or why there is none.
+    /// The HTTP status, or the reason that there is none.
     pub answer: Result<u16, String>,
-    /// Tries that did not become a connection.
+    /// The number of refused attempts.
     pub refused: u32,
     pub exit_code: u8,
-    /// Its very last act.
+    /// The time of its last act.
     pub exited_at: SystemTime,
 }
 
-/// The first run of a container that connects once, when it has ended.
+/// The first completed run of a container that connects once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connected {
     pub main_at: SystemTime,
-    /// Whether its only try succeeded.
+    /// Whether its only attempt succeeded.
     pub succeeded: bool,
 }
 
@@ -53,13 +53,13 @@ pub fn connected(cluster: &Cluster, pod: &Value, container: &str) -> Result<Opti
     Ok(texts.first().and_then(read))
 }
 
-/// The runs of a container that have ended, in order.
+/// The completed runs of a container, in order.
 pub fn runs(cluster: &Cluster, pod: &Value, container: &str) -> Result<Vec<AppRun>> {
     let texts = texts(cluster, pod, container)?;
     Ok(texts.iter().filter_map(|text| run(text)).collect())
 }
 
-/// When each run of a container ran its first instruction, also one that goes on.
+/// The time of the first instruction of each run of a container, including a current one.
 pub fn first_instructions(
     cluster: &Cluster,
     pod: &Value,
@@ -70,7 +70,7 @@ pub fn first_instructions(
     Ok(texts.iter().filter_map(first).collect())
 }
 
-/// When the first run of a container listened on its port.
+/// The time at which the first run of a container listened on its port.
 pub fn listened_at(cluster: &Cluster, pod: &Value, container: &str) -> Result<Option<SystemTime>> {
     let texts = texts(cluster, pod, container)?;
     let first = texts.first();
@@ -107,7 +107,7 @@ pub(crate) fn run(log: &str) -> Option<AppRun> {
     })
 }
 
-/// What every run of a container of a pod has written, in order.
+/// The output of every run of a container of a pod, in order.
 fn texts(cluster: &Cluster, pod: &Value, container: &str) -> Result<Vec<String>> {
     let of = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
     let root = cluster.node_root().context("the node is down")?;
@@ -120,7 +120,7 @@ fn texts(cluster: &Cluster, pod: &Value, container: &str) -> Result<Vec<String>>
     files.sort();
     let read = |file: &PathBuf| {
         let text = fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
-        // Time, stream and a tag stand before what was written.
+        // Time, stream and a tag precede the output.
         let lines = text.lines().filter_map(|line| line.splitn(4, ' ').nth(3));
         Ok(lines.collect::<Vec<_>>().join("\n"))
     };

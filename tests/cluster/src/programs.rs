@@ -1,8 +1,8 @@
-//! The real programs of the test node: built or fetched once, then kept in the cache.
+//! The real programs of the test node: built or downloaded once, then kept in the cache.
 //!
 //! Kubernetes, containerd 2, Istio and the sidecars come from the Go module proxy, Envoy from PyPI, containerd 1.6, runc,
 //! iptables and the CNI plugins from Debian, and the pause process, the test application and the runc wrapper from this
-//! package. What can go wrong: no Go, no pip, no registry in reach; every error says which program it is about.
+//! package. Possible failures: no Go, no pip, no reachable registry; every error names the program.
 
 mod containerd;
 mod debian;
@@ -30,7 +30,7 @@ pub use self::{
     wireshark::{Wireshark, wireshark},
 };
 
-/// Which real sidecars a cluster is to have, each level with all before it. Their programs take minutes to build the
+/// The real sidecars of a cluster, each level with all before it. Their programs take minutes to build the
 /// first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Sidecars {
@@ -58,19 +58,19 @@ impl FromStr for Sidecars {
     }
 }
 
-/// Everything that [`crate::Cluster::up`] runs or puts into images.
+/// All programs that [`crate::Cluster::up`] runs or puts into images.
 #[derive(Debug, Clone)]
 pub struct Programs {
-    /// etcd, all Kubernetes components and kubectl in one; the first argument says which.
+    /// etcd, all Kubernetes components and kubectl in one; the first argument selects one.
     pub kubernetes: PathBuf,
-    /// The programs of containerd, where they are not the machine's own.
+    /// The programs of containerd, if they are not the machine's own.
     pub containerd: Vec<PathBuf>,
     pub own: OwnPrograms,
-    /// None when the cluster does without sidecar images.
+    /// None if the cluster needs no sidecar images.
     pub mesh: Option<Mesh>,
-    /// None unless every sidecar is wanted.
+    /// None unless every sidecar is requested.
     pub helpers: Option<Helpers>,
-    /// None unless Istio's control plane is wanted.
+    /// None unless Istio's control plane is requested.
     pub istio: Option<Istio>,
 }
 
@@ -83,7 +83,7 @@ pub struct Mesh {
     pub iptables: Iptables,
 }
 
-/// The sidecars that do something for the app and may need the mesh themselves.
+/// The sidecars that serve the app and may need the mesh themselves.
 #[derive(Debug, Clone)]
 pub struct Helpers {
     pub daprd: PathBuf,
@@ -91,10 +91,10 @@ pub struct Helpers {
 }
 
 impl Programs {
-    /// Installs the packages that are missing and builds what is not in the cache. The longest build runs beside the
-    /// others, which take turns: more at once would only share the same cores.
+    /// Installs the missing packages and builds what is not in the cache. The longest build runs in parallel with the
+    /// others, which run one after the other: more at once would only share the same cores.
     pub fn ready(sidecars: Sidecars, containerd: Containerd) -> Result<Self> {
-        // Some of the programs are taken from them.
+        // Some of the programs come from them.
         ensure_packages()?;
         thread::scope(|scope| {
             let kubernetes = scope.spawn(go::kubernetes);
@@ -120,7 +120,7 @@ impl Programs {
     }
 }
 
-/// The kubernetes program alone, for `kubectl` without a cluster of one's own.
+/// Only the kubernetes program, for `kubectl` without a cluster.
 pub fn kubernetes() -> Result<PathBuf> {
     go::kubernetes()
 }
@@ -140,7 +140,7 @@ fn helpers() -> Result<Helpers> {
     })
 }
 
-/// Where an executable is, also in the administrator's folders that may be missing from PATH.
+/// The path of an executable, also in the administrator's directories that may be missing from PATH.
 #[must_use]
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
@@ -150,7 +150,7 @@ pub fn find(program: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// The folder of the sources that the Go and PyPI programs are described by.
+/// The directory with the sources of the Go and PyPI programs.
 fn sources() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("programs")
 }

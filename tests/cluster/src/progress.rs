@@ -1,4 +1,4 @@
-//! What a person sees while the cluster works: one line per step, and a sign of life during long builds.
+//! The output for the user while the cluster works: one line per step, and a sign of life during long builds.
 #![expect(
     clippy::print_stderr,
     reason = "progress is for the person at the terminal"
@@ -19,7 +19,7 @@ use anyhow::{Context, Result, bail, ensure};
 const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 const TAIL_LINES: usize = 20;
 
-/// Numbers every line with the time since it was made.
+/// Prefixes every line with the time since its creation.
 #[derive(Debug, Clone)]
 pub struct Progress {
     started: Instant,
@@ -42,12 +42,12 @@ impl Progress {
     }
 }
 
-/// Says something that belongs to no step, such as the start of a long build.
+/// Prints a line that belongs to no step, such as the start of a long build.
 pub fn say(text: &str) {
     eprintln!("{text}");
 }
 
-/// Runs a command to its end with its output in `log`; says every 15 s that it still runs. On failure the error has
+/// Runs a command until its exit with its output in `log`; prints every 15 s that it still runs. On failure the error has
 /// the end of the log.
 pub fn run_logged(what: &str, command: &mut Command, log: &Path) -> Result<()> {
     let file = File::create(log).with_context(|| format!("create {}", log.display()))?;
@@ -93,7 +93,7 @@ pub fn tail(log: &Path) -> String {
     lines[from..].join("\n")
 }
 
-/// Runs a command to its end and returns what it wrote to stdout; the error has what it wrote to stderr.
+/// Runs a command until its exit and returns its standard output; the error contains its standard error.
 pub fn output(command: &mut Command) -> Result<String> {
     let line = || format!("{command:?}");
     let shown = line();

@@ -1,7 +1,7 @@
-//! A real Prometheus inside the node, which scrapes what listens on the node's loopback.
+//! A real Prometheus inside the node, which scrapes listeners on the node's loopback.
 //!
-//! [`Server`] answers on the node's address, so that it can be asked from outside. It ends when it is dropped, and with the
-//! node. [`Dashboard`] reads what Grafana would ask it.
+//! [`Server`] listens on the node's address, so it can be queried from outside. It ends on drop, and with the
+//! node. [`Dashboard`] reads the queries that Grafana would send to it.
 
 pub mod dashboard;
 
@@ -23,10 +23,10 @@ use crate::{Cluster, node::process::wait_until, programs, progress::tail};
 
 const PORT: u16 = 9090;
 const LIMIT: Duration = Duration::from_secs(60);
-/// Series that are held for longer than any test takes.
+/// The retention, longer than any test takes.
 const RETENTION: &str = "6h";
 
-/// What one series of an answer says.
+/// One series of a response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     pub labels: BTreeMap<String, String>,
@@ -34,7 +34,7 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-/// A span of time that is asked for.
+/// A queried span of time.
 #[derive(Debug, Clone, Copy)]
 pub struct Span {
     /// Seconds since 1970.
@@ -44,7 +44,7 @@ pub struct Span {
     pub step: f64,
 }
 
-/// A running server. Killed on drop.
+/// A running server, killed on drop.
 #[derive(Debug)]
 pub struct Server {
     process: Child,
@@ -52,7 +52,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server in the node with this configuration, whose files are in `dir`, and waits until it answers.
+    /// Starts a server in the node with this configuration, whose files are in `dir`, and waits until it responds.
     pub fn start(cluster: &Cluster, dir: &Path, config: &Value) -> Result<Self> {
         let address = cluster.address().context("the cluster is not up")?;
         let address = SocketAddr::from((address, PORT));
@@ -62,7 +62,7 @@ impl Server {
         fs::write(&file, config.to_string())
             .with_context(|| format!("write {}", file.display()))?;
         let output = File::create(&log).with_context(|| format!("create {}", log.display()))?;
-        // nsenter stays outside the node's pids: what it started is to end with it.
+        // nsenter stays outside the node's pid namespace: its child must end with it.
         let mut command = cluster.node_command("setpriv")?;
         command
             .args(["--pdeathsig", "KILL", "--"])
@@ -87,7 +87,7 @@ impl Server {
         started.map(|()| server)
     }
 
-    /// What an expression says now, or at this moment (seconds since 1970).
+    /// The value of an expression now, or at this time (seconds since 1970).
     pub fn query(&self, expression: &str, at: Option<f64>) -> Result<Vec<Series>> {
         let at = at.map_or(String::new(), |at| format!("&time={at}"));
         self.ask(&format!("query?query={}{at}", encoded(expression)))
@@ -109,7 +109,7 @@ impl Server {
         Ok(result.into_iter().flatten().map(series).collect())
     }
 
-    /// The body of an answer, whatever its status: errors are JSON as well.
+    /// The body of a response, whatever its status: errors are JSON as well.
     fn get(&self, path: &str) -> Result<String> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.set_read_timeout(Some(LIMIT))?;
@@ -128,7 +128,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Either fails only where it has ended already.
+        // Either call fails only if it has exited already.
         self.process.kill().ok();
         self.process.wait().ok();
     }

@@ -1,10 +1,10 @@
-//! What a cluster is made of, for those who write down what they measured on it.
+//! The components of a cluster, for records of measurements.
 
 use anyhow::{Context, Result};
 
 use crate::{Cluster, mesh, programs};
 
-/// Names and versions, as the node says them; Istio's where it is installed.
+/// Names and versions, as the node reports them; Istio's if it is installed.
 pub fn versions(cluster: &Cluster) -> Result<Vec<(String, String)>> {
     let node = cluster.kubectl_json(&["get", "node", cluster.node_name()])?;
     let info = &node["status"]["nodeInfo"];

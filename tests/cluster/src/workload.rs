@@ -1,4 +1,4 @@
-//! Objects that tests create: pods with a test application and real sidecars, as their injectors make them.
+//! The objects of tests: pods with a test application and real sidecars, as their injectors create them.
 
 mod sidecar;
 
@@ -16,14 +16,14 @@ pub fn app_container(name: &str, args: &[&str]) -> Value {
     json!({ "name": name, "image": APP, "imagePullPolicy": "Never", "args": args })
 }
 
-/// Makes a container a native sidecar, to be put among a pod's init containers.
+/// Makes a container a native sidecar, for a pod's init containers.
 #[must_use]
 pub fn native_sidecar(mut container: Value) -> Value {
     container["restartPolicy"] = json!("Always");
     container
 }
 
-/// A Job that is tried once. Anything else is changed in the returned object.
+/// A Job without retries. Tests change other fields in the returned object.
 #[must_use]
 pub fn job(name: &str, namespace: &str, restart_policy: &str, containers: &[Value]) -> Value {
     json!({
@@ -51,7 +51,7 @@ pub fn pod(name: &str, namespace: &str, restart_policy: &str, containers: &[Valu
     })
 }
 
-/// What the injectors annotate a pod with, whose containers are in it.
+/// The annotations that the injectors of these containers add to a pod.
 fn annotations(containers: &[Value]) -> Value {
     let injected = |name: &str| containers.iter().any(|container| container["name"] == name);
     let mut annotations = Map::new();
@@ -70,7 +70,7 @@ fn pod_spec(restart_policy: &str, containers: &[Value]) -> Value {
     json!({ "restartPolicy": restart_policy, "terminationGracePeriodSeconds": 2, "containers": containers })
 }
 
-/// A volume of the pod's life, mounted at the same path in a container: for `usher-test-app --state`.
+/// A volume with the pod's lifetime, mounted at the same path in a container: for `usher-test-app --state`.
 pub fn add_shared_directory(pod_spec: &mut Value, container: usize, path: &str) {
     pod_spec["volumes"] = json!([{ "name": "shared", "emptyDir": {} }]);
     pod_spec["containers"][container]["volumeMounts"] =

@@ -1,6 +1,6 @@
-//! The cluster does what the project's tests rely on: for one who changes the cluster.
+//! The cluster provides what the project's tests rely on: for developers who change the cluster.
 //!
-//! Needs root, so it is asked for: `cargo test -p usher-cluster --test smoke -- --ignored --test-threads 1`.
+//! Needs root and explicit selection: `cargo test -p usher-cluster --test smoke -- --ignored --test-threads 1`.
 
 #![expect(clippy::unwrap_used, reason = "a test panics")]
 
@@ -26,12 +26,12 @@ use usher_cluster::{
 
 const NAMESPACE: &str = "default";
 
-/// Ends the cluster also when a check fails.
+/// Removes the cluster even if a check fails.
 struct Ended(Cluster);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // Its logs are what one needs after a failure; `cargo xtask test` ends it then.
+        // Its logs are needed after a failure; `cargo xtask test` removes it then.
         if !thread::panicking() {
             self.0.down().unwrap();
         }
@@ -99,7 +99,7 @@ fn pid(cluster: &Cluster, status: &Value) -> String {
     line.split_whitespace().nth(1).unwrap().to_owned()
 }
 
-/// Sends an HTTP POST to loopback in the network namespace of a process; an answer may be lost with its sender.
+/// Sends an HTTP POST to loopback in the network namespace of a process; the response may be lost with its sender.
 fn post(cluster: &Cluster, pid: &str, port: u16, path: &str) -> bool {
     let script = format!(
         "exec 3<>/dev/tcp/127.0.0.1/{port} && printf 'POST {path} HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: 0\\r\\n\\r\\n' >&3 && head -c 12 <&3"
@@ -154,7 +154,7 @@ fn jobs_work(cluster: &Cluster) {
     );
     assert!(log.lines().last().unwrap().ends_with(" code=0"), "{log}");
 
-    // The problem that the project is about.
+    // The problem that the project solves.
     until("the end of the stuck job's app", || {
         container(cluster, "stuck", "app")
             .filter(|status| status["state"]["terminated"]["exitCode"] == json!(0))
@@ -208,7 +208,7 @@ fn healing_works(cluster: &Cluster) {
     complete(cluster, "after");
 }
 
-/// What of a cluster a machine may show.
+/// The traces of a cluster on a machine.
 fn traces(cluster: &Cluster, nodes: &[Member]) -> Vec<String> {
     let mut traces = Vec::new();
     if cluster.state_dir().exists() {
@@ -244,7 +244,7 @@ fn traces(cluster: &Cluster, nodes: &[Member]) -> Vec<String> {
     traces
 }
 
-/// A shorter look than that of [`works`]: what differs is below the kubelet.
+/// A shorter check than that of [`works`]: the difference is below the kubelet.
 fn runs_with_containerd_2(name: &str, layout: Layout) {
     let ended = cluster(name, layout, Containerd::Two);
     let cluster = &ended.0;

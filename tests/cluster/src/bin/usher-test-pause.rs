@@ -17,7 +17,7 @@ fn main() -> nix::Result<()> {
     awaited.add(Signal::SIGTERM);
     awaited.thread_block()?;
     while awaited.wait()? == Signal::SIGCHLD {
-        // One SIGCHLD may stand for many ends.
+        // One SIGCHLD may report several exits.
         while matches!(waitpid(Pid::from_raw(-1), Some(WaitPidFlag::WNOHANG)), Ok(status) if status != WaitStatus::StillAlive)
         {
         }

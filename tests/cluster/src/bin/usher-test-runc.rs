@@ -1,7 +1,7 @@
 //! runc without resource limits, for a node that sees cgroup v2 without controllers.
 //!
 //! On a hybrid machine the controllers belong to the v1 hierarchies, so in the v2 view `cpu.weight` and the like do
-//! not exist and runc refuses to start. containerd calls this program as its runc: it takes `linux.resources` out of
+//! not exist and runc refuses to start. containerd calls this program as its runc: it removes `linux.resources` from
 //! the bundle's `config.json` and becomes the real runc, whose path is in `USHER_TEST_RUNC` (default `runc`).
 
 use std::{
@@ -26,7 +26,7 @@ fn main() -> Result<()> {
     Err(error).with_context(|| format!("become {}", runc.display()))
 }
 
-/// The value of `--bundle`, which `create` and `run` have.
+/// The value of `--bundle` for `create` and `run`.
 fn bundle(args: &[OsString]) -> Option<PathBuf> {
     let at = args.iter().position(|arg| arg == "--bundle")?;
     args.get(at + 1).map(PathBuf::from)

@@ -20,7 +20,6 @@ pub enum Component {
 }
 
 impl Component {
-    /// In the order of start.
     pub const ALL: [Self; 7] = [
         Self::Containerd,
         Self::Etcd,
@@ -31,10 +30,10 @@ impl Component {
         Self::KubeProxy,
     ];
 
-    /// Those of a node without the control plane.
+    /// The components of a node without the control plane.
     pub(super) const WORKER: [Self; 3] = [Self::Containerd, Self::Kubelet, Self::KubeProxy];
 
-    /// As in log files and on the command line.
+    /// The name in log files and on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

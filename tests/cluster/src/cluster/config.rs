@@ -1,4 +1,4 @@
-//! What may be chosen about a cluster, by its maker or by the environment.
+//! The settings of a cluster, from its creator or from the environment.
 
 use std::{env, path::PathBuf, str::FromStr};
 
@@ -13,18 +13,18 @@ use crate::{
 
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Lower-case letters, digits and dashes. Clusters of different names live side by side.
+    /// Lower-case letters, digits and dashes. Clusters with different names can coexist.
     pub name: String,
     /// None: `<temporary directory>/usher-cluster-<name>`.
     pub state_dir: Option<PathBuf>,
-    /// None: what the cluster has, or what the machine has.
+    /// None: that of the cluster, or that of the machine.
     pub cgroups: Option<Layout>,
-    /// None: what the cluster has, or Debian's.
+    /// None: that of the cluster, or Debian's.
     pub containerd: Option<Containerd>,
-    /// Which sidecars are wanted.
+    /// The requested sidecars.
     pub sidecars: Sidecars,
     pub network: Network,
-    /// How many nodes it is to have at least; the first has the control plane. None: those that it has, or one.
+    /// The minimum number of nodes; the first has the control plane. None: the existing ones, or one.
     pub nodes: Option<u8>,
     /// Fields of the kubelet's configuration that replace ours, read when the kubelet starts.
     pub kubelet: Map<String, Value>,
@@ -50,7 +50,7 @@ impl Config {
     }
 }
 
-/// The choice in a variable; one that is empty counts as unset.
+/// The value of a variable; an empty one counts as unset.
 fn chosen<T: FromStr<Err = anyhow::Error>>(variable: &'static str) -> Result<Option<T>> {
     match env::var(variable) {
         Ok(text) if !text.is_empty() => text.parse().map(Some).context(variable),

@@ -28,7 +28,7 @@ impl Member {
         self.process(component).is_some()
     }
 
-    /// Starts a component that does not run; when it is ready to serve is for the caller to wait for.
+    /// Starts a component that does not run; the caller waits for its readiness.
     pub fn start(&self, component: Component) -> Result<()> {
         if self.runs(component) {
             return Ok(());
@@ -80,7 +80,7 @@ impl Member {
             .map(drop)
     }
 
-    /// Ends a component by a signal and waits for its end. [`Cluster::start`] or [`Cluster::up`] bring it back.
+    /// Ends a component by a signal and waits for its exit. [`Cluster::start`] or [`Cluster::up`] restart it.
     pub fn stop(&self, component: Component, signal: Signal) -> Result<()> {
         self.signal(component, signal)?;
         wait_until(LIMIT, &format!("the end of {component}"), || {
@@ -88,14 +88,14 @@ impl Member {
         })
     }
 
-    /// The component's process, by the pid it has inside the node.
+    /// The component's process, by its pid inside the node.
     fn process(&self, component: Component) -> Option<Identity> {
         let proc = self.node.root()?.join("proc");
         Identity::read(&self.state.pid_file(component)).filter(|process| process.lives(&proc))
     }
 }
 
-/// On the first node, which has one of each.
+/// The components of the first node, which has one of each.
 impl Cluster {
     /// Whether a component's process is alive.
     #[must_use]
@@ -103,7 +103,7 @@ impl Cluster {
         self.first.runs(component)
     }
 
-    /// Starts a component that does not run; when it is ready to serve is for the caller to wait for.
+    /// Starts a component that does not run; the caller waits for its readiness.
     pub fn start(&self, component: Component) -> Result<()> {
         self.first.start(component)
     }
@@ -113,7 +113,7 @@ impl Cluster {
         self.first.signal(component, signal)
     }
 
-    /// Ends a component by a signal and waits for its end. [`Cluster::start`] or [`Cluster::up`] bring it back.
+    /// Ends a component by a signal and waits for its exit. [`Cluster::start`] or [`Cluster::up`] restart it.
     pub fn stop(&self, component: Component, signal: Signal) -> Result<()> {
         self.first.stop(component, signal)
     }

@@ -1,4 +1,4 @@
-//! Talking to the cluster the way people do: by kubectl, with the administrator's rights.
+//! Access to the cluster as for users: by kubectl, with the administrator's permissions.
 
 use std::{
     io::Write,
@@ -20,7 +20,7 @@ impl Cluster {
         command
     }
 
-    /// Runs kubectl and returns what it wrote to stdout.
+    /// Runs kubectl and returns its standard output.
     pub fn kubectl(&self, args: &[&str]) -> Result<String> {
         output(self.kubectl_command().args(args))
     }

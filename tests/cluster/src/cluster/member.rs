@@ -1,7 +1,7 @@
-//! One node of a cluster: what of it is on disk, and what of it lives.
+//! One node of a cluster: its data on disk, and its live parts.
 //!
 //! The first node has the control plane, and its state directory is the cluster's. The others have a containerd, a
-//! kubelet and a kube-proxy, and a directory of their own in that one; that directory is all that says that they exist.
+//! kubelet and a kube-proxy, and a subdirectory of it, which is the only record of their existence.
 
 use std::{
     fs::File,
@@ -19,10 +19,10 @@ use crate::{
     progress::output,
 };
 
-/// What [`Member::status`] found.
+/// The result of [`Member::status`].
 #[derive(Debug, Clone)]
 pub struct Status {
-    /// Whether the node's namespaces are there.
+    /// Whether the node's namespaces exist.
     pub node: bool,
     pub layout: Option<Layout>,
     pub containerd: Option<Containerd>,
@@ -38,7 +38,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// The node of a cluster with this number, whose state directory is given. Nothing happens yet.
+    /// The node of a cluster with this number and this state directory. Does nothing yet.
     pub(super) fn new(cluster: &str, number: u8, dir: PathBuf) -> Result<Self> {
         Ok(Self {
             number,
@@ -47,13 +47,13 @@ impl Member {
         })
     }
 
-    /// The name Kubernetes knows it by.
+    /// The name in Kubernetes.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.node.name
     }
 
-    /// Where its kubelet is, once it is up.
+    /// The address of its kubelet, once it is up.
     #[must_use]
     pub fn address(&self) -> Option<Ipv4Addr> {
         self.state.facts().map(|facts| facts.link.node())
@@ -65,24 +65,24 @@ impl Member {
         Link::interface(&self.node.name)
     }
 
-    /// Its file system as seen from outside; none when it is down.
+    /// Its file system from the machine; None if it is down.
     #[must_use]
     pub fn root(&self) -> Option<PathBuf> {
         self.node.root()
     }
 
-    /// A command that runs inside when it is started, with `ctr` and `kubectl` ready for use.
+    /// A command that runs inside, with `ctr` and `kubectl` ready for use.
     pub fn command(&self, program: &str) -> Result<Command> {
         self.node.command(program)
     }
 
-    /// Runs a command inside and returns what it wrote to stdout.
+    /// Runs a command inside and returns its standard output.
     pub fn run(&self, command: &[&str]) -> Result<String> {
         let (program, args) = command.split_first().context("no command")?;
         output(self.command(program)?.args(args))
     }
 
-    /// The processes that it has when it is up.
+    /// Its processes when it is up.
     #[must_use]
     pub fn components(&self) -> &'static [Component] {
         match self.number {
@@ -115,7 +115,7 @@ impl Member {
         self.log_dir().join(format!("{component}.log"))
     }
 
-    /// Gives its containerd an image from a docker-archive or an OCI archive.
+    /// Imports an image into its containerd, from a docker-archive or an OCI archive.
     pub fn import_image(&self, archive: &Path) -> Result<()> {
         let file = File::open(archive).with_context(|| format!("open {}", archive.display()))?;
         let done = self
@@ -132,7 +132,7 @@ impl Member {
                 String::from_utf8_lossy(&done.stderr).trim()
             );
         }
-        // The kubelet sees an image only after containerd's CRI part has noticed and marked it.
+        // The kubelet sees an image only after containerd's CRI plugin has noticed and marked it.
         let listed = |filter: &[&str]| self.run(&[&["ctr", "images", "ls", "-q"], filter].concat());
         wait_until(LIMIT, "the kubelet's sight of the image", || {
             let seen = listed(&["labels.\"io.cri-containerd.image\"==managed"])?;

@@ -1,6 +1,6 @@
-//! The cluster's own certificate authority and everyone's credentials.
+//! The cluster's own certificate authority and all credentials.
 //!
-//! The kubelet's serving certificate is signed too, so that clients can check it as they do the API server's.
+//! The kubelet's serving certificate is signed too, so that clients can verify it like the API server's.
 
 use std::{fs, net::Ipv4Addr, path::Path};
 
@@ -20,11 +20,11 @@ use crate::node::API_SERVICE;
 const MASTERS: &str = "system:masters";
 const NODES: &str = "system:nodes";
 
-/// Who has credentials on every node, and who on the first one.
+/// The users with credentials on every node, and those on the first one only.
 const EVERYWHERE: [&str; 3] = ["admin", "kube-proxy", "kubelet"];
 const CONTROL_PLANE: [&str; 2] = ["controller-manager", "scheduler"];
 
-/// Makes all certificates and kubeconfig files of the first node, once.
+/// Creates all certificates and kubeconfig files of the first node, once.
 pub(super) fn ensure(state: &State, node: &str, address: Ipv4Addr) -> Result<()> {
     whole(state, |dir| {
         let authority = Authority::make(dir)?;
@@ -37,7 +37,7 @@ pub(super) fn ensure(state: &State, node: &str, address: Ipv4Addr) -> Result<()>
     Ok(())
 }
 
-/// The same for another node, by the first one's authority; `api` is where the API server is.
+/// The same for another node, by the first one's authority; `api` is the address of the API server.
 pub(super) fn ensure_worker(
     first: &State,
     state: &State,
@@ -54,7 +54,7 @@ pub(super) fn ensure_worker(
     Ok(())
 }
 
-/// Fills the directory of certificates unless it is there.
+/// Fills the directory of certificates unless it exists.
 fn whole(state: &State, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let done = state.dir().join("pki");
     if done.is_dir() {
@@ -89,7 +89,7 @@ impl<'a> Authority<'a> {
         })
     }
 
-    /// The one that was made in a directory, to issue into another.
+    /// The authority of another directory, to issue into this one.
     fn open(made: &Path, dir: &'a Path) -> Result<Self> {
         let read = |name: &str| {
             let path = made.join(name);
@@ -134,7 +134,7 @@ impl<'a> Authority<'a> {
         write(self.dir, "service-account.pub", &tokens.public_key_pem())
     }
 
-    /// A server's certificate when there are names to serve under, else a client's.
+    /// A server's certificate if there are names to serve under, else a client's.
     fn issue(
         &self,
         file: &str,
@@ -170,7 +170,7 @@ impl<'a> Authority<'a> {
     }
 }
 
-/// What the authority says of itself.
+/// The parameters of the authority.
 fn parameters() -> CertificateParams {
     let mut params = CertificateParams::default();
     params

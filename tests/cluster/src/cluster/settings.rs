@@ -1,4 +1,4 @@
-//! The configuration files of the components, and why each setting is as it is.
+//! The configuration files of the components, with the reason for each setting.
 
 use std::{fmt, fs, path::Path, str::FromStr};
 
@@ -14,16 +14,17 @@ use crate::{
     node::{self, CLUSTER_PODS, cgroup::Layout},
 };
 
-/// Where the node's network is described. A file that is there is left alone, because the project's own agent edits it.
+/// The directory of the node's network configuration. An existing file is left unchanged, because the project's own
+/// agent edits it.
 const NETWORKS: &str = "cni/net.d";
 
-/// The CNI plugin that makes pods' interfaces. A cluster keeps the one that it was made with.
+/// The CNI plugin that creates pods' interfaces. A cluster keeps its initial one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Network {
     /// All pods on one bridge.
     #[default]
     Bridge,
-    /// Each pod on a cable of its own, as many clouds' plugins have it.
+    /// Each pod on a cable of its own, as with many clouds' plugins.
     Ptp,
 }
 
@@ -69,7 +70,7 @@ pub(super) fn write(
                 .as_bytes(),
         )?;
     }
-    // With no name server in it containerd would give pods the machine's own file.
+    // Without a name server in it containerd would give pods the machine's own file.
     replace(
         &state.conf("resolv.conf"),
         b"nameserver 127.0.0.1\noptions timeout:1 attempts:1\n",
@@ -105,8 +106,8 @@ fn conflist_of(network: Network, pods: &str) -> Value {
     json!({ "cniVersion": "1.0.0", "name": "pods", "plugins": [plugin] })
 }
 
-/// Version 2 of the format is read by containerd 1.x and migrated by 2.x. A lower OOM score than the own one needs
-/// CAP_SYS_RESOURCE, which is not everywhere.
+/// Version 2 of the format is read by containerd 1.x and migrated by 2.x. A lower OOM score than its own requires
+/// CAP_SYS_RESOURCE, which is not available everywhere.
 fn containerd(runc: &Path) -> String {
     let cri = "plugins.\"io.containerd.grpc.v1.cri\"";
     format!(
@@ -156,7 +157,7 @@ fn kubelet(state: &State, layout: Layout, options: &Map<String, Value>) -> Value
         "oomScoreAdj": 0,
         "resolvConf": state.conf("resolv.conf"),
         "makeIPTablesUtilChains": false,
-        // A test machine may be nearly full; nothing is to be evicted or collected because of it.
+        // A test machine may be nearly full, which must cause no eviction and no garbage collection.
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
         "evictionHard": {
@@ -170,7 +171,7 @@ fn kubelet(state: &State, layout: Layout, options: &Map<String, Value>) -> Value
     config
 }
 
-/// The conntrack settings leave the sysctls alone, which a network namespace may not write.
+/// The conntrack settings do not change sysctls, which a network namespace may not write.
 fn kube_proxy(state: &State, node: &str) -> Value {
     json!({
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
@@ -185,7 +186,7 @@ fn kube_proxy(state: &State, node: &str) -> Value {
     })
 }
 
-/// Of all requests only those of service accounts, and of these not the system's own, which are many.
+/// Only requests of service accounts, without the many of the system's own.
 fn audit() -> Value {
     let system = [
         "system:serviceaccounts:kube-system",

@@ -1,6 +1,6 @@
-//! From a bare node to a cluster that runs pods: settings, then components in their order, each awaited.
+//! From a bare node to a cluster that runs pods: settings, then the components in order, with a wait for each.
 //!
-//! Nothing here sleeps for a fixed time: a component is waited for until it does its work, and its death ends the
+//! Nothing here sleeps for a fixed time: it waits until a component does its work, and the death of the component ends the
 //! wait with the end of its log.
 
 use std::{path::PathBuf, process::Command, thread};
@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Cluster {
-    /// Everything that a node's programs read.
+    /// Writes all files that a node's programs read.
     pub(super) fn write_settings(
         &self,
         member: &Member,
@@ -23,7 +23,7 @@ impl Cluster {
         facts: &Facts,
     ) -> Result<()> {
         let runc = match (facts.layout, member.node.default_layout()) {
-            // v2 is seen on a machine whose controllers are elsewhere.
+            // v2 on a machine with the controllers in other hierarchies.
             (Layout::V2, Layout::Hybrid) => programs.own.runc.clone(),
             _ => programs::find("runc").context("no runc")?,
         };
@@ -44,7 +44,7 @@ impl Cluster {
         settings::write(member, facts, &runc, options, network)
     }
 
-    /// Starts what runs on a node that is not the first. Returns when pods there can reach the API server.
+    /// Starts the components of another node. Returns when pods there can reach the API server.
     pub(super) fn start_worker(
         &self,
         member: &Member,
@@ -169,7 +169,7 @@ impl Member {
     }
 }
 
-/// Whether everything that was started still runs.
+/// Whether all started components still run.
 fn alive(member: &Member) -> Result<()> {
     let mut components = member.components().iter();
     components.try_for_each(|component| member.has_not_ended(*component))

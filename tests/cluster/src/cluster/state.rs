@@ -30,7 +30,7 @@ const DIRECTORIES: [&str; 10] = [
     "pid",
 ];
 
-/// What was decided once and may not change while the cluster exists.
+/// The choices that may not change while the cluster exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) link: Link,
@@ -80,7 +80,7 @@ impl State {
         self.dir.join("bin/kubectl")
     }
 
-    /// Keeps everyone else from changing the cluster until the returned file is dropped. Makes the directory.
+    /// Locks the cluster against changes until the returned file is dropped. Creates the directory.
     pub(super) fn lock(&self) -> Result<File> {
         let path = self.dir.join("lock");
         loop {
@@ -110,7 +110,7 @@ impl State {
         Some(Facts {
             link: Link::from_host(host),
             layout: facts["cgroups"].as_str()?.parse().ok()?,
-            // Not there in a cluster that was made before there was a choice.
+            // Missing in a cluster that was created before there was a choice.
             containerd: facts["containerd"]
                 .as_str()
                 .map_or(Ok(Containerd::default()), str::parse)
@@ -143,7 +143,7 @@ impl State {
         Ok(())
     }
 
-    /// Puts a program where the node's search path begins.
+    /// Puts a program at the start of the node's search path.
     pub(super) fn link(&self, program: &Path) -> Result<()> {
         let name = program.file_name().unwrap_or_default();
         let link = self.dir.join("bin").join(name);
@@ -181,7 +181,7 @@ impl State {
             return Ok(());
         }
         import()?;
-        // Another one of the same name was there under the same tag: it is not any more.
+        // It replaced another image of the same name and tag.
         let others = before
             .lines()
             .filter(|line| Path::new(line).file_name() != archive.file_name());
@@ -199,7 +199,7 @@ impl State {
     }
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file atomically.
 pub(super) fn replace(path: &Path, content: &[u8]) -> Result<()> {
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(".new");

@@ -9,9 +9,9 @@ use anyhow::{Context, Result};
 
 use crate::Cluster;
 
-/// Where sidecars see the directory.
+/// The mount of the directory in sidecars.
 pub(super) const IN_POD: &str = "/gates";
-/// In the node, where the kubelet has its own things.
+/// In the node, next to the kubelet's own files.
 const PLACE: &str = "/var/lib/kubelet/usher-test-gates";
 
 #[derive(Debug)]

@@ -1,6 +1,6 @@
-//! The images of the test cluster, written into the cache when one of their parts changed.
+//! The images of the test cluster, written into the cache when one of their parts has changed.
 //!
-//! Names end as those of the published images do, since that is what sidecars are recognised by.
+//! The names end like those of the published images, because recipes recognise sidecars by them.
 
 mod iptables;
 mod mesh;
@@ -25,14 +25,14 @@ pub const ENVOY: &str = "usher.test/envoyproxy/envoy:v1.40.0";
 pub const DAPR: &str = "usher.test/dapr/daprd:1.14.0";
 pub const CLOUD_SQL_PROXY: &str = "usher.test/cloud-sql-connectors/cloud-sql-proxy:2.27.0";
 
-/// The user of Istio's proxy, whose traffic its rules do not redirect.
+/// The user of Istio's proxy; the rules do not redirect its traffic.
 pub const ISTIO_UID: u64 = 1337;
 const ENVOY_UID: u64 = 101;
 const NONROOT_UID: u64 = 65532;
 
 const PASSWD: &str = "root:x:0:0::/:/\nenvoy:x:101:101::/:/\nistio-proxy:x:1337:1337::/:/\n\
                       nonroot:x:65532:65532::/:/\n";
-/// This file's part in the keys of the images: they are written again when it changes.
+/// This file's part in the keys of the images: a change of it rewrites them.
 const RECIPE: &[u8] = include_bytes!("catalog.rs");
 
 /// The archives of all images, in the order of import.

@@ -30,7 +30,7 @@ struct Entry {
     gid: u64,
 }
 
-/// What a layer contains, by absolute path. Missing parent directories are added: root's, mode 755.
+/// The content of a layer, by absolute path. Missing parent directories are added with owner root and mode 755.
 #[derive(Debug, Clone, Default)]
 pub struct Layer {
     entries: BTreeMap<PathBuf, Entry>,
@@ -48,7 +48,7 @@ impl Layer {
         self.with(path.into(), Content::Bytes(content.into()), mode)
     }
 
-    /// The files of a tar that gzip has compressed, for writing it again without times and owners.
+    /// The files of a compressed tar, to be written again without times and owners.
     pub fn of_tar_gz(path: &Path) -> Result<Self> {
         let file = File::open(path).with_context(|| format!("open {}", path.display()))?;
         let mut archive = tar::Archive::new(GzDecoder::new(file));
@@ -168,7 +168,7 @@ fn append(out: &mut Builder<impl Write>, path: &Path, entry: &Entry) -> Result<(
     Ok(())
 }
 
-/// Hashes what passes through.
+/// Hashes the bytes that pass through.
 struct Hashing<W> {
     inner: W,
     hash: Sha256,

@@ -1,9 +1,8 @@
 //! An image for several architectures, as an archive of an
-//! [OCI image layout](https://github.com/opencontainers/image-spec/blob/v1.1.1/image-layout.md): what registries take
-//! and `ctr images import` reads.
+//! [OCI image layout](https://github.com/opencontainers/image-spec/blob/v1.1.1/image-layout.md), the format for registries
+//! and `ctr images import`.
 //!
-//! The same layers give the same bytes. The digest of the index, which is the image's, is what the archive's
-//! `index.json` names.
+//! The same layers give the same bytes. The archive's `index.json` names the digest of the index, which is the image's.
 
 use std::{
     fs::{self, File},
@@ -23,7 +22,7 @@ const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
-/// A blob, by which it is named.
+/// The identity of a blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Blob {
     media: &'static str,
@@ -39,7 +38,7 @@ impl Blob {
     }
 }
 
-/// Blobs that are being collected, in a directory of their own that goes at the end.
+/// The collected blobs, in a temporary directory.
 struct Store {
     directory: PathBuf,
     blobs: Vec<Blob>,
@@ -54,7 +53,7 @@ impl Store {
         Ok(self.keep(media, digest, path))
     }
 
-    /// The blob, and the digest of what it is when it is unpacked.
+    /// The blob, and the digest of its uncompressed content.
     fn layer(&mut self, layer: &super::Layer) -> Result<(Blob, String)> {
         let plain = self.directory.join("layer");
         let diff_id = layer.write(&plain)?;
@@ -80,7 +79,7 @@ impl Store {
     }
 }
 
-/// Writes the images of these architectures (`amd64`) as one, whole or not at all, and returns its digest
+/// Writes the images of these architectures (`amd64`) as one, atomically, and returns its digest
 /// (`sha256:...`). The annotations are for people and registries.
 pub fn write(
     name: &str,
@@ -89,7 +88,7 @@ pub fn write(
     archive: &Path,
 ) -> Result<String> {
     let directory = archive.with_extension("blobs");
-    // What a run left that was killed.
+    // The rest of a killed run.
     if directory.exists() {
         fs::remove_dir_all(&directory)
             .with_context(|| format!("remove {}", directory.display()))?;
@@ -133,7 +132,7 @@ fn collect(store: &mut Store, images: &[(&str, Image<'_>)], annotations: &Value)
 
 fn pack(name: &str, store: &Store, index: &Blob, archive: &Path) -> Result<String> {
     let mut named = index.descriptor()?;
-    // The last part is the reference of the layout's own rules, the whole name is what containerd calls it.
+    // The last part is the reference by the layout's own rules, the whole name is the one for containerd.
     let tag = name.rsplit_once(':').map_or(name, |(_, tag)| tag);
     named["annotations"] =
         json!({ "io.containerd.image.name": name, "org.opencontainers.image.ref.name": tag });

@@ -1,6 +1,6 @@
-//! Jobs side by side, each with its own way to end the proxy: from the app's last act to the Job being complete.
+//! Parallel Jobs, each with its own way to end the proxy: from the app's last instruction to the completion of the Job.
 //!
-//! The first is a line of the app's log, the second is when a watch on the Jobs heard of it, both of the machine's clock.
+//! The first is a line of the app's log, the second is the time of a watch event, both of the machine's clock.
 
 use std::{
     process,
@@ -15,13 +15,14 @@ use serde_json::{Value, json};
 use super::{NAMESPACE, Variant, controller, follow::Watch};
 use crate::{Cluster, podlog::runs};
 
-/// Longer than anything takes on a machine that does other things as well.
+/// Longer than any step takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);
 const ROUND: &str = "usher.test/round";
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// Runs a Job of each kind until all are complete, and removes them. Of each, from the app's end to its completion.
+/// Runs a Job of each kind until all are complete, and removes them. Returns for each the time from the app's exit to
+/// its completion.
 pub fn complete_jobs(cluster: &Cluster, variants: &[Variant]) -> Result<Vec<Duration>> {
     let round = format!(
         "round-{}-{}",
@@ -55,7 +56,7 @@ pub fn complete_jobs(cluster: &Cluster, variants: &[Variant]) -> Result<Vec<Dura
     })
 }
 
-/// Jobs that are there. They are removed when this is dropped.
+/// Existing Jobs, removed on drop.
 struct Jobs<'jobs> {
     cluster: &'jobs Cluster,
     round: &'jobs str,
@@ -111,7 +112,7 @@ impl Drop for Jobs<'_> {
     }
 }
 
-/// What became of a Job that is over.
+/// The outcome of a finished Job.
 fn is_over(job: &Value) -> Option<&str> {
     let conditions = job["status"]["conditions"].as_array()?.iter();
     let mut over = conditions.filter(|one| one["status"] == "True");

@@ -1,8 +1,8 @@
-//! Stopping and continuing istiod, so that a proxy becomes ready exactly when a test wants it to.
+//! Stops and resumes istiod, so that a proxy becomes ready exactly when a test requests it.
 //!
-//! A stopped istiod keeps its connections: a proxy's request stays with it, and is answered 30 to 80 ms after the
-//! continuation. Meanwhile no pod can be made in the mesh, since the webhook does not answer either. After 10 s and more
-//! its readiness probe takes it out of its Service.
+//! A stopped istiod keeps its connections: it responds to a proxy's request 30 to 80 ms after it is
+//! resumed. Meanwhile no pod can be created in the mesh, because the webhook does not respond either. After 10 s
+//! its readiness probe removes it from its Service.
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
@@ -10,20 +10,19 @@ use nix::sys::signal::Signal;
 use super::SYSTEM;
 use crate::Cluster;
 
-/// The process of istiod.
 #[derive(Debug, Clone)]
 pub struct ControlPlane<'cluster> {
     cluster: &'cluster Cluster,
-    /// As the node counts.
+    /// In the node's pid namespace.
     pid: String,
 }
 
-/// istiod while it is stopped. It continues when this is dropped.
+/// A stopped istiod, resumed on drop.
 #[derive(Debug)]
 pub struct Paused<'cluster>(ControlPlane<'cluster>);
 
 impl<'cluster> ControlPlane<'cluster> {
-    /// The first process of istiod's container, by what containerd says.
+    /// The first process of istiod's container, from containerd.
     pub fn find(cluster: &'cluster Cluster) -> Result<Self> {
         let id = "jsonpath={.items[*].status.containerStatuses[0].containerID}";
         let pods = ["-n", SYSTEM, "get", "pods", "-l", "app=istiod", "-o", id];
@@ -57,7 +56,7 @@ impl<'cluster> ControlPlane<'cluster> {
 }
 
 impl Paused<'_> {
-    /// Lets istiod go on; dropping does the same, but cannot say when it fails.
+    /// Resumes istiod; a drop does the same, but cannot report a failure.
     pub fn resume(self) -> Result<()> {
         self.0.signal(Signal::SIGCONT)
     }

@@ -1,7 +1,7 @@
-//! What central tools do: watch the status of pods at the API server, and run a command in the proxy's container when
-//! the app's is terminated there.
+//! The approach of central tools: watch the status of pods at the API server, and run a command in the proxy's
+//! container when the app's is terminated there.
 //!
-//! It is kubectl that watches and runs, so 50 to 100 ms of each quit are the start of a program that a controller in one
+//! kubectl watches and runs the command, so 50 to 100 ms of each quit are the start of a program that a controller in one
 //! process would not need.
 
 use std::{
@@ -16,9 +16,9 @@ use serde_json::Value;
 use super::{NAMESPACE, follow::Watch};
 use crate::Cluster;
 
-/// Pods with this annotation are its.
+/// Pods with this annotation are terminated here.
 pub const BY_CONTROLLER: (&str, &str) = ("usher.test/quit-by", "controller");
-/// How often it is looked whether there is anything left to do.
+/// The interval at which it checks whether it should stop.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Terminates proxies until `over` is set.
@@ -39,13 +39,13 @@ pub(super) fn run(cluster: &Cluster, pods: &Watch, over: &AtomicBool) -> Result<
         }
     }
     for mut kubectl in running {
-        // It may fail: the container ends in the middle of its answer.
+        // It may fail: the container ends during its response.
         kubectl.wait().context("wait for kubectl exec")?;
     }
     Ok(())
 }
 
-/// Whether a pod is its, and its app has ended while its proxy has not.
+/// Whether a pod has the annotation, and its app has exited while its proxy has not.
 fn is_finished(pod: &Value) -> bool {
     let (key, value) = BY_CONTROLLER;
     let state = |name: &str| {

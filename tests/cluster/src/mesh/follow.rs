@@ -1,4 +1,4 @@
-//! What the API server and the node say of pods in the mesh, with the time at which it was heard.
+//! The states of pods in the mesh from the API server and the node, with the times of their events.
 
 use std::{
     collections::HashSet,
@@ -17,10 +17,10 @@ use serde_json::{Deserializer, Value};
 use super::NAMESPACE;
 use crate::Cluster;
 
-/// Where containerd has the configuration of every container that it runs.
+/// The directory of containerd with the configuration of every running container.
 const BUNDLES: &str = "run/containerd/io.containerd.runtime.v2.task/k8s.io";
 
-/// A watch on objects of the mesh, by kubectl. It ends when this is dropped.
+/// A watch on objects of the mesh, by kubectl. It ends on drop.
 #[derive(Debug)]
 pub(super) struct Watch {
     kubectl: Child,
@@ -28,14 +28,14 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Returns when nothing that happens from now on can be missed: the peer's pod is always listed first.
+    /// Returns when no later event can be missed: the peer's pod is always listed first.
     pub(super) fn start(cluster: &Cluster) -> Result<Self> {
         let watch = Self::follow(cluster, "pods")?;
         watch.until(Duration::from_secs(30), "a pod in the mesh", |_| true)?;
         Ok(watch)
     }
 
-    /// All objects of a kind: those that are there, and what becomes of them.
+    /// All objects of a kind: the existing ones, and their changes.
     pub(super) fn follow(cluster: &Cluster, kind: &str) -> Result<Self> {
         let mut kubectl = cluster
             .kubectl_command()
@@ -56,7 +56,7 @@ impl Watch {
         Ok(Self { kubectl, seen })
     }
 
-    /// The next state of an object that fits, and when it was heard.
+    /// The next matching state of an object, and the time of its event.
     pub(super) fn until(
         &self,
         limit: Duration,
@@ -78,7 +78,7 @@ impl Watch {
 }
 
 impl Watch {
-    /// The next state of whatever; none within this time.
+    /// The next state of any object; None within this time.
     pub(super) fn next_within(&self, limit: Duration) -> Option<Value> {
         self.seen
             .recv_timeout(limit)
@@ -89,27 +89,27 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // Either fails only where it has ended already.
+        // Either call fails only if it has exited already.
         self.kubectl.kill().ok();
         self.kubectl.wait().ok();
     }
 }
 
-/// Looks for the network namespace of a pod, in every sandbox once.
+/// Finds the network namespace of a pod; reads every sandbox once.
 #[derive(Debug, Default)]
 pub(super) struct Sandboxes {
     seen: HashSet<OsString>,
 }
 
 impl Sandboxes {
-    /// The namespace as a path inside the node, once containerd has made the pod's sandbox.
+    /// The namespace as a path inside the node, once containerd has created the pod's sandbox.
     pub(super) fn network(&mut self, cluster: &Cluster, pod: &str) -> Option<String> {
         let bundles = fs::read_dir(cluster.node_root()?.join(BUNDLES)).ok()?;
         bundles.flatten().find_map(|bundle| {
             if self.seen.contains(&bundle.file_name()) {
                 return None;
             }
-            // It is not there at once.
+            // It does not exist at once.
             let config = fs::read(bundle.path().join("config.json")).ok()?;
             let config: Value = serde_json::from_slice(&config).ok()?;
             self.seen.insert(bundle.file_name());

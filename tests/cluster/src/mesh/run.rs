@@ -1,7 +1,7 @@
 //! One Job in the mesh, from its creation to the end of its app.
 //!
-//! Times are of the machine's clock, which the app reads as well. Kubernetes does not say when it bound a pod by less than a
-//! second, so that is when a watch heard of it; the proxy's readiness is its first answer of 200 on port 15021, asked
+//! Times are of the machine's clock, which the app reads as well. Kubernetes has the time of a binding only to the
+//! second, so the test uses the time of the watch event; the proxy is ready at its first 200 on port 15021, polled
 //! every 2 ms in the pod's network namespace.
 
 use std::{
@@ -26,29 +26,29 @@ use crate::{
     podlog::{AppRun, run, runs},
 };
 
-/// Longer than anything takes on a machine that does other things as well.
+/// Longer than any step takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(90);
-/// How long the proxy is asked before it is looked whether that still makes sense.
+/// The time of polling before it checks whether the proxy still runs.
 const SLICE: Duration = Duration::from_secs(3);
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// What became of a Job.
+/// The outcome of a Job.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// The pod as it last was.
+    /// The last state of the pod.
     pub pod: Value,
-    /// When the pod had its node.
+    /// The time of the pod's binding.
     pub bound_at: SystemTime,
-    /// When istiod went on, where it had been stopped.
+    /// The time at which istiod was resumed, if it had been stopped.
     pub continued_at: Option<SystemTime>,
-    /// When the proxy was last asked and was not ready.
+    /// The time of the last poll at which the proxy was not ready.
     pub proxy_unready_at: Option<SystemTime>,
-    /// None without a proxy, and where it ended before it was ready.
+    /// None without a proxy, and if it exited before it was ready.
     pub proxy_ready_at: Option<SystemTime>,
-    /// The user's init container, where there is one.
+    /// The user's init container, if there is one.
     pub init: Vec<AppRun>,
-    /// More than one where the app failed under `OnFailure`, none where the init container failed.
+    /// More than one if the app failed under `OnFailure`, none if the init container failed.
     pub app: Vec<AppRun>,
 }
 
@@ -65,7 +65,7 @@ impl Outcome {
         self.app.last().map(|run| run.exit_code)
     }
 
-    /// From the binding to the app's first good answer.
+    /// From the binding to the app's first successful response.
     #[must_use]
     pub fn first_good_answer(&self) -> Option<Duration> {
         let good = self.app.iter().find(|run| run.answer == Ok(200))?;
@@ -73,16 +73,16 @@ impl Outcome {
     }
 }
 
-/// Runs a Job until its app has ended for good and its proxy was ready, and removes it. Jobs may run side by side,
-/// unless istiod is to be stopped for one of them: then they are for [`run_jobs`]. Of a Deployment the app's first end
+/// Runs a Job until its app has exited for good and its proxy was ready, and removes it. Jobs may run in parallel,
+/// unless one of them requests a stop of istiod: those need [`run_jobs`]. For a Deployment the app's first exit
 /// counts.
 pub fn run_job(cluster: &Cluster, variant: &Variant) -> Result<Outcome> {
     let mut outcomes = run_jobs(cluster, slice::from_ref(variant), &|| true)?;
     outcomes.pop().context("one Job has one outcome")
 }
 
-/// Runs Jobs side by side. istiod is stopped when the pods of all exist and before any has a node, for the longest of their
-/// delays and until `enough` says yes.
+/// Runs Jobs in parallel. istiod is stopped when the pods of all exist and before any is bound, for the longest of their
+/// delays and until `enough` returns true.
 pub fn run_jobs(
     cluster: &Cluster,
     variants: &[Variant],
@@ -130,7 +130,7 @@ fn run_one(cluster: &Cluster, variant: &Variant, outage: Option<&Outage<'_>>) ->
         .with_context(|| format!("Job {name} ({:?})", variant.proxy))
 }
 
-/// A Job that is there. It is removed when this is dropped.
+/// An existing Job, removed on drop.
 struct Job<'job> {
     cluster: &'job Cluster,
     kind: &'static str,
@@ -218,7 +218,7 @@ impl Job<'_> {
         let mut unready = None;
         while !never.load(Ordering::Relaxed) {
             let began = SystemTime::now();
-            // It exits with 1, and this is an error, when it was refused to the end of the slice.
+            // It exits with 1, which is an error, if it was refused until the end of the slice.
             match self
                 .cluster
                 .in_node(&ask)
@@ -242,7 +242,7 @@ impl Job<'_> {
         Ok(["Failed", "Succeeded"].contains(&phase.as_str()))
     }
 
-    /// Waits for the last run of the app; there is none where the user's init container failed.
+    /// Waits for the last run of the app; there is none if the user's init container failed.
     fn app_runs(&self, variant: &Variant, pod: &Value) -> Result<Vec<AppRun>> {
         let mut found = Vec::new();
         let last = |run: &AppRun| run.exit_code == 0 || variant.restart_policy != "OnFailure";

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use super::NAMESPACE;
 use crate::Cluster;
 
-/// Keeps pods of this spec from having a node.
+/// Prevents the binding of pods with this spec.
 pub fn unbind(pod_spec: &mut Value) {
     pod_spec["schedulingGates"] = json!([{ "name": "usher.test/unbound" }]);
 }
 
-/// Lets such a pod have one.
+/// Binds such a pod.
 pub fn bind(cluster: &Cluster, pod: &str) -> Result<()> {
     let patch = json!([{ "op": "remove", "path": "/spec/schedulingGates" }]).to_string();
     let which = ["-n", NAMESPACE, "patch", "pod", pod, "--type=json", "-p"];

@@ -1,4 +1,4 @@
-//! The Jobs of the mesh: one app that asks the peer once, at its first instruction, and everything that may differ.
+//! The Jobs of the mesh: one app that sends one request to the peer at its first instruction, and all its variations.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use crate::{
     workload::{app_container, job},
 };
 
-/// The port of the peer, in what the rules and annotations exclude.
+/// The port of the peer, for the exclusions in rules and annotations.
 const EXCLUDED: &str = "80";
 
-/// Where the proxy is, and whether the app waits for it.
+/// The position of the proxy, and whether the app waits for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proxy {
     /// The pod is not injected.
     None,
-    /// After the app, as Istio's injector has it where native sidecars are off.
+    /// After the app, as Istio's injector places it without native sidecars.
     Last,
     /// Before the app, which does not wait for it.
     First,
@@ -29,10 +29,10 @@ pub enum Proxy {
     Native,
 }
 
-/// How an init container of the user, which asks the peer once, comes to the network.
+/// The variants of a user's init container that sends one request to the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InitCase {
-    /// In no special way.
+    /// No exclusion.
     Plain,
     /// The peer's port is excluded from capture for the whole pod.
     ExcludedPort,
@@ -40,30 +40,29 @@ pub enum InitCase {
     ProxyUser,
 }
 
-/// One kind of Job.
 #[derive(Debug, Clone)]
 pub struct Variant {
     pub proxy: Proxy,
-    /// `Never` or `OnFailure`; `Always` makes a Deployment of it.
+    /// `Never` or `OnFailure`; `Always` means a Deployment.
     pub restart_policy: &'static str,
     pub init: Option<InitCase>,
-    /// The capture rules are there before the user's init container, as they are with Istio's CNI plugin. Otherwise
-    /// they come after it: the injector puts its own init container last, even one that is named first in the pod.
+    /// The capture rules exist before the user's init container, as with Istio's CNI plugin. Otherwise
+    /// they follow it: the injector puts its own init container last, even one that is named first in the pod.
     pub rules_first: bool,
-    /// How long istiod is stopped, from just before the pod has its node. None: not at all.
+    /// The duration of istiod's stop, from just before the pod's binding. None: no stop.
     pub delay: Option<Duration>,
-    /// More annotations of the pod.
+    /// Additional annotations of the pod.
     pub annotations: Vec<(&'static str, &'static str)>,
     /// Arguments of the app after `--get PEER`.
     pub args: Vec<&'static str>,
-    /// The app's command is wrapped in a loop that asks the proxy whether it is ready, so often.
+    /// A loop around the app's command polls the proxy's readiness at this interval.
     pub wrapper: Option<&'static str>,
-    /// The app runs below a parent that asks the proxy to end when it has.
+    /// The app runs below a parent that requests the proxy to quit afterwards.
     pub has_parent: bool,
 }
 
 impl Variant {
-    /// With `restartPolicy: Never`, and nothing else that is special.
+    /// With `restartPolicy: Never`, and no other variation.
     #[must_use]
     pub fn new(proxy: Proxy) -> Self {
         Self {
@@ -79,7 +78,7 @@ impl Variant {
         }
     }
 
-    /// The kind of object it is.
+    /// The kind of the object.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         if self.restart_policy == "Always" {
@@ -89,7 +88,7 @@ impl Variant {
         }
     }
 
-    /// The object, whose app container is named `app`.
+    /// The object, with an app container named `app`.
     #[must_use]
     pub fn object(&self, name: &str) -> Value {
         let mut job = self.job(name);
@@ -158,7 +157,7 @@ impl Variant {
     }
 }
 
-/// What the injector completes to its proxy, with a hook that waits for nothing instead of its own.
+/// A proxy container that the injector completes, with a hook that does not wait instead of its own.
 fn impatient_proxy() -> Value {
     json!({
         "name": "istio-proxy",
@@ -168,7 +167,7 @@ fn impatient_proxy() -> Value {
     })
 }
 
-/// Does what Istio's init container does; that one finds it done.
+/// Does the work of Istio's init container, which then finds it done.
 fn rules_container(case: InitCase) -> Value {
     let excluded = match case {
         InitCase::ExcludedPort => EXCLUDED,

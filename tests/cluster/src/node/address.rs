@@ -7,19 +7,19 @@ use std::net::Ipv4Addr;
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
-/// How many networks are tried before the machine counts as full.
+/// The number of candidate networks before the machine counts as full.
 const TRIES: u8 = 64;
 const LISTEN: &str = "0A";
-/// The network that all links are in: the upper half of 10.0.0.0/8, apart from pods and services, which are in the lower.
+/// The network of all links: the upper half of 10.0.0.0/8, apart from pods and services, which are in the lower.
 pub(crate) const LINKS: &str = "10.128.0.0/9";
 
-/// The network between a node and what its cable leads to: four addresses, of which two are usable.
+/// The network between a node and the far end of its cable: four addresses, of which two are usable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Link {
     network: u32,
 }
 
-/// A destination that the machine already knows a way to.
+/// A destination with an existing route of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Route {
     network: u32,
@@ -27,7 +27,7 @@ pub(crate) struct Route {
 }
 
 impl Link {
-    /// The first network, in an order that depends on the name only, that overlaps no route.
+    /// The first network, in an order that depends only on the name, that overlaps no route.
     pub(crate) fn choose(name: &str, routes: &[Route]) -> Result<Self> {
         (0..TRIES)
             .map(|attempt| Self::candidate(name, attempt))
@@ -63,7 +63,7 @@ impl Link {
         Ipv4Addr::from(self.network + 2)
     }
 
-    /// The interface at the far end: at most 15 bytes, whatever the name.
+    /// The interface at the far end: at most 15 bytes for any name.
     pub(crate) fn interface(name: &str) -> String {
         let digest = crate::image::hex(&Sha256::digest(name));
         format!("ush{}", &digest[..8])
@@ -72,7 +72,7 @@ impl Link {
 
 impl Route {
     fn overlaps(&self, link: &Link) -> bool {
-        // The default route leads everywhere and says nothing.
+        // The default route overlaps everything and does not count.
         let mask = self.mask & !3;
         self.mask != 0 && self.network & mask == link.network & mask
     }

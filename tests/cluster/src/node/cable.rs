@@ -1,7 +1,7 @@
-//! The one cable that leads out of a node, and what is behind it.
+//! The only cable out of a node, and the networks behind it.
 //!
-//! The first node's ends in the machine. That of every other node ends in the first node, so nothing of it is seen
-//! outside: the nodes form a star, whose middle passes on what one sends to another. No node has a default route, and
+//! The first node's ends in the machine. That of every other node ends in the first node, so nothing of it is visible
+//! outside: the nodes form a star, and its center forwards between them. No node has a default route, and
 //! nothing leaves the machine.
 
 use std::{fs, process::Command, time::Duration};
@@ -17,14 +17,14 @@ use crate::progress::output;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A cable that is to be laid.
+/// A cable to create.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cable<'a> {
     pub(crate) link: Link,
     pub(crate) end: End<'a>,
 }
 
-/// Where it ends.
+/// Its far end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum End<'a> {
     Machine,
@@ -36,7 +36,7 @@ pub(crate) enum End<'a> {
 }
 
 impl End<'_> {
-    /// The process whose network this is.
+    /// The process of the network at the far end.
     fn process(&self) -> Result<String> {
         match self {
             Self::Machine => Ok("self".to_owned()),
@@ -55,7 +55,7 @@ impl End<'_> {
         output(command.args(args)).map(drop)
     }
 
-    /// Takes away what is left of an earlier cable, also where the kernel is about to.
+    /// Removes the rest of an earlier cable, even if the kernel is about to.
     fn clear(&self, interface: &str) -> Result<()> {
         let process = self.process()?;
         if !has_interface(&process, interface) {
@@ -69,7 +69,7 @@ impl End<'_> {
 }
 
 impl Node {
-    /// Takes away the machine's end of a cable, where there is one.
+    /// Removes the machine's end of a cable, if there is one.
     pub(super) fn disconnect(&self) -> Result<()> {
         End::Machine.clear(&Link::interface(&self.name))
     }
@@ -90,7 +90,7 @@ impl Node {
         // kube-proxy rewrites the destination, but a route must exist before.
         here(&["route", "add", SERVICE_RANGE, "via", &gateway])?;
         if let End::First { pods, .. } = end {
-            // The other nodes and their pods; a bridge with the own ones is more specific.
+            // The other nodes and their pods; the bridge of the node's own pods is more specific.
             here(&["route", "add", LINKS, "via", &gateway])?;
             here(&["route", "add", CLUSTER_PODS, "via", &gateway])?;
             end.ip(&["route", "add", pods, "via", &address])?;
@@ -100,7 +100,7 @@ impl Node {
         output(self.enter(init, "sh").args(["-c", settings])).map(drop)
     }
 
-    /// Seen from the machine, which alone knows the processes of both ends.
+    /// From the machine, which is the only one that knows the processes of both ends.
     fn lay(&self, init: &Identity, end: &End<'_>, veth: &str) -> Result<()> {
         let mut add = Command::new("ip");
         add.args(["link", "add", veth]);
@@ -112,7 +112,7 @@ impl Node {
     }
 }
 
-/// Whether the network of a process has an interface; no when the process is gone.
+/// Whether the network of a process has an interface; false if the process has exited.
 fn has_interface(process: &str, name: &str) -> bool {
     let text = fs::read_to_string(format!("/proc/{process}/net/dev")).unwrap_or_default();
     let mut interfaces = text.lines().filter_map(|line| line.split_once(':'));

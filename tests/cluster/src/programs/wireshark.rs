@@ -15,13 +15,13 @@ use super::{
 const NAME: &str = "wireshark";
 const PACKAGES: [&str; 2] = ["tcpdump", "tshark"];
 
-/// What captures and reads packets.
+/// The programs that capture and read packets.
 #[derive(Debug, Clone)]
 pub struct Wireshark {
     folder: Option<PathBuf>,
 }
 
-/// Those of the machine, or else Debian's, fetched when they are first wanted.
+/// The machine's own, or else Debian's, downloaded on first use.
 pub fn wireshark() -> Result<Wireshark> {
     if PACKAGES.iter().all(|program| find(program).is_some()) {
         return Ok(Wireshark { folder: None });
@@ -44,7 +44,7 @@ impl Wireshark {
         command
     }
 
-    /// Reads what was captured.
+    /// Reads a capture.
     pub fn tshark(&self) -> Command {
         self.program("tshark")
     }

@@ -1,22 +1,19 @@
-//! What a Grafana dashboard of the classic model shows and asks.
+//! The panels and queries of a Grafana dashboard of the classic model.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-/// A dashboard.
 #[derive(Debug, Clone)]
 pub struct Dashboard {
     pub panels: Vec<Panel>,
-    /// The names of its variables.
     pub variables: Vec<String>,
 }
 
-/// One panel.
 #[derive(Debug, Clone)]
 pub struct Panel {
-    /// The row that it is in.
+    /// Its row.
     pub row: String,
     pub title: String,
     pub description: String,
@@ -29,7 +26,6 @@ pub struct Panel {
     pub queries: Vec<Query>,
 }
 
-/// One query.
 #[derive(Debug, Clone)]
 pub struct Query {
     pub expression: String,
@@ -39,7 +35,6 @@ pub struct Query {
 }
 
 impl Dashboard {
-    /// Reads a dashboard.
     pub fn parse(text: &str) -> Result<Self> {
         let json: Value = serde_json::from_str(text).context("the dashboard is not JSON")?;
         let mut row = String::new();
@@ -73,14 +68,14 @@ impl Dashboard {
 }
 
 impl Query {
-    /// The expression as Grafana sends it: with values for its variables. The longer names are to come first.
+    /// The expression as Grafana sends it, with values for its variables. Longer names must come first.
     #[must_use]
     pub fn with(&self, variables: &[(&str, &str)]) -> String {
         let fill = |text: String, (name, value): &(&str, &str)| text.replace(name, value);
         variables.iter().fold(self.expression.clone(), fill)
     }
 
-    /// What the legend says of a series.
+    /// The legend of a series.
     #[must_use]
     pub fn legend(&self, labels: &BTreeMap<String, String>) -> String {
         let fill = |text: String, (key, value): (&String, &String)| {
@@ -89,7 +84,7 @@ impl Query {
         labels.iter().fold(self.legend.clone(), fill)
     }
 
-    /// The legend as it is written, with the labels' names.
+    /// The legend's template, with the labels' names.
     #[must_use]
     pub fn pattern(&self) -> &str {
         &self.legend

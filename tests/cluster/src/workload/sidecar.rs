@@ -1,5 +1,5 @@
-//! Real sidecars, as their injectors or their users put them into a pod. None of them has a control plane or a cloud
-//! to talk to; they start without, and end in the same ways.
+//! Real sidecars, as their injectors or their users add them to a pod. None of them has a control plane or a cloud
+//! to connect to; they start without, and exit in the same ways.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ pub const DAPR_PORT: u16 = 3500;
 /// The port of the database. The proxy opens its own ports only after its start was requested.
 pub const SQL_PORT: u16 = 5433;
 
-/// Where Istio's agent would find its control plane. Nothing is there: the proxy never becomes ready.
+/// The address of Istio's control plane, without a listener: the proxy never becomes ready.
 const DISCOVERY: &str = "127.0.0.1:15012";
 
 /// The container that Istio's injector adds, with the real agent and Envoy.
@@ -50,7 +50,7 @@ pub fn istio_proxy_container() -> Value {
             value("ISTIO_META_INTERCEPTION_MODE", "REDIRECT"),
             value("ISTIO_META_MESH_ID", "cluster.local"),
             value("TRUST_DOMAIN", "cluster.local"),
-            // Or the agent waits 2 s for a cloud's metadata server.
+            // Otherwise the agent waits 2 s for a cloud's metadata server.
             value("CLOUD_PLATFORM", "none"),
         ],
         "securityContext": {
@@ -65,7 +65,7 @@ pub fn istio_proxy_container() -> Value {
     })
 }
 
-/// The annotations that Istio's injector leaves on a pod with a regular proxy container.
+/// The annotations that Istio's injector adds to a pod with a regular proxy container.
 #[must_use]
 pub fn istio_annotations() -> Value {
     let status = json!({
@@ -133,7 +133,7 @@ pub fn dapr_container() -> Value {
     })
 }
 
-/// The annotations by which a pod asks for Dapr's sidecar.
+/// The annotations by which a pod requests Dapr's sidecar.
 #[must_use]
 pub fn dapr_annotations() -> Value {
     json!({ "dapr.io/enabled": "true", "dapr.io/app-id": "job" })

@@ -22,7 +22,7 @@ fn on(node: &Member, mut object: Value) -> Value {
     object
 }
 
-/// A Job on a node that completes when it is served.
+/// A Job on a node that completes when it gets a response.
 fn asks(cluster: &Cluster, node: &Member, name: &str, server: &str) {
     let args = ["--get", server, "--retry-for", "30s"];
     let asking = job(name, NAMESPACE, "Never", &[app_container("app", &args)]);
@@ -76,7 +76,7 @@ fn reach_each_other(cluster: &Cluster, nodes: &[Member]) {
     assert!(log.contains("app-listen port=8000"), "{log}");
 }
 
-/// The UIDs of the pods that a node's cgroups have.
+/// The UIDs of the pods in a node's cgroups.
 fn pods_of(node: &Member) -> Vec<String> {
     let find = ["find", "/sys/fs/cgroup/", "-type", "d", "-name", "pod*-*"];
     let found = node.run(&find).unwrap();
@@ -131,7 +131,7 @@ fn heal(cluster: &Cluster, nodes: &[Member]) {
 
 fn two_nodes(name: &str, layout: Layout) {
     let ended = cluster(name, layout, Containerd::Debian);
-    // A second node may come later.
+    // A second node may be added later.
     ended.0.up().unwrap();
     assert_eq!(ended.0.members().unwrap().len(), 1);
     let cluster = Cluster::with(Config {

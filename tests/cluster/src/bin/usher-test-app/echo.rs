@@ -1,4 +1,4 @@
-//! One datagram that is to come back, and the server that sends it back.
+//! A client that sends one datagram and expects it back, and its server.
 
 use std::{
     net::UdpSocket,
@@ -9,12 +9,12 @@ use anyhow::{Context, Result};
 
 use crate::unix_ns;
 
-/// How long the datagram may be away. It is sent once: one that is lost is a failure.
+/// The timeout of the datagram. It is sent once: a lost one is a failure.
 const LIMIT: Duration = Duration::from_secs(5);
 const MESSAGE: &[u8] = b"usher";
 
-/// Sends one datagram to `HOST:PORT` and writes down what came of it: `app-echo unix_ns=N us=N`, the time at which it
-/// was sent and how long it was away, with `error=...` at the end where it did not come back.
+/// Sends one datagram to `HOST:PORT` and prints the result: `app-echo unix_ns=N us=N`, the time at which it
+/// was sent and its round-trip time, with `error=...` at the end if it did not come back.
 pub(crate) fn ask(address: &str) -> Result<bool> {
     let socket = UdpSocket::bind(("0.0.0.0", 0)).context("make a UDP socket")?;
     socket
@@ -39,7 +39,7 @@ pub(crate) fn ask(address: &str) -> Result<bool> {
     Ok(false)
 }
 
-/// Sends every datagram back.
+/// Returns every datagram.
 pub(crate) fn serve(socket: &UdpSocket) {
     let mut message = [0; 2048];
     loop {

@@ -1,4 +1,4 @@
-//! One HTTP request, as an application that gives up at the first refusal makes it, and the server for it.
+//! One HTTP request of an application that gives up at the first refusal, and its server.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -11,25 +11,25 @@ use anyhow::{Context, Result};
 
 use crate::unix_ns;
 
-/// Between two tries, where there may be more than one.
+/// The interval between attempts, if there may be more than one.
 const STEP: Duration = Duration::from_millis(2);
-/// How long an answer may take once there is a connection.
+/// The timeout of a response after the connect.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 const REPLY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n";
 
-/// What became of a request.
+/// The result of a request.
 pub(crate) enum Answer {
     Status(u16),
-    /// No connection: why.
+    /// No connection, with the reason.
     Refused(String),
-    /// A connection and no answer: why.
+    /// A connection and no response, with the reason.
     Broken(String),
 }
 
-/// Asks for `HOST:PORT/PATH` once, or again and again until the answer is 200, and writes down what happened: `app-get
+/// Requests `HOST:PORT/PATH` once, or repeatedly until the status is 200, and prints the result: `app-get
 /// unix_ns=N since_start_us=N us=N tries=N refused=N unready_ns=N status=N`, or `error=...` at its end. The times are
-/// those of the last answer; `us` counts from the first try, and `unready_ns` is when the last one but this began (0:
-/// there was none).
+/// those of the last response; `us` counts from the first attempt, and `unready_ns` is the start of the attempt before
+/// the last one (0: there was none).
 pub(crate) fn get(url: &str, retry_for: Option<Duration>, started: Instant) -> Result<Answer> {
     let (authority, path) = url.split_once('/').unwrap_or((url, ""));
     let before = Instant::now();
@@ -59,7 +59,7 @@ pub(crate) fn get(url: &str, retry_for: Option<Duration>, started: Instant) -> R
     Ok(answer)
 }
 
-/// Whether `HOST:PORT/PATH` answers with 200 now.
+/// Whether `HOST:PORT/PATH` responds with 200 now.
 pub(crate) fn is_ready(url: &str) -> Result<bool> {
     let (authority, path) = url.split_once('/').unwrap_or((url, ""));
     Ok(matches!(
@@ -77,11 +77,11 @@ pub(crate) fn post(url: &str) -> Result<bool> {
     ))
 }
 
-/// Without a limit a connection is waited for as long as the kernel does.
+/// Without a limit the connect has the kernel's timeout.
 fn once(method: &str, authority: &str, path: &str, limit: Option<Duration>) -> Result<Answer> {
     let connected = match limit {
         None => TcpStream::connect(authority),
-        // Where loopback is down nothing refuses.
+        // If loopback is down there is no refusal.
         Some(limit) => authority
             .parse()
             .map_err(std::io::Error::other)
@@ -97,7 +97,7 @@ fn once(method: &str, authority: &str, path: &str, limit: Option<Duration>) -> R
     let request = format!(
         "{method} /{path} HTTP/1.1\r\nHost: {authority}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     );
-    // "HTTP/1.1 200": what follows does not matter.
+    // "HTTP/1.1 200": the rest does not matter.
     let mut head = [0; 12];
     let asked = stream
         .write_all(request.as_bytes())
@@ -112,7 +112,7 @@ fn status(head: &[u8]) -> Option<u16> {
     std::str::from_utf8(head.get(9..12)?).ok()?.parse().ok()
 }
 
-/// Answers every request with 200, one thread for each connection.
+/// Responds to every request with 200, one thread for each connection.
 pub(crate) fn serve(listener: &TcpListener) {
     for stream in listener.incoming().flatten() {
         thread::spawn(move || {

@@ -54,7 +54,7 @@ struct Behaviour {
 fn main() -> ExitCode {
     let (unix, monotonic, started) = (unix_ns(), monotonic_ns(), Instant::now());
     if env::args().nth(1).as_deref() == Some(wrapper::FLAG) {
-        // It comes back only when it failed: what it waits with becomes another program.
+        // It only returns after a failure: the waiting process becomes another program.
         println!("app-error {:#}", wrapper::run());
         return ExitCode::FAILURE;
     }
@@ -127,7 +127,7 @@ fn unix_ns() -> u128 {
         .map_or(0, |since| since.as_nanos())
 }
 
-/// What the other clocks of a node, such as those of its other containers, can be compared with.
+/// A time that is comparable with other clocks of a node, such as those of its other containers.
 fn monotonic_ns() -> i128 {
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| {
         i128::from(now.tv_sec()) * 1_000_000_000 + i128::from(now.tv_nsec())

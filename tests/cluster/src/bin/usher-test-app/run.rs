@@ -1,4 +1,4 @@
-//! What the application does, step by step.
+//! The application, step by step.
 
 use std::{
     fs,
@@ -19,14 +19,14 @@ use crate::{
     spawn, unix_ns,
 };
 
-/// What a shell reports for a process that SIGTERM ended.
+/// The code that a shell reports for a process that SIGTERM ended.
 const TERMINATED: u8 = 143;
-/// There was a connection, and no good answer.
+/// There was a connection, and no successful response.
 const BROKEN: u8 = 2;
 /// The state of a listening socket in the kernel's tables.
 const LISTENS: &str = "0A";
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// A file is waited for by sidecars whose readiness is measured from.
+/// The polling interval for a file. Sidecars wait for it when their readiness is measured.
 const LOOK_SOON: Duration = Duration::from_millis(1);
 
 pub(crate) fn run(behaviour: &Behaviour, started: Instant) -> Result<u8> {
@@ -52,7 +52,7 @@ pub(crate) fn run(behaviour: &Behaviour, started: Instant) -> Result<u8> {
     {
         return Ok(1);
     }
-    // Both are tried, whatever becomes of the first.
+    // Both are tried, even if the first fails.
     let echoed = match &behaviour.echo {
         Some(address) => echo::ask(address)?,
         None => true,
@@ -110,11 +110,11 @@ fn serve(behaviour: &Behaviour) -> Result<()> {
     Ok(())
 }
 
-/// Whether a socket of the pod's network listens on a port. No connection is made, which a proxy would pass on.
+/// Whether a socket of the pod's network listens on a port. It opens no connection, which a proxy would forward.
 fn has_listener(port: u16) -> Result<bool> {
     let (port, mut found) = (format!(":{port:04X}"), false);
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
-        // Without IPv6 there is only the first.
+        // Without IPv6 only the first file exists.
         let text = fs::read_to_string(table).or_else(|error| match error.kind() {
             ErrorKind::NotFound => Ok(String::new()),
             _ => Err(error),
@@ -141,13 +141,13 @@ fn connect(address: &str) -> bool {
     result.is_ok()
 }
 
-/// Waits, for ever when `lasting` is none; true when SIGTERM came before the end and counts.
+/// Waits, for ever if `lasting` is None; true if SIGTERM came before the end and is not ignored.
 fn terminated_within(term: SigSet, ignore_term: bool, lasting: Option<Duration>) -> bool {
     let (sender, receiver) = mpsc::channel();
     if !ignore_term {
         thread::spawn(move || term.wait().map(|_| sender.send(())));
     } else if lasting.is_some() {
-        // Kept, or the channel would look closed.
+        // Kept, because otherwise the channel would look closed.
         std::mem::forget(sender);
     } else {
         loop {
@@ -160,7 +160,7 @@ fn terminated_within(term: SigSet, ignore_term: bool, lasting: Option<Duration>)
     }
 }
 
-/// How many runs the file has seen, this one included. Every run adds one byte.
+/// The number of runs in the file, this one included. Every run adds one byte.
 fn count_run(state: &str) -> Result<u32> {
     let before = fs::read(state).unwrap_or_default();
     fs::write(state, [&before[..], b"."].concat()).with_context(|| format!("write {state}"))?;

@@ -1,4 +1,4 @@
-//! Programs started one after the other: what an exec costs.
+//! Sequential program starts: the cost of an exec.
 
 use std::{
     env,
@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-/// Runs this program again so many times, each time to its end, and writes `app-spawned n=N us=N`.
+/// Runs this program this number of times, each time until its exit, and prints `app-spawned n=N us=N`.
 pub(crate) fn again_and_again(times: u32) -> Result<()> {
     let program = env::current_exe().context("find this program")?;
     let mut command = Command::new(&program);

@@ -1,7 +1,7 @@
-//! What people put around an app's command when its proxy is late: ask, sleep, ask again, and then become the app.
+//! The wrappers that users put around an app's command. One waits for a late proxy: it polls, sleeps, and becomes the app.
 //!
-//! A shell with `curl` in its loop does the same and takes 10 ms more for each look. And what they put around it when its
-//! proxy outlives it: be the app's parent, wait for its end, ask the proxy to end.
+//! A shell with `curl` in its loop does the same and takes 10 ms more for each poll. The other one ends a proxy that
+//! would outlive the app: it is the app's parent, waits for its exit, and requests the proxy to quit.
 
 use std::{
     convert::Infallible,
@@ -16,15 +16,15 @@ use anyhow::{Context, Error, Result};
 
 use crate::{duration, http};
 
-/// Its place is before all other arguments.
+/// It precedes all other arguments.
 pub(crate) const FLAG: &str = "--until-ready";
-/// So is this one's.
+/// It does, too.
 pub(crate) const PARENT_FLAG: &str = "--then-post";
-/// How long the proxy is asked, and how often.
+/// The timeout and the interval of the requests to the proxy.
 const ASK_FOR: Duration = Duration::from_secs(10);
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
-/// Waits and becomes the program; returns why it could not.
+/// Waits and becomes the program; returns the reason of a failure.
 pub(crate) fn run() -> Error {
     match wait_and_become() {
         Err(error) => error,
@@ -45,7 +45,7 @@ fn wait_and_become() -> Result<Infallible> {
     Err(error).with_context(|| format!("become {program}"))
 }
 
-/// Runs the program as a child to its end, then asks; returns the child's exit code.
+/// Runs the program as a child until its exit, then sends the request; returns the child's exit code.
 pub(crate) fn run_then_post() -> Result<u8> {
     let mut args = env::args().skip(2);
     let mut next = |what| {

@@ -1,4 +1,4 @@
-//! What Istio's init container calls: iptables and nft of this machine, with the names that Istio looks for.
+//! The programs that Istio's init container calls: iptables and nft of this machine, with the names that Istio expects.
 
 use std::{fs, path::Path};
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use super::mesh::libraries;
 use crate::{image::Layer, programs::Iptables};
 
-/// The images' search path has it.
+/// It is in the images' search path.
 const FOLDER: &str = "/usr/bin";
 /// The plain names mean nft, as in Istio's own image.
 const KINDS: [(&str, &str); 3] = [

@@ -18,7 +18,7 @@ use crate::{
     progress::output,
 };
 
-/// What Envoy needs to run and to be asked to end: its admin port on loopback, nothing else.
+/// The minimal configuration of Envoy: its admin port on loopback.
 const ENVOY_CONFIG: &str =
     "admin: {address: {socket_address: {address: 127.0.0.1, port_value: 9901}}}\n";
 /// An unsigned token: the agent only has to find one.
@@ -66,7 +66,7 @@ pub(super) fn images(mesh: &Mesh) -> Result<Vec<PathBuf>> {
         .to_vec())
 }
 
-/// The agent, its template, the directories it writes to, and a root and token of no value so that it starts
+/// The agent, its template, its writable directories, and a root certificate and token without value, so that it starts
 /// with nothing mounted and without a control plane.
 fn istio_layer(agent: &PilotAgent) -> Result<Layer> {
     let mut layer = Layer::default()
@@ -117,7 +117,7 @@ pub(super) fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
     Ok(libraries)
 }
 
-/// The absolute paths in what `ldd` prints: `libm.so.6 => /lib/libm.so.6 (0x…)` and `/lib64/ld.so (0x…)`.
+/// The absolute paths in the output of `ldd`: `libm.so.6 => /lib/libm.so.6 (0x…)` and `/lib64/ld.so (0x…)`.
 fn listed_libraries(listed: &str) -> impl Iterator<Item = &str> {
     listed
         .lines()

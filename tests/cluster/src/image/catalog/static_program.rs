@@ -20,7 +20,7 @@ pub(super) fn images(helpers: &Helpers) -> Result<Vec<PathBuf>> {
     let key = with_program(key, "daprd", &helpers.daprd);
     let key = with_program(key, "cloud-sql-proxy", &helpers.cloud_sql_proxy);
     let dir = cache::entry("static-program-images", &key.finish(), |dir| {
-        // Dapr's image has no entrypoint: its injector names the program among the arguments.
+        // Dapr's image has no entrypoint: its injector names the program in the arguments.
         write(DAPR, "/daprd", &helpers.daprd, false, dir)?;
         let proxy = &helpers.cloud_sql_proxy;
         write(CLOUD_SQL_PROXY, "/cloud-sql-proxy", proxy, true, dir)
@@ -30,7 +30,6 @@ pub(super) fn images(helpers: &Helpers) -> Result<Vec<PathBuf>> {
         .to_vec())
 }
 
-/// The image of istiod.
 pub(super) fn pilot(istio: &Istio) -> Result<PathBuf> {
     let key = KeyBuilder::default()
         .input("recipe", RECIPE)

@@ -1,4 +1,4 @@
-//! Which cgroup hierarchies the machine has, by `/proc/self/mountinfo`.
+//! The cgroup hierarchies of the machine, from `/proc/self/mountinfo`.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use super::ROOT;
 
-/// What a kubelet wants on cgroup v2.
+/// The controllers that a kubelet requires on cgroup v2.
 const CONTROLLERS: [&str; 5] = ["cpu", "cpuset", "io", "memory", "pids"];
 
 /// A mounted hierarchy of the machine.
@@ -17,7 +17,7 @@ const CONTROLLERS: [&str; 5] = ["cpu", "cpuset", "io", "memory", "pids"];
 pub(super) struct Hierarchy {
     pub(super) mount: PathBuf,
     pub(super) v2: bool,
-    /// What to mount it again with: `cpu,cpuacct`, `name=systemd`; nothing for v2.
+    /// The options for another mount: `cpu,cpuacct`, `name=systemd`; empty for v2.
     pub(super) options: String,
 }
 
@@ -37,7 +37,7 @@ pub(super) fn hierarchies(mountinfo: &str) -> Vec<Hierarchy> {
             continue;
         }
         let v2 = kind == "cgroup2";
-        // Of the super block's options only the controllers and the name say which hierarchy it is.
+        // Of the super block's options only the controllers and the name identify the hierarchy.
         let shown = words.nth(1).unwrap_or_default();
         let skip = |option: &&str| {
             !["rw", "ro", "xattr", "clone_children"].contains(option)
@@ -63,7 +63,7 @@ pub(super) fn hierarchies(mountinfo: &str) -> Vec<Hierarchy> {
     found
 }
 
-/// Lets groups below the root have the controllers that v2 has here; on a hybrid machine it has none.
+/// Delegates the controllers that v2 has here to groups below the root; on a hybrid machine it has none.
 pub(super) fn delegate_controllers(root: &Path) -> Result<()> {
     let available = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
     let file = root.join("cgroup.subtree_control");
