@@ -1,4 +1,4 @@
-//! Where answers come from: the agent, the node itself where none answers, or a file that was made earlier.
+//! Where reports come from: the agent, the node itself when no agent answers, or a sysdump.
 
 mod client;
 mod dump;
@@ -20,7 +20,7 @@ use crate::{
     print_stderr,
 };
 
-/// Where answers come from.
+/// Where reports come from.
 #[derive(Debug)]
 pub(crate) struct DataSource {
     pub(crate) node: Node,
@@ -30,28 +30,28 @@ pub(crate) struct DataSource {
 #[derive(Debug)]
 enum Kind {
     Agent(Client),
-    /// Nobody answers, for this reason.
+    /// No agent answers, for this reason.
     Node(String),
-    /// What was kept is what counts, not this node.
+    /// The sysdump of `--file`, which may be of another node.
     File(Dump),
 }
 
 impl DataSource {
-    /// Asks for an agent; without one the node itself is looked at, which is said.
+    /// Connects to the agent, or falls back to the node itself and reports that.
     ///
     /// # Errors
-    /// When the agent does not talk to us, or the file cannot be used.
+    /// When the agent refuses the connection, or the file cannot be read.
     pub(crate) async fn open(global: &Global) -> Result<Self, Failure> {
         let source = Self::open_quietly(global).await?;
         match &source.kind {
             Kind::Agent(_) => {}
-            Kind::Node(why) => print_stderr(&format!("{why}: looking at the node itself")),
+            Kind::Node(why) => print_stderr(&format!("{why}; reading the node instead")),
             Kind::File(dump) => print_stderr(&clean(&dump.described())),
         }
         Ok(source)
     }
 
-    /// The same for who says it in an own way.
+    /// The same without reporting a fallback.
     pub(crate) async fn open_quietly(global: &Global) -> Result<Self, Failure> {
         let node = Node::new(&global.node);
         if let Some(path) = &global.file {
@@ -67,7 +67,7 @@ impl DataSource {
         Ok(Self { node, kind })
     }
 
-    /// Who answers.
+    /// The origin of the reports, as JSON output names it.
     pub(crate) const fn origin(&self) -> Origin {
         match self.kind {
             Kind::Agent(_) => Origin::Agent,
@@ -76,11 +76,10 @@ impl DataSource {
         }
     }
 
-    /// The report of a command: what the file says that `--file` names, where a pod may be meant in all ways, or what is
-    /// gathered now.
+    /// The report of a command: from the sysdump of `--file`, or gathered now.
     ///
     /// # Errors
-    /// When it cannot be had.
+    /// When the report is not available.
     pub(crate) async fn answer<T: SysdumpReport>(
         &self,
         pod: Option<&str>,
@@ -95,24 +94,24 @@ impl DataSource {
     /// The agent.
     ///
     /// # Errors
-    /// When none answers: what only an agent can do cannot be done.
+    /// When no agent answers.
     pub(crate) fn agent(&self) -> Result<&Client, Failure> {
         match &self.kind {
             Kind::Agent(client) => Ok(client),
             Kind::Node(why) => Err(Failure::unavailable(format!(
-                "{why}; this needs the agent (kubectl get pods -n usher -o wide shows whether it runs on this node)"
+                "{why}; this needs the agent (check that it runs on this node: kubectl get pods -n usher -o wide)"
             ))),
             Kind::File(_) => Err(Failure::new(
                 Exit::Usage,
-                "this needs the agent, which --file has not",
+                "this needs the agent and does not support --file",
             )),
         }
     }
 
-    /// The state of usher.
+    /// The status of usher on the node.
     ///
     /// # Errors
-    /// When it cannot be had.
+    /// When the status is not available.
     pub(crate) async fn status(&self) -> Result<Status, Failure> {
         match &self.kind {
             Kind::Agent(client) => Ok(client.get::<Document<Status>>("/v1/status").await?.data),
@@ -144,7 +143,7 @@ impl DataSource {
     /// The pods of the node.
     ///
     /// # Errors
-    /// When they cannot be had.
+    /// When the pods cannot be listed.
     pub(crate) async fn pods(&self) -> Result<Pods, Failure> {
         match &self.kind {
             Kind::Agent(client) => Ok(client.get::<Document<Pods>>("/v1/pods").await?.data),
@@ -159,10 +158,10 @@ impl DataSource {
         }
     }
 
-    /// What was decided about a pod, by its UID.
+    /// The decisions about a pod, by its UID.
     ///
     /// # Errors
-    /// When it cannot be had.
+    /// When the timeline is not available.
     pub(crate) async fn timeline(&self, uid: &str) -> Result<Timeline, Failure> {
         match &self.kind {
             Kind::Agent(client) => {
@@ -174,13 +173,13 @@ impl DataSource {
         }
     }
 
-    /// What an agent that is gone had written down.
+    /// The timeline that an agent wrote before it ended.
     fn journal(&self, uid: &str) -> Timeline {
         let text = run_dir::load_text(&self.node.args.run_dir, run_dir::TIMELINE);
         let text = text.ok().flatten().unwrap_or_default();
         let mut all = timeline::Timeline::default();
         for line in text.lines() {
-            // Half a line is what an agent leaves that was killed.
+            // An agent that was killed may leave an incomplete line.
             drop(all.load(line));
         }
         let items = all.entries().filter(|entry| entry.uid == uid);

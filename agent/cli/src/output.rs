@@ -1,4 +1,4 @@
-//! How answers are drawn. All of them pass here, and nothing that came from a pod gets through as it was: see
+//! Prints reports as tables, JSON or YAML. All of them pass here, and control characters from pods are escaped: see
 //! `usher_inspect::text::printable`.
 
 mod column;
@@ -23,10 +23,10 @@ use crate::{
     global::{Colour, Exit, Format, Global},
 };
 
-/// Characters of a cell that are shown in a table; JSON and YAML have all of them.
-const LONGEST_CELL: usize = 512;
+/// Characters of a cell that a table shows; JSON and YAML have all of them.
+const MAX_CELL: usize = 512;
 
-/// Draws answers as the command line asks.
+/// Prints reports in the format of the command line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     format: Format,
@@ -48,7 +48,7 @@ impl Output {
         }
     }
 
-    /// Shows an answer on standard output.
+    /// Prints a report to standard output.
     pub(crate) fn show<T: Report>(self, from: Origin, report: T) -> Exit {
         let text = self.text(from, report);
         match text {
@@ -57,16 +57,16 @@ impl Output {
                 Err(error) => error.report(),
             },
             Err(error) => {
-                crate::print_stderr(&format!("cannot write the answer down: {error}"));
+                crate::print_stderr(&format!("cannot serialize the report: {error}"));
                 Exit::Unavailable
             }
         }
     }
 
-    /// An answer as it is shown.
+    /// A report as text.
     ///
     /// # Errors
-    /// Where the answer cannot be written down as JSON or YAML, which is a fault of usher.
+    /// When the report cannot be serialized, which is a bug of usher.
     pub(crate) fn text<T: Report>(self, from: Origin, report: T) -> Result<String, String> {
         match self.format {
             Format::Table => Ok(self.draw(&report.table(false))),
@@ -83,10 +83,10 @@ impl Output {
         }
     }
 
-    /// A line of its own, for answers that come one by one.
+    /// Prints one line, for output that grows over time.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When standard output cannot be written.
     pub(crate) fn line(self, cell: &Cell) -> Result<(), Failure> {
         stdout::put(&format!("{}\n", self.paint(cell)))
     }
@@ -155,16 +155,16 @@ impl Output {
     }
 }
 
-/// A text is copied only where something in it is not to be shown as it is.
+/// The printable text of a cell, copied only if something must be escaped or shortened.
 fn plain(cell: &Cell) -> Cow<'_, str> {
-    // Nearly every cell, of ten thousand rows as well.
+    // The fast path: nearly every cell, even of ten thousand rows.
     let is_printable = |byte: u8| (b' '..=b'~').contains(&byte);
-    if cell.text.len() <= LONGEST_CELL && cell.text.bytes().all(is_printable) {
+    if cell.text.len() <= MAX_CELL && cell.text.bytes().all(is_printable) {
         return Cow::Borrowed(&cell.text);
     }
     match clean(&cell.text) {
-        Cow::Borrowed(text) => shortened(text, LONGEST_CELL),
-        Cow::Owned(text) => Cow::Owned(shortened(&text, LONGEST_CELL).into_owned()),
+        Cow::Borrowed(text) => shortened(text, MAX_CELL),
+        Cow::Owned(text) => Cow::Owned(shortened(&text, MAX_CELL).into_owned()),
     }
 }
 
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_stand_below_each_other_and_nothing_acts() {
+    fn columns_are_aligned_and_control_characters_escaped() {
         let text = output(true, false).draw(&table());
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "two pods");
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn without_headers_and_with_colours() {
+    fn headers_are_optional_and_colours_applied() {
         let text = output(false, true).draw(&table());
         assert!(!text.contains("STATE"));
         assert!(text.contains("\x1b[33mheld\x1b[0m"), "{text}");

@@ -1,4 +1,4 @@
-//! The agent's admin socket, from the other side.
+//! Client of the agent's admin socket.
 
 use std::{
     io,
@@ -19,22 +19,22 @@ use tokio::net::UnixStream;
 
 use crate::failure::Failure;
 
-/// How long the agent may take to answer.
+/// How long the agent may take to respond.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// An answer longer than this is not read.
-const LARGEST: usize = 64 * 1024 * 1024;
+/// Limit of a response.
+const MAX_BODY: usize = 64 * 1024 * 1024;
 
-/// An agent that answers at this socket. Each question has a connection of its own.
+/// An agent that answers at this socket. Each request has its own connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     path: PathBuf,
 }
 
 impl Client {
-    /// Looks whether an agent answers.
+    /// Checks that an agent answers.
     ///
     /// # Errors
-    /// [`Failure`]: absent where none does, refused where it is not for us.
+    /// Unavailable without an agent, refused without permission.
     pub(crate) async fn connect(path: &Path) -> Result<Self, Failure> {
         let client = Self {
             path: path.to_owned(),
@@ -43,66 +43,66 @@ impl Client {
         Ok(client)
     }
 
-    /// Asks for something.
+    /// Reads a resource.
     ///
     /// # Errors
-    /// [`Failure`].
+    /// When there is no valid response.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         let body = self.text(Method::GET, path, Bytes::new()).await?;
         self.decode(&body)
     }
 
-    /// Asks for something to be done.
+    /// Sends a request with a JSON body.
     ///
     /// # Errors
-    /// [`Failure`]; refused with the agent's own words where it does not.
+    /// When there is no valid response, or the agent refuses; then with its reason.
     pub(crate) async fn send<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
-        order: &impl Serialize,
+        request: &impl Serialize,
     ) -> Result<T, Failure> {
         let body =
-            serde_json::to_vec(order).map_err(|error| Failure::unavailable(error.to_string()))?;
+            serde_json::to_vec(request).map_err(|error| Failure::unavailable(error.to_string()))?;
         let body = self.text(method, path, body.into()).await?;
         self.decode(&body)
     }
 
-    /// An answer as it is.
+    /// Sends a request and returns the body unparsed.
     ///
     /// # Errors
-    /// [`Failure`].
+    /// When there is no response.
     pub(crate) async fn text(
         &self,
         method: Method,
         path: &str,
         body: Bytes,
     ) -> Result<Bytes, Failure> {
-        let asked = tokio::time::timeout(TIMEOUT, async {
-            let answer = self.ask(method, path, body).await?;
-            let read = Limited::new(answer, LARGEST).collect().await;
+        let response = tokio::time::timeout(TIMEOUT, async {
+            let body = self.request(method, path, body).await?;
+            let read = Limited::new(body, MAX_BODY).collect().await;
             let read = read.map(http_body_util::Collected::to_bytes);
             read.map_err(|error| self.broken(&error.to_string()))
         });
-        let late = |_late| self.broken(&format!("no answer within {TIMEOUT:?}"));
-        asked.await.map_err(late)?
+        let late = |_elapsed| self.broken(&format!("no response within {TIMEOUT:?}"));
+        response.await.map_err(late)?
     }
 
-    /// An answer that goes on, such as a watch: its body.
+    /// The body of a response that does not end, such as a watch.
     ///
     /// # Errors
-    /// [`Failure`].
+    /// When there is no response.
     pub(crate) async fn stream(&self, path: &str) -> Result<Incoming, Failure> {
-        let late = |_late| self.broken(&format!("no answer within {TIMEOUT:?}"));
-        let asked = self.ask(Method::GET, path, Bytes::new());
-        tokio::time::timeout(TIMEOUT, asked).await.map_err(late)?
+        let late = |_elapsed| self.broken(&format!("no response within {TIMEOUT:?}"));
+        let response = self.request(Method::GET, path, Bytes::new());
+        tokio::time::timeout(TIMEOUT, response).await.map_err(late)?
     }
 
-    async fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Incoming, Failure> {
+    async fn request(&self, method: Method, path: &str, body: Bytes) -> Result<Incoming, Failure> {
         let broken = |error: hyper::Error| self.broken(&error.to_string());
         let io = TokioIo::new(self.open().await?);
         let (mut sender, connection) = http1::handshake(io).await.map_err(broken)?;
-        // Ends with the answer, or with this program.
+        // Ends with the response, or with this program.
         tokio::spawn(connection);
         let request = Request::builder()
             .method(method)
@@ -111,22 +111,22 @@ impl Client {
             .header(header::CONTENT_TYPE, "application/json")
             .body(Full::new(body));
         let request = request.map_err(|error| self.broken(&error.to_string()))?;
-        let answer = sender.send_request(request).await.map_err(broken)?;
-        let status = answer.status();
+        let response = sender.send_request(request).await.map_err(broken)?;
+        let status = response.status();
         if status.is_success() {
-            return Ok(answer.into_body());
+            return Ok(response.into_body());
         }
-        let body = Limited::new(answer.into_body(), LARGEST).collect().await;
+        let body = Limited::new(response.into_body(), MAX_BODY).collect().await;
         let body = body
             .map(http_body_util::Collected::to_bytes)
             .unwrap_or_default();
-        let words = String::from_utf8_lossy(&body).trim().to_owned();
+        let reason = String::from_utf8_lossy(&body).trim().to_owned();
         Err(match status {
-            StatusCode::SERVICE_UNAVAILABLE => self.broken(&words),
-            StatusCode::NOT_FOUND if words.is_empty() => {
-                self.broken("it is of another version and does not know this question")
+            StatusCode::SERVICE_UNAVAILABLE => self.broken(&reason),
+            StatusCode::NOT_FOUND if reason.is_empty() => {
+                self.broken("unknown request; the agent may be of another version")
             }
-            _ => Failure::refused(format!("the agent says no: {words}")),
+            _ => Failure::refused(format!("refused by the agent: {reason}")),
         })
     }
 
@@ -139,16 +139,16 @@ impl Client {
                     Failure::unavailable(format!("no agent answers at {path}"))
                 }
                 io::ErrorKind::PermissionDenied => {
-                    Failure::refused(format!("{path}: permission denied; to be run as root"))
+                    Failure::refused(format!("{path}: permission denied; run as root"))
                 }
-                _ => Failure::unavailable(format!("cannot ask the agent at {path}: {error}")),
+                _ => Failure::unavailable(format!("cannot connect to the agent at {path}: {error}")),
             })
     }
 
     fn decode<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, Failure> {
         serde_json::from_slice(body).map_err(|error| {
             self.broken(&format!(
-                "its answer is not understood, is it of another version? ({error})"
+                "invalid response, the agent may be of another version: {error}"
             ))
         })
     }

@@ -1,7 +1,7 @@
-//! What `usher sysdump` wrote, read back: an archive, or the folder that one was unpacked to.
+//! Reads a sysdump: an archive, or the directory that it was unpacked to.
 //!
-//! It comes from somebody else, so nothing in it is believed: it is never unpacked, what is read of it is bounded, each
-//! file is compared with its checksum, and a path that leads out of it is not followed.
+//! A sysdump is untrusted input: it is never unpacked, every read is bounded, each file is compared with its checksum, and a
+//! path that leads out of the sysdump is not followed.
 
 mod archive;
 
@@ -28,12 +28,12 @@ use usher_inspect::{
 
 use crate::failure::Failure;
 
-/// A file of a dump that is larger is not read; all of them together have no more, unless somebody asked for that.
-const LARGEST_FILE: u64 = 64 * 1024 * 1024;
-/// A list that is larger is not read: each pod has some 4 KiB in it, and takes more of memory than that.
-const LARGEST_LIST: u64 = 16 * 1024 * 1024;
+/// Limit of a file, which is the default of `usher sysdump --size`.
+const MAX_FILE: u64 = 64 * 1024 * 1024;
+/// Limit of the manifest: a pod has some 4 KiB in it, and more in memory.
+const MAX_MANIFEST: u64 = 16 * 1024 * 1024;
 
-/// A dump.
+/// An open sysdump.
 #[derive(Debug)]
 pub(crate) struct Dump {
     path: PathBuf,
@@ -42,24 +42,24 @@ pub(crate) struct Dump {
 }
 
 impl Dump {
-    /// Reads the list of a dump.
+    /// Opens a sysdump and reads its manifest.
     ///
     /// # Errors
-    /// When it is none, or one of another version.
+    /// When the file is not a sysdump, or has another version.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
-        let absent = |why: String| Failure::unavailable(format!("{shown}: {why}"));
+        let unavailable = |why: String| Failure::unavailable(format!("{shown}: {why}"));
         let is_folder = fs::metadata(path)
-            .map_err(|error| absent(error.to_string()))?
+            .map_err(|error| unavailable(error.to_string()))?
             .is_dir();
-        let text = read(path, is_folder, MANIFEST, LARGEST_LIST)
-            .map_err(|error| absent(format!("is no sysdump: {error}")))?
-            .ok_or_else(|| absent(format!("is no sysdump: it has no {MANIFEST}")))?;
+        let text = read(path, is_folder, MANIFEST, MAX_MANIFEST)
+            .map_err(|error| unavailable(format!("not a sysdump: {error}")))?
+            .ok_or_else(|| unavailable(format!("not a sysdump: {MANIFEST} is missing")))?;
         let manifest: Manifest = serde_json::from_slice(&text)
-            .map_err(|error| absent(format!("is no sysdump: {MANIFEST}: {error}")))?;
+            .map_err(|error| unavailable(format!("not a sysdump: {MANIFEST}: {error}")))?;
         if manifest.api_version != API_VERSION {
-            return Err(absent(format!(
-                "is a sysdump of another version of usher ({}); this one reads {API_VERSION}",
+            return Err(unavailable(format!(
+                "unsupported sysdump version {}; this version of usher reads {API_VERSION}",
                 manifest.api_version
             )));
         }
@@ -70,18 +70,18 @@ impl Dump {
         })
     }
 
-    /// What it is, for people.
+    /// The node and the time of the sysdump, as text.
     pub(crate) fn described(&self) -> String {
         let node = self.manifest.node.as_deref();
         let node = node.map_or_else(String::new, |node| format!(" of node {node}"));
-        let made = measure::time_shown(self.manifest.at_ms);
-        format!("{}: answers{node} from {made}", self.path.display())
+        let created = measure::time_shown(self.manifest.at_ms);
+        format!("{}: sysdump{node}, created {created}", self.path.display())
     }
 
-    /// The report of a command, about a pod or about the node.
+    /// The stored report of a command, about a pod or about the node.
     ///
     /// # Errors
-    /// When it is not one pod that is meant, or the dump has no such report.
+    /// When no pod or several pods match, or the sysdump has no such report.
     pub(crate) fn report<T: DeserializeOwned>(
         &self,
         command: &str,
@@ -93,37 +93,37 @@ impl Dump {
         };
         let content = self.content(&path)?;
         let report: Document<T> = serde_json::from_slice(&content)
-            .map_err(|error| self.broken(&path, &format!("is not understood: {error}")))?;
+            .map_err(|error| self.broken(&path, &format!("is invalid: {error}")))?;
         Ok(report.data)
     }
 
-    /// The pod that is meant, by all that a pod of a node can be named by.
+    /// The pod that the argument selects.
     ///
     /// # Errors
-    /// When it is none, or several.
+    /// When no pod or several pods match.
     pub(crate) fn find(&self, given: &str) -> Result<&Pod, Failure> {
         let pods = &self.manifest.pods;
         let candidates: Vec<Candidate> = pods.iter().map(candidate).collect();
         let place = pod_selector::choose(given, &candidates)?;
-        let gone = || Failure::unavailable("the list of the dump has changed");
+        let gone = || Failure::unavailable("the manifest of the sysdump has changed");
         pods.get(place).ok_or_else(gone)
     }
 
-    /// A file of the dump, which is what it was when it was listed.
+    /// The content of a file, compared with its checksum.
     ///
     /// # Errors
-    /// When there is none, with the reason that the dump gives, or it has changed.
+    /// When the file is missing, with the reason in the manifest, or has changed.
     fn content(&self, path: &str) -> Result<Vec<u8>, Failure> {
         let Some(listed) = self.manifest.file(path) else {
             let why = self.manifest.why_not(path);
-            let why = why.unwrap_or("the version of usher that made it did not ask for that");
-            return Err(self.broken(path, &format!("is not in it: {why}")));
+            let why = why.unwrap_or("the version of usher that created the sysdump does not collect it");
+            return Err(self.broken(path, &format!("is missing: {why}")));
         };
-        let content = read(&self.path, self.is_folder, path, LARGEST_FILE)
+        let content = read(&self.path, self.is_folder, path, MAX_FILE)
             .map_err(|error| self.broken(path, &error.to_string()))?
-            .ok_or_else(|| self.broken(path, "is listed and missing"))?;
+            .ok_or_else(|| self.broken(path, "is in the manifest, but not in the sysdump"))?;
         if sha256(&content) != listed.sha256 {
-            return Err(self.broken(path, "is not what was listed: its checksum differs"));
+            return Err(self.broken(path, "was changed: its checksum differs"));
         }
         Ok(content)
     }
@@ -133,7 +133,7 @@ impl Dump {
     }
 }
 
-/// Checksum in hexadecimal.
+/// SHA-256 in hexadecimal.
 pub(crate) fn sha256(content: &[u8]) -> String {
     let digest = Sha256::digest(content);
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -161,10 +161,10 @@ fn candidate(pod: &Pod) -> Candidate {
     }
 }
 
-/// One file; None where there is none.
+/// One file; None if it does not exist.
 fn read(dump: &Path, is_folder: bool, path: &str, largest: u64) -> io::Result<Option<Vec<u8>>> {
     if !place::is_below(path) {
-        return Err(io::Error::other("the path leads out of the dump"));
+        return Err(io::Error::other("the path leads out of the sysdump"));
     }
     if is_folder {
         in_folder(dump, path, largest)
@@ -173,26 +173,26 @@ fn read(dump: &Path, is_folder: bool, path: &str, largest: u64) -> io::Result<Op
     }
 }
 
-/// A link could lead anywhere, so it is none of the dump's files. What is no regular file may never end.
+/// Reads from a directory. Symbolic links could lead anywhere, and a special file may never end, so both are rejected.
 fn in_folder(dump: &Path, path: &str, largest: u64) -> io::Result<Option<Vec<u8>>> {
     let mut file = dump.to_owned();
     for word in path.split('/') {
         file.push(word);
         match fs::symlink_metadata(&file) {
             Ok(found) if found.is_symlink() => {
-                return Err(io::Error::other("a link is in its path"));
+                return Err(io::Error::other("a symbolic link is in the path"));
             }
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         }
     }
-    // A pipe is not waited for.
+    // Do not block on a named pipe.
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let mut options = fs::OpenOptions::new();
     let file = options.read(true).custom_flags(flags.bits()).open(&file)?;
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("not a regular file"));
     }
     bounded(file, largest).map(Some)
 }
@@ -201,8 +201,8 @@ fn bounded(from: impl Read, largest: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     from.take(largest + 1).read_to_end(&mut content)?;
     if content.len() as u64 > largest {
-        let most = measure::shown(largest);
-        return Err(io::Error::other(format!("larger than {most}")));
+        let limit = measure::shown(largest);
+        return Err(io::Error::other(format!("larger than {limit}")));
     }
     Ok(content)
 }

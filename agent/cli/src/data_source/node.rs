@@ -1,5 +1,5 @@
-//! The node without the agent: cgroups, processes and the kubelet's list, put together by the same core that the agent
-//! decides with. Nothing is watched and nothing is changed.
+//! The node without the agent: cgroups, processes and the kubelet's list, evaluated by the same engine as in the agent. The
+//! node is read once; nothing is watched and nothing is changed.
 
 #[cfg(test)]
 pub(crate) mod scene;
@@ -16,14 +16,13 @@ use usher_sys::pods::proc::ProcRoot;
 pub(crate) use self::{survey::Survey, target::Target};
 use crate::failure::Failure;
 
-/// The node.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) args: NodeArgs,
     pub(crate) proc: ProcRoot,
-    /// A look that counts for all questions.
-    kept: Option<Arc<Survey>>,
-    /// When that look was.
+    /// A survey that all requests share.
+    shared: Option<Arc<Survey>>,
+    /// The time of that survey.
     at_ms: Option<u64>,
 }
 
@@ -32,18 +31,18 @@ impl Node {
         Self {
             args: args.clone(),
             proc: ProcRoot::new(&args.proc),
-            kept: None,
+            shared: None,
             at_ms: None,
         }
     }
 
-    /// Has all questions about pods answered from one look: a dump is of one moment, and asks for each pod.
-    pub(crate) fn keep(&mut self, survey: Arc<Survey>, at_ms: u64) {
-        self.kept = Some(survey);
+    /// Answers all requests from one survey: a sysdump reads many pods and must show one moment.
+    pub(crate) fn share(&mut self, survey: Arc<Survey>, at_ms: u64) {
+        self.shared = Some(survey);
         self.at_ms = Some(at_ms);
     }
 
-    /// Milliseconds since 1970-01-01T00:00:00Z: now, or when the look was that counts.
+    /// Milliseconds since 1970-01-01T00:00:00Z: now, or the time of the shared survey.
     pub(crate) fn now_ms(&self) -> u64 {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let now = since.map_or(0, |since| {
@@ -52,24 +51,24 @@ impl Node {
         self.at_ms.unwrap_or(now)
     }
 
-    /// The look that counts, or a new one.
+    /// The shared survey, or a new one.
     ///
     /// # Errors
     /// As [`Self::survey`].
     pub(crate) async fn shared_survey(&self) -> Result<Arc<Survey>, Failure> {
-        match &self.kept {
-            Some(kept) => Ok(Arc::clone(kept)),
+        match &self.shared {
+            Some(shared) => Ok(Arc::clone(shared)),
             None => self.survey().await.map(Arc::new),
         }
     }
 
-    /// The kubelet's list of pods, as it writes it (`v1.PodList`, JSON).
+    /// The kubelet's list of pods (`v1.PodList`, JSON).
     ///
     /// # Errors
-    /// When the kubelet cannot be asked, with what to do.
+    /// When the kubelet does not answer, with the setting that fixes it.
     pub(crate) async fn raw_pods(&self) -> Result<Bytes, Failure> {
-        if let Some(kept) = &self.kept {
-            return kept.kubelet.clone();
+        if let Some(shared) = &self.shared {
+            return shared.kubelet.clone();
         }
         let kubelet = Kubelet::new(&self.args.kubelet);
         let kubelet = kubelet.map_err(|error| Failure::unavailable(chain(&error)))?;
@@ -77,26 +76,26 @@ impl Node {
         answer.map_err(|error| Failure::unavailable(chain(&error)))
     }
 
-    /// Everything that one look shows.
+    /// Reads the node.
     ///
     /// # Errors
-    /// When there is no cgroup tree to look at. A kubelet that does not answer is no error: see [`Survey::kubelet`].
+    /// Without a cgroup tree. A kubelet that does not answer is not an error: see [`Survey::kubelet`].
     pub(crate) async fn survey(&self) -> Result<Survey, Failure> {
         Survey::of(self).await
     }
 
-    /// The configuration that counts: the file, else the last good one.
+    /// The effective configuration: the file, or the last valid one.
     pub(crate) fn config(&self, gaps: &mut Vec<String>) -> Arc<Config> {
         survey::config(self, gaps)
     }
 
-    /// The pod that is meant by a name, UID, container id, pid, IP or a part of its name.
+    /// The pod that the argument selects.
     ///
     /// # Errors
-    /// When it is none or several, or cannot be looked at.
+    /// When no pod or several pods match, or the node cannot be read.
     pub(crate) async fn find(&self, given: &str) -> Result<Target, Failure> {
-        match &self.kept {
-            Some(kept) => kept.target(given),
+        match &self.shared {
+            Some(shared) => shared.target(given),
             None => self.survey().await?.target(given),
         }
     }

@@ -1,8 +1,8 @@
-//! `usher capture`: the packets of a pod that has no tcpdump in it.
+//! `usher capture`: captures the packets of a pod.
 //!
-//! The packets are copied by the kernel to a socket that is in the pod's network namespace; nothing runs there. A thread
-//! reads and writes them, and this one waits for signals and for the time that was given: who reads slowly, or
-//! not at all, keeps neither from working.
+//! The kernel copies the packets to a socket in the pod's network namespace; nothing runs there. A thread reads and writes
+//! them, and this one waits for signals and for the end of `--duration`. A slow or blocked reader therefore cannot delay
+//! either of them.
 
 mod args;
 mod bound;
@@ -46,7 +46,7 @@ use crate::{
     print_stderr,
 };
 
-/// How long the end may take: a reader that is there has read all by then.
+/// How long the capture thread may take to write the rest. A working reader has read everything by then.
 const GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
@@ -60,14 +60,14 @@ async fn capture(args: &Args, global: &Global) -> Result<Exit, Failure> {
     args.check(global)?;
     let node = Node::new(&global.node);
     let target = node.find(&args.pod).await?;
-    let what = "these would be all of the node's packets";
-    let netns = pod_network(&node, &target, args.host_network, what)?;
+    let effect = "the capture would contain all packets of the node";
+    let netns = pod_network(&node, &target, args.host_network, effect)?;
     let interfaces = Tap::interfaces(&netns).map_err(|error| refused(&error))?;
     let program = args.filter(&interfaces)?.program(args.snaplen);
-    let owners = Owners::look(&node.proc, &target);
+    let owners = Owners::read(&node.proc, &target);
     let room = usize::try_from(args.buffer).unwrap_or(SMALLEST_ROOM);
     let tap = Tap::open(&netns, &program, room).map_err(|error| refused(&error))?;
-    // The tap keeps the namespace for as long as it needs it.
+    // The tap itself keeps the namespace alive.
     drop(netns);
     let bounds = Bounds {
         count: args.count,
@@ -86,17 +86,17 @@ async fn capture(args: &Args, global: &Global) -> Result<Exit, Failure> {
     watch(session, args.duration).await
 }
 
-/// Lets the session go on in a thread of its own until it ends, or is to end and had time for that.
+/// Runs the session in its own thread until it ends, or until it had its time to end.
 async fn watch(session: Session, duration: Duration) -> Result<Exit, Failure> {
     let cannot =
-        |error: io::Error| Failure::unavailable(format!("cannot begin to capture: {error}"));
-    let (told_end, end) = io::pipe().map_err(cannot)?;
+        |error: io::Error| Failure::unavailable(format!("cannot start the capture: {error}"));
+    let (signal_end, end) = io::pipe().map_err(cannot)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(cannot)?;
     let (ended, mut ending) = oneshot::channel();
     thread::Builder::new()
         .name("capture".to_owned())
-        .spawn(move || drop(ended.send(session.run(&OwnedFd::from(told_end)))))
+        .spawn(move || drop(ended.send(session.run(&OwnedFd::from(signal_end)))))
         .map_err(cannot)?;
     let mut late = duration.saturating_add(GRACE);
     let summary = loop {
@@ -106,13 +106,14 @@ async fn watch(session: Session, duration: Duration) -> Result<Exit, Failure> {
             _ = interrupt.recv() => late = GRACE,
             _ = terminate.recv() => late = GRACE,
             () = tokio::time::sleep(late) => {
-                print_stderr("nobody reads what was captured, so that the rest of it could not be written");
+                print_stderr("the reader is blocked: the rest of the capture was not written");
                 return Ok(Exit::Problem);
             }
         }
         drop(io::Write::write(&mut &end, b"."));
     };
-    let summary = summary.map_err(|_panicked| Failure::unavailable("the capture broke off"))?;
+    let summary =
+        summary.map_err(|_panicked| Failure::unavailable("the capture thread panicked"))?;
     Ok(report(&summary))
 }
 

@@ -1,4 +1,4 @@
-//! `usher conns`: the sockets of a pod, whose they are, and what goes through its mesh.
+//! `usher conns`: the sockets of a pod, their owners, and their path through the mesh.
 
 mod gather;
 
@@ -21,20 +21,21 @@ use crate::{
     print_stderr,
 };
 
-/// List a pod's sockets with the containers and processes that hold them, and say what goes through its mesh
+/// List a pod's sockets with their containers and processes, and their path through the mesh
 ///
-/// What netstat and ss show, of a pod that has neither: the kernel is asked from
-/// the node, and nothing runs in the pod. Listeners come first, with the
-/// connections that wait to be accepted and how many may (RECV-Q). VIA says of
-/// each connection of an app whether it is direct, was redirected to a sidecar
-/// (through), came in by one (from) or is meant for one (to); for a sidecar's
-/// own socket, which app it is for. "?" is unknown; -o wide has the reason.
+/// The output of netstat or ss, for a pod that has neither: the sockets are read
+/// from the node, and nothing runs in the pod. Listeners come first; their
+/// RECV-Q is the accept queue and its limit. VIA is the path of an app's
+/// connection: direct, redirected to a sidecar (through), received from a
+/// sidecar (from) or addressed to a sidecar (to). For a sidecar's socket, VIA is
+/// the app that it serves (for). "?" is unknown; -o wide adds the reason.
 ///
-/// Without flags all that is open is shown; connections in TIME-WAIT are only
-/// counted. What could not be seen is said on standard error.
+/// By default, all open sockets are listed; connections in TIME-WAIT are only
+/// counted. Sockets that could not be read are reported on standard error.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The pod
+    /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part
+    /// of its name
     #[arg(value_name = "POD")]
     pod: String,
 
@@ -42,19 +43,19 @@ pub(crate) struct Args {
     #[arg(short, long)]
     listening: bool,
 
-    /// Also connections in TIME-WAIT and sockets without an address
+    /// Also list connections in TIME-WAIT and sockets without an address
     #[arg(short, long)]
     all: bool,
 
-    /// Only sockets in this state; may be given several times
+    /// Only sockets in this state; repeatable
     #[arg(short, long, value_name = "STATE", ignore_case = true, value_parser = states())]
     state: Vec<State>,
 
-    /// Only sockets with this port at either end; may be given several times
+    /// Only sockets with this port at either end; repeatable
     #[arg(short, long, value_name = "PORT")]
     port: Vec<u16>,
 
-    /// Only sockets of this container; may be given several times
+    /// Only sockets of this container; repeatable
     #[arg(short, long, value_name = "NAME")]
     container: Vec<String>,
 
@@ -89,7 +90,7 @@ async fn answer(args: &Args, global: &Global) -> Result<(Origin, Conns), Failure
     let conns = source.answer(Some(&args.pod), look).await?;
     let from = match source.origin() {
         Origin::File => Origin::File,
-        // Nobody but the kernel can answer, with an agent or without.
+        // Only the kernel knows sockets, with an agent or without one.
         Origin::Agent | Origin::Node => Origin::Node,
     };
     Ok((from, filtered(conns, args)?))
@@ -103,7 +104,7 @@ impl SysdumpReport for Conns {
 /// Everything that any flag can show.
 ///
 /// # Errors
-/// When the pod is none or several, or the kernel does not list its sockets.
+/// When no pod or several pods match, or the kernel does not list its sockets.
 pub(crate) async fn gather(source: &DataSource, pod: &str) -> Result<Conns, Failure> {
     gather::look(source, pod, Detail::Full).await
 }
@@ -112,14 +113,16 @@ fn filtered(conns: Conns, args: &Args) -> Result<Conns, Failure> {
     let unknown = |name: &&String| !conns.containers.contains(name);
     if let Some(name) = args.container.iter().find(unknown) {
         let text = format!(
-            "{} has no container {name:?} that runs; there are: {}",
+            "{} has no running container {name:?}; running containers: {}",
             conns.pod,
             conns.containers.join(", ")
         );
         return Err(Failure::new(Exit::Usage, text));
     }
-    let asked = [(args.tcp, Protocol::Tcp), (args.udp, Protocol::Udp)];
-    let protocols = asked.into_iter().filter(|(asked, _)| *asked);
+    let requested = [(args.tcp, Protocol::Tcp), (args.udp, Protocol::Udp)];
+    let protocols = requested
+        .into_iter()
+        .filter(|(is_requested, _)| *is_requested);
     Ok(conns.filtered(&Filter {
         all: args.all,
         listening: args.listening,
@@ -130,7 +133,7 @@ fn filtered(conns: Conns, args: &Args) -> Result<Conns, Failure> {
     }))
 }
 
-/// The words of `ss`, in any case, and the long ones that people type.
+/// The names that `ss` uses, in any case, and their long forms.
 fn states() -> impl TypedValueParser<Value = State> {
     let words = State::ALL.map(|state| {
         let word = PossibleValue::new(state.as_str());

@@ -1,7 +1,7 @@
-//! Who listens at which TCP port of a pod: the kernel's table of its network namespace
-//! ([proc_net(5)](https://man7.org/linux/man-pages/man5/proc_net.5.html)), and which container's process has the socket.
+//! TCP listeners of a pod, with the containers that own them: the kernel's table of the pod's network namespace
+//! ([proc_net(5)](https://man7.org/linux/man-pages/man5/proc_net.5.html)), joined with the sockets of the containers' processes.
 //!
-//! For a word beside what a command shows. What cannot be read is left out, and there is an end to what is read.
+//! The result is additional information for a command: what cannot be read is left out, and reading is bounded.
 
 use std::{
     collections::BTreeMap,
@@ -14,18 +14,18 @@ use usher_sys::pods::proc::ProcRoot;
 
 use crate::data_source::node::Target;
 
-/// The kernel writes listeners first: this is room for some 6,000 of them.
-const MOST_TABLE: u64 = 1024 * 1024;
-/// Descriptors that are looked at in all of a pod.
-const MOST_DESCRIPTORS: usize = 65_536;
+/// The kernel writes listeners first: this is enough for some 6,000 of them.
+const MAX_TABLE_BYTES: u64 = 1024 * 1024;
+/// Descriptors that are read in all of a pod.
+const MAX_DESCRIPTORS: usize = 65_536;
 
-/// State of a socket that waits for connections, and where the table has what.
+/// State of a listening socket, and the columns of the table.
 const LISTENS: &str = "0A";
 const ADDRESS: usize = 1;
 const STATE: usize = 3;
 const INODE: usize = 9;
 
-/// Each port at which somebody listens, with the containers that do, as far as they can be told.
+/// The listening ports, each with the containers that listen there as far as they are known.
 pub(crate) fn listeners(proc: &ProcRoot, target: &Target) -> BTreeMap<u16, Vec<String>> {
     let sockets = target.running().find_map(|container| {
         let init = container.init?;
@@ -41,7 +41,7 @@ pub(crate) fn listeners(proc: &ProcRoot, target: &Target) -> BTreeMap<u16, Vec<S
         .into_iter()
         .map(|(port, inode)| (inode, port))
         .collect();
-    let mut left = MOST_DESCRIPTORS;
+    let mut left = MAX_DESCRIPTORS;
     for container in target.running() {
         let Some(name) = &container.name else {
             continue;
@@ -62,18 +62,18 @@ pub(crate) fn listeners(proc: &ProcRoot, target: &Target) -> BTreeMap<u16, Vec<S
     ports
 }
 
-/// The listeners of the namespace that a process is in.
+/// The listeners of the network namespace of a process.
 fn table(proc: &ProcRoot, pid: Pid) -> Vec<(u16, u64)> {
     let tables = ["net/tcp", "net/tcp6"].into_iter();
     tables
         .flat_map(|table| File::open(proc.path(pid, table)))
-        .flat_map(|table| BufReader::new(table.take(MOST_TABLE)).lines().skip(1))
+        .flat_map(|table| BufReader::new(table.take(MAX_TABLE_BYTES)).lines().skip(1))
         .map_while(Result::ok)
         .filter_map(|line| listener(&line))
         .collect()
 }
 
-/// A line of the table: port and inode, where it is a listener's.
+/// Port and inode of a line that describes a listener.
 fn listener(line: &str) -> Option<(u16, u64)> {
     let fields: Vec<&str> = line.split_ascii_whitespace().take(INODE + 1).collect();
     let (_address, port) = fields.get(ADDRESS)?.rsplit_once(':')?;
@@ -108,7 +108,7 @@ mod tests {
     use crate::data_source::node::scene::{OTHER, Scene, UID};
 
     #[test]
-    fn numbers_that_are_anothers_by_now_tell_nothing() {
+    fn reused_pids_are_ignored() {
         let scene = Scene::new(&[41]);
         let table = "sl\n0: 0100007F:3A98 0:0 0A 0:0 0:0 0 0 0 4242\n";
         let of = |uid| {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_the_table() {
+    fn table_lines_are_parsed() {
         let line = "   0: 0100007F:3A98 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1337        0 4242 1 0";
         assert_eq!(listener(line), Some((15000, 4242)));
         let v6 = "1: 00000000000000000000000000000000:1F90 00000000000000000000000000000000:0000 0A 0:0 0:0 0 0 0 7";

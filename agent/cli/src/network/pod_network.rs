@@ -1,4 +1,4 @@
-//! Pods that are in the node's own network: what is asked of them there is asked of the node.
+//! Guards commands against pods that share the node's network namespace.
 
 use usher_sys::net::netns::Netns;
 
@@ -8,19 +8,19 @@ use crate::{
     network::links::is_of_node,
 };
 
-/// Opens the pod's network namespace; one that is the node's only where that is `meant`. `otherwise` says what would be done
-/// there.
+/// Opens the pod's network namespace. One that is the node's own is opened only with `allow_host`; `effect` says what the
+/// command would do there.
 pub(crate) fn pod_network(
     node: &Node,
     target: &Target,
-    meant: bool,
-    otherwise: &str,
+    allow_host: bool,
+    effect: &str,
 ) -> Result<Netns, Failure> {
     let netns = target.netns(node)?;
-    // Without the kubelet nobody says hostNetwork, and what cannot be looked at says nothing.
-    if (is_of_node(node, &netns) || target.pod.host_network) && !meant {
+    // Compare the namespaces too: without the kubelet's list, hostNetwork is not known.
+    if (is_of_node(node, &netns) || target.pod.host_network) && !allow_host {
         return Err(Failure::refused(format!(
-            "{} is in the node's own network: {otherwise}. --host-network says that this is meant",
+            "{} uses the node's network namespace: {effect}. Use --host-network to allow this",
             target.display_name()
         )));
     }

@@ -1,11 +1,11 @@
-//! `usher request`: asks what listens in a pod that has no curl in it.
+//! `usher request`: sends an HTTP request to a port of a pod.
 //!
-//! A socket is opened in the pod's network namespace and connected from here. What is written in
-//! the pod's files is not looked at: no name is looked up, and certificates are not known.
+//! The socket is opened in the pod's network namespace and used from here. The pod's files are not read, so names are not
+//! resolved and TLS is not supported.
 
-mod answer;
+mod destination;
 mod output;
-mod place;
+mod response;
 
 use std::{
     io::{self, Read},
@@ -17,9 +17,9 @@ use usher_core::base::duration;
 use usher_inspect::http::{self, Header, Method, Url};
 
 use self::{
-    answer::{Answer, Ended},
+    destination::Destination,
     output::Output,
-    place::Place,
+    response::{Ended, Response},
 };
 use super::size;
 use crate::{
@@ -29,66 +29,67 @@ use crate::{
     print_stderr,
 };
 
-/// A body that is sent is read before, and may be so long.
-const LONGEST_DATA: u64 = 64 * 1024 * 1024;
+/// Limit of a request body, which is read before it is sent.
+const MAX_BODY: u64 = 64 * 1024 * 1024;
 
-/// Send an HTTP request to what listens in a pod, as curl would in it
+/// Send an HTTP request to a port of a pod, as curl in the pod would
 ///
-/// The connection is made in the pod's network namespace, to its loopback or one
-/// of its own addresses; other addresses only with --anywhere, and then as if the
-/// pod connected. URL is http://HOST:PORT/PATH, where http:// and a HOST of localhost may be left
-/// out: usher request shop/report GET :15000/config_dump. No redirect is followed, and
-/// https is not spoken.
+/// The connection is made in the pod's network namespace, to its loopback or to
+/// one of its own addresses. --anywhere allows other addresses, which are
+/// connected as if the pod did it. URL is http://HOST:PORT/PATH; http:// and the
+/// host localhost are optional: usher request shop/report GET :15000/config_dump.
+/// Redirects are not followed, and https is not supported.
 ///
-/// The body goes to standard output with everything that a terminal would act on
-/// shown as text, or with --raw as it comes.
+/// The body is written to standard output, with control characters escaped, or
+/// unchanged with --raw.
 ///
-/// Exits with 0 for an answer below 400, 1 for any other answer or half of one,
-/// 5 when nobody answers.
+/// Exits with 0 for a status below 400, with 1 for another status or an
+/// incomplete response, with 5 when there is no response.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The pod
+    /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part
+    /// of its name
     #[arg(value_name = "POD")]
     pod: String,
 
-    /// GET, HEAD, POST and so on
+    /// HTTP method, such as GET
     #[arg(value_name = "METHOD")]
     method: Method,
 
-    /// Whom to ask for what
-    // The kubelet's URL is an argument of every command.
-    #[arg(id = "asked", value_name = "URL")]
+    /// URL to request
+    // Not named "url": the kubelet's URL is an argument of every command.
+    #[arg(id = "request_url", value_name = "URL")]
     url: Url,
 
-    /// Send this header, instead of a usual one of that name; without a value the usual one is left out
+    /// Add or replace a header; without a value, remove the default one
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     headers: Vec<Header>,
 
-    /// Send this body, or that of a file (@FILE), or standard input (@-)
+    /// Request body: a text, a file (@FILE) or standard input (@-)
     #[arg(short, long, value_name = "BODY")]
     data: Option<String>,
 
-    /// Show the answer's head, too
+    /// Also print the status line and the headers
     #[arg(short, long)]
     include: bool,
 
-    /// Show what comes byte for byte, for a program that reads it
+    /// Print the response unchanged, for a program that reads it
     #[arg(long)]
     raw: bool,
 
-    /// How long all of it may take
+    /// Timeout of the whole exchange
     #[arg(long, default_value = "10s", value_parser = duration::parse)]
     timeout: Duration,
 
-    /// Read this much of a body and no more
+    /// Read at most this much of the body
     #[arg(long, default_value = "10MiB", value_name = "SIZE", value_parser = size::parse)]
     max_size: u64,
 
-    /// Connect to any address, as the pod could
+    /// Allow any address that the pod can reach
     #[arg(long)]
     anywhere: bool,
 
-    /// Also where the pod is in the node's own network: what listens on the node
+    /// Allow a pod that uses the node's network, and with it the node's ports
     #[arg(long)]
     host_network: bool,
 }
@@ -102,17 +103,17 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
 
 async fn request(args: &Args, global: &Global) -> Result<Exit, Failure> {
     if global.file.is_some() {
-        let text = "a sysdump cannot be asked: request works on a node only";
+        let text = "request needs the live node and does not support --file";
         return Err(Failure::new(Exit::Usage, text));
     }
     if !matches!(global.output, Format::Table | Format::Wide) {
-        let text = "an answer is shown as it is: there is no -o json here, but -i for its head";
+        let text = "request prints the response as it is and does not support -o json; use -i for the headers";
         return Err(Failure::new(Exit::Usage, text));
     }
     let data = args.data.as_deref().map(data).transpose()?;
     let node = Node::new(&global.node);
     let target = node.find(&args.pod).await?;
-    let place = Place::of(args, &node, &target)?;
+    let destination = Destination::new(args, &node, &target)?;
     let head = http::request(
         &args.method,
         &args.url,
@@ -121,63 +122,60 @@ async fn request(args: &Args, global: &Global) -> Result<Exit, Failure> {
     );
     let sent = [head, data.unwrap_or_default()].concat();
     let mut output = Output::new(args.include, args.raw);
-    let mut answer = Answer::new(args.method.is_head(), args.max_size);
+    let mut response = Response::new(args.method.is_head(), args.max_size);
     let ended = tokio::time::timeout(args.timeout, async {
-        let stream = place.connect().await?;
-        Ok::<_, Failure>(answer::exchange(stream, &sent, &mut answer, &mut output).await)
+        let stream = destination.connect().await?;
+        Ok::<_, Failure>(response::exchange(stream, &sent, &mut response, &mut output).await)
     });
     let ended = match ended.await {
         Ok(ended) => ended?,
-        Err(_elapsed) if answer.status().is_none() => {
-            return Err(Failure::unavailable(place.silent(args.timeout)));
+        Err(_elapsed) if response.status().is_none() => {
+            return Err(Failure::unavailable(destination.timeout_text(args.timeout)));
         }
         Err(_elapsed) => Ended::Late(args.timeout),
     };
     let ended = match (ended, output.end()) {
-        (Ended::Whole, Err(error)) => Ended::unshown(error),
+        (Ended::Whole, Err(error)) => Ended::from_output(error),
         (ended, _) => ended,
     };
-    Ok(told(&answer, &ended))
+    Ok(report(&response, &ended))
 }
 
-/// Says what is wrong with an answer.
-fn told(answer: &Answer, ended: &Ended) -> Exit {
-    match (ended, answer.status()) {
+/// Reports what is wrong with a response.
+fn report(response: &Response, ended: &Ended) -> Exit {
+    match (ended, response.status()) {
         (Ended::Whole, Some(status)) if status < 400 => Exit::Success,
         (Ended::Whole, Some(_)) => Exit::Problem,
-        (Ended::Unread, _) => Exit::Success,
+        (Ended::ReaderClosed, _) => Exit::Success,
         (why, Some(_)) => {
-            print_stderr(&format!("only a part of the answer is there: {why}"));
+            print_stderr(&format!("incomplete response: {why}"));
             Exit::Problem
         }
         (why, None) => {
-            print_stderr(&format!("no answer: {why}"));
+            print_stderr(&format!("no response: {why}"));
             Exit::Unavailable
         }
     }
 }
 
-/// The body to send.
-fn data(given: &str) -> Result<Vec<u8>, Failure> {
-    let Some(path) = given.strip_prefix('@') else {
-        return Ok(given.as_bytes().to_vec());
+/// Reads the request body.
+fn data(text: &str) -> Result<Vec<u8>, Failure> {
+    let Some(path) = text.strip_prefix('@') else {
+        return Ok(text.as_bytes().to_vec());
     };
     let unreadable =
         |error: io::Error| Failure::new(Exit::Usage, format!("cannot read {path}: {error}"));
     let mut data = Vec::new();
     let read = if path == "-" {
-        io::stdin()
-            .lock()
-            .take(LONGEST_DATA + 1)
-            .read_to_end(&mut data)
+        io::stdin().lock().take(MAX_BODY + 1).read_to_end(&mut data)
     } else {
         let file = std::fs::File::open(PathBuf::from(path)).map_err(unreadable)?;
-        file.take(LONGEST_DATA + 1).read_to_end(&mut data)
+        file.take(MAX_BODY + 1).read_to_end(&mut data)
     };
-    if read.map_err(unreadable)? as u64 > LONGEST_DATA {
+    if read.map_err(unreadable)? as u64 > MAX_BODY {
         return Err(Failure::new(
             Exit::Usage,
-            format!("{path} is longer than 64 MiB"),
+            format!("request body {path} is longer than 64 MiB"),
         ));
     }
     Ok(data)

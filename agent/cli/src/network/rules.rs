@@ -1,4 +1,4 @@
-//! `usher rules`: the rules that hold a pod's connections, as the kernel has them.
+//! `usher rules`: the nftables rules that hold a pod's connections.
 
 mod read;
 mod report;
@@ -18,37 +18,38 @@ use crate::{
     print_stderr,
 };
 
-/// How long a table may take to be mended.
-const MENDING: Duration = Duration::from_secs(2);
-/// Between two looks at it.
-const LOOK: Duration = Duration::from_millis(20);
+/// How long the agent may take to repair the table.
+const REPAIR_TIMEOUT: Duration = Duration::from_secs(2);
+/// Interval at which the table is compared meanwhile.
+const REPAIR_POLL: Duration = Duration::from_millis(20);
 
-/// Show the rules that hold a pod's connections, as the kernel has them
+/// Print, compare or repair the nftables rules that hold a pod's connections
 ///
-/// The table inet usher of the pod's network namespace, in nft's words, with
-/// what it has counted and how long its ports stay shut. What others have there
-/// (the mesh's redirection) is listed with its number of rules, as far as
-/// nftables shows it: rules of iptables-legacy are elsewhere in the kernel, and
-/// only that there are some can be said.
+/// Prints the table inet usher of the pod's network namespace in nft syntax,
+/// with its counters and the time until its ports are released. Tables of other
+/// programs, such as the mesh's redirection, are listed with their number of
+/// rules. nftables does not show rules of iptables-legacy; the command reports
+/// only that such tables exist.
 ///
-/// --diff compares it with what the agent wants there now, and exits with 1
-/// where they differ; times of elements run and are not compared. --fix has the
-/// agent make it right. Needs CAP_SYS_ADMIN, CAP_SYS_PTRACE and CAP_NET_ADMIN.
+/// --diff compares the table with the one that the agent wants, and exits with
+/// 1 if they differ; the remaining time of elements is not compared. --fix
+/// requests that the agent repairs the table. Needs CAP_SYS_ADMIN,
+/// CAP_SYS_PTRACE and CAP_NET_ADMIN.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The pod: namespace/name, UID, container id, pid, IP or a unique part of
-    /// its name
+    /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part
+    /// of its name
     pod: String,
 
-    /// Compare it with what the agent wants there
+    /// Compare the table with the one that the agent wants
     #[arg(long)]
     diff: bool,
 
-    /// Have the agent make it right where it differs
+    /// Repair the table if it differs; the agent does it
     #[arg(long)]
     fix: bool,
 
-    /// With --fix: only say what the agent would do
+    /// With --fix: report what the agent would do, and change nothing
     #[arg(long, requires = "fix")]
     dry_run: bool,
 }
@@ -63,7 +64,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
 /// The rules of a pod.
 ///
 /// # Errors
-/// When it is none or several, or its namespace cannot be read.
+/// When no pod or several pods match, or the namespace cannot be read.
 pub(crate) async fn gather(source: &DataSource, pod: &str) -> Result<Rules, Failure> {
     let target = source.node.find(pod).await?;
     Reading::open(&source.node, &target)?.rules()
@@ -107,31 +108,33 @@ async fn rules(args: &Args, global: &Global) -> Result<Exit, Failure> {
         let shown = Output::new(global).show(origin, rules);
         return Ok(if differs { Exit::Problem } else { shown });
     }
-    let desk = operator_request::OperatorClient {
+    let client = operator_request::OperatorClient {
         agent: agent.clone(),
         pod: target.pod.clone(),
     };
-    let manner = RequestOptions {
+    let options = RequestOptions {
         force: false,
         dry_run: args.dry_run,
     };
-    let exit = operator_request::show(global, desk.give("mend", manner).await?);
+    let exit = operator_request::show(global, client.send("mend", options).await?);
     if exit != Exit::Success || args.dry_run {
         return Ok(exit);
     }
-    let mended = async {
+    let repaired = async {
         loop {
             let planned: Document<PlannedTable> = agent.get(&path).await?;
             if !reading.rules()?.differ(&planned.data, &reading.table()?) {
                 return Ok::<_, Failure>(());
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(REPAIR_POLL).await;
         }
     };
-    match tokio::time::timeout(MENDING, mended).await {
-        Ok(mended) => mended.map(|()| Exit::Success),
-        Err(_late) => {
-            Ok(Failure::new(Exit::Problem, "it differs still; see the agent's log").report())
-        }
+    match tokio::time::timeout(REPAIR_TIMEOUT, repaired).await {
+        Ok(repaired) => repaired.map(|()| Exit::Success),
+        Err(_elapsed) => Ok(Failure::new(
+            Exit::Problem,
+            "the table still differs; see the agent's log: kubectl logs -n usher ds/usher",
+        )
+        .report()),
     }
 }

@@ -1,4 +1,4 @@
-//! Sizes as people write them: `512`, `64KiB`, `10M`.
+//! Sizes such as `512`, `64KiB` and `10M`.
 
 /// Reads a size in bytes; K, M and G are powers of 1,024, with or without `iB` behind them.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
@@ -20,7 +20,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
         .ok()
         .and_then(|number| number.checked_mul(factor));
     size.filter(|size| *size > 0)
-        .ok_or_else(|| "not a size (like 512KiB, 64MiB, 1GiB)".to_owned())
+        .ok_or_else(|| "invalid size, use for example 512KiB, 64MiB or 1GiB".to_owned())
 }
 
 #[cfg(test)]

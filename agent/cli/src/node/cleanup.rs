@@ -1,4 +1,4 @@
-//! `usher cleanup`: takes everything of usher off this node.
+//! `usher cleanup`: removes usher from this node.
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -15,51 +15,52 @@ use usher_sys::pods::proc::ProcRoot;
 
 use crate::{output::stdout, print_stderr};
 
-/// Where runtimes have their network configurations, on the platforms that usher knows.
+/// Directories of CNI configurations on the supported platforms.
 const CONF_DIRS: [&str; 4] = [
     "/etc/cni/net.d",
     "/etc/kubernetes/cni/net.d",
     "/var/lib/rancher/k3s/agent/etc/cni/net.d",
     "/var/snap/microk8s/current/args/cni-network",
 ];
-/// And their CNI plugins.
+/// Directories of CNI plugins on the supported platforms.
 const BIN_DIRS: [&str; 6] = [
     "/opt/cni/bin",
     "/var/lib/cni/bin",
-    // GKE's.
+    // GKE.
     "/home/kubernetes/bin",
     "/var/lib/rancher/k3s/data/cni",
-    // Those of its old releases.
+    // Older releases of k3s.
     "/var/lib/rancher/k3s/data/current/bin",
     "/var/snap/microk8s/current/opt/cni/bin",
 ];
 
-/// Something is left.
+/// Exit code if something is left.
 const LEFT: u8 = 1;
-/// An agent runs.
+/// Exit code if an agent runs.
 const REFUSED: u8 = 3;
 
-/// Take everything of usher off this node, also when the agent is long gone
+/// Remove usher from this node, with or without an agent
 ///
-/// Removes the plugin's entry from the network configuration, the plugin,
-/// usher's table from the network namespaces of all processes, and the run
-/// directory with its files. Pods can be made and removed at every moment.
-/// To be run as root, on the node itself or in the agent's container.
+/// Removes the plugin's entry in the CNI configuration, the plugin, the table
+/// inet usher in the network namespaces of all processes, and the run directory.
+/// Pods can be created and deleted at any time meanwhile. Run it as root, on the
+/// node itself or in the agent's container.
 ///
-/// Exits with 0 when nothing is left, 1 when something is (each line says why,
-/// and what to do), 2 for a wrong command line, 3 when an agent runs.
+/// Exits with 0 when nothing is left, with 1 when something is (each line gives
+/// the reason and the fix), with 2 for an invalid command line, with 3 while an
+/// agent runs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only say what is there
+    /// Report what would be removed, and change nothing
     #[arg(long)]
     dry_run: bool,
 
-    /// Remove it although an agent runs, which may put it back
+    /// Remove it while an agent runs, which may install it again
     #[arg(long)]
     force: bool,
 
-    /// Network configurations; may be given several times [default: where the
-    /// platforms that usher knows have them]
+    /// Directory of CNI configurations; repeatable [default: the directories of
+    /// the supported platforms]
     #[arg(
         long,
         env = "USHER_CNI_CONF_DIR",
@@ -68,8 +69,8 @@ pub(crate) struct Args {
     )]
     cni_conf_dir: Vec<PathBuf>,
 
-    /// CNI plugins; may be given several times [default: where the platforms
-    /// that usher knows have them]
+    /// Directory of CNI plugins; repeatable [default: the directories of the
+    /// supported platforms]
     #[arg(
         long,
         env = "USHER_CNI_BIN_DIR",
@@ -78,7 +79,7 @@ pub(crate) struct Args {
     )]
     cni_bin_dir: Vec<PathBuf>,
 
-    /// The agent's run directory
+    /// Run directory of the agent
     #[arg(
         long,
         env = "USHER_RUN_DIR",
@@ -87,16 +88,16 @@ pub(crate) struct Args {
     )]
     run_dir: PathBuf,
 
-    /// The plugin's log, where it is not in the run directory
+    /// Log file of the CNI plugin, if it is not in the run directory
     #[arg(long, env = "USHER_CNI_LOG", value_name = "FILE", default_value = DEFAULT_LOG_FILE)]
     cni_log: PathBuf,
 
-    /// Where procfs shows the processes of the host
+    /// procfs with the processes of the host
     #[arg(long, env = "USHER_PROC", value_name = "DIR", default_value = "/proc")]
     proc: PathBuf,
 
-    /// How long the plugin stays behind its entry: pods that are being started
-    /// or ended may call it yet
+    /// How long to keep the plugin after its entry was removed: pods that are
+    /// being started or stopped may still call it
     #[arg(long, default_value = "5s", value_parser = duration::parse)]
     linger: Duration,
 }
@@ -114,13 +115,13 @@ impl Args {
     }
 }
 
-/// The same places, for who only looks: those of the environment, or the known ones.
+/// The directories of CNI configurations, from the environment or the defaults.
 pub(crate) fn conf_dirs() -> Vec<PathBuf> {
     let given = std::env::var_os("USHER_CNI_CONF_DIR").map(PathBuf::from);
     given_or(given.as_slice(), &CONF_DIRS)
 }
 
-/// An empty one, as it may be in the agent's environment, is none.
+/// An empty path, which the agent's environment may have, is ignored.
 fn given_or(given: &[PathBuf], known: &[&str]) -> Vec<PathBuf> {
     let given: Vec<PathBuf> = given
         .iter()
@@ -138,36 +139,36 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let places = args.places();
     if args.dry_run {
         let report = Cleaning::dry_run(cleanup::look(&places));
-        return tell(&report, "would be left");
+        return print(&report, "would be left");
     }
     match cleanup::agent_lives(&places) {
         Ok(true) if !args.force => {
             print_stderr(
-                "an agent runs on this node and would put everything back. Take it away first \
-                 (helm uninstall usher, or kubectl delete daemonset usher), or have this node left \
-                 alone: kubectl annotate node NODE usher.dev/mode=off. --force does it all the same",
+                "an agent runs on this node and would install everything again. Remove it first (helm uninstall \
+                 usher, or kubectl delete daemonset usher), or disable usher on this node (kubectl annotate node \
+                 NODE usher.dev/mode=off). --force overrides this",
             );
             return ExitCode::from(REFUSED);
         }
         Ok(_) => {}
         Err(error) => print_stderr(&format!(
-            "cannot tell whether an agent runs: {}",
+            "cannot check whether an agent runs: {}",
             chain(&error)
         )),
     }
-    tell(&cleanup::clean(&places), "is left")
+    print(&cleanup::clean(&places), "is left")
 }
 
-/// A line for each thing, and one that sums up.
-fn tell(report: &Report, left: &str) -> ExitCode {
+/// Prints one line per item, and a summary.
+fn print(report: &Report, left: &str) -> ExitCode {
     let mut lines: Vec<String> = report.lines.iter().map(ToString::to_string).collect();
     let count = report.left().count();
     if count > 0 {
         lines.push(format!("{count} of {} {left}", report.lines.len()));
     } else if report.lines.is_empty() {
-        lines.push("nothing of usher is on this node".to_owned());
+        lines.push("usher is not installed on this node".to_owned());
     } else if left == "is left" {
-        lines.push("nothing of usher is left on this node".to_owned());
+        lines.push("usher was removed from this node".to_owned());
     }
     match stdout::put(&format!("{}\n", lines.join("\n"))) {
         Err(error) => error.report().into(),
@@ -181,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_places_unless_others_are_given() {
+    fn default_directories_unless_others_are_given() {
         let path = PathBuf::from;
         assert_eq!(given_or(&[], &CONF_DIRS).len(), CONF_DIRS.len());
         assert_eq!(given_or(&[path("")], &BIN_DIRS)[0], path("/opt/cni/bin"));
@@ -190,20 +191,20 @@ mod tests {
     }
 
     #[test]
-    fn the_places_of_every_platform_are_known() {
+    fn directories_of_every_platform_are_known() {
         let platforms = include_str!("../../../../deploy/chart/files/platforms.yaml");
-        let mut told = 0;
+        let mut count = 0;
         for line in platforms.lines() {
             let (known, path) = match line.trim().split_once(": ") {
                 Some(("cniConfDir", path)) => (&CONF_DIRS[..], path),
                 Some(("cniBinDir", path)) => (&BIN_DIRS[..], path),
                 _ => continue,
             };
-            told += 1;
+            count += 1;
             assert!(known.contains(&path), "{path}");
         }
-        assert!(told > 2, "{platforms}");
-        // What the chart only has in a comment.
+        assert!(count > 2, "{platforms}");
+        // The chart has this one only in a comment.
         assert!(BIN_DIRS.contains(&"/var/lib/rancher/k3s/data/current/bin"));
     }
 }

@@ -1,4 +1,4 @@
-//! `usher config`: what counts on this node, and who says so.
+//! `usher config`: the effective settings of this node, and their sources.
 
 use std::{fs, io};
 
@@ -23,26 +23,27 @@ use crate::{
     print_stderr,
 };
 
-/// Show the settings that count on this node
+/// Show the effective settings of this node
 ///
-/// The Node's annotations, the configuration file and its defaults, the recipes,
-/// and the flags and variables that the agent was started with. Without an agent
-/// the file and what the last agent kept are read; its flags are not known then.
+/// Lists the Node's annotations, the configuration file and its defaults, the
+/// recipes, and the flags and variables of the agent. Without an agent, the
+/// command reads the file and what the last agent saved; flags are not known
+/// then.
 ///
-/// Exits with 1 where the configuration file cannot be used.
+/// Exits with 1 if the configuration file is invalid.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only settings whose name contains this
+    /// Only settings with this text in the name
     #[arg(value_name = "PART")]
     part: Option<String>,
 
-    /// Also where each value comes from: default, FILE:LINE, flag, variable or
+    /// Also show the source of each value: default, FILE:LINE, flag, variable or
     /// annotation; -o json and yaml always have it
     #[arg(short, long)]
     sources: bool,
 }
 
-/// What was gathered, and how it is shown.
+/// The settings, and whether the table has their sources.
 #[derive(Debug, serde::Serialize)]
 struct Shown {
     #[serde(flatten)]
@@ -75,7 +76,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
 /// All settings.
 ///
 /// # Errors
-/// When the agent does not tell them.
+/// When the agent does not respond.
 pub(crate) async fn gather(source: &DataSource) -> Result<Settings, Failure> {
     if source.origin() != Origin::Agent {
         return Ok(of_node(&source.node));
@@ -98,17 +99,17 @@ fn filtered(mut settings: Settings, args: &Args) -> Shown {
     }
 }
 
-/// What an agent that is started now would go by, as far as that can be seen.
+/// The settings that an agent would use if it started now, as far as they are known.
 fn of_node(node: &Node) -> Settings {
     let file = node.args.config.display().to_string();
-    let mut gaps = vec!["no agent answers, so its flags are not known".to_owned()];
-    let kept = run_dir::load::<run_dir::Annotations>(&node.args.run_dir, run_dir::NODE_ANNOTATIONS);
-    let annotations = kept.unwrap_or_else(|error| {
+    let mut gaps = vec!["no agent answers; the flags of the agent are not known".to_owned()];
+    let saved = run_dir::load::<run_dir::Annotations>(&node.args.run_dir, run_dir::NODE_ANNOTATIONS);
+    let annotations = saved.unwrap_or_else(|error| {
         gaps.push(chain(&error));
         None
     });
     let annotations = annotations.unwrap_or_else(|| {
-        gaps.push("no agent has kept what the Node says, so its modes are not known".to_owned());
+        gaps.push("no agent has saved the Node's annotations; the modes are not known".to_owned());
         run_dir::Annotations::default()
     });
     let (modes, bad) = Modes::from_annotations(&annotations);
@@ -129,7 +130,7 @@ fn of_node(node: &Node) -> Settings {
             None
         }
         Err(error) => {
-            items.extend(last_good(node));
+            items.extend(last_valid(node));
             Some(error)
         }
     };
@@ -141,8 +142,8 @@ fn of_node(node: &Node) -> Settings {
     }
 }
 
-fn last_good(node: &Node) -> Vec<origin::Setting> {
-    let name = "last good configuration";
+fn last_valid(node: &Node) -> Vec<origin::Setting> {
+    let name = "last valid configuration";
     let text = run_dir::load_text(&node.args.run_dir, run_dir::CONFIG);
     let text = text.ok().flatten().unwrap_or_default();
     let config = Config::parse(name, &text).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `usher log`: what the agent logs, changed for a while.
+//! `usher log`: the log filter of the agent.
 
 use std::time::Duration;
 
@@ -21,26 +21,26 @@ use crate::{
 
 const PATH: &str = "/v1/log";
 
-/// Show what the agent logs, or have it log more for a while
+/// Print the agent's log filter, or change it for a limited time
 ///
-/// Without flags the filter that counts is shown. A filter that was changed goes
-/// back to what the agent was started with by itself. The process that holds
-/// starts keeps the filter that it was started with.
+/// Without flags, prints the current filter. A changed filter expires, and the
+/// agent returns to the filter that it was started with. The process that holds
+/// starts always keeps the filter that it was started with.
 ///
 /// For example: usher log --level agent::installer=debug --level core=trace --for 5m
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A level (off, error, warn, info, debug, trace) for everything, or
-    /// TARGET=LEVEL for one module of agent, core or sys and those in it; may be
-    /// given several times, and adds to what the agent was started with
+    /// TARGET=LEVEL for a module of agent, core or sys and its submodules;
+    /// repeatable; adds to the filter that the agent was started with
     #[arg(long, value_name = "[TARGET=]LEVEL")]
     level: Vec<String>,
 
-    /// For how long, from 1s to 24h [default: 10m]
+    /// How long the filter applies, from 1s to 24h [default: 10m]
     #[arg(long = "for", value_name = "TIME", value_parser = duration::parse, requires = "level")]
     lasts: Option<Duration>,
 
-    /// Have what the agent was started with count again, now
+    /// Return to the filter that the agent was started with, now
     #[arg(long, conflicts_with = "level")]
     reset: bool,
 }
@@ -63,10 +63,10 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     }
 }
 
-/// What the agent logs now.
+/// The current log filter.
 ///
 /// # Errors
-/// When there is no agent.
+/// When no agent answers.
 pub(crate) async fn gather(source: &DataSource) -> Result<Log, Failure> {
     let document: Document<Log> = source.agent()?.get(PATH).await?;
     Ok(document.data)
@@ -85,7 +85,7 @@ async fn change(agent: &Client, args: &Args) -> Result<Log, Failure> {
 async fn reset(agent: &Client) -> Result<Log, Failure> {
     let body = agent.text(Method::DELETE, PATH, Bytes::new()).await?;
     let document: Document<Log> = serde_json::from_slice(&body).map_err(|error| {
-        Failure::unavailable(format!("the agent's answer is not understood: {error}"))
+        Failure::unavailable(format!("invalid response of the agent: {error}"))
     })?;
     Ok(document.data)
 }
@@ -96,11 +96,11 @@ impl Report for Log {
     fn table(&self, _wide: bool) -> Table {
         let mut table = Table::default();
         match self.reverts_in_ms {
-            None => table.lead(format!("{}, as the agent was started", self.filter)),
+            None => table.lead(format!("{} (as at the start of the agent)", self.filter)),
             Some(left) => {
-                // Up: what was just asked for is what is said.
+                // Round up, so that a new filter shows the duration that was requested.
                 let left = crate::duration_text(left.next_multiple_of(1000));
-                let line = format!("{}, for {left} more; then {} again", self.filter, self.base);
+                let line = format!("{} for another {left}, then {}", self.filter, self.base);
                 table.lead(Cell::new(line, Tone::Warn));
             }
         }

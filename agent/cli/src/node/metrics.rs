@@ -1,4 +1,4 @@
-//! `usher metrics`: the agent's numbers without a Prometheus.
+//! `usher metrics`: the agent's metrics, without Prometheus.
 
 use hyper::{Method, body::Bytes};
 use usher_core::{
@@ -14,18 +14,18 @@ use crate::{
     output::{Output, Report, SysdumpReport},
 };
 
-/// Show what the agent counts and measures, without a Prometheus
+/// Show the agent's metrics, without Prometheus
 ///
-/// Each metric is explained in docs/metrics.md. Buckets of histograms, and
-/// numbers that are 0, are left out of the table unless they are asked for.
+/// docs/metrics.md explains each metric. By default, histogram buckets and
+/// series with the value 0 are left out.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only series of which the name or a label contains this, such as
-    /// usher_hold, errors or result="deadline"
+    /// Only series with this text in the name or a label, such as usher_hold,
+    /// errors or result="deadline"
     #[arg(value_name = "PART")]
     part: Option<String>,
 
-    /// Also what is 0, and buckets of histograms
+    /// Also list series with the value 0, and histogram buckets
     #[arg(short, long)]
     all: bool,
 }
@@ -42,10 +42,10 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     }
 }
 
-/// All that the agent counts and measures.
+/// All metrics of the agent.
 ///
 /// # Errors
-/// When there is no agent.
+/// When no agent answers.
 pub(crate) async fn gather(source: &DataSource) -> Result<Metrics, Failure> {
     let agent = source.agent()?;
     let text = agent.text(Method::GET, "/v1/metrics", Bytes::new()).await?;
@@ -88,7 +88,7 @@ impl Report for Metrics {
             ]);
         }
         if self.items.is_empty() {
-            let none = "nothing of that name that is not 0 (--all shows all)";
+            let none = "no matching series with a value other than 0 (--all lists all series)";
             table.lead(Cell::new(none, Tone::Faint));
         }
         table
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_and_what_is_nothing() {
+    fn series_are_filtered_by_text_and_value() {
         assert_eq!(names(None, false), ["b", "c"]);
         assert_eq!(names(None, true).len(), 4);
         assert_eq!(names(Some("result=\"dead"), false), ["b"]);

@@ -1,4 +1,4 @@
-//! `usher status`: how usher is on this node, on one screen.
+//! `usher status`: the health of usher on this node, on one screen.
 
 use std::time::{Duration, Instant};
 
@@ -16,29 +16,29 @@ use crate::{
     output::{Output, Report, SysdumpReport},
 };
 
-/// How often it is looked at while it is waited for.
-const LOOK: Duration = Duration::from_millis(500);
+/// Poll interval of `--wait`.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Show how usher is on this node, and what is wrong with it
+/// Show the health of usher on this node, with the next step for each problem
 ///
-/// Without an agent it says what can be seen without one.
+/// Without an agent, the command shows what it can read from the node.
 ///
-/// Exits with 0 when all is well, 1 when something is wrong, 5 when no agent
-/// answers.
+/// Exits with 0 when usher is healthy, with 1 when there is a problem, with 5
+/// when no agent answers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// One line
+    /// Print one line
     #[arg(short, long)]
     brief: bool,
 
-    /// Wait until all is well, for 5m or as long as is given, and print one line
-    /// whenever something changes
+    /// Wait until usher is healthy, at most for TIME [default: 5m], and print a
+    /// line for each change
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true,
           default_missing_value = "5m", value_parser = duration::parse)]
     wait: Option<Duration>,
 }
 
-/// What is shown, and how much of it.
+/// The status, and whether one line is enough.
 #[derive(Debug, serde::Serialize)]
 struct Shown {
     #[serde(flatten)]
@@ -49,7 +49,7 @@ struct Shown {
 
 pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     let answer = match args.wait {
-        None => look(global).await,
+        None => current(global).await,
         Some(most) => wait(global, most).await,
     };
     let (from, status) = match answer {
@@ -57,7 +57,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
         Err(error) => return error.report(),
     };
     let exit = exit(&status);
-    // Its changes were told line by line.
+    // Each change was already printed as a line.
     if args.wait.is_some() && matches!(global.output, Format::Table | Format::Wide) {
         return exit;
     }
@@ -68,28 +68,28 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     }
 }
 
-/// The state of usher.
+/// The status of usher.
 ///
 /// # Errors
-/// When it cannot be had.
+/// When the status is not available.
 pub(crate) async fn gather(source: &DataSource) -> Result<Status, Failure> {
     source.status().await
 }
 
-async fn look(global: &Global) -> Result<(Origin, Status), Failure> {
+async fn current(global: &Global) -> Result<(Origin, Status), Failure> {
     let source = DataSource::open_quietly(global).await?;
     let status = gather(&source).await?;
     Ok((source.origin(), status))
 }
 
-/// Looks until all is well or the time is over. An agent that does not answer yet is waited for.
+/// Polls until usher is healthy or the time is over. An agent that does not answer yet is polled too.
 async fn wait(global: &Global, most: Duration) -> Result<(Origin, Status), Failure> {
     let end = Instant::now() + most;
     let output = Output::new(global);
-    let tells = matches!(global.output, Format::Table | Format::Wide);
-    let mut told = String::new();
+    let prints_changes = matches!(global.output, Format::Table | Format::Wide);
+    let mut printed = String::new();
     loop {
-        let answer = look(global).await;
+        let answer = current(global).await;
         let line = match &answer {
             Ok((_, status)) => brief(status),
             Err(failure) if failure.exit == Exit::Unavailable => {
@@ -97,17 +97,17 @@ async fn wait(global: &Global, most: Duration) -> Result<(Origin, Status), Failu
             }
             Err(_) => return answer,
         };
-        if line.text != told && tells {
+        if line.text != printed && prints_changes {
             output.line(&line)?;
         }
-        told = line.text;
-        let is_well = answer
+        printed = line.text;
+        let is_healthy = answer
             .as_ref()
             .is_ok_and(|(_, status)| exit(status) == Exit::Success);
-        if is_well || Instant::now() >= end {
+        if is_healthy || Instant::now() >= end {
             return answer;
         }
-        tokio::time::sleep(LOOK.min(end.saturating_duration_since(Instant::now()))).await;
+        tokio::time::sleep(POLL_INTERVAL.min(end.saturating_duration_since(Instant::now()))).await;
     }
 }
 
@@ -119,7 +119,7 @@ fn exit(status: &Status) -> Exit {
     }
 }
 
-/// All of it in one line. What can change by itself every second is not in it.
+/// The status in one line, without durations: they would change every second.
 fn brief(status: &Status) -> Cell {
     let modes = &status.modes;
     let pods = &status.pods;
@@ -157,13 +157,13 @@ impl Report for Shown {
             return table;
         }
         for (name, value, tone) in lines(&self.status) {
-            // A name of 14 letters and a value that others wrote.
+            // The longest name has 13 letters.
             table.lead(Cell::new(format!("{name:<14}{value}"), tone));
         }
         table.lead("");
         let problems = &self.status.problems;
         if problems.is_empty() {
-            table.lead(Cell::new("all is well", Tone::Good));
+            table.lead(Cell::new("usher is healthy", Tone::Good));
         }
         for problem in problems {
             table.lead(Cell::new(format!("✗ {}", problem.what), Tone::Bad));
@@ -179,7 +179,7 @@ fn lines(status: &Status) -> Vec<(&'static str, String, Tone)> {
         lines.push(("node", status.node.clone(), Tone::Plain));
     }
     lines.push(match &status.agent {
-        None => ("agent", "none answers".to_owned(), Tone::Bad),
+        None => ("agent", "no agent answers".to_owned(), Tone::Bad),
         Some(agent) => {
             let (ready, tone) = if agent.ready {
                 ("ready".to_owned(), Tone::Plain)
@@ -193,23 +193,23 @@ fn lines(status: &Status) -> Vec<(&'static str, String, Tone)> {
     });
     let modes = &status.modes;
     let mode = |mode: &str, lasts: Option<u64>| match (modes.known, lasts) {
-        (false, _) => format!("{mode}, since nobody tells what the Node says"),
+        (false, _) => format!("{mode} (default; the Node's annotations are not known)"),
         (true, Some(lasts)) => format!("{mode} for {}", duration_text(lasts)),
-        (true, None) => format!("{mode}, as was last known"),
+        (true, None) => format!("{mode} (last known)"),
     };
     lines.push(("quit", mode(&modes.quit, modes.quit_for_ms), Tone::Plain));
     lines.push(("hold", mode(&modes.hold, modes.hold_for_ms), Tone::Plain));
     if status.agent.is_some() {
-        lines.extend(of_agent(status));
+        lines.extend(agent_lines(status));
     }
     lines.push(kubelet(status));
     let pods = &status.pods;
     let mut line = format!(
-        "{} seen, {} of usher's business, {} held, {} finished, {} failed",
+        "{} seen, {} managed, {} held, {} finished, {} failed",
         pods.seen, pods.ours, pods.held, pods.finished, pods.failed
     );
     if pods.held_starts > 0 {
-        line.push_str(&format!("; {} starts held", pods.held_starts));
+        line.push_str(&format!(", {} starts held", pods.held_starts));
     }
     let tone = if pods.failed > 0 {
         Tone::Warn
@@ -220,53 +220,73 @@ fn lines(status: &Status) -> Vec<(&'static str, String, Tone)> {
     lines
 }
 
-/// What only an agent tells.
-fn of_agent(status: &Status) -> Vec<(&'static str, String, Tone)> {
-    let can = |what: &str, lacks: &Option<String>| match lacks {
-        None => format!("{what}: yes"),
-        Some(lacks) => format!("{what}: no ({lacks})"),
-    };
+/// The lines that need an agent.
+fn agent_lines(status: &Status) -> Vec<(&'static str, String, Tone)> {
     let lacks = &status.lacks;
-    let kernel = [
-        can("connections", &lacks.hold),
-        can("DNS", &lacks.dns),
-        can("starts", &lacks.start),
-    ];
+    let (hold, hold_tone) = hold_support([
+        ("connections", &lacks.hold),
+        ("DNS", &lacks.dns),
+        ("starts", &lacks.start),
+    ]);
     let plugin = &status.plugin;
-    let said = plugin.said.clone();
+    let detail = plugin.said.clone();
     let (plugin, tone) = match (plugin.managed, plugin.installed, plugin.failed) {
         (false, ..) => ("not installed by this agent".to_owned(), Tone::Faint),
         (true, true, _) => (
-            format!("installed in {}", said.unwrap_or_default()),
+            format!("installed in {}", detail.unwrap_or_default()),
             Tone::Plain,
         ),
-        (true, false, true) => (said.unwrap_or_default(), Tone::Bad),
+        (true, false, true) => (detail.unwrap_or_default(), Tone::Bad),
         (true, false, false) => (
-            said.unwrap_or_else(|| "not installed, as the Node's mode wants it".to_owned()),
+            detail.unwrap_or_else(|| "not installed (expected: hold is not in enforce mode)".to_owned()),
             Tone::Plain,
         ),
     };
     let api = &status.api_server;
-    let heard = api.heard_ms_ago.map_or_else(
+    let contact = api.heard_ms_ago.map_or_else(
         || "never".to_owned(),
         |ago| format!("{} ago", duration_text(ago)),
     );
     let (api, api_tone) = match (&api.error, api.watched) {
-        (Some(error), _) => (format!("last heard {heard}: {error}"), Tone::Bad),
-        (None, true) => (format!("last heard {heard}"), Tone::Plain),
-        (None, false) => ("not asked".to_owned(), Tone::Faint),
+        (Some(error), _) => (format!("last contact {contact}: {error}"), Tone::Bad),
+        (None, true) => (format!("last contact {contact}"), Tone::Plain),
+        (None, false) => ("not used".to_owned(), Tone::Faint),
     };
     let configuration = &status.configuration;
     let (file, file_tone) = match &configuration.error {
-        None => (format!("as in {}", configuration.file), Tone::Plain),
-        Some(error) => (format!("an older one counts: {error}"), Tone::Bad),
+        None => (configuration.file.clone(), Tone::Plain),
+        Some(error) => (format!("invalid, the last valid one is in use: {error}"), Tone::Bad),
     };
     vec![
-        ("can hold", kernel.join(", "), Tone::Plain),
+        ("hold support", hold, hold_tone),
         ("CNI plugin", plugin, tone),
         ("API server", api, api_tone),
         ("configuration", file, file_tone),
     ]
+}
+
+/// What the kernel can hold, and the reason for what it cannot.
+fn hold_support(kinds: [(&str, &Option<String>); 3]) -> (String, Tone) {
+    let supported: Vec<&str> = kinds
+        .iter()
+        .filter(|(_kind, missing)| missing.is_none())
+        .map(|(kind, _missing)| *kind)
+        .collect();
+    let unsupported: Vec<String> = kinds
+        .iter()
+        .filter_map(|(kind, missing)| Some(format!("no {kind} ({})", missing.as_ref()?)))
+        .collect();
+    let tone = if unsupported.is_empty() {
+        Tone::Plain
+    } else {
+        Tone::Warn
+    };
+    let supported = match supported.as_slice() {
+        [] => "none".to_owned(),
+        supported => supported.join(", "),
+    };
+    let parts: Vec<String> = [supported].into_iter().chain(unsupported).collect();
+    (parts.join("; "), tone)
 }
 
 fn kubelet(status: &Status) -> (&'static str, String, Tone) {
@@ -279,7 +299,7 @@ fn kubelet(status: &Status) -> (&'static str, String, Tone) {
             format!("last list {ago} ago: {error}"),
             Tone::Bad,
         ),
-        (None, Some(ago)) => ("kubelet", format!("listed its pods {ago} ago"), Tone::Plain),
-        (None, None) => ("kubelet", "not asked yet".to_owned(), Tone::Warn),
+        (None, Some(ago)) => ("kubelet", format!("last list {ago} ago"), Tone::Plain),
+        (None, None) => ("kubelet", "no list yet".to_owned(), Tone::Warn),
     }
 }

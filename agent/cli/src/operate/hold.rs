@@ -1,25 +1,25 @@
-//! `usher hold`: has connections of a pod wait until its sidecars are ready.
+//! `usher hold`: holds a pod's connections until its sidecars are ready.
 
 use super::operator_request;
 use crate::global::{Exit, Global};
 
-/// Have connections of a pod wait until its sidecars are ready
+/// Hold a pod's connections until its sidecars are ready
 ///
-/// For a pod that is being made, or whose proxy is not ready: from now on, or
-/// from the end of its init containers on, until the sidecars are ready, for at
-/// most usher.dev/hold-deadline. Neither the node's mode nor usher.dev/hold
-/// counts. Starts of apps wait where the pod asks for that.
+/// Use it for a pod that is being created, or for one with a proxy that is not
+/// ready. The hold starts now, or when the pod's init containers have finished.
+/// It ends when the sidecars are ready, or after usher.dev/hold-deadline. It
+/// overrides the node's mode and usher.dev/hold. Starts of app containers are
+/// held only where the pod requests it.
 ///
-/// After the fact new connections wait, and nothing else changes: what an app
-/// has connected to stays as it is, a connection that was refused stays
-/// refused, and a start that is over is over. A sidecar that is ready already
-/// lets them go at once. Exits with 3 when it is refused.
+/// Only new connections are held. Established and refused connections, and
+/// containers that have already started, stay as they are. If the sidecars are
+/// ready already, nothing is held. Exits with 3 when the request is refused.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    order: operator_request::Given,
+    request: operator_request::RequestArgs,
 }
 
 pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
-    operator_request::run(global, "hold", &args.order).await
+    operator_request::run(global, "hold", &args.request).await
 }

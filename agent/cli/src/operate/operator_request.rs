@@ -1,30 +1,30 @@
-//! What the orders have in common: they go to the agent, which decides.
+//! Sends operator requests to the agent, which decides about them.
 
 use hyper::Method;
 use usher_core::admin::{Document, Ordered, Origin, Pod, RequestOptions};
 use usher_inspect::text::table::{Cell, Table, Tone};
 
-use crate::pod::pod_arg::{reject_file, resolve_pod};
 use crate::{
     data_source::{Client, DataSource},
     failure::Failure,
     global::{Exit, Global},
     output::{Output, Report},
+    pod::pod_arg::{reject_file, resolve_pod},
 };
 
-// No comment that clap would take for the command's own.
+// No doc comment here: clap would take it for the help of the command.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Given {
-    /// The pod: namespace/name, UID, container id, pid, IP or a unique part of
-    /// its name
+pub(crate) struct RequestArgs {
+    /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part
+    /// of its name
     pub(crate) pod: String,
 
-    /// Only say what would be done
+    /// Report what the agent would do, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
-/// An order that can be given: an agent, and the pod that is meant.
+/// Sends requests about one pod to the agent.
 #[derive(Debug)]
 pub(crate) struct OperatorClient {
     pub(crate) agent: Client,
@@ -32,41 +32,41 @@ pub(crate) struct OperatorClient {
 }
 
 impl OperatorClient {
-    /// Finds whom to ask, and about which pod.
+    /// Connects to the agent and resolves the pod.
     ///
     /// # Errors
-    /// Without an agent: nobody else can do it.
-    pub(crate) async fn open(global: &Global, given: &str) -> Result<Self, Failure> {
-        reject_file(global, "an order")?;
+    /// Without an agent, which alone can carry out a request.
+    pub(crate) async fn open(global: &Global, pod: &str) -> Result<Self, Failure> {
+        reject_file(global, "an operator request")?;
         let source = DataSource::open_quietly(global).await?;
         let agent = source.agent()?.clone();
-        let pod = resolve_pod(&source, given).await?;
+        let pod = resolve_pod(&source, pod).await?;
         Ok(Self { agent, pod })
     }
 
-    /// Gives an order.
+    /// Sends a request.
     ///
     /// # Errors
-    /// When the agent does not take it for one. That it refuses is an answer.
-    pub(crate) async fn give(
+    /// When the agent cannot parse it. A refusal is not an error but a reply.
+    pub(crate) async fn send(
         &self,
-        order: &str,
-        manner: RequestOptions,
+        verb: &str,
+        options: RequestOptions,
     ) -> Result<Ordered, Failure> {
-        let path = format!("/v1/pods/{}/{order}", self.pod.uid);
-        let answer: Document<Ordered> = self.agent.send(Method::POST, &path, &manner).await?;
+        let path = format!("/v1/pods/{}/{verb}", self.pod.uid);
+        let answer: Document<Ordered> = self.agent.send(Method::POST, &path, &options).await?;
         Ok(answer.data)
     }
 }
 
-/// Gives an order and shows the answer.
-pub(crate) async fn run(global: &Global, order: &str, given: &Given) -> Exit {
-    let manner = RequestOptions {
+/// Sends a request and prints the reply.
+pub(crate) async fn run(global: &Global, verb: &str, args: &RequestArgs) -> Exit {
+    let options = RequestOptions {
         force: false,
-        dry_run: given.dry_run,
+        dry_run: args.dry_run,
     };
-    let answer = match OperatorClient::open(global, &given.pod).await {
-        Ok(desk) => desk.give(order, manner).await,
+    let answer = match OperatorClient::open(global, &args.pod).await {
+        Ok(client) => client.send(verb, options).await,
         Err(error) => Err(error),
     };
     match answer {
@@ -75,7 +75,7 @@ pub(crate) async fn run(global: &Global, order: &str, given: &Given) -> Exit {
     }
 }
 
-/// Shows what was said to an order, and how the program ends for it.
+/// Prints a reply and returns the exit code.
 pub(crate) fn show(global: &Global, answer: Ordered) -> Exit {
     let exit = exit(&answer);
     let refused = (exit != Exit::Success).then(|| refusal(&answer, exit));
@@ -98,7 +98,7 @@ fn exit(answer: &Ordered) -> Exit {
 
 fn refusal(answer: &Ordered, exit: Exit) -> Failure {
     let force = if answer.yields_to_force {
-        "; --force does it all the same"
+        "; --force overrides this"
     } else {
         ""
     };

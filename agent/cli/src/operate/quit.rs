@@ -1,4 +1,4 @@
-//! `usher quit`: shows the sidecars of a pod out now.
+//! `usher quit`: terminates the sidecars of a finished pod.
 
 mod wait;
 
@@ -12,61 +12,64 @@ use usher_core::{
 use super::operator_request::{self, OperatorClient, show};
 use crate::global::{Exit, Global};
 
-/// Show the sidecars of a pod out now
+/// Terminate the sidecars of a finished pod now
 ///
-/// The agent takes the steps that it would take by itself, and neither the
-/// node's mode nor usher.dev/quit nor a delay counts: what you order is done.
-/// It refuses while an app container runs or may be started again, and where
-/// nothing is left but a step that makes a pod that succeeded a failed one;
-/// --force does it all the same, and the timeline says so. The order is about
-/// the sidecars that run now: one that is started again is left alone.
+/// The agent runs the same steps as for an automatic quit. The request
+/// overrides the node's mode, usher.dev/quit and delays. The agent refuses
+/// while an app container runs or may be restarted, and when the only step left
+/// would turn a succeeded pod into a failed one. --force overrides the refusal,
+/// and the timeline records it. Only sidecars that run now are terminated; one
+/// that is restarted later is not.
 ///
-/// The answer comes when the decision was made; --wait waits for the sidecars'
-/// ends. Exits with 3 when it is refused, and with 1 when --wait has waited for
-/// too long or usher gave up.
+/// The command returns when the decision is made. --wait waits until the
+/// sidecars have ended. Exits with 3 when the request is refused, and with 1
+/// when --wait times out or the agent gives up.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    order: operator_request::Given,
+    request: operator_request::RequestArgs,
 
-    /// Also while an app runs, and also where it spoils the pod
+    /// Terminate even while an app runs, and even if the pod fails because of it
     #[arg(long)]
     force: bool,
 
-    /// Wait until the sidecars have ended, for so long at most
+    /// Wait until the sidecars have ended, at most for TIME [default: 1m]
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true,
           default_missing_value = "1m", value_parser = duration::parse, conflicts_with = "dry_run")]
     wait: Option<Duration>,
 }
 
 pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
-    let manner = RequestOptions {
+    let options = RequestOptions {
         force: args.force,
-        dry_run: args.order.dry_run,
+        dry_run: args.request.dry_run,
     };
-    let desk = match OperatorClient::open(global, &args.order.pod).await {
-        Ok(desk) => desk,
+    let client = match OperatorClient::open(global, &args.request.pod).await {
+        Ok(client) => client,
         Err(error) => return error.report(),
     };
-    // Before the order, so that nothing happens unseen.
+    // Open the stream before the request, so that no event is missed.
     let watch = match args.wait {
-        Some(_time) => match wait::Ends::open(&desk).await {
-            Ok(ends) => Some(ends),
+        Some(_time) => match wait::Exits::open(&client).await {
+            Ok(exits) => Some(exits),
             Err(error) => return error.report(),
         },
         None => None,
     };
-    let answer = match desk.give("quit", manner).await {
+    let answer = match client.send("quit", options).await {
         Ok(answer) => answer,
         Err(error) => return error.report(),
     };
-    let containers = answer.steps.iter().map(|step| step.container.clone());
-    let containers: Vec<String> = containers.collect();
-    let taken = answer.answer == Ordered::TAKEN;
+    let containers: Vec<String> = answer
+        .steps
+        .iter()
+        .map(|step| step.container.clone())
+        .collect();
+    let is_accepted = answer.answer == Ordered::TAKEN;
     let exit = show(global, answer);
     match (watch, args.wait) {
-        (Some(ends), Some(time)) if taken && exit == Exit::Success => {
-            ends.wait(containers, time).await
+        (Some(exits), Some(time)) if is_accepted && exit == Exit::Success => {
+            exits.wait(containers, time).await
         }
         _ => exit,
     }

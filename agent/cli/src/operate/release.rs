@@ -1,19 +1,19 @@
-//! `usher release`: lets everything of a pod go that waits.
+//! `usher release`: releases everything that is held in a pod.
 
 use super::operator_request;
 use crate::global::{Exit, Global};
 
-/// Let connections and starts of a pod go that wait
+/// Release a pod's held connections and starts
 ///
-/// The doors open now, whether the sidecars are ready or not: connections go
-/// on, and may be refused. They are not shut again while the pod's sandbox
-/// lives, unless `usher hold` says so. Exits with 3 when it is refused.
+/// Held connections continue now, whether or not the sidecars are ready, and
+/// may be refused. The pod is not held again while its sandbox exists, unless
+/// `usher hold` requests it. Exits with 3 when the request is refused.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    order: operator_request::Given,
+    request: operator_request::RequestArgs,
 }
 
 pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
-    operator_request::run(global, "release", &args.order).await
+    operator_request::run(global, "release", &args.request).await
 }

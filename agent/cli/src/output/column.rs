@@ -1,18 +1,17 @@
-//! Columns below each other: what a terminal shows of a text is counted, and nothing else is decided.
+//! Aligns columns by the width that a terminal shows.
 //!
-//! comfy-table 8 was tried: ten thousand rows, which a busy pod's sockets are, took it 130 ms and 30 MB.
+//! comfy-table 8 needed 130 ms and 30 MB for ten thousand rows, which the sockets of a busy pod are.
 
 use std::borrow::Cow;
 
 use unicode_width::UnicodeWidthStr;
 
-/// Between two columns.
 const GAP: usize = 1;
 
-/// Texts of a row, as they are shown without colours.
+/// The texts of a row, without colours.
 pub(super) type Row<'a> = Vec<Cow<'a, str>>;
 
-/// Appends all rows to a text; `paint` puts what it likes around a text, given its row and column.
+/// Appends all rows to a text. `paint` writes a cell, given its row and column, and may add colours.
 pub(super) fn draw(
     rows: &[Row<'_>],
     text: &mut String,
@@ -20,7 +19,7 @@ pub(super) fn draw(
 ) {
     let widths = widths(rows);
     for (number, row) in rows.iter().enumerate() {
-        // Nothing follows the last text that is not empty, so no line ends with spaces.
+        // Stop at the last cell with a text, so that no line ends with spaces.
         let last = row.iter().rposition(|cell| !cell.is_empty());
         let mut missing = 0;
         for (column, cell) in row.iter().enumerate().take(last.map_or(0, |last| last + 1)) {
@@ -61,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_as_wide_as_their_widest_text() {
+    fn columns_are_as_wide_as_their_widest_cell() {
         let rows: [&[&str]; 4] = [
             &["POD", "STATE", "WHY"],
             &["größe", "held", ""],

@@ -1,5 +1,5 @@
-//! A file for its owner alone: packets and dumps tell of all pods of a node, and may be written where others can
-//! write as well.
+//! Creates files that only their owner can read: captures and sysdumps have data of all pods of a node, and may be written
+//! to a directory that other users can write.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -10,8 +10,8 @@ use std::{
 
 const MODE: u32 = 0o600;
 
-/// Makes a file. One that is there stays, or with `force` another one takes its place, so that it counts neither whose
-/// that was nor who has it open. What is no regular file, as a named pipe, is opened as it is.
+/// Creates a file. An existing file is an error, or with `force` is replaced by a new one, so that neither its owner nor a
+/// process that has it open can read the data. A named pipe or another special file is opened as it is.
 pub(crate) fn create(path: &Path, force: bool) -> io::Result<File> {
     let exists = match create_new(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => error,
@@ -19,7 +19,7 @@ pub(crate) fn create(path: &Path, force: bool) -> io::Result<File> {
     };
     if !fs::metadata(path)?.is_file() {
         let opened = OpenOptions::new().write(true).open(path)?;
-        // It may have been another one.
+        // The path may have changed since metadata().
         if !opened.metadata()?.is_file() {
             return Ok(opened);
         }
@@ -28,25 +28,25 @@ pub(crate) fn create(path: &Path, force: bool) -> io::Result<File> {
         return Err(exists);
     }
     if fs::symlink_metadata(path)?.is_symlink() {
-        return Err(io::Error::other("it is a link to a file"));
+        return Err(io::Error::other("the path is a symbolic link"));
     }
     fs::remove_file(path)?;
     create_new(path)
 }
 
-/// Makes a file, which is not there yet.
+/// Creates a file, which must not exist.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(MODE).open(path)
 }
 
-/// Why there is no such file, for people.
+/// The error text, with the flag that fixes it.
 pub(crate) fn error_text(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::AlreadyExists => "it is there already; --force writes over it".to_owned(),
+        io::ErrorKind::AlreadyExists => "the file exists; use --force to overwrite it".to_owned(),
         io::ErrorKind::ReadOnlyFilesystem => format!(
-            "{error} (in the agent's container there is no place for files: use -w - and have it written where kubectl \
-             runs)"
+            "{error} (the agent's container has no writable directory: use -w - and redirect the output where \
+             kubectl runs)"
         ),
         _ => error.to_string(),
     }
@@ -64,13 +64,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_else_reads_it() {
+    fn only_the_owner_can_read_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new");
         let mode = || fs::metadata(&path).unwrap().mode() & 0o777;
         create(&path, false).unwrap().write_all(b"one").unwrap();
         assert_eq!(mode(), MODE);
-        // Another's, who has it open.
+        // A file of another user, who has it open.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
         let mut theirs = File::open(&path).unwrap();
         let error = create(&path, false).unwrap_err();
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn links_lead_to_nobodys_file() {
+    fn symbolic_links_are_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let [theirs, link, dangling] =
             ["theirs", "link", "dangling"].map(|name| folder.path().join(name));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_regular_file_is_opened() {
+    fn special_files_are_opened() {
         let folder = tempfile::tempdir().unwrap();
         let [pipe, link] = ["pipe", "link"].map(|name| folder.path().join(name));
         mkfifo(&pipe, Mode::S_IRWXU).unwrap();

@@ -1,33 +1,33 @@
-//! Standard output. Who stops reading, as `head` does, has what it wanted; anything else that keeps an answer from being
-//! written, such as a full disk, is said: half an answer must not look like a whole one.
+//! Standard output. A reader that closes the pipe, as `head` does, is not an error. Any other failed write is reported, so
+//! that an incomplete output does not look complete.
 
 use std::io::{self, ErrorKind, Write};
 
 use crate::{failure::Failure, global::Exit};
 
-/// Writes a text and hands it over.
+/// Writes and flushes a text.
 ///
 /// # Errors
-/// When it cannot be written, or nobody reads any more.
+/// When standard output cannot be written, a closed pipe included.
 pub(crate) fn write(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
 }
 
-/// The same for whoever has nothing else to do once nobody reads.
+/// The same for a command that has nothing else to do; a closed pipe is not an error.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When standard output cannot be written.
 pub(crate) fn put(text: &str) -> Result<(), Failure> {
     match write(text) {
-        Err(unread) if unread.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(closed) if closed.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(|error| unwritable(&error)),
     }
 }
 
-/// What is said where something cannot be written.
+/// The error of an incomplete output.
 pub(crate) fn unwritable(error: &io::Error) -> Failure {
-    let text = format!("not all of the answer is there: it cannot be written: {error}");
+    let text = format!("incomplete output: cannot write to standard output: {error}");
     Failure::new(Exit::Problem, text)
 }

@@ -1,4 +1,4 @@
-//! `usher plan`: what usher would do with a pod, and why.
+//! `usher plan`: what usher would do for a pod, and why.
 
 mod show;
 
@@ -18,21 +18,20 @@ use crate::{
     print_stderr,
 };
 
-/// Show what usher would do with a pod, and why
+/// Show what usher would do for a pod, and why
 ///
-/// For each sidecar: what it was recognised by, the steps that show it out in
-/// their order, the exit code and the time that are known of each, and the
-/// condition by which each is there. For connections: the ports at which they
-/// wait, what opens them, and the deadline. For both: what keeps usher from it
-/// now. Nothing is done. Without an agent the same core judges what the node
-/// shows.
+/// For each sidecar: how it was recognized, and the steps that terminate it,
+/// each with its exit code, its duration and its condition. For connections:
+/// the held ports, the condition that releases them, and the deadline. For
+/// both: what prevents usher from acting now. The command changes nothing.
+/// Without an agent, the same code evaluates what the node shows.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The pod: namespace/name, UID, container id, pid, IP or a unique part of
-    /// its name
+    /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part
+    /// of its name
     pod: String,
 
-    /// What would be done if the node had this mode
+    /// Evaluate as if the node had this mode
     #[arg(long, value_enum, value_name = "MODE")]
     mode: Option<Mode>,
 }
@@ -72,10 +71,10 @@ async fn plan(args: &Args, global: &Global) -> Result<(Origin, Forecast), Failur
     Ok((source.origin(), plan))
 }
 
-/// What would be done with the modes that count.
+/// The plan under the node's current modes.
 ///
 /// # Errors
-/// When the pod is none or several, or nothing is known of it.
+/// When no pod or several pods match, or the pod's spec is not known.
 pub(crate) async fn gather(source: &DataSource, pod: &str) -> Result<Forecast, Failure> {
     forecast(source, pod, None).await
 }
@@ -113,7 +112,7 @@ async fn of_node(
     }
     let place = match select_pod(given, &survey.pods) {
         Ok(place) => survey.pods.get(place).map(|pod| pod.uid.clone()),
-        // By an address, perhaps.
+        // The argument may be an IP address.
         Err(error) => match source.node.find(given).await {
             Ok(target) => Some(target.uid.to_string()),
             Err(_same) => return Err(error.into()),
@@ -123,7 +122,7 @@ async fn of_node(
     let forecast = uid.and_then(|uid| survey.engine().forecast(Timestamp::default(), &uid, mode));
     forecast.ok_or_else(|| {
         Failure::unavailable(
-            "what would be done follows from the pod's spec, which the kubelet has not told",
+            "no plan: the pod's spec is not known, because the kubelet does not list the pod",
         )
     })
 }

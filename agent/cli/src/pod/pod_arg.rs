@@ -1,4 +1,4 @@
-//! The pod that a person means, as whoever answers knows it.
+//! Resolves the POD argument.
 
 use std::net::IpAddr;
 
@@ -11,37 +11,37 @@ use crate::{
     global::{Exit, Global},
 };
 
-/// Whether this is asked of the node, and not of a file, for what a file cannot tell.
+/// Rejects `--file` for what only the live node can answer.
 ///
 /// # Errors
-/// Where it is asked of a file.
+/// With `--file`.
 pub(crate) fn reject_file(global: &Global, what: &str) -> Result<(), Failure> {
     match global.file {
         None => Ok(()),
         Some(_) => Err(Failure::new(
             Exit::Usage,
-            format!("{what} is about this node as it is now: not with --file"),
+            format!("{what} needs the live node and does not support --file"),
         )),
     }
 }
 
-/// The pod that is meant.
+/// The pod that the argument selects.
 ///
 /// # Errors
-/// When it is none or several, or nobody can be asked.
+/// When no pod or several pods match, or the pods cannot be listed.
 pub(crate) async fn resolve_pod(source: &DataSource, given: &str) -> Result<Pod, Failure> {
     if given.trim_matches(['[', ']']).parse::<IpAddr>().is_ok() {
-        // Addresses are the kubelet's knowledge, which the agent does not keep.
+        // The agent does not keep IP addresses; the kubelet reports them.
         return Ok(source.node.find(given).await?.pod);
     }
     let pods = source.pods().await?.items;
     let place = select_pod(given, &pods)?;
     pods.into_iter()
         .nth(place)
-        .ok_or_else(|| Failure::unavailable(format!("{given:?} has just ended")))
+        .ok_or_else(|| Failure::unavailable(format!("pod {given:?} has just ended")))
 }
 
-/// The place of the pod that is meant among these.
+/// The index of the pod that the argument selects.
 pub(crate) fn select_pod(given: &str, pods: &[Pod]) -> Result<usize, NotOne> {
     let candidates: Vec<Candidate> = pods.iter().map(candidate).collect();
     pod_selector::choose(given, &candidates)

@@ -1,4 +1,4 @@
-//! `usher pods`: the pods of this node, as usher sees them.
+//! `usher pods`: lists the pods of this node.
 
 use usher_core::admin::{ContainerState, Pod, PodState, Pods, Role};
 use usher_inspect::text::table::{Cell, Table, Tone};
@@ -9,13 +9,14 @@ use crate::{
     output::{Output, Report, SysdumpReport},
 };
 
-/// List the pods of this node, what they are to usher, and what stands in the way
+/// List the pods of this node, their state, and the last decision about each
 ///
-/// Without an agent the node's processes and the kubelet are looked at, and the
-/// same core decides what it would decide.
+/// By default, only pods with a sidecar that usher recognizes are listed.
+/// Without an agent, the command reads the node's processes and the kubelet's
+/// list, and evaluates them with the same code as the agent.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only pods whose namespace/name contains this
+    /// Only pods with this text in namespace/name
     #[arg(value_name = "PART")]
     part: Option<String>,
 
@@ -23,7 +24,7 @@ pub(crate) struct Args {
     #[arg(short, long)]
     namespace: Option<String>,
 
-    /// Also pods that are not usher's business
+    /// Also pods that usher does not manage
     #[arg(short, long)]
     all: bool,
 }
@@ -82,7 +83,7 @@ impl Report for Pods {
         }
         if self.items.is_empty() {
             table.lead(Cell::new(
-                "no pods of usher's business (--all shows the others)",
+                "no pods with a recognized sidecar (--all lists the others)",
                 Tone::Faint,
             ));
         }
@@ -99,7 +100,7 @@ const fn tone(state: PodState) -> Tone {
     }
 }
 
-/// Names with what they do.
+/// Container names with their states.
 fn containers(pod: &Pod, roles: &[Role]) -> Cell {
     let of_role = pod
         .containers

@@ -1,5 +1,5 @@
-//! One file of an archive that somebody sent. Entries that say something about the next one (the long names of GNU's
-//! tar, pax headers) are read here and not by the crate, which takes as much of them as there is.
+//! Reads one file of an untrusted archive. Entries that describe the next one (GNU long names, pax headers) are read here and
+//! not by the crate, which does not limit them.
 
 use std::{
     fs,
@@ -10,20 +10,19 @@ use std::{
 use flate2::read::GzDecoder;
 use tar::{Archive, Entry, PaxExtensions};
 
-/// What is unpacked of an archive at most, to find a file in it.
-const LARGEST: u64 = 4 * 1024 * 1024 * 1024;
-/// What is read of an entry about the next one: longer paths than this has no system, and its times, owners and
-/// attributes have room beside it.
-const LONGEST_ABOUT: u64 = 64 * 1024;
-/// A path that is longer is none.
-const LONGEST_PATH: usize = 4096;
+/// Limit of the unpacked archive.
+const MAX_UNPACKED: u64 = 4 * 1024 * 1024 * 1024;
+/// Limit of an entry that describes the next one: enough for a path, times, owners and attributes.
+const MAX_EXTENSION: u64 = 64 * 1024;
+/// Limit of a path, as on Linux.
+const MAX_PATH: usize = 4096;
 /// The key of a path in a pax header.
 const PATH: &[u8] = b"path";
 
-/// The content of this file, of which no more than so much is read; None where there is none.
+/// The content of a file, with at most `largest` bytes; None if it does not exist.
 pub(super) fn read(archive: &Path, path: &str, largest: u64) -> io::Result<Option<Vec<u8>>> {
     let packed = GzDecoder::new(fs::File::open(archive)?);
-    find(packed.take(LARGEST), path, largest)
+    find(packed.take(MAX_UNPACKED), path, largest)
 }
 
 fn find(unpacked: impl Read, path: &str, largest: u64) -> io::Result<Option<Vec<u8>>> {
@@ -37,7 +36,7 @@ fn find(unpacked: impl Read, path: &str, largest: u64) -> io::Result<Option<Vec<
         } else if kind.is_pax_local_extensions() {
             long = pax_path(&mut entry)?.or(long);
         } else if kind.is_gnu_longlink() || kind.is_pax_global_extensions() {
-            // Nothing that counts.
+            // Not relevant for a regular file.
         } else {
             let own = entry.path_bytes();
             let is_it = long.take().as_deref().unwrap_or(&own) == path.as_bytes();
@@ -49,9 +48,9 @@ fn find(unpacked: impl Read, path: &str, largest: u64) -> io::Result<Option<Vec<
     Ok(None)
 }
 
-/// A name as GNU's tar writes it, with a zero behind it.
+/// A GNU long name, which ends with a zero.
 fn name(entry: &mut Entry<'_, impl Read>) -> io::Result<Vec<u8>> {
-    let mut name = about(entry)?;
+    let mut name = extension(entry)?;
     if name.last() == Some(&0) {
         name.pop();
     }
@@ -59,9 +58,9 @@ fn name(entry: &mut Entry<'_, impl Read>) -> io::Result<Vec<u8>> {
 }
 
 fn pax_path(entry: &mut Entry<'_, impl Read>) -> io::Result<Option<Vec<u8>>> {
-    let text = about(entry)?;
+    let text = extension(entry)?;
     let mut path = None;
-    // Values of other keys may be of a form that the crate does not know.
+    // The crate may not be able to parse the values of other keys.
     for extension in PaxExtensions::new(&text).flatten() {
         if extension.key_bytes() == PATH {
             path = Some(short(extension.value_bytes().to_vec())?);
@@ -70,13 +69,13 @@ fn pax_path(entry: &mut Entry<'_, impl Read>) -> io::Result<Option<Vec<u8>>> {
     Ok(path)
 }
 
-fn about(entry: &mut Entry<'_, impl Read>) -> io::Result<Vec<u8>> {
-    super::bounded(entry, LONGEST_ABOUT)
+fn extension(entry: &mut Entry<'_, impl Read>) -> io::Result<Vec<u8>> {
+    super::bounded(entry, MAX_EXTENSION)
 }
 
 fn short(path: Vec<u8>) -> io::Result<Vec<u8>> {
-    if path.len() > LONGEST_PATH {
-        return Err(io::Error::other("a path in it is longer than 4096 bytes"));
+    if path.len() > MAX_PATH {
+        return Err(io::Error::other("a path is longer than 4096 bytes"));
     }
     Ok(path)
 }

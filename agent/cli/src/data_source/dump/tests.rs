@@ -1,4 +1,4 @@
-//! Dumps that are right, and those that somebody has been at.
+//! Valid and modified sysdumps.
 
 use std::os::unix::fs::symlink;
 
@@ -37,7 +37,7 @@ impl Scene {
         Self { folder, manifest }
     }
 
-    fn lay(mut self, path: &str) -> Self {
+    fn with_file(mut self, path: &str) -> Self {
         let pods = Document::new("Pods", Origin::Node, Pods::default());
         let content = serde_json::to_vec(&pods).unwrap();
         let file = self.folder.path().join(path);
@@ -70,8 +70,8 @@ impl Scene {
 fn reports_are_read_back() {
     let folder = place::folder("shop", "report", UID);
     let scene = Scene::new()
-        .lay("pods.json")
-        .lay(&format!("{folder}/conns.json"));
+        .with_file("pods.json")
+        .with_file(&format!("{folder}/conns.json"));
     let dump = scene.open().unwrap();
     assert_eq!(dump.report::<Pods>("pods", None).unwrap(), Pods::default());
     for given in ["shop/report", UID, "aabbccdd", "41", "10.0.0.7", "rep"] {
@@ -84,7 +84,7 @@ fn reports_are_read_back() {
 }
 
 #[test]
-fn what_is_not_in_it_has_a_reason() {
+fn missing_files_have_a_reason() {
     let mut scene = Scene::new();
     scene.manifest.missing.push(manifest::Missing {
         path: "metrics.json".to_owned(),
@@ -94,57 +94,57 @@ fn what_is_not_in_it_has_a_reason() {
     assert!(
         scene
             .error("metrics", None)
-            .ends_with("is not in it: no agent answers")
+            .ends_with("is missing: no agent answers")
     );
-    assert!(scene.error("later", None).contains("did not ask for that"));
+    assert!(scene.error("later", None).contains("does not collect it"));
 }
 
 #[test]
-fn what_somebody_changed_is_not_shown() {
-    let scene = Scene::new().lay("pods.json");
+fn modified_files_are_rejected() {
+    let scene = Scene::new().with_file("pods.json");
     let file = scene.folder.path().join("pods.json");
     fs::write(&file, "{}").unwrap();
     assert!(scene.error("pods", None).contains("checksum"));
     fs::remove_file(&file).unwrap();
-    assert!(scene.error("pods", None).contains("listed and missing"));
+    assert!(scene.error("pods", None).contains("is in the manifest, but not in the sysdump"));
     symlink("/proc/self/environ", &file).unwrap();
-    assert!(scene.error("pods", None).contains("a link is in its path"));
+    assert!(scene.error("pods", None).contains("a symbolic link is in the path"));
 }
 
 #[test]
-fn pipes_are_not_waited_for() {
-    let scene = Scene::new().lay("pods.json");
+fn special_files_are_rejected() {
+    let scene = Scene::new().with_file("pods.json");
     let file = scene.folder.path().join("pods.json");
     fs::remove_file(&file).unwrap();
     mkfifo(&file, Mode::S_IRWXU).unwrap();
-    assert!(scene.error("pods", None).contains("no regular file"));
+    assert!(scene.error("pods", None).contains("not a regular file"));
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
-    assert!(scene.error("pods", None).contains("no regular file"));
+    assert!(scene.error("pods", None).contains("not a regular file"));
 }
 
 #[test]
-fn paths_stay_below() {
-    let mut scene = Scene::new().lay("pods.json");
+fn paths_out_of_the_sysdump_are_rejected() {
+    let mut scene = Scene::new().with_file("pods.json");
     scene.manifest.pods[0].folder = "../../etc".to_owned();
     scene.manifest.files[0].path = "../../etc/conns.json".to_owned();
     assert!(
         scene
             .error("conns", Some(UID))
-            .contains("leads out of the dump")
+            .contains("leads out of the sysdump")
     );
 }
 
 #[test]
-fn what_is_no_dump() {
+fn other_files_are_not_sysdumps() {
     let folder = tempfile::tempdir().unwrap();
     let error = |path: &Path| Dump::open(path).unwrap_err().text;
     assert!(error(&folder.path().join("none")).contains("No such file"));
-    assert!(error(folder.path()).contains("it has no manifest.json"));
+    assert!(error(folder.path()).contains("manifest.json is missing"));
     let file = folder.path().join("a.tar.gz");
     fs::write(&file, "not packed").unwrap();
-    assert!(error(&file).contains("is no sysdump"), "{}", error(&file));
+    assert!(error(&file).contains("not a sysdump"), "{}", error(&file));
     let mut scene = Scene::new();
     scene.manifest.api_version = "usher.dev/sysdump/v9".to_owned();
-    assert!(scene.open().unwrap_err().text.contains("another version"));
+    assert!(scene.open().unwrap_err().text.contains("unsupported sysdump version"));
 }

@@ -1,4 +1,4 @@
-//! A node whose `/proc` is a folder, and a pod on it that was looked at before: for tests.
+//! For tests: a node with a directory as `/proc`, and a pod that was read before.
 
 use std::fs;
 
@@ -12,9 +12,8 @@ use usher_core::{
 
 use super::{Node, Target, target::TargetContainer};
 
-/// The pod.
 pub(crate) const UID: &str = "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11";
-/// A pod that has come since.
+/// A pod that was created since.
 pub(crate) const OTHER: &str = "1d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11";
 
 pub(crate) struct Scene {
@@ -24,7 +23,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// A pod whose app had these processes, the first of them its init process.
+    /// A pod with these processes in its app container; the first one is the init process.
     pub(crate) fn new(pids: &[i32]) -> Self {
         #[derive(Parser)]
         struct Args {
@@ -69,7 +68,7 @@ impl Scene {
         }
     }
 
-    /// Who has this number by now: a process in the app of this pod, with these files.
+    /// The process that has this PID now: in the app container of this pod, with these files.
     pub(crate) fn process(&self, pid: i32, uid: &str, files: &[(&str, &str)]) {
         let folder = self.folder.path().join(pid.to_string());
         fs::create_dir_all(folder.join("net")).unwrap();

@@ -1,4 +1,4 @@
-//! One look at everything.
+//! Reads the node once.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -35,25 +35,25 @@ use usher_sys::pods::{
 use super::Node;
 use crate::failure::Failure;
 
-/// A pod's cgroups, and what each of its containers shows.
+/// A pod's cgroups, and the processes of each container.
 pub(crate) type Seen = (FoundPod, HashMap<ContainerKey, Look>);
 
-/// What one look at the node shows.
+/// The state of the node at one moment.
 #[derive(Debug)]
 pub(crate) struct Survey {
-    /// The pods as the core sees them.
+    /// The pods as the engine sees them.
     pub(crate) pods: Vec<Pod>,
-    /// What the kernel shows of each.
+    /// The cgroups and processes of each pod.
     pub(crate) seen: Vec<Seen>,
-    /// The kubelet's list; else why it cannot be had.
+    /// The kubelet's list, or why it is not available.
     pub(crate) kubelet: Result<Bytes, Failure>,
     /// Addresses of pods, from that list.
     pub(crate) ips: BTreeMap<String, Vec<IpAddr>>,
-    /// What counts on this node, as far as the agent kept it.
+    /// The modes of this node, as far as the agent saved them.
     pub(crate) modes: Option<Modes>,
-    /// What could not be looked at, and so may be missing.
+    /// What could not be read, and so may be missing.
     pub(crate) gaps: Vec<String>,
-    /// The engine that all this was told.
+    /// The engine that received all of it.
     engine: Mutex<Engine>,
 }
 
@@ -63,10 +63,10 @@ impl Survey {
         let root = cgroup::locate(&args.cgroup_root)
             .map_err(|error| Failure::unavailable(format!("{error}; is --cgroup-root right?")))?;
         let proc = node.proc.clone();
-        // Beside each other: on a full node both take long.
+        // In parallel: on a full node both take long.
         let looking = thread::spawn(move || walk(&proc, &root));
         let kubelet = node.raw_pods().await;
-        let panicked = |_panic| Failure::unavailable("the thread that looks at the pods panicked");
+        let panicked = |_panic| Failure::unavailable("the thread that reads the pods panicked");
         let looked = looking.join().map_err(panicked)?;
         let (seen, mut gaps) = looked.map_err(|error| Failure::unavailable(chain(&error)))?;
         let config = config(node, &mut gaps);
@@ -83,7 +83,7 @@ impl Survey {
             None
         });
         let modes = modes.map(|known| Modes::from_annotations(&known).0);
-        let engine = tell(node, config, modes, &seen, kubelet.as_ref().ok(), &mut gaps);
+        let engine = feed_engine(node, config, modes, &seen, kubelet.as_ref().ok(), &mut gaps);
         let mut survey = Self {
             pods: engine.pods(),
             ips: kubelet.as_deref().map(addresses).unwrap_or_default(),
@@ -97,12 +97,12 @@ impl Survey {
         Ok(survey)
     }
 
-    /// The engine; plans are made in it when they are asked for.
+    /// The engine, for plans.
     pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
         self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds what the engine does not keep: processes, and names that only the timeline knows.
+    /// Adds what the engine does not keep: processes, and names that only the timeline has.
     fn complete(&mut self, node: &Node) {
         let names = if self.kubelet.is_err() {
             names(node)
@@ -132,7 +132,7 @@ impl Survey {
     }
 }
 
-/// What the kernel shows of all pods, and what it does not.
+/// The cgroups and processes of all pods, and what could not be read.
 fn walk(proc: &ProcRoot, root: &Path) -> Result<(Vec<Seen>, Vec<String>), cgroup::Error> {
     let mut gaps = Vec::new();
     let mut seen = Vec::new();
@@ -159,7 +159,7 @@ fn look_into(
     looks
 }
 
-/// The configuration that counts: the file, else the last good one.
+/// The effective configuration: the file, or the last valid one.
 pub(super) fn config(node: &Node, gaps: &mut Vec<String>) -> Arc<Config> {
     let path = &node.args.config;
     let text = match std::fs::read_to_string(path) {
@@ -173,18 +173,18 @@ pub(super) fn config(node: &Node, gaps: &mut Vec<String>) -> Arc<Config> {
     match Config::parse(&path.display().to_string(), &text) {
         Ok(config) => Arc::new(config),
         Err(error) => {
-            gaps.push(format!("{error}; the last good configuration counts"));
+            gaps.push(format!("{error}; using the last valid configuration"));
             let kept = run_dir::load_text(&node.args.run_dir, run_dir::CONFIG)
                 .ok()
                 .flatten();
-            let kept = kept.and_then(|text| Config::parse("last good configuration", &text).ok());
+            let kept = kept.and_then(|text| Config::parse("last valid configuration", &text).ok());
             Arc::new(kept.unwrap_or_default())
         }
     }
 }
 
-/// Tells an engine all that was seen. What it wants to be done is not.
-fn tell(
+/// Feeds everything that was read to a new engine. Its actions are not executed.
+fn feed_engine(
     node: &Node,
     config: Arc<Config>,
     modes: Option<Modes>,
@@ -195,11 +195,11 @@ fn tell(
     let reads = config.reads();
     let mut engine = Engine::new(config);
     let now = Timestamp::default();
-    let mut said = namespaces::kept(&node.args.run_dir);
+    let mut annotations = namespaces::kept(&node.args.run_dir);
     let mut step = |event| {
         for action in engine.step(now, event) {
             if let Action::FetchNamespace(name) = action {
-                let values = said.remove(&name).unwrap_or_default();
+                let values = annotations.remove(&name).unwrap_or_default();
                 engine.step(
                     now,
                     Event::Namespace {
@@ -242,14 +242,14 @@ fn pods(body: &[u8], reads: &Reads, gaps: &mut Vec<String>) -> Event {
     }
 }
 
-/// Names of pods that the agent decided about.
+/// The names of pods in the timeline.
 fn names(node: &Node) -> HashMap<String, (String, String)> {
     let text = run_dir::load_text(&node.args.run_dir, run_dir::TIMELINE)
         .ok()
         .flatten();
     let mut timeline = Timeline::default();
     for line in text.unwrap_or_default().lines() {
-        // Half a line is what an agent leaves that was killed.
+        // An agent that was killed may leave an incomplete line.
         drop(timeline.load(line));
     }
     let named = timeline.entries().filter_map(|entry| {
@@ -259,7 +259,7 @@ fn names(node: &Node) -> HashMap<String, (String, String)> {
     named.collect()
 }
 
-/// Addresses of pods by UID; a list that cannot be read has none.
+/// IP addresses by UID; none if the list is invalid.
 fn addresses(body: &[u8]) -> BTreeMap<String, Vec<IpAddr>> {
     #[derive(Deserialize)]
     struct List {

@@ -1,4 +1,4 @@
-//! One pod that a person asks about: who it is, its containers with their processes, its network namespace.
+//! The pod that a command acts on: its containers with their processes, and its network namespace.
 
 use std::net::IpAddr;
 
@@ -16,19 +16,18 @@ use usher_sys::{
 use super::{Node, Survey, survey::uid_of};
 use crate::failure::Failure;
 
-/// The process that is in the host's own namespaces.
+/// The process in the host's own namespaces.
 const HOST_INIT: Pid = Pid(1);
 
-/// One pod.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) uid: PodUid,
-    /// As the core sees it.
+    /// As the engine sees it.
     pub(crate) pod: Pod,
     pub(crate) ips: Vec<IpAddr>,
-    /// Those that have a cgroup, the sandbox among them.
+    /// The containers that have a cgroup, including the sandbox.
     pub(crate) containers: Vec<TargetContainer>,
-    /// What could not be looked at.
+    /// What could not be read.
     pub(crate) gaps: Vec<String>,
 }
 
@@ -47,11 +46,11 @@ pub(crate) struct TargetContainer {
 }
 
 impl Survey {
-    /// The pod that is meant.
+    /// The pod that the argument selects.
     pub(crate) fn target(&self, given: &str) -> Result<Target, Failure> {
         let candidates: Vec<Candidate> = self.pods.iter().map(|pod| self.candidate(pod)).collect();
         let place = pod_selector::choose(given, &candidates)?;
-        let gone = || Failure::unavailable(format!("{given:?} has just ended"));
+        let gone = || Failure::unavailable(format!("pod {given:?} has just ended"));
         let pod = self.pods.get(place).cloned().ok_or_else(gone)?;
         let uid = uid_of(&pod).ok_or_else(gone)?;
         let seen = self.seen.iter();
@@ -120,10 +119,10 @@ impl Target {
         self.pod.display_name()
     }
 
-    /// Its network namespace; with hostNetwork the node's own.
+    /// The pod's network namespace; with hostNetwork the node's own.
     ///
     /// # Errors
-    /// When none of its processes lives, or the kernel does not let us.
+    /// When no process is left, or the kernel refuses.
     pub(crate) fn netns(&self, node: &Node) -> Result<Netns, Failure> {
         let pod = self.display_name();
         let mut refused = None;
@@ -138,7 +137,7 @@ impl Target {
         Err(refused.map_or_else(
             || {
                 Failure::unavailable(format!(
-                    "{pod} has no process any more, and so no network namespace"
+                    "{pod} has no processes, and so no network namespace"
                 ))
             },
             |error| {
@@ -149,13 +148,13 @@ impl Target {
         ))
     }
 
-    /// A pod whose processes are in the node's namespace without hostNetwork is not what it says.
+    /// Rejects a pod that is in the node's namespace without hostNetwork: the data about it cannot be right.
     fn own(&self, node: &Node, netns: Netns) -> Result<Netns, Failure> {
         let host = Netns::of_process(&node.proc, HOST_INIT);
         let is_host = host.is_ok_and(|host| host.id() == netns.id());
         if is_host && !self.pod.host_network && self.pod.name.is_some() {
             let text = format!(
-                "{} is in the node's own network namespace although it does not ask for hostNetwork; left alone",
+                "{} uses the node's network namespace although its spec does not set hostNetwork; refused",
                 self.display_name()
             );
             return Err(Failure::refused(text));
@@ -170,13 +169,13 @@ impl Target {
         }
     }
 
-    /// Whether this process is in this container now, so that what was read of it is the container's: when the pod was
-    /// looked at may be long ago, and the number another's by now.
+    /// Whether this process is in this container now, so that data that was read before belongs to the container: the PID may
+    /// have been reused since the survey.
     pub(crate) fn has(&self, proc: &ProcRoot, container: &TargetContainer, pid: Pid) -> bool {
         proc.is_in(pid, &self.key(container)).unwrap_or(false)
     }
 
-    /// Its containers that run.
+    /// The running containers.
     pub(crate) fn running(&self) -> impl Iterator<Item = &TargetContainer> {
         self.containers
             .iter()
@@ -184,7 +183,7 @@ impl Target {
     }
 }
 
-/// The namespace of a process that is one of this container for sure; None when it has ended.
+/// The namespace of a process that is certainly in this container; None if it has exited.
 fn of_container(node: &Node, key: &ContainerKey, init: Pid) -> Result<Option<Netns>, String> {
     let pidfd = match Pidfd::open(init) {
         Ok(pidfd) => pidfd,
@@ -196,7 +195,7 @@ fn of_container(node: &Node, key: &ContainerKey, init: Pid) -> Result<Option<Net
         Err(gone) if gone.is_gone() => return Ok(None),
         Err(error) => return Err(chain(&error)),
     };
-    // The order matters: a process that is alive now had its number when its namespace was opened.
+    // The order matters: a process that is alive now had this PID when its namespace was opened.
     let ours = node.proc.is_in(init, key).map_err(|error| chain(&error))?;
     Ok((ours && pidfd.is_alive()).then_some(netns))
 }

@@ -1,4 +1,4 @@
-//! The command line of `usher capture`.
+//! Arguments of `usher capture`.
 
 use std::{
     io::{self, IsTerminal},
@@ -23,27 +23,29 @@ use crate::{
     network::size,
 };
 
-/// The largest ring: more than that is another tool's work.
-const MOST_ROOM: u64 = 256 * 1024 * 1024;
+/// Limit of the ring buffer.
+const MAX_BUFFER: u64 = 256 * 1024 * 1024;
 
-/// Capture the packets of a pod, as tcpdump would in it
+/// Capture the packets of a pod, as tcpdump in the pod would
 ///
 /// Nothing runs in the pod: the kernel copies packets to a socket in the pod's
-/// network namespace. Without -w each packet is a line; with it they are pcapng,
-/// for Wireshark and tshark, with a comment at each connection's first packet that
-/// names the container that listens:
+/// network namespace. By default each packet is printed as a line. With -w the
+/// packets are written as pcapng, for Wireshark and tshark; a comment at the
+/// first packet of each connection names the container that listens:
 ///
 ///   kubectl exec -n usher ds/usher -- usher capture shop/report -w - | wireshark -k -i -
 ///
-/// Packets on loopback are captured once, when they come in. Values of one
-/// flag are alternatives (--port 80,443), different flags must all fit. It ends
-/// at the first of --count, --duration and --size, at SIGINT and SIGTERM, and when
-/// nobody reads any more, and says how many packets there were and how many the
-/// kernel had to drop. Needs CAP_SYS_ADMIN, CAP_SYS_PTRACE and CAP_NET_RAW, which
-/// the agent's container has.
+/// Packets on loopback are captured once, when they are received. Values of one
+/// flag are alternatives (--port 80,443); different flags must all match. The
+/// capture ends at the first of --count, --duration and --size, at SIGINT or
+/// SIGTERM, or when the reader of standard output exits. It then reports the
+/// number of packets captured, and of those that the kernel dropped. Needs
+/// CAP_SYS_ADMIN, CAP_SYS_PTRACE and CAP_NET_RAW, which the agent's container
+/// has.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The pod
+    /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part
+    /// of its name
     #[arg(value_name = "POD")]
     pub(super) pod: String,
 
@@ -51,7 +53,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     pub(super) write: Option<PathBuf>,
 
-    /// Write over a file that is there
+    /// Overwrite an existing file
     #[arg(long, requires = "write")]
     pub(super) force: bool,
 
@@ -89,38 +91,37 @@ pub(crate) struct Args {
     )]
     interface: Vec<String>,
 
-    /// Only packets that come to the pod, or that leave it; loopback's are both
-    #[arg(long, value_enum, value_name = "WAY", help_heading = "Filter")]
-    direction: Option<Way>,
+    /// Only packets that the pod receives or sends; packets on loopback are both
+    #[arg(long, value_enum, value_name = "DIRECTION", help_heading = "Filter")]
+    direction: Option<DirectionName>,
 
-    /// End after so many packets
+    /// Stop after this many packets
     #[arg(short, long, value_name = "PACKETS", help_heading = "Bounds",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) count: Option<u64>,
 
-    /// End after this time
+    /// Stop after this time
     #[arg(long, default_value = "60s", value_parser = duration::parse, help_heading = "Bounds")]
     pub(super) duration: Duration,
 
-    /// End before there is more than this in the file
+    /// Stop before the file exceeds this size
     #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = size::parse, help_heading = "Bounds")]
     pub(super) size: u64,
 
-    /// Take the first bytes of each packet only
+    /// Capture at most this many bytes of each packet
     #[arg(long, default_value_t = LONGEST, value_name = "BYTES", help_heading = "Bounds",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(LONGEST)))]
     pub(super) snaplen: u32,
 
-    /// Memory for packets that were not written yet
+    /// Buffer for packets that are not written yet
     #[arg(long, default_value = "4MiB", value_name = "SIZE", value_parser = size::parse, help_heading = "Bounds")]
     pub(super) buffer: u64,
 
-    /// Also where the pod is in the node's own network: all of the node's packets
+    /// Allow a pod that uses the node's network, and with it all packets of the node
     #[arg(long)]
     pub(super) host_network: bool,
 }
 
-/// A protocol by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ProtocolName {
     Tcp,
@@ -129,41 +130,40 @@ enum ProtocolName {
     Icmp,
 }
 
-/// A direction by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Way {
+enum DirectionName {
     In,
     Out,
 }
 
 impl Args {
-    /// Says what cannot be meant.
+    /// Rejects combinations that cannot work.
     pub(super) fn check(&self, global: &Global) -> Result<(), Failure> {
         let usage = |text: &str| Err(Failure::new(Exit::Usage, text));
         if global.file.is_some() {
-            return usage("no packets are in a sysdump: capture works on a node only");
+            return usage("capture needs the live node and does not support --file");
         }
         if !matches!(global.output, Format::Table | Format::Wide) {
-            return usage("packets are lines, or pcapng with -w: there is no -o json here");
+            return usage("capture prints lines, or pcapng with -w, and does not support -o json");
         }
         let lists = [self.port.len(), self.host.len(), self.interface.len()];
         if lists.into_iter().any(|length| length > MOST) {
-            return usage("more than 32 values of one flag are not taken");
+            return usage("a flag accepts at most 32 values");
         }
         let has_ports = |protocol: &ProtocolName| *protocol != ProtocolName::Icmp;
         if !self.port.is_empty()
             && !self.protocol.is_empty()
             && !self.protocol.iter().any(has_ports)
         {
-            return usage("ICMP has no ports: no packet would fit");
+            return usage("--port cannot match --protocol icmp: ICMP has no ports");
         }
-        if !(SMALLEST_ROOM as u64..=MOST_ROOM).contains(&self.buffer) {
-            return usage("--buffer is from 256KiB to 256MiB");
+        if !(SMALLEST_ROOM as u64..=MAX_BUFFER).contains(&self.buffer) {
+            return usage("--buffer must be from 256KiB to 256MiB");
         }
         if self.writes_to_stdout() && io::stdout().is_terminal() {
             return usage(
-                "standard output is a terminal, which pcapng would confuse. Leave out -w for lines, give a \
-                 file with -w FILE, or a program that reads it: usher capture POD -w - | tshark -r -",
+                "standard output is a terminal, and pcapng is binary. Omit -w to print lines, write a file with -w \
+                 FILE, or pipe the output to a program: usher capture POD -w - | tshark -r -",
             );
         }
         Ok(())
@@ -173,14 +173,14 @@ impl Args {
         self.write.as_deref() == Some(Path::new("-"))
     }
 
-    /// Which packets are wanted of these interfaces.
+    /// The filter for these interfaces.
     pub(super) fn filter(&self, interfaces: &[Interface]) -> Result<Filter, Failure> {
         let number = |name: &String| {
             let found = interfaces.iter().find(|interface| interface.name == *name);
             found.map(|interface| interface.index).ok_or_else(|| {
                 let names: Vec<&str> = interfaces.iter().map(|one| &one.name[..]).collect();
                 let text = format!(
-                    "the pod has no interface {name:?}, but {}",
+                    "the pod has no interface {name:?}; interfaces: {}",
                     names.join(", ")
                 );
                 Failure::new(Exit::Usage, text)
@@ -192,9 +192,9 @@ impl Args {
                 .iter()
                 .map(number)
                 .collect::<Result<_, _>>()?,
-            direction: self.direction.map(|way| match way {
-                Way::In => Direction::In,
-                Way::Out => Direction::Out,
+            direction: self.direction.map(|direction| match direction {
+                DirectionName::In => Direction::In,
+                DirectionName::Out => Direction::Out,
             }),
             protocols: self
                 .protocol

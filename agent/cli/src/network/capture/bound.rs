@@ -1,12 +1,11 @@
-//! When a capture ends.
+//! Limits of a capture, and why it ended.
 
 use std::time::Duration;
 
-/// What there is at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bounds {
     pub(super) count: Option<u64>,
-    /// Of the file.
+    /// Size of the file in bytes.
     pub(super) size: Option<u64>,
     pub(super) duration: Duration,
 }
@@ -17,19 +16,19 @@ pub(super) enum Ended {
     Count,
     Size,
     Duration,
-    /// A signal came.
-    Told,
-    /// Nobody reads any more.
-    Unread,
-    /// It could not be written.
+    /// SIGINT or SIGTERM was received.
+    Signal,
+    /// The reader closed its end.
+    ReaderClosed,
+    /// The output cannot be written.
     Unwritable(std::io::Error),
-    /// The kernel gave no more.
+    /// The packet socket failed.
     Broken(usher_sys::net::packet::Error),
 }
 
 impl Ended {
-    /// Whether packets that are on their way are still wanted.
+    /// Whether packets that the kernel has already counted are still wanted.
     pub(super) fn wants_the_rest(&self) -> bool {
-        matches!(self, Self::Duration | Self::Told)
+        matches!(self, Self::Duration | Self::Signal)
     }
 }

@@ -1,4 +1,4 @@
-//! Packets as pcapng, to a file or to whoever reads standard output.
+//! Writes packets as pcapng to a file or to standard output.
 
 use std::{
     collections::BTreeMap,
@@ -18,28 +18,27 @@ use usher_sys::net::packet::Statistics;
 use super::owner::Owners;
 use crate::output::private_file;
 
-/// Room that is kept for what stands at the end, for each interface.
-const END: u64 = 256;
-/// What a packet takes in the file beside its bytes, with a comment.
-const AROUND: u64 = 512;
+/// Bytes reserved per interface for the statistics at the end.
+const STATISTICS_RESERVE: u64 = 256;
+/// Bytes of a packet block in addition to the packet, with a comment.
+const BLOCK_OVERHEAD: u64 = 512;
 
-/// A capture's file.
 #[derive(Debug)]
 pub(super) struct File {
     file: std::fs::File,
-    /// Somebody reads it while it is written.
+    /// Whether another program reads the output while it is written.
     is_pipe: bool,
     writer: Writer,
     written: u64,
     about: String,
     snap_length: u32,
     owners: Owners,
-    /// How each interface is numbered in the file, and how many of its packets are there.
+    /// The number of each interface in the file, and the count of its packets.
     described: BTreeMap<u32, (u32, u64)>,
 }
 
 impl File {
-    /// Opens a new file, or standard output for `-`. What is no regular file, as a named pipe, is opened as it is.
+    /// Creates a file, or opens standard output for `-`. A named pipe or another special file is opened as it is.
     pub(super) fn open(
         path: &Path,
         force: bool,
@@ -65,7 +64,7 @@ impl File {
         })
     }
 
-    /// Writes what stands before the first packet.
+    /// Writes the header and the interfaces.
     pub(super) fn begin(&mut self, interfaces: &[Interface]) -> io::Result<()> {
         let kernel = uname().map(|name| {
             let [system, release] =
@@ -91,7 +90,7 @@ impl File {
         number
     }
 
-    /// Adds a packet; false where it would make the file too large.
+    /// Adds a packet; false if it would make the file too large.
     pub(super) fn put(
         &mut self,
         packet: &Packet<'_>,
@@ -99,8 +98,8 @@ impl File {
         size: Option<u64>,
     ) -> bool {
         let buffered = self.writer.bytes().len() as u64;
-        let end = END * (self.described.len() as u64 + 1);
-        let more = packet.bytes.len() as u64 + AROUND + end;
+        let end = STATISTICS_RESERVE * (self.described.len() as u64 + 1);
+        let more = packet.bytes.len() as u64 + BLOCK_OVERHEAD + end;
         if size.is_some_and(|size| self.written + buffered + more > size) {
             return false;
         }
@@ -123,7 +122,7 @@ impl File {
         true
     }
 
-    /// Hands over what was added.
+    /// Writes what was added.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let bytes = self.writer.bytes();
         self.file.write_all(bytes)?;
@@ -132,8 +131,8 @@ impl File {
         Ok(())
     }
 
-    /// Writes what is known at the end. The kernel counts for the whole capture and not for each interface: where there are
-    /// several, the first one has the sum and says so.
+    /// Writes the statistics. The kernel counts for the whole capture and not per interface: with several interfaces, the
+    /// first one has the sum, and a comment that says so.
     pub(super) fn end(
         &mut self,
         times: (u64, u64),
@@ -152,9 +151,7 @@ impl File {
                 received_and_dropped: counted.map(|counted| (counted.accepted, counted.dropped)),
             };
             let comment = match counted {
-                Some(_) if !is_only => {
-                    Some("received and dropped are those of all interfaces together")
-                }
+                Some(_) if !is_only => Some("received and dropped are the sums of all interfaces"),
                 _ => None,
             };
             self.writer.statistics(number, &statistics, comment);
@@ -162,12 +159,12 @@ impl File {
         self.flush()
     }
 
-    /// How many bytes were handed over.
+    /// Number of bytes written.
     pub(super) fn written(&self) -> u64 {
         self.written
     }
 
-    /// What tells when nobody reads any more.
+    /// The pipe to poll, which reports when its reader has closed it.
     pub(super) fn reader(&self) -> Option<BorrowedFd<'_>> {
         self.is_pipe.then(|| self.file.as_fd())
     }

@@ -1,4 +1,4 @@
-//! Packets as lines for people.
+//! Prints packets as lines.
 
 use std::{
     io::{self, Write},
@@ -12,7 +12,6 @@ use super::owner::Owners;
 
 const NANOSECONDS: u64 = 1_000_000_000;
 
-/// Lines on standard output.
 #[derive(Debug)]
 pub(super) struct Lines {
     out: io::Stdout,
@@ -29,7 +28,7 @@ impl Lines {
         }
     }
 
-    /// Adds a line; there is always room for one.
+    /// Adds a line. Unlike a file, lines have no size limit.
     pub(super) fn put(&mut self, packet: &Packet<'_>, interface: Option<&Interface>) -> bool {
         let name = match interface {
             Some(interface) => clean(&interface.name).into_owned(),

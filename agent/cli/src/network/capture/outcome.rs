@@ -1,4 +1,4 @@
-//! What is said of a capture when it is over.
+//! The summary that is printed after a capture.
 
 use usher_client::error_chain::chain;
 use usher_inspect::text::printable::clean;
@@ -6,7 +6,7 @@ use usher_inspect::text::printable::clean;
 use super::{bound::Ended, session::Summary};
 use crate::{global::Exit, print_stderr};
 
-/// Says how many packets there were, how many were lost, and why it is over.
+/// Prints the number of packets, the drops, and why the capture ended.
 pub(super) fn report(summary: &Summary) -> Exit {
     let (why, exit) = why(&summary.ended);
     print_stderr(&clean(&text(summary, &why)));
@@ -19,10 +19,10 @@ fn text(summary: &Summary, why: &str) -> String {
         .bytes
         .map(|bytes| format!(" ({bytes} bytes written)"));
     let lost = match &summary.counted {
-        None => "the kernel would not say how many it dropped".to_owned(),
+        None => "the kernel does not report drops".to_owned(),
         Some(counted) if counted.dropped > 0 => format!(
-            "{} of {} DROPPED by the kernel for want of room (a larger --buffer, a smaller --snaplen or a \
-             narrower filter helps)",
+            "{} of {} DROPPED by the kernel because the buffer was full (use a larger --buffer, a smaller \
+             --snaplen or a narrower filter)",
             counted.dropped, counted.accepted
         ),
         Some(_) => "none dropped by the kernel".to_owned(),
@@ -32,7 +32,7 @@ fn text(summary: &Summary, why: &str) -> String {
     });
     let unread = match unread {
         0 => String::new(),
-        unread => format!(", {unread} more came and were not taken"),
+        unread => format!(", {unread} more received and not captured"),
     };
     format!(
         "{} packets in {seconds:.1} s{}; {lost}{unread}; ended: {why}",
@@ -43,12 +43,12 @@ fn text(summary: &Summary, why: &str) -> String {
 
 fn why(ended: &Ended) -> (String, Exit) {
     match ended {
-        Ended::Count => ("--count is reached".to_owned(), Exit::Success),
-        Ended::Size => ("--size is reached".to_owned(), Exit::Success),
-        Ended::Duration => ("--duration is over".to_owned(), Exit::Success),
-        Ended::Told => ("a signal".to_owned(), Exit::Success),
-        Ended::Unread => ("nobody reads any more".to_owned(), Exit::Success),
-        Ended::Unwritable(error) => (format!("it cannot be written: {error}"), Exit::Problem),
+        Ended::Count => ("--count reached".to_owned(), Exit::Success),
+        Ended::Size => ("--size reached".to_owned(), Exit::Success),
+        Ended::Duration => ("--duration elapsed".to_owned(), Exit::Success),
+        Ended::Signal => ("signal".to_owned(), Exit::Success),
+        Ended::ReaderClosed => ("the reader closed the output".to_owned(), Exit::Success),
+        Ended::Unwritable(error) => (format!("cannot write the output: {error}"), Exit::Problem),
         Ended::Broken(error) => (chain(error), Exit::Unavailable),
     }
 }

@@ -1,4 +1,4 @@
-//! Who listens where in a pod, for the comments of a capture.
+//! The listening containers of a pod, for the comments of a capture.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -8,20 +8,20 @@ use usher_sys::pods::proc::ProcRoot;
 
 use crate::{data_source::node::Target, network::listener::listeners};
 
-/// SYN, and the bits that say whether it is an answer.
+/// TCP flags of the first packet of a connection, and the mask that excludes the SYN-ACK.
 const SYN: u8 = 0x02;
 const SYN_ACK: u8 = 0x12;
 
-/// What was so when the capture began.
+/// The listeners at the start of the capture.
 #[derive(Debug, Default)]
 pub(super) struct Owners(BTreeMap<u16, Vec<String>>);
 
 impl Owners {
-    pub(super) fn look(proc: &ProcRoot, target: &Target) -> Self {
+    pub(super) fn read(proc: &ProcRoot, target: &Target) -> Self {
         Self(listeners(proc, target))
     }
 
-    /// Whom a connection is for, at its first packet.
+    /// The destination container, for the first packet of a connection.
     pub(super) fn comment(&self, packet: &Packet<'_>) -> Option<String> {
         if self.0.is_empty() {
             return None;
@@ -43,7 +43,7 @@ impl Owners {
 impl fmt::Display for Owners {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
-            return f.write_str("nobody listens in it");
+            return f.write_str("no TCP listeners");
         }
         let ports = self.0.iter().map(|(port, names)| match &names[..] {
             [] => format!("{port}"),

@@ -16,41 +16,39 @@ use super::{
     lines::Lines,
 };
 
-/// How long packets that the kernel has counted may be on their way.
-const LAST: Duration = Duration::from_secs(1);
-/// Names of interfaces that are remembered: who makes more in a minute gets numbers.
-const MOST_INTERFACES: usize = 256;
+/// How long to wait for packets that the kernel has counted and not yet delivered.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// Interfaces with a known name; further ones are printed by number.
+const MAX_INTERFACES: usize = 256;
 
-/// Where packets go.
 #[derive(Debug)]
 pub(super) enum Sink {
     Lines(Lines),
     File(File),
 }
 
-/// What came of a capture.
+/// The result of a capture.
 #[derive(Debug)]
 pub(super) struct Summary {
     pub(super) ended: Ended,
     pub(super) captured: u64,
-    /// What is in the file; none where there is no file.
+    /// Size of the file; None without a file.
     pub(super) bytes: Option<u64>,
-    /// None where the kernel would not say.
+    /// None if the kernel does not report it.
     pub(super) counted: Option<Statistics>,
     pub(super) took: Duration,
 }
 
-/// A capture.
 #[derive(Debug)]
 pub(super) struct Session {
     tap: Tap,
-    takes: Takes,
+    recording: Recording,
     now_ns: fn() -> u64,
 }
 
-/// All of it but the kernel's side.
+/// The state of a session without the packet socket.
 #[derive(Debug)]
-struct Takes {
+struct Recording {
     sink: Sink,
     bounds: Bounds,
     interfaces: Vec<Interface>,
@@ -66,56 +64,64 @@ impl Session {
         interfaces: Vec<Interface>,
         now_ns: fn() -> u64,
     ) -> Self {
-        let takes = Takes {
+        let recording = Recording {
             sink,
             bounds,
             interfaces,
             captured: 0,
             ended: None,
         };
-        Self { tap, takes, now_ns }
+        Self {
+            tap,
+            recording,
+            now_ns,
+        }
     }
 
-    /// Captures until there is a reason to end: `told` is one when it becomes readable.
-    pub(super) fn run(mut self, told: &OwnedFd) -> Summary {
+    /// Captures until a limit is reached, the output fails, or `stop` becomes readable.
+    pub(super) fn run(mut self, stop: &OwnedFd) -> Summary {
         let (began, start_ns) = (Instant::now(), (self.now_ns)());
-        let ended = self.capture(told, began);
+        let ended = self.capture(stop, began);
         let counted = self.finish(&ended);
-        let bytes = match (&mut self.takes.sink, &ended) {
+        let bytes = match (&mut self.recording.sink, &ended) {
             (Sink::Lines(_), _) => None,
-            (Sink::File(file), Ended::Unread | Ended::Unwritable(_)) => Some(file.written()),
+            (Sink::File(file), Ended::ReaderClosed | Ended::Unwritable(_)) => Some(file.written()),
             (Sink::File(file), _) => {
                 let times = (start_ns, (self.now_ns)());
-                // What was written until here can be read without it.
+                // The packets can be read without the statistics.
                 drop(file.end(times, counted.as_ref()));
                 Some(file.written())
             }
         };
         Summary {
             ended,
-            captured: self.takes.captured,
+            captured: self.recording.captured,
             bytes,
             counted,
             took: began.elapsed(),
         }
     }
 
-    fn capture(&mut self, told: &OwnedFd, began: Instant) -> Ended {
-        if let Err(error) = self.takes.begin() {
+    fn capture(&mut self, stop: &OwnedFd, began: Instant) -> Ended {
+        if let Err(error) = self.recording.begin() {
             return failed(error);
         }
         let mut has_more = false;
         loop {
-            let left = self.takes.bounds.duration.saturating_sub(began.elapsed());
+            let left = self
+                .recording
+                .bounds
+                .duration
+                .saturating_sub(began.elapsed());
             if left.is_zero() {
                 return Ended::Duration;
             }
-            // A look in between, however much there is to read.
+            // Check for a stop between two reads, even under load.
             let limit = if has_more { Duration::ZERO } else { left };
-            match self.tap.wait(told.as_fd(), self.takes.pipe(), limit) {
+            match self.tap.wait(stop.as_fd(), self.recording.pipe(), limit) {
                 Ok(WakeReason::Packets) => {}
-                Ok(WakeReason::Stopped) => return Ended::Told,
-                Ok(WakeReason::ReaderClosed) => return Ended::Unread,
+                Ok(WakeReason::Stopped) => return Ended::Signal,
+                Ok(WakeReason::ReaderClosed) => return Ended::ReaderClosed,
                 Err(error) => return Ended::Broken(error),
             }
             has_more = match self.read() {
@@ -125,19 +131,19 @@ impl Session {
         }
     }
 
-    /// Reads one part of the ring; whether there may be another.
+    /// Reads one block of the ring, and returns whether there may be another.
     fn read(&mut self) -> Result<bool, Ended> {
-        let Self { tap, takes, .. } = self;
+        let Self { tap, recording, .. } = self;
         let mut unknown = None;
-        let has_more = tap.read(|packet| takes.take(&packet, &mut unknown));
-        if let Some(ended) = takes.ended.take() {
-            // What came before that is still to be written.
-            takes.flush().map_err(failed)?;
+        let has_more = tap.read(|packet| recording.take(&packet, &mut unknown));
+        if let Some(ended) = recording.ended.take() {
+            // Write what was received before.
+            recording.flush().map_err(failed)?;
             return Err(ended);
         }
-        takes.flush().map_err(failed)?;
-        // The name of one that came later; its packets until here have its number.
-        let unknown = unknown.filter(|_| takes.interfaces.len() < MOST_INTERFACES);
+        recording.flush().map_err(failed)?;
+        // An interface that was created later: earlier packets have its number instead of its name.
+        let unknown = unknown.filter(|_| recording.interfaces.len() < MAX_INTERFACES);
         let named = unknown.and_then(|(index, hardware)| {
             let name = tap.name(index)?;
             Some(Interface {
@@ -146,21 +152,23 @@ impl Session {
                 hardware,
             })
         });
-        takes.interfaces.extend(named);
+        recording.interfaces.extend(named);
         Ok(has_more)
     }
 
-    /// Has the kernel count no more, and reads what it has counted.
+    /// Stops the kernel from counting, and reads its counters and the remaining packets.
     fn finish(&mut self, ended: &Ended) -> Option<Statistics> {
         let closed = self.tap.close();
         let counted = closed.and_then(|()| self.tap.statistics());
         let Ok(counted) = counted else { return None };
-        let (nobody, _open) = io::pipe().ok()?;
-        let end = Instant::now() + LAST;
-        while ended.wants_the_rest() && self.takes.captured < counted.accepted - counted.dropped {
+        let (never_readable, _open) = io::pipe().ok()?;
+        let end = Instant::now() + DRAIN_TIMEOUT;
+        while ended.wants_the_rest() && self.recording.captured < counted.accepted - counted.dropped
+        {
             let left = end.saturating_duration_since(Instant::now());
             let waited: Result<WakeReason, Error> =
-                self.tap.wait(nobody.as_fd(), self.takes.pipe(), left);
+                self.tap
+                    .wait(never_readable.as_fd(), self.recording.pipe(), left);
             let is_over = left.is_zero() || !matches!(waited, Ok(WakeReason::Packets));
             if is_over || self.read().is_err() {
                 break;
@@ -170,7 +178,7 @@ impl Session {
     }
 }
 
-impl Takes {
+impl Recording {
     fn begin(&mut self) -> io::Result<()> {
         match &mut self.sink {
             Sink::Lines(_) => Ok(()),
@@ -223,7 +231,7 @@ impl Takes {
 
 fn failed(error: io::Error) -> Ended {
     match error.kind() {
-        io::ErrorKind::BrokenPipe => Ended::Unread,
+        io::ErrorKind::BrokenPipe => Ended::ReaderClosed,
         _ => Ended::Unwritable(error),
     }
 }

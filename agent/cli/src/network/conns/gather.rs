@@ -1,4 +1,4 @@
-//! Asking the kernel and the processes of a pod.
+//! Reads the sockets of a pod from the kernel, and their owners from `/proc`.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use usher_core::{
     base::id::Pid,
     node::socket::{Protocol, Socket},
 };
-use usher_inspect::conns::{Conns, Container, MOST_SOCKETS, Role, Scene};
+use usher_inspect::conns::{Conns, Container, MAX_SOCKETS, Role, Scene};
 use usher_sys::{
     net::{
         netns::Netns,
@@ -26,24 +26,24 @@ use crate::{
     failure::Failure,
 };
 
-/// The process that is in the host's own namespaces.
+/// The process in the host's own namespaces.
 const HOST_INIT: Pid = Pid(1);
 
-/// How much of each socket is asked for.
+/// How much is requested for each socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Detail {
-    /// What the kernel has at hand.
+    /// Only what the kernel has at hand.
     Plain,
     /// Also round trip times, retransmissions and drops.
     Full,
 }
 
-/// What was seen, and what was not.
+/// The sockets that were read, and what is missing.
 #[derive(Default)]
 struct Seen {
     sockets: Vec<Socket>,
     cookies: HashSet<u64>,
-    /// Beyond those that are kept.
+    /// Number of sockets that were not kept.
     beyond: usize,
     gaps: Vec<String>,
     is_partial: bool,
@@ -56,7 +56,7 @@ pub(super) async fn look(source: &DataSource, pod: &str, detail: Detail) -> Resu
     let is_host =
         Netns::of_process(&node.proc, HOST_INIT).is_ok_and(|host| host.id() == netns.id());
     let members = members(node, &target)?;
-    // In the node's namespace are everybody's sockets: first it must be known which ones are the pod's.
+    // The node's namespace has the sockets of all programs, so the pod's own sockets must be known first.
     let own = is_host.then(|| owners(node, &target, &members, None));
     let own = own.transpose()?;
     let mut seen = sockets(&netns, detail, |socket| {
@@ -67,7 +67,7 @@ pub(super) async fn look(source: &DataSource, pod: &str, detail: Detail) -> Resu
         Some(own) => own,
         None => owners(node, &target, &members, Some(&inodes))?,
     };
-    seen.tell(&owners);
+    seen.add_gaps(&owners);
     seen.is_partial |= is_host;
     seen.gaps.extend(target.gaps.iter().cloned());
     let scene = scene(&target, &members, &mut seen, owners);
@@ -97,7 +97,7 @@ fn owners(
     wanted: Option<&HashSet<u32>>,
 ) -> Result<Owners, Failure> {
     let found = owner::owners(&node.proc, &target.uid, members, wanted);
-    found.map_err(|error| Failure::unavailable(format!("cannot look at descriptors: {error}")))
+    found.map_err(|error| Failure::unavailable(format!("cannot read file descriptors: {error}")))
 }
 
 /// Whether a socket of the node's namespace is the pod's.
@@ -117,7 +117,7 @@ fn sockets(netns: &Netns, detail: Detail, fits: impl Fn(&Socket) -> bool) -> Res
     let refused = |error| {
         let text = chain(&error);
         Failure::refused(format!(
-            "cannot ask for the sockets ({text}); to be run as root with CAP_SYS_ADMIN, as in the agent's container"
+            "cannot list the sockets ({text}); run as root with CAP_SYS_ADMIN, as in the agent's container"
         ))
     };
     let mut seen = Seen::default();
@@ -130,13 +130,13 @@ fn sockets(netns: &Netns, detail: Detail, fits: impl Fn(&Socket) -> bool) -> Res
     let dumped = dumped.map_err(|error| Failure::unavailable(chain(&error)))?;
     if dumped.absent.len() == wanted.protocols.len() {
         return Err(Failure::unavailable(
-            "this kernel does not list sockets: it has no inet_diag (CONFIG_INET_DIAG, CONFIG_INET_TCP_DIAG)",
+            "the kernel cannot list sockets: inet_diag is missing (CONFIG_INET_DIAG, CONFIG_INET_TCP_DIAG)",
         ));
     }
     for protocol in dumped.absent {
         let (small, large) = (protocol.as_str(), protocol.as_str().to_uppercase());
         seen.gaps.push(format!(
-            "no {large} sockets are listed: this kernel has no {small}_diag (CONFIG_INET_{large}_DIAG)"
+            "no {large} sockets are listed: {small}_diag is missing in the kernel (CONFIG_INET_{large}_DIAG)"
         ));
     }
     if dumped.torn {
@@ -145,13 +145,13 @@ fn sockets(netns: &Netns, detail: Detail, fits: impl Fn(&Socket) -> bool) -> Res
     if dumped.unreadable > 0 {
         let count = dumped.unreadable;
         seen.miss(format!(
-            "{count} sockets are left out: the kernel describes them in an unknown form"
+            "{count} sockets are left out: the kernel reports them in an unknown format"
         ));
     }
     if seen.beyond > 0 {
         let count = seen.beyond;
         seen.miss(format!(
-            "{count} more sockets are left out: {MOST_SOCKETS} are shown at most"
+            "{count} more sockets are left out: the limit is {MAX_SOCKETS}"
         ));
     }
     Ok(seen)
@@ -159,11 +159,11 @@ fn sockets(netns: &Netns, detail: Detail, fits: impl Fn(&Socket) -> bool) -> Res
 
 impl Seen {
     fn take(&mut self, socket: Socket) {
-        // One that moves while the kernel lists may come twice.
+        // A socket that changes its hash bucket during the dump may be listed twice.
         if socket.cookie != 0 && !self.cookies.insert(socket.cookie) {
             return;
         }
-        if self.sockets.len() < MOST_SOCKETS {
+        if self.sockets.len() < MAX_SOCKETS {
             self.sockets.push(socket);
         } else {
             self.cookies.remove(&socket.cookie);
@@ -171,23 +171,23 @@ impl Seen {
         }
     }
 
-    /// Something is missing that may be the other end of what is there.
+    /// Records that sockets are missing, which may be the other ends of listed ones.
     fn miss(&mut self, gap: String) {
         self.is_partial = true;
         self.gaps.push(gap);
     }
 
-    fn tell(&mut self, owners: &Owners) {
+    fn add_gaps(&mut self, owners: &Owners) {
         if let Some((pid, error)) = owners.hidden.first() {
             let count = owners.hidden.len();
             self.gaps.push(format!(
-                "{count} processes of the pod do not show what they hold, first {pid} ({error}): this needs \
+                "the file descriptors of {count} processes of the pod cannot be read, first PID {pid} ({error}): this needs \
                  CAP_SYS_PTRACE, and Linux 5.14 or CAP_DAC_READ_SEARCH"
             ));
         }
         if owners.cut {
             self.gaps.push(
-                "the pod has more open descriptors than are looked at: some sockets are without a process"
+                "the pod has more file descriptors than are read: some sockets have no process"
                     .to_owned(),
             );
         }
@@ -218,7 +218,7 @@ fn container(target: &Target, member: &Member) -> Container {
     let role = match (known.map(|known| known.role), &name) {
         (Some(admin::Role::App | admin::Role::Init), _) => Role::App,
         (Some(admin::Role::Sidecar | admin::Role::Native), _) => Role::Sidecar,
-        // It has no name: a sandbox, which has no sockets either.
+        // A container without a name is the sandbox.
         (Some(admin::Role::Other), None) => Role::Sandbox,
         (Some(admin::Role::Other) | None, _) => Role::Unknown,
     };

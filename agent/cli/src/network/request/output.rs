@@ -1,21 +1,21 @@
-//! Showing what came: harmless, or as it is where that is asked for. A pipe is no sign of a program that reads: with
-//! `kubectl exec` there is one, and a person's terminal at its other end.
+//! Prints a response with control characters escaped, or unchanged with `--raw`. A pipe does not mean that a program reads
+//! it: `kubectl exec` has a pipe here and a terminal at its other end.
 
 use std::io::{self, IsTerminal, Write};
 
 use usher_inspect::text::printable::clean;
 
-/// A line that is longer is shown in parts.
-const LONGEST_LINE: usize = 64 * 1024;
+/// A longer line is printed in parts.
+const MAX_LINE: usize = 64 * 1024;
 
-/// Shows head and body on standard output.
+/// Prints the head and the body to standard output.
 #[derive(Debug)]
 pub(super) struct Output {
     out: io::Stdout,
     is_terminal: bool,
     raw: bool,
     with_head: bool,
-    /// The beginning of a line whose end has not come.
+    /// The start of an incomplete line.
     line: Vec<u8>,
 }
 
@@ -31,7 +31,7 @@ impl Output {
         }
     }
 
-    /// Shows a head, where that is wanted.
+    /// Prints the head if it was requested.
     pub(super) fn head(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.with_head {
             self.body(bytes)?;
@@ -39,7 +39,7 @@ impl Output {
         Ok(())
     }
 
-    /// Shows a part of a body.
+    /// Prints a part of the body.
     pub(super) fn body(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         if self.raw {
             return self.out.lock().write_all(bytes);
@@ -50,21 +50,20 @@ impl Output {
             self.line("\n")?;
         }
         self.line.extend_from_slice(bytes);
-        if self.line.len() > LONGEST_LINE {
+        if self.line.len() > MAX_LINE {
             return self.line("\n");
         }
         Ok(())
     }
 
-    /// Hands over what was shown.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.out.lock().flush()
     }
 
-    /// Shows what is left.
+    /// Prints the incomplete last line.
     pub(super) fn end(&mut self) -> io::Result<()> {
         if !self.line.is_empty() {
-            // A prompt is to begin a line of its own; a file is to have what was sent.
+            // A prompt must start on a new line; a file must have what the server sent.
             self.line(if self.is_terminal { "\n" } else { "" })?;
         }
         self.flush()
@@ -77,7 +76,7 @@ impl Output {
     }
 }
 
-/// One line of what came, for people. Tabs and the end of a line as HTTP writes it do no harm.
+/// One line with control characters escaped. Tabs and a trailing carriage return are harmless.
 fn shown(line: &[u8]) -> String {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let text = String::from_utf8_lossy(line);
@@ -90,7 +89,7 @@ mod tests {
     use super::shown;
 
     #[test]
-    fn nothing_drives_the_terminal() {
+    fn control_characters_are_escaped() {
         assert_eq!(shown(b"a\tb\x1b[2J\x07\r"), "a\tb\\x1b[2J\\x07");
         assert_eq!(shown("ä\u{202e}\u{9b}1m".as_bytes()), "ä\\u{202e}\\u{9b}1m");
         assert_eq!(shown(b"\xff\x9b"), "\u{fffd}\u{fffd}");

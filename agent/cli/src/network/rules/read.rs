@@ -1,4 +1,4 @@
-//! What is read of one namespace.
+//! Reads the rules of one network namespace.
 
 use usher_client::error_chain::chain;
 use usher_core::{base::id::Pid, hold::ruleset::Ruleset};
@@ -13,10 +13,10 @@ use crate::{
     failure::Failure,
 };
 
-/// Tables of iptables-legacy that are registered in a namespace, one name each line.
+/// Files that list the tables of iptables-legacy in a namespace, one name per line.
 const LEGACY: [&str; 2] = ["net/ip_tables_names", "net/ip6_tables_names"];
-/// Their names are a few words.
-const LONGEST_LEGACY: usize = 1024;
+/// The names are a few words.
+const MAX_LEGACY_BYTES: usize = 1024;
 
 /// An open namespace.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Reading {
     pub(super) fn open(node: &Node, target: &Target) -> Result<Self, Failure> {
         let netns = target.netns(node)?;
         let socket = netns.netlink(Protocol::Netfilter).map_err(|error| {
-            Failure::refused(format!("{}; this takes CAP_SYS_ADMIN", chain(&error)))
+            Failure::refused(format!("{}; this needs CAP_SYS_ADMIN", chain(&error)))
         })?;
         Ok(Self {
             socket,
@@ -43,7 +43,7 @@ impl Reading {
         })
     }
 
-    /// The table alone.
+    /// The table inet usher only.
     pub(super) fn table(&self) -> Result<Option<Ruleset>, Failure> {
         let found = nft::dump(&self.socket).map_err(|error| refused(&error))?;
         Ok(found.map(|found| found.ruleset))
@@ -87,13 +87,13 @@ impl Reading {
 
 fn refused(error: &nft::NftError) -> Failure {
     let hint = match error.source.kind() {
-        std::io::ErrorKind::PermissionDenied => "; this takes CAP_NET_ADMIN",
+        std::io::ErrorKind::PermissionDenied => "; this needs CAP_NET_ADMIN",
         _ => "",
     };
     Failure::refused(format!("{}{hint}", chain(error)))
 }
 
-/// Which tables of iptables-legacy there are, where the kernel tells.
+/// The tables of iptables-legacy, as far as the kernel lists them.
 fn legacy(node: &Node, target: &Target) -> Vec<String> {
     let mut inits = target.running();
     let names = inits.find_map(|container| {
@@ -111,7 +111,7 @@ fn of_process(node: &Node, pid: Pid) -> Vec<String> {
         (family, text.unwrap_or_default())
     });
     let mut names = Vec::new();
-    for (family, text) in texts.filter(|(_family, text)| text.len() <= LONGEST_LEGACY) {
+    for (family, text) in texts.filter(|(_family, text)| text.len() <= MAX_LEGACY_BYTES) {
         names.extend(text.lines().map(|name| format!("{family} {name}")));
     }
     names

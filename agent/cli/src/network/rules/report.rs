@@ -1,4 +1,4 @@
-//! Rules for people and programs.
+//! The report of `usher rules`.
 
 use serde::{Deserialize, Serialize};
 use usher_core::{
@@ -17,11 +17,11 @@ pub(crate) struct Rules {
     pub(super) uid: String,
     /// Device and inode.
     pub(super) netns: String,
-    /// `inet usher`; none where nothing waits and nothing is counted.
+    /// `inet usher`; absent when nothing is held and nothing is counted.
     pub(super) table: Option<Table>,
-    /// What others have.
+    /// Chains of other programs.
     pub(super) others: Vec<Foreign>,
-    /// Chains that are not among these.
+    /// Number of chains that are not in `others`.
     pub(super) others_left_out: usize,
     /// Tables of iptables-legacy, whose rules nftables does not show.
     pub(super) legacy_tables: Vec<String>,
@@ -32,9 +32,9 @@ pub(crate) struct Rules {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Table {
-    /// As nft writes it.
+    /// In nft syntax.
     pub(super) text: String,
-    /// Packets that the gate has counted.
+    /// Packets counted at the gate.
     pub(super) packets: u64,
     pub(super) expires: Vec<Expiry>,
 }
@@ -57,20 +57,20 @@ pub(super) struct Foreign {
     pub(super) rules: usize,
 }
 
-/// Beside what the agent wants.
+/// The comparison with the table that the agent wants.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Compared {
-    /// Whether a table is wanted.
+    /// Whether the agent wants a table.
     wanted: bool,
-    /// What is wanted and not there.
+    /// Wanted, but not in the kernel.
     missing: Vec<String>,
-    /// What is there and not wanted.
+    /// In the kernel, but not wanted.
     surplus: Vec<String>,
 }
 
 impl Rules {
-    /// Adds how it differs from what is wanted; whether it does.
+    /// Adds the comparison with the wanted table, and returns whether they differ.
     pub(super) fn differ(&mut self, planned: &PlannedTable, found: &Option<Ruleset>) -> bool {
         let wanted = planned.to_wanted().map(|wanted| Ruleset::of(&wanted));
         let nothing = Ruleset::default();
@@ -82,7 +82,7 @@ impl Rules {
         let mut missing: Vec<String> = texts(&diff.missing);
         let mut surplus: Vec<String> = texts(&diff.surplus);
         let table = || format!("table inet {TABLE}");
-        // One that is empty has no parts that could differ.
+        // An empty table has no parts that could differ.
         match (found, &wanted) {
             (Some(_), None) => surplus.insert(0, table()),
             (None, Some(_)) => missing.insert(0, table()),
@@ -113,7 +113,7 @@ impl Report for Rules {
         };
         table.lead(Cell::new(title, Tone::Strong));
         match &self.table {
-            None => table.lead("no table inet usher: nothing of it waits, and nothing is counted"),
+            None => table.lead("no table inet usher: nothing is held, and nothing is counted"),
             Some(own) => own.lead(&mut table),
         }
         for other in &self.others {
@@ -127,18 +127,18 @@ impl Report for Rules {
         }
         if self.others.is_empty() {
             table.lead(Cell::new(
-                "no rules of others, as far as nftables shows them",
+                "no rules of other programs, as far as nftables shows them",
                 Tone::Faint,
             ));
         } else {
-            table.lead("rules of others:");
+            table.lead("rules of other programs:");
         }
         if self.others_left_out > 0 {
-            table.note(format!("and {} chains more", self.others_left_out));
+            table.note(format!("and {} more chains", self.others_left_out));
         }
         if !self.legacy_tables.is_empty() {
             let text = format!(
-                "iptables-legacy has tables here, whose rules nftables does not show: {}",
+                "tables of iptables-legacy exist; nftables does not show their rules: {}",
                 self.legacy_tables.join(", ")
             );
             table.note(Cell::new(text, Tone::Warn));
@@ -153,7 +153,7 @@ impl Report for Rules {
 impl Table {
     fn lead(&self, table: &mut table::Table) {
         for line in self.text.lines() {
-            // A tab would be shown by its number.
+            // A tab would be escaped.
             table.lead(line.replace('\t', "    "));
         }
         for Expiry {
@@ -165,7 +165,7 @@ impl Table {
             let text = format!("{value} in set {set} expires in {left_ms} ms");
             table.lead(text);
         }
-        table.lead(format!("{} packets were counted at the gate", self.packets));
+        table.lead(format!("{} packets counted at the gate", self.packets));
     }
 }
 
@@ -175,7 +175,7 @@ impl Compared {
             let wanted = if self.wanted {
                 "as the agent wants it"
             } else {
-                "no table is wanted, and there is none"
+                "no table is wanted, and none exists"
             };
             table.note(Cell::new(format!("no drift: {wanted}"), Tone::Good));
             return;
@@ -187,7 +187,7 @@ impl Compared {
             table.note(Cell::new(format!("+ surplus: {piece}"), Tone::Bad));
         }
         table.note(Cell::new(
-            "drift: --fix has the agent make it right",
+            "drift: run usher rules POD --fix to repair the table",
             Tone::Warn,
         ));
     }

@@ -31,7 +31,7 @@ pub(super) async fn gather(
 ) -> Result<(), Failure> {
     let survey = source.node.survey().await.map(Arc::new);
     if let Ok(survey) = &survey {
-        source.node.keep(Arc::clone(survey), collection.at_ms());
+        source.node.share(Arc::clone(survey), collection.at_ms());
     }
     node(source, collection).await;
     match survey {

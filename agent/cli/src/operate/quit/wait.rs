@@ -1,4 +1,4 @@
-//! Waits for the ends of sidecars, by what the agent says of them.
+//! Waits until sidecars have exited, as the agent reports it.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -10,22 +10,22 @@ use crate::{
     operate::operator_request::OperatorClient, print_stderr,
 };
 
-/// What is said of one pod from now on.
+/// The decisions about one pod from now on.
 #[derive(Debug)]
-pub(super) struct Ends {
+pub(super) struct Exits {
     uid: String,
     lines: Lines,
 }
 
-impl Ends {
-    pub(super) async fn open(desk: &OperatorClient) -> Result<Self, Failure> {
+impl Exits {
+    pub(super) async fn open(client: &OperatorClient) -> Result<Self, Failure> {
         Ok(Self {
-            uid: desk.pod.uid.clone(),
-            lines: Lines::of_agent(&desk.agent).await?,
+            uid: client.pod.uid.clone(),
+            lines: Lines::of_agent(&client.agent).await?,
         })
     }
 
-    /// Waits until each of these has ended, or was given up.
+    /// Waits until each container has exited, or the agent gave up on one.
     pub(super) async fn wait(self, containers: Vec<String>, time: Duration) -> Exit {
         let mut left: BTreeSet<String> = containers.into_iter().collect();
         let waited = tokio::time::timeout(time, self.until_none(&mut left)).await;
@@ -33,9 +33,9 @@ impl Ends {
         match waited {
             Ok(Ok(())) => Exit::Success,
             Ok(Err(failure)) => failure.report(),
-            Err(_late) => {
+            Err(_elapsed) => {
                 print_stderr(&format!(
-                    "after {time:?} there still run: {}",
+                    "still running after {time:?}: {}",
                     clean(&names.join(", "))
                 ));
                 Exit::Problem
@@ -49,7 +49,7 @@ impl Ends {
                 WatchLine::Entry(entry) => entry,
                 WatchLine::Missed { missed } => {
                     return Err(Failure::unavailable(format!(
-                        "missed {missed} decisions: look with usher explain"
+                        "missed {missed} decisions; run usher explain to see the state of the pod"
                     )));
                 }
             };

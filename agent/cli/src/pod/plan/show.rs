@@ -1,4 +1,4 @@
-//! A plan for people.
+//! The table of a plan.
 
 use usher_core::admin::{Acts, Allowed, Forecast, Hold, Rung, Sidecar};
 use usher_inspect::text::table::{Cell, Table, Tone};
@@ -47,7 +47,7 @@ impl Report for Forecast {
             table.note(Cell::new(format!("ignored: {ignored}"), Tone::Warn));
         }
         for unknown in &self.unknown {
-            let text = format!("not known, and taken for nothing: {unknown}");
+            let text = format!("unknown, treated as absent: {unknown}");
             table.note(Cell::new(text, Tone::Warn));
         }
         table
@@ -76,8 +76,8 @@ fn recognised(sidecar: &Sidecar) -> Cell {
         Some(version) => format!(", version {version}"),
         None => String::new(),
     };
-    let runs = if *runs { "" } else { ", does not run" };
-    format!("  {container} is {recipe}, by {recognised_by}{version}{runs}").into()
+    let runs = if *runs { "" } else { ", not running" };
+    format!("  {container}: recipe {recipe}, recognized by {recognised_by}{version}{runs}").into()
 }
 
 fn row(sidecar: &Sidecar, place: usize, rung: &Rung, wide: bool) -> Vec<Cell> {
@@ -103,7 +103,7 @@ fn row(sidecar: &Sidecar, place: usize, rung: &Rung, wide: bool) -> Vec<Cell> {
     row
 }
 
-/// What does not fit into a row.
+/// The details that do not fit into a row.
 fn explain(sidecar: &Sidecar, table: &mut Table) {
     for rung in &sidecar.ladder {
         if let Some(why) = &rung.why {
@@ -113,7 +113,7 @@ fn explain(sidecar: &Sidecar, table: &mut Table) {
     }
     for out in &sidecar.left_out {
         let text = format!(
-            "  {} has no {} that ends with {}: {}",
+            "  {}: step {} with exit code {} left out: {}",
             sidecar.container, out.step, out.exit_code, out.why
         );
         table.note(Cell::new(text, Tone::Faint));
@@ -126,20 +126,16 @@ fn hold(hold: &Hold, table: &mut Table) {
         table.note(format!("  {why}"));
     }
     for door in &hold.doors {
-        let dns = if door.dns {
-            ", DNS queries as well"
-        } else {
-            ""
-        };
+        let dns = if door.dns { ", with DNS queries" } else { "" };
         let text = format!(
-            "  :{} waits for {}{dns}, until {}",
+            "  :{} is held for {}{dns} until {}",
             door.port, door.sidecar, door.opens
         );
         table.note(text);
     }
     if !hold.doors.is_empty() {
         let again = if hold.again {
-            "; again while a sidecar is started again"
+            "; held again while a sidecar restarts"
         } else {
             ""
         };
@@ -153,7 +149,7 @@ fn hold(hold: &Hold, table: &mut Table) {
     if !hold.passing_uids.is_empty() {
         let uids = hold.passing_uids.iter().map(ToString::to_string);
         let text = format!(
-            "  connections of uid {} pass",
+            "  connections of UID {} are not held",
             uids.collect::<Vec<_>>().join(", ")
         );
         table.note(text);
@@ -162,11 +158,11 @@ fn hold(hold: &Hold, table: &mut Table) {
         let why = start.why.as_ref().map(|why| format!(": {why}"));
         let text = match start.limit_ms {
             Some(limit) => format!(
-                "  the start of {} waits for at most {}",
+                "  the start of {} is held for at most {}",
                 start.container,
                 time(limit)
             ),
-            None => format!("  the start of {} does not wait", start.container),
+            None => format!("  the start of {} is not held", start.container),
         };
         table.note(format!("{text}{}", why.unwrap_or_default()));
     }

@@ -1,12 +1,12 @@
-//! Archives that are right, and those that somebody has been at.
+//! Valid and malicious archives.
 
 use tar::{Builder, EntryType, Header};
 
 use super::super::archive::*;
 
 const LARGEST: u64 = 1000;
-/// More than this of a test's archive is not to be read.
-const MOST: usize = 256 * 1024;
+/// No test may read more than this.
+const READ_LIMIT: usize = 256 * 1024;
 
 fn header(kind: EntryType, size: u64) -> Header {
     let mut header = Header::new_gnu();
@@ -18,7 +18,7 @@ fn header(kind: EntryType, size: u64) -> Header {
     header
 }
 
-/// An archive that goes on for ever after this.
+/// An archive that never ends.
 struct Endless {
     begin: Vec<u8>,
     read: usize,
@@ -31,7 +31,7 @@ impl Read for Endless {
             *byte = begin.get(at).copied().unwrap_or(b'x');
         }
         self.read += to.len();
-        assert!(self.read <= MOST, "{} bytes are read", self.read);
+        assert!(self.read <= READ_LIMIT, "{} bytes are read", self.read);
         Ok(to.len())
     }
 }
@@ -45,7 +45,7 @@ fn error(archive: impl Read) -> String {
 }
 
 #[test]
-fn long_names_are_known_in_all_forms() {
+fn long_names_are_read_in_all_formats() {
     let long = format!("pods/{}_{}/conns.json", "a".repeat(63), "b".repeat(63));
     let mut gnu = Builder::new(Vec::new());
     let mut file = header(EntryType::Regular, 3);
@@ -67,28 +67,28 @@ fn long_names_are_known_in_all_forms() {
         assert_eq!(found(archive, &long).as_deref(), Some(&b"two"[..]));
         assert_eq!(found(archive, "none.json"), None);
     }
-    // A long name is that of one file.
+    // A long name belongs to one entry only.
     assert_eq!(found(&gnu, "rules.json").as_deref(), Some(&b"six"[..]));
     assert_eq!(found(&pax, "manifest.json"), None);
 }
 
 #[test]
-fn names_without_an_end_are_not_read_to_it() {
+fn long_names_are_bounded() {
     for kind in [EntryType::GNULongName, EntryType::XHeader] {
         let begin = header(kind, 8 << 30).as_bytes().to_vec();
         let endless = Endless { begin, read: 0 };
         assert_eq!(error(endless), "larger than 64 KiB", "{kind:?}");
     }
     let mut archive = Builder::new(Vec::new());
-    let name = "a".repeat(LONGEST_PATH + 1);
-    let about = header(EntryType::GNULongName, name.len() as u64);
-    archive.append(&about, name.as_bytes()).unwrap();
+    let name = "a".repeat(MAX_PATH + 1);
+    let extension = header(EntryType::GNULongName, name.len() as u64);
+    archive.append(&extension, name.as_bytes()).unwrap();
     let archive = archive.into_inner().unwrap();
     assert!(error(&archive[..]).contains("longer than 4096"));
 }
 
 #[test]
-fn nothing_but_a_file_of_that_size_is_one() {
+fn links_and_large_files_are_rejected() {
     let mut archive = Builder::new(Vec::new());
     let mut link = header(EntryType::Symlink, 0);
     archive

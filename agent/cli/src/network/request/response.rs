@@ -1,4 +1,4 @@
-//! An answer as it comes.
+//! Receives a response.
 
 use std::{fmt, io, time::Duration};
 
@@ -10,35 +10,36 @@ use usher_inspect::http::{Body, Head, body, head};
 
 use super::output::Output;
 
-/// How much is read at once.
-const PART: usize = 64 * 1024;
+/// Size of one read.
+const CHUNK: usize = 64 * 1024;
 
-/// How an answer ended.
+/// How a response ended.
 #[derive(Debug)]
 pub(super) enum Ended {
     Whole,
-    /// The connection ended before.
+    /// The server closed the connection too early.
     Cut,
-    /// It broke.
+    /// The connection failed.
     Broken(io::Error),
-    /// There was no end to it in time.
+    /// The timeout expired.
     Late(Duration),
-    /// It is longer than it may be.
+    /// The body is longer than the limit.
     TooLong(u64),
-    /// It is none.
+    /// The head is invalid.
     Head(head::Error),
+    /// The body is invalid.
     Body(body::Error),
-    /// It cannot be shown.
+    /// Standard output cannot be written.
     Unwritable(io::Error),
-    /// Nobody reads what is shown.
-    Unread,
+    /// The reader of standard output closed it.
+    ReaderClosed,
 }
 
 impl Ended {
-    /// What could not be shown.
-    pub(super) fn unshown(error: io::Error) -> Self {
+    /// An error of standard output.
+    pub(super) fn from_output(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Self::Unread,
+            io::ErrorKind::BrokenPipe => Self::ReaderClosed,
             _ => Self::Unwritable(error),
         }
     }
@@ -47,11 +48,13 @@ impl Ended {
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Whole | Self::Unread => f.write_str("it ended"),
+            Self::Whole | Self::ReaderClosed => f.write_str("the response is complete"),
             Self::Cut => f.write_str("the connection was closed"),
-            Self::Broken(error) => write!(f, "the connection broke: {error}"),
-            Self::Unwritable(error) => write!(f, "it cannot be written: {error}"),
-            Self::Late(limit) => write!(f, "the rest did not come within {limit:?} (--timeout)"),
+            Self::Broken(error) => write!(f, "the connection failed: {error}"),
+            Self::Unwritable(error) => write!(f, "cannot write to standard output: {error}"),
+            Self::Late(limit) => {
+                write!(f, "the rest was not received within {limit:?} (--timeout)")
+            }
             Self::TooLong(limit) => write!(f, "the body is longer than {limit} bytes (--max-size)"),
             Self::Head(error) => error.fmt(f),
             Self::Body(error) => error.fmt(f),
@@ -59,25 +62,25 @@ impl fmt::Display for Ended {
     }
 }
 
-/// What has come of an answer.
+/// The part of a response that was received.
 #[derive(Debug)]
-pub(super) struct Answer {
-    asked_for_head: bool,
-    most: u64,
-    /// What is not understood yet.
+pub(super) struct Response {
+    is_head_request: bool,
+    max_body: u64,
+    /// Bytes that are not parsed yet.
     unread: Vec<u8>,
     head: Option<(u16, Body)>,
-    taken: u64,
+    received: u64,
 }
 
-impl Answer {
-    pub(super) fn new(asked_for_head: bool, most: u64) -> Self {
+impl Response {
+    pub(super) fn new(is_head_request: bool, max_body: u64) -> Self {
         Self {
-            asked_for_head,
-            most,
+            is_head_request,
+            max_body,
             unread: Vec::new(),
             head: None,
-            taken: 0,
+            received: 0,
         }
     }
 
@@ -86,16 +89,18 @@ impl Answer {
         self.head.as_ref().map(|(status, _)| *status)
     }
 
-    /// Takes what came, shows it, and says whether that was the end.
+    /// Parses and prints received bytes, and returns whether the response is complete.
     fn take(&mut self, bytes: &[u8], output: &mut Output) -> Result<bool, Ended> {
         if self.head.is_some() {
             return self.body(bytes, output);
         }
         self.unread.extend_from_slice(bytes);
-        while let Some(head) = Head::read(&self.unread, self.asked_for_head).map_err(Ended::Head)? {
+        while let Some(head) =
+            Head::read(&self.unread, self.is_head_request).map_err(Ended::Head)?
+        {
             let rest = self.unread.split_off(head.length);
             let bytes = std::mem::replace(&mut self.unread, rest);
-            output.head(&bytes).map_err(Ended::unshown)?;
+            output.head(&bytes).map_err(Ended::from_output)?;
             if !head.is_interim() {
                 self.head = Some((head.status, Body::new(head.framing)));
                 let rest = std::mem::take(&mut self.unread);
@@ -109,21 +114,21 @@ impl Answer {
         let Some((_, body)) = &mut self.head else {
             return Ok(false);
         };
-        let (most, taken) = (self.most, &mut self.taken);
+        let (max_body, received) = (self.max_body, &mut self.received);
         let mut shown = Ok(());
         let read = body.read(bytes, |part| {
-            let room = usize::try_from(most - *taken).unwrap_or(usize::MAX);
+            let room = usize::try_from(max_body - *received).unwrap_or(usize::MAX);
             let part_shown = &part[..part.len().min(room)];
-            *taken += part_shown.len() as u64;
+            *received += part_shown.len() as u64;
             if shown.is_ok() {
-                shown = output.body(part_shown).map_err(Ended::unshown);
+                shown = output.body(part_shown).map_err(Ended::from_output);
             }
             if shown.is_ok() && part.len() > room {
-                shown = Err(Ended::TooLong(most));
+                shown = Err(Ended::TooLong(max_body));
             }
         });
         shown?;
-        output.flush().map_err(Ended::unshown)?;
+        output.flush().map_err(Ended::from_output)?;
         read.map_err(Ended::Body)?;
         Ok(body.is_complete())
     }
@@ -133,29 +138,29 @@ impl Answer {
     }
 }
 
-/// Sends a request and shows what comes. Whoever answers before all of it was sent is heard as well.
+/// Sends a request and prints the response. A server may respond before the whole request was sent.
 pub(super) async fn exchange(
     mut stream: TcpStream,
     sent: &[u8],
-    answer: &mut Answer,
+    response: &mut Response,
     output: &mut Output,
 ) -> Ended {
     let (mut reader, mut writer) = stream.split();
     let send = async {
-        // Who does not want all of it says why in the answer.
+        // A server that rejects the request while it is sent gives the reason in its response.
         drop(writer.write_all(sent).await);
         std::future::pending::<Ended>().await
     };
     let receive = async {
-        let mut part = vec![0; PART];
+        let mut part = vec![0; CHUNK];
         loop {
             let length = match reader.read(&mut part).await {
-                Ok(0) if answer.may_end() => return Ended::Whole,
+                Ok(0) if response.may_end() => return Ended::Whole,
                 Ok(0) => return Ended::Cut,
                 Ok(length) => length,
                 Err(error) => return Ended::Broken(error),
             };
-            match answer.take(&part[..length], output) {
+            match response.take(&part[..length], output) {
                 Ok(false) => {}
                 Ok(true) => return Ended::Whole,
                 Err(ended) => return ended,

@@ -1,4 +1,4 @@
-//! Where a request goes: which addresses are the pod's, and what there is to say when nobody answers there.
+//! The destination of a request: checks that the address is the pod's, connects, and explains a failure.
 
 use std::{
     collections::BTreeMap,
@@ -20,12 +20,11 @@ use crate::{
     network::{listener::listeners, pod_network::pod_network},
 };
 
-/// Ports that an error names.
-const SHOWN: usize = 16;
+/// Number of listening ports that an error names.
+const MAX_LISTED: usize = 16;
 
-/// Where a request goes.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Destination {
     netns: Netns,
     pod: String,
     addresses: Vec<IpAddr>,
@@ -33,19 +32,19 @@ pub(super) struct Place {
     listeners: BTreeMap<u16, Vec<String>>,
 }
 
-impl Place {
-    /// Looks whether the URL is one that may be asked.
-    pub(super) fn of(args: &Args, node: &Node, target: &Target) -> Result<Self, Failure> {
+impl Destination {
+    /// Checks that the URL may be requested.
+    pub(super) fn new(args: &Args, node: &Node, target: &Target) -> Result<Self, Failure> {
         let pod = target.display_name();
-        let what = "this would ask what listens on the node";
-        let netns = pod_network(node, target, args.host_network, what)?;
+        let effect = "the request would reach the ports of the node";
+        let netns = pod_network(node, target, args.host_network, effect)?;
         let addresses = match args.url.host() {
             Host::Localhost => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
             Host::Address(address) => {
                 let is_own = address.to_canonical().is_loopback() || has(&netns, address)?;
                 if !is_own && !args.anywhere {
                     return Err(Failure::refused(format!(
-                        "{address} is not one of {pod}; --anywhere connects there as the pod could"
+                        "{address} is not an address of {pod}; use --anywhere to connect to it as the pod would"
                     )));
                 }
                 vec![address]
@@ -60,7 +59,7 @@ impl Place {
         })
     }
 
-    /// Connects to the first address at which somebody listens.
+    /// Connects to the first address that accepts the connection.
     pub(super) async fn connect(&self) -> Result<TcpStream, Failure> {
         let mut last = None;
         for address in &self.addresses {
@@ -80,7 +79,7 @@ impl Place {
 
     fn unreachable(&self, first: Option<(IpAddr, io::Error)>) -> String {
         let Some((address, error)) = first else {
-            return "nothing to connect to".to_owned();
+            return "no address to connect to".to_owned();
         };
         let at = SocketAddr::new(address, self.port);
         let pod = &self.pod;
@@ -89,49 +88,47 @@ impl Place {
         }
         if self.listeners.contains_key(&self.port) {
             return format!(
-                "{at} in {pod} refuses connections, although somebody listens at another address with that port"
+                "{at} in {pod} refuses connections; another address of the pod has a listener on this port"
             );
         }
-        format!("nobody listens at {at} in {pod}; {}", self.others())
+        format!("no listener on {at} in {pod}; {}", self.others())
     }
 
-    /// What is said when no answer came in time.
-    pub(super) fn silent(&self, timeout: Duration) -> String {
+    /// The error after the timeout.
+    pub(super) fn timeout_text(&self, timeout: Duration) -> String {
         let owners = self.listeners.get(&self.port);
         let owners = owners.filter(|owners| !owners.is_empty());
-        let who = owners.map_or_else(String::new, |owners| {
-            format!(" of {}", owners.join(" and "))
-        });
+        let owner = owners.map_or_else(String::new, |owners| format!(" ({})", owners.join(", ")));
         format!(
-            "no answer from port {}{who} in {} within {timeout:?}",
+            "no response from port {}{owner} in {} within {timeout:?}",
             self.port, self.pod
         )
     }
 
     fn others(&self) -> String {
         if self.listeners.is_empty() {
-            return "it has no TCP listeners".to_owned();
+            return "the pod has no TCP listeners".to_owned();
         }
-        let shown = self
-            .listeners
-            .iter()
-            .take(SHOWN)
-            .map(|(port, owners)| match &owners[..] {
-                [] => port.to_string(),
-                owners => format!("{port} ({})", owners.join(", ")),
-            });
+        let shown =
+            self.listeners
+                .iter()
+                .take(MAX_LISTED)
+                .map(|(port, owners)| match &owners[..] {
+                    [] => port.to_string(),
+                    owners => format!("{port} ({})", owners.join(", ")),
+                });
         let mut text = format!(
-            "its TCP listeners: {}",
+            "TCP listeners of the pod: {}",
             shown.collect::<Vec<_>>().join(", ")
         );
-        if self.listeners.len() > SHOWN {
-            text.push_str(&format!(" and {} more", self.listeners.len() - SHOWN));
+        if self.listeners.len() > MAX_LISTED {
+            text.push_str(&format!(" and {} more", self.listeners.len() - MAX_LISTED));
         }
         text
     }
 }
 
-/// Whether an address is one of the namespace's own: the kernel knows, also where the kubelet is away.
+/// Whether an address is one of the namespace's own. The kernel knows it even without the kubelet.
 fn has(netns: &Netns, address: IpAddr) -> Result<bool, Failure> {
     let own = Links::open(netns)
         .and_then(|links| links.addresses())
