@@ -1,8 +1,7 @@
-//! Packets of a pod: which are wanted, how they are written to a file, and how they look as a line.
+//! Packets of a pod: the filter, the file format, and a line per packet.
 //!
-//! The kernel is asked for them with a [`Filter`], which becomes a program that it runs for each packet before it copies
-//! anything. What comes is a [`Packet`]; [`pcapng`] writes it down for other programs, [`mod@line`] for people. Everything in
-//! a packet is the pod's and may be anything: nothing here panics on it.
+//! A [`Filter`] becomes a BPF program that the kernel runs for each packet before it copies anything. [`pcapng`] writes a
+//! packet to a file, and [`mod@line`] prints it. Packets are untrusted: nothing here panics on any content.
 
 pub mod filter;
 pub mod line;
@@ -10,12 +9,12 @@ pub mod pcapng;
 
 pub use self::{filter::Filter, pcapng::Writer};
 
-/// Protocols behind a link header.
+/// Protocols after the link header.
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const ARP: u16 = 0x0806;
 
-/// Protocols behind an IP header.
+/// Protocols after the IP header.
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;

@@ -1,14 +1,11 @@
-//! What is open in a pod's network namespace, whose it is, and what goes
-//! through the pod's mesh: `netstat` with the containers in it.
+//! The sockets of a pod's network namespace, with their owners and their path through the mesh: `netstat` with containers.
 //!
-//! Edges give a [`Scene`]: the kernel's sockets, the pod's containers, and who
-//! holds which socket. [`Scene::judge`] joins them to rows, [`Conns`] is the
-//! answer with them, and [`Filter`] what of it is shown. Whose a socket is, `owner` says; which way a connection
-//! goes, `via`.
+//! A [`Scene`] is the input: the kernel's sockets, the pod's containers, and the processes that hold each socket.
+//! [`Scene::judge`] joins them to rows, [`Conns`] is the report with these rows, and [`Filter`] selects from it. `owner`
+//! finds the container of a socket, and `via` the path of a connection.
 //!
-//! A list of sockets is no picture of one moment, and parts of it may be
-//! missing. What does not follow from what is there is unknown, and [`Why`]
-//! says so; nothing is guessed.
+//! A list of sockets is not a consistent snapshot, and parts of it may be missing. Nothing is guessed: what does not follow
+//! from the list is unknown, with the reason in [`Why`].
 
 mod filter;
 mod owner;
@@ -29,62 +26,60 @@ pub use self::{
     via::{Via, Why},
 };
 
-/// Most sockets that are kept and judged; the rest is counted.
-pub const MOST_SOCKETS: usize = 32 * 1024;
+/// Limit of sockets in a report; further ones are counted.
+pub const MAX_SOCKETS: usize = 32 * 1024;
 
-/// What a container is to its pod.
+/// The role of a container in its pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// It does the pod's work.
+    /// An app container.
     App,
-    /// It carries the pod's connections, or helps otherwise.
+    /// A sidecar.
     Sidecar,
-    /// It holds the pod's namespaces.
+    /// The sandbox, which holds the pod's namespaces.
     Sandbox,
-    /// Nobody who knows could be asked.
+    /// Not known, because neither the agent nor the kubelet answered.
     Unknown,
 }
 
 /// A container of the pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
-    /// The runtime's id.
+    /// The runtime's container ID.
     pub id: ContainerId,
-    /// Its name in the pod, or what stands for it.
+    /// Name in the pod, or a substitute.
     pub name: String,
-    /// What it is to its pod.
+    /// Role in the pod.
     pub role: Role,
 }
 
-/// Everything that was seen.
+/// Everything that was read from the kernel.
 #[derive(Debug, Clone, Default)]
 pub struct Scene {
-    /// The sockets, at most [`MOST_SOCKETS`].
+    /// The sockets, at most [`MAX_SOCKETS`].
     pub sockets: Vec<Socket>,
-    /// Sockets beyond those, or that could not be read: what goes through the
-    /// mesh does not follow from the absence of another end then.
+    /// Sockets are missing, so the absence of the other end of a connection proves nothing.
     pub is_partial: bool,
-    /// Processes of the pod did not show what they hold.
+    /// The file descriptors of some processes could not be read.
     pub is_blind: bool,
     /// The pod's containers.
     pub containers: Vec<Container>,
-    /// Processes of theirs.
+    /// Processes of the containers.
     pub processes: Vec<Process>,
-    /// Number of a socket, and place of a process that holds it; in order.
+    /// Inode of a socket, and index of a process that holds it; sorted.
     pub held: Vec<(u32, u32)>,
-    /// Number of a cgroup, and place of its container.
+    /// ID of a cgroup, and index of its container.
     pub cgroups: Vec<(u64, usize)>,
 }
 
 impl Scene {
-    /// Joins everything. Sorted: listeners first, then by container and where
-    /// the connections go.
+    /// Joins everything to rows, sorted: listeners first, then by container and peer.
     pub fn judge(&self) -> Vec<Row> {
-        let owners = owner::of_all(self);
-        let book = via::Book::new(self, &owners);
+        let owners = owner::owners(self);
+        let index = via::ConnectionIndex::new(self, &owners);
         let sockets = self.sockets.iter().enumerate();
         let mut rows: Vec<Row> = sockets
-            .map(|(place, socket)| Row::new(self, socket, owners[place], book.via(place)))
+            .map(|(place, socket)| Row::new(self, socket, owners[place], index.via(place)))
             .collect();
         rows.sort_by(|one, other| one.rank().cmp(&other.rank()));
         rows

@@ -1,8 +1,8 @@
-//! HTTP/1.1 as a client speaks it that shows what comes and does not judge it.
+//! HTTP/1.1 for a client that prints responses unchanged.
 //!
-//! A library for clients refuses answers that are not well-formed and gives headers in an order and spelling of its own; who asks
-//! what an app answers wants to see the answer. Here an answer's head stays the bytes that came, of which only what says
-//! where the body ends is understood ([RFC 9112](https://www.rfc-editor.org/rfc/rfc9112)).
+//! Client libraries reject malformed responses, and normalize the order and the spelling of headers. For debugging, the
+//! response must be visible as the app sent it. Here the head stays as bytes, and only the fields that frame the body are
+//! parsed ([RFC 9112](https://www.rfc-editor.org/rfc/rfc9112)).
 
 pub mod body;
 pub mod head;
@@ -10,59 +10,59 @@ pub mod url;
 
 pub use self::{body::Body, head::Head, url::Url};
 
-/// Words of a request, as they may be in it.
+/// A request method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Method(String);
 
-/// A line of a request's head; without a value it takes one of the usual ones away.
+/// A header of a request; without a value, it removes a default header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     name: String,
     value: Option<String>,
 }
 
-/// A word cannot be in a request.
+/// A method or a header is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotInARequest {
-    /// It is no method.
-    #[error("{0:?} is no method, as GET is")]
+pub enum InvalidRequest {
+    /// The method is not a token.
+    #[error("invalid HTTP method {0:?}")]
     Method(String),
-    /// It is no header.
-    #[error("{0:?} is no header, as \"Accept: text/plain\" is")]
+    /// The header is not `Name: value`.
+    #[error("invalid HTTP header {0:?}, use for example \"Accept: text/plain\"")]
     Header(String),
 }
 
 impl std::str::FromStr for Method {
-    type Err = NotInARequest;
+    type Err = InvalidRequest;
 
-    fn from_str(text: &str) -> Result<Self, NotInARequest> {
+    fn from_str(text: &str) -> Result<Self, InvalidRequest> {
         if is_token(text) {
             Ok(Self(text.to_owned()))
         } else {
-            Err(NotInARequest::Method(text.to_owned()))
+            Err(InvalidRequest::Method(text.to_owned()))
         }
     }
 }
 
 impl Method {
-    /// Whether the answer has no body, whatever its head says.
+    /// Whether the response has no body in spite of its Content-Length.
     pub fn is_head(&self) -> bool {
         self.0 == "HEAD"
     }
 }
 
 impl std::str::FromStr for Header {
-    type Err = NotInARequest;
+    type Err = InvalidRequest;
 
-    fn from_str(text: &str) -> Result<Self, NotInARequest> {
-        let no = || NotInARequest::Header(text.to_owned());
-        let (name, value) = text.split_once(':').ok_or_else(no)?;
+    fn from_str(text: &str) -> Result<Self, InvalidRequest> {
+        let invalid = || InvalidRequest::Header(text.to_owned());
+        let (name, value) = text.split_once(':').ok_or_else(invalid)?;
         let value = value.trim_matches([' ', '\t']);
         let is_value = value
             .bytes()
             .all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f));
         if !is_token(name) || !is_value {
-            return Err(no());
+            return Err(invalid());
         }
         Ok(Self {
             name: name.to_owned(),
@@ -76,10 +76,9 @@ fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_in_one)
 }
 
-/// The head of a request: what is usual, unless `headers` say otherwise, and what they add. `length` is that of the body that
-/// follows.
+/// The head of a request: the default headers, replaced and extended by `headers`. `length` is the length of the body.
 pub fn request(method: &Method, url: &Url, headers: &[Header], length: Option<usize>) -> Vec<u8> {
-    let usual = [
+    let defaults = [
         ("Host", Some(url.authority())),
         (
             "User-Agent",
@@ -98,7 +97,7 @@ pub fn request(method: &Method, url: &Url, headers: &[Header], length: Option<us
             .any(|header| header.name.eq_ignore_ascii_case(name))
     };
     let mut head = format!("{} {} HTTP/1.1\r\n", method.0, url.path());
-    for (name, value) in usual {
+    for (name, value) in defaults {
         if let Some(value) = value.filter(|_| !is_given(name)) {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -117,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests() {
+    fn request_heads() {
         let url: Url = "http://localhost:8080/a?b".parse().unwrap();
         let head = |method: &str, headers: &[&str], length| {
             let headers: Vec<Header> = headers.iter().map(|text| text.parse().unwrap()).collect();
@@ -146,7 +145,7 @@ mod tests {
 
     /// Methods are case-sensitive.
     #[test]
-    fn only_an_answer_to_head_has_no_body() {
+    fn only_head_requests_have_no_response_body() {
         for (text, expected) in [("HEAD", true), ("GET", false), ("head", false)] {
             assert_eq!(
                 text.parse::<Method>().unwrap().is_head(),
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_breaks_out_of_its_line() {
+    fn methods_and_headers_cannot_contain_line_breaks() {
         for text in ["", "GET ", "G\r\nX", "GÄT"] {
             assert!(text.parse::<Method>().is_err(), "{text:?}");
         }

@@ -1,13 +1,14 @@
-//! Everything that a person reads, as pure functions: reports and tables of the command-line tool, without IO.
+//! Reports and tables of the command-line tool, as pure functions without IO.
 //!
 //! | folder | what |
 //! | --- | --- |
 //! | `explain` | the diagnosis of one pod |
 //! | `check` | the health of the node and of usher on it |
-//! | `conns` | sockets of a pod, with their containers and their way through the mesh |
+//! | `conns` | sockets of a pod, with their containers and their path through the mesh |
 //! | `capture` | packet filters, pcapng, one line per packet |
-//! | `http` | a request and its response |
-//! | `sysdump` | a dump of the node, and redaction of secrets |
+//! | `http` | request and response of HTTP/1.1 |
+//! | `sysdump` | layout of a sysdump, and redaction of secrets |
+//! | `pod_selector` | selection of a pod by name, UID, container ID, PID or IP address |
 //! | `text` | tables, and characters that are safe to print |
 
 pub mod capture;

@@ -1,46 +1,50 @@
-//! Which pod is meant: by its name, UID, IP, a container's id, a process, or a part of any name.
+//! Selects a pod by its name, UID, container ID, PID, IP address, or a part of a name.
 
 use std::net::IpAddr;
 
-/// What is known of a pod for telling it from others.
+/// The attributes of a pod that can select it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its UID.
+    /// UID.
     pub uid: String,
-    /// `namespace/name`; None where nobody can tell.
+    /// `namespace/name`; None if it is not known.
     pub name: Option<String>,
-    /// Its addresses, as far as they are known.
+    /// IP addresses, as far as they are known.
     pub ips: Vec<IpAddr>,
-    /// Ids of its containers, the sandbox among them.
+    /// IDs of the containers, including the sandbox.
     pub containers: Vec<String>,
-    /// Names of its containers with their init processes.
+    /// PIDs of the containers' processes.
     pub pids: Vec<i32>,
 }
 
-/// Not exactly one pod is meant.
+/// Not exactly one pod matches.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotOne {
-    /// None is.
-    #[error("no pod of this node is {given:?} (a namespace/name, UID, container id, pid, IP or a part of a name); there are: {}", listed(.there))]
+    /// No pod matches.
+    #[error(
+        "no pod on this node matches {selector:?} (namespace/name, UID, container ID, PID, IP address or part of a \
+         name); for a pod on another node use the agent there (kubectl get pods -n usher -o wide); pods on this node: {}",
+        listed(.pods)
+    )]
     None {
-        /// What was given.
-        given: String,
-        /// The pods that there are.
-        there: Vec<String>,
+        /// The argument.
+        selector: String,
+        /// All pods of the node.
+        pods: Vec<String>,
     },
-    /// Several are.
-    #[error("{given:?} is in the names of several pods: {}", listed(.meant))]
+    /// Several pods match.
+    #[error("{selector:?} matches several pods: {}", listed(.pods))]
     Several {
-        /// What was given.
-        given: String,
-        /// The pods that it fits.
-        meant: Vec<String>,
+        /// The argument.
+        selector: String,
+        /// The pods that match.
+        pods: Vec<String>,
     },
 }
 
-/// Names that an error shows.
-const SHOWN: usize = 12;
-/// Digits of a container's id that are enough to be one, as `crictl` shows them.
+/// Number of pods that an error lists.
+const MAX_LISTED: usize = 12;
+/// Minimum length of a container ID prefix. `crictl` prints 13 digits.
 const ID_DIGITS: usize = 8;
 
 fn listed(names: &[String]) -> String {
@@ -49,48 +53,52 @@ fn listed(names: &[String]) -> String {
     }
     let mut text = names
         .iter()
-        .take(SHOWN)
+        .take(MAX_LISTED)
         .cloned()
         .collect::<Vec<_>>()
         .join(", ");
-    if names.len() > SHOWN {
-        text.push_str(&format!(" and {} more", names.len() - SHOWN));
+    if names.len() > MAX_LISTED {
+        text.push_str(&format!(" and {} more", names.len() - MAX_LISTED));
     }
     text
 }
 
-/// The place of the pod that is meant.
+/// The index of the pod that matches.
 ///
-/// The first of these ways in which any pod fits counts: its whole name, with or without the namespace; UID; container
-/// id or eight or more digits of one; pid of an init process; IP; a part of `namespace/name`, or the beginning of a UID.
+/// The first of these rules with any match is used: the whole name, with or without the namespace; the UID; a container ID
+/// or a prefix of at least eight digits; the PID of a process; an IP address; a part of `namespace/name`, or a prefix of the
+/// UID.
 ///
 /// # Errors
 /// [`NotOne`].
-pub fn choose(given: &str, pods: &[Candidate]) -> Result<usize, NotOne> {
+pub fn select(selector: &str, pods: &[Candidate]) -> Result<usize, NotOne> {
     let is_name = |pod: &Candidate| {
         pod.name.as_deref().is_some_and(|name| {
-            name == given
+            name == selector
                 || name
                     .split_once('/')
-                    .is_some_and(|(_namespace, name)| name == given)
+                    .is_some_and(|(_namespace, name)| name == selector)
         })
     };
-    let lower = given.to_ascii_lowercase();
+    let lower = selector.to_ascii_lowercase();
     let bare = lower.rsplit("://").next().unwrap_or(&lower);
     let is_uid = |pod: &Candidate| pod.uid == lower;
     let is_container = |pod: &Candidate| {
         bare.len() >= ID_DIGITS && pod.containers.iter().any(|id| id.starts_with(bare))
     };
-    let pid = given.parse::<i32>().ok();
+    let pid = selector.parse::<i32>().ok();
     let has_pid = |pod: &Candidate| pid.is_some_and(|pid| pod.pids.contains(&pid));
-    let ip = given.trim_matches(['[', ']']).parse::<IpAddr>().ok();
+    let ip = selector.trim_matches(['[', ']']).parse::<IpAddr>().ok();
     let has_ip = |pod: &Candidate| ip.is_some_and(|ip| pod.ips.contains(&ip));
     let is_part = |pod: &Candidate| {
-        !given.is_empty()
-            && (pod.name.as_ref().is_some_and(|name| name.contains(given))
+        !selector.is_empty()
+            && (pod
+                .name
+                .as_ref()
+                .is_some_and(|name| name.contains(selector))
                 || pod.uid.starts_with(&lower))
     };
-    let ways: [&dyn Fn(&Candidate) -> bool; 6] = [
+    let rules: [&dyn Fn(&Candidate) -> bool; 6] = [
         &is_name,
         &is_uid,
         &is_container,
@@ -98,8 +106,8 @@ pub fn choose(given: &str, pods: &[Candidate]) -> Result<usize, NotOne> {
         &has_ip,
         &is_part,
     ];
-    for way in ways {
-        let fits = |(place, pod): (usize, &Candidate)| way(pod).then_some(place);
+    for rule in rules {
+        let fits = |(place, pod): (usize, &Candidate)| rule(pod).then_some(place);
         let fit: Vec<usize> = pods.iter().enumerate().filter_map(fits).collect();
         match fit.as_slice() {
             [] => {}
@@ -107,15 +115,15 @@ pub fn choose(given: &str, pods: &[Candidate]) -> Result<usize, NotOne> {
             several => {
                 let names = several.iter().filter_map(|place| pods.get(*place));
                 return Err(NotOne::Several {
-                    given: given.to_owned(),
-                    meant: names.map(display).collect(),
+                    selector: selector.to_owned(),
+                    pods: names.map(display).collect(),
                 });
             }
         }
     }
     Err(NotOne::None {
-        given: given.to_owned(),
-        there: pods.iter().map(display).collect(),
+        selector: selector.to_owned(),
+        pods: pods.iter().map(display).collect(),
     })
 }
 
@@ -161,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_to_name_a_pod() {
+    fn pod_is_selected_by_every_attribute() {
         let pods = pods();
         let table = [
             ("shop/report-x7k2p", Some(0)),
@@ -179,34 +187,34 @@ mod tests {
             ("2d7", Some(2)),
             ("report", None),
             ("report-x7k2p", None),
-            ("nobody", None),
+            ("missing", None),
             ("", None),
         ];
-        for (given, expected) in table {
-            assert_eq!(choose(given, &pods).ok(), expected, "{given}");
+        for (selector, expected) in table {
+            assert_eq!(select(selector, &pods).ok(), expected, "{selector}");
         }
     }
 
     #[test]
     fn errors_name_the_pods() {
-        let several = choose("report", &pods()).unwrap_err().to_string();
+        let several = select("report", &pods()).unwrap_err().to_string();
         assert!(
             several.contains("shop/report-x7k2p, shop/report-x7k2p-2, bank/report-x7k2p"),
             "{several}"
         );
-        let none = choose("x", &[]).unwrap_err().to_string();
-        assert!(none.ends_with("there are: none"), "{none}");
+        let none = select("x", &[]).unwrap_err().to_string();
+        assert!(none.ends_with("pods on this node: none"), "{none}");
         let unnamed = Candidate {
             uid: "u".to_owned(),
             ..Candidate::default()
         };
         for (count, end) in [
-            (12, "there are: u, u, u, u, u, u, u, u, u, u, u, u"),
+            (12, "pods on this node: u, u, u, u, u, u, u, u, u, u, u, u"),
             (13, "u, u and 1 more"),
             (20, "u, u and 8 more"),
         ] {
             let many = vec![unnamed.clone(); count];
-            let error = choose("x", &many).unwrap_err().to_string();
+            let error = select("x", &many).unwrap_err().to_string();
             assert!(error.ends_with(end), "{count}: {error}");
         }
     }

@@ -1,20 +1,22 @@
-//! What is kept of a node for somebody who cannot reach it: which files a dump has, what is left out of them, and what
-//! the list at its beginning says.
+//! The layout of a sysdump, the redaction of secrets, and the manifest.
 //!
-//! A dump is the documents of the read commands, as `-o json` prints them, and some texts of the node. Everything goes
-//! through [`Redaction`] on its way: it looks at all of a document, whatever command made it, so a new one cannot forget
-//! to. What could not be had is listed with the reason; what was left out is counted by rule, never quoted.
+//! A sysdump has the documents of the read commands, as `-o json` prints them, and some files of the node. Everything passes
+//! [`Redaction`], which walks whole documents whatever command they come from, so a new command cannot forget it. The
+//! manifest lists missing files with the reason, and counts redactions by rule without quoting them.
 
 mod key;
 pub mod manifest;
 pub mod measure;
-pub mod place;
+pub mod path;
 pub mod pod;
 pub mod redaction;
 mod secret;
 
+/// The text that replaces a secret.
+const REDACTED: &str = "[redacted]";
+
 pub use self::{
     manifest::Manifest,
-    place::Place,
+    path::DocumentPath,
     redaction::{Redaction, Rule},
 };

@@ -95,7 +95,9 @@ impl Client {
     pub(crate) async fn stream(&self, path: &str) -> Result<Incoming, Failure> {
         let late = |_elapsed| self.broken(&format!("no response within {TIMEOUT:?}"));
         let response = self.request(Method::GET, path, Bytes::new());
-        tokio::time::timeout(TIMEOUT, response).await.map_err(late)?
+        tokio::time::timeout(TIMEOUT, response)
+            .await
+            .map_err(late)?
     }
 
     async fn request(&self, method: Method, path: &str, body: Bytes) -> Result<Incoming, Failure> {
@@ -141,7 +143,9 @@ impl Client {
                 io::ErrorKind::PermissionDenied => {
                     Failure::refused(format!("{path}: permission denied; run as root"))
                 }
-                _ => Failure::unavailable(format!("cannot connect to the agent at {path}: {error}")),
+                _ => {
+                    Failure::unavailable(format!("cannot connect to the agent at {path}: {error}"))
+                }
             })
     }
 

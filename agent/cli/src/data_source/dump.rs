@@ -22,7 +22,7 @@ use usher_inspect::{
         Manifest,
         manifest::{API_VERSION, Pod},
         measure,
-        place::{self, MANIFEST, Place},
+        path::{self, DocumentPath, MANIFEST},
     },
 };
 
@@ -74,7 +74,7 @@ impl Dump {
     pub(crate) fn described(&self) -> String {
         let node = self.manifest.node.as_deref();
         let node = node.map_or_else(String::new, |node| format!(" of node {node}"));
-        let created = measure::time_shown(self.manifest.at_ms);
+        let created = measure::time_text(self.manifest.at_ms);
         format!("{}: sysdump{node}, created {created}", self.path.display())
     }
 
@@ -88,8 +88,8 @@ impl Dump {
         pod: Option<&str>,
     ) -> Result<T, Failure> {
         let path = match pod {
-            Some(given) => self.find(given)?.place(command).path(),
-            None => Place::Node(command).path(),
+            Some(given) => self.find(given)?.document_path(command).path(),
+            None => DocumentPath::Node(command).path(),
         };
         let content = self.content(&path)?;
         let report: Document<T> = serde_json::from_slice(&content)
@@ -104,7 +104,7 @@ impl Dump {
     pub(crate) fn find(&self, given: &str) -> Result<&Pod, Failure> {
         let pods = &self.manifest.pods;
         let candidates: Vec<Candidate> = pods.iter().map(candidate).collect();
-        let place = pod_selector::choose(given, &candidates)?;
+        let place = pod_selector::select(given, &candidates)?;
         let gone = || Failure::unavailable("the manifest of the sysdump has changed");
         pods.get(place).ok_or_else(gone)
     }
@@ -116,7 +116,8 @@ impl Dump {
     fn content(&self, path: &str) -> Result<Vec<u8>, Failure> {
         let Some(listed) = self.manifest.file(path) else {
             let why = self.manifest.why_not(path);
-            let why = why.unwrap_or("the version of usher that created the sysdump does not collect it");
+            let why =
+                why.unwrap_or("the version of usher that created the sysdump does not collect it");
             return Err(self.broken(path, &format!("is missing: {why}")));
         };
         let content = read(&self.path, self.is_folder, path, MAX_FILE)
@@ -163,7 +164,7 @@ fn candidate(pod: &Pod) -> Candidate {
 
 /// One file; None if it does not exist.
 fn read(dump: &Path, is_folder: bool, path: &str, largest: u64) -> io::Result<Option<Vec<u8>>> {
-    if !place::is_below(path) {
+    if !path::is_inside(path) {
         return Err(io::Error::other("the path leads out of the sysdump"));
     }
     if is_folder {
@@ -201,7 +202,7 @@ fn bounded(from: impl Read, largest: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     from.take(largest + 1).read_to_end(&mut content)?;
     if content.len() as u64 > largest {
-        let limit = measure::shown(largest);
+        let limit = measure::size_text(largest);
         return Err(io::Error::other(format!("larger than {limit}")));
     }
     Ok(content)

@@ -103,7 +103,8 @@ fn filtered(mut settings: Settings, args: &Args) -> Shown {
 fn of_node(node: &Node) -> Settings {
     let file = node.args.config.display().to_string();
     let mut gaps = vec!["no agent answers; the flags of the agent are not known".to_owned()];
-    let saved = run_dir::load::<run_dir::Annotations>(&node.args.run_dir, run_dir::NODE_ANNOTATIONS);
+    let saved =
+        run_dir::load::<run_dir::Annotations>(&node.args.run_dir, run_dir::NODE_ANNOTATIONS);
     let annotations = saved.unwrap_or_else(|error| {
         gaps.push(chain(&error));
         None

@@ -84,9 +84,8 @@ async fn change(agent: &Client, args: &Args) -> Result<Log, Failure> {
 
 async fn reset(agent: &Client) -> Result<Log, Failure> {
     let body = agent.text(Method::DELETE, PATH, Bytes::new()).await?;
-    let document: Document<Log> = serde_json::from_slice(&body).map_err(|error| {
-        Failure::unavailable(format!("invalid response of the agent: {error}"))
-    })?;
+    let document: Document<Log> = serde_json::from_slice(&body)
+        .map_err(|error| Failure::unavailable(format!("invalid response of the agent: {error}")))?;
     Ok(document.data)
 }
 

@@ -238,7 +238,12 @@ fn agent_lines(status: &Status) -> Vec<(&'static str, String, Tone)> {
         ),
         (true, false, true) => (detail.unwrap_or_default(), Tone::Bad),
         (true, false, false) => (
-            detail.unwrap_or_else(|| "not installed (expected: hold is not in enforce mode)".to_owned()),
+            detail.unwrap_or_else(|| {
+                format!(
+                    "not installed (expected: hold is in {} mode)",
+                    status.modes.hold
+                )
+            }),
             Tone::Plain,
         ),
     };
@@ -255,7 +260,10 @@ fn agent_lines(status: &Status) -> Vec<(&'static str, String, Tone)> {
     let configuration = &status.configuration;
     let (file, file_tone) = match &configuration.error {
         None => (configuration.file.clone(), Tone::Plain),
-        Some(error) => (format!("invalid, the last valid one is in use: {error}"), Tone::Bad),
+        Some(error) => (
+            format!("invalid, the last valid one is in use: {error}"),
+            Tone::Bad,
+        ),
     };
     vec![
         ("hold support", hold, hold_tone),

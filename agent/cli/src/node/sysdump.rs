@@ -1,8 +1,7 @@
-//! `usher sysdump`: what every read command would say now, and some texts of the node, in one file for somebody who cannot
-//! reach the node.
+//! `usher sysdump`: the reports of all read commands, and files of the node, in one file.
 //!
-//! `--file` has every read command answer from such a file: it holds what [`SysdumpReport`] reports are, and they are shown by the
-//! same code. What the dump is to look like is for `usher_inspect::sysdump` to say; here it is gathered and written.
+//! Every read command answers from such a file with `--file`: it has each [`crate::output::SysdumpReport`], and the same
+//! code prints them. `usher_inspect::sysdump` defines the layout and the redaction; this module collects and writes.
 
 mod archive;
 mod collection;
@@ -16,7 +15,7 @@ use std::{
 };
 
 use usher_core::base::duration;
-use usher_inspect::sysdump::measure::{self, shown};
+use usher_inspect::sysdump::measure::{self, size_text};
 
 use self::collection::Collection;
 use crate::{
@@ -27,57 +26,55 @@ use crate::{
     print_stderr,
 };
 
-/// Standard output, where a file is expected.
+/// The file name that means standard output.
 const STANDARD_OUTPUT: &str = "-";
 
-/// Write down what can be known of this node and its pods, for somebody who cannot reach it
+/// Write the state of this node and its pods to a file, for offline analysis
 ///
-/// The file has the answers of all read commands, each pod's spec as far as
-/// usher reads it, its processes, the network configurations and usher's own
-/// files. Secrets are left out by rules: values of variables, annotations of
-/// others, words after --password, Authorization headers, and what looks like a
-/// token. manifest.json lists what is in it, what is missing and why, and how
-/// often each rule left something out.
+/// The file has the reports of all read commands, each pod's spec as far as
+/// usher reads it, its processes, the CNI configurations and usher's own files.
+/// Secrets are redacted by rules: values of environment variables, annotations
+/// of other programs, arguments after --password, Authorization headers, and
+/// texts that look like a token. manifest.json lists the files, what is missing
+/// and why, and how often each rule redacted something.
 ///
-/// Every read command answers from it: usher explain POD --file FILE.
+/// Every read command can read it: usher explain POD --file FILE.
 ///
-/// Exits with 0, or with 1 when something had to stay out for size or time.
+/// Exits with 0, or with 1 when --size or --timeout cut the content.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where to write it, or - for standard output [default: standard output;
-    /// where that is a terminal, usher-sysdump-TIME.tar.gz in this directory]
+    /// File to write, or - for standard output [default: standard output, or
+    /// usher-sysdump-TIME.tar.gz in this directory if that is a terminal]
     #[arg(short, long, value_name = "FILE")]
     write: Option<PathBuf>,
 
-    /// Write over a file that is there
+    /// Overwrite an existing file
     #[arg(long)]
     force: bool,
 
-    /// Write a directory instead, which must not be there yet
+    /// Write a directory instead, which must not exist
     #[arg(long, value_name = "DIR", conflicts_with_all = ["write", "force"])]
     directory: Option<PathBuf>,
 
-    /// Only these pods; may be given several times [default: all]
+    /// Only these pods; repeatable [default: all]
     #[arg(long = "pod", value_name = "POD")]
     pods: Vec<String>,
 
-    /// What all files together may have, before they are packed
+    /// Limit of all files together, before compression
     #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = measure::size)]
     size: u64,
 
-    /// How long it may take
+    /// Limit of the time to collect
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration::parse)]
     timeout: Duration,
 
-    /// The time that it says it was made, for files that are the same byte for
-    /// byte [default: now]
+    /// Time that the file is stamped with, for reproducible files [default: now]
     #[arg(long, value_name = "TIME", value_parser = measure::time)]
     at: Option<u64>,
 }
 
-/// Where it goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Way {
+enum Destination {
     Output,
     File(PathBuf),
     Directory(PathBuf),
@@ -92,64 +89,63 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
 
 async fn dump(args: &Args, global: &Global) -> Result<Exit, Failure> {
     let at_ms = args.at.unwrap_or_else(now);
-    let way = way(args, at_ms)?;
+    let destination = destination(args, at_ms)?;
     let mut source = DataSource::open_quietly(global).await?;
     let mut collection = Collection::new(at_ms, args.size, args.timeout, &source.node);
     content::gather(&mut source, &args.pods, &mut collection).await?;
     let collected = collection.finish();
     let size = collected.size();
-    let write = || match &way {
-        Way::Output => archive::write(io::stdout().lock(), at_ms, collected.files()),
-        Way::File(path) => {
+    let write = || match &destination {
+        Destination::Output => archive::write(io::stdout().lock(), at_ms, collected.files()),
+        Destination::File(path) => {
             let file = private_file::create(path, args.force)?;
             archive::write(io::BufWriter::new(file), at_ms, collected.files())
         }
-        Way::Directory(path) => archive::lay(path, collected.files()),
+        Destination::Directory(path) => archive::write_directory(path, collected.files()),
     };
     match write() {
-        // Nobody reads on: as with any other output.
+        // The reader closed the pipe, which is not an error for any output.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Exit::Success),
-        written => written.map_err(|error| way.unwritable(&error))?,
+        written => written.map_err(|error| destination.unwritable(&error))?,
     }
     let manifest = &collected.manifest;
     print_stderr(&format!(
-        "{}: {} of {} pods in {} files; {} missing, {} left out by rules (manifest.json has all of it)",
-        way.shown(),
-        shown(size),
+        "{}: {} of {} pods in {} files; {} missing, {} redacted (see manifest.json)",
+        destination.name(),
+        size_text(size),
         manifest.pods.len(),
         manifest.files.len() + 1,
         manifest.missing.len(),
-        collected.left_out(),
+        collected.redactions(),
     ));
     if collected.is_cut {
-        print_stderr(
-            "not all of it: --size and --timeout say how much there may be, --pod which pods count",
-        );
+        print_stderr("incomplete: raise --size or --timeout, or select pods with --pod");
         return Ok(Exit::Problem);
     }
     Ok(Exit::Success)
 }
 
-fn way(args: &Args, at_ms: u64) -> Result<Way, Failure> {
+fn destination(args: &Args, at_ms: u64) -> Result<Destination, Failure> {
     let is_terminal = io::stdout().is_terminal();
     match (&args.directory, &args.write) {
-        (Some(path), _) => Ok(Way::Directory(path.clone())),
+        (Some(path), _) => Ok(Destination::Directory(path.clone())),
         (None, Some(path)) if path == Path::new(STANDARD_OUTPUT) && is_terminal => {
-            let text = "an archive is nothing for a terminal: -w FILE, or > FILE";
+            let text =
+                "standard output is a terminal, and the archive is binary: use -w FILE or > FILE";
             Err(Failure::new(Exit::Usage, text))
         }
-        (None, Some(path)) if path == Path::new(STANDARD_OUTPUT) => Ok(Way::Output),
-        (None, Some(path)) => Ok(Way::File(path.clone())),
+        (None, Some(path)) if path == Path::new(STANDARD_OUTPUT) => Ok(Destination::Output),
+        (None, Some(path)) => Ok(Destination::File(path.clone())),
         (None, None) if is_terminal => {
-            let name = format!("usher-sysdump-{}.tar.gz", measure::in_name(at_ms));
-            Ok(Way::File(name.into()))
+            let name = format!("usher-sysdump-{}.tar.gz", measure::file_name_time(at_ms));
+            Ok(Destination::File(name.into()))
         }
-        (None, None) => Ok(Way::Output),
+        (None, None) => Ok(Destination::Output),
     }
 }
 
-impl Way {
-    fn shown(&self) -> String {
+impl Destination {
+    fn name(&self) -> String {
         match self {
             Self::Output => "sysdump".to_owned(),
             Self::File(path) | Self::Directory(path) => path.display().to_string(),
@@ -161,7 +157,7 @@ impl Way {
             Self::File(_) => private_file::error_text(error),
             Self::Output | Self::Directory(_) => error.to_string(),
         };
-        Failure::refused(format!("cannot write {}: {why}", self.shown()))
+        Failure::refused(format!("cannot write {}: {why}", self.name()))
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) async fn resolve_pod(source: &DataSource, given: &str) -> Result<Pod,
 /// The index of the pod that the argument selects.
 pub(crate) fn select_pod(given: &str, pods: &[Pod]) -> Result<usize, NotOne> {
     let candidates: Vec<Candidate> = pods.iter().map(candidate).collect();
-    pod_selector::choose(given, &candidates)
+    pod_selector::select(given, &candidates)
 }
 
 fn candidate(pod: &Pod) -> Candidate {

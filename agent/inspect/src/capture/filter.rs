@@ -1,12 +1,13 @@
-//! Which packets are wanted, as a program for the kernel.
+//! A packet filter as a program for the kernel.
 //!
 //! Classic BPF ([filter.txt](https://www.kernel.org/doc/html/v6.12/networking/filter.html)): the kernel runs it for each
-//! packet, before anything is copied or counted. One socket sees all interfaces, so a packet's link header is told by its
-//! interface's hardware type and everything behind it is read relative to that. A packet that ends before what is to be read is not
-//! wanted. IPv6 extension headers are not followed, and only the first fragment of a packet has ports, as with tcpdump.
+//! packet, before anything is copied or counted. One socket receives from all interfaces, so the hardware type of the
+//! interface determines the link header, and everything after it is read relative to its end. A packet that is too short for
+//! a read does not match. IPv6 extension headers are not followed, and only the first fragment of a packet has ports, as with
+//! tcpdump.
 //!
-//! Conditional jumps reach 255 instructions. All of them are local here: an alternative that holds is followed by an
-//! unconditional jump, which reaches everywhere.
+//! Conditional jumps reach 255 instructions. All of them are short here: an alternative that matches continues with an
+//! unconditional jump, which has no limit.
 
 mod instruction;
 
@@ -17,13 +18,13 @@ use usher_core::node::packet::{Direction, ETHERNET, ETHERNET_HEADER, Instruction
 use self::instruction::{Info, Program};
 use super::{ICMP, ICMPV6, IPV4, IPV6, TCP, UDP};
 
-/// More of one kind are not taken: the kernel takes programs of 4,096 instructions.
-pub const MOST: usize = 32;
+/// Limit of values of one kind: the kernel accepts at most 4,096 instructions.
+pub const MAX_VALUES: usize = 32;
 
 /// `PACKET_OUTGOING`.
 const OUTGOING: u32 = 4;
 
-/// A protocol behind an IP header.
+/// A protocol after the IP header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// TCP.
@@ -34,42 +35,42 @@ pub enum Protocol {
     Icmp,
 }
 
-/// A host, or all of a network.
+/// A host or a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Host {
     address: IpAddr,
     prefix: u8,
 }
 
-/// A text is no host.
+/// A text is neither an IP address nor a network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is neither an IP address nor a network like 10.0.0.0/8")]
-pub struct NotAHost(String);
+#[error("invalid IP address or network {0:?}, use for example 10.0.0.0/8")]
+pub struct InvalidHost(String);
 
 impl std::str::FromStr for Host {
-    type Err = NotAHost;
+    type Err = InvalidHost;
 
-    fn from_str(text: &str) -> Result<Self, NotAHost> {
-        let no = || NotAHost(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, InvalidHost> {
+        let invalid = || InvalidHost(text.to_owned());
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),
             None => (text, None),
         };
-        let address: IpAddr = address.parse().map_err(|_no_address| no())?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
+        let address: IpAddr = address.parse().map_err(|_invalid| invalid())?;
+        let max = if address.is_ipv4() { 32 } else { 128 };
         let prefix = match prefix {
-            Some(prefix) => prefix.parse().map_err(|_no_number| no())?,
-            None => most,
+            Some(prefix) => prefix.parse().map_err(|_invalid| invalid())?,
+            None => max,
         };
-        if prefix > most {
-            return Err(no());
+        if prefix > max {
+            return Err(invalid());
         }
         Ok(Self { address, prefix })
     }
 }
 
 impl Host {
-    /// The words of its address that matter, each with its mask.
+    /// The words of the address that the prefix covers, each with its mask.
     fn words(self) -> Vec<(u32, u32)> {
         let words: Vec<u32> = match self.address {
             IpAddr::V4(address) => vec![u32::from(address)],
@@ -92,42 +93,42 @@ impl Host {
     }
 }
 
-/// Which packets are wanted: those that satisfy every list that is not empty, each by one of its values.
+/// A packet filter. A packet matches if every list that is not empty has a value that matches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Numbers of interfaces.
+    /// Interface indexes.
     pub interfaces: Vec<u32>,
-    /// One way only. Loopback has no ways and is always meant.
+    /// Direction. Packets on loopback match both directions.
     pub direction: Option<Direction>,
     /// Protocols.
     pub protocols: Vec<Protocol>,
-    /// Hosts at one of the ends.
+    /// Hosts at either end.
     pub hosts: Vec<Host>,
-    /// Ports at one of the ends, of TCP or UDP.
+    /// TCP or UDP ports at either end.
     pub ports: Vec<u16>,
 }
 
 impl Filter {
-    /// The program that says to take the first `length` bytes of the packets that are wanted. Of a longer list only the
-    /// first [`MOST`] values count.
+    /// The program that captures the first `length` bytes of each matching packet. Only the first [`MAX_VALUES`] values of a
+    /// list are used.
     ///
-    /// On loopback each packet is seen twice, going out and coming in: it takes the second.
+    /// Loopback has each packet twice, outgoing and incoming: the program drops the outgoing one.
     pub fn program(&self, length: u32) -> Vec<Instruction> {
         let mut program = Program::default();
         program.load(Info::Hardware);
         program.when(u32::from(LOOPBACK), |program| {
             program.load(Info::Reception);
-            program.refuse_if(OUTGOING);
+            program.reject_if(OUTGOING);
         });
         if !self.interfaces.is_empty() {
             program.load(Info::Interface);
-            program.one_of(self.interfaces.iter().take(MOST).copied());
+            program.one_of(self.interfaces.iter().take(MAX_VALUES).copied());
         }
         if let Some(direction) = self.direction {
             direction_program(&mut program, direction);
         }
         if self.protocols.is_empty() && self.hosts.is_empty() && self.ports.is_empty() {
-            program.take(length);
+            program.accept(length);
             return program.finish();
         }
         program.set_x(ETHERNET_HEADER as u32);
@@ -139,16 +140,16 @@ impl Filter {
         for (number, family) in [(IPV4, &V4), (IPV6, &V6)] {
             program.when(u32::from(number), |program| {
                 self.packet_program(program, family);
-                program.take(length);
+                program.accept(length);
             });
         }
-        program.refuse();
+        program.reject();
         program.finish()
     }
 
     fn packet_program(&self, program: &mut Program, family: &Family) {
         if !self.hosts.is_empty() {
-            let hosts = self.hosts.iter().take(MOST);
+            let hosts = self.hosts.iter().take(MAX_VALUES);
             let of_family = hosts.filter(|host| host.address.is_ipv4() == family.is_ipv4);
             let hosts: Vec<_> = of_family.map(|host| host.words()).collect();
             program.any(|alternatives| {
@@ -164,7 +165,7 @@ impl Filter {
             program.one_of(
                 self.protocols
                     .iter()
-                    .take(MOST)
+                    .take(MAX_VALUES)
                     .map(|protocol| match protocol {
                         Protocol::Tcp => TCP.into(),
                         Protocol::Udp => UDP.into(),
@@ -178,7 +179,7 @@ impl Filter {
             family.to_ports(program);
             program.any(|alternatives| {
                 for at in [0, 2] {
-                    alternatives.halves(at, self.ports.iter().take(MOST).copied());
+                    alternatives.halves(at, self.ports.iter().take(MAX_VALUES).copied());
                 }
             });
         }
@@ -190,13 +191,13 @@ fn direction_program(program: &mut Program, direction: Direction) {
     program.either(&[LOOPBACK.into()], |program| {
         program.load(Info::Reception);
         match direction {
-            Direction::In => program.refuse_if(OUTGOING),
+            Direction::In => program.reject_if(OUTGOING),
             Direction::Out => program.one_of([OUTGOING].into_iter()),
         }
     });
 }
 
-/// Where an IP header has what.
+/// Offsets in an IP header.
 struct Family {
     is_ipv4: bool,
     addresses: [u32; 2],
@@ -218,11 +219,11 @@ const V6: Family = Family {
 };
 
 impl Family {
-    /// Moves X behind the IP header.
+    /// Moves X to the end of the IP header.
     fn to_ports(&self, program: &mut Program) {
         if self.is_ipv4 {
             program.load_half(6);
-            program.refuse_if_set(0x1fff);
+            program.reject_if_set(0x1fff);
             program.load_byte(0);
             program.skip_words_of_low_nibble();
         } else {

@@ -1,7 +1,6 @@
-//! A packet as a line for people: who to whom, what kind, how long.
+//! A packet as a line: direction, protocol, addresses, length.
 //!
-//! Nothing of a packet's content is shown, only numbers of its headers: there is nothing in a line that the pod could have
-//! written.
+//! A line has only numbers from the headers and no payload, so it needs no escaping.
 
 use std::{
     fmt,
@@ -12,7 +11,7 @@ use usher_core::node::packet::{Direction, Link, Packet};
 
 use super::{ARP, ICMP, ICMPV6, IPV4, IPV6, TCP, UDP};
 
-/// TCP's flags, as tcpdump has them.
+/// TCP flags with the letters of tcpdump.
 const TCP_FLAGS: [(u8, char); 6] = [
     (0x02, 'S'),
     (0x01, 'F'),
@@ -22,62 +21,62 @@ const TCP_FLAGS: [(u8, char); 6] = [
     (0x10, '.'),
 ];
 
-/// What a packet says of itself.
+/// The parsed headers of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
-    /// Which way it went.
+    /// Direction.
     pub direction: Option<Direction>,
-    /// What it is.
+    /// Protocol.
     pub protocol: Protocol,
-    /// Its ends, where it is one of IP.
+    /// Source and destination of an IP packet.
     pub ends: Option<(End, End)>,
-    /// How long it was on its link.
+    /// Length on the link.
     pub length: u32,
 }
 
-/// One end of a packet's way.
+/// Source or destination of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// A host.
+    /// An address without a port.
     Host(IpAddr),
-    /// A port of one.
+    /// An address with a port.
     Port(SocketAddr),
 }
 
-/// What a packet is.
+/// Protocol of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// TCP, with its flags and the bytes that it carries.
+    /// TCP.
     Tcp {
-        /// The flags.
+        /// Flags.
         flags: u8,
-        /// How many bytes it carries.
+        /// Length of the payload.
         payload: usize,
     },
     /// UDP.
     Udp {
-        /// How many bytes it carries.
+        /// Length of the payload.
         payload: usize,
     },
     /// ICMP or ICMPv6.
     Icmp {
-        /// Its type.
+        /// Type.
         kind: u8,
-        /// Its code.
+        /// Code.
         code: u8,
     },
     /// Address resolution.
     Arp,
-    /// A later fragment, or one whose headers are not all there.
+    /// A later fragment, or a packet with incomplete headers.
     Part,
-    /// Another protocol behind an IP header.
+    /// Another protocol after the IP header.
     Ip(u8),
-    /// Another protocol behind a link header.
+    /// Another protocol after the link header.
     Other(u16),
 }
 
 impl Summary {
-    /// Reads as much of the headers as there is.
+    /// Parses the headers as far as they were captured.
     pub fn of(packet: &Packet<'_>) -> Self {
         let header = Link::of(packet.hardware).header();
         let bytes = packet.bytes.get(header..).unwrap_or(&[]);
@@ -101,13 +100,13 @@ impl Summary {
     }
 }
 
-/// An IP header, and what is there behind it.
+/// An IP header with its payload.
 struct Ip<'a> {
     source: IpAddr,
     destination: IpAddr,
     protocol: u8,
     is_later_fragment: bool,
-    /// How long the header says that the rest is.
+    /// Length of the payload according to the header.
     length: usize,
     rest: &'a [u8],
 }

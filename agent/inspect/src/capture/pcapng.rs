@@ -1,8 +1,8 @@
 //! Packets as pcapng, the format that Wireshark, tshark and tcpdump read
 //! ([draft-ietf-opsawg-pcapng](https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcapng/)).
 //!
-//! A section header, a description of each interface before its first packet, the packets, and at the end what is known
-//! of each interface. Blocks are whole: a file that ends behind any of them can be read. Time is in nanoseconds.
+//! A file has a section header, a description of each interface before its first packet, the packets, and the statistics
+//! of each interface. A file that ends after any block can be read. Times are in nanoseconds.
 
 use usher_core::node::packet::{Direction, Interface, Link, Packet, Reception};
 
@@ -14,7 +14,7 @@ const PACKET: u32 = 6;
 const ORDER: u32 = 0x1a2b_3c4d;
 const UNKNOWN_LENGTH: u64 = u64::MAX;
 
-/// Link types of the registry.
+/// Link types of the tcpdump registry.
 const LINK_ETHERNET: u16 = 1;
 const LINK_RAW: u16 = 101;
 
@@ -36,43 +36,42 @@ const STATISTICS_DELIVERED: u16 = 8;
 
 /// Nanoseconds: ten to the minus nine.
 const NANOSECONDS: u8 = 9;
-/// An option is no longer: its length has 16 bits, and nobody reads more.
-const OPTION: usize = 4096;
-/// Where the addresses of an Ethernet header end and a VLAN's tag stands.
+/// Limit of an option; the format allows 65,535 bytes.
+const MAX_OPTION: usize = 4096;
+/// Offset of the VLAN tag, after the addresses of the Ethernet header.
 const ADDRESSES: usize = 12;
 
-/// What is known of an interface at the end.
+/// Statistics of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
-    /// When the capture began, in nanoseconds since 1970.
+    /// Start of the capture, in nanoseconds since 1970.
     pub start_ns: u64,
-    /// When it ended.
+    /// End of the capture.
     pub end_ns: u64,
-    /// Packets that are in the file.
+    /// Packets in the file.
     pub delivered: u64,
-    /// Packets that the kernel saw that were wanted, and those of them that found no room; where that is known of this
-    /// interface.
+    /// Matching packets that the kernel received, and those of them that it dropped, if both are known for this interface.
     pub received_and_dropped: Option<(u64, u64)>,
 }
 
-/// Writes blocks into a buffer that its owner empties.
+/// Writes blocks to a buffer, which the caller empties.
 #[derive(Debug, Default)]
 pub struct Writer {
     bytes: Vec<u8>,
 }
 
 impl Writer {
-    /// What was written and not taken yet.
+    /// The bytes in the buffer.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Forgets what was taken.
+    /// Empties the buffer.
     pub fn clear(&mut self) {
         self.bytes.clear();
     }
 
-    /// Begins a file: which program wrote it, on which kernel, and what it is of.
+    /// Starts a file: the program, the kernel, and a comment.
     pub fn section(&mut self, application: &str, os: &str, comment: &str) {
         self.block(SECTION, |body| {
             body.put(&ORDER.to_le_bytes());
@@ -86,7 +85,7 @@ impl Writer {
         });
     }
 
-    /// Describes the next interface; packets name it by how many were described before.
+    /// Describes the next interface. Packets refer to it by its number in the file.
     pub fn interface(&mut self, interface: &Interface, snap_length: u32, description: &str) {
         let link = match Link::of(interface.hardware) {
             Link::Ethernet => LINK_ETHERNET,
@@ -103,13 +102,13 @@ impl Writer {
         });
     }
 
-    /// A packet of the interface that was described as number `described`.
+    /// Adds a packet of the interface with number `described`.
     pub fn packet(&mut self, described: u32, packet: &Packet<'_>, comment: Option<&str>) {
         let tag = packet.vlan.map(|(protocol, tag)| {
             let ([a, b], [c, d]) = (protocol.to_be_bytes(), tag.to_be_bytes());
             [a, b, c, d]
         });
-        // The kernel has taken the tag out of the header.
+        // The kernel removes the VLAN tag from the header.
         let split = ADDRESSES.min(packet.bytes.len());
         let is_tagged = split == ADDRESSES && Link::of(packet.hardware) == Link::Ethernet;
         let tag: &[u8] = tag.as_ref().filter(|_| is_tagged).map_or(&[], |tag| tag);
@@ -133,7 +132,7 @@ impl Writer {
         });
     }
 
-    /// Says what is known of an interface.
+    /// Adds the statistics of an interface.
     pub fn statistics(&mut self, described: u32, statistics: &Statistics, comment: Option<&str>) {
         self.block(STATISTICS, |body| {
             body.put(&described.to_le_bytes());
@@ -148,7 +147,7 @@ impl Writer {
                 body.option(option, &[a, b, c, d, e, f, g, h]);
             }
             if let Some((received, dropped)) = statistics.received_and_dropped {
-                // The filter accepted them and the kernel dropped them; programs show them where dumpcap writes them.
+                // Programs read these counters from the options that dumpcap uses.
                 for (option, count) in [
                     (STATISTICS_RECEIVED, received),
                     (STATISTICS_LOST, dropped),
@@ -181,7 +180,7 @@ impl Writer {
     }
 }
 
-/// A block in the making.
+/// A block under construction.
 struct Body<'a> {
     bytes: &'a mut Vec<u8>,
     start: usize,
@@ -197,7 +196,7 @@ impl Body<'_> {
         self.bytes.resize(self.start + length, 0);
     }
 
-    /// The upper half comes first, also where bytes come the other way.
+    /// The upper half comes first, even in a little-endian file.
     fn time(&mut self, at_ns: u64) {
         let (high, low) = halves(at_ns);
         self.put(&high.to_le_bytes());
@@ -205,7 +204,7 @@ impl Body<'_> {
     }
 
     fn option(&mut self, code: u16, value: &[u8]) {
-        let value = &value[..value.len().min(OPTION)];
+        let value = &value[..value.len().min(MAX_OPTION)];
         self.put(&code.to_le_bytes());
         self.put(&(value.len() as u16).to_le_bytes());
         self.put(value);
@@ -221,7 +220,7 @@ fn halves(at_ns: u64) -> (u32, u32) {
     ((at_ns >> 32) as u32, at_ns as u32)
 }
 
-/// Which way it went, and whom it was for.
+/// Direction and reception type.
 fn flags(packet: &Packet<'_>) -> u32 {
     let direction = match packet.direction() {
         None => 0,

@@ -1,40 +1,40 @@
-//! Which sockets are shown.
+//! Selects the sockets to list.
 
 use usher_core::node::socket::{Protocol, State};
 
 use super::Row;
 
-/// What is to be shown. Without anything: listeners and connections, but not
-/// those that are over or that nobody can reach.
+/// The sockets to list. By default: listeners and connections, but neither closed connections nor sockets without an
+/// address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Also what is left out otherwise.
+    /// List everything.
     pub all: bool,
-    /// Only what waits for others.
+    /// Only listeners, and datagram sockets without a peer.
     pub listening: bool,
     /// Only in these states; empty for any.
     pub states: Vec<State>,
-    /// Only with one of these ports at either end; empty for any.
+    /// Only sockets with one of these ports at either end; empty for any.
     pub ports: Vec<u16>,
-    /// Only of these containers; empty for any.
+    /// Only sockets of these containers; empty for any.
     pub containers: Vec<String>,
-    /// Only what speaks one of these; empty for any.
+    /// Only these protocols; empty for any.
     pub protocols: Vec<Protocol>,
 }
 
-/// Why a socket is not shown.
+/// Why a socket is not listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hidden {
-    /// Something else was asked for.
+    /// A filter does not match.
     Filtered,
-    /// Its connection is over, and nobody asked for those.
-    Over,
-    /// It has neither an end that others could reach nor a peer.
+    /// The connection is closed.
+    Closed,
+    /// The socket has neither an address nor a peer.
     Unbound,
 }
 
 impl Filter {
-    /// Why this socket is not to be shown; None when it is.
+    /// Why this socket is not listed; None if it is.
     pub(super) fn hides(&self, row: &Row) -> Option<Hidden> {
         let peer = row.peer.map(|peer| peer.port());
         let fits = (!self.listening || row.waits())
@@ -49,12 +49,12 @@ impl Filter {
         if !fits {
             return Some(Hidden::Filtered);
         }
-        // Who asks for a state wants to see it.
+        // A requested state overrides the defaults.
         if self.all || !self.states.is_empty() {
             return None;
         }
         match row.state {
-            State::TimeWait => Some(Hidden::Over),
+            State::TimeWait => Some(Hidden::Closed),
             State::Unconnected if row.local.port() == 0 => Some(Hidden::Unbound),
             _ => None,
         }

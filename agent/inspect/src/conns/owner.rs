@@ -1,4 +1,4 @@
-//! Whose a socket is.
+//! Finds the container that owns a socket.
 
 use std::{collections::HashMap, net::SocketAddr};
 
@@ -6,46 +6,45 @@ use usher_core::node::socket::{Protocol, Socket, State, plain};
 
 use super::Scene;
 
-/// Whose a socket is, and how that is known.
+/// The owner of a socket, and how it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
     /// A process of this container holds it.
     Process(usize),
-    /// It was made in this container, or by its listener. No process was seen
-    /// to hold it: it is closed, waits to be accepted, or was just given away.
+    /// The socket was created in this container or by its listener. No process holds it: it is closed, waits to be
+    /// accepted, or was just passed to another process.
     Container(usize),
-    /// It is open, and not in a container of this pod.
+    /// The socket is open outside of the pod's containers.
     Outside,
-    /// It is open. Who holds it may be a process that does not show what it
-    /// holds.
+    /// The socket is open, perhaps in a process with unreadable file descriptors.
     Unseen,
-    /// It is closed, and nothing tells whose it was.
-    Nobody,
+    /// The socket is closed, and its owner is not known.
+    None,
 }
 
 impl Owner {
-    /// The place of the container, where there is one.
+    /// The index of the container, if there is one.
     pub fn container(self) -> Option<usize> {
         match self {
             Self::Process(place) | Self::Container(place) => Some(place),
-            Self::Outside | Self::Unseen | Self::Nobody => None,
+            Self::Outside | Self::Unseen | Self::None => None,
         }
     }
 }
 
 /// The owner of each socket.
-pub(super) fn of_all(scene: &Scene) -> Vec<Owner> {
+pub(super) fn owners(scene: &Scene) -> Vec<Owner> {
     let cgroups: HashMap<u64, usize> = scene.cgroups.iter().copied().collect();
     let mut owners: Vec<Owner> = scene
         .sockets
         .iter()
-        .map(|socket| alone(scene, &cgroups, socket))
+        .map(|socket| direct_owner(scene, &cgroups, socket))
         .collect();
     let listeners = Listeners::new(&scene.sockets);
     let first = owners.clone();
     for (place, socket) in scene.sockets.iter().enumerate() {
-        // What nobody has accepted yet belongs to whoever listens.
-        if owners[place] == Owner::Nobody
+        // A connection that is not accepted yet belongs to its listener.
+        if owners[place] == Owner::None
             && waits_for_accept(socket)
             && let Some(container) =
                 listeners.container(scene, &first, socket.protocol, socket.local)
@@ -56,19 +55,19 @@ pub(super) fn of_all(scene: &Scene) -> Vec<Owner> {
     owners
 }
 
-fn alone(scene: &Scene, cgroups: &HashMap<u64, usize>, socket: &Socket) -> Owner {
+fn direct_owner(scene: &Scene, cgroups: &HashMap<u64, usize>, socket: &Socket) -> Owner {
     let exists = |place: &usize| *place < scene.containers.len();
     let holder = scene.holders(socket.inode).next();
     if let Some(place) = holder.map(|process| process.container).filter(exists) {
         return Owner::Process(place);
     }
-    // Zero is what a kernel without this leaves.
+    // The cgroup ID is zero on kernels that do not report it.
     let made_in = cgroups.get(&socket.cgroup).copied().filter(exists);
     match made_in.filter(|_| socket.cgroup != 0) {
         Some(place) => Owner::Container(place),
         None if socket.inode != 0 && scene.is_blind => Owner::Unseen,
         None if socket.inode != 0 => Owner::Outside,
-        None => Owner::Nobody,
+        None => Owner::None,
     }
 }
 
@@ -80,7 +79,7 @@ fn waits_for_accept(socket: &Socket) -> bool {
     begun && socket.inode == 0
 }
 
-/// Who listens at which port.
+/// Listeners by protocol and port.
 pub(super) struct Listeners(HashMap<(Protocol, u16), Vec<usize>>);
 
 impl Listeners {
@@ -95,13 +94,12 @@ impl Listeners {
         Self(ports)
     }
 
-    /// Whether somebody listens at an address, so that a connection with this end
-    /// was accepted and not asked for.
+    /// Whether there is a listener on an address, so that a connection with this local end was accepted and not initiated.
     pub(super) fn has(&self, scene: &Scene, protocol: Protocol, address: SocketAddr) -> bool {
         self.at(scene, protocol, plain(address)).next().is_some()
     }
 
-    /// The container that listens at an address, where it is only one.
+    /// The container that listens on an address, if it is exactly one.
     pub(super) fn container(
         &self,
         scene: &Scene,
@@ -111,7 +109,7 @@ impl Listeners {
     ) -> Option<usize> {
         let address = plain(address);
         let is_own = |place: &usize| plain(scene.sockets[*place].local) == address;
-        // The kernel prefers who listens at this very address.
+        // The kernel prefers the listener on the exact address.
         let any_own = self
             .at(scene, protocol, address)
             .any(|place| is_own(&place));

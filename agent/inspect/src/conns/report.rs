@@ -1,5 +1,4 @@
-//! The answer of `usher conns`: as `-o json` and a sysdump have it, and as a
-//! table.
+//! The report of `usher conns`: the JSON document, and the table.
 
 use std::collections::BTreeMap;
 
@@ -15,41 +14,39 @@ use crate::text::table::{Cell, Table, Tone};
 pub struct Conns {
     /// `namespace/name`, or the UID.
     pub pod: String,
-    /// Its UID.
+    /// UID.
     pub uid: String,
-    /// The pod uses the node's own network namespace: only sockets that are
-    /// known to be the pod's are here.
+    /// The pod uses the node's network namespace. Only sockets that are certainly the pod's are listed.
     #[serde(default)]
     pub host_network: bool,
-    /// Names of its containers.
+    /// Names of the containers.
     pub containers: Vec<String>,
     /// One for each socket.
     pub sockets: Vec<Row>,
-    /// How many are here in each state.
+    /// Number of listed sockets by state.
     pub states: BTreeMap<State, usize>,
-    /// Connections that are over and not shown.
+    /// Number of closed connections that are not listed.
     #[serde(default)]
     pub over: usize,
-    /// Sockets that nothing reaches, and that are not shown.
+    /// Number of sockets without an address that are not listed.
     #[serde(default)]
     pub unbound: usize,
-    /// Sockets that are open in no container of the pod, or that nothing tells
-    /// whose they were.
+    /// Number of sockets that belong to no container of the pod, or to an unknown one.
     pub unattributed: usize,
-    /// What is missing, or may be, and why.
+    /// What may be missing, and why.
     #[serde(default)]
     pub gaps: Vec<String>,
 }
 
 impl Conns {
-    /// Keeps what is to be shown.
+    /// Keeps the sockets that the filter selects.
     #[must_use]
     pub fn filtered(mut self, filter: &Filter) -> Self {
         let (mut over, mut unbound) = (0, 0);
         self.sockets.retain(|row| {
             let hidden = filter.hides(row);
             match hidden {
-                Some(Hidden::Over) => over += 1,
+                Some(Hidden::Closed) => over += 1,
                 Some(Hidden::Unbound) => unbound += 1,
                 Some(Hidden::Filtered) | None => {}
             }
@@ -60,47 +57,49 @@ impl Conns {
         self
     }
 
-    /// Counts what is there.
+    /// Updates the counters.
     pub fn count(&mut self) {
         self.states.clear();
         self.unattributed = 0;
         for row in &self.sockets {
             *self.states.entry(row.state).or_default() += 1;
             let is_open = !matches!(row.state, State::TimeWait);
-            let is_nobodys = !matches!(row.owner, OwnerKind::Process | OwnerKind::Container);
-            self.unattributed += usize::from(is_open && is_nobodys);
+            let has_no_owner = !matches!(row.owner, OwnerKind::Process | OwnerKind::Container);
+            self.unattributed += usize::from(is_open && has_no_owner);
         }
     }
 
-    /// What a person should know besides the table, a line each.
+    /// Remarks about the table, one line each.
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         if self.host_network {
             remarks.push(
-                "the pod uses the node's network: only sockets that its own processes hold, or that were made in its \
-                 containers, are shown"
+                "the pod uses the node's network: only sockets that its processes hold, or that were created in its \
+                 containers, are listed"
                     .to_owned(),
             );
         }
         if self.over > 0 {
             let count = self.over;
-            remarks.push(format!("{count} in TIME-WAIT not shown (--all)"));
+            remarks.push(format!("{count} sockets in TIME-WAIT not listed (--all)"));
         }
         if self.unbound > 0 {
             let count = self.unbound;
-            remarks.push(format!("{count} without an address not shown (--all)"));
+            remarks.push(format!(
+                "{count} sockets without an address not listed (--all)"
+            ));
         }
         if self.unattributed > 0 {
             let count = self.unattributed;
             remarks.push(format!(
-                "{count} belong to no container of the pod: they are closed, or held from outside of it"
+                "{count} sockets belong to no container of the pod: they are closed, or held by a process outside of the pod"
             ));
         }
         remarks.extend(self.gaps.iter().cloned());
         remarks
     }
 
-    /// For people.
+    /// The table.
     pub fn table(&self, wide: bool) -> Table {
         let mut columns = vec![
             "PROTO",
@@ -123,7 +122,7 @@ impl Conns {
         if self.sockets.is_empty() {
             let pod = &self.pod;
             table.lead(Cell::new(
-                format!("no sockets of this kind in {pod}"),
+                format!("no matching sockets in {pod}"),
                 Tone::Faint,
             ));
         }
@@ -136,7 +135,7 @@ fn cells(row: &Row, wide: bool) -> Vec<Cell> {
         Some(queue) => (
             Cell::new(
                 format!("{}/{}", queue.length, queue.max),
-                // The kernel drops what comes to a full one.
+                // The kernel drops new connections when the accept queue is full.
                 if queue.length > queue.max {
                     Tone::Bad
                 } else {

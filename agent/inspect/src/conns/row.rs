@@ -1,4 +1,4 @@
-//! One socket as it is shown.
+//! One socket of the report.
 
 use std::{borrow::Cow, net::SocketAddr};
 
@@ -7,91 +7,89 @@ use usher_core::node::socket::{self, Protocol, Socket, State, TimerKind};
 
 use super::{Owner, Scene, Via};
 
-/// Processes that are named for one socket; the rest is counted.
-const MOST_NAMED: usize = 16;
+/// Limit of processes listed for one socket; further ones are counted.
+const MAX_PROCESSES: usize = 16;
 
 /// One socket.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
-    /// What it speaks.
     pub protocol: Protocol,
-    /// What it does.
     pub state: State,
-    /// Its own end.
+    /// Local address.
     pub local: SocketAddr,
-    /// The other end.
+    /// Peer address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<SocketAddr>,
-    /// It is open at an IPv6 address and takes IPv4 as well.
+    /// The socket is bound to an IPv6 address and accepts IPv4 too.
     #[serde(default, skip_serializing_if = "is_false")]
     pub both_families: bool,
-    /// What waits to be accepted; of listeners.
+    /// The accept queue of a listener.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backlog: Option<Backlog>,
-    /// Bytes that nobody has read.
+    /// Bytes that the process has not read.
     pub receive_queue: u32,
-    /// Bytes that nobody has acknowledged.
+    /// Bytes that the peer has not acknowledged.
     pub send_queue: u32,
     /// Name of the container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
-    /// How its owner is known.
+    /// How the owner is known.
     pub owner: OwnerKind,
-    /// The processes that hold it, the first ones of many.
+    /// The first processes that hold the socket.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<Holder>,
-    /// How many hold it that are not named.
+    /// Number of further processes that hold the socket.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_processes: usize,
-    /// Which way it goes; of connections.
+    /// Path of a connection through the mesh.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub via: Option<Way>,
-    /// User who made it.
+    /// UID of the user that created the socket.
     pub uid: u32,
-    /// Its number among the sockets of the node.
+    /// Inode of the socket.
     pub inode: u32,
-    /// What the kernel waits for.
+    /// The running timer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timer: Option<RunningTimer>,
-    /// How often the oldest data was sent again.
+    /// Retransmissions of the oldest unacknowledged data.
     pub retransmits: u8,
-    /// How many packets were, in all its life.
+    /// Retransmitted packets since the connection exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all_retransmits: Option<u32>,
-    /// Time that a packet takes there and back, in microseconds.
+    /// Smoothed round-trip time in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_us: Option<u64>,
-    /// What came and was dropped, as its queue was full.
+    /// Packets dropped because the receive queue was full.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drops: Option<u32>,
 }
 
-/// The queue of a listener.
+/// The accept queue of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backlog {
-    /// Connections that nobody has accepted.
+    /// Connections that are not accepted yet.
     pub length: u32,
-    /// How many may be.
+    /// Limit of the queue.
     pub max: u32,
 }
 
 /// A process that holds a socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// Its number on the node.
+    /// PID on the node.
     pub pid: i32,
-    /// The name that it gives itself.
+    /// Process name (`comm`).
     pub name: String,
 }
 
-/// A timer that runs.
+/// A running timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunningTimer {
-    /// What for.
+    /// Kind of timer.
     pub kind: TimerKind,
-    /// How long yet, in milliseconds.
+    /// Remaining time in milliseconds.
     pub left_ms: u64,
 }
 
@@ -99,45 +97,45 @@ pub struct RunningTimer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OwnerKind {
-    /// A process holds it.
+    /// A process holds the socket.
     Process,
-    /// It was made in the container; no process was seen to hold it.
+    /// The socket was created in the container; no process holds it.
     Container,
-    /// It is open outside of the pod's containers.
+    /// The socket is open outside of the pod's containers.
     Outside,
-    /// It is open, maybe in a process that does not show what it holds.
+    /// The socket is open, perhaps in a process with unreadable file descriptors.
     Unseen,
-    /// It is closed.
-    Nobody,
+    /// The socket is closed, and its owner is not known.
+    None,
 }
 
-/// Which way a connection goes.
+/// The path of a connection through the mesh.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Way {
-    /// In a word.
+    /// The kind of path.
     pub how: How,
-    /// The sidecar, or the app; none for one outside of the pod.
+    /// The sidecar or the app at the other end; None outside of the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
     /// The sidecar's port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// Why it is not known.
+    /// Why the path is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<Cow<'static, str>>,
 }
 
-/// Which way a connection goes, in a word.
+/// The kind of path of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum How {
-    /// Past every sidecar.
+    /// Not through a sidecar.
     Direct,
     /// Redirected to a sidecar.
     Through,
-    /// Came in through a sidecar.
+    /// Received through a sidecar.
     From,
-    /// Meant for a sidecar.
+    /// Addressed to a sidecar.
     To,
     /// The sidecar's end of an app's connection.
     For,
@@ -146,7 +144,7 @@ pub enum How {
 }
 
 impl How {
-    /// The word.
+    /// The name in JSON and in tables.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Direct => "direct",
@@ -186,11 +184,11 @@ impl Row {
                 Owner::Container(_) => OwnerKind::Container,
                 Owner::Outside => OwnerKind::Outside,
                 Owner::Unseen => OwnerKind::Unseen,
-                Owner::Nobody => OwnerKind::Nobody,
+                Owner::None => OwnerKind::None,
             },
-            processes: holders.by_ref().take(MOST_NAMED).collect(),
+            processes: holders.by_ref().take(MAX_PROCESSES).collect(),
             more_processes: holders.count(),
-            via: Way::of(via, name),
+            via: Way::from_via(via, name),
             uid: socket.uid,
             inode: socket.inode,
             timer: socket.timer.map(|timer| RunningTimer {
@@ -206,47 +204,47 @@ impl Row {
         }
     }
 
-    /// Whether it waits for others: a listener, or datagrams from anywhere.
+    /// Whether the socket is a listener, or receives datagrams from any peer.
     pub fn waits(&self) -> bool {
         let is_open = self.state == State::Listen || self.protocol == Protocol::Udp;
         self.peer.is_none() && is_open
     }
 
-    /// Its own end as people write it.
+    /// The local address as text.
     pub fn local_text(&self) -> String {
         socket::end(self.local, self.both_families)
     }
 
-    /// The other end as people write it.
+    /// The peer address as text.
     pub fn peer_text(&self) -> String {
         self.peer
             .map_or_else(|| "*:*".to_owned(), |peer| socket::end(peer, false))
     }
 
-    /// Which way it goes, in words; with the reason where that is not known.
+    /// The path as text, optionally with the reason if it is not known.
     pub fn via_text(&self, with_reason: bool) -> String {
         let Some(way) = &self.via else {
             return "-".to_owned();
         };
-        let whose = way.container.as_deref().unwrap_or("outside");
+        let container = way.container.as_deref().unwrap_or("outside");
         match (way.how, way.port, way.why.as_deref()) {
             (How::Direct, ..) => "direct".to_owned(),
-            (How::Through, Some(port), _) => format!("through {whose}:{port}"),
+            (How::Through, Some(port), _) => format!("through {container}:{port}"),
             (How::Unknown, _, Some(why)) if with_reason => format!("? ({why})"),
             (How::Unknown, ..) => "?".to_owned(),
-            (how, ..) => format!("{} {whose}", how.as_str()),
+            (how, ..) => format!("{} {container}", how.as_str()),
         }
     }
 
-    /// The processes in a few words.
+    /// The processes as short text.
     pub fn process_text(&self) -> String {
         let Some(first) = self.processes.first() else {
-            let nobody = match self.owner {
+            let placeholder = match self.owner {
                 OwnerKind::Outside => "(outside of the pod)",
                 OwnerKind::Unseen => "?",
                 _ => "-",
             };
-            return nobody.to_owned();
+            return placeholder.to_owned();
         };
         let more = self.processes.len() - 1 + self.more_processes;
         let more = match more {
@@ -256,7 +254,7 @@ impl Row {
         format!("{}/{}{more}", first.pid, first.name)
     }
 
-    /// Its place among the others.
+    /// Sort key.
     pub(super) fn rank(&self) -> impl Ord + '_ {
         let waits = self.peer.is_none();
         let port = if waits { self.local.port() } else { 0 };
@@ -275,7 +273,7 @@ impl Row {
 }
 
 impl Way {
-    fn of(via: Via, name: impl Fn(usize) -> Option<String>) -> Option<Self> {
+    fn from_via(via: Via, name: impl Fn(usize) -> Option<String>) -> Option<Self> {
         let way = |how, container: Option<usize>, port| Self {
             how,
             container: container.and_then(&name),
@@ -297,12 +295,18 @@ impl Way {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
 fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
 fn is_zero(count: &usize) -> bool {
     *count == 0
 }

@@ -1,4 +1,4 @@
-//! The judgement as tables: pods with a mesh, and what is said of each socket.
+//! The sockets of pods with a mesh, and the expected owner and path of each.
 
 mod filter;
 mod owner;
@@ -18,7 +18,7 @@ const APP: usize = 0;
 const MESH: usize = 1;
 const POD: &str = "10.1.2.3";
 
-/// A pod with an app and a mesh's sidecar, whose sockets are added.
+/// A pod with an app and a mesh sidecar, to which sockets are added.
 #[derive(Debug)]
 pub(super) struct Stage {
     pub(super) scene: Scene,
@@ -50,7 +50,7 @@ impl Stage {
         }
     }
 
-    /// A socket; without an owner nobody holds it.
+    /// Adds a socket; without an owner no process holds it.
     pub(super) fn socket(
         &mut self,
         owner: Option<usize>,
@@ -107,7 +107,7 @@ impl Stage {
         stage
     }
 
-    /// What is shown of it.
+    /// The report with this filter.
     pub(super) fn shown(&self, filter: &Filter) -> Conns {
         let conns = Conns {
             sockets: self.scene.judge(),
@@ -117,16 +117,16 @@ impl Stage {
     }
 
     pub(super) fn owners(&self) -> Vec<Owner> {
-        super::owner::of_all(&self.scene)
+        super::owner::owners(&self.scene)
     }
 
     pub(super) fn via(&self, place: usize) -> Via {
-        via::Book::new(&self.scene, &self.owners()).via(place)
+        via::ConnectionIndex::new(&self.scene, &self.owners()).via(place)
     }
 }
 
 #[test]
-fn redirected_connections_go_through_the_mesh() {
+fn redirected_connections_are_through_the_mesh() {
     let mut stage = Stage::with_mesh();
     let app = stage.connection(APP, "pod:40000", "10.9.9.9:80");
     let mesh = stage.connection(MESH, "127.0.0.1:15001", "pod:40000");
@@ -139,25 +139,25 @@ fn redirected_connections_go_through_the_mesh() {
     assert_eq!(stage.via(mesh), Via::For(APP));
     assert_eq!(stage.via(upstream), Via::None);
     assert_eq!(stage.via(0), Via::None);
-    // The same for what is not accepted yet, by its listener.
+    // The same for a connection that the listener has not accepted yet.
     let waiting = stage.connection(APP, "pod:40001", "10.9.9.9:80");
     stage.socket(None, State::SynReceived, "127.0.0.1:15001", "pod:40001");
     assert_eq!(stage.via(waiting), expected);
-    // And with an IPv6 socket that has IPv4 ends.
+    // And for an IPv6 socket with IPv4 ends.
     let mapped = stage.connection(APP, "[::ffff:10.1.2.3]:40002", "[::ffff:10.9.9.9]:80");
     stage.connection(MESH, "127.0.0.1:15001", "pod:40002");
     assert_eq!(stage.via(mapped), expected);
 }
 
 #[test]
-fn what_passes_the_mesh_by_is_direct() {
+fn connections_without_a_proxy_are_direct() {
     let mut stage = Stage::with_mesh();
     let out = stage.connection(APP, "pod:40000", "10.9.9.9:80");
     let incoming = stage.connection(APP, "pod:8080", "10.9.9.9:33333");
-    // Two containers of the app's own, or two ends of one.
+    // Both ends in app containers, or in one container.
     let client = stage.connection(APP, "127.0.0.1:40001", "127.0.0.1:8080");
     let server = stage.connection(APP, "127.0.0.1:8080", "127.0.0.1:40001");
-    // Datagrams between the same ends are no end of it.
+    // A UDP socket with the same ends is not the other end.
     let datagrams = stage.connection(MESH, "127.0.0.1:15001", "pod:40000");
     stage.scene.sockets[datagrams].protocol = Protocol::Udp;
     for place in [out, incoming, client, server] {
@@ -168,33 +168,33 @@ fn what_passes_the_mesh_by_is_direct() {
 }
 
 #[test]
-fn what_comes_in_or_is_meant_for_the_sidecar() {
+fn connections_from_and_to_the_sidecar() {
     let mut stage = Stage::with_mesh();
     let served = stage.connection(APP, "pod:8080", "127.0.0.6:45678");
     let serving = stage.connection(MESH, "127.0.0.6:45678", "pod:8080");
     assert_eq!(stage.via(served), Via::From(Some(MESH)));
     assert_eq!(stage.via(serving), Via::For(APP));
-    let asks = stage.connection(APP, "127.0.0.1:40000", "127.0.0.1:15020");
-    let asked = stage.connection(MESH, "127.0.0.1:15020", "127.0.0.1:40000");
+    let client = stage.connection(APP, "127.0.0.1:40000", "127.0.0.1:15020");
+    let server = stage.connection(MESH, "127.0.0.1:15020", "127.0.0.1:40000");
     let to = Via::To {
         container: Some(MESH),
         port: 15020,
     };
-    assert_eq!(stage.via(asks), to);
-    assert_eq!(stage.via(asked), Via::For(APP));
-    // What the mesh accepts from elsewhere is its own matter.
+    assert_eq!(stage.via(client), to);
+    assert_eq!(stage.via(server), Via::For(APP));
+    // Connections of the proxy with other hosts have no path.
     let scraped = stage.connection(MESH, "pod:15020", "10.0.0.1:5555");
     assert_eq!(stage.via(scraped), Via::None);
 }
 
 #[test]
-fn a_proxy_outside_of_the_pod_is_told_from_none() {
+fn proxy_outside_of_the_pod_is_recognized() {
     let mut stage = Stage::new();
     let app = stage.connection(APP, "pod:40000", "10.9.9.9:80");
     let other = stage.connection(APP, "127.0.0.1:15001", "pod:40000");
-    let asks = stage.connection(APP, "127.0.0.1:40001", "127.0.0.1:9000");
-    let asked = stage.connection(APP, "127.0.0.1:9000", "127.0.0.1:40001");
-    for place in [other, asked] {
+    let client = stage.connection(APP, "127.0.0.1:40001", "127.0.0.1:9000");
+    let server = stage.connection(APP, "127.0.0.1:9000", "127.0.0.1:40001");
+    for place in [other, server] {
         stage
             .scene
             .held
@@ -210,17 +210,17 @@ fn a_proxy_outside_of_the_pod_is_told_from_none() {
         container: None,
         port: 9000,
     };
-    assert_eq!(stage.via(asks), to);
+    assert_eq!(stage.via(client), to);
     assert_eq!(stage.via(other), Via::None);
-    // Where a process hides what it has, that may be its.
+    // A process with unreadable file descriptors may hold the other end.
     stage.scene.is_blind = true;
-    for place in [app, asks, other] {
+    for place in [app, client, other] {
         assert_eq!(stage.via(place), Via::Unknown(Why::Unseen));
     }
 }
 
 #[test]
-fn what_does_not_follow_is_unknown() {
+fn ambiguous_paths_are_unknown() {
     let unknown = |why| Via::Unknown(why);
     let mut stage = Stage::with_mesh();
     let waits = stage.socket(Some(APP), State::SynSent, "pod:40000", "10.9.9.9:80");
@@ -232,14 +232,14 @@ fn what_does_not_follow_is_unknown() {
     let left = stage.socket(Some(APP), State::CloseWait, "pod:40003", "10.9.9.9:80");
     stage.socket(None, State::FinWait2, "127.0.0.1:15001", "pod:40003");
     assert_eq!(stage.via(left), unknown(Why::OtherEndClosed));
-    let asked = stage.socket(
+    let server = stage.socket(
         Some(APP),
         State::CloseWait,
         "127.0.0.1:40006",
         "127.0.0.1:15020",
     );
     stage.socket(None, State::FinWait2, "127.0.0.1:15020", "127.0.0.1:40006");
-    assert_eq!(stage.via(asked), unknown(Why::OtherEndClosed));
+    assert_eq!(stage.via(server), unknown(Why::OtherEndClosed));
     let local = stage.connection(APP, "127.0.0.1:40004", "127.0.0.1:9");
     assert_eq!(stage.via(local), unknown(Why::OtherEndGone));
     let direct = stage.connection(APP, "pod:40005", "10.9.9.9:80");
@@ -251,19 +251,19 @@ fn what_does_not_follow_is_unknown() {
 }
 
 #[test]
-fn another_source_port_makes_direct_connections_doubtful() {
+fn changed_source_ports_make_direct_connections_unknown() {
     let mut stage = Stage::with_mesh();
     let alone = stage.connection(APP, "pod:40000", "10.9.9.9:80");
-    // Connections whose other end is gone, or here, are not redirected ones.
+    // A connection with a closed or local other end is not redirected.
     stage.connection(MESH, "127.0.0.6:45678", "pod:8080");
     stage.connection(APP, "pod:8080", "pod:61001");
     stage.connection(APP, "pod:40002", "pod:15020");
     stage.connection(MESH, "pod:15020", "pod:40002");
     assert_eq!(stage.via(alone), Via::Direct);
-    // A connection that the kernel gave another port: nobody here has it.
+    // A redirected connection with another source port, which no app socket has.
     stage.connection(MESH, "127.0.0.1:15001", "pod:61000");
     assert_eq!(stage.via(alone), Via::Unknown(Why::Renumbered));
-    // A second connection from a port that is taken explains it.
+    // A second connection with the same source port explains it.
     let first = stage.connection(APP, "pod:40001", "10.9.9.1:80");
     let second = stage.connection(APP, "pod:40001", "10.9.9.2:80");
     stage.connection(MESH, "127.0.0.1:15001", "pod:40001");
@@ -274,10 +274,10 @@ fn another_source_port_makes_direct_connections_doubtful() {
 }
 
 #[test]
-fn owners_are_known_in_several_ways() {
+fn owners_are_found_by_process_cgroup_or_listener() {
     let mut stage = Stage::with_mesh();
     let held = stage.connection(APP, "pod:40000", "10.9.9.9:80");
-    // Both: a process counts more than where the socket was made.
+    // Both are known: the process takes precedence over the cgroup.
     stage.scene.sockets[held].cgroup = 2000;
     let made = stage.socket(None, State::FinWait1, "pod:40001", "10.9.9.9:80");
     stage.scene.sockets[made].cgroup = 2000;
@@ -287,15 +287,15 @@ fn owners_are_known_in_several_ways() {
     assert_eq!(owners[held], Owner::Process(APP));
     assert_eq!(owners[made], Owner::Container(MESH));
     assert_eq!(owners[accepting], Owner::Container(APP));
-    assert_eq!(owners[closing], Owner::Nobody);
+    assert_eq!(owners[closing], Owner::None);
 }
 
 #[test]
-fn datagrams() {
+fn datagram_paths() {
     let mut stage = Stage::new();
     let open = stage.listener(MESH, "127.0.0.1:15053");
-    let asks = stage.connection(APP, "pod:40000", "10.96.0.10:53");
-    let meant = stage.connection(APP, "127.0.0.1:40001", "127.0.0.1:15053");
+    let client = stage.connection(APP, "pod:40000", "10.96.0.10:53");
+    let to_sidecar = stage.connection(APP, "127.0.0.1:40001", "127.0.0.1:15053");
     let everywhere = stage.listener(MESH, "0.0.0.0:53");
     for socket in &mut stage.scene.sockets {
         socket.protocol = Protocol::Udp;
@@ -304,17 +304,17 @@ fn datagrams() {
         stage.scene.sockets[place].state = State::Unconnected;
         assert_eq!(stage.via(place), Via::None);
     }
-    // A sidecar at the same port of every address is not whom it asks.
-    assert_eq!(stage.via(asks), Via::Unknown(Why::Datagrams));
+    // A sidecar on the same port of all addresses is not the destination.
+    assert_eq!(stage.via(client), Via::Unknown(Why::Datagrams));
     let to = Via::To {
         container: Some(MESH),
         port: 15053,
     };
-    assert_eq!(stage.via(meant), to);
+    assert_eq!(stage.via(to_sidecar), to);
 }
 
 #[test]
-fn listing_is_sorted_and_says_what_it_leaves_out() {
+fn listing_is_sorted_and_counts_hidden_sockets() {
     let mut stage = Stage::with_mesh();
     stage.connection(MESH, "127.0.0.1:15001", "pod:40000");
     stage.connection(APP, "pod:40000", "10.9.9.9:80");
@@ -352,7 +352,7 @@ fn listing_is_sorted_and_says_what_it_leaves_out() {
 }
 
 #[test]
-fn a_listing_can_be_written_and_read() {
+fn listing_round_trips_through_json() {
     let mut stage = Stage::with_mesh();
     let app = stage.connection(APP, "pod:40000", "10.9.9.9:80");
     stage.connection(MESH, "127.0.0.1:15001", "pod:40000");
@@ -371,7 +371,7 @@ fn a_listing_can_be_written_and_read() {
 }
 
 #[test]
-fn many_holders_are_counted() {
+fn further_holders_are_counted() {
     let mut stage = Stage::new();
     let place = stage.listener(APP, "0.0.0.0:80");
     let inode = stage.scene.sockets[place].inode;

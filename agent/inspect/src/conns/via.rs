@@ -1,15 +1,11 @@
-//! Which way a connection goes.
+//! Finds the path of a connection through the mesh.
 //!
-//! A mesh redirects an app's connections to a port of its proxy, inside of the
-//! pod's network namespace, and keeps the source's address and port. So both
-//! ends are among the sockets of the namespace: the app's, and one that the
-//! proxy has accepted, whose peer is the app's own end. When the app's peer is
-//! the proxy's own end the app has asked for the proxy; when it is not, the
-//! connection was redirected. What comes in through the proxy is a connection
-//! of the proxy's to the app.
+//! A mesh redirects an app's connections to a port of its proxy, in the pod's network namespace, and keeps the source address
+//! and port. So both ends are sockets of the namespace: the app's socket, and one that the proxy accepted, with the app's
+//! local address as its peer. If the app's peer is the proxy's local address, the app connected to the proxy itself;
+//! otherwise the connection was redirected. Inbound traffic through the proxy is a connection from the proxy to the app.
 //!
-//! Where an app's connection has no other end in the namespace it is direct.
-//! There are exceptions, and each is said to be unknown: see [`Why`].
+//! An app's connection without another end in the namespace is direct. The exceptions are unknown, see [`Why`].
 
 use std::{
     collections::HashMap,
@@ -20,83 +16,83 @@ use usher_core::node::socket::{Protocol, Socket, State, plain};
 
 use super::{Owner, Role, Scene, owner::Listeners};
 
-/// Ends that are compared for one socket: an address is the peer of more only
-/// where connections share one end, and then the first ones tell.
-const MOST_CANDIDATES: usize = 64;
+/// Limit of sockets compared for one connection. Only connections that share an end have more, and the first ones suffice.
+const MAX_CANDIDATES: usize = 64;
 
-/// Which way a connection goes.
+/// The path of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Via {
-    /// It is no connection, or not one of an app's.
+    /// Not a connection, or not one of an app.
     None,
-    /// Straight to its peer, past every sidecar.
+    /// Not through a sidecar.
     Direct,
-    /// It was redirected to this port.
+    /// Redirected to this port.
     Through {
-        /// The container that has accepted it; None for one outside of the pod.
+        /// The container that accepted it; None outside of the pod.
         container: Option<usize>,
-        /// The port that it came to.
+        /// The port that accepted it.
         port: u16,
     },
-    /// It came in through this container.
+    /// Received through this container.
     From(Option<usize>),
-    /// It is meant for this container.
+    /// Addressed to this container.
     To {
         /// The container; None for a process outside of the pod.
         container: Option<usize>,
         /// The port.
         port: u16,
     },
-    /// It is the sidecar's end of a connection of this container's.
+    /// The sidecar's end of a connection of this container.
     For(usize),
-    /// It does not follow from what was seen.
+    /// Not known from the sockets.
     Unknown(Why),
 }
 
-/// Why the way of a connection is unknown.
+/// Why the path of a connection is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// Nobody has answered yet.
+    /// The connection is not established yet.
     Unanswered,
-    /// It is not known which containers are sidecars.
+    /// The roles of the containers are not known.
     Roles,
-    /// Nobody holds it any more.
+    /// No process holds the socket any more.
     Closed,
-    /// A process that does not show what it holds may be part of it.
+    /// A process with unreadable file descriptors may hold one end.
     Unseen,
-    /// There was another end in this namespace, and it is closed.
+    /// The other end is in this namespace, and closed.
     OtherEndClosed,
-    /// It is being closed, and another end may have been here.
+    /// The connection is closing, and the other end may have been in this namespace.
     OtherEndGone,
-    /// Not all sockets were seen.
+    /// Not all sockets are known.
     Partial,
-    /// The kernel has given some redirected connections another source port, so
-    /// this may be one of them.
+    /// The kernel gave some redirected connections another source port; this may be one of them.
     Renumbered,
-    /// A datagram socket does not tell where its datagrams are redirected to.
+    /// A datagram socket does not show where its datagrams are redirected.
     Datagrams,
 }
 
 impl Why {
-    /// The reason in words.
+    /// The reason as text.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Unanswered => "nobody has answered yet",
-            Self::Roles => "which containers are sidecars is not known",
-            Self::Closed => "no process holds it any more",
-            Self::Unseen => "not every process of the pod shows what it holds",
+            Self::Unanswered => "the connection is not established yet",
+            Self::Roles => "the roles of the containers are not known",
+            Self::Closed => "no process holds the socket",
+            Self::Unseen => "the file descriptors of some processes cannot be read",
             Self::OtherEndClosed => "its other end in this pod is closed",
-            Self::OtherEndGone => "it is being closed, its other end may have been in this pod",
-            Self::Partial => "not all sockets were seen",
-            Self::Renumbered => {
-                "redirected connections have other source ports, this may be one of them"
+            Self::OtherEndGone => {
+                "the connection is closing, and its other end may have been in this pod"
             }
-            Self::Datagrams => "datagrams leave no other end to look at",
+            Self::Partial => "some sockets are missing",
+            Self::Renumbered => {
+                "some redirected connections have other source ports, and this may be one of them"
+            }
+            Self::Datagrams => "redirected datagrams cannot be traced",
         }
     }
 }
 
-/// One end, the other end, and the socket's place; in order.
+/// One end, the other end, and the index of the socket; sorted.
 struct Index(Vec<(SocketAddr, SocketAddr, u32)>);
 
 impl Index {
@@ -111,15 +107,15 @@ impl Index {
         Self(entries)
     }
 
-    /// The sockets with this first end, at most as many as are compared.
+    /// The sockets with this first end, up to the limit.
     fn at(&self, first: SocketAddr) -> impl Iterator<Item = (SocketAddr, usize)> {
         let start = self.0.partition_point(|entry| entry.0 < first);
-        let entries = self.0[start..].iter().take(MOST_CANDIDATES);
+        let entries = self.0[start..].iter().take(MAX_CANDIDATES);
         let mine = entries.take_while(move |entry| entry.0 == first);
         mine.map(|(_, second, place)| (*second, *place as usize))
     }
 
-    /// The socket with both ends.
+    /// The socket with exactly these ends.
     fn exact(&self, first: SocketAddr, second: SocketAddr) -> Option<usize> {
         let wanted = (first, second);
         let start = self.0.partition_point(|entry| (entry.0, entry.1) < wanted);
@@ -128,19 +124,18 @@ impl Index {
     }
 }
 
-/// Everything that is looked up for one judgement.
-pub(super) struct Book<'a> {
+/// Indexes over the sockets of a scene.
+pub(super) struct ConnectionIndex<'a> {
     scene: &'a Scene,
     owners: &'a [Owner],
     listeners: Listeners,
     by_local: Index,
     by_peer: Index,
-    /// Addresses of the namespace that redirected connections with other
-    /// source ports came from.
+    /// Local addresses of redirected connections with another source port.
     renumbered: Vec<IpAddr>,
 }
 
-impl<'a> Book<'a> {
+impl<'a> ConnectionIndex<'a> {
     pub(super) fn new(scene: &'a Scene, owners: &'a [Owner]) -> Self {
         let connections = || {
             let sockets = scene.sockets.iter().enumerate();
@@ -148,7 +143,7 @@ impl<'a> Book<'a> {
         };
         let by_local = Index::new(connections().map(|(at, end)| (end.local, end.peer, at)));
         let by_peer = Index::new(connections().map(|(at, end)| (end.peer, end.local, at)));
-        let mut book = Self {
+        let mut index = Self {
             scene,
             owners,
             listeners: Listeners::new(&scene.sockets),
@@ -156,8 +151,8 @@ impl<'a> Book<'a> {
             by_peer,
             renumbered: Vec::new(),
         };
-        book.renumbered = book.find_renumbered();
-        book
+        index.renumbered = index.find_renumbered();
+        index
     }
 
     pub(super) fn via(&self, place: usize) -> Via {
@@ -169,7 +164,7 @@ impl<'a> Book<'a> {
             return self.datagrams(place);
         }
         match (self.owners[place], self.scene.role(self.owners[place])) {
-            (Owner::Nobody, _) => Via::Unknown(Why::Closed),
+            (Owner::None, _) => Via::Unknown(Why::Closed),
             (Owner::Unseen, _) => Via::Unknown(Why::Unseen),
             (_, Some(Role::App)) => self.of_app(place),
             (_, Some(Role::Sidecar)) => self.of_sidecar(place),
@@ -182,14 +177,14 @@ impl<'a> Book<'a> {
         let socket = &self.scene.sockets[place];
         let (local, peer) = (plain(socket.local), plain(socket.peer));
         if let Some(other) = self.by_peer.exact(local, peer) {
-            return self.asked_for(place, other);
+            return self.local_peer(place, other);
         }
-        // Only what connects is redirected.
+        // Only outgoing connections are redirected.
         if !self.was_accepted(socket)
             && let Some((end, other)) = self.redirected(local)
         {
             return match self.owners[other] {
-                Owner::Nobody => Via::Unknown(Why::OtherEndClosed),
+                Owner::None => Via::Unknown(Why::OtherEndClosed),
                 Owner::Unseen => Via::Unknown(Why::Unseen),
                 owner => Via::Through {
                     container: owner.container(),
@@ -201,12 +196,12 @@ impl<'a> Book<'a> {
     }
 
     /// The app and its peer are both in this namespace.
-    fn asked_for(&self, place: usize, other: usize) -> Via {
+    fn local_peer(&self, place: usize, other: usize) -> Via {
         let socket = &self.scene.sockets[place];
         let owner = self.owners[other];
         let container = owner.container();
         match self.scene.role(owner) {
-            _ if owner == Owner::Nobody => Via::Unknown(Why::OtherEndClosed),
+            _ if owner == Owner::None => Via::Unknown(Why::OtherEndClosed),
             _ if owner == Owner::Unseen => Via::Unknown(Why::Unseen),
             Some(Role::Sidecar) | None if self.was_accepted(socket) => Via::From(container),
             Some(Role::Sidecar) | None => Via::To {
@@ -273,8 +268,8 @@ impl<'a> Book<'a> {
         }
     }
 
-    /// A socket whose peer is this end, and whose own end nobody here has asked
-    /// for: the connection was redirected to it.
+    /// A socket with this peer, and with a local address that no socket here connected to: the connection was redirected to
+    /// it.
     fn redirected(&self, local: SocketAddr) -> Option<(SocketAddr, usize)> {
         let mut ends = self.by_peer.at(local);
         ends.find(|(end, _)| self.by_local.exact(local, *end).is_none())
@@ -285,10 +280,9 @@ impl<'a> Book<'a> {
             .has(self.scene, socket.protocol, socket.local)
     }
 
-    /// Where two connections of one source port are redirected to one port of
-    /// the proxy, the kernel gives the second one another source port. Its two
-    /// ends cannot be brought together then. Those that are explained by
-    /// connections that share a source port are not counted.
+    /// When two connections with the same source port are redirected to one port of the proxy, the kernel gives the second
+    /// one another source port. Its two ends then cannot be matched. Connections that share a source port explain some of
+    /// them, which are not counted.
     fn find_renumbered(&self) -> Vec<IpAddr> {
         let mut surplus: HashMap<IpAddr, i64> = HashMap::new();
         for (place, socket) in self.scene.sockets.iter().enumerate() {
@@ -301,11 +295,11 @@ impl<'a> Book<'a> {
             if !is_other_end || self.by_local.exact(peer, local).is_some() {
                 continue;
             }
-            let asked_elsewhere = self
+            let redirected = self
                 .by_local
                 .at(peer)
                 .filter(|(far, _)| self.by_peer.exact(peer, *far).is_none());
-            let sources = i64::try_from(asked_elsewhere.count()).unwrap_or(i64::MAX);
+            let sources = i64::try_from(redirected.count()).unwrap_or(i64::MAX);
             *surplus.entry(peer.ip()).or_default() += sources.saturating_sub(1);
         }
         let missing = surplus.into_iter().filter(|(_, sources)| *sources < 0);

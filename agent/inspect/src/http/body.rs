@@ -1,38 +1,38 @@
-//! The body of an answer, taken out of what comes.
+//! Decodes the body of a response.
 
 use super::head::Framing;
 
-/// The words behind the sizes of chunks and the lines behind the last one are skipped, but not for ever.
-const MOST_SKIPPED: usize = 64 * 1024;
+/// Limit of chunk extensions and trailers, which are skipped.
+const MAX_SKIPPED: usize = 64 * 1024;
 
-/// What came is no body.
+/// The body is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The size of a chunk is no number.
-    #[error("the answer's body has a chunk whose size cannot be read")]
+    /// The size of a chunk is not a hexadecimal number.
+    #[error("invalid chunk size in the response body")]
     Size,
-    /// A chunk is longer or shorter than it says.
-    #[error("the answer's body has a chunk that does not end where it says")]
+    /// A chunk is longer or shorter than its size.
+    #[error("a chunk of the response body does not have its announced size")]
     End,
-    /// There is too much beside the body.
-    #[error("the answer's body has more than 64 KiB of what is not body")]
+    /// Chunk extensions and trailers exceed the limit.
+    #[error("chunk extensions and trailers of the response exceed 64 KiB")]
     Skipped,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// So much is left.
+    /// Bytes left.
     Data(u64),
     Size {
         size: u64,
         digits: u8,
     },
-    /// The rest of the line with the size.
+    /// The rest of the line after the chunk size.
     Extension(u64),
     Chunk(u64),
-    /// The line end behind a chunk.
+    /// The line end after a chunk.
     ChunkEnd,
-    /// Lines behind the last chunk; how many bytes this one has.
+    /// Lines after the last chunk; the length of the current one.
     Trailer {
         line: usize,
     },
@@ -40,7 +40,7 @@ enum State {
     Complete,
 }
 
-/// What is read of a body.
+/// The decoder of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Body {
     state: State,
@@ -48,7 +48,7 @@ pub struct Body {
 }
 
 impl Body {
-    /// A body that ends like this.
+    /// A body with this framing.
     pub fn new(framing: Framing) -> Self {
         let state = match framing {
             Framing::Empty | Framing::Length(0) => State::Complete,
@@ -59,20 +59,20 @@ impl Body {
         Self { state, skipped: 0 }
     }
 
-    /// Whether nothing more is to come.
+    /// Whether the body is complete.
     pub fn is_complete(&self) -> bool {
         self.state == State::Complete
     }
 
-    /// Whether an end of the connection is the body's end.
+    /// Whether the body may end with the connection.
     pub fn may_end(&self) -> bool {
         matches!(self.state, State::Complete | State::UntilClose)
     }
 
-    /// Takes what came and gives `take` what of it is body. What stands behind the body is left out.
+    /// Decodes received bytes and passes the body to `take`. Bytes after the body are ignored.
     ///
     /// # Errors
-    /// [`Error`]; what came before it was given.
+    /// [`Error`], after the body before it was passed.
     pub fn read<'a>(
         &mut self,
         mut bytes: &'a [u8],
@@ -118,7 +118,7 @@ impl Body {
         rest
     }
 
-    /// Where it goes on behind a byte that is not body.
+    /// The state after a byte that is not part of the body.
     fn after(&mut self, byte: u8) -> Result<State, Error> {
         Ok(match (self.state, byte) {
             (State::Size { size, digits }, byte) => match (byte as char).to_digit(16) {
@@ -129,12 +129,12 @@ impl Body {
                 },
                 None if digits == 0 => return Err(Error::Size),
                 None => match byte {
-                    b'\n' => State::behind_size(size),
+                    b'\n' => State::after_size(size),
                     b'\r' | b';' | b' ' | b'\t' => State::Extension(size),
                     _ => return Err(Error::Size),
                 },
             },
-            (State::Extension(size), b'\n') => State::behind_size(size),
+            (State::Extension(size), b'\n') => State::after_size(size),
             (State::ChunkEnd, b'\n') => State::SIZE,
             (State::ChunkEnd, b'\r') => State::ChunkEnd,
             (State::ChunkEnd, _) => return Err(Error::End),
@@ -143,7 +143,7 @@ impl Body {
             (state @ State::Trailer { .. }, b'\r') => state,
             (state, _) => {
                 self.skipped += 1;
-                if self.skipped > MOST_SKIPPED {
+                if self.skipped > MAX_SKIPPED {
                     return Err(Error::Skipped);
                 }
                 match state {
@@ -158,7 +158,7 @@ impl Body {
 impl State {
     const SIZE: Self = Self::Size { size: 0, digits: 0 };
 
-    fn behind_size(size: u64) -> Self {
+    fn after_size(size: u64) -> Self {
         match size {
             0 => Self::Trailer { line: 0 },
             size => Self::Chunk(size),
@@ -182,9 +182,9 @@ mod tests {
     }
 
     #[test]
-    fn bodies() {
+    fn bodies_are_decoded() {
         use Framing::{Chunked, Empty, Length, UntilClose};
-        for (framing, came, body, is_complete) in [
+        for (framing, received, body, is_complete) in [
             (Empty, "more", "", true),
             (Length(0), "more", "", true),
             (Length(3), "abcd", "abc", true),
@@ -201,21 +201,21 @@ mod tests {
             (Chunked, "0\r\nTrailer: x\r\n", "", false),
             (Chunked, "3\r\nab", "ab", false),
         ] {
-            let (taken, ended) = read(framing, &[came.as_bytes()]);
-            assert_eq!(taken, body.as_bytes(), "{came:?}");
+            let (taken, ended) = read(framing, &[received.as_bytes()]);
+            assert_eq!(taken, body.as_bytes(), "{received:?}");
             let ended = ended.unwrap();
-            assert_eq!(ended.is_complete(), is_complete, "{came:?}");
+            assert_eq!(ended.is_complete(), is_complete, "{received:?}");
             assert_eq!(ended.may_end(), is_complete || framing == UntilClose);
         }
-        let behind_size = |length| format!("1;{}", "x".repeat(length));
+        let after_size = |length| format!("1;{}", "x".repeat(length));
         let (taken, ended) = read(
             Chunked,
-            &[behind_size(MOST_SKIPPED).as_bytes(), b"\na\n0\n\n"],
+            &[after_size(MAX_SKIPPED).as_bytes(), b"\na\n0\n\n"],
         );
         assert_eq!(taken, b"a");
         assert!(ended.unwrap().is_complete());
-        let long = behind_size(MOST_SKIPPED + 1);
-        for (came, error) in [
+        let long = after_size(MAX_SKIPPED + 1);
+        for (received, error) in [
             ("\r\n", Error::Size),
             ("g\r\n", Error::Size),
             ("-1\r\n", Error::Size),
@@ -224,14 +224,14 @@ mod tests {
             ("1\r\nab\r\n", Error::End),
             (&long, Error::Skipped),
         ] {
-            let (_, ended) = read(Chunked, &[came.as_bytes()]);
-            assert_eq!(ended, Err(error), "{came:.9}");
+            let (_, ended) = read(Chunked, &[received.as_bytes()]);
+            assert_eq!(ended, Err(error), "{received:.9}");
         }
     }
 
     proptest! {
         #[test]
-        fn chunks_are_what_was_sent_however_they_come(chunks in vec(vec(any::<u8>(), 1..40), 0..6), parts in 1..9_usize) {
+        fn chunks_are_decoded_in_any_segmentation(chunks in vec(vec(any::<u8>(), 1..40), 0..6), parts in 1..9_usize) {
             let mut sent = Vec::new();
             for chunk in &chunks {
                 sent.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
@@ -246,7 +246,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_end(bytes in vec(any::<u8>(), 0..200), hex in "[0-9a-f\r\n;]{0,40}") {
+        fn any_bytes_are_accepted(bytes in vec(any::<u8>(), 0..200), hex in "[0-9a-f\r\n;]{0,40}") {
             let (taken, _) = read(Framing::Chunked, &[hex.as_bytes(), &bytes]);
             prop_assert!(taken.len() <= bytes.len() + hex.len());
         }

@@ -1,64 +1,66 @@
-//! The head of an answer, of which only two things are understood: how it went, and where the body ends.
+//! Parses the head of a response: its status, and where the body ends.
+//!
+//! Not by httparse, which rejects a head with an invalid header; here such a line is printed like any other.
 
-/// A head that is longer is not read.
-pub const LONGEST: usize = 256 * 1024;
+/// Limit of a head.
+pub const MAX_LENGTH: usize = 256 * 1024;
 
 /// Where a body ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// There is none.
+    /// No body.
     Empty,
-    /// After so many bytes.
+    /// After this many bytes.
     Length(u64),
-    /// Behind the last of its chunks.
+    /// After the last chunk.
     Chunked,
-    /// Where the connection ends.
+    /// At the end of the connection.
     UntilClose,
 }
 
-/// The head of an answer.
+/// The head of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// Its status.
+    /// Status code.
     pub status: u16,
-    /// How many bytes it is long, with the empty line.
+    /// Length in bytes, including the empty line.
     pub length: usize,
     /// Where the body ends.
     pub framing: Framing,
 }
 
-/// What came is no answer.
+/// The head is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It does not start as one of HTTP/1 does.
-    #[error("the answer is not one of HTTP/1")]
+    /// The response does not start with `HTTP/1`.
+    #[error("the response is not HTTP/1")]
     NotHttp,
-    /// Its head does not end.
-    #[error("the answer's head is longer than 256 KiB")]
+    /// The head does not end.
+    #[error("the response head is longer than 256 KiB")]
     TooLong,
-    /// Where its body ends cannot be told.
-    #[error("the answer's Content-Length is not one number")]
+    /// The length of the body is not known.
+    #[error("invalid Content-Length in the response")]
     Length,
 }
 
 impl Head {
-    /// Whether another head follows: 100 Continue and 103 Early Hints, but not 101, after which it is no HTTP any more.
+    /// Whether another head follows, as after 100 Continue and 103 Early Hints. After 101 the protocol is not HTTP any more.
     pub fn is_interim(&self) -> bool {
         (100..200).contains(&self.status) && self.status != 101
     }
 
-    /// Reads a head from the beginning of what has come; None as long as it is not all there.
+    /// Parses a head from the start of the received bytes; None while it is incomplete.
     ///
     /// # Errors
     /// [`Error`].
-    pub fn read(bytes: &[u8], asked_for_head: bool) -> Result<Option<Self>, Error> {
+    pub fn read(bytes: &[u8], is_head_request: bool) -> Result<Option<Self>, Error> {
         const START: &[u8] = b"HTTP/1.";
         let known = bytes.len().min(START.len());
         if bytes[..known] != START[..known] {
             return Err(Error::NotHttp);
         }
         let Some(length) = end(bytes) else {
-            return if bytes.len() >= LONGEST {
+            return if bytes.len() >= MAX_LENGTH {
                 Err(Error::TooLong)
             } else {
                 Ok(None)
@@ -67,7 +69,7 @@ impl Head {
         let mut lines = bytes[..length].split(|byte| *byte == b'\n').map(line);
         let status = lines.next().and_then(status).ok_or(Error::NotHttp)?;
         let framing = framing(lines)?;
-        let is_empty = asked_for_head || status < 200 || status == 204 || status == 304;
+        let is_empty = is_head_request || status < 200 || status == 204 || status == 304;
         Ok(Some(Self {
             status,
             length,
@@ -76,12 +78,12 @@ impl Head {
     }
 }
 
-/// Where the empty line ends.
+/// The index after the empty line.
 fn end(bytes: &[u8]) -> Option<usize> {
     let mut start = 0;
     while let Some(length) = bytes[start..]
         .iter()
-        .take(LONGEST)
+        .take(MAX_LENGTH)
         .position(|byte| *byte == b'\n')
     {
         let end = start + length;
@@ -105,7 +107,7 @@ fn status(line: &[u8]) -> Option<u16> {
     };
     let ([a, b, c], rest) = digits.split_first_chunk()?;
     let is_number = [minor, a, b, c].iter().all(|byte| byte.is_ascii_digit());
-    // 1.1 wants a space even where no words follow; not everybody knows.
+    // RFC 9112 requires a space even without a reason phrase, but some servers omit it.
     let ends = matches!(rest, [] | [b' ', ..]);
     let digit = |byte: &u8| u16::from(byte - b'0');
     (is_number && ends && *a != b'0').then(|| digit(a) * 100 + digit(b) * 10 + digit(c))
@@ -133,7 +135,7 @@ fn framing<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Result<Framing, Error> 
             }
         }
     }
-    // Who codes a body does not know its length.
+    // A transfer coding overrides Content-Length.
     Ok(match (is_coded, length) {
         (Some(true), _) => Framing::Chunked,
         (Some(false), _) | (None, None) => Framing::UntilClose,
@@ -142,7 +144,7 @@ fn framing<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Result<Framing, Error> 
 }
 
 fn number(digits: &[u8]) -> Option<u64> {
-    // Rust's own numbers may begin with a plus.
+    // Rust's parser accepts a leading plus.
     if !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_body_ends() {
+    fn framing_of_the_body() {
         use Framing::{Chunked, Empty, Length, UntilClose};
         for (head, framing) in [
             ("HTTP/1.1 200 OK\r\n\r\n", UntilClose),
@@ -198,9 +200,9 @@ mod tests {
             ),
         ] {
             assert_eq!(framing_of(head), Ok(framing), "{head:?}");
-            let asked = Head::read(head.as_bytes(), true).unwrap().unwrap();
-            assert_eq!(asked.framing, Empty);
-            // Whatever follows is not the head's.
+            let head_response = Head::read(head.as_bytes(), true).unwrap().unwrap();
+            assert_eq!(head_response.framing, Empty);
+            // Bytes after the head are not part of it.
             let more = format!("{head}\r\nmore\r\n\r\n");
             assert_eq!(read(&more).unwrap().unwrap().length, head.len());
         }
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer() {
+    fn invalid_heads_are_rejected() {
         for text in [
             "SSH-2.0-x\r\n",
             "HTTP/2 200\r\n\r\n",
@@ -231,12 +233,12 @@ mod tests {
         ] {
             assert_eq!(read(text), Err(Error::NotHttp), "{text:?}");
         }
-        let long = format!("HTTP/1.1 200 OK\r\n{}", "a: b\r\n".repeat(LONGEST / 6));
+        let long = format!("HTTP/1.1 200 OK\r\n{}", "a: b\r\n".repeat(MAX_LENGTH / 6));
         assert_eq!(read(&long), Err(Error::TooLong));
     }
 
     #[test]
-    fn statuses_and_which_are_interim() {
+    fn interim_statuses() {
         for (status, is_interim) in [
             (100, true),
             (103, true),
@@ -253,7 +255,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_the_same_however_they_come(rest in vec(any::<u8>(), 0..200), lines in "(HTTP/1.1 200 OK)?(\r\n|\n)?([a-z-]{0,9}: [a-z0-9]{0,9}\r\n){0,4}") {
+        fn any_bytes_give_the_same_result_in_any_segmentation(rest in vec(any::<u8>(), 0..200), lines in "(HTTP/1.1 200 OK)?(\r\n|\n)?([a-z-]{0,9}: [a-z0-9]{0,9}\r\n){0,4}") {
             let bytes = [lines.as_bytes(), &rest].concat();
             let whole = Head::read(&bytes, false);
             if let Ok(Some(head)) = &whole {

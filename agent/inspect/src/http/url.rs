@@ -1,4 +1,4 @@
-//! Addresses of what listens in a pod.
+//! URLs of ports in a pod.
 
 use std::{
     fmt,
@@ -6,7 +6,7 @@ use std::{
     str::FromStr,
 };
 
-/// Where a request goes.
+/// The destination of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
     host: Host,
@@ -14,55 +14,55 @@ pub struct Url {
     path: String,
 }
 
-/// The host of a URL. No name is looked up: whom a name means in a pod is written in the pod's file system.
+/// The host of a URL. Names are not resolved: the pod's resolver configuration is in its file system, which is not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Host {
-    /// The pod's loopback, whichever family.
+    /// The pod's loopback, in both address families.
     Localhost,
     /// An address.
     Address(IpAddr),
 }
 
-/// A text is no address of something that can be asked.
+/// A text is not a supported URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotAUrl {
-    /// Another protocol.
-    #[error("{0}:// is not spoken here, only http://")]
+pub enum InvalidUrl {
+    /// The scheme is not http.
+    #[error("unsupported URL scheme {0}://, use http://")]
     Scheme(String),
-    /// A name that would have to be looked up.
+    /// The host is a name that would have to be resolved.
     #[error(
-        "host {0:?} would have to be looked up in the pod: give localhost or an IP address, and the name \
-         with -H \"Host: {0}\""
+        "host {0:?} cannot be resolved in the pod: use localhost or an IP address, and pass the name with -H \
+         \"Host: {0}\""
     )]
     Name(String),
-    /// No port.
-    #[error("{0:?} is no port")]
+    /// The port is not a number from 1 to 65535.
+    #[error("invalid port {0:?}")]
     Port(String),
-    /// A user and a password.
-    #[error("a URL with user and password is not taken: give -H \"Authorization: ...\"")]
+    /// The URL has a user and a password.
+    #[error("a URL with a user and a password is not supported: use -H \"Authorization: ...\"")]
     User,
-    /// A path with bytes that cannot be in a request.
-    #[error("the path has a character that must be percent-encoded")]
+    /// The path has bytes that a request cannot contain.
+    #[error("the URL path has a character that must be percent-encoded")]
     Path,
 }
 
 impl Url {
-    /// Whom to ask.
+    /// The host.
     pub fn host(&self) -> Host {
         self.host
     }
 
-    /// At which port.
+    /// The port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// For what, with the query.
+    /// The path with the query.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// For the header Host.
+    /// The value of the header Host.
     pub fn authority(&self) -> String {
         match self.port {
             80 => self.host.to_string(),
@@ -88,24 +88,24 @@ impl fmt::Display for Url {
 }
 
 impl FromStr for Url {
-    type Err = NotAUrl;
+    type Err = InvalidUrl;
 
-    /// `http://host:port/path?query`; the scheme may be missing, and the host, which is localhost then.
-    fn from_str(text: &str) -> Result<Self, NotAUrl> {
+    /// `http://host:port/path?query`. The scheme is optional, and the default host is localhost.
+    fn from_str(text: &str) -> Result<Self, InvalidUrl> {
         let rest = match text.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
-            // Not one of a query.
+            // "://" may also be part of a query.
             Some((scheme, _)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
-                return Err(NotAUrl::Scheme(scheme.to_owned()));
+                return Err(InvalidUrl::Scheme(scheme.to_owned()));
             }
             _ => text,
         };
-        // A fragment is the browser's.
+        // A fragment is not sent.
         let rest = rest.split('#').next().unwrap_or_default();
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         if !path.bytes().all(|byte| (b'!'..=b'~').contains(&byte)) {
-            return Err(NotAUrl::Path);
+            return Err(InvalidUrl::Path);
         }
         let (host, port) = split(authority)?;
         Ok(Self {
@@ -120,17 +120,17 @@ impl FromStr for Url {
     }
 }
 
-fn split(authority: &str) -> Result<(Host, u16), NotAUrl> {
+fn split(authority: &str) -> Result<(Host, u16), InvalidUrl> {
     if authority.contains('@') {
-        return Err(NotAUrl::User);
+        return Err(InvalidUrl::User);
     }
-    let no_name = || NotAUrl::Name(authority.to_owned());
+    let invalid = || InvalidUrl::Name(authority.to_owned());
     let (host, port) = if let Some(rest) = authority.strip_prefix('[') {
-        let (address, port) = rest.split_once(']').ok_or_else(no_name)?;
-        let address: Ipv6Addr = address.parse().map_err(|_no_address| no_name())?;
+        let (address, port) = rest.split_once(']').ok_or_else(invalid)?;
+        let address: Ipv6Addr = address.parse().map_err(|_no_address| invalid())?;
         let port = match port {
             "" => None,
-            port => Some(port.strip_prefix(':').ok_or_else(no_name)?),
+            port => Some(port.strip_prefix(':').ok_or_else(invalid)?),
         };
         (Host::Address(address.into()), port)
     } else {
@@ -144,7 +144,7 @@ fn split(authority: &str) -> Result<(Host, u16), NotAUrl> {
             name => {
                 let address = name
                     .parse()
-                    .map_err(|_no_address| NotAUrl::Name(name.to_owned()));
+                    .map_err(|_no_address| InvalidUrl::Name(name.to_owned()));
                 Host::Address(IpAddr::V4(address?))
             }
         };
@@ -156,7 +156,7 @@ fn split(authority: &str) -> Result<(Host, u16), NotAUrl> {
             .parse()
             .ok()
             .filter(|port| *port != 0)
-            .ok_or_else(|| NotAUrl::Port(port.to_owned()))?,
+            .ok_or_else(|| InvalidUrl::Port(port.to_owned()))?,
     };
     Ok((host, port))
 }
@@ -167,7 +167,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn urls() {
+    fn valid_urls() {
         for (text, whole) in [
             ("http://localhost", "http://localhost/"),
             (
@@ -195,19 +195,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none() {
-        let name = |name: &str| NotAUrl::Name(name.to_owned());
+    fn invalid_urls() {
+        let name = |name: &str| InvalidUrl::Name(name.to_owned());
         for (text, error) in [
-            ("https://localhost/", NotAUrl::Scheme("https".to_owned())),
+            ("https://localhost/", InvalidUrl::Scheme("https".to_owned())),
             ("http://shop.svc:80/", name("shop.svc")),
             ("http://[::1/", name("[::1")),
             ("http://[::1]8/", name("[::1]8")),
-            ("http://a:b@localhost/", NotAUrl::User),
-            ("localhost:0", NotAUrl::Port("0".to_owned())),
-            ("localhost:65536", NotAUrl::Port("65536".to_owned())),
-            ("localhost/a b", NotAUrl::Path),
-            ("localhost/a\r\nX: y", NotAUrl::Path),
-            ("localhost/ä", NotAUrl::Path),
+            ("http://a:b@localhost/", InvalidUrl::User),
+            ("localhost:0", InvalidUrl::Port("0".to_owned())),
+            ("localhost:65536", InvalidUrl::Port("65536".to_owned())),
+            ("localhost/a b", InvalidUrl::Path),
+            ("localhost/a\r\nX: y", InvalidUrl::Path),
+            ("localhost/ä", InvalidUrl::Path),
         ] {
             assert_eq!(text.parse::<Url>(), Err(error), "{text}");
         }
@@ -215,7 +215,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_taken_is_one_line(text in "(http://)?\\PC{0,20}[:/?\\[\\]@\r\n]{0,4}\\PC{0,20}") {
+        fn valid_urls_have_no_line_breaks(text in "(http://)?\\PC{0,20}[:/?\\[\\]@\r\n]{0,4}\\PC{0,20}") {
             if let Ok(url) = text.parse::<Url>() {
                 let whole = format!("{}{}", url.authority(), url.path());
                 prop_assert!(whole.bytes().all(|byte| (b'!'..=b'~').contains(&byte)), "{}", whole);

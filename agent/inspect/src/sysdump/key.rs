@@ -1,21 +1,22 @@
-//! Private keys in texts that are not ours, in the armour of [RFC 7468](https://www.rfc-editor.org/rfc/rfc7468#section-2).
+//! Removes private keys in PEM format, [RFC 7468](https://www.rfc-editor.org/rfc/rfc7468#section-2).
 
-use super::secret::MARK;
+use super::REDACTED;
 
 const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";
 const DASHES: &str = "-----";
 
-/// The text without private keys, from the line that begins one to the line that ends it, or to the end of the text, and how many there were.
+/// The text without private keys, and their number. A key reaches from its BEGIN line to its END line, or to the end of the
+/// text.
 ///
-/// What begins anything else is passed over alone, not with all up to the next end: that may be the end of a key.
-pub(super) fn left_out(text: &str) -> (String, u64) {
+/// Of another PEM block only the BEGIN marker is skipped: the next END marker may be that of a key.
+pub(super) fn redact_keys(text: &str) -> (String, u64) {
     let (mut clean, mut rest, mut count) = (String::with_capacity(text.len()), text, 0);
     while let Some(at) = rest.find(BEGIN) {
         let (before, block) = rest.split_at(at);
         clean.push_str(before);
         let end = if is_private(&block[BEGIN.len()..]) {
-            clean.push_str(MARK);
+            clean.push_str(REDACTED);
             count += 1;
             end_of_key(block)
         } else {
@@ -28,7 +29,8 @@ pub(super) fn left_out(text: &str) -> (String, u64) {
     (clean, count)
 }
 
-/// By the label after `-----BEGIN `. Only letters of a label count: nothing that is left out later can then make one.
+/// Whether the label after `-----BEGIN ` is that of a private key. Only characters of a label are read, so that a later
+/// redaction cannot create a label.
 fn is_private(block: &str) -> bool {
     let is_of_label = |letter: char| letter.is_ascii_alphanumeric() || letter == ' ';
     let label = block.split(|letter| !is_of_label(letter)).next();
@@ -49,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn from_begin_to_end() {
+    fn keys_are_redacted_from_begin_to_end() {
         for (text, expected, count) in [
             ("", "", 0),
             (
@@ -68,14 +70,14 @@ mod tests {
                 1,
             ),
         ] {
-            let twice = left_out(&left_out(text).0);
-            assert_eq!(left_out(text), (expected.to_owned(), count), "{text}");
+            let twice = redact_keys(&redact_keys(text).0);
+            assert_eq!(redact_keys(text), (expected.to_owned(), count), "{text}");
             assert_eq!(twice, (expected.to_owned(), 0), "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_key_stays_and_hides_none() {
+    fn other_blocks_are_kept_and_hide_no_key() {
         for (text, expected) in [
             (
                 "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----",
@@ -87,7 +89,7 @@ mod tests {
                 "-----BEGIN CERTIFICATE-----\nMII\n[redacted]\nb",
             ),
         ] {
-            assert_eq!(left_out(text).0, expected);
+            assert_eq!(redact_keys(text).0, expected);
         }
     }
 }

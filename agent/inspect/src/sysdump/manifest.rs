@@ -1,4 +1,4 @@
-//! `manifest.json`, the first file of a dump: what is in it, what is not, and why.
+//! `manifest.json`, the first file of a sysdump: its files, what is missing and why, and the redactions.
 
 use std::collections::BTreeMap;
 
@@ -6,55 +6,55 @@ use serde::{Deserialize, Serialize};
 
 use super::Rule;
 
-/// The version of this form. A dump of another one is refused rather than guessed at.
+/// The version of the format. A sysdump of another version is rejected.
 pub const API_VERSION: &str = "usher.dev/sysdump/v1";
 
-/// The list of a dump.
+/// The manifest of a sysdump.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Manifest {
     /// [`API_VERSION`].
     pub api_version: String,
-    /// When it was made; every file of the archive has this time. Milliseconds since 1970-01-01T00:00:00Z.
+    /// Time of creation, and modification time of every file. Milliseconds since 1970-01-01T00:00:00Z.
     pub at_ms: u64,
-    /// The version of the program that made it.
+    /// Version of usher.
     pub usher: String,
-    /// The node's name, where it is known.
+    /// The node's name, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Its pods, by UID.
+    /// The pods, by UID.
     #[serde(default)]
     pub pods: Vec<Pod>,
     /// Every other file, by path.
     #[serde(default)]
     pub files: Vec<File>,
-    /// What could not be had.
+    /// What is not available.
     #[serde(default)]
     pub missing: Vec<Missing>,
-    /// What was left out, by rule.
+    /// Redactions, by rule.
     #[serde(default)]
     pub redacted: Vec<Redacted>,
 }
 
-/// A pod, with all that it can be asked for by.
+/// A pod, with all attributes that can select it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pod {
-    /// Identity.
+    /// UID.
     pub uid: String,
-    /// Namespace, where it is known.
+    /// Namespace, if it is known.
     #[serde(default)]
     pub namespace: String,
-    /// Name, where it is known.
+    /// Name, if it is known.
     #[serde(default)]
     pub name: String,
-    /// Its addresses.
+    /// IP addresses.
     #[serde(default)]
     pub ips: Vec<String>,
-    /// Its containers.
+    /// Containers.
     #[serde(default)]
     pub containers: Vec<Container>,
-    /// The folder of its documents.
+    /// The folder of its reports.
     pub folder: String,
 }
 
@@ -62,57 +62,57 @@ pub struct Pod {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Container {
-    /// Name, where it is known.
+    /// Name, if it is known.
     #[serde(default)]
     pub name: String,
-    /// The runtime's id.
+    /// The runtime's container ID.
     #[serde(default)]
     pub id: String,
-    /// Its processes on the node.
+    /// PIDs on the node.
     #[serde(default)]
     pub pids: Vec<i32>,
 }
 
-/// A file of a dump.
+/// A file of a sysdump.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct File {
-    /// From the top of the dump.
+    /// Path in the sysdump.
     pub path: String,
-    /// Where it comes from: a command, or a file of the node.
+    /// Origin: a command, or a file of the node.
     pub source: String,
-    /// Size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Checksum, in hexadecimal.
+    /// SHA-256 in hexadecimal.
     pub sha256: String,
 }
 
-/// What could not be had.
+/// A file that is not available.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Missing {
-    /// The file that it would have been.
+    /// Path that the file would have.
     pub path: String,
-    /// Where it would have come from.
+    /// Origin that the file would have.
     pub source: String,
-    /// Why there is none.
+    /// Why the file is missing.
     pub why: String,
 }
 
-/// How often a rule left something out of a file.
+/// The redactions of one rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Redacted {
-    /// The rule's name.
+    /// Name of the rule.
     pub rule: String,
-    /// What it leaves out.
+    /// What the rule redacts.
     pub what: String,
-    /// How often, in which file.
+    /// Number of redactions by file.
     pub files: BTreeMap<String, u64>,
 }
 
 impl Manifest {
-    /// Of a dump that has nothing yet.
+    /// The manifest of an empty sysdump.
     pub fn new(at_ms: u64, usher: &str) -> Self {
         Self {
             api_version: API_VERSION.to_owned(),
@@ -126,7 +126,7 @@ impl Manifest {
         }
     }
 
-    /// Counts what rules left out of a file.
+    /// Counts the redactions in a file.
     pub fn redacted(&mut self, path: &str, counts: &BTreeMap<Rule, u64>) {
         for (rule, count) in counts {
             let name = rule.as_str();
@@ -143,7 +143,7 @@ impl Manifest {
         }
     }
 
-    /// In the order that makes the same dump of the same node.
+    /// Sorts everything, so that the same node gives the same bytes.
     pub fn sort(&mut self) {
         self.pods.sort_by(|one, other| one.uid.cmp(&other.uid));
         self.files.sort_by(|one, other| one.path.cmp(&other.path));
@@ -152,12 +152,12 @@ impl Manifest {
             .sort_by(|one, other| one.rule.cmp(&other.rule));
     }
 
-    /// The file of this path, as it is listed.
+    /// The file with this path.
     pub fn file(&self, path: &str) -> Option<&File> {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// Why there is no such file, where that is known.
+    /// Why a file is missing, if that is known.
     pub fn why_not(&self, path: &str) -> Option<&str> {
         let missing = self.missing.iter().find(|missing| missing.path == path);
         missing.map(|missing| missing.why.as_str())
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_does_not_depend_on_who_came_first() {
+    fn order_does_not_depend_on_insertion() {
         let of = |paths: [&str; 2]| {
             let mut manifest = Manifest::new(1, "0.1.0");
             for path in paths {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_out_is_counted_by_rule_and_file() {
+    fn redactions_are_counted_by_rule_and_file() {
         let mut manifest = Manifest::new(1, "0.1.0");
         manifest.redacted("a", &BTreeMap::from([(Rule::Text, 2)]));
         manifest.redacted("b", &BTreeMap::from([(Rule::Text, 1), (Rule::Named, 4)]));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_back_and_may_lack_what_it_may_lack() {
+    fn manifest_round_trips_and_optional_fields_may_be_missing() {
         let manifest = Manifest::new(7, "0.1.0");
         let text = serde_json::to_string(&manifest).unwrap();
         assert_eq!(serde_json::from_str::<Manifest>(&text).unwrap(), manifest);

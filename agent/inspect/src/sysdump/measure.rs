@@ -1,4 +1,4 @@
-//! The sizes and times of a dump, as people write them.
+//! Sizes and times on the command line of a sysdump, and in its output.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -14,21 +14,21 @@ const UNITS: [(&str, u64); 8] = [
     ("G", 1 << 30),
 ];
 
-/// A text that is no size.
+/// The text is not a size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not a size (like 64MiB, 500kB, 1048576): {text:?}")]
+#[error("invalid size {text:?}, use for example 64MiB, 500kB or 1048576")]
 pub struct NotASize {
     text: String,
 }
 
-/// A text that is no time.
+/// The text is not a time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not a time (like 2026-11-22T01:20:00Z, or seconds since 1970): {text:?}")]
+#[error("invalid time {text:?}, use for example 2026-11-22T01:20:00Z, or seconds since 1970")]
 pub struct NotATime {
     text: String,
 }
 
-/// Reads a size in bytes.
+/// Parses a size in bytes.
 ///
 /// # Errors
 /// [`NotASize`].
@@ -46,8 +46,8 @@ pub fn size(text: &str) -> Result<u64, NotASize> {
     })
 }
 
-/// A size, for people.
-pub fn shown(bytes: u64) -> String {
+/// A size as text.
+pub fn size_text(bytes: u64) -> String {
     match bytes {
         0..=1023 => format!("{bytes} bytes"),
         1024..=1_048_575 => format!("{} KiB", bytes / 1024),
@@ -55,7 +55,7 @@ pub fn shown(bytes: u64) -> String {
     }
 }
 
-/// Reads a time, as milliseconds since 1970-01-01T00:00:00Z.
+/// Parses a time, as milliseconds since 1970-01-01T00:00:00Z.
 ///
 /// # Errors
 /// [`NotATime`].
@@ -72,16 +72,16 @@ pub fn time(text: &str) -> Result<u64, NotATime> {
     millis.ok_or_else(not_one)
 }
 
-/// A time, for people: `2026-11-22T01:20:00Z`.
-pub fn time_shown(at_ms: u64) -> String {
-    // Years beyond 9999 cannot be written, and are none that a clock has.
+/// A time as text: `2026-11-22T01:20:00Z`.
+pub fn time_text(at_ms: u64) -> String {
+    // humantime cannot format years beyond 9999.
     let at = Duration::from_millis(at_ms.min(253_402_300_799_000));
     humantime::format_rfc3339_seconds(UNIX_EPOCH + at).to_string()
 }
 
-/// A time as part of a file's name: `20261122T012000Z`.
-pub fn in_name(at_ms: u64) -> String {
-    time_shown(at_ms).replace(['-', ':'], "")
+/// A time for a file name: `20261122T012000Z`.
+pub fn file_name_time(at_ms: u64) -> String {
+    time_text(at_ms).replace(['-', ':'], "")
 }
 
 #[cfg(test)]
@@ -102,9 +102,9 @@ mod tests {
         ] {
             assert_eq!(size(text).ok(), expected, "{text}");
         }
-        assert_eq!(shown(1023), "1023 bytes");
-        assert_eq!(shown(2048), "2 KiB");
-        assert_eq!(shown(3 << 19), "1.5 MiB");
+        assert_eq!(size_text(1023), "1023 bytes");
+        assert_eq!(size_text(2048), "2 KiB");
+        assert_eq!(size_text(3 << 19), "1.5 MiB");
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(time("2026-11-22T01:20:00Z"), Ok(1_795_310_400_000));
         assert_eq!(time("1795310400"), Ok(1_795_310_400_000));
         assert!(time("yesterday").is_err() && time("1969-01-01T00:00:00Z").is_err());
-        assert_eq!(in_name(1_795_310_400_000), "20261122T012000Z");
-        assert!(in_name(u64::MAX).starts_with("9999"));
+        assert_eq!(file_name_time(1_795_310_400_000), "20261122T012000Z");
+        assert!(file_name_time(u64::MAX).starts_with("9999"));
     }
 }

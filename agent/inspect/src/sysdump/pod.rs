@@ -1,24 +1,24 @@
-//! A pod as the kubelet has it, reduced to the fields that commands read. What is kept is listed, so a field that
-//! Kubernetes adds tomorrow is left out until somebody looks at it.
+//! Reduces a pod of the kubelet's list to the fields that commands read. The kept fields are an allow-list, so a field that
+//! Kubernetes adds later is left out until it is added here.
 
 use serde_json::{Map, Value};
 
 use super::{Redaction, Rule};
 
-/// What is kept of a value.
+/// The part of a value that is kept.
 #[derive(Debug)]
 enum Keep {
-    /// All of it, redacted as any document is.
+    /// All of it, redacted like any document.
     All,
-    /// These members.
+    /// These members only.
     Fields(&'static [(&'static str, Keep)]),
-    /// This of each element.
+    /// This part of each element.
     Each(&'static Keep),
     /// Annotations or labels.
     Notes,
-    /// A list of variables.
+    /// Environment variables.
     Variables,
-    /// Words of a command line.
+    /// The arguments of a command line.
     Words,
 }
 
@@ -129,7 +129,7 @@ const RUN: Keep = Fields(&[
     ("state", STATE),
     ("lastState", STATE),
 ]);
-// Without the messages: what an app writes into its termination log is the app's.
+// Without messages: an app may write anything to its termination log.
 const STATE: Keep = Fields(&[
     ("waiting", Fields(&[("reason", All)])),
     ("running", All),
@@ -146,7 +146,7 @@ const STATE: Keep = Fields(&[
     ),
 ]);
 
-/// Reduces a pod of the kubelet's list. What has another form than a pod's field stays empty.
+/// Reduces a pod of the kubelet's list. A field with an unexpected type becomes null.
 pub fn reduce(pod: &mut Value, redaction: &mut Redaction<'_>) {
     keep(&POD, pod, redaction);
 }
@@ -176,7 +176,7 @@ fn keep(what: &Keep, value: &mut Value, redaction: &mut Redaction<'_>) {
                 variable(value, redaction);
             }
         }
-        // Null is what the API writes for what is empty.
+        // The API writes null for an empty field.
         (_, Value::Null) => {}
         (_, value) => {
             redaction.count(Rule::Field, 1);
@@ -185,7 +185,7 @@ fn keep(what: &Keep, value: &mut Value, redaction: &mut Redaction<'_>) {
     }
 }
 
-/// The name, and the value where it may stay. Where it comes from otherwise is not told: Secrets have names, too.
+/// Keeps the name, and the value if a rule allows it. `valueFrom` is removed: it names Secrets.
 fn variable(value: &mut Value, redaction: &mut Redaction<'_>) {
     let mut kept = Map::new();
     if let Value::Object(members) = value {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_commands_read_stays() {
+    fn fields_that_commands_read_are_kept() {
         let (mut pod, reads) = (pod(), reads());
         let mut redaction = Redaction::new(&reads);
         reduce(&mut pod, &mut redaction);
@@ -280,12 +280,12 @@ mod tests {
         assert_eq!(counts.get(&Rule::Variable), Some(&3), "{counts:?}");
         assert_eq!(counts.get(&Rule::Annotation), Some(&1));
         assert_eq!(counts.get(&Rule::Argument), Some(&1));
-        // What manages it, its account, pull secrets and volumes, headers of a probe, and two messages.
+        // Managed fields, service account, pull secrets, volumes, headers of a probe, and two messages.
         assert_eq!(counts.get(&Rule::Field), Some(&7));
     }
 
     #[test]
-    fn the_engine_reads_the_same_from_it() {
+    fn engine_reads_the_same_from_a_reduced_pod() {
         let reads = Reads {
             env: ["ADMIN_PORT".to_owned()].into(),
             ..Reads::default()
@@ -304,7 +304,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_stands_where_a_pod_should(name in "[a-z]{1,8}", text: String) {
+        fn any_value_is_accepted(name in "[a-z]{1,8}", text: String) {
             for mut value in [
                 json!(text), json!([text]), json!({"spec": text}), json!({"metadata": {&name: &text}}),
                 json!({"spec": {"containers": {&name: &text}}}),

@@ -1,20 +1,19 @@
-//! What is left out of a dump, by rules that have names and are counted.
+//! Redacts a sysdump by named rules, and counts the redactions.
 //!
-//! The rules look at a document as a whole, not at known fields of known commands: a member whose name says that it is a
-//! secret, words of a command line, anything in a text that looks like one. Values keep their type, so that what was
-//! redacted is still read back as what it was.
+//! The rules apply to whole documents, not to known fields of known commands: members with a secret name, arguments of command
+//! lines, texts that look like a secret. Values keep their type, so that a redacted document can still be parsed.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
 use serde_json::{Map, Value};
 use usher_core::{recipe::Reads, settings::annotation};
 
-use super::secret::{self, MARK};
+use super::{REDACTED, secret};
 
-/// Members that have the words of a command line, whatever document they are in.
+/// Members that have the arguments of a command line, in any document.
 const COMMAND_LINES: [&str; 6] = ["argv", "args", "command", "cmdline", "words", "arguments"];
-/// Annotations and labels of meshes, and of what has a recipe, by the end of the part before the slash.
-const KEPT: [&str; 10] = [
+/// Domains, with their subdomains, of annotations and labels that are kept: Kubernetes, meshes, and programs with a recipe.
+const KEPT_DOMAINS: [&str; 10] = [
     "istio.io",
     "linkerd.io",
     "kuma.io",
@@ -26,28 +25,28 @@ const KEPT: [&str; 10] = [
     "kubernetes.io",
     "k8s.io",
 ];
-/// What the tools of people keep of their own there, all of an object at times.
-const NEVER: [&str; 1] = ["kubectl.kubernetes.io/last-applied-configuration"];
+/// Annotations of kept domains that are removed anyway: this one has a copy of the whole object.
+const REMOVED_KEYS: [&str; 1] = ["kubectl.kubernetes.io/last-applied-configuration"];
 
-/// Why something was left out.
+/// A redaction rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// An annotation or a label of somebody else.
+    /// Annotations and labels of other programs.
     Annotation,
-    /// A word of a command line.
+    /// Arguments of command lines.
     Argument,
-    /// A value whose name says that it is a secret.
+    /// Values with a secret name.
     Named,
-    /// A field of a pod that no command reads.
+    /// Fields of a pod that no command reads.
     Field,
-    /// Something in a text.
+    /// Parts of a text that look like a secret.
     Text,
-    /// The value of a variable.
+    /// Values of environment variables.
     Variable,
 }
 
 impl Rule {
-    /// Its name in the manifest.
+    /// The name in the manifest.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Annotation => "annotation",
@@ -59,25 +58,23 @@ impl Rule {
         }
     }
 
-    /// What it leaves out, for people.
+    /// What the rule redacts, as text.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Annotation => {
-                "annotations and labels that are neither usher's, Kubernetes' nor a mesh's, with their keys"
+                "annotations and labels, with their keys, except those of usher, Kubernetes and meshes"
             }
-            Self::Argument => {
-                "words of command lines whose flag says that they are secret, such as --password"
-            }
-            Self::Named => "values whose name says that they are secret, such as token",
+            Self::Argument => "arguments after a flag with a secret name, such as --password",
+            Self::Named => "values with a secret name, such as token",
             Self::Field => "fields of pods that no command of usher reads",
             Self::Text => {
-                "what looks like a secret in a text: users of URLs, Authorization and Cookie headers, tokens, private keys"
+                "texts that look like a secret: users in URLs, Authorization and Cookie headers, tokens, private keys"
             }
-            Self::Variable => "values of variables that no recipe looks at",
+            Self::Variable => "values of environment variables that no recipe reads",
         }
     }
 
-    /// All of them.
+    /// All rules.
     pub const ALL: [Self; 6] = [
         Self::Annotation,
         Self::Argument,
@@ -88,16 +85,16 @@ impl Rule {
     ];
 }
 
-/// Leaves out, and counts.
+/// Redacts one file, and counts the redactions.
 #[derive(Debug)]
 pub struct Redaction<'a> {
-    /// What recipes look at.
+    /// The annotations and variables that recipes read.
     reads: &'a Reads,
     counts: BTreeMap<Rule, u64>,
 }
 
 impl<'a> Redaction<'a> {
-    /// One for each file.
+    /// A redaction without counts. Each file needs its own.
     pub fn new(reads: &'a Reads) -> Self {
         Self {
             reads,
@@ -105,7 +102,7 @@ impl<'a> Redaction<'a> {
         }
     }
 
-    /// How often each rule left something out.
+    /// The number of redactions of each rule.
     pub fn counts(&self) -> &BTreeMap<Rule, u64> {
         &self.counts
     }
@@ -116,9 +113,9 @@ impl<'a> Redaction<'a> {
         }
     }
 
-    /// A text, such as a log.
+    /// Redacts a text, such as a log.
     pub fn text<'text>(&mut self, text: &'text str) -> Cow<'text, str> {
-        match secret::scrubbed(text) {
+        match secret::redact_text(text) {
             Some((clean, count)) => {
                 self.count(Rule::Text, count);
                 Cow::Owned(clean)
@@ -127,7 +124,7 @@ impl<'a> Redaction<'a> {
         }
     }
 
-    /// A whole document. What a document of JSON can be nested is bounded by who reads it, and with it this.
+    /// Redacts a whole document. The JSON parser limits the nesting, and with it the recursion here.
     pub fn document(&mut self, value: &mut Value) {
         match value {
             Value::String(text) => self.string(text),
@@ -138,14 +135,16 @@ impl<'a> Redaction<'a> {
     }
 
     fn members(&mut self, members: &mut Map<String, Value>) {
-        // The form of Kubernetes and of many others: a name beside its value.
+        // Kubernetes and other programs write {"name": ..., "value": ...}.
         let named = members.get("name").and_then(Value::as_str);
-        let is_named = named.is_some_and(secret::is_name);
+        let is_named = named.is_some_and(secret::is_secret_name);
         for (name, value) in members {
             match value {
-                Value::String(text) if secret::is_name(name) || (is_named && name == "value") => {
-                    if !text.is_empty() && text != MARK {
-                        MARK.clone_into(text);
+                Value::String(text)
+                    if secret::is_secret_name(name) || (is_named && name == "value") =>
+                {
+                    if !text.is_empty() && text != REDACTED {
+                        REDACTED.clone_into(text);
                         self.count(Rule::Named, 1);
                     }
                 }
@@ -161,13 +160,13 @@ impl<'a> Redaction<'a> {
     }
 
     fn string(&mut self, text: &mut String) {
-        if let Some((clean, count)) = secret::scrubbed(text) {
+        if let Some((clean, count)) = secret::redact_text(text) {
             *text = clean;
             self.count(Rule::Text, count);
         }
     }
 
-    /// `--password X` is two words; `--password=X` is one, which is a text as any other.
+    /// Redacts the argument after a secret flag. `--password=X` is one argument and redacted as a text.
     pub(super) fn command_line(&mut self, words: &mut [Value]) {
         let mut is_secret = false;
         for word in words {
@@ -178,26 +177,26 @@ impl<'a> Redaction<'a> {
             };
             let is_flag = text.starts_with('-');
             if is_secret && !is_flag && !text.is_empty() {
-                if text != MARK {
-                    MARK.clone_into(text);
+                if text != REDACTED {
+                    REDACTED.clone_into(text);
                     self.count(Rule::Argument, 1);
                 }
                 is_secret = false;
                 continue;
             }
-            is_secret = is_flag && !text.contains('=') && secret::is_name(text);
+            is_secret = is_flag && !text.contains('=') && secret::is_secret_name(text);
             self.string(text);
         }
     }
 
-    /// Annotations or labels.
+    /// Redacts annotations or labels.
     pub(super) fn notes(&mut self, notes: &mut Map<String, Value>) {
         let before = notes.len();
         notes.retain(|key, _value| self.keeps(key));
         self.count(Rule::Annotation, (before - notes.len()) as u64);
         for (key, value) in notes {
-            // A setting of a mesh may well have a token in its name and a file for a value; what looks like one goes.
-            // What usher reads has names of containers, which may be called anything.
+            // A mesh setting may have "token" in its name and a file as its value, so only the text is checked. Annotations of
+            // usher have names of containers, which may look like anything, and are kept.
             match value {
                 Value::String(_) if key.starts_with(annotation::PREFIX) => {}
                 value => self.document(value),
@@ -206,7 +205,7 @@ impl<'a> Redaction<'a> {
     }
 
     fn keeps(&self, key: &str) -> bool {
-        if NEVER.contains(&key) {
+        if REMOVED_KEYS.contains(&key) {
             return false;
         }
         let domain = key.split_once('/').map(|(domain, _)| domain);
@@ -215,20 +214,20 @@ impl<'a> Redaction<'a> {
                 let before = domain.strip_suffix(known);
                 before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
             };
-            KEPT.iter().any(|known| is_below(known))
+            KEPT_DOMAINS.iter().any(|known| is_below(known))
         };
         key.starts_with(annotation::PREFIX)
             || self.reads.annotations.contains(key)
             || domain.is_some_and(is_of)
     }
 
-    /// The value of a variable; one that a recipe looks at stays, if it does not look like a secret.
+    /// Redacts the value of an environment variable. A value that a recipe reads is kept unless it looks like a secret.
     pub(super) fn variable(&mut self, name: &str, value: &mut String) {
-        if self.reads.env.contains(name) && !secret::is_name(name) {
+        if self.reads.env.contains(name) && !secret::is_secret_name(name) {
             return self.string(value);
         }
-        if !value.is_empty() && value != MARK {
-            MARK.clone_into(value);
+        if !value.is_empty() && value != REDACTED {
+            REDACTED.clone_into(value);
             self.count(Rule::Variable, 1);
         }
     }

@@ -1,12 +1,9 @@
-//! What looks like a secret, in texts that are not ours. Rather too much than too little, with one limit: a path is none.
+//! Finds texts that look like a secret. In doubt a text is redacted, except for paths.
 
-use super::key;
+use super::{REDACTED, key};
 
-/// What stands where something was left out.
-pub(super) const MARK: &str = "[redacted]";
-
-/// Parts of names whose values are secrets.
-const NAMES: [&str; 14] = [
+/// A name with one of these parts has a secret as its value.
+const SECRET_NAMES: [&str; 14] = [
     "password",
     "passwd",
     "passphrase",
@@ -22,12 +19,12 @@ const NAMES: [&str; 14] = [
     "signature",
     "dsn",
 ];
-/// Ends of names whose values say where a secret is, or what kind, and are none.
-const PLACES: [&str; 11] = [
+/// A name with one of these suffixes has the location or the kind of a secret as its value, and not the secret.
+const HARMLESS_SUFFIXES: [&str; 11] = [
     "file", "path", "dir", "url", "uri", "name", "type", "seconds", "port", "enabled", "count",
 ];
-/// How tokens of well-known services begin.
-const BEGINNINGS: [&str; 13] = [
+/// Prefixes of the tokens of well-known services.
+const TOKEN_PREFIXES: [&str; 13] = [
     "AKIA",
     "ASIA",
     "AIza",
@@ -42,23 +39,23 @@ const BEGINNINGS: [&str; 13] = [
     "hvs.",
     "SG.",
 ];
-/// And how long they are at least.
-const TOKEN: usize = 16;
+/// Minimum length of a token.
+const MIN_TOKEN: usize = 16;
 
-/// Whether what has this name is a secret: `DB_PASSWORD`, `--api-key`, `clientSecret`; not `TOKEN_FILE`.
-pub(super) fn is_name(name: &str) -> bool {
+/// Whether a value with this name is a secret: `DB_PASSWORD`, `--api-key`, `clientSecret`; not `TOKEN_FILE`.
+pub(super) fn is_secret_name(name: &str) -> bool {
     let letters: String = name
         .chars()
         .filter(char::is_ascii_alphanumeric)
         .map(|letter| letter.to_ascii_lowercase())
         .collect();
-    let says = NAMES.iter().any(|part| letters.contains(part));
-    says && !PLACES.iter().any(|end| letters.ends_with(end))
+    let is_secret = SECRET_NAMES.iter().any(|part| letters.contains(part));
+    is_secret && !HARMLESS_SUFFIXES.iter().any(|end| letters.ends_with(end))
 }
 
-/// The text without what looks like a secret, and how often something did. A text that has nothing comes back as it was.
-pub(super) fn scrubbed(text: &str) -> Option<(String, u64)> {
-    let (text, mut count) = key::left_out(text);
+/// The redacted text and the number of redactions; None if the text has nothing that looks like a secret.
+pub(super) fn redact_text(text: &str) -> Option<(String, u64)> {
+    let (text, mut count) = key::redact_keys(text);
     let mut clean = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         count += self::line(line, &mut clean);
@@ -66,30 +63,30 @@ pub(super) fn scrubbed(text: &str) -> Option<(String, u64)> {
     (count > 0).then_some((clean, count))
 }
 
-/// One line, word by word. Words end where neither a token nor a name goes on.
+/// Redacts one line, word by word. A word ends at a character that is neither part of a token nor of a name.
 fn line(line: &str, clean: &mut String) -> u64 {
     let mut count = 0;
-    // What the words before this one say of it.
+    // What the previous words announce.
     let mut expected = Expected::Nothing;
     for word in Words(line) {
         let Word { text, end } = word;
         let is_secret = match expected {
             Expected::Nothing | Expected::Named => is_token(text),
-            Expected::Value => !text.is_empty() && text != MARK,
-            Expected::Argument => !text.is_empty() && text != MARK && !text.starts_with('-'),
-            Expected::Scheme => text.len() >= 8 && text != MARK,
+            Expected::Value => !text.is_empty() && text != REDACTED,
+            Expected::Argument => !text.is_empty() && text != REDACTED && !text.starts_with('-'),
+            Expected::Scheme => text.len() >= 8 && text != REDACTED,
             Expected::Rest => !text.is_empty(),
         };
         if is_secret && expected == Expected::Rest {
-            clean.push_str(MARK);
+            clean.push_str(REDACTED);
             if line.ends_with('\n') {
                 clean.push('\n');
             }
-            // What was left out already does not count again.
-            return count + u64::from(text != MARK);
+            // A redacted word does not count twice.
+            return count + u64::from(text != REDACTED);
         }
         if is_secret {
-            clean.push_str(MARK);
+            clean.push_str(REDACTED);
             count += 1;
         } else if let Some(without) = without_user(text) {
             clean.push_str(&without);
@@ -103,19 +100,19 @@ fn line(line: &str, clean: &mut String) -> u64 {
     count
 }
 
-/// What the words so far say of the next one.
+/// What the previous words announce about the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
     Nothing,
-    /// It follows a name in quotes that says so; with a colon between them it is the value.
+    /// The previous word is a quoted secret name; after a colon the next one is its value.
     Named,
-    /// It is the value of a name that says so.
+    /// The value of a secret name.
     Value,
-    /// The same of a flag, which may have none.
+    /// The value of a secret flag, which may be missing.
     Argument,
-    /// A header that has nothing else: all of the line.
+    /// The value of a secret header: the rest of the line.
     Rest,
-    /// `Bearer` or `Basic` was said.
+    /// The credentials after `Bearer` or `Basic`.
     Scheme,
 }
 
@@ -124,7 +121,7 @@ impl Expected {
         if is_scheme(text) && end == " " {
             return Self::Scheme;
         }
-        // Between a name and its value there may be blanks, quotes and a colon: "token": "a". The words there are empty.
+        // Blanks, quotes and a colon may separate a name and its value: "token": "a". The words between them are empty.
         let is_between = ["", " ", "\"", "'", "\\"].contains(&end);
         match (self, end) {
             (Self::Named, ":") if text.is_empty() => Self::Value,
@@ -133,16 +130,16 @@ impl Expected {
             {
                 self
             }
-            (_, " ") if text.starts_with('-') && is_name(text) => Self::Argument,
-            (_, "=") if is_name(text) => Self::Value,
+            (_, " ") if text.starts_with('-') && is_secret_name(text) => Self::Argument,
+            (_, "=") if is_secret_name(text) => Self::Value,
             (_, ":") if is_header(text) => Self::Rest,
-            (_, "\"" | "'" | "\\") if is_name(text) => Self::Named,
+            (_, "\"" | "'" | "\\") if is_secret_name(text) => Self::Named,
             _ => Self::Nothing,
         }
     }
 }
 
-/// Headers that are nothing but a secret.
+/// Headers with a secret as their value.
 fn is_header(name: &str) -> bool {
     let headers = [
         "authorization",
@@ -162,28 +159,28 @@ fn is_scheme(word: &str) -> bool {
         .any(|known| word.eq_ignore_ascii_case(known))
 }
 
-/// A token by its looks: a JSON Web Token, or one of a service that marks them.
+/// Whether a word has the form of a token: a JSON Web Token, or one with a well-known prefix.
 fn is_token(word: &str) -> bool {
     let is_of_token = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if word.len() < TOKEN || !word.chars().all(is_of_token) {
+    if word.len() < MIN_TOKEN || !word.chars().all(is_of_token) {
         return false;
     }
     let web = word.starts_with("eyJ") && word.matches('.').count() >= 2;
-    web || BEGINNINGS.iter().any(|begin| word.starts_with(begin))
+    web || TOKEN_PREFIXES.iter().any(|begin| word.starts_with(begin))
 }
 
-/// A URL without the user and password in it.
+/// A URL without its user and password.
 fn without_user(word: &str) -> Option<String> {
     let at = word.find("://")? + 3;
     let (scheme, rest) = word.split_at(at);
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let user = rest[..end].rfind('@')?;
-    // What was left out already.
-    let is_left_out = &rest[..user] == MARK;
-    (!is_left_out).then(|| format!("{scheme}{MARK}{}", &rest[user..]))
+    // Redacted before.
+    let is_redacted = &rest[..user] == REDACTED;
+    (!is_redacted).then(|| format!("{scheme}{REDACTED}{}", &rest[user..]))
 }
 
-/// A word and the letter that ends it.
+/// A word and the character that ends it.
 struct Word<'text> {
     text: &'text str,
     end: &'text str,
@@ -202,7 +199,7 @@ impl<'text> Iterator for Words<'text> {
         let mut is_url = false;
         let mut letters = self.0.char_indices();
         let end = letters.find(|(at, letter)| match letter {
-            // In a URL, and between a user and a password.
+            // A colon does not end a word in a URL, where it may separate a user and a password.
             ':' => {
                 is_url |= self.0[*at..].starts_with("://");
                 !is_url
@@ -218,7 +215,7 @@ impl<'text> Iterator for Words<'text> {
     }
 }
 
-/// Whether a word ends there, whatever it is.
+/// Whether the character ends every kind of word.
 fn ends(letter: char) -> bool {
     "=,;&\"'\\(){}<>".contains(letter) || letter.is_whitespace() || letter.is_control()
 }
@@ -230,11 +227,11 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> String {
-        scrubbed(text).map_or_else(|| text.to_owned(), |(clean, _)| clean)
+        redact_text(text).map_or_else(|| text.to_owned(), |(clean, _)| clean)
     }
 
     #[test]
-    fn names() {
+    fn secret_names() {
         for name in [
             "DB_PASSWORD",
             "--api-key",
@@ -243,7 +240,7 @@ mod tests {
             "dapr-api-token",
             "authorization",
         ] {
-            assert!(is_name(name), "{name}");
+            assert!(is_secret_name(name), "{name}");
         }
         for name in [
             "TOKEN_FILE",
@@ -253,12 +250,12 @@ mod tests {
             "port",
             "monkey",
         ] {
-            assert!(!is_name(name), "{name}");
+            assert!(!is_secret_name(name), "{name}");
         }
     }
 
     #[test]
-    fn what_is_left_out() {
+    fn secrets_are_redacted() {
         let web = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlIn0.c2lnbmF0dXJl";
         for (text, expected) in [
             (
@@ -278,7 +275,7 @@ mod tests {
                 "cookie: a=b; c=d\nHost: x\n",
                 "cookie: [redacted]\nHost: x\n",
             ),
-            ("said Bearer abcdefgh once", "said Bearer [redacted] once"),
+            ("sent Bearer abcdefgh once", "sent Bearer [redacted] once"),
             (
                 r#"{"token":"abc","a":"b"}"#,
                 r#"{"token":"[redacted]","a":"b"}"#,
@@ -294,8 +291,8 @@ mod tests {
                 r#""{\"password\":\"[redacted]\"}""#,
             ),
             ("key AKIAIOSFODNN7EXAMPLE.", "key [redacted]"),
-            // As short as a token can be.
-            ("vault hvs.CAESIJabcdef said", "vault [redacted] said"),
+            // A token of the minimum length.
+            ("vault hvs.CAESIJabcdef sent", "vault [redacted] sent"),
             ("a\n-----BEGIN PRIVATE KEY-----\nMII", "a\n[redacted]"),
             (
                 "-----BEGIN R{\"token\":\"-----x\":\"a PRIVATE KEY-----",
@@ -313,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays() {
+    fn other_texts_are_kept() {
         for text in [
             "",
             "the token was refused",
@@ -324,7 +321,7 @@ mod tests {
             "a token that is old",
             "http://127.0.0.1:15020/quitquitquit?a=b@c",
             "basic auth",
-            // What begins as a token does and is too short for one, and names that are as long and have dots.
+            // Too short for a token in spite of its prefix, and names that are as long as tokens and have dots.
             "hvs.conf, SG.1 and ghp_abcdefghijk",
             "istio-pilot.istio-system.svc.cluster.local:15012",
             r#"field "token" refused: expired"#,
@@ -332,13 +329,13 @@ mod tests {
             "10.0.0.1:80 -> [::1]:90",
             r#"{"containers":["istio-proxy"],"volumes":["credential-socket"]}"#,
         ] {
-            assert_eq!(scrubbed(text), None, "{text}");
+            assert_eq!(redact_text(text), None, "{text}");
         }
     }
 
-    /// What takes a time that grows with the square of its length does not end here.
+    /// With quadratic time this test would not end.
     #[test]
-    fn long_words_are_read_once() {
+    fn time_is_linear_in_the_length_of_a_word() {
         let half = 1 << 20;
         let text = format!("{}://{}@b", "a".repeat(half), ":".repeat(half));
         assert_eq!(of(&text).len(), half + "://[redacted]@b".len());
@@ -346,7 +343,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_planted_secret_is_gone(
+        fn planted_secret_is_redacted(
             before in "[ -~\u{e9}\n]{0,40}",
             after in "[ -~\u{e9}\n]{0,40}",
             secret in "[A-Za-z0-9]{20}",
@@ -358,14 +355,14 @@ mod tests {
                 format!("{before}\n{{\"token\":\"{secret}\"}} {after}"),
                 format!("{before}\nghp_{secret} {after}"),
             ] {
-                let (clean, count) = scrubbed(&text).unwrap();
+                let (clean, count) = redact_text(&text).unwrap();
                 prop_assert!(!clean.contains(&secret), "{clean:?}");
                 prop_assert!(count >= 1);
             }
         }
 
         #[test]
-        fn any_text_is_read(text: String) {
+        fn redaction_is_idempotent(text: String) {
             let once = of(&text);
             prop_assert_eq!(of(&once), once.clone());
         }

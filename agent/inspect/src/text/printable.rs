@@ -1,9 +1,9 @@
-//! Text that others wrote, made harmless for whoever reads it on a terminal.
+//! Escapes text from pods for a terminal.
 //!
 //! Names of processes, headers and bodies come from pods. A terminal acts on control characters
 //! ([ECMA-48](https://ecma-international.org/publications-and-standards/standards/ecma-48/)), those of the C1 set among
-//! them, and reorders text by the bidirectional ones ([UAX #9](https://www.unicode.org/reports/tr9/)): one could clear
-//! the screen, answer a question, or make a line read as another. They are shown by their numbers.
+//! them, and reorders text by the bidirectional ones ([UAX #9](https://www.unicode.org/reports/tr9/)): a pod could clear
+//! the screen, answer a prompt, or make one line look like another. These characters are escaped by their numbers.
 
 pub mod yaml;
 
@@ -12,7 +12,7 @@ use std::{
     fmt::{self, Write},
 };
 
-/// The same text in one line, with everything that a terminal would act on shown by its number.
+/// The text on one line, with every character that a terminal acts on escaped.
 pub fn clean(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_harmless) {
         return Cow::Borrowed(text);
@@ -34,11 +34,11 @@ pub fn clean(text: &str) -> Cow<'_, str> {
 }
 
 fn push(text: fmt::Arguments<'_>, shown: &mut String) {
-    // Nothing fails that is written to a String.
+    // Writing to a String cannot fail.
     shown.write_fmt(text).unwrap_or_default();
 }
 
-/// Lines of a text, each of them clean; at most so many characters of each.
+/// The lines of a text, each escaped and shortened.
 pub fn clean_lines(text: &str, longest: usize) -> impl Iterator<Item = String> {
     text.lines().map(move |line| {
         let line = clean(line);
@@ -46,7 +46,7 @@ pub fn clean_lines(text: &str, longest: usize) -> impl Iterator<Item = String> {
     })
 }
 
-/// A text of at most so many characters: a longer one ends with a dot for what is left out.
+/// A text of at most this many characters; a longer one ends with an ellipsis.
 pub fn shortened(text: &str, longest: usize) -> Cow<'_, str> {
     match text.char_indices().nth(longest) {
         None => Cow::Borrowed(text),
@@ -57,8 +57,8 @@ pub fn shortened(text: &str, longest: usize) -> Cow<'_, str> {
     }
 }
 
-/// A JSON text whose strings may hold what a terminal acts on. Its writer escapes what is below U+0020; the rest can
-/// stand in strings only, where `\u` and four digits mean the same. For YAML there is [`yaml::write`].
+/// A JSON text with every character that a terminal acts on escaped. The JSON writer escapes those below U+0020; the others
+/// can be in strings only, where `\u` and four digits mean the same. For YAML see [`yaml::write`].
 pub fn clean_document(text: &str) -> Cow<'_, str> {
     let fits = |character: char| character == '\n' || is_harmless(character);
     escape(text, fits, |character| {
@@ -68,7 +68,7 @@ pub fn clean_document(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// A text with something else for what does not fit.
+/// Replaces every character that does not fit.
 fn escape(
     text: &str,
     fits: impl Fn(char) -> bool,
@@ -88,7 +88,7 @@ fn escape(
     Cow::Owned(shown)
 }
 
-/// Something that is shown clean.
+/// Escapes a value when it is displayed.
 #[derive(Debug, Clone, Copy)]
 pub struct Clean<T>(pub T);
 
@@ -103,9 +103,9 @@ fn is_harmless(character: char) -> bool {
         || matches!(character,
             // Bidirectional marks, embeddings, overrides and isolates.
             '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-            // Lines and paragraphs.
+            // Line and paragraph separators.
             | '\u{2028}' | '\u{2029}'
-            // What is not seen at all.
+            // Invisible characters.
             | '\u{00ad}' | '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
             | '\u{e0000}'..='\u{e007f}');
     !acts
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_acts_on_is_shown() {
+    fn control_characters_are_escaped() {
         let shown = [
             ("istio-proxy", "istio-proxy"),
             ("größe 尺寸", "größe 尺寸"),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_mean_the_same() {
+    fn escaped_documents_have_the_same_value() {
         let value = serde_json::json!({"a": "\u{9b}\u{202e}\u{7f}\u{e0001}é\n"});
         let text = serde_json::to_string_pretty(&value).unwrap();
         let shown = clean_document(&text);
@@ -157,7 +157,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_acts_is_left(text in any::<String>()) {
+        fn every_text_becomes_harmless(text in any::<String>()) {
             prop_assert!(clean(&text).chars().all(is_harmless));
         }
     }

@@ -1,47 +1,47 @@
-//! A table as data: what a command found, before anybody decides how it is drawn.
+//! A table as data, independent of how it is printed.
 
-/// What a command shows: lines, a table, lines.
+/// The output of a command: lines, a table, lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Table {
     /// Lines before the table.
     pub lead: Vec<Cell>,
     /// Names of the columns, in capitals.
     pub columns: Vec<&'static str>,
-    /// Its rows, each with a cell for each column.
+    /// The rows, each with a cell for each column.
     pub rows: Vec<Vec<Cell>>,
     /// Lines after the table.
     pub notes: Vec<Cell>,
 }
 
-/// A text and what is to be thought of it.
+/// A text and its tone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// As it came: who draws it makes it clean.
+    /// Not escaped; the output escapes it.
     pub text: String,
-    /// Shown as a colour where there are any, so never the only sign of anything.
+    /// Printed as a colour, which may be off: the text must be sufficient without it.
     pub tone: Tone,
 }
 
-/// What is to be thought of a text.
+/// The meaning of a text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// Nothing.
+    /// Neutral.
     #[default]
     Plain,
-    /// It is as it should be.
+    /// As expected.
     Good,
-    /// Somebody should look at it.
+    /// Needs attention.
     Warn,
-    /// It is wrong.
+    /// A problem.
     Bad,
-    /// It matters less than the rest.
+    /// Less important than the rest.
     Faint,
-    /// It is a heading.
+    /// A heading.
     Strong,
 }
 
 impl Table {
-    /// An empty one.
+    /// An empty table with these columns.
     pub fn new(columns: impl Into<Vec<&'static str>>) -> Self {
         Self {
             columns: columns.into(),
@@ -72,7 +72,7 @@ impl Cell {
         Self { text, tone }
     }
 
-    /// A text that may be missing.
+    /// A text, or a dash if it is missing.
     pub fn or_dash(text: Option<impl Into<String>>) -> Self {
         text.map_or_else(
             || Self::new("-", Tone::Faint),
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_put_in_stands_in_its_place() {
+    fn lines_and_rows_keep_their_order() {
         let plain = |text: &str| Cell::new(text, Tone::Plain);
         let mut table = Table::new(["NAME", "REASON"]);
         table.lead("before");

@@ -31,7 +31,7 @@ impl Scene {
             name: "report".to_owned(),
             ips: vec!["10.0.0.7".to_owned()],
             containers: vec![container],
-            folder: place::folder("shop", "report", UID),
+            folder: path::folder("shop", "report", UID),
         });
         let folder = tempfile::tempdir().unwrap();
         Self { folder, manifest }
@@ -68,7 +68,7 @@ impl Scene {
 
 #[test]
 fn reports_are_read_back() {
-    let folder = place::folder("shop", "report", UID);
+    let folder = path::folder("shop", "report", UID);
     let scene = Scene::new()
         .with_file("pods.json")
         .with_file(&format!("{folder}/conns.json"));
@@ -106,9 +106,17 @@ fn modified_files_are_rejected() {
     fs::write(&file, "{}").unwrap();
     assert!(scene.error("pods", None).contains("checksum"));
     fs::remove_file(&file).unwrap();
-    assert!(scene.error("pods", None).contains("is in the manifest, but not in the sysdump"));
+    assert!(
+        scene
+            .error("pods", None)
+            .contains("is in the manifest, but not in the sysdump")
+    );
     symlink("/proc/self/environ", &file).unwrap();
-    assert!(scene.error("pods", None).contains("a symbolic link is in the path"));
+    assert!(
+        scene
+            .error("pods", None)
+            .contains("a symbolic link is in the path")
+    );
 }
 
 #[test]
@@ -146,5 +154,11 @@ fn other_files_are_not_sysdumps() {
     assert!(error(&file).contains("not a sysdump"), "{}", error(&file));
     let mut scene = Scene::new();
     scene.manifest.api_version = "usher.dev/sysdump/v9".to_owned();
-    assert!(scene.open().unwrap_err().text.contains("unsupported sysdump version"));
+    assert!(
+        scene
+            .open()
+            .unwrap_err()
+            .text
+            .contains("unsupported sysdump version")
+    );
 }

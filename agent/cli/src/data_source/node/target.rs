@@ -49,7 +49,7 @@ impl Survey {
     /// The pod that the argument selects.
     pub(crate) fn target(&self, given: &str) -> Result<Target, Failure> {
         let candidates: Vec<Candidate> = self.pods.iter().map(|pod| self.candidate(pod)).collect();
-        let place = pod_selector::choose(given, &candidates)?;
+        let place = pod_selector::select(given, &candidates)?;
         let gone = || Failure::unavailable(format!("pod {given:?} has just ended"));
         let pod = self.pods.get(place).cloned().ok_or_else(gone)?;
         let uid = uid_of(&pod).ok_or_else(gone)?;

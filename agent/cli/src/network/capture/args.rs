@@ -13,7 +13,7 @@ use usher_core::{
 };
 use usher_inspect::capture::{
     Filter,
-    filter::{Host, MOST, Protocol},
+    filter::{Host, MAX_VALUES, Protocol},
 };
 use usher_sys::net::packet::{LONGEST, SMALLEST_ROOM};
 
@@ -147,7 +147,7 @@ impl Args {
             return usage("capture prints lines, or pcapng with -w, and does not support -o json");
         }
         let lists = [self.port.len(), self.host.len(), self.interface.len()];
-        if lists.into_iter().any(|length| length > MOST) {
+        if lists.into_iter().any(|length| length > MAX_VALUES) {
             return usage("a flag accepts at most 32 values");
         }
         let has_ports = |protocol: &ProtocolName| *protocol != ProtocolName::Icmp;

@@ -1,5 +1,5 @@
-//! Files as a `.tar.gz` or as a folder. The same files at the same time are the same bytes: names in order, owner and
-//! mode fixed, nothing of the moment or the machine in it.
+//! Writes files as a `.tar.gz` or as a directory. The output is reproducible: sorted names, fixed owner and mode, no current
+//! time and no host name.
 
 use std::{
     fs::DirBuilder,
@@ -13,21 +13,20 @@ use tar::{Builder, EntryType, Header};
 
 use crate::output::private_file;
 
-/// What may read it is for who gets it to say; nothing of it can be executed.
-const MODE: u32 = 0o644;
-/// Of a folder: nobody else reads what is in it.
-const FOLDER: u32 = 0o700;
-/// Unix, as an archive says where it was made; fixed like the rest.
+/// Mode of the archived files: not executable; the recipient decides about the rest.
+const FILE_MODE: u32 = 0o644;
+/// Mode of a directory: only the owner can read it.
+const DIRECTORY_MODE: u32 = 0o700;
+/// The operating system field of gzip: Unix. Fixed, as the output is reproducible.
 const UNIX: u8 = 3;
 
-/// A file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct File {
     pub(super) path: String,
     pub(super) content: Vec<u8>,
 }
 
-/// Writes an archive, the files in the order that they come in.
+/// Writes an archive with the files in the given order.
 pub(super) fn write<'file>(
     to: impl Write,
     at_ms: u64,
@@ -42,7 +41,7 @@ pub(super) fn write<'file>(
     for file in files {
         let mut header = Header::new_gnu();
         header.set_entry_type(EntryType::Regular);
-        header.set_mode(MODE);
+        header.set_mode(FILE_MODE);
         header.set_mtime(seconds);
         header.set_uid(0);
         header.set_gid(0);
@@ -53,13 +52,13 @@ pub(super) fn write<'file>(
     to.flush()
 }
 
-/// Writes a folder, which is not there yet, for its owner alone.
-pub(super) fn lay<'file>(
+/// Creates a directory that only its owner can read.
+pub(super) fn write_directory<'file>(
     folder: &Path,
     files: impl Iterator<Item = &'file File>,
 ) -> io::Result<()> {
     let mut builder = DirBuilder::new();
-    builder.mode(FOLDER).create(folder)?;
+    builder.mode(DIRECTORY_MODE).create(folder)?;
     builder.recursive(true);
     for file in files {
         let path = folder.join(&file.path);
@@ -76,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn same_files_are_same_bytes() {
+    fn output_is_reproducible() {
         let file = |path: &str| File {
             path: path.to_owned(),
             content: path.repeat(200).into_bytes(),

@@ -1,4 +1,4 @@
-//! What was gathered so far: redacted, listed, and no more than was asked for.
+//! The files of a sysdump while it is collected: redacted, listed in the manifest, and within the limits.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,7 +12,7 @@ use usher_core::{
 };
 use usher_inspect::sysdump::{
     Manifest, Redaction, Rule, manifest,
-    place::{MANIFEST, Place},
+    path::{DocumentPath, MANIFEST},
 };
 
 use super::archive::File;
@@ -22,27 +22,27 @@ use crate::{
     output::SysdumpReport,
 };
 
-const NO_TIME: &str = "the time was up (--timeout)";
+const TIMED_OUT: &str = "the timeout expired (--timeout)";
 
-/// A dump that is being made.
+/// A sysdump while it is collected.
 #[derive(Debug)]
 pub(super) struct Collection {
     manifest: Manifest,
     files: Vec<File>,
     reads: Reads,
-    /// Bytes that may still come.
+    /// Bytes until `--size`.
     left: u64,
     end: Instant,
     is_cut: bool,
 }
 
-/// A dump.
+/// A complete sysdump.
 #[derive(Debug)]
 pub(super) struct Collected {
     pub(super) manifest: Manifest,
-    /// Something stayed out for size or time.
+    /// Whether a limit cut the content.
     pub(super) is_cut: bool,
-    list: File,
+    manifest_file: File,
     files: Vec<File>,
 }
 
@@ -60,7 +60,7 @@ impl Collection {
         }
     }
 
-    /// The time that the dump says it was made.
+    /// The time that the sysdump is stamped with.
     pub(super) const fn at_ms(&self) -> u64 {
         self.manifest.at_ms
     }
@@ -73,16 +73,17 @@ impl Collection {
         self.manifest.pods.push(pod);
     }
 
-    /// Waits for a report about the node, as long as there is time, and keeps it.
+    /// Adds a report about the node, if it is ready before the timeout.
     pub(super) async fn node<T: SysdumpReport>(
         &mut self,
         from: Origin,
         report: impl Future<Output = Result<T, Failure>>,
     ) {
-        self.report(Place::Node(T::NAME).path(), from, report).await;
+        self.report(DocumentPath::Node(T::NAME).path(), from, report)
+            .await;
     }
 
-    /// The same for a report about the pod that has this folder.
+    /// Adds a report about the pod with this folder, if it is ready before the timeout.
     pub(super) async fn pod<T: SysdumpReport>(
         &mut self,
         folder: &str,
@@ -90,7 +91,7 @@ impl Collection {
         report: impl Future<Output = Result<T, Failure>>,
     ) {
         let command = T::NAME;
-        let path = Place::Pod { folder, command }.path();
+        let path = DocumentPath::Pod { folder, command }.path();
         self.report(path, from, report).await;
     }
 
@@ -104,7 +105,7 @@ impl Collection {
         let report = tokio::time::timeout_at(self.end, report).await;
         let report = report.unwrap_or_else(|_elapsed| {
             self.is_cut = true;
-            Err(Failure::unavailable(NO_TIME))
+            Err(Failure::unavailable(TIMED_OUT))
         });
         match report {
             Ok(report) => self.document(path, source, &Document::new(T::KIND, from, report)),
@@ -112,17 +113,17 @@ impl Collection {
         }
     }
 
-    /// Keeps a document, redacted.
+    /// Adds a document, redacted.
     pub(super) fn document(&mut self, path: String, source: String, document: &impl Serialize) {
         match serde_json::to_value(document) {
             Ok(value) => self.value(path, source, value, |value, redaction| {
                 redaction.document(value);
             }),
-            Err(error) => self.missing(path, source, &format!("cannot be written: {error}")),
+            Err(error) => self.missing(path, source, &format!("cannot be serialized: {error}")),
         }
     }
 
-    /// Keeps a value, redacted in its own way.
+    /// Adds a value, redacted by `redact`.
     pub(super) fn value(
         &mut self,
         path: String,
@@ -138,11 +139,11 @@ impl Collection {
                 content.push(b'\n');
                 self.add(path, source, content, &counts);
             }
-            Err(error) => self.missing(path, source, &format!("cannot be written: {error}")),
+            Err(error) => self.missing(path, source, &format!("cannot be serialized: {error}")),
         }
     }
 
-    /// Keeps a text, redacted.
+    /// Adds a text, redacted.
     pub(super) fn text(&mut self, path: String, source: String, text: &str) {
         let mut redaction = Redaction::new(&self.reads);
         let clean = redaction.text(text).into_owned();
@@ -150,7 +151,7 @@ impl Collection {
         self.add(path, source, clean.into_bytes(), &counts);
     }
 
-    /// A path in this folder that nothing has yet: with this name, or with a number before its end.
+    /// An unused path in this folder: the name itself, or the name with a number before its extension.
     pub(super) fn free(&self, folder: &str, name: &str) -> String {
         let is_free = |path: &String| {
             self.manifest.file(path).is_none() && self.manifest.why_not(path).is_none()
@@ -159,20 +160,20 @@ impl Collection {
         let dot = if end.is_empty() { "" } else { "." };
         let numbered = (2..).map(|number: u64| format!("{folder}{stem}-{number}{dot}{end}"));
         let mut paths = std::iter::once(format!("{folder}{name}")).chain(numbered);
-        // Numbers do not end before files do.
+        // The numbers are endless, so there is always one.
         paths.find(is_free).unwrap_or_default()
     }
 
-    /// Says why there is no such file.
+    /// Records why a file is missing.
     pub(super) fn missing(&mut self, path: String, source: String, why: &str) {
-        // What an app or a server said may be in it.
+        // The reason may quote an app or a server.
         let why = Redaction::new(&self.reads).text(why).into_owned();
         self.manifest
             .missing
             .push(manifest::Missing { path, source, why });
     }
 
-    /// Whether there is time for more.
+    /// Whether the timeout has not expired yet.
     pub(super) fn has_time(&mut self) -> bool {
         let has_time = Instant::now() < self.end;
         self.is_cut |= !has_time;
@@ -180,7 +181,7 @@ impl Collection {
     }
 
     pub(super) fn out_of_time(&mut self, path: String, source: String) {
-        self.missing(path, source, NO_TIME);
+        self.missing(path, source, TIMED_OUT);
     }
 
     fn add(
@@ -193,7 +194,7 @@ impl Collection {
         let bytes = content.len() as u64;
         let Some(left) = self.left.checked_sub(bytes) else {
             self.is_cut = true;
-            let why = format!("its {bytes} bytes are more than what was left of --size");
+            let why = format!("its {bytes} bytes exceed the rest of --size");
             return self.missing(path, source, &why);
         };
         self.left = left;
@@ -207,15 +208,15 @@ impl Collection {
         self.files.push(File { path, content });
     }
 
-    /// The list of it, and everything in order.
+    /// Sorts everything and creates the manifest.
     pub(super) fn finish(mut self) -> Collected {
         self.manifest.sort();
         self.files.sort_by(|one, other| one.path.cmp(&other.path));
-        // Texts and numbers: nothing in it can fail to be written.
+        // The manifest has only texts and numbers, which can always be serialized.
         let mut content = serde_json::to_vec_pretty(&self.manifest).unwrap_or_default();
         content.push(b'\n');
         Collected {
-            list: File {
+            manifest_file: File {
                 path: MANIFEST.to_owned(),
                 content,
             },
@@ -227,9 +228,9 @@ impl Collection {
 }
 
 impl Collected {
-    /// Everything, the list first: who reads an archive needs it before anything else.
+    /// All files, the manifest first: a reader of the archive needs it before the others.
     pub(super) fn files(&self) -> impl Iterator<Item = &File> {
-        std::iter::once(&self.list).chain(&self.files)
+        std::iter::once(&self.manifest_file).chain(&self.files)
     }
 
     pub(super) fn size(&self) -> u64 {
@@ -237,8 +238,8 @@ impl Collected {
         sizes.sum()
     }
 
-    /// How often rules left something out.
-    pub(super) fn left_out(&self) -> u64 {
+    /// Number of redactions.
+    pub(super) fn redactions(&self) -> u64 {
         let rules = self.manifest.redacted.iter();
         rules.flat_map(|rule| rule.files.values()).sum()
     }

@@ -1,5 +1,5 @@
-//! What a dump is made of: first what is known of the node, then each pod, then what the node has in files, so that where
-//! the size does not suffice the long texts are missing.
+//! Collects the content: first the reports about the node, then those about each pod, then files of the node, so that a size
+//! limit cuts the long texts.
 
 use std::{collections::BTreeMap, future::ready, net::IpAddr, sync::Arc};
 
@@ -7,7 +7,7 @@ use hyper::body::Bytes;
 use serde_json::Value;
 use usher_inspect::sysdump::{
     manifest::{self, Container},
-    place::{self, Place},
+    path::{self, DocumentPath},
     pod,
 };
 
@@ -23,7 +23,8 @@ use crate::{
     pod::{explain, plan},
 };
 
-/// Gathers all of it. What cannot be had is listed, so this fails only where a pod that was asked for is not there.
+/// Collects everything. What is not available is listed in the manifest, so this fails only when a requested pod does not
+/// exist.
 pub(super) async fn gather(
     source: &mut DataSource,
     only: &[String],
@@ -45,7 +46,7 @@ pub(super) async fn gather(
                 pod(source, &target, spec, collection).await;
             }
         }
-        // Pods that somebody asked for are not had without looking.
+        // Requested pods cannot be found without a survey.
         Err(error) if !only.is_empty() => return Err(error),
         Err(error) => collection.missing(
             "pods".to_owned(),
@@ -57,7 +58,7 @@ pub(super) async fn gather(
     Ok(())
 }
 
-/// Those that were asked for, or all, by UID.
+/// The requested pods, or all, by UID.
 fn targets(survey: &Survey, only: &[String]) -> Result<Vec<Target>, Failure> {
     let all: Vec<String> = survey.pods.iter().map(|pod| pod.uid.clone()).collect();
     let given = if only.is_empty() { &all } else { only };
@@ -66,7 +67,7 @@ fn targets(survey: &Survey, only: &[String]) -> Result<Vec<Target>, Failure> {
         match survey.target(given) {
             Ok(target) => targets.push(target),
             Err(error) if !only.is_empty() => return Err(error),
-            // Without a UID that is one there is nothing to ask for.
+            // A pod without a valid UID cannot be looked up.
             Err(_nothing) => {}
         }
     }
@@ -75,10 +76,10 @@ fn targets(survey: &Survey, only: &[String]) -> Result<Vec<Target>, Failure> {
     Ok(targets)
 }
 
-/// The reports about the node.
+/// Collects the reports about the node.
 async fn node(source: &DataSource, collection: &mut Collection) {
     let from = source.origin();
-    // Answers are made by large state machines, which would all be part of this one.
+    // Boxed: each report is a large future, and all of them would be part of this one.
     let status = Box::pin(source.status()).await;
     if let Ok(status) = &status {
         collection.name_node(&status.node);
@@ -94,7 +95,7 @@ async fn node(source: &DataSource, collection: &mut Collection) {
     collection.node(from, Box::pin(checks)).await;
 }
 
-/// The reports about a pod, and what they were made of.
+/// Collects the reports about a pod, and the data behind them.
 async fn pod(
     source: &DataSource,
     target: &Target,
@@ -106,7 +107,7 @@ async fn pod(
     collection.name_pod(listed);
     let path = |command: &str| {
         let folder = &folder;
-        Place::Pod { folder, command }.path()
+        DocumentPath::Pod { folder, command }.path()
     };
     if !collection.has_time() {
         let source = format!("reports about {}", target.display_name());
@@ -147,9 +148,9 @@ async fn pod(
     collection.document(path("processes"), source, &processes);
 }
 
-/// The pods of the kubelet's list, as it has them, by UID.
+/// The specs and status of the kubelet's list, by UID.
 fn specs(body: &Bytes) -> BTreeMap<String, Value> {
-    // What is no list has no pods; the survey says so, too.
+    // An invalid list has no pods; the survey reports the error.
     let mut list: Value = serde_json::from_slice(body).unwrap_or_default();
     let items = list.get_mut("items").and_then(Value::as_array_mut);
     let items = items.map(std::mem::take).unwrap_or_default();
@@ -175,7 +176,7 @@ fn listed(target: &Target) -> manifest::Pod {
         &target.ips
     };
     manifest::Pod {
-        folder: place::folder(&namespace, &name, &uid),
+        folder: path::folder(&namespace, &name, &uid),
         containers: containers.collect(),
         ips: ips.iter().map(ToString::to_string).collect(),
         uid,

@@ -1,4 +1,4 @@
-//! What the node has in files and in `/proc`: for people who read a dump, not for commands.
+//! Collects files of the node and data of `/proc`, which people read and commands do not.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 
 use serde::Serialize;
 use usher_client::run_dir;
-use usher_inspect::sysdump::place::plain;
+use usher_inspect::sysdump::path::safe_name;
 
 use super::collection::Collection;
 use crate::{
@@ -16,19 +16,19 @@ use crate::{
     node::cleanup::conf_dirs,
 };
 
-/// What is read of one text at most.
-const LONGEST: u64 = 8 * 1024 * 1024;
-/// What is read of a command line at most.
-const LONGEST_LINE: u64 = 32 * 1024;
-/// Processes of one container that are listed.
-const PROCESSES: usize = 256;
-/// Files of a directory that are looked at.
-const FILES: usize = 64;
-/// Network configurations; what else is in their directory may be credentials of a network plugin.
-const CONFIGURATIONS: [&str; 3] = ["conf", "conflist", "json"];
+/// Limit of one text.
+const MAX_TEXT: u64 = 8 * 1024 * 1024;
+/// Limit of a command line.
+const MAX_COMMAND_LINE: u64 = 32 * 1024;
+/// Processes per container.
+const MAX_PROCESSES: usize = 256;
+/// Files per directory.
+const MAX_FILES: usize = 64;
+/// Extensions of CNI configurations. Other files in the directory may be credentials of a CNI plugin.
+const CONF_EXTENSIONS: [&str; 3] = ["conf", "conflist", "json"];
 const CNI_LOGS: [&str; 2] = ["cni.log", "cni.log.1"];
 
-/// The kernel and how its cgroups are mounted.
+/// The kernel version and the cgroup mounts.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Kernel {
@@ -40,7 +40,6 @@ struct Kernel {
     cgroups: Vec<String>,
 }
 
-/// A process of a container.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Process {
@@ -50,7 +49,6 @@ pub(super) struct Process {
     argv: Vec<String>,
 }
 
-/// The processes of a pod's containers.
 #[derive(Debug, Serialize)]
 pub(super) struct Processes {
     items: Vec<Process>,
@@ -63,22 +61,22 @@ pub(super) fn gather(node: &Node, collection: &mut Collection) {
         configurations(&folder, collection);
     }
     file(&node.args.config, "node/config.yaml", collection);
-    let kept = [
+    let saved = [
         run_dir::NODE_ANNOTATIONS,
         run_dir::NAMESPACES,
         run_dir::CONFIG,
         run_dir::TIMELINE,
     ];
-    for name in kept.iter().chain(&CNI_LOGS) {
+    for name in saved.iter().chain(&CNI_LOGS) {
         let path = node.args.run_dir.join(name);
         file(&path, &format!("run/{name}"), collection);
     }
 }
 
-/// The processes of a pod, as they are called by themselves; secrets go where everything is redacted.
+/// The processes of a pod with their command lines, which the collection redacts.
 pub(super) fn processes(node: &Node, target: &Target) -> Processes {
     let of_container = target.containers.iter().flat_map(|container| {
-        let pids = container.processes.iter().take(PROCESSES);
+        let pids = container.processes.iter().take(MAX_PROCESSES);
         pids.filter_map(|pid| {
             let process = Process {
                 container: container.name.clone(),
@@ -95,8 +93,8 @@ pub(super) fn processes(node: &Node, target: &Target) -> Processes {
 }
 
 fn argv(path: &Path) -> Vec<String> {
-    // A process that has ended has none.
-    let line = bounded(path, LONGEST_LINE).unwrap_or_default();
+    // A process that has exited has no command line.
+    let line = bounded(path, MAX_COMMAND_LINE).unwrap_or_default();
     let words = line.split(|byte| *byte == 0);
     let words = words.filter(|word| !word.is_empty());
     words
@@ -106,13 +104,13 @@ fn argv(path: &Path) -> Vec<String> {
 
 fn kernel(node: &Node) -> Kernel {
     let names = nix::sys::utsname::uname().ok();
-    let of = |name: fn(&nix::sys::utsname::UtsName) -> &std::ffi::OsStr| {
+    let field = |name: fn(&nix::sys::utsname::UtsName) -> &std::ffi::OsStr| {
         let name = names.as_ref().map(name).unwrap_or_default();
         name.to_string_lossy().into_owned()
     };
     let mounts = bounded(
         &node.proc.path(usher_core::base::id::Pid(1), "mounts"),
-        LONGEST,
+        MAX_TEXT,
     );
     let mounts = String::from_utf8_lossy(&mounts.unwrap_or_default()).into_owned();
     let is_cgroup = |line: &&str| {
@@ -121,15 +119,15 @@ fn kernel(node: &Node) -> Kernel {
     };
     let cgroups = mounts.lines().filter(is_cgroup).map(str::to_owned);
     Kernel {
-        system: of(nix::sys::utsname::UtsName::sysname),
-        release: of(nix::sys::utsname::UtsName::release),
-        version: of(nix::sys::utsname::UtsName::version),
-        machine: of(nix::sys::utsname::UtsName::machine),
+        system: field(nix::sys::utsname::UtsName::sysname),
+        release: field(nix::sys::utsname::UtsName::release),
+        version: field(nix::sys::utsname::UtsName::version),
+        machine: field(nix::sys::utsname::UtsName::machine),
         cgroups: cgroups.collect(),
     }
 }
 
-/// The network configurations of a directory. One that is JSON is redacted as a document, others as texts.
+/// Collects the CNI configurations of a directory. JSON is redacted as a document, anything else as text.
 fn configurations(folder: &Path, collection: &mut Collection) {
     let names = match names(folder) {
         Ok(names) => names,
@@ -142,9 +140,9 @@ fn configurations(folder: &Path, collection: &mut Collection) {
     };
     for name in names {
         let path = folder.join(&name);
-        // Another directory may have a file of that name.
-        let at = collection.free("cni/", &plain(&name.display().to_string()));
-        let text = bounded(&path, LONGEST).ok();
+        // Another directory may have a file with the same name.
+        let at = collection.free("cni/", &safe_name(&name.display().to_string()));
+        let text = bounded(&path, MAX_TEXT).ok();
         match text.and_then(|text| serde_json::from_slice(&text).ok()) {
             Some(value) => {
                 let source = path.display().to_string();
@@ -162,28 +160,28 @@ fn names(folder: &Path) -> io::Result<Vec<PathBuf>> {
     for entry in fs::read_dir(folder)? {
         let name = PathBuf::from(entry?.file_name());
         let end = name.extension().and_then(|end| end.to_str());
-        if end.is_some_and(|end| CONFIGURATIONS.contains(&end)) {
+        if end.is_some_and(|end| CONF_EXTENSIONS.contains(&end)) {
             names.push(name);
         }
     }
     names.sort();
-    names.truncate(FILES);
+    names.truncate(MAX_FILES);
     Ok(names)
 }
 
 fn file(path: &Path, at: &str, collection: &mut Collection) {
     let source = path.display().to_string();
-    match bounded(path, LONGEST) {
+    match bounded(path, MAX_TEXT) {
         Ok(text) => collection.text(at.to_owned(), source, &String::from_utf8_lossy(&text)),
         Err(error) => collection.missing(at.to_owned(), source, &error.to_string()),
     }
 }
 
-/// A file, or the beginning of one that is longer than any of these should be.
-fn bounded(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
+/// The content of a file, up to a limit that no valid file exceeds.
+fn bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     fs::File::open(path)?
-        .take(longest)
+        .take(limit)
         .read_to_end(&mut content)?;
     Ok(content)
 }

@@ -96,7 +96,7 @@ async fn resolve_pod(
         return Err(error);
     }
     let candidates: Vec<Candidate> = listed.iter().map(candidate).collect();
-    match pod_selector::choose(given, &candidates) {
+    match pod_selector::select(given, &candidates) {
         Ok(place) => listed
             .get(place)
             .map(|pod| (pod.uid.clone(), None))

@@ -1,8 +1,8 @@
-//! Instructions of classic BPF, and programs put together of them.
+//! Classic BPF instructions, and a builder of programs.
 
 use usher_core::node::packet::Instruction;
 
-/// What the kernel knows of a packet beside its bytes: an offset from `SKF_AD_OFF`.
+/// Metadata of a packet, as an offset from `SKF_AD_OFF`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Info {
@@ -12,7 +12,7 @@ pub(super) enum Info {
     Hardware = 28,
 }
 
-/// `SKF_AD_OFF`, which is negative.
+/// `SKF_AD_OFF`, a negative number.
 pub(super) const INFO: u32 = 0xffff_f000;
 
 pub(super) const LOAD_WORD: u16 = 0x20;
@@ -31,7 +31,7 @@ pub(super) const RETURN: u16 = 0x06;
 pub(super) const A_TO_X: u16 = 0x07;
 pub(super) const X_TO_A: u16 = 0x87;
 
-/// A program in the making.
+/// A program under construction.
 #[derive(Debug, Default)]
 pub(super) struct Program(Vec<Instruction>);
 
@@ -40,7 +40,7 @@ impl Program {
         self.0
     }
 
-    /// A = what the kernel knows.
+    /// A = metadata of the packet.
     pub(super) fn load(&mut self, info: Info) {
         self.put(LOAD_WORD, INFO.wrapping_add(info as u32));
     }
@@ -50,7 +50,7 @@ impl Program {
         self.put(LOAD_BYTE_X, at);
     }
 
-    /// A = the half word there.
+    /// A = the half word at X + `at`.
     pub(super) fn load_half(&mut self, at: u32) {
         self.put(LOAD_HALF_X, at);
     }
@@ -75,29 +75,29 @@ impl Program {
         self.put(A_TO_X, 0);
     }
 
-    /// The packet is wanted, with so many bytes.
-    pub(super) fn take(&mut self, length: u32) {
+    /// Accepts `length` bytes of the packet.
+    pub(super) fn accept(&mut self, length: u32) {
         self.put(RETURN, length);
     }
 
-    /// It is not.
-    pub(super) fn refuse(&mut self) {
+    /// Rejects the packet.
+    pub(super) fn reject(&mut self) {
         self.put(RETURN, 0);
     }
 
-    /// It is not, where A has this value.
-    pub(super) fn refuse_if(&mut self, value: u32) {
+    /// Rejects the packet if A has this value.
+    pub(super) fn reject_if(&mut self, value: u32) {
         self.branch(IF_EQUAL, value, 0, 1);
-        self.refuse();
+        self.reject();
     }
 
-    /// It is not, where A has one of these bits.
-    pub(super) fn refuse_if_set(&mut self, bits: u32) {
+    /// Rejects the packet if A has one of these bits.
+    pub(super) fn reject_if_set(&mut self, bits: u32) {
         self.branch(IF_SET, bits, 0, 1);
-        self.refuse();
+        self.reject();
     }
 
-    /// Does `then` where A has this value.
+    /// Runs `then` if A has this value.
     pub(super) fn when(&mut self, value: u32, then: impl FnOnce(&mut Self)) {
         self.branch(IF_EQUAL, value, 1, 0);
         let jump = self.jump();
@@ -105,21 +105,21 @@ impl Program {
         self.land(&[jump]);
     }
 
-    /// Does `otherwise` where A has none of these values.
+    /// Runs `otherwise` if A has none of these values.
     pub(super) fn either(&mut self, values: &[u32], otherwise: impl FnOnce(&mut Self)) {
         let jumps: Vec<usize> = values.iter().map(|value| self.jump_if(*value)).collect();
         otherwise(self);
         self.land(&jumps);
     }
 
-    /// Goes on where A has one of these values.
+    /// Continues if A has one of these values, and rejects the packet otherwise.
     pub(super) fn one_of(&mut self, values: impl Iterator<Item = u32>) {
         let jumps: Vec<usize> = values.map(|value| self.jump_if(value)).collect();
-        self.refuse();
+        self.reject();
         self.land(&jumps);
     }
 
-    /// Goes on where one of the alternatives holds.
+    /// Continues if one of the alternatives matches, and rejects the packet otherwise.
     pub(super) fn any(&mut self, put: impl FnOnce(&mut Alternatives<'_>)) {
         let mut alternatives = Alternatives {
             program: self,
@@ -127,7 +127,7 @@ impl Program {
         };
         put(&mut alternatives);
         let jumps = alternatives.jumps;
-        self.refuse();
+        self.reject();
         self.land(&jumps);
     }
 
@@ -149,30 +149,30 @@ impl Program {
         self.jump()
     }
 
-    /// A jump that is yet to land.
+    /// A jump without a target yet.
     fn jump(&mut self) -> usize {
         self.put(JUMP, 0);
         self.0.len() - 1
     }
 
-    /// Has these jumps land here.
+    /// Sets the target of these jumps to the next instruction.
     fn land(&mut self, jumps: &[usize]) {
         let here = self.0.len();
         for jump in jumps {
-            // Always forward: a program is short, and a jump counts from the instruction behind it.
+            // Jumps are forward, and relative to the next instruction.
             self.0[*jump].operand = (here - jump - 1) as u32;
         }
     }
 }
 
-/// Conditions of which one has to hold.
+/// Alternatives, one of which must match.
 pub(super) struct Alternatives<'a> {
     program: &'a mut Program,
     jumps: Vec<usize>,
 }
 
 impl Alternatives<'_> {
-    /// The words from X + `at` on are these, as far as the masks go.
+    /// Matches if the words from X + `at` on are equal under their masks.
     pub(super) fn words(&mut self, at: u32, words: &[(u32, u32)]) {
         let mut failures = Vec::new();
         for (offset, (word, mask)) in (at..).step_by(4).zip(words) {
@@ -187,7 +187,7 @@ impl Alternatives<'_> {
         self.program.land(&failures);
     }
 
-    /// The half word at X + `at` is one of these.
+    /// Matches if the half word at X + `at` is one of these values.
     pub(super) fn halves(&mut self, at: u32, values: impl Iterator<Item = u16>) {
         self.program.load_half(at);
         for value in values {

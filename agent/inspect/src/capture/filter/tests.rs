@@ -52,7 +52,7 @@ fn sample() -> impl Strategy<Value = Sample> {
                 outgoing,
                 source: ends.0,
                 destination: ends.1,
-                // A fragment of IPv6 has a header for that, behind which nobody looks.
+                // A fragment of IPv6 has an extension header, which the filter does not follow.
                 kind: match kind {
                     Kind::Fragment if ends.0.is_ipv6() => Kind::Other,
                     kind => kind,
@@ -92,14 +92,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn program_wants_what_the_filter_wants(sample in sample(), filter in filter()) {
+    fn program_matches_the_same_packets_as_the_filter(sample in sample(), filter in filter()) {
         let verdict = sample.verdict(&filter.program(SNAP));
         let expected = if sample.is_wanted(&filter) { SNAP } else { 0 };
         prop_assert_eq!(verdict, expected);
     }
 
     #[test]
-    fn any_bytes_end_the_program(bytes in vec(any::<u8>(), 0..80), filter in filter(), hardware in select(vec![ETHERNET, LOOPBACK, RAW]), protocol in select(vec![IPV4, IPV6])) {
+    fn program_ends_on_any_bytes(bytes in vec(any::<u8>(), 0..80), filter in filter(), hardware in select(vec![ETHERNET, LOOPBACK, RAW]), protocol in select(vec![IPV4, IPV6])) {
         let info = |offset| match offset {
             0 => protocol.into(),
             28 => hardware.into(),
@@ -110,8 +110,8 @@ proptest! {
     }
 }
 
-/// Of a packet that came to an Ethernet interface.
-fn came(ends: (&str, &str), kind: Kind) -> Sample {
+/// A packet received on an Ethernet interface.
+fn received(ends: (&str, &str), kind: Kind) -> Sample {
     Sample {
         hardware: ETHERNET,
         interface: 2,
@@ -125,7 +125,7 @@ fn came(ends: (&str, &str), kind: Kind) -> Sample {
 }
 
 #[test]
-fn ports_are_behind_the_header_whatever_its_length_is() {
+fn ports_are_found_after_a_header_of_any_length() {
     let (v4, v6) = (("10.0.0.1", "10.0.3.4"), ("fd00::1", "fe80::7"));
     let program = Filter {
         ports: vec![80],
@@ -146,7 +146,7 @@ fn ports_are_behind_the_header_whatever_its_length_is() {
         for options in [0, 3] {
             let sample = Sample {
                 options,
-                ..came(ends, kind)
+                ..received(ends, kind)
             };
             let expected = if is_wanted { SNAP } else { 0 };
             assert_eq!(sample.verdict(&program), expected, "{sample:?}");
@@ -155,7 +155,7 @@ fn ports_are_behind_the_header_whatever_its_length_is() {
 }
 
 #[test]
-fn longest_program_is_one_that_the_kernel_takes() {
+fn kernel_accepts_the_longest_program() {
     let host: Host = "fd00::/127".parse().unwrap();
     let filter = Filter {
         interfaces: vec![7; 100],
@@ -174,20 +174,20 @@ fn longest_program_is_one_that_the_kernel_takes() {
         };
         assert!(at + 1 + furthest < program.len(), "{at}: {instruction:?}");
     }
-    // The last value counts as the first does.
-    let ports: Vec<u16> = (1..=MOST as u16).collect();
+    // The last value is used like the first one.
+    let ports: Vec<u16> = (1..=MAX_VALUES as u16).collect();
     let filter = Filter {
         ports,
         ..Filter::default()
     };
-    let sample = |port| came(("10.0.0.1", "10.0.3.4"), Kind::Tcp(40000, port));
+    let sample = |port| received(("10.0.0.1", "10.0.3.4"), Kind::Tcp(40000, port));
     let program = filter.program(SNAP);
-    assert_eq!(sample(MOST as u16).verdict(&program), SNAP);
-    assert_eq!(sample(MOST as u16 + 1).verdict(&program), 0);
+    assert_eq!(sample(MAX_VALUES as u16).verdict(&program), SNAP);
+    assert_eq!(sample(MAX_VALUES as u16 + 1).verdict(&program), 0);
 }
 
 #[test]
-fn hosts() {
+fn hosts_are_parsed() {
     for (text, address, prefix) in [
         ("10.1.2.3", IpAddr::from([10, 1, 2, 3]), 32),
         ("10.0.0.0/8", IpAddr::from([10, 0, 0, 0]), 8),
@@ -205,12 +205,12 @@ fn hosts() {
         "10.0.0.0/-1",
         "/8",
     ] {
-        assert_eq!(text.parse::<Host>(), Err(NotAHost(text.to_owned())));
+        assert_eq!(text.parse::<Host>(), Err(InvalidHost(text.to_owned())));
     }
 }
 
 #[test]
-fn words_of_a_host_that_matter() {
+fn words_and_masks_of_a_host() {
     for (text, expected) in [
         ("10.1.2.3", &[(0x0a01_0203, u32::MAX)][..]),
         ("10.1.2.3/8", &[(0x0a00_0000, 0xff00_0000)]),

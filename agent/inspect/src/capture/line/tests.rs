@@ -22,7 +22,7 @@ fn line(hardware: u16, protocol: u16, bytes: &[u8]) -> String {
 }
 
 #[test]
-fn lines() {
+fn lines_are_exact() {
     let v4 = || PacketBuilder::ethernet2([0; 6], [0; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
     let v6 = || PacketBuilder::ipv6([1; 16], [2; 16], 64);
     let mut bytes = Vec::new();
@@ -65,7 +65,7 @@ fn lines() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_a_line_of_printable_text(
+    fn any_bytes_give_a_printable_line(
         bytes in vec(any::<u8>(), 0..90),
         hardware in prop_oneof![Just(ETHERNET), Just(LOOPBACK), Just(65534)],
         protocol in prop_oneof![Just(IPV4), Just(IPV6), Just(ARP), any::<u16>()],

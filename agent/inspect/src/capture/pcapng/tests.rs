@@ -28,7 +28,7 @@ fn packet(bytes: &[u8]) -> Packet<'_> {
     }
 }
 
-/// Has another program's reader look at each block.
+/// Parses each block with the reader of another library.
 fn read(bytes: &[u8], mut look: impl FnMut(usize, &Block<'_>)) -> usize {
     let mut reader = PcapNGReader::new(1 << 20, bytes).unwrap();
     let mut count = 0;
@@ -49,7 +49,7 @@ fn read(bytes: &[u8], mut look: impl FnMut(usize, &Block<'_>)) -> usize {
     }
 }
 
-/// What the list of options of a block ends with.
+/// The end of a list of options.
 const END: (u16, &[u8]) = (0, &[]);
 
 /// Codes and values of options.
@@ -59,7 +59,7 @@ fn options<'a>(options: &'a [PcapNGOption<'_>]) -> Vec<(u16, &'a [u8])> {
 }
 
 #[test]
-fn another_reader_finds_what_was_written() {
+fn another_library_reads_the_same_blocks() {
     let mut writer = Writer::default();
     writer.section("usher 0.1.0", "Linux 6.12", "of shop/report");
     writer.interface(&interface("eth0", 1), 256, "of shop/report");
@@ -75,7 +75,7 @@ fn another_reader_finds_what_was_written() {
     let count = read(writer.bytes(), |at, block| match (at, block) {
         (0, Block::SectionHeader(section)) => {
             assert_eq!((section.major_version, section.minor_version), (1, 0));
-            // The reader gives the padding as well.
+            // The reader includes the padding.
             let expected: [(u16, &[u8]); 4] = [
                 (3, b"Linux 6.12\0\0"),
                 (4, b"usher 0.1.0\0"),
@@ -119,13 +119,13 @@ fn another_reader_finds_what_was_written() {
 }
 
 #[test]
-fn tag_that_the_kernel_took_is_put_back() {
+fn vlan_tag_is_restored() {
     let bytes: Vec<u8> = (0..20).collect();
     let with_tag = [&bytes[..12], &[0x81, 0, 0x01, 0x23], &bytes[12..]].concat();
     for (hardware, bytes, expected, length) in [
         (1, &bytes[..], &with_tag[..], 1504),
         (1, &bytes[..12], &with_tag[..16], 1504),
-        // There is no header that it could be part of, or not all of it was copied.
+        // There is no Ethernet header, or it was not captured completely.
         (65534, &bytes[..], &bytes[..], 1500),
         (1, &bytes[..11], &bytes[..11], 1500),
     ] {
@@ -149,7 +149,7 @@ fn tag_that_the_kernel_took_is_put_back() {
     }
 }
 
-/// Bits 0 and 1 are the way, the three above them whom it was for.
+/// Bits 0 and 1 are the direction, the three above them the reception type.
 #[test]
 fn flags_of_a_packet() {
     for (hardware, reception, expected) in [
@@ -171,7 +171,7 @@ fn flags_of_a_packet() {
 }
 
 #[test]
-fn what_was_taken_is_not_there_again() {
+fn cleared_buffer_is_empty() {
     let mut writer = Writer::default();
     writer.section("", "", "");
     let section = writer.bytes().to_vec();

@@ -1,4 +1,4 @@
-//! What is shown of a pod's sockets, for what was asked for.
+//! The sockets that each filter selects.
 
 use super::super::tests::*;
 
@@ -14,7 +14,7 @@ fn stage() -> Stage {
     let datagrams = [
         stage.socket(Some(APP), State::Unconnected, "pod:5353", "0.0.0.0:0"),
         stage.connection(APP, "pod:40002", "10.96.0.10:53"),
-        // Nothing keeps a program from connecting to port 0.
+        // UDP can be connected to port 0.
         stage.connection(APP, "pod:40003", "10.9.9.9:0"),
     ];
     for place in datagrams {
@@ -31,7 +31,7 @@ fn ports(filter: &Filter) -> Vec<u16> {
 }
 
 #[test]
-fn what_is_shown() {
+fn default_all_and_listening() {
     let plain = Filter::default;
     let (all, listening) = (true, true);
     let default = [5353, 7000, 8080, 15001, 40000, 40002, 40003];
@@ -48,7 +48,7 @@ fn what_is_shown() {
 }
 
 #[test]
-fn states_ports_and_protocols_that_were_asked_for() {
+fn requested_states_ports_and_protocols() {
     let plain = Filter::default;
     for (state, expected) in [
         (State::TimeWait, vec![40001]),
@@ -74,7 +74,7 @@ fn states_ports_and_protocols_that_were_asked_for() {
 }
 
 #[test]
-fn containers_that_were_asked_for() {
+fn requested_containers() {
     for (name, expected) in [
         ("app", vec![5353, 7000, 8080, 40000, 40002, 40003]),
         ("istio-proxy", vec![15001]),

@@ -1,4 +1,4 @@
-//! What holds for whatever the kernel and the processes show.
+//! Properties for any input.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ fn state() -> impl Strategy<Value = State> {
     prop::sample::select(State::ALL.to_vec())
 }
 
-/// Few addresses and ports, so that ends meet.
+/// Few addresses and ports, so that ends match.
 fn end() -> impl Strategy<Value = String> {
     let address = prop::sample::select(vec!["pod", "127.0.0.1", "10.9.9.9", "0.0.0.0", "[::]"]);
     let port = prop::sample::select(vec![0, 80, 15001, 15006, 40000, 40001]);
@@ -34,7 +34,7 @@ fn stage() -> impl Strategy<Value = Stage> {
 
 proptest! {
     #[test]
-    fn every_socket_is_shown_or_counted(stage in stage()) {
+    fn every_socket_is_listed_or_counted(stage in stage()) {
         let listing = stage.shown(&Filter::default());
         let shown: usize = listing.states.values().sum();
         prop_assert_eq!(shown, listing.sockets.len());
@@ -49,7 +49,7 @@ proptest! {
         let mut turned = stage;
         turned.scene.sockets.reverse();
         let second = turned.shown(&all);
-        // Only what is the same to the last digit may change places.
+        // Only equal rows may change places.
         let keys = |listing: &Conns| -> Vec<String> {
             listing.sockets.iter().map(|row| format!("{} {:?}", row.local_text(), row.container)).collect()
         };
@@ -58,13 +58,13 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_direct_when_ends_may_be_missing(stage in stage()) {
+    fn partial_input_has_no_direct_connections_without_a_known_end(stage in stage()) {
         let mut stage = stage;
         stage.scene.is_partial = true;
         let before = stage.scene.sockets.clone();
         for (place, socket) in before.iter().enumerate() {
             if stage.via(place) == Via::Direct {
-                // Its other end was seen, in a container of the app's.
+                // The other end is known, and in an app container.
                 let other = before.iter().any(|other| {
                     other.local == socket.peer || other.peer == socket.local
                 });
@@ -74,7 +74,7 @@ proptest! {
     }
 
     #[test]
-    fn words_come_back(text in "\\PC{0,40}") {
+    fn states_round_trip(text in "\\PC{0,40}") {
         if let Ok(state) = text.parse::<State>() {
             prop_assert_eq!(state.as_str().parse(), Ok(state));
         }

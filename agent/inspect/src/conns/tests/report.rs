@@ -1,9 +1,9 @@
-//! What people and programs are shown, to the letter.
+//! The exact table and JSON document.
 
 use super::super::tests::*;
 use crate::text::table::{Cell, Table, Tone};
 
-/// No process of the pod's.
+/// A process outside of the pod.
 const STRANGER: usize = 9;
 
 /// A pod with every kind of row.
@@ -17,7 +17,7 @@ fn stage() -> Stage {
         let left = Duration::from_millis(left);
         stage.scene.sockets[place].timer = Some(Timer { kind, left });
     };
-    // The kernel lets one more wait than it says.
+    // The kernel accepts one more connection than the limit.
     for (owner, local, length) in [
         (APP, "[::]:8080", 129),
         (MESH, "127.0.0.1:15001", 128),
@@ -26,7 +26,7 @@ fn stage() -> Stage {
         let listener = stage.listener(owner, local);
         queues(&mut stage, listener, length, 128);
     }
-    // Through the mesh, in from it and to it, with the mesh's ends.
+    // Through, from and to the mesh, with the ends of the proxy.
     let through = stage.connection(APP, "pod:40000", "10.9.9.9:80");
     queues(&mut stage, through, 17, 1448);
     with_timer(&mut stage, through, TimerKind::Keepalive, 7459);
@@ -38,13 +38,13 @@ fn stage() -> Stage {
     stage.connection(MESH, "127.0.0.6:45678", "pod:8080");
     stage.connection(APP, "127.0.0.1:40001", "127.0.0.1:15020");
     stage.connection(MESH, "127.0.0.1:15020", "127.0.0.1:40001");
-    // Redirected to somebody who is not in the pod.
+    // Redirected to a process outside of the pod.
     stage.connection(APP, "pod:40002", "10.9.9.9:80");
     stage.connection(STRANGER, "127.0.0.1:9000", "pod:40002");
     stage.connection(APP, "pod:40003", "10.9.9.9:81");
-    let asks = stage.socket(Some(APP), State::SynSent, "pod:40004", "10.9.9.9:82");
-    with_timer(&mut stage, asks, TimerKind::Retransmit, 950);
-    stage.scene.sockets[asks].retransmits = 2;
+    let connecting = stage.socket(Some(APP), State::SynSent, "pod:40004", "10.9.9.9:82");
+    with_timer(&mut stage, connecting, TimerKind::Retransmit, 950);
+    stage.scene.sockets[connecting].retransmits = 2;
     stage.socket(None, State::FinWait2, "pod:40005", "10.9.9.9:80");
     let datagrams = stage.socket(Some(APP), State::Unconnected, "pod:5353", "0.0.0.0:0");
     let socket = &mut stage.scene.sockets[datagrams];
@@ -68,7 +68,7 @@ fn conns(stage: &Stage, filter: &Filter) -> Conns {
     conns.filtered(filter)
 }
 
-/// A cell in one text: how it is coloured comes first.
+/// A cell as text, with a sign for its tone.
 fn drawn(cell: &Cell) -> String {
     let sign = match cell.tone {
         Tone::Plain => "",
@@ -92,12 +92,12 @@ fn lines(table: &Table) -> Vec<String> {
 }
 
 #[test]
-fn tables_as_people_see_them() {
+fn tables_are_exact() {
     let conns = conns(&stage(), &Filter::default());
     let wide = conns.table(true);
     let text = lines(&wide).join("\n") + "\n";
     assert_eq!(text, include_str!("wide.txt"), "\n{text}");
-    // The narrow one ends with the way, and gives no reasons.
+    // The narrow table ends with VIA, without reasons.
     let mut expected = wide;
     expected.columns.truncate(9);
     for row in &mut expected.rows {
@@ -109,7 +109,7 @@ fn tables_as_people_see_them() {
 }
 
 #[test]
-fn whose_a_socket_is_may_be_hidden() {
+fn unreadable_descriptors_make_the_owner_unknown() {
     let mut stage = Stage::new();
     stage.connection(STRANGER, "pod:40000", "10.9.9.9:80");
     for (is_blind, process, owner) in [
@@ -128,18 +128,18 @@ fn whose_a_socket_is_may_be_hidden() {
 }
 
 #[test]
-fn remarks_tell_what_the_table_does_not() {
+fn remarks_list_what_the_table_omits() {
     let mut conns = conns(&stage(), &Filter::default());
     let counts = [
-        "2 in TIME-WAIT not shown (--all)",
-        "1 without an address not shown (--all)",
-        "2 belong to no container of the pod: they are closed, or held from outside of it",
+        "2 sockets in TIME-WAIT not listed (--all)",
+        "1 sockets without an address not listed (--all)",
+        "2 sockets belong to no container of the pod: they are closed, or held by a process outside of the pod",
     ];
     assert_eq!(conns.remarks(), counts);
     conns.host_network = true;
     conns.gaps = vec!["sockets: permission denied".to_owned()];
-    let network = "the pod uses the node's network: only sockets that its own processes hold, or \
-                   that were made in its containers, are shown";
+    let network = "the pod uses the node's network: only sockets that its processes hold, or that \
+                   were created in its containers, are listed";
     let mut expected = vec![network];
     expected.extend(counts);
     expected.push("sockets: permission denied");
@@ -147,19 +147,19 @@ fn remarks_tell_what_the_table_does_not() {
 }
 
 #[test]
-fn a_pod_without_sockets() {
+fn pod_without_sockets() {
     let conns = conns(&Stage::new(), &Filter::default());
     let expected = [
-        "~no sockets of this kind in shop/cart",
+        "~no matching sockets in shop/cart",
         "PROTO | STATE | RECV-Q | SEND-Q | LOCAL | PEER | CONTAINER | PROCESS | VIA",
     ];
     assert_eq!(lines(&conns.table(false)), expected);
     assert_eq!(conns.remarks(), [""; 0]);
 }
 
-/// Others read it: names and what is left out are promises.
+/// Programs read it: the names, and which fields are omitted, are an API.
 #[test]
-fn json_as_programs_see_it() {
+fn json_is_exact() {
     let filter = Filter {
         ports: vec![8080, 40000, 40005],
         ..Filter::default()

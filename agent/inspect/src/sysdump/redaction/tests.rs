@@ -11,7 +11,7 @@ fn of(mut value: Value) -> (Value, BTreeMap<Rule, u64>) {
 }
 
 #[test]
-fn document_of_any_command() {
+fn document_of_any_command_is_redacted() {
     let (value, counts) = of(json!({
         "kind": "Conns",
         "rows": [{"argv": ["app", "--password", "hunter2", "--token=abc", "-v"], "pid": 7}],
@@ -21,7 +21,7 @@ fn document_of_any_command() {
             "usher.dev/quit": "false", "sidecar.istio.io/inject": "true", "shop.example/owner": "me",
             "notistio.io/a": "b", "kubectl.kubernetes.io/last-applied-configuration": "{}",
         },
-        "said": "GET http://me:pw@host/ failed", "state": {"owner": "me", "ready": 1},
+        "message": "GET http://me:pw@host/ failed", "state": {"owner": "me", "ready": 1},
     }));
     let expected = json!({
         "kind": "Conns",
@@ -29,7 +29,7 @@ fn document_of_any_command() {
         "settings": [{"name": "DB_PASSWORD", "value": "[redacted]"}, {"name": "PORT", "value": "80"}],
         "apiToken": "[redacted]", "tokenCount": 3, "token": true, "password": "",
         "annotations": {"usher.dev/quit": "false", "sidecar.istio.io/inject": "true"},
-        "said": "GET http://[redacted]@host/ failed", "state": {"owner": "me", "ready": 1},
+        "message": "GET http://[redacted]@host/ failed", "state": {"owner": "me", "ready": 1},
     });
     assert_eq!(value, expected);
     let counts: Vec<(&str, u64)> = counts
@@ -50,18 +50,18 @@ fn document_of_any_command() {
 }
 
 #[test]
-fn flag_without_value_hides_no_flag() {
+fn flag_without_value_does_not_redact_the_next_flag() {
     let (value, _) = of(json!({"args": ["--token", "--port", "80", "--secret", 7, "a"]}));
     let expected = json!({"args": ["--token", "--port", "80", "--secret", 7, "a"]});
     assert_eq!(value, expected);
 }
 
 #[test]
-fn flags_are_those_of_command_lines() {
+fn flags_are_recognized_in_command_lines_only() {
     for value in [
-        // A subject of a command and a flag of no secret.
+        // A subcommand, and a flag that is not secret.
         json!({"argv": ["vault", "token", "lookup", "--format", "json"]}),
-        // A list of anything else.
+        // Not a command line.
         json!({"notes": ["--token", "was refused"]}),
     ] {
         let (left, counts) = of(value.clone());
@@ -70,7 +70,7 @@ fn flags_are_those_of_command_lines() {
 }
 
 #[test]
-fn notes_of_meshes_are_texts_and_those_of_usher_are_as_usher_reads_them() {
+fn mesh_annotations_are_redacted_and_usher_annotations_kept() {
     let (value, counts) = of(json!({"annotations": {
         "usher.dev/sidecars": "token-agent=SIGINT",
         "proxy.istio.io/config": "tracing: http://me:pw@zipkin:9411",
@@ -86,11 +86,11 @@ fn notes_of_meshes_are_texts_and_those_of_usher_are_as_usher_reads_them() {
 }
 
 #[test]
-fn text_that_is_no_document() {
+fn text_is_redacted() {
     let reads = Reads::default();
     let mut redaction = Redaction::new(&reads);
-    let said = "level=warn msg=\"no answer\"\n";
-    assert_eq!(redaction.text(said), said);
+    let log = "level=warn msg=\"no answer\"\n";
+    assert_eq!(redaction.text(log), log);
     assert!(redaction.counts().is_empty());
     let clean = redaction.text("GET http://me:pw@host/?token=abc\nnext\n");
     assert_eq!(
@@ -101,10 +101,10 @@ fn text_that_is_no_document() {
 }
 
 #[test]
-fn variables_without_a_value_and_those_left_out_already_do_not_count() {
+fn empty_and_redacted_variables_do_not_count() {
     let reads = Reads::default();
     let mut redaction = Redaction::new(&reads);
-    for (value, expected) in [("", ""), (MARK, MARK), ("hunter2", MARK)] {
+    for (value, expected) in [("", ""), (REDACTED, REDACTED), ("hunter2", REDACTED)] {
         let mut value = value.to_owned();
         redaction.variable("GREETING", &mut value);
         assert_eq!(value, expected);
@@ -113,27 +113,30 @@ fn variables_without_a_value_and_those_left_out_already_do_not_count() {
 }
 
 #[test]
-fn rules_have_names_of_their_own_and_say_what_they_leave_out() {
+fn rules_are_unique_and_documented() {
     let mut names = Rule::ALL.map(Rule::as_str).to_vec();
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), Rule::ALL.len());
     let page = include_str!("../../../../../docs/sysdump.md");
-    for (rule, says) in [
+    for (rule, text) in [
         (Rule::Annotation, "annotations and labels"),
         (Rule::Argument, "--password"),
-        (Rule::Named, "whose name says"),
+        (Rule::Named, "secret name"),
         (Rule::Field, "fields of pods"),
         (Rule::Text, "private keys"),
-        (Rule::Variable, "values of variables"),
+        (Rule::Variable, "environment variables"),
     ] {
         assert!(
-            rule.meaning().contains(says),
+            rule.meaning().contains(text),
             "{rule:?}: {}",
             rule.meaning()
         );
         let row = format!("\n| `{}` | ", rule.as_str());
-        assert!(page.contains(&row), "the page has nothing of {rule:?}");
+        assert!(
+            page.contains(&row),
+            "docs/sysdump.md does not list {rule:?}"
+        );
     }
 }
 
@@ -159,7 +162,7 @@ fn json_value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn types_stay_and_twice_is_once(value in json_value()) {
+    fn redaction_keeps_types_and_is_idempotent(value in json_value()) {
         let (once, _) = of(value.clone());
         prop_assert_eq!(shape(&once), shape(&value));
         let (twice, counts) = of(once.clone());
@@ -168,7 +171,7 @@ proptest! {
     }
 }
 
-/// The document without what its texts say.
+/// The document with empty texts.
 fn shape(value: &Value) -> Value {
     match value {
         Value::String(_) => json!(""),

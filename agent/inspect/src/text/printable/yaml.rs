@@ -1,9 +1,8 @@
-//! Values as YAML of which nothing acts on a terminal, and which still mean the same.
+//! YAML without characters that a terminal acts on, and with the same value.
 //!
 //! Only a double-quoted scalar knows escapes ([YAML 1.2.2, 5.7](https://yaml.org/spec/1.2.2/#57-escaped-characters)),
-//! so no text is written in a block, and a document with a text that would have to be escaped in a plain scalar is
-//! written as JSON, where every text is quoted. JSON is YAML but for what is beyond U+FFFF: a pair of `\u` is one
-//! character there and two here, which has `\U` for it.
+//! so block scalars are not used, and a document that needs an escape in a plain scalar is written as JSON, where every
+//! text is quoted. JSON is YAML except for characters beyond U+FFFF: JSON uses a pair of `\u`, and YAML uses `\U`.
 
 use std::borrow::Cow;
 
@@ -12,13 +11,13 @@ use serde_saphyr::{ser::Error, ser_options};
 
 use super::{escape, is_harmless};
 
-/// Characters that are not printable in YAML and harmless on a terminal.
-const NO_CHARACTERS: [char; 2] = ['\u{fffe}', '\u{ffff}'];
+/// Characters that are harmless on a terminal, but not allowed in YAML.
+const NOT_PRINTABLE: [char; 2] = ['\u{fffe}', '\u{ffff}'];
 
-/// Writes a value down.
+/// Serializes a value.
 ///
 /// # Errors
-/// When it has no form in YAML, such as a map whose keys are lists.
+/// When the value has no form in YAML, such as a map with lists as keys.
 pub fn write(value: &impl Serialize) -> Result<String, Error> {
     let options = ser_options! { prefer_block_scalars: false };
     let text = serde_saphyr::to_string_with_options(value, options)?;
@@ -29,7 +28,7 @@ pub fn write(value: &impl Serialize) -> Result<String, Error> {
     Ok(format!("{}\n", escaped(&text)))
 }
 
-/// A JSON text with escapes as YAML has them.
+/// A JSON text with the escapes of YAML.
 fn escaped(text: &str) -> Cow<'_, str> {
     escape(text, fits, |character| match u32::from(character) {
         short @ ..=0xffff => format!("\\u{short:04x}"),
@@ -38,7 +37,7 @@ fn escaped(text: &str) -> Cow<'_, str> {
 }
 
 fn fits(character: char) -> bool {
-    character == '\n' || is_harmless(character) && !NO_CHARACTERS.contains(&character)
+    character == '\n' || is_harmless(character) && !NOT_PRINTABLE.contains(&character)
 }
 
 #[cfg(test)]
@@ -49,7 +48,7 @@ mod tests {
 
     use super::*;
 
-    /// What means something to YAML, to a terminal, or to neither.
+    /// Pieces that are special in YAML, on a terminal, or nowhere.
     const PIECES: [&str; 40] = [
         "a",
         "é",
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_no_escape_is_for_people() {
+    fn text_without_escapes_is_plain_yaml() {
         let value =
             serde_json::json!({"table": "table {\n\tset a\n}\n", "pod": "größe", "count": 1});
         assert_eq!(
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_is_quoted() {
+    fn text_with_escapes_is_quoted() {
         let value = BTreeMap::from([("a", "\u{202e}b\u{e0001}\u{1f980}\n")]);
         assert_eq!(
             write(&value).unwrap(),
@@ -122,7 +121,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_means_the_same_and_nothing_acts(
+        fn value_is_the_same_and_harmless(
             value in prop::collection::btree_map(text(), prop::collection::vec(text(), 0..4), 0..4)
         ) {
             let shown = write(&value).unwrap();

@@ -1,4 +1,4 @@
-//! What a dump has of the node's files and of `/proc`.
+//! Files of the node and data of `/proc` in a sysdump.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ fn collection(node: &Node) -> Collection {
 }
 
 #[test]
-fn numbers_that_are_anothers_by_now_are_left_out() {
+fn reused_pids_are_left_out() {
     let scene = Scene::new(&[41, 42]);
     scene.process(
         41,
@@ -25,12 +25,12 @@ fn numbers_that_are_anothers_by_now_are_left_out() {
 }
 
 #[test]
-fn equal_names_of_two_directories_are_two_files() {
+fn files_with_the_same_name_are_numbered() {
     let scene = Scene::new(&[]);
     let mut collection = collection(&scene.node);
     let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
     for (number, folder) in folders.iter().enumerate() {
-        // What is not JSON takes the other way.
+        // A file that is not JSON is stored as text.
         let text = if number == 2 {
             "{".to_owned()
         } else {

@@ -1,4 +1,4 @@
-//! What the kernel does with a program.
+//! An interpreter of BPF programs, like the kernel's.
 
 use usher_core::node::packet::Instruction;
 
@@ -7,7 +7,7 @@ use super::super::instruction::{
     LOAD_WORD_X, LOAD_X, RETURN, SHIFT_LEFT, X_TO_A,
 };
 
-/// The kernel's interpreter, as far as the programs here go.
+/// Runs a program; supports only the instructions that the filter uses.
 pub(super) fn run(program: &[Instruction], bytes: &[u8], info: impl Fn(u32) -> u32) -> u32 {
     let (mut a, mut x, mut at) = (0_u32, 0_u32, 0_usize);
     loop {
@@ -59,7 +59,7 @@ pub(super) fn run(program: &[Instruction], bytes: &[u8], info: impl Fn(u32) -> u
                 at += usize::from(jump);
                 continue;
             }
-            other => panic!("no instruction {other:#x}"),
+            other => panic!("unsupported instruction {other:#x}"),
         };
         match loaded {
             Some(value) => a = value,

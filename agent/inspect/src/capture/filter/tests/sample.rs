@@ -1,4 +1,4 @@
-//! Packets, and what is wanted of them by what they are and not by their bytes.
+//! Packets, and the expected result of a filter by their meaning and not by their bytes.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use etherparse::PacketBuilder;
 use super::kernel::run;
 use crate::capture::filter::*;
 
-/// What a packet is, and its bytes as they follow from it.
+/// A packet, from which its bytes are generated.
 #[derive(Debug, Clone)]
 pub(super) struct Sample {
     pub(super) hardware: u16,
@@ -16,7 +16,7 @@ pub(super) struct Sample {
     pub(super) source: IpAddr,
     pub(super) destination: IpAddr,
     pub(super) kind: Kind,
-    /// An ARP packet instead.
+    /// Makes it an ARP packet.
     pub(super) is_arp: bool,
     pub(super) options: usize,
 }
@@ -73,14 +73,14 @@ impl Sample {
             }
             Kind::Icmp => builder.icmpv6_echo_request(1, 1).write(&mut bytes, b"abc"),
             Kind::Other => builder.write(&mut bytes, 132.into(), &[0; 8]),
-            // Bytes of the middle that would be ports.
+            // Payload bytes at the position of the ports.
             Kind::Fragment => builder.write(&mut bytes, TCP.into(), &[0, 80, 0, 80, 0, 0, 0, 0]),
         };
         written.unwrap();
         bytes
     }
 
-    /// The same question as the program's, asked of what the packet is.
+    /// The expected result of the filter.
     pub(super) fn is_wanted(&self, filter: &Filter) -> bool {
         let is_loopback = self.hardware == LOOPBACK;
         if is_loopback && self.outgoing {
@@ -139,7 +139,7 @@ impl Sample {
             4 => outgoing,
             8 => self.interface,
             28 => self.hardware.into(),
-            other => panic!("no information at {other}"),
+            other => panic!("no metadata at {other}"),
         };
         run(program, &self.bytes(), info)
     }

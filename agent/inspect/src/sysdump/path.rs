@@ -1,28 +1,28 @@
-//! Where things are in a dump.
+//! Paths in a sysdump.
 
 use super::manifest;
 
-/// The list.
+/// The manifest.
 pub const MANIFEST: &str = "manifest.json";
-/// What a folder's name has of a namespace or a name at most: both are labels or nearly so.
-const NAME: usize = 63;
+/// Limit of a namespace or a name in a folder name; both are DNS labels or nearly so.
+const MAX_NAME: usize = 63;
 
-/// A file of a dump.
+/// A document of a sysdump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place<'a> {
-    /// The document of a command about the node.
+pub enum DocumentPath<'a> {
+    /// The report of a command about the node.
     Node(&'a str),
-    /// The document of a command about a pod, which has this folder.
+    /// The report of a command about a pod.
     Pod {
-        /// As [`folder`] has it.
+        /// The folder of the pod, see [`folder`].
         folder: &'a str,
-        /// The command.
+        /// The subcommand.
         command: &'a str,
     },
 }
 
-impl Place<'_> {
-    /// Its path from the top.
+impl DocumentPath<'_> {
+    /// The path in the sysdump.
     pub fn path(self) -> String {
         match self {
             Self::Node(command) => format!("{command}.json"),
@@ -31,36 +31,36 @@ impl Place<'_> {
     }
 }
 
-/// The folder of a pod: what people look for first, and the UID, which makes it one pod's. The names come from the
-/// kubelet and end up in the file system of whoever unpacks the dump, so nothing but plain letters is taken over.
+/// The folder of a pod: namespace, name, and the UID, which makes it unique. The names come from the kubelet and become
+/// paths where the sysdump is unpacked, so only plain characters are kept.
 pub fn folder(namespace: &str, name: &str, uid: &str) -> String {
-    let words = [namespace, name, uid].map(plain);
+    let words = [namespace, name, uid].map(safe_name);
     let words: Vec<String> = words.into_iter().filter(|word| !word.is_empty()).collect();
     format!("pods/{}", words.join("_"))
 }
 
-/// A name that is harmless in every file system.
-pub fn plain(text: &str) -> String {
+/// A name that is safe in every file system.
+pub fn safe_name(text: &str) -> String {
     let letter = |letter: char| match letter {
         'a'..='z' | 'A'..='Z' | '0'..='9' | '-' => letter,
         '.' => '.',
         _ => '-',
     };
-    let plain: String = text.chars().take(NAME).map(letter).collect();
-    // Neither hidden, nor this folder, nor the one above.
+    let plain: String = text.chars().take(MAX_NAME).map(letter).collect();
+    // Not a hidden file, "." or "..".
     plain.trim_matches('.').replace("..", ".-")
 }
 
-/// Where a path of an archive that somebody sent may lead: nowhere but below the dump.
-pub fn is_below(path: &str) -> bool {
+/// Whether a path of an untrusted archive stays in the sysdump.
+pub fn is_inside(path: &str) -> bool {
     let bad = |word: &str| word.is_empty() || word == "." || word == "..";
     !path.contains(['\\', '\0']) && !path.split('/').any(bad)
 }
 
 impl manifest::Pod {
-    /// The document of a command about this pod.
-    pub fn place<'a>(&'a self, command: &'a str) -> Place<'a> {
-        Place::Pod {
+    /// The report of a command about this pod.
+    pub fn document_path<'a>(&'a self, command: &'a str) -> DocumentPath<'a> {
+        DocumentPath::Pod {
             folder: &self.folder,
             command,
         }
@@ -75,10 +75,10 @@ mod tests {
 
     #[test]
     fn paths() {
-        assert_eq!(Place::Node("status").path(), "status.json");
+        assert_eq!(DocumentPath::Node("status").path(), "status.json");
         let folder = folder("shop", "report-x7k2p", "0a1b");
         assert_eq!(folder, "pods/shop_report-x7k2p_0a1b");
-        let place = Place::Pod {
+        let place = DocumentPath::Pod {
             folder: &folder,
             command: "conns",
         };
@@ -86,32 +86,32 @@ mod tests {
     }
 
     #[test]
-    fn names_are_made_harmless() {
+    fn names_are_made_safe() {
         for (name, expected) in [
             ("../../etc/passwd", "-.--etc-passwd"),
             ("..", ""),
             ("a\u{202e}b\x1b[2J", "a-b--2J"),
         ] {
-            assert_eq!(plain(name), expected, "{name:?}");
+            assert_eq!(safe_name(name), expected, "{name:?}");
         }
         assert_eq!(folder("", "", "0a1b"), "pods/0a1b");
     }
 
     proptest! {
         #[test]
-        fn folders_are_below(namespace: String, name: String, uid in "[a-f0-9-]{1,36}") {
+        fn folders_stay_inside(namespace: String, name: String, uid in "[a-f0-9-]{1,36}") {
             let folder = folder(&namespace, &name, &uid);
-            prop_assert!(is_below(&folder), "{folder:?}");
+            prop_assert!(is_inside(&folder), "{folder:?}");
             prop_assert!(!folder.contains(".."), "{folder:?}");
             prop_assert_eq!(folder.matches('/').count(), 1);
         }
     }
 
     #[test]
-    fn what_leads_elsewhere() {
+    fn paths_out_of_the_sysdump_are_rejected() {
         for path in ["/etc", "../a", "a/../b", "a//b", "", "a/", "a\\b", "./a"] {
-            assert!(!is_below(path), "{path:?}");
+            assert!(!is_inside(path), "{path:?}");
         }
-        assert!(is_below("pods/a_b/conns.json"));
+        assert!(is_inside("pods/a_b/conns.json"));
     }
 }
