@@ -64,7 +64,7 @@ fn quit_works_in_observe_mode_and_despite_an_opt_out() {
     let agent = agent(&node);
     refused(
         &run(&node, &["quit", "by-hand"]),
-        "app container app runs; --force does it",
+        "app container app runs; --force overrides this",
     );
     pod.finish("app", 0);
     agent.wait_for("skipped", &pod.name());
@@ -134,7 +134,7 @@ fn quit_wait_reports_its_timeout() {
     });
     let ran = run(&node, &["quit", "deaf", "--wait=50ms"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("there still run: "), "{ran:?}");
+    assert!(ran.stderr.contains("still running after "), "{ran:?}");
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn same_numbers_as_over_http() {
     let expected = serde_json::json!([{"name": "usher_config_valid", "labels": {}, "value": 1.0}]);
     assert_eq!(valid["items"], expected);
     let none = answer(&node, &["metrics", "no_such"]);
-    assert!(none.contains("nothing of that name"), "{none}");
+    assert!(none.contains("no matching series"), "{none}");
 }
 
 #[test]

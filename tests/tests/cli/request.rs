@@ -125,7 +125,7 @@ fn large_bodies_are_complete() {
             "{path}"
         );
         assert!(cut.stdout == ours.stdout[..1024 * 1024]);
-        let why = "only a part of the answer is there: the body is longer than 1048576 bytes";
+        let why = "incomplete response: the body is longer than 1048576 bytes";
         assert!(stderr(&cut).contains(why), "{}", stderr(&cut));
     }
 }
@@ -194,22 +194,22 @@ fn failed_exchange_is_reported() {
         (
             "/short",
             1,
-            "only a part of the answer is there: the connection was closed",
+            "incomplete response: the connection was closed",
         ),
         (
             "/bad-chunk",
             1,
-            "only a part of the answer is there: the answer's body has a chunk whose size",
+            "incomplete response: invalid chunk size",
         ),
-        ("/not-http", 5, "no answer: the answer is not one of HTTP/1"),
-        ("/closed", 5, "no answer: the connection was closed"),
+        ("/not-http", 5, "no response: the response is not HTTP/1"),
+        ("/closed", 5, "no response: the connection was closed"),
         (
             "/lengths",
             5,
-            "no answer: the answer's Content-Length is not one number",
+            "no response: invalid Content-Length",
         ),
-        ("/never", 5, "no answer from port "),
-        ("/half", 1, "the rest did not come within 1s"),
+        ("/never", 5, "no response from port "),
+        ("/half", 1, "the rest was not received within 1s"),
     ] {
         let ours = request(&node, &pod, &["GET", &server.url(path), "--timeout", "1s"]);
         assert_eq!(code(&ours), Some(expected), "{path}: {}", stderr(&ours));
@@ -218,7 +218,7 @@ fn failed_exchange_is_reported() {
     let ours = request(&node, &pod, &["GET", ":9/"]);
     assert_eq!(code(&ours), Some(5));
     for words in [
-        "nobody listens at 127.0.0.1:9 in default/silent; its TCP listeners: ",
+        "no listener on 127.0.0.1:9 in default/silent; TCP listeners of the pod: ",
         "15001 (istio-proxy)",
     ] {
         assert!(stderr(&ours).contains(words), "{}", stderr(&ours));
@@ -235,15 +235,15 @@ fn addresses_outside_the_pod_are_rejected() {
         (
             "http://192.0.2.7/",
             3,
-            "192.0.2.7 is not one of default/own; --anywhere",
+            "192.0.2.7 is not an address of default/own; use --anywhere",
         ),
-        ("http://[2001:db8::1]/", 3, "is not one of"),
+        ("http://[2001:db8::1]/", 3, "is not an address of"),
         (
             "http://example.org/",
             2,
-            "would have to be looked up in the pod",
+            "cannot be resolved in the pod",
         ),
-        ("https://localhost/", 2, "https:// is not spoken here"),
+        ("https://localhost/", 2, "unsupported URL scheme https://"),
         ("http://a:b@localhost/", 2, "Authorization"),
         ("/a b", 2, "percent-encoded"),
     ] {
@@ -266,10 +266,10 @@ fn addresses_outside_the_pod_are_rejected() {
         "{ran:?}"
     );
     for (arguments, words) in [
-        (["G ET", "/", "-i"], "is no method"),
-        (["GET", "/", "-Hx"], "is no header"),
-        (["GET", "/", "-Hx: a\r\nb: c"], "is no header"),
-        (["GET", "/", "-ojson"], "there is no -o json here"),
+        (["G ET", "/", "-i"], "invalid HTTP method"),
+        (["GET", "/", "-Hx"], "invalid HTTP header"),
+        (["GET", "/", "-Hx: a\r\nb: c"], "invalid HTTP header"),
+        (["GET", "/", "-ojson"], "does not support -o json"),
     ] {
         let ran = run(&node, &[&["request", &name][..], &arguments].concat());
         assert_eq!(ran.code, Some(2), "{ran:?}");
@@ -339,7 +339,7 @@ fn write_error_is_reported_once() {
         let output = command.stderr(Stdio::piped()).output().unwrap();
         assert_eq!(code(&output), Some(1), "{path}: {output:?}");
         let stderr = stderr(&output);
-        assert!(stderr.contains("it cannot be written"), "{path}: {stderr}");
+        assert!(stderr.contains("cannot write to standard output"), "{path}: {stderr}");
         assert_eq!(stderr.lines().count(), 1, "{path}: {stderr}");
     }
 }

@@ -120,7 +120,7 @@ fn drift_is_reported_and_repaired() {
     agent.wait_for("hold-released", &pod.name());
     let none = answer(&node, &["rules", "ruled", "--diff"]);
     assert!(
-        none.contains("no table is wanted, and there is none"),
+        none.contains("no table is wanted, and none exists"),
         "{none}"
     );
     // Unwanted rules are removed.

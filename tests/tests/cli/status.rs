@@ -26,7 +26,7 @@ fn healthy_node_fits_one_screen_and_one_line() {
     // The features of the kernel differ between machines.
     let screen: Vec<&str> = screen
         .lines()
-        .filter(|line| !line.starts_with("can hold"))
+        .filter(|line| !line.starts_with("hold support"))
         .collect();
     golden("status.txt", &(screen.join("\n") + "\n"), &names);
     let brief = answer(&node, &["status", "--brief"]);
@@ -51,10 +51,10 @@ fn each_problem_has_a_next_step() {
         let ran = run(&node, &["status"]);
         ran.code == Some(code) && ran.stdout.contains(words)
     };
-    eventually("all to be well", || is(0, "all is well"));
+    eventually("all to be well", || is(0, "usher is healthy"));
     node.configure("defaults:\n  hold: perhaps\n");
     eventually("the broken file to be reported", || {
-        is(1, "an older one counts: ")
+        is(1, "invalid, the last good one is in use: ")
     });
     let ran = run(&node, &["status", "--brief"]);
     assert!(
@@ -65,14 +65,14 @@ fn each_problem_has_a_next_step() {
     assert!(ran.stdout.contains(":2:9: defaults.hold"), "{ran:?}");
     assert!(ran.stdout.contains("(usher check)"), "{ran:?}");
     node.configure("");
-    eventually("the file to be good", || is(0, "all is well"));
+    eventually("the file to be good", || is(0, "usher is healthy"));
     node.kubelet().behave(Behaviour::Status(401));
     let _pod = node.run(&PodSpec::job("unlisted"));
     eventually("the kubelet's response to be reported", || {
         is(1, "(status 401)")
     });
     node.kubelet().behave(Behaviour::Ok);
-    eventually("the kubelet to be well", || is(0, "all is well"));
+    eventually("the kubelet to be well", || is(0, "usher is healthy"));
 }
 
 #[test]
@@ -81,11 +81,11 @@ fn without_an_agent_reports_observed_state() {
     let pod = node.run(&PodSpec::job("alone"));
     let ran = run(&node, &["status"]);
     assert_eq!(ran.code, Some(5), "{ran:?}");
-    assert!(ran.stdout.contains("agent         none answers"), "{ran:?}");
+    assert!(ran.stdout.contains("agent         no agent answers"), "{ran:?}");
     assert!(ran.stdout.contains("pods          1 seen"), "{ran:?}");
     assert!(
         ran.stdout
-            .contains("quit          enforce, as was last known"),
+            .contains("quit          enforce (last known)"),
         "{ran:?}"
     );
     assert!(

@@ -213,7 +213,7 @@ fn commands_print_the_same_from_a_sysdump() {
             // All of it but the word for its source.
             let from_agent = ran.stdout.replace("from: file", "from: agent");
             assert_eq!(from_agent, *stdout, "{arguments:?}");
-            assert!(ran.stderr.contains("answers"), "{ran:?}");
+            assert!(ran.stderr.contains("sysdump"), "{ran:?}");
         }
     }
 }
@@ -253,11 +253,11 @@ fn size_limit_is_respected() {
     ];
     let ran = run(&node, &arguments);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("not all of it"), "{ran:?}");
+    assert!(ran.stderr.contains("incomplete: raise"), "{ran:?}");
     let mut files = files(&folder);
     let manifest = files.remove("manifest.json").unwrap();
     assert!(files.values().map(String::len).sum::<usize>() <= 3 * 1024);
-    assert!(manifest.contains("more than what was left of --size"));
+    assert!(manifest.contains("exceed the rest of --size"));
     let none = ["sysdump", "--timeout", "0s", "-w", "/dev/null"];
     assert_eq!(run(&node, &none).code, Some(1));
 }
@@ -281,12 +281,12 @@ fn live_commands_reject_a_sysdump() {
     for arguments in [&["sysdump"][..], &["cleanup", "--dry-run"]] {
         let ran = run(&node, &[arguments, &["--file", &dump]].concat());
         assert_eq!(ran.code, Some(2), "{ran:?}");
-        assert!(ran.stderr.contains("--file cannot answer"), "{ran:?}");
+        assert!(ran.stderr.contains("does not support --file"), "{ran:?}");
         assert_eq!(ran.stderr.lines().count(), 1);
     }
     let ran = run(&node, &["pods", "--file", "/dev/null"]);
     assert_eq!(ran.code, Some(5), "{ran:?}");
-    assert!(ran.stderr.contains("is no sysdump"), "{ran:?}");
+    assert!(ran.stderr.contains("not a sysdump"), "{ran:?}");
 }
 
 #[test]

@@ -48,7 +48,7 @@ const COMMANDS: [(&str, &[&str], bool, i32); 15] = [
 ];
 /// Commands about the node, with output that differs between nodes: the arguments, and a part of the output.
 const NODE: [(&[&str], &str); 4] = [
-    (&["status"], "all is well"),
+    (&["status"], "usher is healthy"),
     (&["status", "--brief"], "ok: quit enforce, hold enforce"),
     (&["check"], "✓ the agent"),
     (&["check", "--pre"], "✓"),

@@ -84,7 +84,7 @@ impl Node {
         Survey::of(self).await
     }
 
-    /// The effective configuration: the file, or the last valid one.
+    /// The effective configuration: the file, or the last good one.
     pub(crate) fn config(&self, gaps: &mut Vec<String>) -> Arc<Config> {
         survey::config(self, gaps)
     }

@@ -131,7 +131,7 @@ fn of_node(node: &Node) -> Settings {
             None
         }
         Err(error) => {
-            items.extend(last_valid(node));
+            items.extend(last_good(node));
             Some(error)
         }
     };
@@ -143,8 +143,8 @@ fn of_node(node: &Node) -> Settings {
     }
 }
 
-fn last_valid(node: &Node) -> Vec<origin::Setting> {
-    let name = "last valid configuration";
+fn last_good(node: &Node) -> Vec<origin::Setting> {
+    let name = "last good configuration";
     let text = run_dir::load_text(&node.args.run_dir, run_dir::CONFIG);
     let text = text.ok().flatten().unwrap_or_default();
     let config = Config::parse(name, &text).unwrap_or_default();

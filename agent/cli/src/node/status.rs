@@ -261,7 +261,7 @@ fn agent_lines(status: &Status) -> Vec<(&'static str, String, Tone)> {
     let (file, file_tone) = match &configuration.error {
         None => (configuration.file.clone(), Tone::Plain),
         Some(error) => (
-            format!("invalid, the last valid one is in use: {error}"),
+            format!("invalid, the last good one is in use: {error}"),
             Tone::Bad,
         ),
     };

@@ -40,7 +40,7 @@ fn agent_container_capabilities_suffice() {
     // The proxy is another user: root may not list its descriptors, but may read what they are.
     let envoy = format!("{}/envoy", pod.pid(ISTIO_PROXY));
     assert!(stdout.contains(&envoy), "{stdout}{stderr}");
-    assert!(!stderr.contains("do not show"), "{stderr}");
+    assert!(!stderr.contains("file descriptors of"), "{stderr}");
     let (stdout, stderr) = with_capabilities(&node, &arguments, "-all,+sys_admin");
     assert!(
         stdout.is_empty() && stderr.contains("namespace"),
@@ -58,7 +58,7 @@ fn without_the_kubelet_paths_are_unknown() {
     assert!(ran.stderr.contains("kubelet"), "{ran:?}");
     let line = ran.stdout.lines().find(|line| line.contains(FAR)).unwrap();
     assert!(
-        line.contains("which containers are sidecars is not known"),
+        line.contains("the roles of the containers are not known"),
         "{line}"
     );
     // Their names are known from their mounts.

@@ -159,7 +159,7 @@ fn look_into(
     looks
 }
 
-/// The effective configuration: the file, or the last valid one.
+/// The effective configuration: the file, or the last good one.
 pub(super) fn config(node: &Node, gaps: &mut Vec<String>) -> Arc<Config> {
     let path = &node.args.config;
     let text = match std::fs::read_to_string(path) {
@@ -173,11 +173,11 @@ pub(super) fn config(node: &Node, gaps: &mut Vec<String>) -> Arc<Config> {
     match Config::parse(&path.display().to_string(), &text) {
         Ok(config) => Arc::new(config),
         Err(error) => {
-            gaps.push(format!("{error}; using the last valid configuration"));
+            gaps.push(format!("{error}; using the last good configuration"));
             let kept = run_dir::load_text(&node.args.run_dir, run_dir::CONFIG)
                 .ok()
                 .flatten();
-            let kept = kept.and_then(|text| Config::parse("last valid configuration", &text).ok());
+            let kept = kept.and_then(|text| Config::parse("last good configuration", &text).ok());
             Arc::new(kept.unwrap_or_default())
         }
     }
