@@ -63,7 +63,10 @@ fn each_value_names_its_source() {
     agent.kill();
     let ran = run(&node, &["config", "-o", "json"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stderr.contains("the flags of the agent are not known"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("the flags of the agent are not known"),
+        "{ran:?}"
+    );
     of_file(&node, &serde_json::from_str(&ran.stdout).unwrap());
 }
 

@@ -60,7 +60,10 @@ fn pod_that_the_kubelet_has_not_listed() {
     node.kubelet().behave(Behaviour::Status(500));
     let ran = run(&node, &["plan", pod.uid()]);
     assert_eq!(ran.code, Some(5), "{ran:?}");
-    assert!(ran.stderr.contains("the kubelet does not list the pod"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("the kubelet does not list the pod"),
+        "{ran:?}"
+    );
     node.kubelet().behave(Behaviour::Ok);
     eventually("its plan", || {
         run(&node, &["plan", pod.uid()]).code == Some(0)

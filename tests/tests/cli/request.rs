@@ -196,18 +196,10 @@ fn failed_exchange_is_reported() {
             1,
             "incomplete response: the connection was closed",
         ),
-        (
-            "/bad-chunk",
-            1,
-            "incomplete response: invalid chunk size",
-        ),
+        ("/bad-chunk", 1, "incomplete response: invalid chunk size"),
         ("/not-http", 5, "no response: the response is not HTTP/1"),
         ("/closed", 5, "no response: the connection was closed"),
-        (
-            "/lengths",
-            5,
-            "no response: invalid Content-Length",
-        ),
+        ("/lengths", 5, "no response: invalid Content-Length"),
         ("/never", 5, "no response from port "),
         ("/half", 1, "the rest was not received within 1s"),
     ] {
@@ -238,11 +230,7 @@ fn addresses_outside_the_pod_are_rejected() {
             "192.0.2.7 is not an address of default/own; use --anywhere",
         ),
         ("http://[2001:db8::1]/", 3, "is not an address of"),
-        (
-            "http://example.org/",
-            2,
-            "cannot be resolved in the pod",
-        ),
+        ("http://example.org/", 2, "cannot be resolved in the pod"),
         ("https://localhost/", 2, "unsupported URL scheme https://"),
         ("http://a:b@localhost/", 2, "Authorization"),
         ("/a b", 2, "percent-encoded"),
@@ -339,7 +327,10 @@ fn write_error_is_reported_once() {
         let output = command.stderr(Stdio::piped()).output().unwrap();
         assert_eq!(code(&output), Some(1), "{path}: {output:?}");
         let stderr = stderr(&output);
-        assert!(stderr.contains("cannot write to standard output"), "{path}: {stderr}");
+        assert!(
+            stderr.contains("cannot write to standard output"),
+            "{path}: {stderr}"
+        );
         assert_eq!(stderr.lines().count(), 1, "{path}: {stderr}");
     }
 }

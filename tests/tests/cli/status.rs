@@ -81,11 +81,13 @@ fn without_an_agent_reports_observed_state() {
     let pod = node.run(&PodSpec::job("alone"));
     let ran = run(&node, &["status"]);
     assert_eq!(ran.code, Some(5), "{ran:?}");
-    assert!(ran.stdout.contains("agent         no agent answers"), "{ran:?}");
+    assert!(
+        ran.stdout.contains("agent         no agent answers"),
+        "{ran:?}"
+    );
     assert!(ran.stdout.contains("pods          1 seen"), "{ran:?}");
     assert!(
-        ran.stdout
-            .contains("quit          enforce (last known)"),
+        ran.stdout.contains("quit          enforce (last known)"),
         "{ran:?}"
     );
     assert!(

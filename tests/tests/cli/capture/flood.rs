@@ -161,7 +161,10 @@ fn size_limits_the_file() {
         packets > 800 && accepted >= packets + dropped,
         "{packets} {accepted} {dropped}"
     );
-    assert!(stderr.contains("more received and not captured"), "{stderr}");
+    assert!(
+        stderr.contains("more received and not captured"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -186,8 +189,5 @@ fn stalled_reader_does_not_block_the_end() {
     });
     let (code, stderr) = capture.wait();
     assert_eq!(code, Some(1), "{stderr}");
-    assert!(
-        stderr.contains("the reader is blocked"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("the reader is blocked"), "{stderr}");
 }
