@@ -16,7 +16,7 @@ use usher_inspect::{
     explain,
     sysdump::{
         Manifest, Redaction, measure,
-        place::{self, Place},
+        path::{self, DocumentPath},
         pod::reduce,
     },
     text::printable::{self, Clean},
@@ -67,8 +67,8 @@ pub(super) fn manifest(bytes: &[u8]) {
     };
     manifest.sort();
     let _made = (
-        measure::time_shown(manifest.at_ms),
-        measure::in_name(manifest.at_ms),
+        measure::time_text(manifest.at_ms),
+        measure::file_name_time(manifest.at_ms),
     );
     let _time = (
         explain::write_time(manifest.at_ms),
@@ -76,13 +76,13 @@ pub(super) fn manifest(bytes: &[u8]) {
     );
     for pod in &manifest.pods {
         let uid = "7987997a-2c12-4655-9314-796855bf397c";
-        let folder = place::folder(&pod.namespace, &pod.name, uid);
-        let path = Place::Pod {
+        let folder = path::folder(&pod.namespace, &pod.name, uid);
+        let path = DocumentPath::Pod {
             folder: &folder,
             command: "explain",
         }
         .path();
-        assert!(place::is_below(&path), "{path:?}");
+        assert!(path::is_inside(&path), "{path:?}");
         assert_eq!(path.split('/').count(), 3, "{path:?}");
         let is_harmless = |byte: u8| byte.is_ascii_graphic() && !b"\\:*?".contains(&byte);
         assert!(path.bytes().all(is_harmless) && path.len() <= 3 * 64 + 20);

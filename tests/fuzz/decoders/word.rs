@@ -48,8 +48,8 @@ pub(super) fn words(bytes: &[u8]) {
         }
         let _ids = (ContainerId::parse_url(word), SandboxId::parse(word));
         let _others = (word.parse::<Mode>(), word.parse::<Host>());
-        let _size = measure::size(word).map(measure::shown);
-        let _time = measure::time(word).map(measure::time_shown);
+        let _size = measure::size(word).map(measure::size_text);
+        let _time = measure::time(word).map(measure::time_text);
     }
 }
 
@@ -129,7 +129,7 @@ pub(super) fn select(bytes: &[u8]) {
         }
     };
     let pods: Vec<Candidate> = lines.map(candidate).collect();
-    match pod_selector::choose(given, &pods) {
+    match pod_selector::select(given, &pods) {
         Ok(place) => assert!(place < pods.len()),
         Err(error) => {
             let _words = error.to_string();
