@@ -22,7 +22,7 @@ use usher_core::{
     start::{Order, Start, StartResult},
 };
 use usher_sys::{
-    oci::bundle::{self, Bundles, Sight},
+    oci::bundle::{self, Bundles, Observation},
     pods::proc::ProcRoot,
 };
 
@@ -95,8 +95,8 @@ impl Starts {
         };
         tokio::select! {
             biased;
-            sights = bundles => match sights {
-                Ok(sights) => self.observed(sights),
+            observations = bundles => match observations {
+                Ok(observations) => self.observed(observations),
                 Err(error) => {
                     tracing::error!(error = %chain(&error), "lost the watch on the runtime's bundles; starts are not held");
                     self.bundles = None;
@@ -153,13 +153,13 @@ impl Starts {
 
     fn watch(&mut self) -> Vec<Event> {
         let opened = Bundles::open(&self.bundle_dir).and_then(|mut bundles| {
-            let sights = bundles.unstarted()?;
-            Ok((bundles, sights))
+            let observations = bundles.unstarted()?;
+            Ok((bundles, observations))
         });
         match opened {
-            Ok((bundles, sights)) => {
+            Ok((bundles, observations)) => {
                 self.bundles = Some(bundles);
-                self.observed(sights)
+                self.observed(observations)
             }
             Err(error) => {
                 tracing::error!(error = %chain(&error), "could not watch the runtime's bundles; starts are not held");
@@ -168,25 +168,25 @@ impl Starts {
         }
     }
 
-    fn observed(&mut self, sights: Vec<Sight>) -> Vec<Event> {
+    fn observed(&mut self, observations: Vec<Observation>) -> Vec<Event> {
         let mut events = Vec::new();
-        for sight in sights {
-            tracing::trace!(?sight, "observed a bundle");
-            match sight {
-                Sight::Made(id, bundle) => {
+        for observation in observations {
+            tracing::trace!(?observation, "observed a bundle");
+            match observation {
+                Observation::Created(id, bundle) => {
                     self.created.insert(id.clone(), bundle);
                     events.extend(self.follow(&id));
                 }
-                Sight::Mounted(id, Ok(())) => events.extend(self.mark(&id)),
-                Sight::Mounted(id, Err(reason)) => events.extend(self.unable(&id, reason)),
-                Sight::Init(id, pid) => self.mark_volumes(&id, pid),
-                Sight::Gone(id) => {
+                Observation::Mounted(id, Ok(())) => events.extend(self.mark(&id)),
+                Observation::Mounted(id, Err(reason)) => events.extend(self.unable(&id, reason)),
+                Observation::Init(id, pid) => self.mark_volumes(&id, pid),
+                Observation::Removed(id) => {
                     self.created.remove(&id);
                     if self.marked.contains_key(&id) {
                         self.send_release(&id);
                     }
                 }
-                Sight::Unreadable(id, reason) => {
+                Observation::Unreadable(id, reason) => {
                     tracing::warn!(container_id = %id, reason, "could not read a bundle; the start of its container is not held");
                 }
             }
@@ -210,7 +210,7 @@ impl Starts {
         let followed = self.bundles.as_mut().map(|bundles| bundles.follow(id));
         match followed {
             None => Vec::new(),
-            Some(Ok(sights)) => self.observed(sights),
+            Some(Ok(observations)) => self.observed(observations),
             Some(Err(error)) => self.unable(id, chain(&error)).into_iter().collect(),
         }
     }

@@ -1,4 +1,4 @@
-//! ADD: the result of the plugin before goes on, whatever the agent says.
+//! ADD: passes the previous plugin's result on, whatever the agent replies.
 
 use std::panic;
 
@@ -17,36 +17,35 @@ use crate::{
     rights,
 };
 
-/// Tells the agent of the pod and returns what is to be printed.
+/// Reports the pod to the agent and returns the result to print.
 pub(crate) fn run(call: &Call) -> Result<String, Failure> {
     let conf = Conf::read(call.stdin()?)?;
     let Some(previous) = conf.previous else {
         return Err(Failure {
             code: Code::Configuration,
-            message: "usher-cni makes no network".to_owned(),
-            details: "there is no prevResult: it has to stand behind another plugin in a list"
-                .to_owned(),
+            message: "usher-cni does not set up a network".to_owned(),
+            details: "no prevResult: usher-cni must follow another plugin in a list".to_owned(),
         });
     };
-    // A fault of ours must not be one of the pod's; the panic itself says where on stderr.
-    if panic::catch_unwind(|| told(call, &conf)).is_err() {
-        Log::of(&conf).write("started a pod unheld: a panic; stderr says where");
+    // A defect of the plugin must not fail the pod. The panic handler writes the location to stderr.
+    if panic::catch_unwind(|| report(call, &conf)).is_err() {
+        Log::of(&conf).write("started a pod unheld: panic, see stderr");
     }
     Ok(previous.to_owned())
 }
 
-fn told(call: &Call, conf: &Conf<'_>) {
+fn report(call: &Call, conf: &Conf<'_>) {
     let log = Log::of(conf);
-    if let Err(error) = rights::give_up() {
+    if let Err(error) = rights::drop_unneeded() {
         log.write(&format!(
-            "goes on with more than it needs: {}",
+            "continued with more capabilities than needed: {}",
             chain(&error)
         ));
     }
     for remark in &conf.remarks {
         log.write(&format!("used a default: {remark}"));
     }
-    match tell(call, conf) {
+    match announce(call, conf) {
         Ok(()) => {}
         Err(error) => {
             let pod = protocol::pod(&call.arguments).map_or_else(
@@ -60,7 +59,7 @@ fn told(call: &Call, conf: &Conf<'_>) {
     }
 }
 
-fn tell(call: &Call, conf: &Conf<'_>) -> Result<(), Unheld> {
+fn announce(call: &Call, conf: &Conf<'_>) -> Result<(), Unheld> {
     let pod = protocol::pod(&call.arguments)?;
     if conf.own_pod.as_ref().is_some_and(|own| own.is(&pod)) {
         return Ok(());
@@ -74,7 +73,7 @@ fn tell(call: &Call, conf: &Conf<'_>) -> Result<(), Unheld> {
         interface: call.interface.clone(),
     };
     let message = request.encode()?;
-    let reply = agent::ask(&conf.socket, &message, &netns, conf.timeout)?;
+    let reply = agent::request(&conf.socket, &message, &netns, conf.timeout)?;
     match reply.outcome {
         Outcome::Held | Outcome::Open => Ok(()),
         Outcome::Failed => Err(Unheld::Agent {
@@ -86,18 +85,18 @@ fn tell(call: &Call, conf: &Conf<'_>) -> Result<(), Unheld> {
 /// Why a pod starts without a hold.
 #[derive(Debug, thiserror::Error)]
 enum Unheld {
-    #[error("it is not known which pod it is")]
+    #[error("CNI_ARGS names no pod")]
     Arguments(#[from] InvalidArguments),
-    #[error("CNI_CONTAINERID cannot be used")]
+    #[error("invalid CNI_CONTAINERID")]
     Sandbox(#[from] InvalidId),
     #[error("no CNI_NETNS")]
     NoNetns,
-    #[error("no network namespace to hand over")]
+    #[error("cannot pass the network namespace")]
     Netns(#[from] netns::Error),
-    #[error("no message to send")]
+    #[error("cannot encode the request")]
     Message(#[from] InvalidMessage),
-    #[error("no answer from the agent")]
-    Ask(#[from] agent::Error),
-    #[error("the agent could not hold it: {reason}")]
+    #[error("no reply from the agent")]
+    Request(#[from] agent::Error),
+    #[error("the agent could not hold the pod: {reason}")]
     Agent { reason: String },
 }

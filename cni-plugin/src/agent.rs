@@ -1,8 +1,8 @@
-//! One question to the agent on a Unix socket of type SOCK_SEQPACKET
-//! ([unix(7)](https://man7.org/linux/man-pages/man7/unix.7.html)), with a namespace by SCM_RIGHTS, and one answer.
+//! One request to the agent on a Unix socket of type SOCK_SEQPACKET
+//! ([unix(7)](https://man7.org/linux/man-pages/man7/unix.7.html)), with a namespace by SCM_RIGHTS, and one reply.
 //!
-//! The kernel bounds every wait: SO_SNDTIMEO also covers a connect to a listener whose queue is full, which is
-//! what an agent looks like that was stopped.
+//! The kernel bounds every wait. SO_SNDTIMEO also covers a connect to a listener with a full backlog, such as a stopped
+//! agent.
 
 use std::{
     io::IoSlice,
@@ -23,10 +23,10 @@ use nix::{
 };
 use usher_core::cni::protocol::{InvalidMessage, LONGEST_MESSAGE, Reply};
 
-/// A timeout of zero is none for the kernel.
+/// The kernel reads a timeout of zero as none.
 const SHORTEST: Duration = Duration::from_micros(1);
 
-/// Why there is no answer.
+/// There is no reply.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("{call} on {path}")]
@@ -41,65 +41,65 @@ pub(crate) enum Error {
         path: PathBuf,
         timeout: Duration,
     },
-    #[error("the agent closed {path} without an answer")]
+    #[error("the agent closed {path} without a reply")]
     Closed { path: PathBuf },
-    #[error("the agent's answer")]
-    Answer(#[from] InvalidMessage),
+    #[error("decoding the agent's reply")]
+    Reply(#[from] InvalidMessage),
 }
 
-/// Sends `message` and waits for the answer, for `timeout` in all.
-pub(crate) fn ask(
+/// Sends `message` and waits for the reply, at most `timeout` in total.
+pub(crate) fn request(
     path: &Path,
     message: &[u8],
     netns: &impl AsFd,
     timeout: Duration,
 ) -> Result<Reply, Error> {
-    let question = Question {
+    let exchange = Exchange {
         path,
         timeout,
         until: Instant::now() + timeout,
     };
-    question.ask(message, netns)
+    exchange.run(message, netns)
 }
 
-struct Question<'a> {
+struct Exchange<'a> {
     path: &'a Path,
     timeout: Duration,
     until: Instant,
 }
 
-impl Question<'_> {
-    fn ask(&self, message: &[u8], netns: &impl AsFd) -> Result<Reply, Error> {
+impl Exchange<'_> {
+    fn run(&self, message: &[u8], netns: &impl AsFd) -> Result<Reply, Error> {
         let flags = SockFlag::SOCK_CLOEXEC;
         let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None);
         let socket = socket.map_err(|errno| self.failed("socket", errno))?;
         let address = UnixAddr::new(self.path).map_err(|errno| self.failed("address", errno))?;
-        self.patiently("connect", &socket, || connect(socket.as_raw_fd(), &address))?;
+        self.with_timeout("connect", &socket, || connect(socket.as_raw_fd(), &address))?;
         let parts = [IoSlice::new(message)];
         let fds = [netns.as_fd().as_raw_fd()];
         let rights = [ControlMessage::ScmRights(&fds)];
-        self.patiently("sendmsg", &socket, || {
+        self.with_timeout("sendmsg", &socket, || {
             let flags = MsgFlags::MSG_NOSIGNAL;
             sendmsg::<UnixAddr>(socket.as_raw_fd(), &parts, &rights, flags, None)
         })?;
-        let mut answer = [0; LONGEST_MESSAGE];
-        let length = self.patiently("recv", &socket, || {
-            // With MSG_TRUNC the length is that of the whole message, also when it does not fit.
-            recv(socket.as_raw_fd(), &mut answer, MsgFlags::MSG_TRUNC)
+        let mut reply = [0; LONGEST_MESSAGE];
+        let length = self.with_timeout("recv", &socket, || {
+            // With MSG_TRUNC the length is that of the whole message, even if it does not fit.
+            recv(socket.as_raw_fd(), &mut reply, MsgFlags::MSG_TRUNC)
         })?;
         if length == 0 {
             return Err(Error::Closed {
                 path: self.path.to_owned(),
             });
         }
-        let answer = answer
+        let reply = reply
             .get(..length)
             .ok_or(InvalidMessage::TooLong { length })?;
-        Ok(Reply::decode(answer)?)
+        Ok(Reply::decode(reply)?)
     }
 
-    /// A call that may block, for what is left of the time.
-    fn patiently<T>(
+    /// Makes a call that may block, within the remaining time.
+    fn with_timeout<T>(
         &self,
         name: &'static str,
         socket: &OwnedFd,

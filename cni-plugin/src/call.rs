@@ -1,4 +1,4 @@
-//! What the runtime gives a plugin: variables of the environment, and stdin.
+//! The runtime's input: variables of the environment, and stdin.
 
 use std::{
     env,
@@ -9,7 +9,7 @@ use std::{
 
 use usher_core::cni::protocol::{Code, Failure};
 
-/// A result with more than this is none.
+/// Limit of the input.
 const LONGEST: u64 = 16 * 1024 * 1024;
 
 /// One call of the plugin.
@@ -24,7 +24,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// The call that this process was started for. A variable that is no text is one that names nothing.
+    /// The call that this process was started for. A variable that is not UTF-8 counts as unset.
     pub(crate) fn of_process() -> Self {
         let variable = |name: &str| {
             let text = env::var_os(name).map(OsString::into_string);
@@ -49,22 +49,19 @@ impl Call {
 }
 
 fn read(input: impl Read) -> Result<String, Failure> {
-    let refused = |code: Code, details: String| Failure {
+    let rejected = |code: Code, details: String| Failure {
         code,
         message: "network configuration cannot be read".to_owned(),
         details,
     };
     let mut bytes = Vec::new();
     if let Err(error) = input.take(LONGEST + 1).read_to_end(&mut bytes) {
-        return Err(refused(Code::Io, error.to_string()));
+        return Err(rejected(Code::Io, error.to_string()));
     }
     if bytes.len() as u64 > LONGEST {
-        return Err(refused(
-            Code::Io,
-            format!("it is longer than {LONGEST} bytes"),
-        ));
+        return Err(rejected(Code::Io, format!("longer than {LONGEST} bytes")));
     }
-    String::from_utf8(bytes).map_err(|error| refused(Code::Decode, error.to_string()))
+    String::from_utf8(bytes).map_err(|error| rejected(Code::Decode, error.to_string()))
 }
 
 #[cfg(test)]

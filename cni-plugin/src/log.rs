@@ -1,6 +1,6 @@
-//! One line for what went wrong: on stderr, which runtimes show with luck, and in a file of bounded size.
+//! One line for each problem: on stderr, which not every runtime shows, and in a file of bounded size.
 //!
-//! Nothing of this may fail a pod, so nothing of this returns an error.
+//! Logging must not fail a pod, so no function of [`Log`] returns an error.
 
 use std::{
     error::Error,
@@ -14,29 +14,28 @@ use std::{
 use nix::fcntl::OFlag;
 use usher_core::cni::protocol::Conf;
 
-/// A file that is longer is put aside as `<name>.1`, so that two of this length are the most there is.
+/// A longer file is renamed to `<name>.1`, so there are at most two files of this length.
 const LONGEST_FILE: u64 = 1024 * 1024;
-/// A line is cut here.
+/// A longer line is truncated.
 const LONGEST_LINE: usize = 2048;
 
-/// Where lines go.
 #[derive(Debug)]
 pub(crate) struct Log<'a> {
     file: Option<&'a Path>,
 }
 
 impl<'a> Log<'a> {
-    /// The log that a configuration names.
+    /// The log file of a configuration.
     pub(crate) fn of(conf: &'a Conf<'_>) -> Self {
         Self {
             file: conf.log_file.as_deref(),
         }
     }
 
-    /// Writes a line to all places that take one.
+    /// Writes a line to stderr and the file.
     pub(crate) fn write(&self, text: &str) {
         let line = line(SystemTime::now(), text);
-        // Whoever reads stderr may have gone.
+        // The reader of stderr may have closed it.
         drop(io::stderr().write_all(line.as_bytes()));
         if let Some(file) = self.file {
             drop(append(file, &line));
@@ -44,7 +43,7 @@ impl<'a> Log<'a> {
     }
 }
 
-/// An error with all its reasons.
+/// An error with its causes.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut reason = error.source();
@@ -56,7 +55,7 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// One line, whatever is in the text.
+/// Makes one line of any text.
 fn line(now: SystemTime, text: &str) -> String {
     let plain = |character: char| {
         if character.is_control() {
@@ -70,31 +69,31 @@ fn line(now: SystemTime, text: &str) -> String {
     format!("{now} usher-cni[{}]: {text}\n", std::process::id())
 }
 
-/// The log is in the agent's directory, which is not there before the first agent after a boot.
+/// The log is in the agent's directory, which does not exist before the first agent after a boot.
 fn append(path: &Path, line: &str) -> io::Result<()> {
-    match append_there(path, line) {
+    match append_existing(path, line) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if let Some(parent) = path.parent() {
                 fs::create_dir(parent)?;
             }
-            append_there(path, line)
+            append_existing(path, line)
         }
         written => written,
     }
 }
 
-/// Several plugins may be here at once: a line is one write at the end of the file, and a file that another one
-/// puts aside at the same moment costs lines and nothing more.
-fn append_there(path: &Path, line: &str) -> io::Result<()> {
+/// Several plugins may write at once. A line is one write at the end of the file; if two of them rename the file at the
+/// same time, lines are lost and nothing else.
+fn append_existing(path: &Path, line: &str) -> io::Result<()> {
     let mut file = open(path)?;
     if file.metadata()?.len() + line.len() as u64 > LONGEST_FILE {
-        fs::rename(path, aside(path))?;
+        fs::rename(path, rotated(path))?;
         file = open(path)?;
     }
     file.write_all(line.as_bytes())
 }
 
-/// Not through a link, and not into a pipe that nobody empties.
+/// Refuses links, and pipes, which may block.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let mut options = OpenOptions::new();
@@ -110,7 +109,7 @@ fn open(path: &Path) -> io::Result<File> {
     Err(io::ErrorKind::InvalidInput.into())
 }
 
-fn aside(path: &Path) -> PathBuf {
+fn rotated(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".1");
     name.into()
@@ -142,13 +141,13 @@ mod tests {
             append(&path, &line).unwrap();
         }
         let length = |path: &Path| fs::metadata(path).unwrap().len();
-        assert_eq!(length(&aside(&path)), 1_000_000);
+        assert_eq!(length(&rotated(&path)), 1_000_000);
         assert_eq!(length(&path), 500_000);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 
     #[test]
-    fn directory_is_made_where_no_agent_was_yet() {
+    fn directory_is_created_before_the_first_agent() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("usher/a.log");
         for lines in 1..=2 {
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn places_that_take_no_line() {
+    fn links_directories_and_pipes_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let (target, link) = (dir.path().join("target"), dir.path().join("link"));
         symlink(&target, &link).unwrap();

@@ -1,4 +1,4 @@
-//! The pod's network namespace, as the runtime names it: opened here, so that the agent need not trust a path.
+//! The pod's network namespace, opened by the path from the runtime, so that the agent need not trust a path.
 
 use std::{
     fs::{File, OpenOptions},
@@ -22,19 +22,19 @@ const OWN: &str = "/proc/thread-self/ns/net";
 #[derive(Debug)]
 pub(crate) struct Netns(OwnedFd);
 
-/// Why there is none.
+/// There is no namespace of a pod.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("opening {path}")]
     Open { path: PathBuf, source: io::Error },
-    #[error("{path} is no namespace")]
-    NoNamespace { path: PathBuf },
+    #[error("{path} is not a namespace")]
+    NotNamespace { path: PathBuf },
     #[error("{path} is the node's own namespace")]
     Own { path: PathBuf },
 }
 
 impl Netns {
-    /// Opens it. A pipe or a device at that place does not block.
+    /// Opens a namespace. A pipe or a device at the path does not block.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let failed = |source: io::Error| Error::Open {
             path: path.to_owned(),
@@ -49,7 +49,7 @@ impl Netns {
             .map_err(failed)?;
         let system = fstatfs(&file).map_err(|errno| failed(errno.into()))?;
         if system.filesystem_type() != NSFS_MAGIC {
-            return Err(Error::NoNamespace {
+            return Err(Error::NotNamespace {
                 path: path.to_owned(),
             });
         }
@@ -82,17 +82,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_pods_namespace() {
-        let refused = |path: &str| Netns::open(Path::new(path)).unwrap_err();
+    fn other_files_are_rejected() {
+        let rejected = |path: &str| Netns::open(Path::new(path)).unwrap_err();
         let dir = tempfile::tempdir().unwrap();
         let pipe = dir.path().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert!(matches!(refused("/nowhere"), Error::Open { .. }));
-        assert!(matches!(refused("/dev/null"), Error::NoNamespace { .. }));
+        assert!(matches!(rejected("/nowhere"), Error::Open { .. }));
+        assert!(matches!(rejected("/dev/null"), Error::NotNamespace { .. }));
         assert!(matches!(
-            refused(pipe.to_str().unwrap()),
-            Error::NoNamespace { .. }
+            rejected(pipe.to_str().unwrap()),
+            Error::NotNamespace { .. }
         ));
-        assert!(matches!(refused(OWN), Error::Own { .. }));
+        assert!(matches!(rejected(OWN), Error::Own { .. }));
     }
 }

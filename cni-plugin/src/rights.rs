@@ -1,14 +1,14 @@
-//! What this process may do: a runtime starts it with all that it has itself, and it opens a namespace and a socket.
+//! Drops capabilities ([capabilities(7)](https://man7.org/linux/man-pages/man7/capabilities.7.html)).
 //!
-//! [capabilities(7)](https://man7.org/linux/man-pages/man7/capabilities.7.html). Files and socket are root's, which it
-//! stays.
+//! A runtime starts the plugin with its own capabilities. The plugin only opens a namespace and a socket, and stays root,
+//! which owns the files and the socket.
 
 use caps::{CapSet, Capability, CapsHashSet, errors::CapsError};
 
-/// Looking at the namespaces of a process of others: a runtime may name the sandbox's by its process.
+/// For a namespace path below `/proc/PID` of the sandbox.
 const NEEDED: Capability = Capability::CAP_SYS_PTRACE;
 
-/// They could not be given up.
+/// Capabilities could not be dropped.
 #[derive(Debug, thiserror::Error)]
 #[error("reading or changing the {set} capabilities")]
 pub(crate) struct Error {
@@ -16,11 +16,11 @@ pub(crate) struct Error {
     source: CapsError,
 }
 
-/// Gives up all capabilities but the one, for good. It has no other thread and executes no other program.
+/// Drops all capabilities but one for good. The process has no other thread and executes no other program.
 ///
 /// # Errors
-/// [`Error`]; it may do more than it needs then.
-pub(crate) fn give_up() -> Result<(), Error> {
+/// [`Error`]; the process keeps capabilities that it does not need then.
+pub(crate) fn drop_unneeded() -> Result<(), Error> {
     let failed = |set| move |source| Error { set, source };
     let had = caps::read(None, CapSet::Permitted).map_err(failed("permitted"))?;
     let kept: CapsHashSet = had.into_iter().filter(|one| *one == NEEDED).collect();

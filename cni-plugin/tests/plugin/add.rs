@@ -1,4 +1,4 @@
-//! ADD: passed through in every case, and the agent asked where there is one.
+//! ADD: passes the result on in every case, and reports the pod to the agent.
 
 use std::{fs, time::Duration};
 
@@ -11,10 +11,10 @@ use crate::{
     place::Place,
 };
 
-/// Far more than any timeout here, on a machine that has other things to do.
+/// Far longer than any timeout here, for a busy machine.
 const GENEROUS: Duration = Duration::from_secs(20);
 
-/// Results that a parse and a print would not give back.
+/// Results that parsing and printing would change.
 const RESULTS: [&str; 6] = [
     "{\"cniVersion\":\"1.0.0\",\"ips\":[{\"address\":\"10.1.0.5/24\"}],\"dns\":{}}",
     "{ \"cniVersion\" :\r\n\t\"0.3.1\" ,\"b\" : 1 , \"a\":2, \"a\":3 }",
@@ -24,10 +24,10 @@ const RESULTS: [&str; 6] = [
     "{\"a\":[[[[[[[[]]]]]]],{\"prevResult\":null}]}",
 ];
 
-/// As long as may be: for agents that answer, however busy the machine is.
+/// The longest timeout, for agents that reply, however busy the machine is.
 const PATIENT: &str = "\"timeout\":\"5s\",";
 
-/// A configuration of this place with a result.
+/// A configuration of this node with a result.
 fn stdin(place: &Place, version: &str, more: &str, result: &str) -> String {
     place.conf(&format!(
         "\"cniVersion\":\"{version}\",{more}\"prevResult\":  {result}\n"
@@ -39,7 +39,7 @@ fn add(place: &Place, more: &str) -> Answer {
     call.run(stdin(place, "1.0.0", more, RESULTS[0]))
 }
 
-/// The pod started, and one line on stderr and in the log says why it is not held.
+/// The pod started, and one line on stderr and in the log has the reason why it is not held.
 fn expect_unheld(place: &Place, answer: &Answer, why: &str) {
     assert_eq!(answer.code, Some(0), "{answer:?}");
     assert_eq!(answer.stdout, RESULTS[0]);
@@ -56,7 +56,7 @@ fn result_is_passed_on_byte_for_byte() {
     let Some(place) = Place::new() else { return };
     for version in ["0.3.1", "0.4.0", "1.0.0", "1.1.0", "9.9.9"] {
         for result in RESULTS {
-            let agent = serve(&place.socket(), Then::Answer(held()));
+            let agent = serve(&place.socket(), Then::Reply(held()));
             let call = Call::of_containerd("ADD", &place.netns());
             let answer = call.run(stdin(&place, version, PATIENT, result));
             assert_eq!(
@@ -71,13 +71,13 @@ fn result_is_passed_on_byte_for_byte() {
 }
 
 #[test]
-fn agent_is_told_of_the_pod_and_given_its_namespace() {
+fn agent_receives_the_pod_and_its_namespace() {
     let Some(place) = Place::new() else { return };
-    let agent = serve(&place.socket(), Then::Answer(held()));
+    let agent = serve(&place.socket(), Then::Reply(held()));
     add(&place, PATIENT);
-    let question = agent.join().unwrap();
-    assert_eq!(question.descriptors, [place.netns_id()]);
-    let said: Value = serde_json::from_slice(&question.bytes).unwrap();
+    let request = agent.join().unwrap();
+    assert_eq!(request.descriptors, [place.netns_id()]);
+    let document: Value = serde_json::from_slice(&request.bytes).unwrap();
     let expected = json!({
         "version": 1,
         "namespace": "jobs",
@@ -86,15 +86,15 @@ fn agent_is_told_of_the_pod_and_given_its_namespace() {
         "containerId": "0123456789abcdef".repeat(4),
         "ifname": "eth0",
     });
-    assert_eq!(said, expected);
-    assert!(Request::decode(&question.bytes).is_ok());
+    assert_eq!(document, expected);
+    assert!(Request::decode(&request.bytes).is_ok());
 }
 
 #[test]
-fn answers_that_let_a_pod_start() {
+fn replies_that_let_a_pod_start() {
     let Some(place) = Place::new() else { return };
     let open = b"{\"version\":1,\"outcome\":\"open\",\"reason\":\"no sidecar\",\"new\":[]}";
-    let agent = serve(&place.socket(), Then::Answer(open.to_vec()));
+    let agent = serve(&place.socket(), Then::Reply(open.to_vec()));
     let answer = add(&place, PATIENT);
     assert_eq!((&answer.stdout[..], &answer.stderr[..]), (RESULTS[0], ""));
     agent.join().unwrap();
@@ -110,7 +110,7 @@ fn no_agent() {
 }
 
 #[test]
-fn agent_that_has_gone_and_left_its_socket() {
+fn ended_agent_with_a_remaining_socket() {
     let Some(place) = Place::new() else { return };
     drop(agent::stopped(&place.socket()));
     let answer = add(&place, PATIENT);
@@ -118,20 +118,18 @@ fn agent_that_has_gone_and_left_its_socket() {
 }
 
 #[test]
-fn agents_that_answer_badly() {
+fn invalid_replies() {
     let cases: [(Then, &str); 5] = [
         (Then::Close, "closed "),
-        (Then::Answer(b"\0".to_vec()), "message cannot be read"),
+        (Then::Reply(b"\0".to_vec()), "message cannot be read"),
         (
-            Then::Answer(b"{\"version\":2,\"outcome\":\"held\"}".to_vec()),
+            Then::Reply(b"{\"version\":2,\"outcome\":\"held\"}".to_vec()),
             "protocol 2",
         ),
-        (Then::Answer(vec![b' '; 20_000]), "20000 bytes"),
+        (Then::Reply(vec![b' '; 20_000]), "20000 bytes"),
         (
-            Then::Answer(
-                b"{\"version\":1,\"outcome\":\"failed\",\"reason\":\"no\\nnft\"}".to_vec(),
-            ),
-            "the agent could not hold it: no nft",
+            Then::Reply(b"{\"version\":1,\"outcome\":\"failed\",\"reason\":\"no\\nnft\"}".to_vec()),
+            "the agent could not hold the pod: no nft",
         ),
     ];
     for (then, why) in cases {
@@ -146,7 +144,7 @@ fn agents_that_answer_badly() {
 #[test]
 fn silent_agent_costs_the_timeout() {
     let Some(place) = Place::new() else { return };
-    let agent = serve(&place.socket(), Then::AnswerLate);
+    let agent = serve(&place.socket(), Then::ReplyLate);
     let answer = add(&place, "\"timeout\":\"300ms\",");
     agent.join().unwrap();
     expect_unheld(&place, &answer, "longer than 300ms");
@@ -170,7 +168,7 @@ fn socket_of_another_kind() {
 }
 
 #[test]
-fn calls_that_name_no_pod() {
+fn calls_without_a_pod() {
     type Change = fn(Call) -> Call;
     let cases: [(Change, &str); 8] = [
         (|call| call.without("CNI_ARGS"), "no K8S_POD_NAMESPACE"),
@@ -192,7 +190,7 @@ fn calls_that_name_no_pod() {
         (|call| call.with("CNI_NETNS", "/run/netns/gone"), "ENOENT"),
         (
             |call| call.with("CNI_NETNS", "/dev/zero"),
-            "is no namespace",
+            "is not a namespace",
         ),
         (
             |call| call.with("CNI_NETNS", "/proc/self/ns/net"),
@@ -233,9 +231,9 @@ fn own_pod_never_waits() {
 }
 
 #[test]
-fn bad_settings_are_said_and_the_pod_is_still_asked_for() {
+fn invalid_settings_are_logged_and_defaults_are_used() {
     let Some(place) = Place::new() else { return };
-    let agent = serve(&place.socket(), Then::Answer(held()));
+    let agent = serve(&place.socket(), Then::Reply(held()));
     let answer = add(&place, "\"timeout\":\"9s\",\"ownPod\":\"x\",");
     agent.join().unwrap();
     assert_eq!(answer.stdout, RESULTS[0]);
@@ -246,7 +244,7 @@ fn bad_settings_are_said_and_the_pod_is_still_asked_for() {
 }
 
 #[test]
-fn log_that_cannot_be_written_is_no_error() {
+fn unwritable_log_is_no_error() {
     let Some(place) = Place::new() else { return };
     let conf = format!(
         "{{\"socket\":\"{}\",\"logFile\":\"/proc/none/a.log\",\"prevResult\":{}}}",

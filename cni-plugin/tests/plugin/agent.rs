@@ -1,4 +1,4 @@
-//! An agent that does with a question what a test wants.
+//! An agent that handles a request as a test needs.
 
 use std::{
     fs,
@@ -23,41 +23,41 @@ use nix::{
     unistd::close,
 };
 
-/// What came over the socket.
+/// A received request.
 #[derive(Debug)]
-pub(crate) struct Question {
+pub(crate) struct Request {
     pub(crate) bytes: Vec<u8>,
-    /// Device and inode number of each descriptor that came with it.
+    /// Device and inode number of each descriptor.
     pub(crate) descriptors: Vec<(u64, u64)>,
 }
 
-/// What an agent does with the connection after it read a question.
+/// How the agent continues after it has read a request.
 pub(crate) enum Then {
-    Answer(Vec<u8>),
+    Reply(Vec<u8>),
     Close,
-    /// Waits until the plugin has gone, and answers then.
-    AnswerLate,
+    /// Waits until the plugin has closed the connection, and replies then.
+    ReplyLate,
 }
 
-/// Serves one question on a thread of its own.
-pub(crate) fn serve(path: &Path, then: Then) -> JoinHandle<Question> {
+/// Serves one request on a thread of its own.
+pub(crate) fn serve(path: &Path, then: Then) -> JoinHandle<Request> {
     let listener = UnixListener::from(listening(path, 16));
     thread::spawn(move || {
         let (mut plugin, _) = listener.accept().unwrap();
-        let question = read(&plugin);
+        let request = read(&plugin);
         match then {
-            Then::Answer(bytes) => plugin.write_all(&bytes).unwrap(),
+            Then::Reply(bytes) => plugin.write_all(&bytes).unwrap(),
             Then::Close => {}
-            Then::AnswerLate => {
+            Then::ReplyLate => {
                 assert_eq!(plugin.read(&mut [0]).unwrap(), 0);
                 assert!(plugin.write_all(&held()).is_err());
             }
         }
-        question
+        request
     })
 }
 
-/// A listener that never accepts and whose queue is full: the connections in it are returned as well.
+/// A listener that never accepts and has a full backlog. The connections in it are returned as well.
 pub(crate) fn stopped(path: &Path) -> Vec<OwnedFd> {
     let mut kept = vec![listening(path, 0)];
     let address = UnixAddr::new(path).unwrap();
@@ -87,7 +87,7 @@ fn seqpacket(flags: SockFlag) -> OwnedFd {
     socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).unwrap()
 }
 
-fn read(plugin: &UnixStream) -> Question {
+fn read(plugin: &UnixStream) -> Request {
     let mut bytes = vec![0; 64 * 1024];
     let mut control = nix::cmsg_space!([RawFd; 4]);
     let mut parts = [IoSliceMut::new(&mut bytes)];
@@ -107,5 +107,5 @@ fn read(plugin: &UnixStream) -> Question {
     }
     let length = message.bytes;
     bytes.truncate(length);
-    Question { bytes, descriptors }
+    Request { bytes, descriptors }
 }

@@ -7,12 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a runtime gives.
+/// The input of a call.
 pub(crate) struct Call {
     command: Command,
 }
 
-/// What it gets.
+/// The result of a call.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: Option<i32>,
@@ -22,14 +22,14 @@ pub(crate) struct Answer {
 }
 
 impl Call {
-    /// A call with nothing but a verb.
+    /// A call with only a verb.
     pub(crate) fn bare(verb: &str) -> Self {
         let mut call = Self::nothing();
         call.command.env("CNI_COMMAND", verb);
         call
     }
 
-    /// A call without even that.
+    /// A call without a verb.
     pub(crate) fn nothing() -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_usher-cni"));
         command
@@ -63,7 +63,7 @@ impl Call {
     pub(crate) fn run(mut self, stdin: impl AsRef<[u8]>) -> Answer {
         let start = Instant::now();
         let mut child = self.command.spawn().unwrap();
-        // The write fails when the plugin ends without reading, which is for the test to judge.
+        // The write fails when the plugin ends without reading; the test decides whether that is an error.
         drop(child.stdin.take().unwrap().write_all(stdin.as_ref()));
         let output = child.wait_with_output().unwrap();
         Answer {
@@ -76,7 +76,7 @@ impl Call {
 }
 
 impl Answer {
-    /// Success without a word.
+    /// Success without output.
     pub(crate) fn expect_silence(&self) {
         assert_eq!(
             (self.code, &self.stdout[..], &self.stderr[..]),
@@ -85,7 +85,7 @@ impl Answer {
         );
     }
 
-    /// A refusal with this number.
+    /// An error with this code.
     pub(crate) fn expect_error(&self, number: u64) -> serde_json::Value {
         assert_eq!(self.code, Some(1), "{self:?}");
         let error: serde_json::Value = serde_json::from_str(&self.stdout).unwrap();

@@ -1,4 +1,4 @@
-//! libcni calls the plugin behind a network's own: `cnitool` and the reference plugins, on a scratch node.
+//! libcni calls the plugin after another plugin: `cnitool` and the reference plugins, on a scratch node.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ use crate::{
 const NETWORK: &str = "net";
 const FIRST_WITH_CHECK: &str = "0.4.0";
 
-/// A node of its own: no bridge and no address of it is seen by this machine.
+/// A separate node: its bridge and addresses are not visible on this machine.
 struct Node {
     plugins: PathBuf,
     networks: PathBuf,
@@ -31,12 +31,12 @@ struct Node {
 }
 
 impl Node {
-    /// Makes this thread, and what it starts, one.
+    /// Makes this thread, and its child processes, a node.
     fn enter(place: &Place, reference: &Path) -> Self {
         unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).unwrap();
         let none = None::<&str>;
         mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
-        // Where libcni keeps results and host-local its addresses.
+        // Where libcni stores results and host-local its addresses.
         mount(
             Some("tmpfs"),
             "/var/lib",
@@ -74,7 +74,7 @@ impl Node {
             .unwrap()
     }
 
-    /// A call that has to succeed, and what it prints.
+    /// A call that has to succeed; returns its output.
     fn expect(&self, verb: &str) -> String {
         let output = self.call(verb, &self.netns);
         assert!(output.status.success(), "{verb}: {output:?}");
@@ -90,10 +90,10 @@ fn list(primary: &str, version: &str) -> String {
     )
 }
 
-/// Runs on a node of its own, on a thread that ends with it.
+/// Runs on a separate node, on a thread that ends with it.
 fn on_a_node(test: impl FnOnce(&Place, &Node) + Send + 'static) {
     let Some(place) = Place::new() else { return };
-    // What is not built yet is built now: in the node's own namespace there is no network to get its sources by.
+    // Missing programs are built now: the node's namespace has no network to download their sources.
     let reference = programs::cni_reference().unwrap();
     let run = move || {
         let node = Node::enter(&place, &reference);
@@ -111,7 +111,7 @@ fn chained(place: &Place, list: &str) -> String {
 }
 
 #[test]
-fn life_of_a_pod_in_every_version_behind_two_networks() {
+fn life_of_a_pod_in_every_version_after_two_networks() {
     for primary in ["bridge", "ptp"] {
         for version in ["0.3.1", "0.4.0", "1.0.0", "1.1.0"] {
             on_a_node(move |place, node| life(place, node, primary, version));
@@ -124,7 +124,7 @@ fn life(place: &Place, node: &Node, primary: &str, version: &str) {
     node.write(&plain);
     let alone = node.expect("add");
     node.expect("del");
-    // A new namespace's interface has new names and addresses; the rest is the same.
+    // The interface of a new namespace has new names and addresses; the rest is unchanged.
     let keys = |result: &str| {
         let value: serde_json::Value = serde_json::from_str(result).unwrap();
         let object = value.as_object().unwrap();
@@ -134,10 +134,10 @@ fn life(place: &Place, node: &Node, primary: &str, version: &str) {
     let list = chained(place, &plain);
     node.write(&list);
     node.expect("status");
-    let agent = serve(&place.socket(), Then::Answer(held()));
+    let agent = serve(&place.socket(), Then::Reply(held()));
     let result = node.expect("add");
-    let question = agent.join().unwrap();
-    assert_eq!(question.descriptors, [place.netns_id()]);
+    let request = agent.join().unwrap();
+    assert_eq!(request.descriptors, [place.netns_id()]);
     assert_eq!(keys(&result), keys(&alone), "{primary} {version}");
     assert!(
         result.contains(&format!("\"cniVersion\": \"{version}\"")),
@@ -147,9 +147,9 @@ fn life(place: &Place, node: &Node, primary: &str, version: &str) {
 
     let check = node.call("check", &node.netns);
     if version < FIRST_WITH_CHECK {
-        let said = String::from_utf8_lossy(&check.stderr);
+        let stderr = String::from_utf8_lossy(&check.stderr);
         assert!(
-            said.contains("does not support the CHECK command"),
+            stderr.contains("does not support the CHECK command"),
             "{check:?}"
         );
     } else {
@@ -158,11 +158,11 @@ fn life(place: &Place, node: &Node, primary: &str, version: &str) {
     node.expect("gc");
     node.expect("del");
     node.expect("del");
-    // The agent has gone: unheld, and still a pod.
+    // The agent has ended: the pod is unheld, and starts.
     fs::remove_file(place.socket()).unwrap();
     assert_eq!(keys(&node.expect("add")), keys(&alone));
     assert_eq!(place.log().len(), 1);
-    // Ours leaves the list while the pod is there.
+    // usher-cni is removed from the list while the pod exists.
     let Ok(Edit::Text(without)) = remove(&list, "usher-cni") else {
         panic!("it is in the list");
     };
@@ -172,7 +172,7 @@ fn life(place: &Place, node: &Node, primary: &str, version: &str) {
 }
 
 #[test]
-fn single_configuration_works_as_the_list_that_it_becomes() {
+fn single_configuration_works_like_the_list_that_it_becomes() {
     on_a_node(|place, node| {
         let conf = format!(
             "{{\n \"cniVersion\": \"1.0.0\",\n \"name\": \"{NETWORK}\",\n \"type\": \"ptp\",\n \
@@ -183,7 +183,7 @@ fn single_configuration_works_as_the_list_that_it_becomes() {
             panic!("it becomes a list");
         };
         node.write(&list);
-        let agent = serve(&place.socket(), Then::Answer(held()));
+        let agent = serve(&place.socket(), Then::Reply(held()));
         node.expect("add");
         agent.join().unwrap();
         node.expect("check");
@@ -193,7 +193,7 @@ fn single_configuration_works_as_the_list_that_it_becomes() {
 }
 
 #[test]
-fn namespace_that_is_gone_and_pod_older_than_the_entry() {
+fn removed_namespace_and_pod_older_than_the_entry() {
     on_a_node(|place, node| {
         let plain = list("bridge", "1.0.0");
         node.write(&plain);
@@ -209,18 +209,18 @@ fn namespace_that_is_gone_and_pod_older_than_the_entry() {
 }
 
 #[test]
-fn alone_in_a_list_it_is_refused_with_a_reason() {
+fn only_plugin_of_a_list_is_rejected_with_a_reason() {
     on_a_node(|place, node| {
         let entry = place.conf("\"timeout\":\"1s\"");
         node.write(&format!(
             "{{\"cniVersion\":\"1.0.0\",\"name\":\"{NETWORK}\",\"plugins\":[{entry}]}}"
         ));
         let add = node.call("add", &node.netns);
-        let said = String::from_utf8_lossy(&add.stderr);
+        let stderr = String::from_utf8_lossy(&add.stderr);
         assert!(!add.status.success(), "{add:?}");
         assert!(
-            said.contains("it has to stand behind another plugin"),
-            "{said}"
+            stderr.contains("usher-cni must follow another plugin"),
+            "{stderr}"
         );
         node.expect("del");
     });

@@ -1,4 +1,4 @@
-//! A node for one test: a directory with a socket's place and a log, and a network namespace.
+//! A node for one test: a directory for the socket and the log, and a network namespace.
 
 use std::{
     fs::{self, File},
@@ -11,14 +11,14 @@ use std::{
 use nix::sched::{CloneFlags, unshare};
 use tempfile::TempDir;
 
-/// What is needed beside the plugin.
+/// The test's files and namespace.
 pub(crate) struct Place {
     dir: TempDir,
     netns: File,
 }
 
 impl Place {
-    /// None where this process may make no namespace; with `CI=true` that is a failure.
+    /// None where this process may not create a namespace; with `CI=true` that is a failure.
     #[expect(clippy::print_stderr, reason = "libtest has no skipped state")]
     pub(crate) fn new() -> Option<Self> {
         let made = thread::spawn(|| {
@@ -45,7 +45,7 @@ impl Place {
         self.dir.path().join("cni.sock")
     }
 
-    /// A path that leads to the namespace.
+    /// A path of the namespace.
     pub(crate) fn netns(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", process::id(), self.netns.as_raw_fd()).into()
     }
@@ -56,7 +56,6 @@ impl Place {
         (metadata.dev(), metadata.ino())
     }
 
-    /// A folder of its own.
     pub(crate) fn folder(&self, name: &str) -> PathBuf {
         let folder = self.dir.path().join(name);
         fs::create_dir(&folder).unwrap();
@@ -69,7 +68,7 @@ impl Place {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// Settings that lead here; `more` members follow.
+    /// Settings of this node; `more` members follow.
     pub(crate) fn conf(&self, more: &str) -> String {
         format!(
             "{{\"type\":\"usher-cni\",\"name\":\"n\",\"socket\":\"{}\",\"logFile\":\"{}\",{more}}}",

@@ -1,4 +1,4 @@
-//! Verbs that do nothing, and calls that are none.
+//! Verbs without an effect, and invalid calls.
 
 use serde_json::{Value, json};
 
@@ -13,29 +13,29 @@ fn conf(version: &str) -> String {
 #[test]
 fn versions() {
     for version in VERSIONS {
-        let asked = format!("{{\"cniVersion\":\"{version}\"}}");
-        let answer = Call::bare("VERSION").run(&asked);
+        let input = format!("{{\"cniVersion\":\"{version}\"}}");
+        let answer = Call::bare("VERSION").run(&input);
         assert_eq!((answer.code, &answer.stderr[..]), (Some(0), ""));
-        let said: Value = serde_json::from_str(&answer.stdout).unwrap();
-        assert_eq!(said["cniVersion"], version);
-        let supported = said["supportedVersions"].as_array().unwrap();
+        let stdout: Value = serde_json::from_str(&answer.stdout).unwrap();
+        assert_eq!(stdout["cniVersion"], version);
+        let supported = stdout["supportedVersions"].as_array().unwrap();
         for version in VERSIONS {
-            assert!(supported.contains(&json!(version)), "{said}");
+            assert!(supported.contains(&json!(version)), "{stdout}");
         }
     }
-    // Runtimes ask, people try it without stdin, and neither is refused.
+    // Runtimes call it, people try it without stdin, and both succeed.
     for stdin in ["", "{", "[]"] {
         let answer = Call::bare("VERSION").run(stdin);
-        let said: Value = serde_json::from_str(&answer.stdout).unwrap();
+        let stdout: Value = serde_json::from_str(&answer.stdout).unwrap();
         assert_eq!(
-            (answer.code, &said["cniVersion"]),
+            (answer.code, &stdout["cniVersion"]),
             (Some(0), &json!("1.1.0"))
         );
     }
 }
 
 #[test]
-fn del_knows_nothing_and_succeeds() {
+fn del_keeps_no_state_and_succeeds() {
     Call::bare("DEL").run("").expect_silence();
     Call::bare("DEL").run("{\"cniVersion\"").expect_silence();
     Call::bare("DEL").run(b"\xff").expect_silence();
@@ -49,7 +49,7 @@ fn del_knows_nothing_and_succeeds() {
 }
 
 #[test]
-fn verbs_that_do_nothing() {
+fn verbs_without_an_effect() {
     for verb in ["CHECK", "STATUS", "GC"] {
         for version in VERSIONS {
             Call::bare(verb).run(conf(version)).expect_silence();
@@ -67,7 +67,7 @@ fn verbs_that_do_nothing() {
 }
 
 #[test]
-fn no_verb_is_an_error_in_the_runtimes_version() {
+fn missing_verb_is_an_error_in_the_runtimes_version() {
     for call in [
         Call::nothing(),
         Call::bare(""),
@@ -80,7 +80,7 @@ fn no_verb_is_an_error_in_the_runtimes_version() {
 }
 
 #[test]
-fn malformed_input_leaves_nothing_to_pass_on() {
+fn malformed_input_has_no_result_to_pass_on() {
     let cases: [(&[u8], u64); 7] = [
         (b"", 6),
         (b"{", 6),
@@ -97,5 +97,5 @@ fn malformed_input_leaves_nothing_to_pass_on() {
     let first = Call::bare("ADD").run(conf("0.3.1")).expect_error(7);
     assert_eq!(first["cniVersion"], "0.3.1");
     let details = first["details"].as_str().unwrap();
-    assert!(details.contains("behind another plugin"), "{details}");
+    assert!(details.contains("must follow another plugin"), "{details}");
 }

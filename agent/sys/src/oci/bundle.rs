@@ -1,25 +1,21 @@
-//! The bundles of a container runtime: one directory for each container, seen
-//! from the moment that it is made to that of its first process.
+//! The bundles of a container runtime: one directory for each container, watched from its creation to the container's
+//! first process.
 //!
-//! containerd's [runtime v2](https://github.com/containerd/containerd/blob/v2.0.0/core/runtime/v2/bundle.go)
-//! makes a directory named after the container's id and writes
-//! `config.json` into it; then its root file system is mounted at `rootfs`, and
-//! its first process's number is written to `init.pid`. All of it is told by the
-//! kernel: one [inotify(7)](https://man7.org/linux/man-pages/man7/inotify.7.html)
-//! instance for the directories and files, and changes of the mounts (`mount`),
-//! which inotify does not tell. A bundle is watched only until it has shown
-//! what is wanted of it.
+//! containerd's [runtime v2](https://github.com/containerd/containerd/blob/v2.0.0/core/runtime/v2/bundle.go) creates a
+//! directory named after the container's id and writes `config.json` into it; then it mounts the root file system at
+//! `rootfs`, and the runtime writes the pid of the first process to `init.pid`. The kernel reports each step: one
+//! [inotify(7)](https://man7.org/linux/man-pages/man7/inotify.7.html) instance watches the directories and files, and
+//! `mount` the mounts, which inotify does not report. A bundle is watched only until everything needed has been read.
 //!
-//! What can go wrong: the directory is made with the node's first container
-//! (its parents are watched), `config.json` is seen before its content
-//! (read again), the kernel's queue overflows (all is looked at again).
+//! What can go wrong: the directory is created with the node's first container (its parents are watched),
+//! `config.json` appears before its content (read again), the kernel's queue overflows (everything is read again).
 
 mod directory;
 mod entry;
 mod file;
 mod mount;
+mod observation;
 mod process;
-mod sight;
 
 use std::{
     collections::BTreeMap,
@@ -34,8 +30,8 @@ use usher_core::base::id::{ContainerId, Pid};
 
 use self::{entry::Entry, mount::Changes};
 pub use self::{
+    observation::{Error, Observation},
     process::{started, visible, volumes},
-    sight::{Error, Sight},
 };
 use crate::{files::directory::Places, pods::inotify::Watches};
 
@@ -44,21 +40,20 @@ use crate::{files::directory::Places, pods::inotify::Watches};
 pub struct Bundles {
     path: PathBuf,
     watches: AsyncFd<Watches>,
-    /// The directory's own, while it is there. It is not kept open: an open
-    /// directory's end is not told.
+    /// Watch of the directory, while it exists. The directory is not kept open: inotify does not report the removal of
+    /// an open directory.
     directory: Option<WatchDescriptor>,
-    /// While it is not.
+    /// Watches of its parents, while it does not exist.
     places: Option<Places>,
     entries: BTreeMap<ContainerId, Entry>,
     watched: BTreeMap<WatchDescriptor, ContainerId>,
-    /// While a mount is waited for.
+    /// Changes of mounts, while a followed bundle has no root file system.
     mounts: Option<Changes>,
 }
 
 impl Bundles {
-    /// Watches from now on, on a thread with a tokio runtime. A directory that
-    /// is not there is waited for. Bundles that are there are not told, except by
-    /// [`Self::unstarted`] and [`Self::follow`].
+    /// Watches from now on. Requires a tokio runtime on the thread. An absent directory is waited for. Existing
+    /// bundles are reported only by [`Self::unstarted`] and [`Self::follow`].
     ///
     /// # Errors
     /// [`Error::Watch`], [`Error::List`].
@@ -81,102 +76,101 @@ impl Bundles {
         Ok(bundles)
     }
 
-    /// Waits until something happens. May be given up and called again.
+    /// Waits for changes. Cancel safe.
     ///
     /// # Errors
-    /// [`Error`], which is for good.
-    pub async fn next(&mut self) -> Result<Vec<Sight>, Error> {
+    /// [`Error`], which is permanent.
+    pub async fn next(&mut self) -> Result<Vec<Observation>, Error> {
         loop {
-            let sights = tokio::select! {
+            let observations = tokio::select! {
                 events = Watches::next(&self.watches) => {
                     let events = events.map_err(|source| Error::read(&self.path, source))?;
-                    self.take(&events)?
+                    self.handle_events(&events)?
                 }
                 changed = changed(self.mounts.as_ref()) => {
                     changed.map_err(Error::Mounts)?;
-                    self.look_for_mounts()
+                    self.check_mounts()
                 }
                 changed = appeared(self.places.as_mut()) => {
                     changed?;
-                    self.enter_anew()?
+                    self.reenter()?
                 }
             };
-            if !sights.is_empty() {
-                return Ok(sights);
+            if !observations.is_empty() {
+                return Ok(observations);
             }
         }
     }
 
-    /// The bundles that were there at the beginning and have no process yet:
-    /// those of containers that are being started.
+    /// Existing bundles without a process: those of containers that are being started.
     ///
     /// # Errors
-    /// As [`Self::next`]; nothing that is done now can fail.
-    pub fn unstarted(&mut self) -> Result<Vec<Sight>, Error> {
+    /// As [`Self::next`].
+    pub fn unstarted(&mut self) -> Result<Vec<Observation>, Error> {
         let all: Vec<ContainerId> = self.entries.keys().cloned().collect();
-        let mut sights = Vec::new();
+        let mut observations = Vec::new();
         for id in all {
             let bundle = self.directory(&id);
             let is_unstarted = bundle.is_ok_and(|bundle| !file::has_init(bundle.as_fd()));
             if is_unstarted && let Some(entry) = self.entries.get_mut(&id) {
-                entry.ask();
-                self.look(&id, &mut sights);
+                entry.request_owner();
+                self.inspect(&id, &mut observations);
             }
         }
-        Ok(sights)
+        Ok(observations)
     }
 
-    /// Tells the mount and the first process of a container from now on, and
-    /// at once what is there already; [`Sight::Gone`] if it is not.
+    /// Reports the mount and the first process of a container from now on, including existing ones;
+    /// [`Observation::Removed`] if the bundle does not exist.
     ///
     /// # Errors
     /// [`Error::Mounts`].
-    pub fn follow(&mut self, id: &ContainerId) -> Result<Vec<Sight>, Error> {
+    pub fn follow(&mut self, id: &ContainerId) -> Result<Vec<Observation>, Error> {
         let Ok(bundle) = self.directory(id) else {
-            // If its end is in the queue it is told only once.
+            // A removal that is still in the queue is reported only once.
             return Ok(self
-                .gone(id)
-                .unwrap_or_else(|| vec![Sight::Gone(id.clone())]));
+                .removed(id)
+                .unwrap_or_else(|| vec![Observation::Removed(id.clone())]));
         };
-        // Before the first look.
+        // Before the first check.
         if self.mounts.is_none() {
             self.mounts = Some(Changes::open().map_err(Error::Mounts)?);
         }
         let entry = { self.entries.entry(id.clone()) }.or_insert_with(Entry::old);
         entry.follow(bundle);
-        let mut sights = Vec::new();
-        self.look(id, &mut sights);
-        self.rest();
-        Ok(sights)
+        let mut observations = Vec::new();
+        self.inspect(id, &mut observations);
+        self.unwatch_mounts_if_idle();
+        Ok(observations)
     }
 
-    /// Tells nothing of a container any more but its end.
+    /// Reports nothing more about a container but its removal.
     pub fn forget(&mut self, id: &ContainerId) {
         if let Some(entry) = self.entries.get_mut(id) {
             entry.forget();
-            self.settle(id);
-            self.rest();
+            self.unwatch_if_read(id);
+            self.unwatch_mounts_if_idle();
         }
     }
 
     /// Opens a bundle, with `O_PATH`.
     ///
     /// # Errors
-    /// What opening says; `ELOOP` or `ENOTDIR` for a symbolic link.
+    /// Those of open(2); `ELOOP` or `ENOTDIR` for a symbolic link.
     pub fn directory(&self, id: &ContainerId) -> io::Result<OwnedFd> {
         file::bundle(&self.path.join(id.as_str()))
     }
 
-    /// Opens a container's root file system, with `O_PATH`. To be closed at
-    /// once: the runtime cannot unmount what is open.
+    /// Opens a container's root file system, with `O_PATH`. Close it at once: the runtime cannot unmount an open file
+    /// system.
     ///
     /// # Errors
-    /// What opening says.
+    /// Those of open(2).
     pub fn root(&self, id: &ContainerId) -> io::Result<OwnedFd> {
         mount::root(self.directory(id)?.as_fd())
     }
 
-    /// A container's first process; None when there is none yet.
+    /// The first process of a container; None before it exists.
     pub fn init(&self, id: &ContainerId) -> Option<Pid> {
         file::init(self.directory(id).ok()?.as_fd())
     }

@@ -1,23 +1,17 @@
-//! Programs that are about to be executed, and wait for leave: a
-//! [fanotify(7)](https://man7.org/linux/man-pages/man7/fanotify.7.html) group
-//! with `FAN_OPEN_EXEC_PERM` (Linux 5.0).
+//! Execs that wait for permission: a [fanotify(7)](https://man7.org/linux/man-pages/man7/fanotify.7.html) group with
+//! `FAN_OPEN_EXEC_PERM` (Linux 5.0).
 //!
-//! A process that executes a file on what is marked stands still in `execve`
-//! until the answer, or until it is killed. When the group is closed, with
-//! the end of this process at the latest, all of them go on
+//! A process that executes a file under a mark is blocked in `execve` until the response, or until it is killed.
+//! Closing the group, at the latest at the end of this process, allows all waiting execs
 //! ([fanotify_release](https://github.com/torvalds/linux/blob/v6.12/fs/notify/fanotify/fanotify_user.c)).
 //!
-//! **The kernel itself denies an exec** whose event it cannot hand out,
-//! because this process has no descriptor left (`EMFILE`) or a security module
-//! forbids to open the file: `read` takes the event from the queue,
-//! `copy_event_to_user` fails, `fanotify_read` finishes it with `FAN_DENY`, and
-//! the `execve` fails with `EPERM`. The call returns that error only if the
-//! event was the first one of the call; behind other events it is lost. So
-//! one event is read at a time, into a buffer that has room for one, and each
-//! denial is an [`Error::Denied`]. (nix reads 4 KiB at a time, so reading is
-//! by hand.) The flag `FAN_REPORT_FD_ERROR` (Linux 6.13) would tell the process
-//! as well, and its exec is denied all the same. The way out is a limit of
-//! descriptors that is never reached: one is open for each exec that waits.
+//! **The kernel itself denies an exec** if it cannot deliver the event, because this process has no descriptor left
+//! (`EMFILE`) or a security module forbids opening the file: `read` takes the event from the queue,
+//! `copy_event_to_user` fails, `fanotify_read` finishes it with `FAN_DENY`, and the `execve` fails with `EPERM`. The
+//! call returns that error only for the first event of a read; after other events it is lost. So events are read one
+//! at a time, into a buffer for one, and each denial is an [`Error::Denied`]. (nix reads 4 KiB at a time, so it is not
+//! used for reading.) The flag `FAN_REPORT_FD_ERROR` (Linux 6.13) would report the denial, but not prevent it. The
+//! remedy is a descriptor limit that is never reached: each waiting exec needs one descriptor.
 
 mod error;
 mod exec;
@@ -41,20 +35,19 @@ use self::{
     exec::EVENT,
 };
 
-/// What a group is told of.
+/// Events of a group.
 const MASK: MaskFlags = MaskFlags::FAN_OPEN_EXEC_PERM;
-/// Events that are read at once: a process that executes one program after the
-/// other would never let a reader of all of them go.
+/// Most events of one call: a process that keeps executing programs would otherwise never let it return.
 const TOGETHER: usize = 64;
-/// A file that is there and can be marked without doing anything to it.
+/// A file that exists and can be marked without side effects.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// What is marked by a descriptor.
+/// The object that a mark covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
-    /// The file system that it is on, wherever it is mounted.
+    /// The file system, wherever it is mounted.
     FileSystem,
-    /// The one mount that it is on.
+    /// One mount.
     Mount,
 }
 
@@ -64,8 +57,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Opens a group, and finds out whether the kernel can do this: a mark
-    /// on our own program is tried and taken back.
+    /// Opens a group and checks the kernel's support: a mark on this program is added and removed.
     ///
     /// # Errors
     /// [`Error::Permission`], [`Error::Groups`], [`Error::Unsupported`].
@@ -86,17 +78,16 @@ impl Group {
         })
     }
 
-    /// Marks what a descriptor is on; also one that was opened with `O_PATH`.
-    /// A second mark of the same is none.
+    /// Marks the object of a descriptor, which may be open with `O_PATH`. A repeated mark has no effect.
     ///
     /// # Errors
-    /// [`Error::Call`]; with `EACCES` where the file may not be read.
+    /// [`Error::Call`]; with `EACCES` where the file is not readable.
     pub fn mark(&self, kind: Mark, fd: BorrowedFd<'_>) -> Result<(), Error> {
         let marked = self.change(MarkFlags::FAN_MARK_ADD | kind.flag(), fd);
         marked.map_err(|errno| call("fanotify_mark", errno))
     }
 
-    /// Takes a mark back; none there is fine. Who waits goes on waiting.
+    /// Removes a mark; an absent one is no error. Waiting execs keep waiting.
     ///
     /// # Errors
     /// [`Error::Call`].
@@ -107,7 +98,7 @@ impl Group {
         }
     }
 
-    /// Takes all marks back. Who waits goes on waiting.
+    /// Removes all marks. Waiting execs keep waiting.
     ///
     /// # Errors
     /// [`Error::Call`].
@@ -123,14 +114,13 @@ impl Group {
     }
 
     fn change(&self, flags: MarkFlags, fd: BorrowedFd<'_>) -> Result<(), Errno> {
-        // The call takes no descriptor that was opened with O_PATH, but a path
-        // to one.
+        // The call accepts no descriptor that was opened with O_PATH, but a path to one.
         let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
         self.fanotify
             .mark(flags, MASK, AT_FDCWD, Some(Path::new(&path)))
     }
 
-    /// Takes execs that are there, 64 at most, and does not wait for more.
+    /// Passes up to 64 waiting execs to `take`, without waiting for more.
     ///
     /// # Errors
     /// [`Error::Denied`], after which it may be called again at once;
@@ -151,10 +141,10 @@ impl Group {
         Ok(())
     }
 
-    /// Lets a process go on.
+    /// Allows an exec.
     ///
     /// # Errors
-    /// [`Error::Call`]. A process that was killed meanwhile is no error.
+    /// [`Error::Call`]. A process that was killed in the meantime is no error.
     pub fn allow(&self, mut exec: Exec) -> Result<(), Error> {
         exec.answer().map_err(|errno| call("write", errno))
     }

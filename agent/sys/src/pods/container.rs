@@ -41,33 +41,32 @@ use crate::{
     },
 };
 
-/// How long a name is looked for in the mounts.
+/// Time limit of the search for a name in the mounts.
 const NAMING: Duration = Duration::from_secs(2);
-/// Waits between the looks for a name that is late.
+/// Polling intervals for a late name.
 const LATE_MS: [u64; 10] = [5, 5, 10, 10, 20, 50, 100, 200, 500, 1000];
-/// Waits between the looks whether the init process has become the image's program, as long as a start may be held.
-/// Afterwards it is told by how it ends.
+/// Polling intervals until the init process has executed the image's program, as long as a start may be held. After
+/// that its exit status shows it.
 const EXEC_MS: [u64; 11] = [
     10, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 500_000,
 ];
-/// How long a parent may take to reap its child before the exit status is
-/// given up.
+/// How long a parent may take to reap its child; after that the exit status is unknown.
 const REAP: Duration = Duration::from_secs(5);
 
 /// The init process of a container.
 #[derive(Debug)]
 pub struct Init {
     pub pidfd: Pidfd,
-    /// The network namespace that it was in when its container had been set up.
+    /// The network namespace of the process at the end of the container's setup.
     pub netns: NetnsId,
     /// The container's cgroup, where its other processes are.
     pub cgroup: Arc<Path>,
-    /// It was seen to be the image's program.
+    /// Whether the process was seen executing the image's program.
     executed: AtomicBool,
 }
 
 impl Init {
-    /// Whether it is known to have become the image's program. One of which it is not may have lived briefly.
+    /// Whether it is known to have executed the image's program. A process that ended soon may have executed it unseen.
     pub fn has_executed(&self) -> bool {
         self.executed.load(Ordering::Relaxed)
     }
@@ -86,19 +85,19 @@ impl Init {
 pub struct Container {
     pub key: ContainerKey,
     pub cgroup: Arc<Path>,
-    /// Where processes are looked at.
+    /// The host's `/proc`.
     pub proc: ProcRoot,
 }
 
 impl Container {
-    /// Follows the container to its end, and tells what is seen of it. Ends by
-    /// itself when the cgroup or the init process is gone.
+    /// Follows the container to its end and reports its changes. Returns when the cgroup is removed or the init process has
+    /// ended.
     ///
-    /// A full node has hundreds of these, and all that most do is to wait for an end. Beginning and end have boxes of
-    /// their own, and take no room meanwhile.
+    /// A full node has hundreds of these futures, and most only wait for an exit. The phases before and after are boxed, so
+    /// that they need no memory in the meantime.
     ///
     /// # Errors
-    /// [`Error`], after which nothing more is told.
+    /// [`Error`]; no further changes are reported then.
     pub async fn follow<Report, Reported>(&self, report: Report) -> Result<(), Error>
     where
         Report: Fn(ContainerChange, Option<Arc<Init>>) -> Reported,
@@ -112,7 +111,7 @@ impl Container {
         Ok(())
     }
 
-    /// Until it is known who it is; None when it has ended by then.
+    /// Follows the container until its init process and name are known; None when it has ended by then.
     async fn begin<Report, Reported>(&self, report: &Report) -> Result<Option<Arc<Init>>, Error>
     where
         Report: Fn(ContainerChange, Option<Arc<Init>>) -> Reported,
@@ -135,11 +134,11 @@ impl Container {
         };
         let netns = Netns::of_process(&self.proc, pidfd.pid());
         if netns.as_ref().is_err_and(netns::Error::is_gone) {
-            // A process that ends leaves its namespaces before anybody is told of its end.
+            // A process leaves its namespaces before the kernel reports its exit.
             pidfd.exited().await;
         }
         if named.is_none() || !pidfd.is_alive() {
-            // Without a name it lived too short for anybody but the kubelet.
+            // A container that ended before its name was read is known to the kubelet only.
             if let Some(name) = named.flatten() {
                 report(ContainerChange::Named(name), None).await;
             }
@@ -150,7 +149,7 @@ impl Container {
             id: self.key.id.clone(),
             source,
         };
-        // Closed at once: the container lives as long as it likes.
+        // Closed at once: an open namespace would outlive the container.
         let netns = netns.map_err(failed)?.id();
         let init = Arc::new(Init {
             pidfd,
@@ -182,7 +181,8 @@ impl Container {
         Ok(Some(init))
     }
 
-    /// Waits until a process has become the image's program; false when that takes long, as where its start is held.
+    /// Waits until a process has executed the image's program; false after the last interval, for example when the start is
+    /// held.
     async fn execution(&self, pid: Pid) -> bool {
         let executed = || matches!(self.proc.has_executed(pid), Ok(Some(true)));
         for ms in EXEC_MS {
@@ -194,8 +194,8 @@ impl Container {
         executed()
     }
 
-    /// The init process has ended. Whether it was the image's program by then it may report itself until it is reaped, and then
-    /// only how it ended.
+    /// Reports the end of the init process. Until the process is reaped, `/proc` shows whether it had executed the image's
+    /// program; after that only the exit status does.
     async fn end<Report, Reported>(&self, pidfd: &Pidfd, executed: Option<bool>, report: &Report)
     where
         Report: Fn(ContainerChange, Option<Arc<Init>>) -> Reported,
@@ -217,19 +217,18 @@ impl Container {
         }
     }
 
-    /// Whether all mounts of a container are made, by those that its process sees with a root of its own.
+    /// Whether the container's mounts are complete: its process has its own root and no mount of the preparation.
     fn is_complete(&self, pid: Pid, mounts: &str) -> bool {
         let prepared = mountinfo::has_mount_point_with(mounts, self.key.id.as_str());
         !mounts.is_empty() && !prepared && self.proc.has_own_mounts(pid)
     }
 
-    /// The container's name; None once its mounts are complete and do not report
-    /// it, as with a sandbox.
+    /// The container's name; None if its complete mounts do not show it, as for a sandbox.
     async fn name(&self, pid: Pid) -> Result<Option<String>, Error> {
         let mut looks = Looks::default();
         let mut complete = 0;
-        // A look that meets the change of the root may see neither what was
-        // there before nor what comes after; two in a row cannot.
+        // A read during the change of the root may show neither the old mounts nor the new ones; two reads in a row
+        // cannot.
         while complete < 2 && looks.passed < NAMING {
             let mounts = self.proc.own_mountinfo(pid);
             let Some(mounts) = mounts.map_err(|source| self.unreadable(source))? else {
@@ -246,12 +245,11 @@ impl Container {
         Ok(None)
     }
 
-    /// Looks for a name a little longer, for runtimes whose mounts look
-    /// complete before they are.
+    /// Searches for the name a little longer, for runtimes with mounts that look complete too early.
     async fn name_late(&self, pid: Pid) -> Option<String> {
         for ms in LATE_MS {
             sleep(Duration::from_millis(ms)).await;
-            // What could be read before and cannot now is ending.
+            // A process that has become unreadable is ending.
             let mounts = self.proc.own_mountinfo(pid).ok()??;
             if let Some(name) = mountinfo::container_name(&mounts, &self.key.pod) {
                 return Some(name.to_owned());
@@ -260,7 +258,7 @@ impl Container {
         None
     }
 
-    /// The processes of the container; None when its cgroup is gone.
+    /// The processes of the container; None when its cgroup has been removed.
     fn processes(&self) -> Result<Option<Vec<Pid>>, Error> {
         member::processes(&self.cgroup)
     }

@@ -1,4 +1,4 @@
-//! Copies of packets, in a network namespace of a test's own: what the kernel's filter lets through and what it counts.
+//! Copies of packets in a network namespace: the kernel's filter and counters.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -28,10 +28,11 @@ use usher_sys::net::{
 };
 use usher_tests::topology;
 
-/// A part of the ring for each of a few packets: the kernel closes a part that has one when its time is over, and nobody reads meanwhile.
+/// Blocks of the ring. The kernel closes a block with few packets after a timeout, and the test does not read in the
+/// meantime.
 const ROOM: usize = 16 * SMALLEST_ROOM;
 
-/// Runs a test on a thread in a new namespace that has loopback.
+/// Runs a test on a thread in a new namespace with loopback.
 #[expect(
     clippy::print_stderr,
     reason = "libtest has no skipped state; this line is how a person learns of it"
@@ -53,23 +54,23 @@ fn inside(test: impl FnOnce(Netns) + Send) {
     });
 }
 
-/// Reads until the kernel has handed over all that it has accepted; how often each summary came.
+/// Reads all accepted packets; the number of packets for each summary.
 fn drain(tap: &mut Tap) -> BTreeMap<String, u64> {
     tap.close().unwrap();
     let counted = tap.statistics().unwrap();
-    let mut seen = BTreeMap::new();
-    let (nobody, _open) = std::io::pipe().unwrap();
+    let mut counts = BTreeMap::new();
+    let (stop, _open) = std::io::pipe().unwrap();
     let end = Instant::now() + Duration::from_secs(30);
-    while seen.values().sum::<u64>() < counted.accepted - counted.dropped {
-        assert!(Instant::now() < end, "{seen:?}");
+    while counts.values().sum::<u64>() < counted.accepted - counted.dropped {
+        assert!(Instant::now() < end, "{counts:?}");
         let limit = Duration::from_secs(1);
         assert_eq!(
-            tap.wait(nobody.as_fd(), None, limit).unwrap(),
+            tap.wait(stop.as_fd(), None, limit).unwrap(),
             WakeReason::Packets
         );
         while tap.read(|packet| {
             assert!(packet.length as usize >= packet.bytes.len());
-            let said = match Summary::of(&packet) {
+            let summary = match Summary::of(&packet) {
                 Summary {
                     ends: Some((_, End::Port(to))),
                     protocol,
@@ -79,13 +80,13 @@ fn drain(tap: &mut Tap) -> BTreeMap<String, u64> {
                 }
                 other => format!("{other:?}"),
             };
-            let kind = said.split(' ').next().unwrap().to_owned();
-            let port = said.rsplit(' ').next().unwrap();
-            *seen.entry(format!("{kind} {port}")).or_default() += 1;
+            let kind = summary.split(' ').next().unwrap().to_owned();
+            let port = summary.rsplit(' ').next().unwrap();
+            *counts.entry(format!("{kind} {port}")).or_default() += 1;
             ControlFlow::Continue(())
         }) {}
     }
-    seen
+    counts
 }
 
 #[test]
@@ -104,12 +105,12 @@ fn every_datagram_is_read_or_counted_as_dropped() {
         }
         let counted = tap.statistics().unwrap();
         assert_eq!(counted.accepted, SENT);
-        // One block cannot have them all, and this thread does not read.
+        // The packets do not fit in one block, and this thread does not read.
         assert!(counted.dropped > 0, "{counted:?}");
-        let seen = drain(&mut tap).values().sum::<u64>();
-        assert_eq!(seen, SENT - counted.dropped);
+        let counts = drain(&mut tap).values().sum::<u64>();
+        assert_eq!(counts, SENT - counted.dropped);
         assert_eq!(tap.statistics().unwrap(), counted);
-        // It is closed.
+        // The tap is closed.
         from.send_to(&[7; 100], to.local_addr().unwrap()).unwrap();
         assert_eq!(tap.statistics().unwrap(), counted);
     });
@@ -133,7 +134,7 @@ fn kernel_runs_the_filter() {
         let mut port = of(Filter {
             ports: vec![tcp.port(), 9],
             hosts: vec!["127.0.0.0/8".parse().unwrap()],
-            // Loopback has no ways.
+            // On loopback packets have no direction.
             direction: Some(Direction::Out),
             ..Filter::default()
         });
@@ -152,9 +153,9 @@ fn kernel_runs_the_filter() {
         assert_eq!(all.name(loopback[0].index).as_deref(), Some("lo"));
         let [all, port, host] = [&mut all, &mut port, &mut host].map(drain);
         let datagrams =
-            |seen: &BTreeMap<String, u64>| seen.get(&format!("Udp {}", other.port())).copied();
+            |counts: &BTreeMap<String, u64>| counts.get(&format!("Udp {}", other.port())).copied();
         let segments =
-            |seen: &BTreeMap<String, u64>| seen.get(&format!("Tcp {}", tcp.port())).copied();
+            |counts: &BTreeMap<String, u64>| counts.get(&format!("Tcp {}", tcp.port())).copied();
         assert_eq!(datagrams(&all), Some(1));
         assert_eq!((datagrams(&port), segments(&port)), (None, segments(&all)));
         assert!(segments(&all) >= Some(3), "{all:?}");
@@ -164,21 +165,21 @@ fn kernel_runs_the_filter() {
 }
 
 #[test]
-fn both_others_end_a_wait() {
+fn stop_and_closed_reader_end_a_wait() {
     inside(|netns| {
         let program = Filter::default().program(LONGEST);
         let tap = Tap::open(&netns, &program, SMALLEST_ROOM).unwrap();
-        let (told, tells) = std::io::pipe().unwrap();
+        let (stop, stopper) = std::io::pipe().unwrap();
         let (reader, written) = std::io::pipe().unwrap();
         let wait = |limit| {
-            tap.wait(told.as_fd(), Some(written.as_fd()), limit)
+            tap.wait(stop.as_fd(), Some(written.as_fd()), limit)
                 .unwrap()
         };
         assert_eq!(wait(Duration::ZERO), WakeReason::Packets);
         drop(reader);
         let long = Duration::from_secs(60);
         assert_eq!(wait(long), WakeReason::ReaderClosed);
-        drop(tells);
+        drop(stopper);
         assert_eq!(wait(long), WakeReason::Stopped);
     });
 }

@@ -1,4 +1,4 @@
-//! Every socket that a test opens is in the list, as it is.
+//! Every socket that a test opens is listed correctly.
 
 use std::{
     collections::HashSet,
@@ -42,7 +42,7 @@ fn inode(fd: &impl AsRawFd) -> u32 {
 }
 
 #[test]
-fn listeners_with_their_queues() {
+fn listeners_and_their_queues() {
     inside(|netns| async move {
         assert_eq!(dump(&netns, true), []);
         let v4 = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -52,14 +52,14 @@ fn listeners_with_their_queues() {
         let found = dump(&netns, false);
         let listener = only(&found, |socket| socket.inode == inode(&v4));
         assert_eq!((listener.state, listener.local), (State::Listen, at));
-        // std asks for 128.
+        // Backlog of std.
         assert_eq!((listener.receive_queue, listener.send_queue), (3, 128));
         assert!(listener.waits() && !listener.has_peer() && !listener.both_families);
         let listener = only(&found, |socket| socket.inode == inode(&both));
         assert!(
             listener.both_families && listener.covers(at) == (listener.local.port() == at.port())
         );
-        // Both ends of each connection; nobody has the accepted one.
+        // Both ends of each connection; the accepted end has no descriptor.
         let ends = found
             .iter()
             .filter(|socket| socket.state == State::Established);
@@ -68,7 +68,7 @@ fn listeners_with_their_queues() {
         assert!(queued.iter().all(|socket| socket.local == at));
         let numbers: HashSet<u64> = found.iter().map(|socket| socket.cookie).collect();
         assert_eq!(numbers.len(), found.len());
-        // A socket that takes IPv6 alone.
+        // An IPv6-only socket.
         let six = socket2("[::]:0");
         let found = dump(&netns, false);
         assert!(!only(&found, |socket| socket.inode == inode(&six)).both_families);
@@ -83,7 +83,7 @@ fn socket2(address: &str) -> tokio::net::TcpListener {
 }
 
 #[test]
-fn connections_with_what_waits_in_them() {
+fn connections_and_their_queues() {
     inside(|netns| async move {
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let listener = TcpListener::bind(address).unwrap();
@@ -104,7 +104,7 @@ fn connections_with_what_waits_in_them() {
             let found = dump(&netns, false);
             let end = only(&found, |socket| socket.inode == inode(&client));
             assert_eq!((end.rtt, end.drops), (None, None));
-            // Read, or the other end would be reset.
+            // Read the data, or closing would reset the connection.
             std::io::Read::read_exact(&mut &server, &mut [0; 5]).unwrap();
             drop(client);
             soon(|| {
@@ -128,7 +128,7 @@ fn connections_with_what_waits_in_them() {
 }
 
 #[test]
-fn a_connection_that_nobody_answers() {
+fn connection_without_a_reply() {
     inside(|netns| async move {
         lead_nowhere();
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
@@ -174,7 +174,7 @@ fn datagram_sockets() {
 }
 
 #[test]
-fn a_list_of_many_pages_is_whole() {
+fn list_of_many_pages_is_complete() {
     const MANY: usize = 1500;
     inside(|netns| async move {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! The containers of a pod in trees of several forms.
+//! The containers of a pod in cgroup trees of several layouts.
 
 use std::{fs, path::Path};
 
@@ -16,7 +16,7 @@ fn cgroup(path: &Path, pids: &str, is_v2: bool) {
 }
 
 #[test]
-fn processes_below_the_containers_of_the_pod_and_no_others() {
+fn only_processes_of_the_pods_containers_are_listed() {
     let uid = PodUid::parse(UID).unwrap();
     let underscored = UID.replace('-', "_");
     let (one, two) = ("ab".repeat(32), "cd".repeat(32));
@@ -50,13 +50,13 @@ fn processes_below_the_containers_of_the_pod_and_no_others() {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].id, ContainerId::parse(&one).unwrap());
         assert_eq!(found[0].pids, [10, 11, 12].map(Pid));
-        // The directory between the two is one of version 1.
+        // A v1 directory in between.
         assert_eq!(found[0].cgroups.len(), if is_v2 { 2 } else { 0 });
     }
 }
 
 #[test]
-fn a_pod_without_cgroup_has_no_members() {
+fn pod_without_cgroup_has_no_members() {
     let root = tempfile::tempdir().unwrap();
     let uid = PodUid::parse(UID).unwrap();
     assert_eq!(members(root.path(), &uid).unwrap(), []);

@@ -1,4 +1,4 @@
-//! An attempt to connect that nobody waits for yet.
+//! A connection attempt.
 
 use std::{
     io::{Error, ErrorKind},
@@ -12,11 +12,11 @@ use nix::{
 };
 use tokio::net::TcpStream;
 
-/// A connection on its way.
+/// A pending connection.
 pub(crate) struct Attempt(TcpStream);
 
 impl Attempt {
-    /// Sends what opens a connection; it is at the gate when this returns.
+    /// Sends the SYN; it is at the gate when this returns.
     pub(crate) fn start(host: &str, port: u16) -> Self {
         let there: SocketAddr = format!("{host}:{port}").parse().unwrap();
         let family = match there {
@@ -30,7 +30,7 @@ impl Attempt {
         Self(TcpStream::from_std(StdStream::from(socket)).unwrap())
     }
 
-    /// Whether there is no answer so far.
+    /// Whether there is no reply so far.
     pub(crate) fn is_waiting(&self) -> bool {
         self.0.take_error().unwrap().is_none()
             && self.0.peer_addr().map_err(|error| error.kind()) == Err(ErrorKind::NotConnected)
@@ -41,7 +41,7 @@ impl Attempt {
         self.0.take_error().unwrap()
     }
 
-    /// Waits until the connection is there.
+    /// Waits until the connection is established.
     pub(crate) async fn connected(self) -> TcpStream {
         let error = self.ended().await;
         assert!(error.is_none(), "{error:?}");

@@ -1,4 +1,4 @@
-//! Connections and queries at the gate: who waits, who does not, and what lets them go.
+//! Connections and DNS queries at the gate: which are held, which pass, and how they are released.
 
 use std::{net::UdpSocket, time::Duration};
 
@@ -32,10 +32,10 @@ pub(crate) fn hold(netns: &Netns, port: u16, timeout: Duration, more: Wanted) ->
 }
 
 #[test]
-fn connections_wait_until_the_table_is_gone() {
+fn connections_are_held_until_the_table_is_deleted() {
     inside(|netns| async move {
         let socket = hold(&netns, PORT, LONG, Wanted::default());
-        // Nobody listens: who does not wait is refused.
+        // No listener: a connection that is not held is refused.
         let loopback = ["127.0.0.1", "127.1.2.3", "[::1]"];
         let waiting = loopback.map(|host| Attempt::start(host, PORT));
         for host in loopback {
@@ -72,7 +72,7 @@ fn one_port_is_released_alone() {
 }
 
 #[test]
-fn deadline_needs_nobody() {
+fn deadline_releases_without_the_agent() {
     inside(|netns| async move {
         let soon = Duration::from_millis(500);
         let socket = hold(&netns, PORT, soon, Wanted::default());
@@ -103,7 +103,7 @@ fn users_and_groups_of_the_proxy_pass() {
             ..Wanted::default()
         };
         let _socket = hold(&netns, PORT, LONG, exempt);
-        // They are this thread's alone, and it ends with the test.
+        // They belong to this thread, which ends with the test.
         let become_ = |user: u32, group: u32| {
             setfsuid(Uid::from_raw(user));
             setfsgid(Gid::from_raw(group));
@@ -120,7 +120,7 @@ fn users_and_groups_of_the_proxy_pass() {
 }
 
 #[test]
-fn observation_counts_and_holds_nothing() {
+fn observe_mode_counts_and_holds_nothing() {
     inside(|netns| async move {
         let observe = Wanted {
             count_only: true,
@@ -135,7 +135,7 @@ fn observation_counts_and_holds_nothing() {
 }
 
 #[test]
-fn queries_wait_where_somebody_serves_the_queue() {
+fn queries_are_held_where_the_queue_has_a_listener() {
     inside(|netns| async move {
         let Some(queue) = probe().unwrap().queue() else {
             skipped("needs a kernel with NFT_QUEUE or NFT_COMPAT and the target NFQUEUE");
@@ -154,7 +154,7 @@ fn queries_wait_where_somebody_serves_the_queue() {
                 socket
             });
             client.send_to(b"1", (host, PORT)).unwrap();
-            assert_eq!(received(&server), Some(1), "nobody serves the queue");
+            assert_eq!(received(&server), Some(1), "no process serves the queue");
             (host, client, server, other)
         });
         let holder = Queue::bind(&netns, QUEUE).unwrap();

@@ -55,7 +55,7 @@ fn a_group_has_one_reader() {
 }
 
 #[test]
-fn copies_that_find_no_room_are_no_error() {
+fn copies_that_do_not_fit_are_no_error() {
     inside(|netns| async move {
         let mut log = Log::bind(&netns, GROUP).unwrap();
         nft(RULES);
@@ -69,9 +69,9 @@ fn copies_that_find_no_room_are_no_error() {
         for _ in 0..3 {
             log.drain(|_| count += 1).unwrap();
         }
-        assert!((1000..3000).contains(&count), "{count} copies found room");
+        assert!((1000..3000).contains(&count), "{count} copies fit");
         assert_eq!(log.dropped(), 3000 - count);
-        // Those that come after it find room again.
+        // Later copies fit again.
         let _client = TcpStream::connect(address).await.unwrap();
         log.drain(|_| count = 1).unwrap();
         assert_eq!(count, 1);

@@ -1,5 +1,5 @@
-//! What a hold is made of, each test in a network namespace of its own: lookups of sockets, copies of packets, a queue,
-//! and all of them together as connections that wait and are let go.
+//! The parts of a hold, each test in its own network namespace: socket lookups, copies of packets, a queue, and all of
+//! them together as connections that are held and released.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

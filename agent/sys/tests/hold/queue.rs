@@ -6,7 +6,7 @@ use usher_sys::net::nfqueue::{Error, MOST_PACKETS, QUEUE, Queue};
 
 use crate::scratch::{inside, skipped, soon};
 
-/// A resolver and its client, and a rule that sends what is between them to the queue.
+/// A DNS server and its client, and a rule that queues their packets.
 fn resolver() -> Option<(UdpSocket, UdpSocket)> {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     server.set_nonblocking(true).unwrap();
@@ -41,14 +41,14 @@ fn received(server: &UdpSocket) -> Option<u32> {
 }
 
 #[test]
-fn packets_wait_and_are_let_go_in_order() {
+fn packets_are_released_in_order() {
     inside(|netns| async move {
         let Some((server, client)) = resolver() else {
             return;
         };
         let send = |number: u32| client.send(&number.to_be_bytes());
         let queue = Queue::bind(&netns, QUEUE).unwrap();
-        // An empty queue has nothing to let go, and that is no error.
+        // Releasing an empty queue is not an error.
         queue.accept_all().unwrap();
         for round in 0..3 {
             let first = round * 100;
@@ -60,7 +60,7 @@ fn packets_wait_and_are_let_go_in_order() {
             let all: Vec<_> = std::iter::from_fn(|| received(&server)).collect();
             assert_eq!(all, (first..first + 100).collect::<Vec<_>>());
         }
-        // Without a queue the rule lets them pass.
+        // Without a queue the rule passes packets.
         drop(queue);
         soon(|| waiting().is_none()).await;
         send(7).unwrap();
@@ -69,13 +69,13 @@ fn packets_wait_and_are_let_go_in_order() {
 }
 
 #[test]
-fn there_is_room_for_as_many_as_the_queue_takes() {
+fn receive_buffer_fits_a_full_queue() {
     inside(|netns| async move {
         let Some((server, client)) = resolver() else {
             return;
         };
         let queue = Queue::bind(&netns, QUEUE).unwrap();
-        // What waits counts for the sender's own buffer, so there are many senders.
+        // Queued packets occupy the sender's buffer, so there are many senders.
         let clients = [(); 8].map(|()| client_of(&server));
         for number in 0..MOST_PACKETS {
             let client = &clients[number as usize % clients.len()];
@@ -85,14 +85,14 @@ fn there_is_room_for_as_many_as_the_queue_takes() {
         client.send(&[0; 4]).unwrap();
         assert_eq!(waiting(), Some(MOST_PACKETS));
         queue.accept_all().unwrap();
-        // The server's own buffer takes less than all.
+        // The server's buffer takes fewer than all.
         assert_eq!(received(&server), Some(0));
         client.send(&[0; 4]).unwrap();
         assert_eq!(waiting(), Some(1));
     });
 }
 
-/// How many packets are in the queue, as the kernel tells; None when there is no queue.
+/// Packets in the queue according to the kernel; None without a queue.
 fn waiting() -> Option<u32> {
     let text = std::fs::read_to_string("/proc/thread-self/net/netfilter/nfnetlink_queue");
     let text = text.unwrap();

@@ -1,4 +1,4 @@
-//! The gate beside what captures a mesh's connections, by each of the programs that meshes use.
+//! The gate together with a mesh's redirection of connections, by each of the programs that meshes use.
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -16,9 +16,9 @@ use crate::{
 };
 
 const PORT: u16 = 15001;
-/// Of a service, somewhere.
+/// Address of a remote service.
 const SERVICE: u16 = 80;
-/// One that the mesh leaves alone.
+/// A port that the mesh excludes.
 const EXCLUDED: u16 = 81;
 
 const NATIVE: &str = "table inet mesh { chain output { type nat hook output priority -100
@@ -28,7 +28,7 @@ const NATIVE: &str = "table inet mesh { chain output { type nat hook output prio
     }
 }";
 
-/// Rules as istio-init makes them, as far as they matter here.
+/// The relevant rules of istio-init.
 fn capture(program: &str) -> bool {
     for program in [program.to_owned(), program.replacen("ip", "ip6", 1)] {
         if Command::new(&program).arg("--version").output().is_err() {
@@ -46,7 +46,7 @@ fn capture(program: &str) -> bool {
     true
 }
 
-/// `capture` adds the mesh's rules, and says whether it could.
+/// `capture` adds the mesh's rules, and returns whether it could.
 fn captured_connections_wait(usher_first: bool, capture: fn() -> bool) {
     inside(|netns| async move {
         lead_nowhere();
@@ -63,7 +63,7 @@ fn captured_connections_wait(usher_first: bool, capture: fn() -> bool) {
             .map(|host| Attempt::start(host, SERVICE))
             .collect();
         assert_eq!(count_held(&socket).unwrap(), 2);
-        // What is not captured goes its way.
+        // A connection that is not captured passes.
         Attempt::start(ADDRESS, EXCLUDED).refused().await;
         let addresses: [SocketAddr; 2] = [
             (Ipv4Addr::LOCALHOST, PORT).into(),
@@ -76,7 +76,7 @@ fn captured_connections_wait(usher_first: bool, capture: fn() -> bool) {
         for (attempt, proxy) in waiting.into_iter().zip(proxies) {
             let app = attempt.connected().await;
             let (_connection, from) = proxy.accept().await.unwrap();
-            // The app sees the service, the proxy has the app.
+            // The app sees the service's address, the proxy the app's.
             assert_eq!(app.peer_addr().unwrap().port(), SERVICE);
             assert_eq!(from.port(), app.local_addr().unwrap().port());
         }

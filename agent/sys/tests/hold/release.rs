@@ -1,5 +1,5 @@
-//! Connections that wait at the gate and are let go by their copies: the app's own packets do not get through in these
-//! tests, neither the first nor a repeated one.
+//! Held connections that are released by their copies: the app's own packets do not pass the gate in these tests,
+//! neither the first nor a retransmission.
 
 use std::{io, net::SocketAddr, time::Instant};
 
@@ -34,7 +34,7 @@ const MESH: u16 = 15001;
 const DATABASE: u16 = 5432;
 const MARK: u32 = 7;
 
-/// What captures connections to port 80 for the mesh, and drops what apps send to open a connection.
+/// Rules that capture connections to port 80 for the mesh, and drop the app's own SYNs.
 const RULES: &str = "table inet test {
     chain capture {
         type nat hook output priority -100
@@ -46,7 +46,7 @@ const RULES: &str = "table inet test {
     }
 }";
 
-/// A pod whose connections to the mesh wait.
+/// A pod with held connections to the mesh.
 struct Pod {
     nft: Socket,
     log: Log,
@@ -82,7 +82,7 @@ impl Pod {
         assert_eq!(self.copies.connections(), connections);
     }
 
-    /// Lets all go that wait; how many that were.
+    /// Releases all held connections and returns their number.
     fn release(&mut self) -> usize {
         assert!(delete_table(&self.nft).unwrap());
         let keep = keep(&mut self.copies, self.clock);
@@ -123,7 +123,7 @@ fn listener(port: u16) -> TcpListener {
     socket.listen(1024).unwrap()
 }
 
-/// A socket of the app, whose own packets do not open a connection.
+/// A socket of the app, whose own SYNs are dropped.
 fn socket(there: SocketAddr) -> TcpSocket {
     let socket = match there {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
@@ -139,16 +139,16 @@ fn connect(there: &str) -> JoinHandle<io::Result<TcpStream>> {
     tokio::spawn(socket(there).connect(there))
 }
 
-/// The two ends of a connection carry data.
+/// Both ends of a connection carry data.
 async fn talk(app: &mut TcpStream, proxy: &mut TcpStream) {
     app.write_all(b"ping").await.unwrap();
-    let mut heard = [0; 4];
-    proxy.read_exact(&mut heard).await.unwrap();
-    assert_eq!(&heard, b"ping");
+    let mut received = [0; 4];
+    proxy.read_exact(&mut received).await.unwrap();
+    assert_eq!(&received, b"ping");
 }
 
 #[test]
-fn all_connections_that_wait_are_let_go() {
+fn all_held_connections_are_released() {
     inside(|netns| async move {
         let mut pod = Pod::hold(&netns).await;
         let there = [format!("{ELSEWHERE}:80"), format!("[{ELSEWHERE_V6}]:80")];
@@ -194,7 +194,7 @@ fn sockets_that_share_a_port_are_two_connections() {
 }
 
 #[test]
-fn app_that_has_gone_leaves_no_connection() {
+fn closed_connection_of_the_app_is_not_established() {
     inside(|netns| async move {
         let mut pod = Pod::hold(&netns).await;
         let gone = connect(&format!("{ELSEWHERE}:80"));
@@ -204,7 +204,7 @@ fn app_that_has_gone_leaves_no_connection() {
         gone.await.unwrap_err();
         let copies: Vec<_> = pod.copies.iter().cloned().collect();
         soon(|| copies.iter().filter(|held| pod.waits(held)).count() == 1).await;
-        // Sent all the same, its packet harms nobody: the answer is refused.
+        // It is sent anyway, and harmless: the app's kernel refuses the reply.
         assert!(delete_table(&pod.nft).unwrap());
         assert!(pod.copies.iter().all(|held| pod.inject(held)));
         let mut app = waits.await.unwrap().unwrap();
@@ -215,7 +215,7 @@ fn app_that_has_gone_leaves_no_connection() {
 }
 
 #[test]
-fn copy_that_comes_too_late_does_no_harm() {
+fn late_copy_is_harmless() {
     inside(|netns| async move {
         let mut pod = Pod::hold(&netns).await;
         let app = connect(&format!("{ELSEWHERE}:80"));
@@ -229,7 +229,7 @@ fn copy_that_comes_too_late_does_no_harm() {
             assert!(pod.inject(held));
         }
         talk(&mut app, &mut proxy).await;
-        // Whoever is accepted next is another one.
+        // The next accepted connection is another one.
         let port = pod.proxy.local_addr().unwrap().port();
         let next = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
         let (_, from) = pod.proxy.accept().await.unwrap();
@@ -255,7 +255,7 @@ fn one_sidecar_is_ready_and_another_is_not() {
         assert_eq!(passed, 1);
         to_mesh.await.unwrap().unwrap();
         assert!(!to_database.is_finished());
-        // Both packets were copied once more, and are no other connections.
+        // Both packets were copied again, and do not count as new connections.
         let mut again = 0;
         pod.log.drain(|_| again += 1).unwrap();
         assert_eq!(again, 2);

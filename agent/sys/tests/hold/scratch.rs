@@ -1,4 +1,4 @@
-//! A network namespace for one test. It is gone when the test's thread has ended, whatever became of it.
+//! A network namespace for one test. It ends with the test's thread.
 
 use std::{
     fs::File,
@@ -17,17 +17,17 @@ use nix::{
 use usher_sys::net::netns::Netns;
 use usher_tests::topology::{self, DeadEnd};
 
-/// The address of the namespace's own, on an interface that leads nowhere; all other addresses are behind it.
+/// The namespace's own address; the route to all others leads nowhere.
 pub(crate) const ADDRESS: &str = "192.0.2.1";
 const ADDRESS_V6: &str = "2001:db8::1";
 
-/// An address that nobody has.
+/// An address without a host.
 pub(crate) const ELSEWHERE: &str = "198.51.100.7";
 /// The same for IPv6.
 pub(crate) const ELSEWHERE_V6: &str = "2001:db8:1::7";
 
-/// Runs a test on a thread in a new namespace, whose sockets are what it opens. Says so where that cannot be, and fails
-/// there with `CI=true`.
+/// Runs a test on a thread in a new namespace, with an event loop. Skips where that is impossible, and fails there
+/// with `CI=true`.
 pub(crate) fn inside<F: Future<Output = ()>>(test: impl FnOnce(Netns) -> F + Send) {
     if !Uid::effective().is_root() {
         skipped("needs root (network namespaces)");
@@ -63,11 +63,11 @@ pub(crate) fn lead_nowhere() {
     thread::scope(|scope| scope.spawn(|| dead_end.create().unwrap()).join().unwrap());
 }
 
-/// Waits for what follows when a descriptor was closed. That may take a moment: a program that another test starts has a
-/// copy of all descriptors until its own code runs.
+/// Waits for an effect of a closed descriptor, which may be delayed: a child process of another test has a copy of all
+/// descriptors until its exec.
 ///
 /// # Panics
-/// When it has not come after a long time.
+/// After a timeout.
 pub(crate) async fn soon(mut is_so: impl FnMut() -> bool) {
     let wait = async {
         while !is_so() {
@@ -84,7 +84,7 @@ pub(crate) fn run(program: &str, arguments: &[&str]) {
     assert!(status.success(), "{program} {arguments:?}: {status}");
 }
 
-/// Gives rules to the program nft; they have to be right.
+/// Passes valid rules to the program nft.
 pub(crate) fn nft(rules: &str) {
     let mut nft = Command::new("nft");
     let mut nft = nft.args(["-f", "-"]).stdin(Stdio::piped()).spawn().unwrap();
@@ -96,7 +96,7 @@ pub(crate) fn nft(rules: &str) {
     assert!(nft.wait().unwrap().success(), "{rules}");
 }
 
-/// Says that a test was not run; with `CI=true` that is a failure.
+/// Reports a skipped test; with `CI=true` that is a failure.
 #[expect(
     clippy::print_stderr,
     reason = "libtest has no skipped state; this line is how a person learns of it"

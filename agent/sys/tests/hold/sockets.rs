@@ -38,7 +38,7 @@ fn sockets(netns: &Netns) -> Sockets {
 }
 
 #[test]
-fn every_listener_that_loopback_reaches_is_found() {
+fn every_listener_reachable_by_loopback_is_found() {
     type Prepare = fn(&TcpSocket);
     let nothing: Prepare = |_| {};
     let only_v6: Prepare = |socket| setsockopt(socket, sockopt::Ipv6V6Only, &true).unwrap();
@@ -66,7 +66,7 @@ fn every_listener_that_loopback_reaches_is_found() {
             drop(first);
             soon(|| !sockets.listens(PORT).unwrap()).await;
         }
-        // A group whose first member goes.
+        // A reuseport group whose first member is closed.
         let [first, second] = [(); 2].map(|()| listener("0.0.0.0", shared));
         drop(first);
         assert!(sockets.listens(PORT).unwrap());
@@ -76,15 +76,15 @@ fn every_listener_that_loopback_reaches_is_found() {
 }
 
 #[test]
-fn what_does_not_listen_there_is_no_listener() {
+fn other_sockets_are_no_listeners() {
     inside(|netns| async move {
         lead_nowhere();
         let mut sockets = sockets(&netns);
-        // Bound only.
+        // A bound socket.
         let (own, address) = socket("127.0.0.1");
         own.bind(address).unwrap();
         assert!(!sockets.listens(PORT).unwrap());
-        // A client with this port, first on its way, then connected.
+        // A client with this port, first connecting, then connected.
         let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = own.connect(server.local_addr().unwrap()).await.unwrap();
         assert!(!sockets.listens(PORT).unwrap());
@@ -102,7 +102,7 @@ fn what_does_not_listen_there_is_no_listener() {
         let elsewhere = listener(ADDRESS, |_| {});
         assert!(!sockets.listens(PORT).unwrap());
         drop(elsewhere);
-        // What an ended listener accepted.
+        // A connection of a closed listener.
         let ended = listener("127.0.0.2", |socket| socket.set_reuseaddr(true).unwrap());
         let client = TcpStream::connect(ended.local_addr().unwrap())
             .await
@@ -124,7 +124,7 @@ fn state_of_a_connection() {
             let connecting = Connecting::to(there);
             let connection = connecting.connection;
             assert_eq!(sockets.state(connection).unwrap(), Some(State::SynSent));
-            // The connection as the other side would see it is none here.
+            // The connection in the other direction does not exist here.
             let reversed = Connection {
                 source: connection.destination,
                 destination: connection.source,
@@ -162,7 +162,7 @@ fn ipv4_connection_of_an_ipv6_socket_is_found_by_its_ipv4_addresses() {
     });
 }
 
-/// A socket that waits for an answer that never comes.
+/// A socket that waits for a reply that never comes.
 struct Connecting {
     connection: Connection,
     _socket: std::os::fd::OwnedFd,

@@ -1,4 +1,4 @@
-//! The table as it was meant, as the program nft shows it, and as it is read back.
+//! The table as planned, as the program nft lists it, and as it is read back.
 
 use std::{process::Command, time::Duration};
 
@@ -55,7 +55,7 @@ fn has_nft() -> bool {
     is_there
 }
 
-/// What the program nft shows, without the time that is left; None where there is no such program.
+/// The output of the program nft, without remaining times; None without the program.
 fn listed() -> Option<String> {
     if !has_nft() {
         return None;
@@ -74,12 +74,12 @@ fn listed() -> Option<String> {
         words = &after[end..];
     }
     text.push_str(words);
-    // It breaks long lists of elements into lines.
+    // nft wraps long lists of elements.
     Some(text.replace(",\n\t\t\t     ", ", "))
 }
 
 #[test]
-fn every_table_is_as_it_was_meant() {
+fn every_table_is_as_planned() {
     inside(|netns| async move {
         let features = probe().unwrap();
         let socket = netns.netlink(Protocol::Netfilter).unwrap();
@@ -95,7 +95,7 @@ fn every_table_is_as_it_was_meant() {
                 install(&socket, &ruleset).unwrap_err();
                 continue;
             }
-            // In place of the one before.
+            // Replaces the previous table.
             install(&socket, &ruleset).unwrap();
             let found = dump(&socket).unwrap().unwrap();
             let difference = diff(&found.ruleset, &ruleset);
@@ -118,7 +118,7 @@ fn every_table_is_as_it_was_meant() {
 }
 
 #[test]
-fn kernel_has_what_a_hold_needs() {
+fn kernel_has_the_features_of_a_hold() {
     inside(|_| async {
         let features = probe().unwrap();
         features.table.as_ref().unwrap();
@@ -130,7 +130,7 @@ fn kernel_has_what_a_hold_needs() {
 }
 
 #[test]
-fn what_is_not_there_can_be_deleted() {
+fn deleting_absent_objects_succeeds() {
     inside(|netns| async move {
         let socket = netns.netlink(Protocol::Netfilter).unwrap();
         assert_eq!(dump(&socket).unwrap(), None);
@@ -162,7 +162,7 @@ fn what_is_not_there_can_be_deleted() {
 }
 
 #[test]
-fn times_are_renewed() {
+fn timeouts_are_renewed() {
     inside(|netns| async move {
         let socket = netns.netlink(Protocol::Netfilter).unwrap();
         let wanted = Wanted {
@@ -170,7 +170,7 @@ fn times_are_renewed() {
             ..Wanted::default()
         };
         install(&socket, &Ruleset::of(&wanted)).unwrap();
-        // One that is there and one that is not.
+        // An existing port and a new one.
         let later = [15001, 5432].map(|port| Door {
             port,
             timeout: 10 * MINUTE,
@@ -194,7 +194,7 @@ fn times_are_renewed() {
     });
 }
 
-/// What nft makes of the same text is the same to us.
+/// A table that nft made from the same text is read as the same.
 #[test]
 fn table_of_the_program_nft_is_read() {
     if !has_nft() {
@@ -216,9 +216,9 @@ fn table_of_the_program_nft_is_read() {
     });
 }
 
-/// A table of the same name with other things in it is shown as such, and replaced.
+/// A table of the same name with other content is listed as it is, and replaced.
 #[test]
-fn table_of_somebody_else_is_read_and_replaced() {
+fn table_of_another_program_is_read_and_replaced() {
     const FOREIGN: &str = "table inet usher {
         map verdicts { type inet_service : verdict; elements = { 80 : drop } }
         set addresses { type ipv4_addr; flags interval; elements = { 10.0.0.0/8, 192.0.2.1 } }
@@ -259,7 +259,7 @@ fn table_of_somebody_else_is_read_and_replaced() {
             difference.missing,
             diff(&Ruleset::default(), &wanted).missing
         );
-        // It can be told in words.
+        // It has a text form.
         assert!(found.ruleset.to_string().contains("type nat hook 3"));
         install(&socket, &wanted).unwrap();
         let found = dump(&socket).unwrap().unwrap();
@@ -268,7 +268,7 @@ fn table_of_somebody_else_is_read_and_replaced() {
 }
 
 #[test]
-fn what_others_have_is_counted() {
+fn foreign_chains_and_rules_are_counted() {
     if !has_nft() {
         return;
     }

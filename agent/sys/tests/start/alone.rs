@@ -1,4 +1,4 @@
-//! Tests that change their process, in a process of their own: this program again, with that test only.
+//! Runs a test that changes its process in a process of its own: this program with only that test.
 
 use std::{
     env,
@@ -7,20 +7,19 @@ use std::{
 
 const VARIABLE: &str = "USHER_TEST_ALONE";
 
-/// Whether this is that process.
+/// Whether this is the separate process.
 pub(crate) fn is_alone() -> bool {
     env::var_os(VARIABLE).is_some()
 }
 
-/// Runs a test, named with its module, and says how its process ended. What it says is for who looks for the cause of a
-/// failure, and no result of this program.
+/// Runs a test, named with its module, and returns its exit status. Its output helps to debug a failure.
 #[expect(clippy::print_stderr, reason = "shown with a test that fails")]
 pub(crate) fn run(test: &str) -> ExitStatus {
     let mut command = Command::new(env::current_exe().unwrap());
     let command = command.args(["--exact", test, "--test-threads", "2"]);
     let output = command.env(VARIABLE, "yes").output().unwrap();
-    for said in [&output.stdout, &output.stderr] {
-        eprintln!("{}", String::from_utf8_lossy(said));
+    for text in [&output.stdout, &output.stderr] {
+        eprintln!("{}", String::from_utf8_lossy(text));
     }
     output.status
 }

@@ -10,7 +10,7 @@ use std::{
 use nix::{mount::MsFlags, sys::stat::Mode, unistd::mkfifo};
 use tokio::time::timeout;
 use usher_core::base::id::ContainerId;
-use usher_sys::oci::bundle::{Bundles, Sight};
+use usher_sys::oci::bundle::{Bundles, Observation};
 
 use crate::scratch::{inside_loop, overlay, tmpfs, unmount};
 
@@ -32,48 +32,48 @@ fn config(name: &str) -> String {
     )
 }
 
-/// A sight in a word or two.
-fn word(sight: &Sight) -> String {
-    match sight {
-        Sight::Made(id, bundle) => {
+/// A short text for an observation.
+fn word(observation: &Observation) -> String {
+    match observation {
+        Observation::Created(id, bundle) => {
             assert_eq!(bundle.pod.as_str(), UID);
             let name = bundle.container.as_deref().unwrap_or("sandbox");
             format!("{} made {name}", &id.as_str()[..1])
         }
-        Sight::Mounted(id, Ok(())) => format!("{} mounted", &id.as_str()[..1]),
-        Sight::Mounted(id, Err(why)) => format!("{} mounted, {why}", &id.as_str()[..1]),
-        Sight::Init(id, pid) => format!("{} init {pid}", &id.as_str()[..1]),
-        Sight::Gone(id) => format!("{} gone", &id.as_str()[..1]),
-        Sight::Unreadable(id, _) => format!("{} unreadable", &id.as_str()[..1]),
+        Observation::Mounted(id, Ok(())) => format!("{} mounted", &id.as_str()[..1]),
+        Observation::Mounted(id, Err(why)) => format!("{} mounted, {why}", &id.as_str()[..1]),
+        Observation::Init(id, pid) => format!("{} init {pid}", &id.as_str()[..1]),
+        Observation::Removed(id) => format!("{} gone", &id.as_str()[..1]),
+        Observation::Unreadable(id, _) => format!("{} unreadable", &id.as_str()[..1]),
     }
 }
 
-fn words(sights: &[Sight]) -> Vec<String> {
-    sights.iter().map(word).collect()
+fn words(observations: &[Observation]) -> Vec<String> {
+    observations.iter().map(word).collect()
 }
 
-/// Waits for as many sights as are expected.
-async fn told(bundles: &mut Bundles, expected: &[&str]) {
+/// Waits for as many observations as are expected.
+async fn observe(bundles: &mut Bundles, expected: &[&str]) {
     let mut all = Vec::new();
     while all.len() < expected.len() {
         let long = Duration::from_secs(30);
-        let sights = timeout(long, bundles.next()).await;
-        let sights = sights.unwrap_or_else(|_| panic!("{all:?}, then nothing"));
-        all.extend(words(&sights.unwrap()));
+        let observations = timeout(long, bundles.next()).await;
+        let observations = observations.unwrap_or_else(|_| panic!("{all:?}, then nothing"));
+        all.extend(words(&observations.unwrap()));
     }
     assert_eq!(all, expected);
 }
 
-/// Nothing is there to be told, and what comes later is not lost by having waited.
+/// No observation is waiting. Cancelling the wait loses no later one.
 async fn quiet(bundles: &mut Bundles) {
     let mut next = Box::pin(bundles.next());
-    // Once for the events that have come, once after the event loop has looked.
+    // Once for queued events, once after the event loop has polled.
     for _ in 0..3 {
         let polled = std::future::poll_fn(|context| {
             std::task::Poll::Ready(
                 next.as_mut()
                     .poll(context)
-                    .map(|sights| words(&sights.unwrap())),
+                    .map(|observations| words(&observations.unwrap())),
             )
         });
         let polled = polled.await;
@@ -82,7 +82,7 @@ async fn quiet(bundles: &mut Bundles) {
     }
 }
 
-/// Makes a bundle whose configuration is there at once.
+/// Makes a bundle with a complete configuration.
 fn make(dir: &Path, name: &str) -> PathBuf {
     let bundle = dir.join(name);
     fs::create_dir_all(&bundle).unwrap();
@@ -107,7 +107,7 @@ fn from_the_directory_to_the_first_process() {
         fs::create_dir_all(&bundle).unwrap();
         fs::create_dir(tasks.join(".hidden")).unwrap();
         quiet(&mut bundles).await;
-        // Seen in three stages, as it may be written.
+        // Read in three stages, as a runtime may write it.
         let text = config("app");
         let file = bundle.join("config.json");
         for part in ["", &text[..40]] {
@@ -115,23 +115,23 @@ fn from_the_directory_to_the_first_process() {
             quiet(&mut bundles).await;
         }
         fs::write(&file, &text).unwrap();
-        told(&mut bundles, &["1 made app"]).await;
+        observe(&mut bundles, &["1 made app"]).await;
         assert!(bundles.follow(&id(ONE)).unwrap().is_empty());
         fs::create_dir(bundle.join("rootfs")).unwrap();
         tmpfs(&dir.join("elsewhere"), MsFlags::empty());
         quiet(&mut bundles).await;
         overlay(&dir, &bundle.join("rootfs"));
-        told(&mut bundles, &["1 mounted"]).await;
+        observe(&mut bundles, &["1 mounted"]).await;
         drop(bundles.root(&id(ONE)).unwrap());
         fs::write(bundle.join("log.json"), "").unwrap();
         quiet(&mut bundles).await;
         start(&bundle, "4711");
-        told(&mut bundles, &["1 init 4711"]).await;
+        observe(&mut bundles, &["1 init 4711"]).await;
         start(&bundle, "4712");
         quiet(&mut bundles).await;
         unmount(&bundle.join("rootfs"));
         fs::remove_dir_all(&bundle).unwrap();
-        told(&mut bundles, &["1 gone"]).await;
+        observe(&mut bundles, &["1 gone"]).await;
     });
 }
 
@@ -140,27 +140,27 @@ fn followed_late_and_forgotten() {
     inside_loop(|dir| async move {
         let mut bundles = Bundles::open(&dir).unwrap();
         let (one, two) = (make(&dir, ONE), make(&dir, TWO));
-        told(&mut bundles, &["1 made app", "2 made app"]).await;
+        observe(&mut bundles, &["1 made app", "2 made app"]).await;
         overlay(&dir.join("layers"), &one.join("rootfs"));
         start(&one, "4711");
         quiet(&mut bundles).await;
-        let sights = bundles.follow(&id(ONE)).unwrap();
-        assert_eq!(words(&sights), ["1 mounted", "1 init 4711"]);
+        let observations = bundles.follow(&id(ONE)).unwrap();
+        assert_eq!(words(&observations), ["1 mounted", "1 init 4711"]);
         assert!(bundles.follow(&id(TWO)).unwrap().is_empty());
         bundles.forget(&id(TWO));
         tmpfs(&two.join("rootfs"), MsFlags::empty());
         start(&two, "4712");
         quiet(&mut bundles).await;
-        let sights = bundles.follow(&id(TWO)).unwrap();
+        let observations = bundles.follow(&id(TWO)).unwrap();
         assert_eq!(
-            words(&sights),
+            words(&observations),
             ["2 mounted, file system type 0x1021994", "2 init 4712"]
         );
         unmount(&two.join("rootfs"));
         fs::remove_dir_all(&two).unwrap();
-        // It is told once, whoever finds it.
-        let sights = bundles.follow(&id(TWO)).unwrap();
-        assert_eq!(words(&sights), ["2 gone"]);
+        // The removal is reported once.
+        let observations = bundles.follow(&id(TWO)).unwrap();
+        assert_eq!(words(&observations), ["2 gone"]);
         quiet(&mut bundles).await;
         assert_eq!(words(&bundles.follow(&id(TWO)).unwrap()), ["2 gone"]);
     });
@@ -178,11 +178,11 @@ fn those_that_were_being_started_at_the_beginning() {
         assert_eq!(words(&bundles.unstarted().unwrap()), ["1 made app"]);
         assert!(bundles.unstarted().unwrap().is_empty());
         fs::write(three.join("config.json"), config("late")).unwrap();
-        told(&mut bundles, &["3 made late"]).await;
+        observe(&mut bundles, &["3 made late"]).await;
         for bundle in [&one, &two, &three] {
             fs::remove_dir_all(bundle).unwrap();
         }
-        told(&mut bundles, &["1 gone", "3 gone"]).await;
+        observe(&mut bundles, &["1 gone", "3 gone"]).await;
     });
 }
 
@@ -193,32 +193,32 @@ fn what_is_no_bundle() {
         fs::create_dir(&tasks).unwrap();
         let mut bundles = Bundles::open(&tasks).unwrap();
         let good = make(&dir, "elsewhere");
-        // The bundle is a link, its configuration is one, or no file at all.
+        // The bundle is a link, its configuration is one, or it is not a regular file.
         symlink(&good, tasks.join(ONE)).unwrap();
-        told(&mut bundles, &["1 unreadable"]).await;
+        observe(&mut bundles, &["1 unreadable"]).await;
         assert!(bundles.directory(&id(ONE)).is_err());
         let bundle = tasks.join(TWO);
         fs::create_dir(&bundle).unwrap();
         let file = bundle.join("config.json");
         symlink(good.join("config.json"), bundle.join("new")).unwrap();
         fs::rename(bundle.join("new"), &file).unwrap();
-        told(&mut bundles, &["2 unreadable"]).await;
+        observe(&mut bundles, &["2 unreadable"]).await;
         mkfifo(&bundle.join("new"), Mode::from_bits_truncate(0o600)).unwrap();
         fs::rename(bundle.join("new"), &file).unwrap();
-        told(&mut bundles, &["2 unreadable"]).await;
-        // A text that is none, too long, of somebody else; each told once.
+        observe(&mut bundles, &["2 unreadable"]).await;
+        // Text that is not JSON, too long, or of another format; each reported once.
         for text in ["garbage".to_owned(), " ".repeat(10 << 20), "{}".to_owned()] {
             for _ in 0..2 {
                 fs::write(bundle.join("new"), &text).unwrap();
                 fs::rename(bundle.join("new"), &file).unwrap();
             }
-            told(&mut bundles, &["2 unreadable"]).await;
+            observe(&mut bundles, &["2 unreadable"]).await;
             quiet(&mut bundles).await;
         }
         fs::write(&file, config("app")).unwrap();
-        told(&mut bundles, &["2 made app"]).await;
+        observe(&mut bundles, &["2 made app"]).await;
         bundles.follow(&id(TWO)).unwrap();
-        // A root file system that leads elsewhere is never there.
+        // A root file system behind a link is never reported as mounted.
         overlay(&dir, &dir.join("root"));
         symlink(dir.join("root"), bundle.join("rootfs")).unwrap();
         tmpfs(&dir.join("other"), MsFlags::empty());
@@ -235,24 +235,24 @@ fn directory_that_is_replaced() {
         fs::create_dir(&tasks).unwrap();
         let mut bundles = Bundles::open(&tasks).unwrap();
         make(&tasks, ONE);
-        told(&mut bundles, &["1 made app"]).await;
+        observe(&mut bundles, &["1 made app"]).await;
         fs::remove_dir_all(&tasks).unwrap();
-        told(&mut bundles, &["1 gone"]).await;
+        observe(&mut bundles, &["1 gone"]).await;
         make(&tasks, TWO);
-        told(&mut bundles, &["2 made app"]).await;
+        observe(&mut bundles, &["2 made app"]).await;
         fs::rename(&tasks, dir.join("old")).unwrap();
-        told(&mut bundles, &["2 gone"]).await;
-        // What goes on where it was is nobody's concern.
+        observe(&mut bundles, &["2 gone"]).await;
+        // The directory is no longer watched after the rename.
         make(&dir.join("old"), ONE);
         quiet(&mut bundles).await;
-        // A mount over it is not seen as such, its end is.
+        // A mount over the directory is not noticed, but its end is.
         tmpfs(&tasks, MsFlags::empty());
         make(&tasks, ONE);
-        told(&mut bundles, &["1 made app"]).await;
+        observe(&mut bundles, &["1 made app"]).await;
         unmount(&tasks);
-        told(&mut bundles, &["1 gone"]).await;
+        observe(&mut bundles, &["1 gone"]).await;
         make(&tasks, TWO);
-        told(&mut bundles, &["2 made app"]).await;
+        observe(&mut bundles, &["2 made app"]).await;
     });
 }
 
@@ -261,7 +261,7 @@ fn more_events_than_the_kernel_keeps() {
     inside_loop(|dir| async move {
         let mut bundles = Bundles::open(&dir).unwrap();
         let one = make(&dir, ONE);
-        told(&mut bundles, &["1 made app"]).await;
+        observe(&mut bundles, &["1 made app"]).await;
         bundles.follow(&id(ONE)).unwrap();
         let most = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
         for _ in 0..most.trim().parse::<u32>().unwrap() {
@@ -270,8 +270,8 @@ fn more_events_than_the_kernel_keeps() {
         }
         make(&dir, TWO);
         start(&one, "4711");
-        told(&mut bundles, &["1 init 4711", "2 made app"]).await;
+        observe(&mut bundles, &["1 init 4711", "2 made app"]).await;
         fs::remove_dir_all(&one).unwrap();
-        told(&mut bundles, &["1 gone"]).await;
+        observe(&mut bundles, &["1 gone"]).await;
     });
 }

@@ -1,4 +1,4 @@
-//! What is left after all else was given up.
+//! The capabilities that remain after the others were dropped.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ use crate::{
     scratch::{Starter, TRUE, inside, next, overlay, place, skipped, tmpfs},
 };
 
-/// `CAP_SYS_ADMIN` as /proc writes it.
+/// `CAP_SYS_ADMIN` in the notation of /proc.
 const SYS_ADMIN: u64 = 1 << 21;
 
 fn set(status: &str, name: &str) -> u64 {
@@ -29,13 +29,13 @@ fn set(status: &str, name: &str) -> u64 {
 }
 
 #[test]
-fn one_is_kept_and_nothing_comes_back() {
+fn dropped_capabilities_stay_dropped() {
     if !Uid::effective().is_root() {
         skipped("needs capabilities to give up");
         return;
     }
     if !alone::is_alone() {
-        let ended = alone::run("capability::one_is_kept_and_nothing_comes_back");
+        let ended = alone::run("capability::dropped_capabilities_stay_dropped");
         assert!(ended.success(), "{ended}");
         return;
     }
@@ -51,7 +51,7 @@ fn one_is_kept_and_nothing_comes_back() {
     ] {
         assert_eq!(set(&status, name), expected, "{name}");
     }
-    // It is enough for a group, and twice is no more.
+    // It suffices for a group; a repeated drop has no effect.
     drop(Group::open().unwrap());
     keep_only(&[Needed::SysAdmin, Needed::SysPtrace]).unwrap();
     let child = Command::new("cat").arg("/proc/self/status").output();
@@ -62,9 +62,9 @@ fn one_is_kept_and_nothing_comes_back() {
 }
 
 #[test]
-fn one_is_enough_for_programs_that_may_only_be_executed() {
+fn one_capability_suffices_for_execute_only_programs() {
     if !alone::is_alone() {
-        let test = "capability::one_is_enough_for_programs_that_may_only_be_executed";
+        let test = "capability::one_capability_suffices_for_execute_only_programs";
         let ended = alone::run(test);
         assert!(ended.success(), "{ended}");
         return;
@@ -95,7 +95,7 @@ fn one_is_enough_for_programs_that_may_only_be_executed() {
             group.allow(next(&group)).unwrap();
             assert!(starter.succeeds());
         }
-        // What may not be read cannot be marked.
+        // An unreadable file cannot be marked.
         let refused = group.mark(Mark::FileSystem, place(&closed).as_fd());
         let Err(Error::Call { source, .. }) = refused else {
             panic!("{refused:?}")

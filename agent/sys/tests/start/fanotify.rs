@@ -1,4 +1,4 @@
-//! Execs that wait.
+//! Execs that wait for permission.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use crate::{
     scratch::{Starter, TRUE, all, bind, inside, next, overlay, place, readable, unmount},
 };
 
-/// An overlay, marked.
+/// A marked overlay.
 fn marked(dir: &Path) -> (Group, OwnedFd) {
     let root = dir.join("root");
     overlay(dir, &root);
@@ -36,7 +36,7 @@ fn exec_waits_in_another_mount_namespace() {
             place = elsewhere.display()
         );
         let mut starter = Starter::of(&format!("exec unshare --mount sh -c '{inner}'"));
-        // An open descriptor would keep the mount from being taken away.
+        // An open descriptor would prevent the unmount.
         drop(root);
         starter.go();
         let exec = next(&group);
@@ -51,7 +51,7 @@ fn exec_waits_in_another_mount_namespace() {
 }
 
 #[test]
-fn mark_of_a_mount_is_of_that_mount_only() {
+fn mark_of_a_mount_covers_that_mount_only() {
     inside(|dir| {
         let root = dir.join("root");
         overlay(dir, &root);
@@ -72,7 +72,7 @@ fn mark_of_a_mount_is_of_that_mount_only() {
 }
 
 #[test]
-fn who_waits_goes_on_waiting_without_the_mark() {
+fn waiting_exec_keeps_waiting_without_the_mark() {
     type TakeBack = fn(&Group, BorrowedFd<'_>);
     let ways: [TakeBack; 2] = [
         |group, root| group.unmark(Mark::FileSystem, root).unwrap(),
@@ -100,7 +100,7 @@ fn who_waits_goes_on_waiting_without_the_mark() {
 }
 
 #[test]
-fn whoever_is_forgotten_goes_on() {
+fn dropped_exec_continues() {
     inside(|dir| {
         let (group, _root) = marked(dir);
         let program = dir.join("root").join(TRUE);
@@ -108,7 +108,7 @@ fn whoever_is_forgotten_goes_on() {
         one.go();
         drop(next(&group));
         assert!(one.succeeds());
-        // Read or not, the group's end is an answer.
+        // Closing the group allows read and unread events.
         let mut two = [Starter::executing(&program), Starter::executing(&program)];
         two[0].go();
         let exec = next(&group);
@@ -121,7 +121,7 @@ fn whoever_is_forgotten_goes_on() {
 }
 
 #[test]
-fn killed_while_it_waited() {
+fn process_killed_while_it_waits() {
     inside(|dir| {
         let (group, _root) = marked(dir);
         let mut starter = Starter::executing(&dir.join("root").join(TRUE));
@@ -134,7 +134,7 @@ fn killed_while_it_waited() {
 }
 
 #[test]
-fn all_that_wait_are_read_at_once() {
+fn all_waiting_execs_are_read() {
     inside(|dir| {
         let (group, _root) = marked(dir);
         let program = dir.join("root").join(TRUE);
@@ -145,7 +145,7 @@ fn all_that_wait_are_read_at_once() {
             readable(&group);
             waiting.extend(all(&group));
         }
-        // In another order than they came.
+        // Events may arrive in another order.
         for exec in waiting.into_iter().rev() {
             let starter = starters.iter_mut().find(|one| one.pid() == exec.pid);
             group.allow(exec).unwrap();
@@ -154,7 +154,7 @@ fn all_that_wait_are_read_at_once() {
     });
 }
 
-/// Lets no descriptor be opened, while something is done.
+/// Runs a function while no descriptor can be opened.
 fn without_descriptors<T>(done: impl FnOnce() -> T) -> T {
     let limits = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, 0, limits.1).unwrap();
@@ -164,9 +164,9 @@ fn without_descriptors<T>(done: impl FnOnce() -> T) -> T {
 }
 
 #[test]
-fn exec_that_the_kernel_denied_is_told() {
+fn exec_that_the_kernel_denied_is_reported() {
     if !alone::is_alone() {
-        let ended = alone::run("fanotify::exec_that_the_kernel_denied_is_told");
+        let ended = alone::run("fanotify::exec_that_the_kernel_denied_is_reported");
         assert!(ended.success(), "{ended}");
         return;
     }
@@ -184,10 +184,10 @@ fn exec_that_the_kernel_denied_is_told() {
             };
             assert_eq!(source.raw_os_error(), Some(libc::EMFILE));
             assert_eq!(taken, 0);
-            // What the shell says of a program that it may not execute.
+            // The shell's exit code for a program that it may not execute.
             assert_eq!(starter.0.wait().unwrap().code(), Some(126));
         }
-        // The next one is served as ever.
+        // The next exec works.
         let mut starter = Starter::executing(&program);
         starter.go();
         group.allow(next(&group)).unwrap();

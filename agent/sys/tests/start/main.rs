@@ -1,5 +1,5 @@
-//! What the hold of a start is made of, on the real kernel: execs that wait, bundles of a runtime, and what keeps the
-//! process that holds them harmless. File systems are mounted in a mount namespace of each test's own.
+//! The parts of a held start on the real kernel: waiting execs, bundles of a runtime, and the safeguards of the
+//! process that holds execs. Each test has its own mount namespace.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

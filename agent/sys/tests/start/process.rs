@@ -1,5 +1,5 @@
-//! A process and the mounts that it sees: here the test's own thread, which has mounts of its own and executes a file that
-//! is on none of them, as a runtime's process does.
+//! A process and its mounts: here the test's own thread, which has its own mounts and executes a file on none of them,
+//! like a runtime's process.
 
 use std::{
     fs,
@@ -25,7 +25,7 @@ use usher_sys::{
 
 use crate::scratch::{Starter, TRUE, all, bind, inside, overlay, readable, tmpfs};
 
-/// Far more than the kernel needs.
+/// Far longer than the kernel needs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn own() -> Pid {
@@ -33,12 +33,12 @@ fn own() -> Pid {
 }
 
 #[test]
-fn program_of_its_own_mounts_or_not() {
+fn program_on_own_mounts_or_not() {
     inside(|dir| {
         let proc = ProcRoot::new("/proc");
         assert!(!started(&proc, own()).unwrap());
         let mut starter = Starter::executing(&dir.join("none"));
-        // Who starts a program goes on a moment before the process has its memory.
+        // The parent continues a moment before the child has executed.
         let end = Instant::now() + PATIENCE;
         while !started(&proc, starter.pid()).unwrap() {
             assert!(Instant::now() < end);
@@ -50,7 +50,7 @@ fn program_of_its_own_mounts_or_not() {
     });
 }
 
-/// Whether one of them is what is mounted at a path.
+/// Whether one of them is the mount at a path.
 fn has(all: &[OwnedFd], path: &Path) -> bool {
     let wanted = stat(path).unwrap();
     all.iter().any(|fd| {
@@ -60,7 +60,7 @@ fn has(all: &[OwnedFd], path: &Path) -> bool {
 }
 
 #[test]
-fn volumes_on_which_programs_may_lie() {
+fn volumes_that_may_contain_programs() {
     inside(|dir| {
         let proc = ProcRoot::new("/proc");
         let [plain, noexec, below, covered] =
@@ -94,7 +94,7 @@ fn program_on_a_volume_waits() {
         let mut starter = Starter::executing(&volume.join(TRUE));
         let group = Group::open().unwrap();
         for fd in volumes(&ProcRoot::new("/proc"), own()).unwrap() {
-            // These mounts are of the test's own namespace: no other process is on them.
+            // These mounts are in the test's namespace: no other process uses them.
             group.mark(Mark::Mount, fd.as_fd()).unwrap();
         }
         starter.go();
@@ -108,7 +108,7 @@ fn program_on_a_volume_waits() {
 }
 
 #[test]
-fn mounts_that_can_be_seen() {
+fn visible_mounts() {
     inside(|dir| {
         let run = dir.join("run");
         tmpfs(&run, MsFlags::empty());
@@ -118,7 +118,7 @@ fn mounts_that_can_be_seen() {
         let none: Option<&str> = None;
         mount(none, &run, none, MsFlags::MS_SHARED, none).unwrap();
         assert_eq!(visible(&tasks), Ok(()));
-        // A copy that only follows.
+        // A slave mount.
         let copy = dir.join("copy");
         fs::create_dir(&copy).unwrap();
         bind(&run, &copy);

@@ -1,5 +1,4 @@
-//! A mount namespace for one test, with an overlay file system as a container has it. All is gone when the test's thread
-//! has ended, whatever became of it.
+//! A mount namespace for one test, with an overlay file system like a container's. It ends with the test's thread.
 
 use std::{
     fs::{self, OpenOptions},
@@ -26,11 +25,11 @@ use nix::{
 use usher_core::base::id::Pid;
 use usher_sys::oci::fanotify::{Exec, Group};
 
-/// A program that does nothing and succeeds.
+/// A program that only succeeds.
 pub(crate) const TRUE: &str = "bin/true";
 
-/// Runs a test on a thread in a new mount namespace, in a directory of its own with a tmpfs on it. Says so where that
-/// cannot be, and fails there with `CI=true`.
+/// Runs a test on a thread in a new mount namespace, in a directory with a tmpfs. Skips where that is impossible, and
+/// fails there with `CI=true`.
 pub(crate) fn inside(test: impl FnOnce(&Path) + Send) {
     if !Uid::effective().is_root() {
         skipped("needs root (mount namespaces, fanotify)");
@@ -91,14 +90,14 @@ pub(crate) fn overlay(dir: &Path, at: &Path) {
     mount(kind, at, kind, MsFlags::empty(), Some(&*options)).unwrap();
 }
 
-/// Mounts a directory elsewhere as well.
+/// Bind mounts a directory.
 pub(crate) fn bind(from: &Path, to: &Path) {
     let none: Option<&str> = None;
     mount(Some(from), to, none, MsFlags::MS_BIND, none).unwrap();
 }
 
-/// Unmounts. A program that another test starts has a copy of all descriptors until its own code runs, so that the mount
-/// may be busy for a moment.
+/// Unmounts. A child process of another test has a copy of all descriptors until its exec, so the mount may be busy
+/// for a moment.
 pub(crate) fn unmount(path: &Path) {
     let begin = Instant::now();
     while let Err(errno) = umount2(path, MntFlags::empty()) {
@@ -108,18 +107,18 @@ pub(crate) fn unmount(path: &Path) {
     }
 }
 
-/// Opens a path as the agent does it: for what it is, not for what is in it.
+/// Opens a path with `O_PATH`, as the agent does.
 pub(crate) fn place(path: &Path) -> OwnedFd {
     let mut options = OpenOptions::new();
     let options = options.read(true).custom_flags(OFlag::O_PATH.bits());
     options.open(path).unwrap().into()
 }
 
-/// A process that executes a program when it is told to. It is killed when this is dropped.
+/// A process that executes a program on request. It is killed on drop.
 pub(crate) struct Starter(pub(crate) Child);
 
 impl Starter {
-    /// The script is run by the machine's own shell, and says `exec` at its end.
+    /// The machine's shell runs the script, which ends with `exec`.
     pub(crate) fn of(script: &str) -> Self {
         let mut shell = Command::new("/bin/sh");
         let shell = shell.args(["-c", &format!("read go; {script}")]);
@@ -139,12 +138,12 @@ impl Starter {
         stdin.write_all(b"\n").unwrap();
     }
 
-    /// Whether the program succeeded, once it has ended.
+    /// Whether the program succeeded. Waits for its end.
     pub(crate) fn succeeds(&mut self) -> bool {
         self.0.wait().unwrap().success()
     }
 
-    /// The program that the process executes now.
+    /// The program that the process currently executes.
     pub(crate) fn program(&self) -> PathBuf {
         fs::read_link(format!("/proc/{}/exe", self.pid())).unwrap()
     }
@@ -152,20 +151,20 @@ impl Starter {
 
 impl Drop for Starter {
     fn drop(&mut self) {
-        // It may have ended, and then neither can be.
+        // It may have ended; then both fail.
         self.0.kill().ok();
         self.0.wait().ok();
     }
 }
 
-/// Waits until there is something to read.
+/// Waits until an event is available.
 pub(crate) fn readable(group: &Group) {
     let mut fds = [PollFd::new(group.as_fd(), PollFlags::POLLIN)];
     let patience = PollTimeout::from(30_000_u16);
     assert_eq!(poll(&mut fds, patience), Ok(1), "no exec");
 }
 
-/// The next exec that waits.
+/// The next waiting exec.
 pub(crate) fn next(group: &Group) -> Exec {
     readable(group);
     let mut all = all(group);
@@ -173,14 +172,14 @@ pub(crate) fn next(group: &Group) -> Exec {
     all.remove(0)
 }
 
-/// All execs that wait.
+/// All waiting execs.
 pub(crate) fn all(group: &Group) -> Vec<Exec> {
     let mut all = Vec::new();
     group.read(|exec| all.push(exec)).unwrap();
     all
 }
 
-/// Says that a test was not run; with `CI=true` that is a failure.
+/// Reports a skipped test; with `CI=true` that is a failure.
 #[expect(
     clippy::print_stderr,
     reason = "libtest has no skipped state; this line is how a person learns of it"

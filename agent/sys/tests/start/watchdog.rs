@@ -1,4 +1,4 @@
-//! A process that is stopped, and its timer.
+//! The watchdog of a stopped process.
 
 use std::{os::unix::process::ExitStatusExt, time::Duration};
 
@@ -14,7 +14,7 @@ fn stopped_process_is_killed() {
         watchdog.arm(Duration::from_secs(3600)).unwrap();
         watchdog.arm(Duration::from_millis(100)).unwrap();
         raise(Signal::SIGSTOP).unwrap();
-        unreachable!("nobody continues it");
+        unreachable!("no process continues it");
     }
     let ended = alone::run("watchdog::stopped_process_is_killed");
     assert_eq!(ended.signal(), Some(Signal::SIGKILL as i32), "{ended}");

@@ -1,5 +1,4 @@
-//! The directory that the bundles are in: what is made in it and taken away, and
-//! its own end.
+//! The directory of the bundles: bundles that appear in it and disappear, and its own removal.
 
 use std::{collections::BTreeSet, fs, io};
 
@@ -9,42 +8,45 @@ use nix::{
 };
 use usher_core::base::id::ContainerId;
 
-use super::{Bundles, Error, Sight, entry::Entry, file};
+use super::{Bundles, Error, Observation, entry::Entry, file};
 use crate::files::directory::Places;
 
-/// What is wanted of the directory.
+/// Events of the directory.
 const DIRECTORY: AddWatchFlags = AddWatchFlags::IN_CREATE
     .union(AddWatchFlags::IN_MOVED_TO)
     .union(AddWatchFlags::IN_DELETE)
     .union(AddWatchFlags::IN_MOVED_FROM)
     .union(ENDED)
     .union(AddWatchFlags::IN_ONLYDIR);
-/// What tells that it is not that directory any more.
+/// Events after which the watch is on another directory.
 const ENDED: AddWatchFlags = AddWatchFlags::IN_DELETE_SELF.union(AddWatchFlags::IN_MOVE_SELF);
-/// The same, without being asked for.
-const ENDED_SO: AddWatchFlags = AddWatchFlags::IN_UNMOUNT.union(AddWatchFlags::IN_IGNORED);
-/// After which there is a new bundle.
-const MADE: AddWatchFlags = AddWatchFlags::IN_CREATE.union(AddWatchFlags::IN_MOVED_TO);
+/// The same, which the kernel reports unrequested.
+const ENDED_UNREQUESTED: AddWatchFlags = AddWatchFlags::IN_UNMOUNT.union(AddWatchFlags::IN_IGNORED);
+/// Events of a new bundle.
+const CREATED: AddWatchFlags = AddWatchFlags::IN_CREATE.union(AddWatchFlags::IN_MOVED_TO);
 
 impl Bundles {
-    pub(super) fn take(&mut self, events: &[InotifyEvent]) -> Result<Vec<Sight>, Error> {
-        let mut sights = Vec::new();
+    pub(super) fn handle_events(
+        &mut self,
+        events: &[InotifyEvent],
+    ) -> Result<Vec<Observation>, Error> {
+        let mut observations = Vec::new();
         let mut changed = BTreeSet::new();
         for event in events {
             if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
-                self.look_again(&mut sights)?;
+                self.rescan(&mut observations)?;
             } else if Some(event.wd) == self.directory {
-                if event.mask.intersects(ENDED.union(ENDED_SO)) {
-                    self.leave(&mut sights);
-                    sights.extend(self.enter_anew()?);
+                if event.mask.intersects(ENDED.union(ENDED_UNREQUESTED)) {
+                    self.leave(&mut observations);
+                    observations.extend(self.reenter()?);
                 } else if let Some(id) = named(event) {
-                    if event.mask.intersects(MADE) {
+                    if event.mask.intersects(CREATED) {
                         let entry = { self.entries.entry(id.clone()) }.or_insert_with(Entry::new);
-                        entry.ask();
+                        entry.request_owner();
                         changed.insert(id);
                     } else {
                         changed.remove(&id);
-                        sights.extend(self.gone(&id).unwrap_or_default());
+                        observations.extend(self.removed(&id).unwrap_or_default());
                     }
                 }
             } else if let Some(id) = self.watched.get(&event.wd) {
@@ -55,13 +57,13 @@ impl Bundles {
             }
         }
         for id in &changed {
-            self.look(id, &mut sights);
+            self.inspect(id, &mut observations);
         }
-        self.rest();
-        Ok(sights)
+        self.unwatch_mounts_if_idle();
+        Ok(observations)
     }
 
-    /// Watches the directory, or the way to it. True when it is there.
+    /// Watches the directory, or its parents. True when the directory exists.
     pub(super) fn enter(&mut self) -> Result<bool, Error> {
         self.places = None;
         loop {
@@ -73,7 +75,7 @@ impl Bundles {
                     return Ok(true);
                 }
                 Err(Errno::ENOENT | Errno::ENOTDIR) if self.places.is_none() => {
-                    // It may have been made before this is open.
+                    // It may have been created before its parents were watched.
                     self.places = Some(Places::open(&[&self.path])?);
                 }
                 Err(Errno::ENOENT | Errno::ENOTDIR) => return Ok(false),
@@ -82,37 +84,37 @@ impl Bundles {
         }
     }
 
-    /// What is there now was made since it was waited for.
-    pub(super) fn enter_anew(&mut self) -> Result<Vec<Sight>, Error> {
-        let mut sights = Vec::new();
+    /// All bundles in the new directory are new.
+    pub(super) fn reenter(&mut self) -> Result<Vec<Observation>, Error> {
+        let mut observations = Vec::new();
         if self.enter()? {
-            self.look_again(&mut sights)?;
+            self.rescan(&mut observations)?;
         }
-        Ok(sights)
+        Ok(observations)
     }
 
-    /// The directory is not what it was.
-    fn leave(&mut self, sights: &mut Vec<Sight>) {
+    /// Handles the removal of the directory.
+    fn leave(&mut self, observations: &mut Vec<Observation>) {
         if let Some(watch) = self.directory.take() {
-            // It may have ended with the directory.
+            // The kernel may have removed it with the directory.
             self.watches.get_ref().0.rm_watch(watch).ok();
         }
         let all: Vec<ContainerId> = self.entries.keys().cloned().collect();
         for id in all {
-            sights.extend(self.gone(&id).unwrap_or_default());
+            observations.extend(self.removed(&id).unwrap_or_default());
         }
     }
 
-    /// Looks at everything, after events were lost.
-    fn look_again(&mut self, sights: &mut Vec<Sight>) -> Result<(), Error> {
+    /// Reads everything again after lost events.
+    fn rescan(&mut self, observations: &mut Vec<Observation>) -> Result<(), Error> {
         let there = self.list()?;
         let known: Vec<ContainerId> = self.entries.keys().cloned().collect();
         for id in known.iter().filter(|id| !there.contains(id)) {
-            sights.extend(self.gone(id).unwrap_or_default());
+            observations.extend(self.removed(id).unwrap_or_default());
         }
         for id in &there {
             { self.entries.entry(id.clone()) }.or_insert_with(Entry::new);
-            self.look(id, sights);
+            self.inspect(id, observations);
         }
         Ok(())
     }
@@ -120,7 +122,7 @@ impl Bundles {
     pub(super) fn list(&self) -> Result<BTreeSet<ContainerId>, Error> {
         let entries = match fs::read_dir(&self.path) {
             Ok(entries) => entries,
-            // Its end will be told.
+            // Its removal will be reported.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
             Err(source) => return Err(Error::list(&self.path, source)),
         };
@@ -135,7 +137,7 @@ impl Bundles {
     }
 }
 
-/// The container that an event in the directory is of.
+/// The container of an event in the directory.
 fn named(event: &InotifyEvent) -> Option<ContainerId> {
     let name = event.name.as_ref()?.to_str()?;
     ContainerId::parse(name).ok()

@@ -1,13 +1,13 @@
-//! One bundle: what has been told of it, and what is still to be seen.
+//! One bundle: what was reported of it, and what is still missing.
 
 use std::os::fd::{AsFd, OwnedFd};
 
 use nix::sys::inotify::{AddWatchFlags, WatchDescriptor};
 use usher_core::base::id::ContainerId;
 
-use super::{Bundles, Sight, file, mount};
+use super::{Bundles, Observation, file, mount};
 
-/// After which a file of the bundle is read.
+/// Events after which the files of the bundle are read.
 const FILES: AddWatchFlags = AddWatchFlags::IN_CLOSE_WRITE
     .union(AddWatchFlags::IN_MODIFY)
     .union(AddWatchFlags::IN_MOVED_TO)
@@ -15,24 +15,24 @@ const FILES: AddWatchFlags = AddWatchFlags::IN_CLOSE_WRITE
 
 #[derive(Debug)]
 pub(super) struct Entry {
-    whose: Whose,
+    owner: Owner,
     followed: Option<Followed>,
     watch: Option<WatchDescriptor>,
 }
 
-/// What is known of whose it is.
+/// Whether the owner of the bundle, a pod and container, was reported.
 #[derive(Debug, PartialEq)]
-enum Whose {
-    /// It was there at the beginning; nobody has asked.
-    Unasked,
-    /// It cannot be told yet, or not at all for the reason that was told last.
-    Wanted(Option<String>),
-    Told,
+enum Owner {
+    /// The bundle existed before the watch and was not requested.
+    NotRequested,
+    /// Not readable yet, or not at all for the reason that was reported last.
+    Unknown(Option<String>),
+    Reported,
 }
 
 #[derive(Debug)]
 struct Followed {
-    /// Kept open, since it is looked at whenever anything is mounted.
+    /// Kept open, because it is checked after each change of mounts.
     bundle: OwnedFd,
     is_mounted: bool,
     has_init: bool,
@@ -41,7 +41,7 @@ struct Followed {
 impl Entry {
     pub(super) fn old() -> Self {
         Self {
-            whose: Whose::Unasked,
+            owner: Owner::NotRequested,
             followed: None,
             watch: None,
         }
@@ -49,15 +49,15 @@ impl Entry {
 
     pub(super) fn new() -> Self {
         Self {
-            whose: Whose::Wanted(None),
+            owner: Owner::Unknown(None),
             ..Self::old()
         }
     }
 
-    /// Has it told whose it is, if it was not.
-    pub(super) fn ask(&mut self) {
-        if self.whose == Whose::Unasked {
-            self.whose = Whose::Wanted(None);
+    /// Requests the owner of a bundle that existed before the watch.
+    pub(super) fn request_owner(&mut self) {
+        if self.owner == Owner::NotRequested {
+            self.owner = Owner::Unknown(None);
         }
     }
 
@@ -77,46 +77,46 @@ impl Entry {
         self.followed.as_ref().is_some_and(|one| !one.is_mounted)
     }
 
-    /// Whether a file of it is still to be read.
+    /// Whether a file of the bundle is still to be read.
     fn awaits_file(&self) -> bool {
         let init = self.followed.as_ref().is_some_and(|one| !one.has_init);
-        init || matches!(self.whose, Whose::Wanted(_))
+        init || matches!(self.owner, Owner::Unknown(_))
     }
 
-    /// Tells that it is gone, to those who know of it.
-    fn end(self, id: &ContainerId) -> Vec<Sight> {
-        let is_known = self.whose == Whose::Told || self.followed.is_some();
+    /// Reports the removal of a bundle that was reported or is followed.
+    fn end(self, id: &ContainerId) -> Vec<Observation> {
+        let is_known = self.owner == Owner::Reported || self.followed.is_some();
         is_known
-            .then(|| Sight::Gone(id.clone()))
+            .then(|| Observation::Removed(id.clone()))
             .into_iter()
             .collect()
     }
 }
 
 impl Followed {
-    fn look(&mut self, id: &ContainerId, sights: &mut Vec<Sight>) {
-        self.look_for_mount(id, sights);
+    fn inspect(&mut self, id: &ContainerId, observations: &mut Vec<Observation>) {
+        self.check_mount(id, observations);
         if !self.has_init
             && let Some(pid) = file::init(self.bundle.as_fd())
         {
             self.has_init = true;
-            sights.push(Sight::Init(id.clone(), pid));
+            observations.push(Observation::Init(id.clone(), pid));
         }
     }
 
-    fn look_for_mount(&mut self, id: &ContainerId, sights: &mut Vec<Sight>) {
+    fn check_mount(&mut self, id: &ContainerId, observations: &mut Vec<Observation>) {
         if !self.is_mounted
             && let Some(mounted) = mount::of_bundle(self.bundle.as_fd())
         {
             self.is_mounted = true;
-            sights.push(Sight::Mounted(id.clone(), mounted));
+            observations.push(Observation::Mounted(id.clone(), mounted));
         }
     }
 }
 
 impl Bundles {
-    /// Tells what there is to tell of a bundle, and watches it for the rest.
-    pub(super) fn look(&mut self, id: &ContainerId, sights: &mut Vec<Sight>) {
+    /// Reports everything new in a bundle, and watches it for the rest.
+    pub(super) fn inspect(&mut self, id: &ContainerId, observations: &mut Vec<Observation>) {
         let bundle = self.directory(id);
         let Some(entry) = self.entries.get_mut(id) else {
             return;
@@ -126,11 +126,13 @@ impl Bundles {
         }
         let bundle = match bundle {
             Ok(bundle) => bundle,
-            // Its end will be told.
+            // Its removal will be reported.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
-            Err(error) => return entry.tell(id, format!("opening it: {error}"), sights),
+            Err(error) => {
+                return entry.report_unreadable(id, format!("opening it: {error}"), observations);
+            }
         };
-        // Before anything is read.
+        // Before the first read.
         if entry.awaits_file() && entry.watch.is_none() {
             let watches = &self.watches.get_ref().0;
             match watches.add_watch(&*file::path_of(&bundle), FILES) {
@@ -138,39 +140,41 @@ impl Bundles {
                     entry.watch = Some(watch);
                     self.watched.insert(watch, id.clone());
                 }
-                Err(errno) => entry.tell(id, format!("watching it: {errno}"), sights),
+                Err(errno) => {
+                    entry.report_unreadable(id, format!("watching it: {errno}"), observations)
+                }
             }
         }
-        if matches!(entry.whose, Whose::Wanted(_)) {
+        if matches!(entry.owner, Owner::Unknown(_)) {
             match file::config(bundle.as_fd()) {
-                Ok(Some(whose)) => {
-                    entry.whose = Whose::Told;
-                    sights.push(Sight::Made(id.clone(), whose));
+                Ok(Some(owner)) => {
+                    entry.owner = Owner::Reported;
+                    observations.push(Observation::Created(id.clone(), owner));
                 }
                 Ok(None) => {}
-                Err(why) => entry.tell(id, why, sights),
+                Err(why) => entry.report_unreadable(id, why, observations),
             }
         }
         if let Some(followed) = &mut entry.followed {
-            followed.look(id, sights);
+            followed.inspect(id, observations);
         }
-        self.settle(id);
+        self.unwatch_if_read(id);
     }
 
-    /// Looks only for what was waited for when something was mounted.
-    pub(super) fn look_for_mounts(&mut self) -> Vec<Sight> {
-        let mut sights = Vec::new();
+    /// Checks only for root file systems, after a change of mounts.
+    pub(super) fn check_mounts(&mut self) -> Vec<Observation> {
+        let mut observations = Vec::new();
         for (id, entry) in &mut self.entries {
             if let Some(followed) = &mut entry.followed {
-                followed.look_for_mount(id, &mut sights);
+                followed.check_mount(id, &mut observations);
             }
         }
-        self.rest();
-        sights
+        self.unwatch_mounts_if_idle();
+        observations
     }
 
-    /// Watches a bundle no longer than there is something to see.
-    pub(super) fn settle(&mut self, id: &ContainerId) {
+    /// Stops watching a bundle from which everything was read.
+    pub(super) fn unwatch_if_read(&mut self, id: &ContainerId) {
         let Some(entry) = self.entries.get_mut(id) else {
             return;
         };
@@ -181,15 +185,15 @@ impl Bundles {
         }
     }
 
-    /// Hears of mounts no longer than one is waited for.
-    pub(super) fn rest(&mut self) {
+    /// Stops watching mounts when no followed bundle needs them.
+    pub(super) fn unwatch_mounts_if_idle(&mut self) {
         if !self.entries.values().any(Entry::awaits_mount) {
             self.mounts = None;
         }
     }
 
-    /// A bundle is gone; None for one that was not there.
-    pub(super) fn gone(&mut self, id: &ContainerId) -> Option<Vec<Sight>> {
+    /// Handles the removal of a bundle; None for an unknown one.
+    pub(super) fn removed(&mut self, id: &ContainerId) -> Option<Vec<Observation>> {
         let entry = self.entries.remove(id)?;
         if let Some(watch) = entry.watch {
             self.unwatch(watch);
@@ -199,19 +203,24 @@ impl Bundles {
 
     fn unwatch(&mut self, watch: WatchDescriptor) {
         self.watched.remove(&watch);
-        // It may have ended with the bundle.
+        // The kernel may have removed it with the bundle.
         self.watches.get_ref().0.rm_watch(watch).ok();
     }
 }
 
 impl Entry {
-    /// Says why it does not tell whose it is, once for each reason.
-    fn tell(&mut self, id: &ContainerId, why: String, sights: &mut Vec<Sight>) {
-        if self.whose != Whose::Wanted(Some(why.clone())) {
-            sights.push(Sight::Unreadable(id.clone(), why.clone()));
+    /// Reports why the owner is not readable, once for each reason.
+    fn report_unreadable(
+        &mut self,
+        id: &ContainerId,
+        why: String,
+        observations: &mut Vec<Observation>,
+    ) {
+        if self.owner != Owner::Unknown(Some(why.clone())) {
+            observations.push(Observation::Unreadable(id.clone(), why.clone()));
         }
-        if matches!(self.whose, Whose::Wanted(_)) {
-            self.whose = Whose::Wanted(Some(why));
+        if matches!(self.owner, Owner::Unknown(_)) {
+            self.owner = Owner::Unknown(Some(why));
         }
     }
 }

@@ -1,5 +1,4 @@
-//! The files of a bundle that matter, opened so that nothing but a file of the
-//! bundle's own is read.
+//! The files of a bundle. Only regular files in the bundle itself are read.
 
 use std::{
     fs::File,
@@ -20,23 +19,20 @@ use usher_core::{
 
 /// The runtime's configuration of the container.
 pub(super) const CONFIG: &str = "config.json";
-/// Number of the container's first process, once there is one. The runtime
-/// writes it elsewhere and renames it.
+/// The pid of the container's first process. The runtime writes the file elsewhere and renames it.
 pub(super) const INIT: &str = "init.pid";
-/// A longer configuration is not looked at. 60 kB are usual; the pod's spec that
-/// it is made from is at most 1.5 MiB.
+/// Limit of a configuration. 60 kB are usual; the pod's spec that it is made from has at most 1.5 MiB.
 const CONFIG_MAX: u64 = 4 * 1024 * 1024;
-/// No number is longer.
+/// Limit of a pid's text.
 const INIT_MAX: u64 = 16;
 
-/// Opens the bundle itself; what it was found by is no link then.
+/// Opens the bundle, unless its path is a symbolic link.
 pub(super) fn bundle(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     Ok(open(path, flags, Mode::empty())?)
 }
 
-/// Whose it is; None when that is not written yet. The text says why it cannot
-/// be told.
+/// The pod and container of the bundle; None while the file is incomplete. The error is a reason for people.
 pub(super) fn config(bundle: BorrowedFd<'_>) -> Result<Option<Bundle>, String> {
     let text = match read(bundle, CONFIG, CONFIG_MAX) {
         Ok(Some(text)) => text,
@@ -51,21 +47,20 @@ pub(super) fn config(bundle: BorrowedFd<'_>) -> Result<Option<Bundle>, String> {
     }
 }
 
-/// Its first process; None when there is none yet.
+/// The first process; None before it exists.
 pub(super) fn init(bundle: BorrowedFd<'_>) -> Option<Pid> {
     let text = read(bundle, INIT, INIT_MAX).ok()??;
     let number = std::str::from_utf8(&text).ok()?.trim().parse().ok()?;
     (number > 0).then_some(Pid(number))
 }
 
-/// Whether that file is there.
 pub(super) fn has_init(bundle: BorrowedFd<'_>) -> bool {
     fstatat(bundle, INIT, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok()
 }
 
-/// The content of a file; None when there is none.
+/// The content of a file; None without the file.
 fn read(bundle: BorrowedFd<'_>, name: &str, most: u64) -> io::Result<Option<Vec<u8>>> {
-    // A fifo that nobody writes would be waited for.
+    // Opening a fifo without a writer would block.
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let file = match openat(bundle, name, flags, Mode::empty()) {
         Ok(fd) => File::from(fd),
@@ -85,7 +80,7 @@ fn read(bundle: BorrowedFd<'_>, name: &str, most: u64) -> io::Result<Option<Vec<
     Ok(Some(text))
 }
 
-/// A path of this process's own to an open file.
+/// A path of this process to an open file.
 pub(super) fn path_of(fd: impl AsFd) -> String {
     use std::os::fd::AsRawFd;
     format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())

@@ -1,4 +1,4 @@
-//! What is mounted at a place, and when something is mounted anywhere.
+//! The root file system of a bundle, and changes of mounts.
 
 use std::{
     ffi::CStr,
@@ -18,35 +18,35 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::pods::{readiness, statx};
 
-/// The calling thread's own, so that it is right in a namespace of its own.
+/// The calling thread's, which may have a mount namespace of its own.
 pub(super) const OWN_MOUNTS: &str = "/proc/thread-self/mountinfo";
 /// Name of a container's root file system in its bundle.
 const ROOT: &CStr = c"rootfs";
 
 /// Mounts and unmounts in the mount namespace of this thread.
 ///
-/// A change is told as `EPOLLPRI` and `EPOLLERR`
-/// ([proc_pid_mounts(5)](https://man7.org/linux/man-pages/man5/proc_pid_mounts.5.html)),
-/// and being told is all that is needed for the next one: nothing is read.
+/// The kernel reports a change as `EPOLLPRI` and `EPOLLERR`
+/// ([proc_pid_mounts(5)](https://man7.org/linux/man-pages/man5/proc_pid_mounts.5.html)).
+/// The report re-arms itself: nothing has to be read.
 #[derive(Debug)]
 pub(super) struct Changes(AsyncFd<OwnedFd>);
 
 impl Changes {
-    /// Tells what happens from now on.
+    /// Reports changes from now on.
     pub(super) fn open() -> io::Result<Self> {
         let mounts = File::open(OWN_MOUNTS)?;
         readiness::register_for(OwnedFd::from(mounts), Interest::PRIORITY).map(Self)
     }
 
-    /// Waits for a change. May be given up.
+    /// Waits for a change. Cancel safe.
     pub(super) async fn next(&self) -> io::Result<()> {
         self.0.ready(Interest::PRIORITY).await?.clear_ready();
         Ok(())
     }
 }
 
-/// What is mounted as a container's root file system in its bundle; None for
-/// nothing yet. The text says why it is none that can be marked.
+/// Checks the root file system of a bundle; None before it is mounted. The error is the reason why it cannot be
+/// marked.
 pub(super) fn of_bundle(bundle: BorrowedFd<'_>) -> Option<Result<(), String>> {
     let there = statx::at(bundle, ROOT, libc::AT_SYMLINK_NOFOLLOW, libc::STATX_MNT_ID);
     match there.map(|there| is_root(&there)) {
@@ -67,13 +67,13 @@ pub(super) fn of_bundle(bundle: BorrowedFd<'_>) -> Option<Result<(), String>> {
     })
 }
 
-/// Opens what is mounted there; while it is open it cannot be unmounted.
+/// Opens the root file system; an open one cannot be unmounted.
 pub(super) fn root(bundle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     Ok(openat(bundle, ROOT, flags, Mode::empty())?)
 }
 
-/// Number of the mount that an open file is on.
+/// Mount id of an open file.
 pub(super) fn of_file(fd: impl AsFd) -> io::Result<u64> {
     let there = statx::at(fd.as_fd(), c"", libc::AT_EMPTY_PATH, libc::STATX_MNT_ID)?;
     if there.stx_mask & libc::STATX_MNT_ID == 0 {
@@ -82,7 +82,7 @@ pub(super) fn of_file(fd: impl AsFd) -> io::Result<u64> {
     Ok(there.stx_mnt_id)
 }
 
-/// Whether a mount begins there; None where the kernel does not tell.
+/// Whether the path is the root of a mount; None where the kernel does not report it.
 fn is_root(there: &libc::statx) -> Option<bool> {
     let flag = u64::from(libc::STATX_ATTR_MOUNT_ROOT.unsigned_abs());
     let is_known = there.stx_attributes_mask & flag != 0;

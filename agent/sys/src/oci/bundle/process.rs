@@ -1,4 +1,4 @@
-//! What a container's process shows of its own mounts.
+//! The mounts of a container's process.
 
 use std::{
     fs::{self, File},
@@ -16,12 +16,11 @@ use usher_core::{base::id::Pid, node::mountinfo};
 use super::mount;
 use crate::pods::proc::ProcRoot;
 
-/// Whether a process executes a file of its own mounts already. The runtime's
-/// own process, which becomes the container's, does not: it executes a copy
-/// in memory, or a file of the host's.
+/// Whether a process executes a file of its own mounts. The runtime's process that becomes the container's does not:
+/// it executes a copy in memory, or a file of the host.
 ///
 /// # Errors
-/// What `/proc` says, also of a process that has ended.
+/// Those of `/proc`, also for a process that has ended.
 pub fn started(proc: &ProcRoot, pid: Pid) -> io::Result<bool> {
     let program = mount::of_file(open(&proc.path(pid, "exe"))?)?;
     let program = program.to_string();
@@ -30,12 +29,11 @@ pub fn started(proc: &ProcRoot, pid: Pid) -> io::Result<bool> {
     Ok(numbers.any(|number| number == program))
 }
 
-/// The mounts of a process, besides its root, on which programs may lie; open
-/// with `O_PATH`. What cannot be opened, or is another mount by then, is left
-/// out.
+/// The mounts of a process, besides its root, that may contain programs; open with `O_PATH`. Mounts that cannot be
+/// opened, or have been replaced, are skipped.
 ///
 /// # Errors
-/// What `/proc` says, also of a process that has ended.
+/// Those of `/proc`, also for a process that has ended.
 pub fn volumes(proc: &ProcRoot, pid: Pid) -> io::Result<Vec<OwnedFd>> {
     let root = OwnedFd::from(open(&proc.path(pid, "root"))?);
     let mounts = mounts(proc, pid)?;
@@ -48,8 +46,8 @@ pub fn volumes(proc: &ProcRoot, pid: Pid) -> io::Result<Vec<OwnedFd>> {
         .collect())
 }
 
-/// Opens a mount point as the process itself would. It is written without
-/// links, so one in it is of somebody who would lead us elsewhere.
+/// Opens a mount point as the process itself would. mountinfo has no links, so a link in the path would be an attempt
+/// to redirect the open.
 fn below(root: &OwnedFd, path: &Path) -> Option<OwnedFd> {
     let resolve = ResolveFlag::RESOLVE_IN_ROOT
         | ResolveFlag::RESOLVE_NO_MAGICLINKS
@@ -72,12 +70,11 @@ fn open(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Whether mounts that the runtime makes below `dir` can be seen from here,
-/// also when the directory is not there yet: in the mount namespace of the
-/// node, or one that mounts are propagated to.
+/// Whether mounts of the runtime below `dir` are visible to this process, also when the directory does not exist yet:
+/// in the mount namespace of the node, or one with mount propagation.
 ///
 /// # Errors
-/// Why not.
+/// The reason as a text.
 pub fn visible(dir: &Path) -> Result<(), String> {
     let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt"));
     if let (Ok(own), Ok(node)) = (namespace("thread-self"), namespace("1"))
@@ -98,7 +95,7 @@ pub fn visible(dir: &Path) -> Result<(), String> {
     }
 }
 
-/// What is there of a path, without links.
+/// The nearest existing ancestor of a path, without links.
 fn there(dir: &Path) -> PathBuf {
     let found = dir.ancestors().find_map(|path| path.canonicalize().ok());
     found.unwrap_or_else(|| PathBuf::from("/"))

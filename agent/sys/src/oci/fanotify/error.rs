@@ -1,28 +1,25 @@
-//! What a group fails with.
+//! Errors of a fanotify group.
 
 use std::io;
 
 use nix::errno::Errno;
 
-/// A group could not be made or used.
+/// A group could not be opened or used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// `CAP_SYS_ADMIN` is missing.
     #[error("fanotify is not permitted")]
     Permission(#[source] io::Error),
-    /// The user has no group left (`fs.fanotify.max_user_groups`, 128 by
-    /// default, of the whole machine for uid 0), or the process no descriptor.
+    /// The user has reached the limit of groups (`fs.fanotify.max_user_groups`, 128 by default, of the whole machine
+    /// for uid 0), or the process its limit of descriptors.
     #[error("no fanotify group is left for this user")]
     Groups(#[source] io::Error),
-    /// The kernel has no fanotify, or none with permission events
-    /// (`CONFIG_FANOTIFY_ACCESS_PERMISSIONS`, Linux 5.0).
+    /// The kernel has no fanotify, or no permission events (`CONFIG_FANOTIFY_ACCESS_PERMISSIONS`, Linux 5.0).
     #[error("the kernel does not ask before an exec")]
     Unsupported(#[source] io::Error),
-    /// The kernel refused an exec because it could not hand out its event.
-    /// There may be more events to read.
+    /// The kernel denied an exec because it could not deliver the event. There may be more events to read.
     #[error("an exec was refused by the kernel, which could not open its file for this process")]
     Denied(#[source] io::Error),
-    /// Another call failed.
     #[error("{call} on a fanotify group")]
     Call {
         call: &'static str,
@@ -31,7 +28,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A word for metrics.
+    /// Label for metrics.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Permission(_) => "permission",
@@ -43,7 +40,7 @@ impl Error {
     }
 }
 
-/// What the first calls fail with.
+/// Maps the errors of opening a group.
 pub(super) fn failed(call: &'static str) -> impl Fn(Errno) -> Error {
     move |errno| {
         let source = errno.into();

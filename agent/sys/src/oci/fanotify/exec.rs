@@ -1,4 +1,4 @@
-//! One exec that waits.
+//! One waiting exec.
 
 use std::{
     io,
@@ -15,34 +15,31 @@ use usher_core::base::id::Pid;
 
 use super::Error;
 
-/// Length of `struct fanotify_event_metadata`, which is all of an event here.
+/// Length of `struct fanotify_event_metadata`, which is the whole event here.
 pub(super) const EVENT: usize = size_of::<libc::fanotify_event_metadata>();
 
-/// A process that is about to execute a program, and waits.
+/// A process that waits in `execve`.
 ///
-/// It goes on when this is allowed or dropped: as long as the group exists
-/// nobody else would let it.
+/// It continues when this value is allowed or dropped: while the group exists nothing else would release it.
 #[derive(Debug)]
-#[must_use = "dropped, it goes on at once"]
+#[must_use = "dropping it allows the exec"]
 pub struct Exec {
-    /// The process, as this process's own pid namespace numbers it; 0 if it is
-    /// in none of those below.
+    /// The pid in this process's pid namespace; 0 if the process is in no namespace below it.
     pub pid: Pid,
-    /// Its number is the event's name in the answer, so it stays open until
-    /// then.
+    /// The descriptor identifies the event in the response, so it stays open until then.
     fd: OwnedFd,
     fanotify: Arc<Fanotify>,
     is_answered: bool,
 }
 
 impl Exec {
-    /// Takes an event of a group; None for one that needs no answer.
+    /// Decodes an event of a group; None for one that needs no response.
     pub(super) fn of(fanotify: &Arc<Fanotify>, event: &[u8; EVENT]) -> Result<Option<Self>, Error> {
         const { assert!(offset_of!(libc::fanotify_event_metadata, vers) == 4) };
         const { assert!(offset_of!(libc::fanotify_event_metadata, fd) == 16) };
         const { assert!(offset_of!(libc::fanotify_event_metadata, pid) == 20) };
         if event[4] != FANOTIFY_METADATA_VERSION {
-            // Another version has other fields, so that none could be answered.
+            // Another version has other fields, so no event could be answered.
             return Err(Error::Unsupported(io::ErrorKind::InvalidData.into()));
         }
         let [.., a, b, c, d, e, f, g, h] = *event;
@@ -62,7 +59,7 @@ impl Exec {
         self.is_answered = true;
         let response = FanotifyResponse::new(self.fd.as_fd(), Response::FAN_ALLOW);
         match self.fanotify.write_response(response) {
-            // It does not wait any more: killed.
+            // The process was killed.
             Ok(()) | Err(Errno::ENOENT) => Ok(()),
             Err(errno) => Err(errno),
         }
@@ -72,17 +69,15 @@ impl Exec {
 impl Drop for Exec {
     fn drop(&mut self) {
         if !self.is_answered {
-            // Nobody is there to be told; a group that takes no answer is
-            // about to end.
+            // There is no caller to return an error to; a group that accepts no response is about to be closed.
             self.answer().ok();
         }
     }
 }
 
-/// Takes the descriptor of an event.
+/// Takes ownership of the descriptor of an event.
 #[expect(unsafe_code, reason = "the kernel gives it as a number")]
 fn own(fd: i32) -> OwnedFd {
-    // SAFETY: the kernel has just opened this descriptor for us, and nobody
-    // else knows it.
+    // SAFETY: the kernel has just opened this descriptor, and no other code knows it.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }

@@ -1,4 +1,4 @@
-//! What is told of bundles.
+//! Observations of bundles, and errors of watching them.
 
 use std::{
     io,
@@ -12,44 +12,39 @@ use usher_core::{
 
 use crate::files::directory;
 
-/// Something that happened to one bundle.
+/// A change of one bundle.
 #[derive(Debug)]
-pub enum Sight {
-    /// It was made, and says whose it is.
-    Made(ContainerId, Bundle),
-    /// Its root file system is mounted: one that can be marked, or why not.
+pub enum Observation {
+    /// It was created, for this pod and container.
+    Created(ContainerId, Bundle),
+    /// Its root file system is mounted. The error is the reason why it cannot be marked.
     Mounted(ContainerId, Result<(), String>),
-    /// It has its first process, which waits to execute the container's
-    /// program, or has done so.
+    /// It has its first process, which will execute the container's program, or has executed it.
     Init(ContainerId, Pid),
-    /// It is not there any more.
-    Gone(ContainerId),
-    /// It does not say whose it is, and why. It may yet.
+    Removed(ContainerId),
+    /// Its pod and container are not readable, for this reason. They may become readable.
     Unreadable(ContainerId, String),
 }
 
 /// Bundles cannot be watched any more.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Their directory cannot be watched.
     #[error("watching bundles in {path:?}")]
     Watch { path: PathBuf, source: io::Error },
-    /// The way to their directory cannot be watched.
+    /// A parent of their directory cannot be watched.
     #[error("waiting for the directory of bundles")]
     Place(#[from] directory::Error),
-    /// Their directory cannot be read.
     #[error("listing {path:?}")]
     List { path: PathBuf, source: io::Error },
     /// The kernel's queue cannot be read.
     #[error("reading inotify events of {path:?}")]
     Read { path: PathBuf, source: io::Error },
-    /// Mounts cannot be waited for.
     #[error("watching mounts")]
     Mounts(#[source] io::Error),
 }
 
 impl Error {
-    /// A word for metrics.
+    /// Label for metrics.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Watch { .. } | Self::Place(_) => "watch",
