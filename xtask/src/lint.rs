@@ -1,20 +1,40 @@
-//! `cargo xtask lint`: what can be said about the tree without running it.
+//! `cargo xtask lint`: checks of the tree that run nothing of the product.
 
+mod exit_path;
+mod finding;
+mod imports;
+mod packages;
 mod policy;
-mod rule;
+mod report;
+mod rust_file;
+mod shape;
+mod source;
+mod text;
+mod words;
 
 use std::process::Command;
 
-use anyhow::{Result, bail};
-use usher_cluster::progress::say;
+use anyhow::{Context, Result, bail, ensure};
+use usher_cluster::progress::{output, say};
 
+use self::{finding::Finding, source::Source};
 use crate::{
     chart, docs,
     step::Steps,
-    workspace::{cargo, run as run_command},
+    workspace::{cargo, root, run as run_command},
 };
 
-pub(crate) fn run() -> Result<()> {
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only the rules of this repository and the table of packages; takes a second
+    #[arg(long)]
+    rules: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.rules {
+        return rules();
+    }
     let mut steps = Steps::keep_going("lint");
     self::steps(&mut steps);
     steps.finish()
@@ -23,7 +43,8 @@ pub(crate) fn run() -> Result<()> {
 /// The steps of lint, the quick ones first.
 pub(crate) fn steps(steps: &mut Steps) {
     steps.run("format", || {
-        run_command(&mut cargo(["fmt", "--all", "--", "--check"]))
+        run_command(&mut cargo(["fmt", "--all", "--", "--check"]))?;
+        go_format()
     });
     steps.run("rules of this repository", rules);
     steps.run("generated documentation", docs::check);
@@ -42,6 +63,27 @@ pub(crate) fn steps(steps: &mut Steps) {
     steps.run("documentation", || run_command(&mut documentation()));
 }
 
+fn go_format() -> Result<()> {
+    let listed = output(
+        Command::new("git")
+            .current_dir(root())
+            .args(["ls-files", "*.go"]),
+    )?;
+    let files: Vec<&str> = listed.lines().collect();
+    if files.is_empty() {
+        return Ok(());
+    }
+    let unformatted = output(
+        Command::new("gofmt")
+            .current_dir(root())
+            .arg("-l")
+            .args(files),
+    )
+    .context("gofmt, which comes with Go")?;
+    ensure!(unformatted.is_empty(), "run gofmt -w on:\n{unformatted}");
+    Ok(())
+}
+
 fn documentation() -> Command {
     let mut doc = cargo([
         "doc",
@@ -54,7 +96,14 @@ fn documentation() -> Command {
 }
 
 fn rules() -> Result<()> {
-    let found = rule::check()?;
+    let sources = source::all(root())?;
+    let mut found: Vec<Finding> = sources.iter().flat_map(of_file).collect();
+    found.extend(shape::folders(&sources));
+    found.extend(words::check(&sources)?);
+    found.extend(packages::check()?);
+    found.extend(exit_path::check()?);
+    found.extend(report::check()?);
+    found.sort_by(|one, other| (&one.path, one.line).cmp(&(&other.path, other.line)));
     for finding in &found {
         say(&finding.to_string());
     }
@@ -63,4 +112,16 @@ fn rules() -> Result<()> {
         bail!("{broken} violations of this repository's rules");
     }
     Ok(())
+}
+
+fn of_file(source: &Source) -> Vec<Finding> {
+    let rules = [
+        shape::length,
+        shape::names,
+        text::machine_paths,
+        text::registries,
+        text::unfinished,
+        text::processes,
+    ];
+    rules.iter().flat_map(|rule| rule(source)).collect()
 }

@@ -54,7 +54,7 @@ enum Task {
     /// The plain manifests, rendered from the Helm chart
     Chart(chart::Args),
     /// Format, clippy, documentation, the policy for dependencies, the rules of this repository
-    Lint,
+    Lint(lint::Args),
     /// Broken bytes for every decoder of what comes from outside
     Fuzz(fuzz::Args),
     /// Measure, beside the alternative
@@ -91,7 +91,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Plots(args) => plots::run(&args),
         Task::Pictures(args) => picture::run(&args),
         Task::Chart(args) => done(chart::run(&args)),
-        Task::Lint => done(lint::run()),
+        Task::Lint(args) => done(lint::run(&args)),
         Task::Fuzz(args) => done(fuzz::run(&args)),
         Task::Bench(args) => bench::run(&args),
         Task::Cluster(args) => done(cluster::run(args)),

@@ -1,17 +1,20 @@
-//! A file as the rules see it: numbered lines, and for Rust which of them are code and which are tests.
+//! A text file as the rules read it: numbered lines, and for Rust which of them are code and which are tests.
 
-/// One line of a file.
+use std::{fs, path::Path, process::Command};
+
+use anyhow::{Context, Result};
+use usher_cluster::progress::output;
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Line<'a> {
     /// From 1.
     pub(super) number: usize,
     pub(super) text: &'a str,
-    /// Whether only tests have it.
     pub(super) is_test: bool,
 }
 
 impl<'a> Line<'a> {
-    /// Without a comment to its end.
+    /// The text without a comment.
     pub(super) fn code(&self) -> &'a str {
         let text = self.text.trim();
         if text.starts_with("//") {
@@ -21,7 +24,6 @@ impl<'a> Line<'a> {
     }
 }
 
-/// A file of the repository.
 #[derive(Debug)]
 pub(super) struct Source {
     /// From the top of the repository.
@@ -33,11 +35,10 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn new(path: &str, text: &str) -> Self {
-        let count = text.lines().count();
         let tests_from = if is_test_path(path) {
             1
         } else {
-            tests_begin(text).unwrap_or(count + 1)
+            production_lines(text) + 1
         };
         Self {
             path: path.to_owned(),
@@ -50,9 +51,16 @@ impl Source {
         self.path.ends_with(".rs")
     }
 
-    /// Whether it is in a folder at the top of the repository.
-    pub(super) fn is_in(&self, folder: &str) -> bool {
-        self.path.split('/').next() == Some(folder)
+    pub(super) fn file_name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+
+    pub(super) fn is_test_file(&self) -> bool {
+        is_test_path(&self.path)
+    }
+
+    pub(super) fn contains(&self, text: &str) -> bool {
+        self.text.contains(text)
     }
 
     pub(super) fn lines(&self) -> impl Iterator<Item = Line<'_>> {
@@ -65,17 +73,46 @@ impl Source {
 
     /// The lines before the tests at the end of the file.
     pub(super) fn length(&self) -> usize {
-        tests_begin(&self.text).map_or_else(|| self.text.lines().count(), |first| first - 1)
+        production_lines(&self.text)
     }
 }
 
-/// Where a module of tests begins that is in the file itself, not only declared there.
-fn tests_begin(text: &str) -> Option<usize> {
+/// Every text file that git has or would take.
+pub(super) fn all(top: &Path) -> Result<Vec<Source>> {
+    let mut sources = Vec::new();
+    for path in files(top)? {
+        let full = top.join(&path);
+        let content = fs::read(&full).with_context(|| format!("read {}", full.display()))?;
+        // A binary file has no lines.
+        if let Ok(text) = String::from_utf8(content) {
+            sources.push(Source::new(&path, &text));
+        }
+    }
+    Ok(sources)
+}
+
+fn files(top: &Path) -> Result<Vec<String>> {
+    let listed = output(
+        Command::new("git")
+            .current_dir(top)
+            .args(["ls-files", "-z"])
+            .args(["--cached", "--others", "--exclude-standard"]),
+    )
+    .context("list the files of the repository")?;
+    Ok(listed
+        .split_terminator('\0')
+        .filter(|path| top.join(path).is_file())
+        .map(str::to_owned)
+        .collect())
+}
+
+/// Lines before a module of tests that is in the file itself, not only declared there.
+fn production_lines(text: &str) -> usize {
     let lines: Vec<&str> = text.lines().collect();
     let begins = |pair: &[&str]| {
         pair[0] == "#[cfg(test)]" && pair[1].starts_with("mod ") && pair[1].ends_with('{')
     };
-    lines.windows(2).position(begins).map(|index| index + 1)
+    lines.windows(2).position(begins).unwrap_or(lines.len())
 }
 
 /// The test cluster is a library and judged as one.
@@ -129,5 +166,19 @@ mod tests {
         );
         let code: Vec<&str> = source.lines().map(|line| line.code()).collect();
         assert_eq!(code, ["", "let a = 1;", "let b = \"http://c\";"]);
+    }
+
+    #[test]
+    fn new_files_count_before_they_are_added() {
+        let place = tempfile::tempdir().unwrap();
+        let init = Command::new("git")
+            .current_dir(&place)
+            .args(["init", "--quiet"])
+            .status();
+        assert!(init.unwrap().success());
+        for (file, text) in [(".gitignore", "built"), ("built", ""), ("new.rs", "")] {
+            fs::write(place.path().join(file), text).unwrap();
+        }
+        assert_eq!(files(place.path()).unwrap(), [".gitignore", "new.rs"]);
     }
 }

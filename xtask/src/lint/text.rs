@@ -1,19 +1,19 @@
-//! What no file may say: where things are on one machine, where packages come from, what is not finished.
+//! Text that no file may have: paths of one machine, hosts of registries, unfinished work, programs that the agent starts.
 
 use super::{
-    Finding,
+    finding::Finding,
     source::{Line, Source},
 };
 
-/// Folders that are somewhere else on every other machine. In two parts, because this file is judged as well.
+/// Folders of one machine. In two parts, because the rules read this file as well.
 const MACHINE: [&str; 3] = [
     concat!("/", "work/"),
     concat!("/", "root/"),
     concat!("/", "home/"),
 ];
-/// Where every node of GKE has its plugins, though it looks like one machine's.
+/// The folder of CNI plugins on every node of GKE.
 const EVERY_MACHINE: &str = concat!("/", "home/kubernetes/bin");
-/// Hosts of packages and images: what is fetched from where is for the user's configuration to say.
+/// Hosts of packages and images. The user's configuration names the source of each.
 const REGISTRIES: [&str; 11] = [
     concat!("docker", ".io"),
     concat!("gcr", ".io"),
@@ -27,17 +27,21 @@ const REGISTRIES: [&str; 11] = [
     concat!("pypi", ".org"),
     concat!("registry.npmjs", ".org"),
 ];
+/// The folders of what runs on nodes.
+const ON_NODES: [&str; 2] = ["agent/", "cni-plugin/"];
+/// A module that starts its own program again, as a process of its own, may do so.
+const OWN_PROGRAM: &str = "\"/proc/self/exe\"";
 const UNFINISHED: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 
 /// A path that only one machine has.
 pub(super) fn machine_paths(source: &Source) -> Vec<Finding> {
-    let says = |line: &Line<'_>| {
+    let matches = |line: &Line<'_>| {
         let text = line.text.replace(EVERY_MACHINE, "");
         MACHINE
             .into_iter()
             .find(|folder| has(&text, folder, |before| !is_of_path(before)))
     };
-    find(source, says, |line, folder| {
+    find(source, matches, |line, folder| {
         let message = format!("{folder} is a folder of one machine");
         Finding::error(&source.path, line, "machine-path", message)
     })
@@ -45,12 +49,12 @@ pub(super) fn machine_paths(source: &Source) -> Vec<Finding> {
 
 /// A host of a registry, outside comments, tests, prose and lock files.
 pub(super) fn registries(source: &Source) -> Vec<Finding> {
-    let file = source.path.rsplit('/').next().unwrap_or_default();
+    let file = source.file_name();
     if file.ends_with(".md") || ["Cargo.lock", "go.sum"].contains(&file) {
         return Vec::new();
     }
     let is_rust = source.is_rust();
-    let says = |line: &Line<'_>| {
+    let matches = |line: &Line<'_>| {
         if is_rust && line.is_test {
             return None;
         }
@@ -59,15 +63,15 @@ pub(super) fn registries(source: &Source) -> Vec<Finding> {
             .into_iter()
             .find(|host| has(text, host, |before| !before.is_alphanumeric()))
     };
-    find(source, says, |line, host| {
+    find(source, matches, |line, host| {
         let message = format!("{host} is a registry: users have their own");
         Finding::error(&source.path, line, "registry", message)
     })
 }
 
-/// Unfinished work that no issue knows of.
+/// Unfinished work without an issue.
 pub(super) fn unfinished(source: &Source) -> Vec<Finding> {
-    let says = |line: &Line<'_>| {
+    let matches = |line: &Line<'_>| {
         let word = UNFINISHED
             .into_iter()
             .find(|word| has(line.text, word, |before| !before.is_alphanumeric()))?;
@@ -75,24 +79,44 @@ pub(super) fn unfinished(source: &Source) -> Vec<Finding> {
         (!numbers.any(|rest| rest.starts_with(|first: char| first.is_ascii_digit())))
             .then_some(word)
     };
-    find(source, says, |line, word| {
+    find(source, matches, |line, word| {
         let message = format!("{word} without the number of an issue, such as {word}(#12)");
         Finding::error(&source.path, line, "unfinished", message)
     })
 }
 
+/// The agent starts no other program: its image has none, and the output of a program is no interface.
+pub(super) fn processes(source: &Source) -> Vec<Finding> {
+    let is_on_nodes = ON_NODES
+        .iter()
+        .any(|folder| source.path.starts_with(folder));
+    if !source.is_rust() || !is_on_nodes || source.contains(OWN_PROGRAM) {
+        return Vec::new();
+    }
+    let is_of_name = |before: char| before.is_alphanumeric() || before == '_';
+    let matches = |line: &Line<'_>| {
+        let code = if line.is_test { "" } else { line.code() };
+        (code.contains("process::Command") || has(code, "Command::new(", |c| !is_of_name(c)))
+            .then_some("process")
+    };
+    find(source, matches, |line, _| {
+        let message = "what runs on nodes starts no other program";
+        Finding::error(&source.path, line, "process", message)
+    })
+}
+
 fn find<'a>(
     source: &'a Source,
-    says: impl Fn(&Line<'a>) -> Option<&'static str>,
+    matches: impl Fn(&Line<'a>) -> Option<&'static str>,
     finding: impl Fn(usize, &str) -> Finding,
 ) -> Vec<Finding> {
     source
         .lines()
-        .filter_map(|line| says(&line).map(|what| finding(line.number, what)))
+        .filter_map(|line| matches(&line).map(|what| finding(line.number, what)))
         .collect()
 }
 
-/// Whether `text` has `what` at its beginning or after a character that may stand there.
+/// Whether `text` has `what` at its start or after a character that may precede it.
 fn has(text: &str, what: &str, may_precede: impl Fn(char) -> bool) -> bool {
     text.match_indices(what)
         .any(|(at, _)| text[..at].chars().next_back().is_none_or(&may_precede))
@@ -131,6 +155,24 @@ mod tests {
         assert_eq!(registries(&rust(&format!("// {image}"))), []);
         assert_eq!(registries(&Source::new("docs/a.md", &image)), []);
         assert_eq!(registries(&Source::new("tests/tests/a.rs", &image)), []);
+    }
+
+    #[test]
+    fn agent_starts_no_programs_outside_its_tests() {
+        let text = "use std::process::Command;\nfn a() {\n    Command::new(\"b\");\n}\n\
+                    #[cfg(test)]\nmod tests {\n    use std::process::Command;\n}\n";
+        let lines = |path: &str, text: &str| -> Vec<usize> {
+            let found = processes(&Source::new(path, text));
+            found.iter().map(|finding| finding.line).collect()
+        };
+        assert_eq!(lines("agent/src/a.rs", text), [1, 3]);
+        assert_eq!(lines("cni-plugin/src/a.rs", text), [1, 3]);
+        assert!(lines("xtask/src/a.rs", text).is_empty());
+        assert!(lines("agent/tests/a.rs", text).is_empty());
+        let own = format!("const PROGRAM: &str = {OWN_PROGRAM};\n{text}");
+        assert!(lines("agent/src/a.rs", &own).is_empty());
+        let other = "MyCommand::new(1)\nArgs::command()";
+        assert!(lines("agent/src/a.rs", other).is_empty());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which package may depend on which, by the graph that cargo resolved.
+//! Dependencies between packages, by the graph that cargo resolved.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,43 +8,58 @@ use std::{
 use anyhow::{Context, Result};
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Node};
 
-use super::Finding;
+use super::finding::Finding;
 use crate::workspace::root;
 
-/// A package of ours, and what may not be below it.
 struct Arrow {
     package: &'static str,
+    /// Packages that it may not depend on, directly or through others.
     without: &'static [&'static str],
     why: &'static str,
 }
 
-const ARROWS: [Arrow; 3] = [
+const IO: [&str; 15] = [
+    "async-io",
+    "futures",
+    "hyper",
+    "kube",
+    "libc",
+    "mio",
+    "nix",
+    "procfs",
+    "reqwest",
+    "rtnetlink",
+    "rustix",
+    "smol",
+    "socket2",
+    "tokio",
+    "usher-sys",
+];
+const ARROWS: [Arrow; 6] = [
     Arrow {
         package: "usher-core",
-        without: &[
-            "async-io",
-            "futures",
-            "hyper",
-            "kube",
-            "libc",
-            "mio",
-            "nix",
-            "procfs",
-            "reqwest",
-            "rtnetlink",
-            "rustix",
-            "smol",
-            "socket2",
-            "tokio",
-            "usher-agent",
-            "usher-sys",
-        ],
+        without: &IO,
         why: "core decides and has no IO",
+    },
+    Arrow {
+        package: "usher-inspect",
+        without: &IO,
+        why: "inspect formats and has no IO",
     },
     Arrow {
         package: "usher-sys",
         without: &["k8s-openapi", "kube", "usher-agent"],
         why: "sys knows the kernel and not Kubernetes",
+    },
+    Arrow {
+        package: "usher-agent",
+        without: &["usher-cli"],
+        why: "the daemon and the CLI are independent",
+    },
+    Arrow {
+        package: "usher-cli",
+        without: &["usher-agent"],
+        why: "the daemon and the CLI are independent",
     },
     Arrow {
         package: "usher-cni",
@@ -66,7 +81,7 @@ const ARROWS: [Arrow; 3] = [
     },
 ];
 
-/// The names of packages, and of what each depends on when it is built for use.
+/// Names of packages, each with its dependencies other than those of its tests and its build.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 pub(super) fn check() -> Result<Vec<Finding>> {
@@ -74,15 +89,14 @@ pub(super) fn check() -> Result<Vec<Finding>> {
         .current_dir(root())
         .other_options(["--locked".to_owned()])
         .exec()
-        .context("ask cargo for the dependency graph")?;
+        .context("read the dependency graph from cargo")?;
     let graph = graph(&metadata)?;
     let mut found = Vec::new();
     for arrow in &ARROWS {
-        let package = metadata
-            .packages
-            .iter()
-            .find(|package| package.name == arrow.package)
-            .with_context(|| format!("no package {}", arrow.package))?;
+        let mut packages = metadata.packages.iter();
+        let Some(package) = packages.find(|package| package.name == arrow.package) else {
+            continue;
+        };
         let manifest = package.manifest_path.as_std_path();
         let text =
             fs::read_to_string(manifest).with_context(|| format!("read {}", manifest.display()))?;
@@ -108,7 +122,7 @@ fn graph(metadata: &Metadata) -> Result<Graph> {
             .collect::<Vec<_>>()
     };
     let mut graph = Graph::new();
-    // Two versions of a package are one here: the rules are about names.
+    // Two versions of a package are one node: the rules are about names.
     for node in &resolve.nodes {
         let name = metadata[&node.id].name.to_string();
         graph.entry(name).or_default().extend(edges(node));
@@ -119,20 +133,20 @@ fn graph(metadata: &Metadata) -> Result<Graph> {
 fn broken(graph: &Graph, arrow: &Arrow, manifest: &str, text: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::from([arrow.package]);
-    let mut ways = vec![vec![arrow.package]];
-    while let Some(way) = ways.pop() {
-        let end = way[way.len() - 1];
+    let mut pending = vec![vec![arrow.package]];
+    while let Some(path) = pending.pop() {
+        let end = path[path.len() - 1];
         for next in graph.get(end).into_iter().flatten() {
             if !seen.insert(next) {
                 continue;
             }
-            let longer = [&way[..], &[next.as_str()]].concat();
+            let longer = [&path[..], &[next.as_str()]].concat();
             if arrow.without.contains(&next.as_str()) {
                 let line = line_of(text, longer[1]);
                 let message = format!("{}: {}", longer.join(" -> "), arrow.why);
                 found.push(Finding::error(manifest, line, "arrow", message));
             } else {
-                ways.push(longer);
+                pending.push(longer);
             }
         }
     }
@@ -183,7 +197,7 @@ mod tests {
     #[test]
     fn kernel_and_kubernetes_are_apart() {
         let graph = made_of(&[("usher-sys", &["kube", "nix"]), ("nix", &["libc"])]);
-        let found = broken(&graph, &ARROWS[1], "agent/sys/Cargo.toml", "kube = \"1\"\n");
+        let found = broken(&graph, &ARROWS[2], "agent/sys/Cargo.toml", "kube = \"1\"\n");
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].line, found[0].rule), (1, "arrow"));
     }
@@ -197,14 +211,14 @@ mod tests {
         ]);
         let manifest = "[dependencies]\nusher-core = \"1\"\nusher-sys = \"1\"\n";
         assert_eq!(
-            broken(&graph, &ARROWS[2], "cni-plugin/Cargo.toml", manifest),
+            broken(&graph, &ARROWS[5], "cni-plugin/Cargo.toml", manifest),
             []
         );
         let graph = made_of(&[
             ("usher-cni", &["usher-core", "usher-sys"]),
             ("usher-sys", &["tokio"]),
         ]);
-        let found = broken(&graph, &ARROWS[2], "cni-plugin/Cargo.toml", manifest);
+        let found = broken(&graph, &ARROWS[5], "cni-plugin/Cargo.toml", manifest);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].line, found[0].rule), (3, "arrow"));
     }

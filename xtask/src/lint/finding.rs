@@ -1,0 +1,54 @@
+use std::fmt;
+
+/// One place that breaks a rule, or comes near.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Finding {
+    pub(super) path: String,
+    pub(super) line: usize,
+    pub(super) rule: &'static str,
+    pub(super) message: String,
+    pub(super) is_error: bool,
+}
+
+impl Finding {
+    pub(super) fn error(
+        path: &str,
+        line: usize,
+        rule: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            path: path.to_owned(),
+            line,
+            rule,
+            message: message.into(),
+            is_error: true,
+        }
+    }
+
+    pub(super) fn warning(
+        path: &str,
+        line: usize,
+        rule: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            is_error: false,
+            ..Self::error(path, line, rule, message)
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            path,
+            line,
+            rule,
+            message,
+            is_error,
+        } = self;
+        let severity = if *is_error { "error" } else { "warning" };
+        write!(f, "{path}:{line}: {severity}: {message} [{rule}]")
+    }
+}

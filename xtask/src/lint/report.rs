@@ -1,0 +1,114 @@
+//! The size of every package, and the longest function of each.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result};
+use cargo_metadata::{MetadataCommand, Target, TargetKind};
+use usher_cluster::progress::say;
+
+use super::{
+    finding::Finding,
+    imports::{CrateFiles, Module},
+    source::Source,
+};
+use crate::workspace::root;
+
+/// What runs on nodes all the time.
+const DAEMON: [&str; 5] = [
+    "usher-core",
+    "usher-sys",
+    "usher-client",
+    "usher-agent",
+    "usher-cni",
+];
+/// Development tools and tests: not what is released.
+const TOOLS: [&str; 3] = ["usher-cluster", "usher-tests", "xtask"];
+
+#[derive(Debug, Default)]
+struct Size {
+    folders: BTreeSet<String>,
+    files: BTreeMap<String, usize>,
+    longest: (usize, String),
+    circles: usize,
+}
+
+impl Size {
+    fn add(&mut self, module: &Module) {
+        let (folder, _) = module.path.rsplit_once('/').unwrap_or_default();
+        self.folders.insert(folder.to_owned());
+        let lines = Source::new(&module.path, &module.text).length();
+        self.files.insert(module.path.clone(), lines);
+        for function in &module.file.functions {
+            let place = format!("{}:{} {}", module.path, function.line, function.name);
+            self.longest = (function.lines, place).max(std::mem::take(&mut self.longest));
+        }
+    }
+
+    fn lines(&self) -> usize {
+        self.files.values().sum()
+    }
+}
+
+/// Prints the table of packages; the circles of all of them.
+pub(super) fn check() -> Result<Vec<Finding>> {
+    let metadata = MetadataCommand::new()
+        .current_dir(root())
+        .no_deps()
+        .exec()
+        .context("read the workspace's packages")?;
+    let mut sizes = BTreeMap::new();
+    let mut circles = Vec::new();
+    for package in &metadata.packages {
+        let size: &mut Size = sizes.entry(package.name.to_string()).or_default();
+        for target in package
+            .targets
+            .iter()
+            .filter(|target| is_production(target))
+        {
+            let files = CrateFiles::load(target.src_path.as_std_path())?;
+            files.modules.values().for_each(|module| size.add(module));
+            let found = files.circles();
+            size.circles += found.len();
+            circles.extend(found);
+        }
+    }
+    say(&table(&sizes));
+    Ok(circles)
+}
+
+fn is_production(target: &Target) -> bool {
+    [TargetKind::Lib, TargetKind::Bin]
+        .iter()
+        .any(|kind| target.kind.contains(kind))
+}
+
+fn table(sizes: &BTreeMap<String, Size>) -> String {
+    let mut rows = vec![format!(
+        "{:<14} {:>7} {:>6} {:>7} {:>8}  longest function",
+        "package", "folders", "files", "lines", "circles"
+    )];
+    rows.extend(sizes.iter().map(|(name, size)| {
+        let (length, place) = &size.longest;
+        format!(
+            "{name:<14} {:>7} {:>6} {:>7} {:>8}  {length} lines: {place}",
+            size.folders.len(),
+            size.files.len(),
+            size.lines(),
+            size.circles
+        )
+    }));
+    let total = |belongs: &dyn Fn(&str) -> bool| -> usize {
+        sizes
+            .iter()
+            .filter(|(name, _)| belongs(name))
+            .map(|(_, size)| size.lines())
+            .sum()
+    };
+    rows.push(format!(
+        "product, without tests and xtask: {} lines; the daemon ({}): {} lines",
+        total(&|name| !TOOLS.contains(&name)),
+        DAEMON.join(", "),
+        total(&|name| DAEMON.contains(&name))
+    ));
+    rows.join("\n")
+}
