@@ -13,7 +13,7 @@ use clap::Subcommand;
 use usher_tests::record::{COMMAND_VARIABLE, FILE_VARIABLE};
 
 use crate::{
-    image,
+    release::image,
     step::Steps,
     workspace::{cargo, run as run_command, target_dir},
 };
@@ -92,6 +92,22 @@ fn all(manner: Manner) -> Result<ExitCode> {
         cluster::all(&mut steps, manner);
         reported(steps).map(drop)
     })
+}
+
+/// Whether the benchmarks without a cluster still run. Their records are not for the report.
+pub(crate) fn smoke() -> Result<()> {
+    let manner = Manner {
+        quick: true,
+        enforce: false,
+    };
+    let programs = image::programs()?;
+    for name in SYNTHETIC {
+        let mut bench = cargo(["bench", "--package", "usher-tests", "--bench", name, "--"]);
+        recorded(&mut bench, name, manner, &[]);
+        bench.env(FILE_VARIABLE, target_dir().join("bench-smoke.json"));
+        run_command(bench.envs(PROGRAM_VARIABLES.into_iter().zip(&programs)))?;
+    }
+    Ok(())
 }
 
 /// The report, whatever became of the benchmarks.

@@ -1,4 +1,4 @@
-//! `cargo xtask cluster`: the cluster of the tests, by hand.
+//! `cargo xtask cluster`: the cluster of the tests, for manual use, and what other tasks do with one.
 #![expect(clippy::print_stdout, reason = "a command line tool")]
 
 use std::{os::unix::process::CommandExt, path::PathBuf, process::Command};
@@ -10,12 +10,22 @@ use usher_cluster::{
     programs::{Containerd, Sidecars},
 };
 
+use crate::{
+    release::{chart::MANIFEST, image},
+    workspace::root,
+};
+
+/// Names the cluster to tests and benchmarks.
+pub(crate) const VARIABLE: &str = "USHER_TEST_CLUSTER";
+pub(crate) const AGENT_NAMESPACE: &str = "usher";
+pub(crate) const AGENT: &str = "daemonset/usher";
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Clusters of different names live side by side
+    /// Name of the cluster; clusters of different names are independent
     #[arg(long, global = true, default_value = "default")]
     name: String,
-    /// What the node sees of cgroups: hybrid or v2 [default: what the machine has]
+    /// Cgroup layout of the nodes: hybrid or v2 [default: the machine's]
     #[arg(long, global = true)]
     cgroups: Option<Layout>,
     #[command(subcommand)]
@@ -24,26 +34,25 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Make the cluster, or what is missing of it
+    /// Start the cluster, or its missing parts
     Up {
-        /// Which sidecars it has, all of which are built from source once: none, mesh (images of Istio's proxy and
-        /// Envoy, a minute), istio (Istio itself, installed, five minutes more), all (images of Dapr's and the Cloud SQL
-        /// proxy as well, four minutes more)
+        /// Sidecars to build from source, once: none, mesh (images of Istio's proxy and Envoy, one minute), istio (Istio
+        /// itself, installed, five more minutes), all (images of Dapr and the Cloud SQL proxy as well, four more minutes)
         #[arg(long, default_value = "mesh")]
         sidecars: Sidecars,
-        /// Which CNI plugin makes pods' interfaces: bridge or ptp
+        /// CNI plugin of the pods: bridge or ptp
         #[arg(long, default_value_t)]
         network: Network,
-        /// Which containerd it runs: 1.6 (Debian's) or 2 (built from source once, one and a half minutes) [default: 1.6]
+        /// Version of containerd: 1.6 (Debian's) or 2 (built from source, once, in 90 seconds) [default: 1.6]
         #[arg(long)]
         containerd: Option<Containerd>,
-        /// How many nodes it has at least, up to 8; the first has the control plane [default: what it has, or 1]
+        /// Minimum number of nodes, up to 8; the first has the control plane [default: the current number, or 1]
         #[arg(long)]
         nodes: Option<u8>,
     },
-    /// End the cluster and remove every trace of it
+    /// Stop the cluster and remove every trace of it
     Down,
-    /// Say what runs
+    /// Show the components
     Status,
     /// Run kubectl as administrator
     Kubectl {
@@ -52,13 +61,13 @@ enum Action {
     },
     /// Run a command inside a node
     In {
-        /// Which one; the first has the control plane
+        /// Number of the node; the first has the control plane
         #[arg(long, default_value_t = 1)]
         node: u8,
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
-    /// Give every node an image from an archive
+    /// Import an image archive on every node
     Import { archive: PathBuf },
 }
 
@@ -116,7 +125,27 @@ fn node_status(member: &Member) {
     }
 }
 
-/// Its exit code and signals are then ours.
+/// Creates the cluster with the agent's image. An earlier cluster of this name may be in any state and is removed.
+pub(crate) fn recreate(config: Config) -> Result<Cluster> {
+    let archive = image::agent()?;
+    let cluster = Cluster::with(config)?;
+    cluster.down()?;
+    cluster.up()?;
+    cluster.import_image(&archive)?;
+    Ok(cluster)
+}
+
+/// Applies the manifest of the agent and waits until it runs.
+pub(crate) fn install_agent(cluster: &Cluster) -> Result<()> {
+    let manifest = root().join(MANIFEST).display().to_string();
+    cluster.kubectl(&["apply", "-f", &manifest])?;
+    let rollout = ["rollout", "status", AGENT, "--timeout=120s"];
+    cluster
+        .kubectl(&[&["-n", AGENT_NAMESPACE][..], &rollout].concat())
+        .map(drop)
+}
+
+/// The program's exit code and signals are then those of this task.
 fn become_program(command: &mut Command) -> Result<()> {
     let error = command.exec();
     bail!(

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use usher_cluster::{
-    Cluster,
+    Cluster, Config,
     progress::{Progress, say},
 };
 
@@ -23,7 +23,7 @@ use self::{
     lab::Lab,
     table::{Row, Table},
 };
-use crate::{chart::MANIFEST, image, supervisor, workspace::root};
+use crate::{cluster, supervisor};
 
 const CLUSTER: &str = "demo";
 /// The Job that hangs while usher observes.
@@ -77,20 +77,10 @@ fn show(runs: u32) -> Result<()> {
     Ok(())
 }
 
-/// The cluster with usher on it, made anew: an earlier one may be in any state.
 fn prepare(progress: &Progress) -> Result<Cluster> {
-    progress.step("the agent's image");
-    let archive = image::agent()?;
-    progress.step("a cluster: Kubernetes, containerd, one node");
-    let cluster = Cluster::new(CLUSTER)?;
-    cluster.down()?;
-    cluster.up()?;
-    cluster.import_image(&archive)?;
-    progress.step(&format!("kubectl apply -f {MANIFEST}"));
-    let manifest = root().join(MANIFEST).display().to_string();
-    cluster.kubectl(&["apply", "-f", &manifest])?;
-    let rollout = ["rollout", "status", lab::AGENT, "--timeout=120s"];
-    cluster.kubectl(&[&["-n", lab::AGENT_NAMESPACE], &rollout[..]].concat())?;
+    progress.step("the agent's image, and a cluster of one node");
+    let cluster = cluster::recreate(Config::from_env(CLUSTER)?)?;
+    cluster::install_agent(&cluster)?;
     progress.step("usher runs on the node");
     Ok(cluster)
 }

@@ -19,7 +19,10 @@ use anyhow::{Context, Result, bail};
 use usher_cluster::progress::say;
 
 use self::page::Part;
-use crate::{reliability, vm, workspace::root};
+use crate::{
+    test::{reliability, vm},
+    workspace::root,
+};
 
 /// The pages that have generated parts, and which.
 const PAGES: [(&str, &[Part]); 7] = [

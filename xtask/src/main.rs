@@ -1,27 +1,15 @@
-//! `cargo xtask`: everything done to this repository that cargo alone does not do.
+//! `cargo xtask`: the development tasks that cargo itself does not have.
 
-mod ahead;
 mod bench;
-mod chart;
 mod cluster;
 mod demo;
-mod dist;
 mod docs;
-mod fuzz;
-mod image;
 mod lint;
-mod load;
-mod picture;
-mod plots;
-mod reliability;
-mod seccomp;
-mod soak;
-mod staged;
+mod pictures;
+mod release;
 mod step;
 mod supervisor;
 mod test;
-mod verdict;
-mod vm;
 mod workspace;
 
 use std::process::ExitCode;
@@ -29,6 +17,11 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use usher_cluster::progress::say;
+
+use self::{
+    release::{chart, dist, image},
+    test::{fuzz, reliability, soak, vm},
+};
 
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", about = "Development tasks of usher")]
@@ -39,39 +32,35 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// The main job, for real: a Job with Istio's proxy, without usher's help and with it, in about two minutes
+    /// Run a Job with Istio's proxy on a real cluster, without usher's help and with it, in about two minutes
     Demo(demo::Args),
-    /// Everything that can be tested: lint, unit and node tests, then the same agent on real clusters
+    /// Run lint, unit tests, node tests and the tests on a real cluster
     Test(test::Args),
-    /// The same as in a pipeline: `test` where nothing may be skipped
+    /// Run `test` as in a pipeline, where a skipped step is an error
     Ci(test::Args),
-    /// The parts of the documentation that the code knows best, written into its pages
+    /// Write the generated parts of the documentation
     Docs(docs::Args),
-    /// The dashboard's panels as pictures in the documentation, from a run on a real cluster with a real Prometheus
-    Plots(staged::Args),
-    /// What `usher` prints on a terminal as pictures in the documentation, from a run on a real cluster with real Istio
-    Pictures(staged::Args),
-    /// The plain manifests, rendered from the Helm chart
+    /// Draw the pictures of the documentation from a run on a real cluster with Istio and Prometheus
+    Pictures(pictures::Args),
+    /// Render the plain manifests from the Helm chart
     Chart(chart::Args),
-    /// Format, clippy, documentation, the policy for dependencies, the rules of this repository
+    /// Check format, the rules of this repository, generated documentation, chart, dependencies, clippy and rustdoc
     Lint(lint::Args),
-    /// Broken bytes for every decoder of what comes from outside
+    /// Fuzz every decoder of external input
     Fuzz(fuzz::Args),
-    /// Measure, beside the alternative
+    /// Measure usher and its alternatives in the same run
     Bench(bench::Args),
-    /// A real Kubernetes cluster on this machine, of one node or a few
+    /// Manage a real Kubernetes cluster of one node or more on this machine
     Cluster(cluster::Args),
-    /// The agent's container image, as an archive
+    /// Build the agent's container image, as an archive
     Image(image::Args),
-    /// The suites that the kernel has to do with, on older kernels, under software emulation
+    /// Run the suites that depend on the kernel on older kernels, under software emulation
     Vm(vm::Args),
-    /// Jobs of all kinds at random with random faults on synthetic pods, under a judge that knows what must become of each
+    /// Run random Jobs with random faults on synthetic pods for hours and judge each result
     Soak(soak::Args),
-    /// The seccomp profile of the agent's container, from the system calls of a real run
-    Seccomp(seccomp::Args),
-    /// The fault matrix in docs/reliability.md, with the results of its tests
+    /// Run the fault matrix and write its results into docs/reliability.md
     Reliability(reliability::Args),
-    /// What a release is made of, for both architectures, in target/dist
+    /// Build the files of a release for both architectures, in target/dist
     Dist(dist::Args),
 }
 
@@ -88,15 +77,13 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Test(args) => test::run(&args, test::skips_are_errors()),
         Task::Ci(args) => test::run(&args, true),
         Task::Docs(args) => done(docs::run(&args)),
-        Task::Plots(args) => plots::run(&args),
-        Task::Pictures(args) => picture::run(&args),
+        Task::Pictures(args) => pictures::run(&args),
         Task::Chart(args) => done(chart::run(&args)),
         Task::Lint(args) => done(lint::run(&args)),
         Task::Fuzz(args) => done(fuzz::run(&args)),
         Task::Bench(args) => bench::run(&args),
         Task::Cluster(args) => done(cluster::run(args)),
         Task::Image(args) => done(image::run(&args)),
-        Task::Seccomp(args) => done(seccomp::run(&args)),
         Task::Dist(args) => done(dist::run(&args)),
         Task::Reliability(args) => done(reliability::run(&args)),
         Task::Vm(args) => done(vm::run(&args)),

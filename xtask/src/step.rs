@@ -1,84 +1,66 @@
-//! Steps in their order, each with a title, and at the end what became of them.
+//! Steps with titles, run in order, and a summary of their results.
 
-use std::{
-    fmt,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use usher_cluster::progress::say;
 
-use crate::load::Load;
-
 #[derive(Debug, PartialEq)]
 enum Outcome {
-    Passed(Effort),
-    Failed(Effort),
+    Passed(Duration),
+    Failed(Duration),
     Skipped(String),
     NotRun,
 }
 
-/// What a step took.
-#[derive(Debug, PartialEq)]
-struct Effort {
-    took: Duration,
-    /// How much of the machine's processors was used meanwhile, in percent, whoever it was for.
-    busy: Option<u64>,
-}
-
-/// What was done so far.
 #[derive(Debug)]
 pub(crate) struct Steps {
-    what: &'static str,
+    task: &'static str,
     keep_going: bool,
     done: Vec<(String, Outcome)>,
 }
 
 impl Steps {
-    /// After a failure no other step is run.
-    pub(crate) fn fail_fast(what: &'static str) -> Self {
+    /// Runs no step after a failure.
+    pub(crate) fn fail_fast(task: &'static str) -> Self {
         Self {
-            what,
+            task,
             keep_going: false,
             done: Vec::new(),
         }
     }
 
-    /// After a failure the others are run as well.
-    pub(crate) fn keep_going(what: &'static str) -> Self {
+    /// Runs all steps, also after a failure.
+    pub(crate) fn keep_going(task: &'static str) -> Self {
         Self {
             keep_going: true,
-            ..Self::fail_fast(what)
+            ..Self::fail_fast(task)
         }
     }
 
-    /// Runs a step, unless an earlier one failed and that ends it all.
     pub(crate) fn run(&mut self, title: &str, work: impl FnOnce() -> Result<()>) {
         if self.failed() && !self.keep_going {
             self.done.push((title.to_owned(), Outcome::NotRun));
             return;
         }
         say(&format!("\n=== {title} ==="));
-        let (started, before) = (Instant::now(), Load::now());
+        let started = Instant::now();
         let result = work();
-        let effort = Effort {
-            took: started.elapsed(),
-            busy: before.and_then(|before| Some(Load::now()?.since(before))),
-        };
+        let took = started.elapsed();
         let outcome = match result {
-            Ok(()) => Outcome::Passed(effort),
+            Ok(()) => Outcome::Passed(took),
             Err(error) => {
-                say(&format!("{error:#}"));
-                Outcome::Failed(effort)
+                say(&format!("{title}: {error:#}"));
+                Outcome::Failed(took)
             }
         };
         self.done.push((title.to_owned(), outcome));
     }
 
-    /// Records what this machine cannot do; a failure where nothing may be skipped.
+    /// Records a step that this machine cannot run.
     pub(crate) fn skip(&mut self, title: &str, reason: &str, is_error: bool) {
         if is_error {
-            self.run(title, || bail!("{reason}; nothing may be skipped here"));
+            self.run(title, || bail!("{reason}; a pipeline may not skip it"));
         } else {
             say(&format!("\n=== {title} ===\nSKIPPED: {reason}"));
             let outcome = Outcome::Skipped(reason.to_owned());
@@ -86,43 +68,38 @@ impl Steps {
         }
     }
 
+    /// Adds the results of steps that ran at the same time.
+    pub(crate) fn append(&mut self, other: Self) {
+        self.done.extend(other.done);
+    }
+
     pub(crate) fn failed(&self) -> bool {
         let is_failure = |outcome: &Outcome| matches!(outcome, Outcome::Failed(_));
         self.done.iter().any(|(_, outcome)| is_failure(outcome))
     }
 
-    /// Says what became of every step; an error when one failed.
+    /// Prints the summary; an error if a step failed.
     pub(crate) fn finish(self) -> Result<()> {
         say(&format!(
-            "\n=== {}: summary, with how busy the processors were ===\n{}",
-            self.what,
+            "\n=== {}: summary ===\n{}",
+            self.task,
             self.summary()
         ));
         if self.failed() {
-            bail!("{} failed", self.what);
+            bail!("{} failed", self.task);
         }
         Ok(())
     }
 
     fn summary(&self) -> String {
         let line = |(title, outcome): &(String, Outcome)| match outcome {
-            Outcome::Passed(effort) => format!("ok       {effort}  {title}"),
-            Outcome::Failed(effort) => format!("FAILED   {effort}  {title}"),
-            Outcome::Skipped(reason) => format!("SKIPPED                 {title}: {reason}"),
-            Outcome::NotRun => format!("not run                 {title}"),
+            Outcome::Passed(took) => format!("ok       {:>4} s  {title}", took.as_secs()),
+            Outcome::Failed(took) => format!("FAILED   {:>4} s  {title}", took.as_secs()),
+            Outcome::Skipped(reason) => format!("SKIPPED          {title}: {reason}"),
+            Outcome::NotRun => format!("not run          {title}"),
         };
         let lines: Vec<String> = self.done.iter().map(line).collect();
         lines.join("\n")
-    }
-}
-
-impl fmt::Display for Effort {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let busy = match self.busy {
-            Some(busy) => format!("{busy} %"),
-            None => String::new(),
-        };
-        write!(f, "{:>4} s  {busy:>5}", self.took.as_secs())
     }
 }
 
@@ -131,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_failure_ends_it_and_the_rest_is_named() {
+    fn first_failure_ends_the_run_and_the_summary_names_the_rest() {
         let mut steps = Steps::fail_fast("test");
         steps.run("one", || Ok(()));
         steps.run("two", || bail!("no"));
@@ -141,15 +118,14 @@ mod tests {
         let [one, two, three] = lines[..] else {
             panic!("{summary}");
         };
-        assert!(one.starts_with("ok          0 s  "), "{one}");
-        assert!(one.ends_with(" %  one"), "{one}");
-        assert!(two.starts_with("FAILED      0 s  "), "{two}");
-        assert_eq!(three, "not run                 three");
+        assert_eq!(one, "ok          0 s  one");
+        assert_eq!(two, "FAILED      0 s  two");
+        assert_eq!(three, "not run          three");
         assert_eq!(steps.finish().unwrap_err().to_string(), "test failed");
     }
 
     #[test]
-    fn all_are_run_where_one_wants_to_know_everything() {
+    fn all_steps_run_with_keep_going() {
         let mut steps = Steps::keep_going("lint");
         let mut runs = 0;
         steps.run("one", || bail!("no"));
@@ -162,13 +138,10 @@ mod tests {
     }
 
     #[test]
-    fn skip_is_named_and_an_error_in_a_pipeline() {
+    fn skip_is_reported_and_an_error_in_a_pipeline() {
         let mut steps = Steps::fail_fast("test");
         steps.skip("cluster", "needs root", false);
-        assert_eq!(
-            steps.summary(),
-            "SKIPPED                 cluster: needs root"
-        );
+        assert_eq!(steps.summary(), "SKIPPED          cluster: needs root");
         assert!(!steps.failed());
         steps.skip("cluster", "needs root", true);
         assert!(steps.failed());

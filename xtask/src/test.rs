@@ -1,10 +1,18 @@
-//! `cargo xtask test`: lint, unit tests, node tests with synthetic pods, a soak, then the agent's image on real clusters.
+//! `cargo xtask test`: lint, unit tests, node tests with synthetic pods, then the agent's image on a real cluster.
 //!
-//! The first failure ends it. What a machine cannot do is skipped, loudly; with `CI=true` that is a failure.
+//! The first failure ends it. A step that the machine cannot run is skipped; with `CI=true` that is a failure.
+
+mod background;
+pub(crate) mod clusters;
+pub(crate) mod fuzz;
+pub(crate) mod reliability;
+pub(crate) mod soak;
+mod verdict;
+pub(crate) mod vm;
 
 use std::{
-    env, fs,
-    path::{Path, PathBuf},
+    env,
+    path::Path,
     process::{Command, ExitCode},
     thread,
     time::Duration,
@@ -14,25 +22,21 @@ use anyhow::{Context, Result, bail};
 use cargo_metadata::{Metadata, MetadataCommand, TargetKind};
 use nix::unistd::Uid;
 use usher_cluster::{
-    Cluster, Config, Layout,
+    Layout,
     programs::{Containerd, Programs, Sidecars, ensure_packages},
 };
 
+use self::background::Background;
 use crate::{
-    ahead, fuzz, lint, soak,
+    bench, lint,
     step::Steps,
     supervisor,
     workspace::{cargo, root, run as run_command, run_within},
 };
 
-/// The cluster's name, and the variable that tells it to the tests.
-const CLUSTER: &str = "test";
-const CLUSTER_VARIABLE: &str = "USHER_TEST_CLUSTER";
-/// The test programs that need a cluster: of one node, and of two.
-const CLUSTER_TARGET: &str = "cluster";
-const NODES_TARGET: &str = "nodes";
-/// The agent that stops where a test wants to kill it. The same packages as below, so that little is built anew.
-pub(crate) const BOUNDARIES: [&str; 6] = [
+/// The agent that stops where a test wants to kill it. The same packages as in [`test_command`], so that cargo builds
+/// dependencies once.
+const BOUNDARIES: [&str; 6] = [
     "build",
     "--workspace",
     "--features",
@@ -40,245 +44,141 @@ pub(crate) const BOUNDARIES: [&str; 6] = [
     "--bin",
     "usher-agent-boundaries",
 ];
-/// Those of them that know nothing of cgroups and runtimes: one cluster is enough.
-const SAME_EVERYWHERE: [&str; 7] = [
-    "chart::",
-    "cli_explain::",
-    "cli_pictures::",
-    "outage::",
-    "prometheus::",
-    "sidecars::",
-    "tuning::",
-];
-/// The tests of the cluster itself. They bring up their own, so plain `cargo test` leaves them out.
-const SMOKE_TARGET: &str = "smoke";
-/// The clusters that they bring up.
-const SMOKE: [&str; 8] = [
-    "smoke-hybrid",
-    "smoke-v2",
-    "smoke-two",
-    "smoke-two-v2",
-    "smoke-one",
-    "smoke-other",
-    "smoke-pair",
-    "smoke-pair-v2",
-];
-/// How long a run of tests may take: three times what the longest takes on two idle cores.
+/// How long a run of tests may take: three times the longest on two idle cores.
 const LIMIT: Duration = Duration::from_secs(60 * 60);
-/// How long a soak goes on here.
 const SOAK: Duration = Duration::from_secs(10 * 60);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Leave out format, clippy, policies and rules
+    /// Also the second cgroup layout, two nodes, the tests of the cluster itself, a soak, longer fuzzing and all
+    /// benchmarks with few samples
+    #[arg(long)]
+    all: bool,
+    /// Skip format, clippy, rustdoc, policies and rules
     #[arg(long)]
     without_lint: bool,
-    /// Leave out the tests on real clusters
+    /// Skip the tests on real clusters
     #[arg(long)]
     without_cluster: bool,
-    /// Leave out the soak
-    #[arg(long)]
-    without_soak: bool,
-    /// Only a cluster with this cgroup layout: hybrid or v2
+    /// Cgroup layout of the cluster: hybrid or v2 [default: v2; with --all both]
     #[arg(long, conflicts_with = "without_cluster")]
     layout: Option<Layout>,
 }
 
-pub(crate) fn run(args: &Args, skips_are_errors: bool) -> Result<ExitCode> {
-    let clusters = !args.without_cluster && Uid::effective().is_root();
-    let mut names = Vec::new();
-    if clusters {
-        names.push(CLUSTER);
-    }
-    if clusters && tests_the_cluster_itself(args.layout) {
-        names.extend(SMOKE);
-    }
-    supervisor::run(&names, false, || everything(args, skips_are_errors))
+/// What this run tests.
+#[derive(Debug, Clone, Copy)]
+struct Scope {
+    all: bool,
+    has_lint: bool,
+    has_clusters: bool,
+    /// Needed for namespaces, mounts and cgroups.
+    is_root: bool,
+    skips_are_errors: bool,
 }
 
-/// Whether this is a pipeline, by what pipelines set.
+pub(crate) fn run(args: &Args, skips_are_errors: bool) -> Result<ExitCode> {
+    let is_root = Uid::effective().is_root();
+    let scope = Scope {
+        all: args.all,
+        has_lint: !args.without_lint,
+        has_clusters: !args.without_cluster && is_root,
+        is_root,
+        skips_are_errors,
+    };
+    let layouts = clusters::layouts(args.layout, args.all);
+    let names = if scope.has_clusters {
+        clusters::names(scope.all)
+    } else {
+        Vec::new()
+    };
+    supervisor::run(&names, false, || {
+        let mut steps = Steps::fail_fast("test");
+        all_steps(&mut steps, scope, &layouts);
+        if !scope.is_root && !args.without_cluster {
+            steps.skip("cluster tests", "they need root", skips_are_errors);
+        }
+        steps.finish()
+    })
+}
+
+/// Whether this is a pipeline.
 pub(crate) fn skips_are_errors() -> bool {
     env::var("CI").is_ok_and(|value| value == "true")
 }
 
-fn everything(args: &Args, skips_are_errors: bool) -> Result<()> {
-    let is_root = Uid::effective().is_root();
-    let clusters = !args.without_cluster && is_root;
-    // The first time, Kubernetes itself has to be built. The tests of the cluster have both kinds of containerd.
-    let programs =
-        clusters.then(|| thread::spawn(|| Programs::ready(Sidecars::All, Containerd::Two)));
-
-    let mut steps = Steps::fail_fast("test");
-    if !args.without_lint {
-        lint::steps(&mut steps);
-    }
-    steps.run("build what tests start", || {
-        run_command(&mut cargo(["build", "--workspace", "--bins"]))?;
-        run_command(&mut cargo(BOUNDARIES))
+fn all_steps(steps: &mut Steps, scope: Scope, layouts: &[Layout]) {
+    // On a new machine this builds Kubernetes.
+    let programs = scope.has_clusters.then(|| {
+        let containerd = if layouts.contains(&Layout::V2) {
+            Containerd::Two
+        } else {
+            Containerd::Debian
+        };
+        thread::spawn(move || Programs::ready(Sidecars::All, containerd))
     });
-    // Before the tests, some of which look at the clock.
-    if let Some(programs) = programs {
-        steps.run("programs of the cluster", || match programs.join() {
+    if scope.has_lint {
+        lint::quick_steps(steps);
+    }
+    steps.run("build programs", build);
+    // Before the tests, some of which measure time.
+    match programs {
+        Some(programs) => steps.run("programs of the cluster", || match programs.join() {
             Ok(ready) => ready.map(drop),
             Err(_) => bail!("the thread that builds them panicked"),
-        });
-    } else if is_root {
-        steps.run("programs of the node tests", ensure_packages);
+        }),
+        None if scope.is_root => steps.run("programs of the node tests", ensure_packages),
+        None => {}
     }
-    let ahead = (!steps.failed()).then(|| ahead::begin(clusters));
+    if steps.failed() {
+        return;
+    }
+    let background = Background::start(scope);
     steps.run("unit and node tests", || {
         let targets = targets_without_cluster(&metadata()?);
-        let named = targets.iter().flat_map(|name| ["--test", name]);
-        run_within(
-            LIMIT,
-            test(skips_are_errors).args(["--lib", "--bins"]).args(named),
-        )
+        let targets = targets.iter().flat_map(|name| ["--test", name]);
+        let mut tests = test_command(scope);
+        run_within(LIMIT, tests.args(["--lib", "--bins"]).args(targets))
     });
-    // It waits for pods most of the time, and its judge allows for a busy machine.
-    let soaks = !args.without_soak && is_root && !steps.failed();
-    let soaking = soaks
-        .then(|| thread::spawn(move || soak::soak(&soak::Args::short(SOAK), skips_are_errors)));
-    let mut archive = PathBuf::new();
-    if let Some(ahead) = ahead {
-        steps.run("fuzz targets and image of the agent", || {
-            archive = ahead.finish()?.unwrap_or_default();
-            Ok(())
-        });
+    let image = scope
+        .has_clusters
+        .then(|| clusters::steps(steps, scope, layouts, &background))
+        .flatten();
+    if scope.all && scope.is_root && !steps.failed() {
+        more_steps(steps, scope, image.as_deref());
     }
-    match fuzz::has_compiler() {
-        Ok(()) => steps.run("fuzz", fuzz::in_a_pipeline),
-        Err(error) => steps.skip("fuzz", &format!("{error:#}"), skips_are_errors),
-    }
-    steps.run("examples in the documentation", || {
-        run_command(test(skips_are_errors).arg("--doc"))
-    });
-    if clusters {
-        beside_the_soak(&mut steps, &archive, args.layout, skips_are_errors);
-    }
-    // Before the other clusters, whose tests look at the clock.
-    match soaking {
-        // Nobody else would end it.
-        Some(soaking) if steps.failed() => drop(soaking.join()),
-        Some(soaking) => steps.run("soak", || {
-            let soaked = soaking.join();
-            soaked.unwrap_or_else(|_panic| bail!("the thread of the soak panicked"))
-        }),
-        None if is_root => {}
-        None => steps.skip("soak", "it needs root", skips_are_errors),
-    }
-    if clusters {
-        on_clusters(&mut steps, &archive, args.layout, skips_are_errors);
-    } else if !args.without_cluster {
-        steps.skip("cluster tests", "they need root", skips_are_errors);
-    }
-    steps.finish()
-}
-
-fn on_clusters(steps: &mut Steps, archive: &Path, wanted: Option<Layout>, skips_are_errors: bool) {
-    let mut left_out: &[&str] = &[];
-    for layout in wanted.map_or(vec![Layout::Hybrid, Layout::V2], |layout| vec![layout]) {
-        let title = format!("cluster tests, cgroup layout {layout}");
-        if layout == Layout::Hybrid && wanted.is_none() && !machine_has_cgroup_v1() {
-            // Never an error: no pipeline on such a machine could be green.
-            steps.skip(&title, "this machine has cgroup v2 only", false);
-            continue;
+    // After a failure the end of this process stops the background work.
+    if !steps.failed() {
+        match background.finish() {
+            Ok(background) => steps.append(background),
+            Err(error) => steps.run("background work", || Err(error)),
         }
-        steps.run(&title, || {
-            on_cluster(layout, archive, left_out, skips_are_errors)
-        });
-        left_out = &SAME_EVERYWHERE;
     }
 }
 
-/// Clusters whose tests look at no clock.
-fn beside_the_soak(
-    steps: &mut Steps,
-    archive: &Path,
-    wanted: Option<Layout>,
-    skips_are_errors: bool,
-) {
-    steps.run("two nodes", || on_two_nodes(archive, skips_are_errors));
-    if tests_the_cluster_itself(wanted) {
-        steps.run("the cluster itself", || {
-            // What an earlier run may have left.
-            supervisor::end(&SMOKE)?;
-            let args = [
-                "--test",
-                SMOKE_TARGET,
-                "--",
-                "--ignored",
-                "--test-threads=1",
-            ];
-            let tested = run_within(LIMIT, test(skips_are_errors).args(args));
-            tested.and(supervisor::end(&SMOKE))
-        });
+/// The soak waits for pods most of the time; the clusters at the same time have no tests that measure time.
+fn more_steps(steps: &mut Steps, scope: Scope, image: Option<&Path>) {
+    let soak = thread::spawn(move || soak::soak(&soak::Args::short(SOAK), scope.skips_are_errors));
+    if let Some(image) = image {
+        clusters::more_steps(steps, scope, image);
     }
-}
-
-/// Whether there is a step of its own for it, which needs both layouts.
-fn tests_the_cluster_itself(wanted: Option<Layout>) -> bool {
-    wanted.is_none() && machine_has_cgroup_v1()
-}
-
-fn on_cluster(
-    layout: Layout,
-    archive: &Path,
-    left_out: &[&str],
-    skips_are_errors: bool,
-) -> Result<()> {
-    // What an earlier run may have left.
-    supervisor::end(&[CLUSTER])?;
-    // Both kinds of containerd in two runs.
-    let containerd = match layout {
-        Layout::Hybrid => Containerd::Debian,
-        Layout::V2 => Containerd::Two,
-    };
-    let config = Config {
-        cgroups: Some(layout),
-        containerd: Some(containerd),
-        sidecars: Sidecars::All,
-        ..Config::from_env(CLUSTER)?
-    };
-    tested_on(config, CLUSTER_TARGET, archive, left_out, skips_are_errors)
-}
-
-fn on_two_nodes(archive: &Path, skips_are_errors: bool) -> Result<()> {
-    supervisor::end(&[CLUSTER])?;
-    let config = Config {
-        nodes: Some(2),
-        sidecars: Sidecars::Mesh,
-        ..Config::from_env(CLUSTER)?
-    };
-    tested_on(config, NODES_TARGET, archive, &[], skips_are_errors)
-}
-
-/// Brings a cluster up, runs the tests there, and ends it.
-fn tested_on(
-    config: Config,
-    target: &str,
-    archive: &Path,
-    left_out: &[&str],
-    skips_are_errors: bool,
-) -> Result<()> {
-    let cluster = Cluster::with(config)?;
-    let tested = cluster.up().and_then(|()| {
-        cluster.import_image(archive)?;
-        let skips = left_out.iter().flat_map(|name| ["--skip", name]);
-        run_within(
-            LIMIT,
-            test(skips_are_errors)
-                .args(["--test", target, "--"])
-                .args(skips)
-                .env(CLUSTER_VARIABLE, CLUSTER),
-        )
+    // Joined after a failure as well: the soak removes its pods at its end.
+    let soaked = soak.join();
+    steps.run("soak", || {
+        soaked.unwrap_or_else(|_panic| bail!("the thread of the soak panicked"))
     });
-    tested.and(supervisor::end(&[CLUSTER]))
+    steps.run("benchmarks with few samples", bench::smoke);
 }
 
-/// One selection of packages for all: another one would have other features, and build everything again.
-fn test(skips_are_errors: bool) -> Command {
+/// The programs that tests start.
+fn build() -> Result<()> {
+    run_command(&mut cargo(["build", "--workspace", "--bins"]))?;
+    run_command(&mut cargo(BOUNDARIES))
+}
+
+/// All packages: another selection would have other features, and cargo would build dependencies again.
+fn test_command(scope: Scope) -> Command {
     let mut test = cargo(["test", "--workspace"]);
-    if skips_are_errors {
+    if scope.skips_are_errors {
         test.env("CI", "true");
     }
     test
@@ -289,10 +189,9 @@ fn metadata() -> Result<Metadata> {
         .current_dir(root())
         .no_deps()
         .exec()
-        .context("ask cargo for the test programs")
+        .context("read the test programs from cargo")
 }
 
-/// The names of all test programs that need no cluster.
 fn targets_without_cluster(metadata: &Metadata) -> Vec<String> {
     let targets = metadata
         .packages
@@ -301,39 +200,22 @@ fn targets_without_cluster(metadata: &Metadata) -> Vec<String> {
     let mut names: Vec<String> = targets
         .filter(|target| target.kind.contains(&TargetKind::Test))
         .map(|target| target.name.clone())
-        .filter(|name| name != CLUSTER_TARGET && name != NODES_TARGET)
+        .filter(|name| !clusters::TARGETS.contains(&name.as_str()))
         .collect();
     names.sort();
     names.dedup();
     names
 }
 
-fn machine_has_cgroup_v1() -> bool {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    mounts.contains(" - cgroup ")
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     #[test]
-    fn all_clusters_of_the_smoke_test_are_ended() {
-        let folder = root().join("tests/cluster/tests");
-        let texts = ["smoke.rs", "smoke/nodes.rs"]
-            .map(|file| fs::read_to_string(folder.join(file)).unwrap());
-        let named = texts.iter().flat_map(|text| text.split('"'));
-        let named: BTreeSet<&str> = named.filter(|word| word.starts_with("smoke-")).collect();
-        assert_eq!(named, BTreeSet::from(SMOKE));
-    }
-
-    #[test]
-    fn cluster_tests_wait_for_their_cluster() {
+    fn tests_of_a_cluster_are_not_among_the_others() {
         let names = targets_without_cluster(&metadata().unwrap());
         assert!(names.contains(&"synthetic".to_owned()), "{names:?}");
-        for target in [CLUSTER_TARGET, NODES_TARGET] {
+        for target in clusters::TARGETS {
             assert!(!names.contains(&target.to_owned()), "{names:?}");
         }
     }

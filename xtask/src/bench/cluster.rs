@@ -3,21 +3,17 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
-use usher_cluster::{Cluster, Config, Layout, programs::Sidecars};
+use usher_cluster::{Config, Layout, programs::Sidecars};
 
 use super::{Manner, recorded, reported};
 use crate::{
-    chart::MANIFEST,
-    image,
+    cluster,
     step::Steps,
     supervisor,
-    workspace::{cargo, root, run as run_command},
+    workspace::{cargo, run as run_command},
 };
 
 const CLUSTER: &str = "bench";
-/// Tells the cluster's name to the benchmark.
-const CLUSTER_VARIABLE: &str = "USHER_TEST_CLUSTER";
-const AGENT_NAMESPACE: &str = "usher";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct StartArgs {
@@ -98,31 +94,23 @@ fn one(place: &Place, name: &str, manner: Manner, more: &[String]) -> Result<Exi
     }
 }
 
-/// The cluster with usher on it, made anew: an earlier one may be in any state.
+/// A new cluster with an agent that enforces.
 fn prepare(cgroups: Option<Layout>) -> Result<()> {
-    let archive = image::agent()?;
     let config = Config::from_env(CLUSTER)?;
-    let cluster = Cluster::with(Config {
+    let cluster = cluster::recreate(Config {
         cgroups: cgroups.or(config.cgroups),
         sidecars: Sidecars::Istio,
         ..config
     })?;
-    cluster.down()?;
-    cluster.up()?;
-    cluster.import_image(&archive)?;
-    let manifest = root().join(MANIFEST).display().to_string();
-    cluster.kubectl(&["apply", "-f", &manifest])?;
     let mode = ["usher.dev/mode=enforce", "--overwrite"];
     let node = ["annotate", "node", cluster.node_name()];
     cluster.kubectl(&[&node[..], &mode].concat())?;
-    let rollout = ["rollout", "status", "daemonset/usher"];
-    let agent = ["-n", AGENT_NAMESPACE, "--timeout=120s"];
-    cluster.kubectl(&[&agent[..], &rollout].concat()).map(drop)
+    cluster::install_agent(&cluster)
 }
 
-fn measure(cluster: &str, name: &str, manner: Manner, more: &[String]) -> Result<()> {
+fn measure(cluster_name: &str, name: &str, manner: Manner, more: &[String]) -> Result<()> {
     let mut bench = cargo(["bench", "--package", "usher-tests", "--bench", name]);
     // Nothing that is measured is compiled by this; everything else is built already.
     bench.args(["--profile", "dev", "--"]);
-    run_command(recorded(&mut bench, name, manner, more).env(CLUSTER_VARIABLE, cluster))
+    run_command(recorded(&mut bench, name, manner, more).env(cluster::VARIABLE, cluster_name))
 }

@@ -41,7 +41,7 @@ pub(super) fn write() -> Result<()> {
         shown(&records())
     );
     let mut pictures = Vec::new();
-    let text = page(&documents, &reason, &mut pictures);
+    let text = page(&documents, &reason, &mut pictures)?;
     let missing = missing(&documents);
     let place = if missing.is_empty() {
         root().join("docs")
@@ -96,7 +96,7 @@ fn page(
     documents: &[Document],
     reason: &dyn Fn(&str) -> Option<String>,
     pictures: &mut Vec<(String, String)>,
-) -> String {
+) -> Result<String> {
     let mut page = String::from(
         "# Performance\n\n\
          <!-- Written by `cargo xtask bench report`; a change here is lost. Reasons are in docs/performance/. -->\n\n\
@@ -107,13 +107,13 @@ fn page(
     page.push_str(&budget::overview(documents, reason));
     page.push_str(&setting::of(documents));
     for document in documents {
-        page.push_str(&section::of(document, pictures));
+        page.push_str(&section::of(document, pictures)?);
     }
     page.push_str(&fleet::of(documents));
     if let Some(text) = reason(ELSEWHERE) {
         page.push_str(&format!("## On another machine\n\n{text}\n"));
     }
-    page.trim_end().to_owned() + "\n"
+    Ok(page.trim_end().to_owned() + "\n")
 }
 
 #[cfg(test)]
@@ -148,7 +148,7 @@ mod tests {
             _ => None,
         };
         let page = page(documents, &reason, &mut pictures);
-        (page, pictures)
+        (page.unwrap(), pictures)
     }
 
     #[test]

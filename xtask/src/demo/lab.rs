@@ -13,8 +13,8 @@ use super::{
     stream::{Line, Stream},
 };
 
-pub(super) const AGENT: &str = "daemonset/usher";
-pub(super) const AGENT_NAMESPACE: &str = "usher";
+use crate::cluster::{AGENT, AGENT_NAMESPACE};
+
 /// Longer than anything takes that is to happen.
 const LIMIT: Duration = Duration::from_secs(60);
 /// How long after its app's end the observed Job is looked at: Jobs that complete do so within 3 or 4 s.

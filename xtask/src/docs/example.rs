@@ -10,7 +10,7 @@ use usher_core::settings::{
     overrides::{NamespaceValues, Tuning, Values},
 };
 
-use crate::chart;
+use crate::release::chart;
 
 const FENCE: &str = "```";
 

@@ -5,7 +5,7 @@ use usher_cluster::prometheus::Dashboard;
 use usher_core::metric::{self, Label, Metric};
 
 use super::markdown::{code, codes, table};
-use crate::plots::{self, OVERVIEW};
+use crate::pictures;
 
 const RULES: &str = include_str!("../../../deploy/chart/files/rules/usher.yaml");
 const DASHBOARD: &str = include_str!("../../../deploy/chart/files/dashboards/usher.json");
@@ -137,20 +137,16 @@ pub(super) fn panels() -> String {
         Ok(dashboard) => dashboard,
         Err(error) => return error.to_string(),
     };
-    let overview = format!("![Overview]({IMAGES}/{})\n\n", plots::file(OVERVIEW));
     let (mut text, mut row) = (String::new(), "");
     for panel in &dashboard.panels {
         if panel.row != row {
             row = &panel.row;
             text.push_str(&format!("### {row}\n\n"));
-            if text.len() < 100 {
-                text.push_str(&overview);
-            }
         }
         let (title, description) = (&panel.title, &panel.description);
         text.push_str(&format!("**{title}.** {description}\n\n"));
         if panel.kind != "stat" {
-            let file = plots::file(title);
+            let file = pictures::file_name(title);
             text.push_str(&format!("![{title}]({IMAGES}/{file})\n\n"));
         }
     }
@@ -173,7 +169,7 @@ mod tests {
         let shown: BTreeSet<String> = shown.map(|(file, _)| file.to_owned()).collect();
         let folder = fs::read_dir(root().join("docs").join(IMAGES)).unwrap();
         let files = folder.map(|file| file.unwrap().file_name().display().to_string());
-        assert_eq!(shown, files.collect(), "`cargo xtask plots` makes them");
+        assert_eq!(shown, files.collect(), "`cargo xtask pictures` makes them");
     }
 
     #[test]

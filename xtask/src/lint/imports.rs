@@ -110,7 +110,7 @@ impl CrateFiles {
     /// other crates have.
     fn definition(&self, from: &[String], path: &ItemPath) -> Option<(&[String], String)> {
         let absolute = self.absolute(from, path, MAX_REEXPORTS)?;
-        self.follow(absolute, MAX_REEXPORTS)
+        self.follow(&absolute, MAX_REEXPORTS)
     }
 
     /// The path from the crate's root.
@@ -151,7 +151,7 @@ impl CrateFiles {
         })
     }
 
-    fn follow(&self, path: Vec<String>, left: usize) -> Option<(&[String], String)> {
+    fn follow(&self, path: &[String], left: usize) -> Option<(&[String], String)> {
         let length = (0..=path.len())
             .rev()
             .find(|length| self.modules.contains_key(&path[..*length]))?;
@@ -178,7 +178,7 @@ impl CrateFiles {
                     target.push(item.clone());
                 }
                 target.extend_from_slice(rest);
-                let found = self.follow(target, left - 1)?;
+                let found = self.follow(&target, left - 1)?;
                 (import.name != "*" || self.modules[found.0].file.items.contains(&found.1))
                     .then_some(found)
             })

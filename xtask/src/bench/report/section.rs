@@ -1,5 +1,6 @@
 //! What one benchmark measured.
 
+use anyhow::Result;
 use usher_tests::record::{Document, Figure, Limit, Section, Series, quantile};
 
 use super::{
@@ -8,7 +9,7 @@ use super::{
 };
 use crate::{
     docs::markdown::table,
-    plots::{
+    pictures::{
         self,
         distribution::{self, Bound, Times},
     },
@@ -18,12 +19,12 @@ use crate::{
 const FEW: usize = 2;
 
 /// The part of the page; pictures are added.
-pub(super) fn of(document: &Document, pictures: &mut Vec<(String, String)>) -> String {
+pub(super) fn of(document: &Document, pictures: &mut Vec<(String, String)>) -> Result<String> {
     let mut text = format!("## {}\n\n", document.bench);
     for section in &document.sections {
         text.push_str(&format!("### {}\n\n", section.title));
-        if let Some(svg) = picture(section) {
-            let name = plots::file(&format!("{} {}", document.bench, section.title));
+        if let Some(svg) = picture(section)? {
+            let name = pictures::file_name(&format!("{} {}", document.bench, section.title));
             text.push_str(&format!("![{}]({PICTURES}/{name})\n\n", section.title));
             pictures.push((name, svg));
         }
@@ -38,7 +39,7 @@ pub(super) fn of(document: &Document, pictures: &mut Vec<(String, String)>) -> S
             text.push('\n');
         }
     }
-    text
+    Ok(text)
 }
 
 fn times(series: &Series) -> [String; 5] {
@@ -68,7 +69,7 @@ fn figure(figure: &Figure) -> [String; 3] {
 }
 
 /// Where there is something to compare.
-fn picture(section: &Section) -> Option<String> {
+fn picture(section: &Section) -> Result<Option<String>> {
     let drawn = section
         .series
         .iter()
@@ -81,7 +82,9 @@ fn picture(section: &Section) -> Option<String> {
         .collect();
     let bounds: Vec<Bound> = section.figures.iter().filter_map(bound).collect();
     let is_worth = !times.is_empty() && (times.len() > 1 || !bounds.is_empty());
-    is_worth.then(|| distribution::of(&section.title, &times, &bounds))
+    is_worth
+        .then(|| distribution::draw(&section.title, &times, &bounds))
+        .transpose()
 }
 
 /// A budget that is a time, and no other one's median.

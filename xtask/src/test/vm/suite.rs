@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail};
 use cargo_metadata::{Message, TargetKind};
 
 use crate::{
-    test::BOUNDARIES,
-    workspace::{cargo, run, target_dir},
+    test::build,
+    workspace::{cargo, target_dir},
 };
 
 /// The suites: what the kernel has to do with, and nothing that is about time.
@@ -38,8 +38,7 @@ pub(super) struct Suite {
 
 /// Builds all programs, and gives those of these names, to run the tests that have one of `parts` in theirs or all.
 pub(super) fn built(names: &[String], parts: &[String]) -> Result<Vec<Suite>> {
-    run(&mut cargo(["build", "--workspace", "--bins"]))?;
-    run(&mut cargo(BOUNDARIES))?;
+    build()?;
     let programs = programs()?;
     let mut suites = vec![Suite {
         name: PROBE.to_owned(),

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use nix::sys::utsname::uname;
 use usher_cluster::progress::say;
 
-use self::{matrix::Test, outcome::Results};
+use self::outcome::Results;
 use crate::{
     docs,
     workspace::{cargo, root},
@@ -25,6 +25,21 @@ pub(crate) struct Args {
     /// Run nothing; take the results from what runs printed, as of `cargo xtask test`
     #[arg(long, value_name = "FILE")]
     from: Vec<PathBuf>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Test {
+    package: String,
+    /// `lib`, or the name of a test program.
+    target: String,
+    path: String,
+}
+
+impl Test {
+    /// Its key in the results.
+    fn name(&self) -> String {
+        format!("{} {} {}", self.package, self.target, self.path)
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {

@@ -1,7 +1,7 @@
 //! What a guest said, read line by line.
 
 use super::guest::MARK;
-use crate::verdict;
+use crate::test::verdict;
 
 /// What became of one suite on one kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

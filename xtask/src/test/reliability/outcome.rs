@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fs};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::matrix::Test;
-use crate::{verdict, workspace::root};
+use super::Test;
+use crate::{test::verdict, workspace::root};
 
 const RESULTS: &str = "tests/faults-results.json";
 

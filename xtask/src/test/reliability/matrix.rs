@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use super::outcome::Results;
+use super::{Test, outcome::Results};
 use crate::workspace::root;
 
 const MATRIX: &str = "tests/faults.yaml";
@@ -24,22 +24,6 @@ struct Row {
     fault: String,
     expected: String,
     tests: Vec<String>,
-}
-
-/// One test.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Test {
-    pub(super) package: String,
-    /// `lib`, or the name of a test program.
-    pub(super) target: String,
-    pub(super) path: String,
-}
-
-impl Test {
-    /// As it is named in the results.
-    pub(super) fn name(&self) -> String {
-        format!("{} {} {}", self.package, self.target, self.path)
-    }
 }
 
 fn rows() -> Result<Vec<Row>> {

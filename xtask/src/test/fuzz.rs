@@ -8,11 +8,7 @@ mod outcome;
 mod report;
 mod session;
 
-use std::{
-    fs,
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::{fs, path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use usher_cluster::progress::say;
@@ -21,15 +17,13 @@ use usher_core::base::duration;
 use self::{outcome::Outcome, session::Session};
 use crate::workspace::{shown, target_dir};
 
-pub(crate) use build::has_compiler;
+pub(super) use build::has_compiler;
 
-/// What a pipeline has for all of it, the building included, and for the fuzzing at least.
-const IN_A_PIPELINE: Duration = Duration::from_secs(240);
-const AT_LEAST: Duration = Duration::from_secs(30);
-/// And at most: a quick machine does the same as others.
-const AT_MOST: Duration = Duration::from_secs(100);
-/// The seed of a pipeline.
-const PIPELINE: u32 = 1;
+/// How long a pipeline fuzzes, and with `--all`.
+const SHORT: Duration = Duration::from_secs(100);
+const LONG: Duration = Duration::from_secs(10 * 60);
+/// A pipeline has the same seed every time, so that it judges the change and not the seed.
+const PIPELINE_SEED: u32 = 1;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -58,20 +52,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     fuzz(&session, targets, args.lasts, args.jobs.into())
 }
 
-/// All targets in the time that a pipeline has, on all of its processors.
-pub(crate) fn in_a_pipeline() -> Result<()> {
-    let started = Instant::now();
-    // The same as ever, so that a change is judged by itself there; new ways are for longer runs.
-    let session = session(Some(PIPELINE))?;
-    let left = IN_A_PIPELINE.saturating_sub(started.elapsed());
+/// All targets, on all processors.
+pub(super) fn in_pipeline(is_long: bool) -> Result<()> {
+    let session = session(Some(PIPELINE_SEED))?;
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let lasts = left.clamp(AT_LEAST, AT_MOST);
+    let lasts = if is_long { LONG } else { SHORT };
     fuzz(&session, &session::targets()?, lasts, jobs)
-}
-
-/// Builds the targets, for a run that comes later.
-pub(crate) fn build() -> Result<()> {
-    build::program(&place()?).map(drop)
 }
 
 fn place() -> Result<PathBuf> {

@@ -86,7 +86,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::{fuzz::outcome::Failure, workspace::root};
+    use crate::{test::fuzz::outcome::Failure, workspace::root};
 
     fn outcome(failure: Option<Failure>) -> Outcome {
         Outcome {

@@ -1,0 +1,72 @@
+//! Work for the processor time that the tests leave, with the scheduling policy `SCHED_IDLE`
+//! ([sched(7)](https://man7.org/linux/man-pages/man7/sched.7.html)).
+
+use std::{
+    path::PathBuf,
+    process::Command,
+    sync::mpsc::{self, Receiver},
+    thread::{self, JoinHandle},
+};
+
+use anyhow::{Context, Result, bail};
+use nix::unistd::gettid;
+use usher_cluster::progress::say;
+
+use super::{Scope, fuzz, test_command};
+use crate::{lint, release::image, step::Steps, workspace::run};
+
+/// The image first, which the cluster waits for. All else runs while the tests wait for pods.
+#[derive(Debug)]
+pub(super) struct Background {
+    image: Receiver<PathBuf>,
+    thread: JoinHandle<Steps>,
+}
+
+impl Background {
+    pub(super) fn start(scope: Scope) -> Self {
+        let (sender, image) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            let mut steps = Steps::keep_going("test");
+            if let Err(error) = use_idle_time() {
+                say(&format!("background work at normal priority: {error:#}"));
+            }
+            if scope.has_clusters {
+                steps.run("image of the agent", || {
+                    // Without a receiver another step has failed already.
+                    image::agent().map(|archive| drop(sender.send(archive)))
+                });
+            }
+            match fuzz::has_compiler() {
+                Ok(()) => steps.run("fuzz", || fuzz::in_pipeline(scope.all)),
+                Err(error) => steps.skip("fuzz", &format!("{error:#}"), scope.skips_are_errors),
+            }
+            steps.run("examples in the documentation", || {
+                run(test_command(scope).arg("--doc"))
+            });
+            if scope.has_lint {
+                steps.run("rustdoc", lint::documentation);
+            }
+            steps
+        });
+        Self { image, thread }
+    }
+
+    /// Waits for the image; its archive.
+    pub(super) fn image(&self) -> Result<PathBuf> {
+        self.image.recv().context("the image was not built")
+    }
+
+    pub(super) fn finish(self) -> Result<Steps> {
+        match self.thread.join() {
+            Ok(steps) => Ok(steps),
+            Err(_) => bail!("the thread of the background work panicked"),
+        }
+    }
+}
+
+/// For this thread and the processes that it starts.
+fn use_idle_time() -> Result<()> {
+    let mut chrt = Command::new("chrt");
+    chrt.args(["--idle", "--pid", "0", &gettid().to_string()]);
+    run(&mut chrt).context("set the scheduling policy")
+}

@@ -1,0 +1,176 @@
+//! The steps that need a cluster.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Result;
+use usher_cluster::{
+    Cluster, Config, Layout,
+    programs::{Containerd, Sidecars},
+};
+
+use super::{LIMIT, Scope, background::Background, test_command};
+use crate::{cluster, step::Steps, supervisor, workspace::run_within};
+
+const NAME: &str = "test";
+/// The test programs for one node and for two.
+pub(super) const TARGETS: [&str; 2] = ["cluster", "nodes"];
+/// Tests that depend on neither cgroups nor runtimes: the second layout skips them.
+const SAME_EVERYWHERE: [&str; 7] = [
+    "chart::",
+    "cli_explain::",
+    "cli_pictures::",
+    "outage::",
+    "prometheus::",
+    "sidecars::",
+    "tuning::",
+];
+/// The tests of the cluster itself create these clusters, so plain `cargo test` skips them.
+const SMOKE: [&str; 8] = [
+    "smoke-hybrid",
+    "smoke-v2",
+    "smoke-two",
+    "smoke-two-v2",
+    "smoke-one",
+    "smoke-other",
+    "smoke-pair",
+    "smoke-pair-v2",
+];
+
+/// The layouts to test, the first with all tests. Every machine can have v2.
+pub(super) fn layouts(wanted: Option<Layout>, all: bool) -> Vec<Layout> {
+    match wanted {
+        Some(layout) => vec![layout],
+        None if all && machine_has_cgroup_v1() => vec![Layout::V2, Layout::Hybrid],
+        None => vec![Layout::V2],
+    }
+}
+
+/// The clusters that the steps may leave.
+pub(super) fn names(all: bool) -> Vec<&'static str> {
+    let smoke = if all { &SMOKE[..] } else { &[] };
+    [&[NAME], smoke].concat()
+}
+
+/// Runs the tests on each layout; the image of the agent.
+pub(super) fn steps(
+    steps: &mut Steps,
+    scope: Scope,
+    layouts: &[Layout],
+    background: &Background,
+) -> Option<PathBuf> {
+    let mut image = None;
+    steps.run("wait for the image of the agent", || {
+        image = Some(background.image()?);
+        Ok(())
+    });
+    let image = image?;
+    let mut skipped: &[&str] = &[];
+    for layout in layouts {
+        let title = format!("cluster tests, cgroup layout {layout}");
+        steps.run(&title, || on_one_node(*layout, &image, skipped, scope));
+        skipped = &SAME_EVERYWHERE;
+    }
+    Some(image)
+}
+
+/// Clusters without tests that measure time.
+pub(super) fn more_steps(steps: &mut Steps, scope: Scope, image: &Path) {
+    steps.run("two nodes", || on_two_nodes(image, scope));
+    if machine_has_cgroup_v1() {
+        steps.run("the cluster itself", || {
+            supervisor::end(&SMOKE)?;
+            let mut tests = test_command(scope);
+            let tested = run_within(
+                LIMIT,
+                tests.args(["--test", "smoke", "--", "--ignored", "--test-threads=1"]),
+            );
+            tested.and(supervisor::end(&SMOKE))
+        });
+    } else {
+        // Never an error: no pipeline on such a machine could pass.
+        steps.skip(
+            "the cluster itself",
+            "this machine has cgroup v2 only",
+            false,
+        );
+    }
+}
+
+fn on_one_node(layout: Layout, image: &Path, skipped: &[&str], scope: Scope) -> Result<()> {
+    // Both versions of containerd in two runs.
+    let containerd = match layout {
+        Layout::Hybrid => Containerd::Debian,
+        Layout::V2 => Containerd::Two,
+    };
+    let config = Config {
+        cgroups: Some(layout),
+        containerd: Some(containerd),
+        sidecars: Sidecars::All,
+        ..Config::from_env(NAME)?
+    };
+    test_on(config, TARGETS[0], image, skipped, scope)
+}
+
+fn on_two_nodes(image: &Path, scope: Scope) -> Result<()> {
+    let config = Config {
+        nodes: Some(2),
+        sidecars: Sidecars::Mesh,
+        ..Config::from_env(NAME)?
+    };
+    test_on(config, TARGETS[1], image, &[], scope)
+}
+
+fn test_on(
+    config: Config,
+    target: &str,
+    image: &Path,
+    skipped: &[&str],
+    scope: Scope,
+) -> Result<()> {
+    // An earlier run may have left a cluster.
+    supervisor::end(&[NAME])?;
+    let cluster = Cluster::with(config)?;
+    let tested = cluster.up().and_then(|()| {
+        cluster.import_image(image)?;
+        let skips = skipped.iter().flat_map(|name| ["--skip", name]);
+        let mut tests = test_command(scope);
+        tests.args(["--test", target, "--"]).args(skips);
+        run_within(LIMIT, tests.env(cluster::VARIABLE, NAME))
+    });
+    tested.and(supervisor::end(&[NAME]))
+}
+
+fn machine_has_cgroup_v1() -> bool {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    mounts.contains(" - cgroup ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::workspace::root;
+
+    #[test]
+    fn all_clusters_of_the_smoke_test_are_ended() {
+        let folder = root().join("tests/cluster/tests");
+        let texts = ["smoke.rs", "smoke/nodes.rs"]
+            .map(|file| fs::read_to_string(folder.join(file)).unwrap());
+        let named = texts.iter().flat_map(|text| text.split('"'));
+        let named: BTreeSet<&str> = named.filter(|word| word.starts_with("smoke-")).collect();
+        assert_eq!(named, BTreeSet::from(SMOKE));
+    }
+
+    #[test]
+    fn one_layout_is_tested_unless_all_are() {
+        assert_eq!(layouts(None, false), [Layout::V2]);
+        assert_eq!(layouts(Some(Layout::Hybrid), true), [Layout::Hybrid]);
+        assert_eq!(layouts(None, true)[0], Layout::V2);
+        assert_eq!(names(false), [NAME]);
+        assert_eq!(names(true).len(), 1 + SMOKE.len());
+    }
+}
