@@ -1,146 +1,309 @@
-//! Jobs on the cluster, watched by four programs that run since before: kubectl for Jobs, for pods and for the agent's
-//! log, and `ctr events` in the node.
+//! Jobs on the cluster, and the moments of their ends: by the app's log, the agent's log, containerd's events and
+//! `kubectl wait`.
 
-use std::time::Duration;
-
-use anyhow::{Context, Result};
-use jiff::Timestamp;
-use usher_cluster::Cluster;
-
-use super::{
-    case::{APP, Case, NAMESPACE, Observed, Sample},
-    read,
-    stream::{Line, Stream},
+use std::{
+    fs::{self, File},
+    path::PathBuf,
+    process::{Child, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
-use crate::cluster::{AGENT, AGENT_NAMESPACE};
+use anyhow::{Context, Result, bail, ensure};
+use jiff::Timestamp;
+use serde_json::Value;
+use usher_cluster::Cluster;
 
-/// Longer than anything takes that is to happen.
+use super::Case;
+use crate::{
+    cluster::{AGENT, AGENT_NAMESPACE},
+    workspace::target_dir,
+};
+
+pub(super) const APP: &str = "app";
+pub(super) const NAMESPACE: &str = "default";
+const SIDECAR: &str = "istio-proxy";
+/// Longer than any expected event takes.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How long after its app's end the observed Job is looked at: Jobs that complete do so within 3 or 4 s.
+/// How long the agent observes a Job: one that completes does so within 3 or 4 s.
 const WATCHED: Duration = Duration::from_secs(6);
+const POLL: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(super) struct Lab<'a> {
     cluster: &'a Cluster,
-    agent: Stream,
-    jobs: Stream,
-    pods: Stream,
-    containers: Stream,
+    /// `ctr events`, with its output in a file.
+    events: Child,
+    events_file: PathBuf,
 }
 
-/// A Job whose app has ended.
+/// Milliseconds from the app's own last action.
+#[derive(Debug, Default)]
+pub(super) struct Sample {
+    pub(super) accepted_ms: Option<f64>,
+    pub(super) sidecar_ended_ms: Option<f64>,
+    pub(super) complete_ms: f64,
+}
+
+/// The Job that usher only observes.
+#[derive(Debug)]
+pub(super) struct Observed {
+    pub(super) watched_ms: f64,
+    pub(super) decided_ms: f64,
+    pub(super) reason: String,
+}
+
+/// A pod with an app that has ended.
 struct Ended {
     pod: String,
     sidecar: Option<String>,
     at: Timestamp,
 }
 
+struct Decision {
+    at: Timestamp,
+    reason: String,
+}
+
 impl<'a> Lab<'a> {
     pub(super) fn open(cluster: &'a Cluster) -> Result<Self> {
-        let kubectl = |args: &[&str]| {
-            let mut command = cluster.kubectl_command();
-            command.args(args);
-            command
-        };
-        let watch = |kind, format| kubectl(&["-n", NAMESPACE, "get", kind, "-w", "-o", format]);
-        let logs = ["-n", AGENT_NAMESPACE, "logs", "--follow", AGENT];
+        let events_file = target_dir().join("demo-events");
+        let file = File::create(&events_file)
+            .with_context(|| format!("create {}", events_file.display()))?;
+        let events = cluster
+            .node_command("ctr")?
+            .arg("events")
+            .stdin(Stdio::null())
+            .stdout(file)
+            .stderr(Stdio::null())
+            .spawn()
+            .context("start ctr events")?;
         Ok(Self {
             cluster,
-            agent: Stream::follow("the agent's log", &mut kubectl(&logs))?,
-            jobs: Stream::follow("the watch of Jobs", &mut watch("jobs", read::JOB_FORMAT))?,
-            pods: Stream::follow("the watch of pods", &mut watch("pods", read::POD_FORMAT))?,
-            containers: Stream::follow(
-                "containerd's events",
-                cluster.node_command("ctr")?.arg("events"),
-            )?,
+            events,
+            events_file,
         })
     }
 
-    /// Runs the Job that does not complete, and looks at it for a while.
-    pub(super) fn observe(&self, name: &str) -> Result<Observed> {
-        self.cluster.apply(&Case::Observe.object(name, 0))?;
-        let ended = self.app_ended(name)?;
-        let would = self.agent.find(LIMIT, ended.decided("would-quit"))?;
-        let so_far = since(ended.at, Timestamp::now());
-        let complete = self
-            .jobs
-            .find(WATCHED.saturating_sub(so_far), completes(name))?;
+    /// Runs the Job that does not complete.
+    pub(super) fn observe(&self) -> Result<Observed> {
+        self.cluster.apply(&Case::Observe.job(0))?;
+        let ended = self.ended(&Case::Observe.name(0))?;
+        let decision = self.decision("would-quit", &ended.pod)?;
+        let decision = decision.context("usher's log does not report the decision")?;
+        let is_complete = self.wait(&Case::Observe.name(0), WATCHED).is_ok();
+        ensure!(!is_complete, "the Job completed while usher observes");
         Ok(Observed {
-            watched: since(ended.at, Timestamp::now()),
-            completed: complete.is_some(),
-            decided: would.as_ref().map(|would| since(ended.at, would.at)),
-            reason: would.map(|would| would.reason),
+            watched_ms: ms(ended.at, Timestamp::now()),
+            decided_ms: ms(ended.at, decision.at),
+            reason: decision.reason,
         })
     }
 
-    /// Lets usher act on the node, and returns how soon the Job is complete that hung there.
-    pub(super) fn enforce(&self, hanging: &str) -> Result<Duration> {
+    /// Sets the Node's mode to enforce; the milliseconds until the observed Job is Complete.
+    pub(super) fn enforce(&self) -> Result<f64> {
         let node = self.cluster.node_name();
         let from = Timestamp::now();
         self.cluster
             .kubectl(&["annotate", "node", node, "usher.dev/mode=enforce"])?;
-        let enforces = |line: &Line| read::enforces(&line.text).then_some(());
-        let took = self.agent.find(LIMIT, enforces)?;
-        took.context("usher did not take the Node's annotation")?;
-        let complete = self.jobs.find(LIMIT, completes(hanging))?;
-        let complete = complete.context("the Job hangs although usher enforces")?;
-        Ok(since(from, complete))
+        let complete = self.wait(&Case::Observe.name(0), LIMIT)?;
+        Ok(ms(from, complete))
     }
 
     /// Runs a Job to its completion.
     pub(super) fn run(&self, case: Case, turn: u32) -> Result<Sample> {
-        let name = format!("{}-{turn}", case.name());
-        self.cluster.apply(&case.object(&name, turn))?;
-        let complete = self.jobs.find(LIMIT, completes(&name))?;
-        let ended = self.app_ended(&name)?;
+        let name = case.name(turn);
+        self.cluster.apply(&case.job(turn))?;
+        let complete = self.wait(&name, LIMIT)?;
+        let ended = self.ended(&name)?;
         let accepted = match case {
-            Case::Enforce => self.agent.find(LIMIT, ended.decided("quit-accepted"))?,
+            Case::Enforce => self.decision("quit-accepted", &ended.pod)?,
             _ => None,
         };
         let sidecar_ended = match &ended.sidecar {
-            Some(id) if complete.is_some() => self
-                .containers
-                .find(LIMIT, |line| read::container_exit(&line.text, id))?,
-            _ => None,
+            Some(id) => Some(poll("the sidecar's exit event", || self.exit(id))?),
+            None => None,
         };
         Ok(Sample {
-            accepted: accepted.map(|decision| since(ended.at, decision.at)),
-            sidecar_ended: sidecar_ended.map(|at| since(ended.at, at)),
-            complete: complete.map(|at| since(ended.at, at)),
+            accepted_ms: accepted.map(|decision| ms(ended.at, decision.at)),
+            sidecar_ended_ms: sidecar_ended.map(|at| ms(ended.at, at)),
+            complete_ms: ms(ended.at, complete),
         })
     }
 
-    /// Waits until the API says that a Job's app has terminated.
-    fn app_ended(&self, job: &str) -> Result<Ended> {
-        let terminated = |line: &Line| {
-            let pod = read::pod(&line.text)?;
-            (pod.job == job && pod.app_terminated)
-                .then(|| (pod.pod.to_owned(), pod.sidecar.map(str::to_owned)))
-        };
-        let found = self.pods.find(LIMIT, terminated)?;
-        let (pod, sidecar) = found.with_context(|| format!("the app of Job {job} did not end"))?;
+    /// Waits until the Job is Complete; the moment at which the watch of `kubectl wait` reported it.
+    fn wait(&self, job: &str, limit: Duration) -> Result<Timestamp> {
+        let job = format!("job/{job}");
+        let timeout = format!("--timeout={}s", limit.as_secs());
+        let wait = ["wait", "--for=condition=Complete", &job, &timeout];
+        self.cluster
+            .kubectl(&[&["-n", NAMESPACE], &wait[..]].concat())?;
+        Ok(Timestamp::now())
+    }
+
+    /// Waits until the API reports the end of the Job's app.
+    fn ended(&self, job: &str) -> Result<Ended> {
+        let label = format!("app={job}");
+        let (pod, sidecar) = poll("the app's end", || {
+            let pods = ["-n", NAMESPACE, "get", "pods", "-l", &label];
+            Ok(ended_pod(&self.cluster.kubectl_json(&pods)?))
+        })?;
         let log = self
             .cluster
             .kubectl(&["-n", NAMESPACE, "logs", &pod, "-c", APP])?;
-        let at = read::app_exit(&log)
-            .with_context(|| format!("the app of pod {pod} did not say when it ended:\n{log}"))?;
+        let at = app_exit(&log).with_context(|| format!("no app-exit in the log of {pod}"))?;
         Ok(Ended { pod, sidecar, at })
     }
-}
 
-impl Ended {
-    fn decided(&self, kind: &str) -> impl Fn(&Line) -> Option<read::Decision> {
-        let pod = format!("{NAMESPACE}/{}", self.pod);
-        move |line| read::decision(&line.text, kind, &pod)
+    /// The decision of this kind about the pod, which the agent may log a moment later.
+    fn decision(&self, kind: &str, pod: &str) -> Result<Option<Decision>> {
+        let pod = format!("{NAMESPACE}/{pod}");
+        let found = poll(kind, || {
+            let log = self
+                .cluster
+                .kubectl(&["-n", AGENT_NAMESPACE, "logs", AGENT])?;
+            Ok(log.lines().find_map(|line| decision(line, kind, &pod)))
+        });
+        Ok(found.ok())
+    }
+
+    fn exit(&self, container: &str) -> Result<Option<Timestamp>> {
+        let events = fs::read_to_string(&self.events_file).context("read containerd's events")?;
+        Ok(events
+            .lines()
+            .find_map(|line| container_exit(line, container)))
     }
 }
 
-fn completes(job: &str) -> impl Fn(&Line) -> Option<Timestamp> {
-    move |line| read::is_complete(&line.text, job).then_some(line.at)
+impl Drop for Lab<'_> {
+    fn drop(&mut self) {
+        // It may have ended with the node.
+        drop(self.events.kill());
+        drop(self.events.wait());
+    }
 }
 
-/// None of these times is before the app's own end.
-fn since(from: Timestamp, to: Timestamp) -> Duration {
-    to.duration_since(from).try_into().unwrap_or_default()
+fn poll<T>(what: &str, mut find: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        if let Some(found) = find()? {
+            return Ok(found);
+        }
+        if Instant::now() > deadline {
+            bail!("no {what} within {} s", LIMIT.as_secs());
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// No measured moment is before the app's own end.
+fn ms(from: Timestamp, to: Timestamp) -> f64 {
+    let time: Duration = to.duration_since(from).try_into().unwrap_or_default();
+    time.as_secs_f64() * 1e3
+}
+
+/// The name of the first pod of a list and the id of its sidecar, once the app has terminated.
+fn ended_pod(list: &Value) -> Option<(String, Option<String>)> {
+    let pod = &list["items"][0];
+    let statuses = || {
+        ["containerStatuses", "initContainerStatuses"]
+            .into_iter()
+            .flat_map(|kind| pod["status"][kind].as_array())
+            .flatten()
+    };
+    let app = statuses().find(|status| status["name"] == APP)?;
+    app["state"]["terminated"].as_object()?;
+    let sidecar = statuses()
+        .find(|status| status["name"] == SIDECAR)
+        .and_then(|status| status["containerID"].as_str()?.split_once("://"))
+        .map(|(_, id)| id.to_owned());
+    Some((pod["metadata"]["name"].as_str()?.to_owned(), sidecar))
+}
+
+/// A line of the agent's log.
+fn decision(line: &str, kind: &str, pod: &str) -> Option<Decision> {
+    let line: Value = serde_json::from_str(line).ok()?;
+    if line["decision"] != kind || line["pod"] != pod {
+        return None;
+    }
+    Some(Decision {
+        at: line["timestamp"].as_str()?.parse().ok()?,
+        reason: line["reason"].as_str()?.to_owned(),
+    })
+}
+
+/// A line of `ctr events`.
+fn container_exit(line: &str, id: &str) -> Option<Timestamp> {
+    let (_, event) = line.split_once("/tasks/exit ")?;
+    let event: Value = serde_json::from_str(event).ok()?;
+    // An exec has the same container and an id of its own.
+    if event["container_id"] != id || event["id"] != id {
+        return None;
+    }
+    event["exited_at"].as_str()?.parse().ok()
+}
+
+/// The app writes the time as its last action.
+fn app_exit(log: &str) -> Option<Timestamp> {
+    let line = log.lines().rfind(|line| line.starts_with("app-exit "))?;
+    let ns = line.split_once("unix_ns=")?.1.split(' ').next()?;
+    Timestamp::from_nanosecond(ns.parse().ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pod_has_ended_with_its_app() {
+        let list = |state: Value| {
+            json!({"items": [{
+                "metadata": {"name": "native-1-x7"},
+                "status": {
+                    "containerStatuses": [{"name": "app", "state": state}],
+                    "initContainerStatuses": [{"name": "istio-proxy", "containerID": "containerd://a1b2"}],
+                },
+            }]})
+        };
+        let found = ended_pod(&list(json!({"terminated": {"exitCode": 0}})));
+        assert_eq!(
+            found,
+            Some(("native-1-x7".to_owned(), Some("a1b2".to_owned())))
+        );
+        assert_eq!(ended_pod(&list(json!({"running": {}}))), None);
+        assert_eq!(ended_pod(&json!({"items": []})), None);
+    }
+
+    #[test]
+    fn decisions_of_the_agent() {
+        let line = r#"{"timestamp":"2026-11-21T07:14:45.745993Z","level":"INFO","message":"decided","decision":"quit-accepted","pod":"default/j1-vn2c6","uid":"u","container":"istio-proxy","since_exit_ms":0.61,"reason":"POST was accepted"}"#;
+        let found = decision(line, "quit-accepted", "default/j1-vn2c6").unwrap();
+        assert_eq!(found.reason, "POST was accepted");
+        assert_eq!(found.at.as_microsecond() % 1_000_000, 745_993);
+        assert!(decision(line, "quit-accepted", "default/j2").is_none());
+        assert!(decision(line, "gave-up", "default/j1-vn2c6").is_none());
+        assert!(decision("thread panicked", "gave-up", "a").is_none());
+    }
+
+    #[test]
+    fn exits_of_containers() {
+        let line = r#"2026-11-21 07:24:31.399233957 +0000 UTC k8s.io /tasks/exit {"container_id":"a1","id":"a1","pid":386,"exited_at":"2026-11-21T07:24:31.399197453Z"}"#;
+        let at = container_exit(line, "a1").unwrap();
+        assert_eq!(at.subsec_nanosecond(), 399_197_453);
+        assert_eq!(container_exit(line, "b2"), None);
+        let exec = line.replace(r#""id":"a1""#, r#""id":"probe""#);
+        assert_eq!(container_exit(&exec, "a1"), None);
+        let delete = line.replace("/tasks/exit", "/tasks/delete");
+        assert_eq!(container_exit(&delete, "a1"), None);
+    }
+
+    #[test]
+    fn last_line_of_the_app() {
+        let log = "app-start unix_ns=1\napp-exit unix_ns=1795245285745993123 code=0\n";
+        let at = app_exit(log).unwrap();
+        assert_eq!(at.as_nanosecond(), 1_795_245_285_745_993_123);
+        assert_eq!(app_exit("app-start unix_ns=1\n"), None);
+    }
 }

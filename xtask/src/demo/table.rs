@@ -1,148 +1,89 @@
-//! What the demonstration shows at its end.
+//! The table at the end of the demonstration.
 
-use std::{fmt, time::Duration};
+use super::{
+    Case,
+    lab::{Observed, Sample},
+};
 
-use super::case::{Case, Observed, Sample};
-
-/// Wide enough for the longest title and for `1234.5 (1234.5-1234.5)`.
-const TITLE: usize = 40;
-const COLUMN: usize = 26;
 const NOTES: &str = "\
-Milliseconds from the app's own exit on, all on this machine's clock: the app writes the time as its last act; a request
-is accepted when the agent's log line says so; the sidecar has ended when containerd says its process did (exited_at); a
-Job is Complete when a `kubectl get jobs --watch` that has been running since before shows it.
+Milliseconds from the app's own exit, all on this machine's clock. The app writes the time as its last action. A request is
+accepted at the time of the agent's log line. A sidecar has ended at the exited_at of containerd's event. A Job is Complete
+when a `kubectl wait` that has been running since the Job's start returns.
 
-A Job without any sidecar takes 1.2 to 3.2 s itself: the kubelet looks at its containers once per second, then reports the
-pod's end, and the Job controller collects such reports for a second. A sidecar that ends within milliseconds of the app
-is seen by the same look and adds nothing. A native sidecar is told to end only after the kubelet has seen the app's end,
-may then drain (2 s, the grace period of these pods), and its own end takes another look.";
+A Job without a sidecar takes 1.2 to 3.2 s itself: the kubelet looks at its containers once per second, then reports the
+pod's end, and the Job controller collects such reports for a second. A sidecar that ends within milliseconds of the app is
+part of the same look and adds nothing. The kubelet terminates a native sidecar only after it has seen the app's end; the
+sidecar may then drain (2 s, the grace period of these pods), and its own end takes another look.";
 
-/// The runs of one case.
-#[derive(Debug)]
-pub(super) struct Row {
-    case: Case,
-    samples: Vec<Sample>,
+pub(super) fn table(observed: &Observed, rows: &[(Case, Vec<Sample>)]) -> String {
+    let runs = rows.first().map_or(0, |(_, samples)| samples.len());
+    let mut lines = vec![
+        String::new(),
+        format!("ms after the app's exit; median of {runs} (lowest - highest)"),
+        String::new(),
+        line("", "request accepted", "sidecar ended", "Job Complete"),
+        line(
+            Case::Observe.title(),
+            "none made",
+            "still runs",
+            &format!("not after {:.0}", observed.watched_ms),
+        ),
+    ];
+    lines.extend(rows.iter().map(|(case, samples)| {
+        line(
+            case.title(),
+            &cell(samples, |sample| sample.accepted_ms),
+            &cell(samples, |sample| sample.sidecar_ended_ms),
+            &cell(samples, |sample| Some(sample.complete_ms)),
+        )
+    }));
+    lines.extend([
+        String::new(),
+        format!(
+            "would quit, {} ms after the app's exit: \"{}\"",
+            short(observed.decided_ms),
+            observed.reason
+        ),
+    ]);
+    lines.extend(ratios(rows));
+    lines.extend([String::new(), NOTES.to_owned()]);
+    lines.join("\n")
 }
 
-impl Row {
-    pub(super) fn new(case: Case) -> Self {
-        Self {
-            case,
-            samples: Vec::new(),
+fn line(title: &str, accepted: &str, ended: &str, complete: &str) -> String {
+    format!("{title:<40}{accepted:<26}{ended:<26}{complete}")
+}
+
+fn ratios(rows: &[(Case, Vec<Sample>)]) -> Option<String> {
+    let complete = |wanted: Case| {
+        let (_, samples) = rows.iter().find(|(case, _)| *case == wanted)?;
+        median(&sorted(samples, |sample| Some(sample.complete_ms)))
+    };
+    let plain = complete(Case::Plain)?;
+    Some(format!(
+        "Job Complete in relation to the Job without a sidecar: {:.2} with usher, {:.2} with a native sidecar.",
+        complete(Case::Enforce)? / plain,
+        complete(Case::Native)? / plain
+    ))
+}
+
+fn cell(samples: &[Sample], of: impl Fn(&Sample) -> Option<f64>) -> String {
+    let times = sorted(samples, of);
+    match (median(&times), &times[..]) {
+        (Some(median), [first, .., last]) => {
+            format!("{} ({} - {})", short(median), short(*first), short(*last))
         }
-    }
-
-    pub(super) fn case(&self) -> Case {
-        self.case
-    }
-
-    pub(super) fn add(&mut self, sample: Sample) {
-        self.samples.push(sample);
-    }
-
-    fn cell(&self, of: impl Fn(&Sample) -> Option<Duration>) -> String {
-        let mut times: Vec<f64> = self.samples.iter().filter_map(of).map(ms).collect();
-        times.sort_by(f64::total_cmp);
-        match (median(&times), &times[..]) {
-            (Some(median), [first, .., last]) => {
-                format!("{} ({} - {})", short(median), short(*first), short(*last))
-            }
-            (Some(median), _) => short(median),
-            (None, _) => "-".to_owned(),
-        }
-    }
-
-    fn complete(&self) -> Option<f64> {
-        let mut times: Vec<f64> = self
-            .samples
-            .iter()
-            .filter_map(|sample| sample.complete)
-            .map(ms)
-            .collect();
-        times.sort_by(f64::total_cmp);
-        median(&times)
+        (Some(median), _) => short(median),
+        (None, _) => "-".to_owned(),
     }
 }
 
-/// The whole table.
-#[derive(Debug)]
-pub(super) struct Table<'a> {
-    observed: &'a Observed,
-    rows: &'a [Row],
+fn sorted(samples: &[Sample], of: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
+    let mut times: Vec<f64> = samples.iter().filter_map(of).collect();
+    times.sort_by(f64::total_cmp);
+    times
 }
 
-impl<'a> Table<'a> {
-    pub(super) fn new(observed: &'a Observed, rows: &'a [Row]) -> Self {
-        Self { observed, rows }
-    }
-
-    /// How long Jobs take in relation to those without a sidecar.
-    fn ratios(&self) -> Option<String> {
-        let complete = |wanted: Case| {
-            let row = self.rows.iter().find(|row| row.case == wanted)?;
-            row.complete()
-        };
-        let plain = complete(Case::Plain)?;
-        let (enforce, native) = (complete(Case::Enforce)?, complete(Case::Native)?);
-        Some(format!(
-            "Job Complete in relation to the Job without a sidecar: {:.2} with usher, {:.2} with a native sidecar.",
-            enforce / plain,
-            native / plain
-        ))
-    }
-}
-
-impl fmt::Display for Table<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let runs = self.rows.first().map_or(0, |row| row.samples.len());
-        writeln!(
-            f,
-            "\nms after the app's exit; median of {runs} (lowest - highest)\n"
-        )?;
-        let head = ["request accepted", "sidecar ended", "Job Complete"];
-        line(f, "", &head.map(str::to_owned))?;
-        let observed = self.observed;
-        let complete = if observed.completed {
-            "Complete".to_owned()
-        } else {
-            format!("not after {:.0}", ms(observed.watched))
-        };
-        let cells = ["none made".to_owned(), "still runs".to_owned(), complete];
-        line(f, Case::Observe.title(), &cells)?;
-        for row in self.rows {
-            let cells = [
-                row.cell(|sample| sample.accepted),
-                row.cell(|sample| sample.sidecar_ended),
-                row.cell(|sample| sample.complete),
-            ];
-            line(f, row.case.title(), &cells)?;
-        }
-        writeln!(f)?;
-        if let (Some(reason), Some(decided)) = (&observed.reason, observed.decided) {
-            writeln!(
-                f,
-                "would quit, {} ms after the app's exit: \"{reason}\"",
-                short(ms(decided))
-            )?;
-        }
-        if let Some(ratios) = self.ratios() {
-            writeln!(f, "{ratios}")?;
-        }
-        writeln!(f, "\n{NOTES}")
-    }
-}
-
-fn line(f: &mut fmt::Formatter<'_>, title: &str, cells: &[String; 3]) -> fmt::Result {
-    let [accepted, ended, complete] = cells;
-    let text = format!("{title:<TITLE$}{accepted:<COLUMN$}{ended:<COLUMN$}{complete}");
-    writeln!(f, "{}", text.trim_end())
-}
-
-fn ms(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
-}
-
-/// Tenths only where they say something.
 fn short(ms: f64) -> String {
     if ms < 100.0 {
         format!("{ms:.1}")
@@ -151,7 +92,7 @@ fn short(ms: f64) -> String {
     }
 }
 
-/// Of sorted figures; of an even number of them the mean of the two in the middle.
+/// Of an even number of times the mean of the two in the middle.
 fn median(sorted: &[f64]) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     Some(f64::midpoint(sorted[last / 2], sorted[last.div_ceil(2)]))
@@ -161,11 +102,11 @@ fn median(sorted: &[f64]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn sample(accepted: Option<u64>, complete: u64) -> Sample {
+    fn sample(accepted: Option<f64>, complete: f64) -> Sample {
         Sample {
-            accepted: accepted.map(Duration::from_millis),
-            sidecar_ended: accepted.map(|at| Duration::from_millis(at + 12)),
-            complete: Some(Duration::from_millis(complete)),
+            accepted_ms: accepted,
+            sidecar_ended_ms: accepted.map(|at| at + 12.0),
+            complete_ms: complete,
         }
     }
 
@@ -179,27 +120,27 @@ mod tests {
 
     #[test]
     fn one_run_has_no_range_and_none_a_dash() {
-        let mut row = Row::new(Case::Enforce);
-        assert_eq!(row.cell(|sample| sample.complete), "-");
-        row.add(sample(Some(1), 1900));
-        assert_eq!(row.cell(|sample| sample.complete), "1900");
-        row.add(sample(Some(3), 2100));
-        assert_eq!(row.cell(|sample| sample.accepted), "2.0 (1.0 - 3.0)");
+        let accepted = |sample: &Sample| sample.accepted_ms;
+        let mut samples = vec![sample(None, 1900.0)];
+        assert_eq!(cell(&samples, accepted), "-");
+        samples[0].accepted_ms = Some(1.0);
+        assert_eq!(cell(&samples, accepted), "1.0");
+        samples.push(sample(Some(3.0), 2100.0));
+        assert_eq!(cell(&samples, accepted), "2.0 (1.0 - 3.0)");
     }
 
     #[test]
     fn table_has_a_row_for_each_case_the_reason_and_the_ratios() {
         let observed = Observed {
-            watched: Duration::from_millis(6004),
-            completed: false,
-            decided: Some(Duration::from_micros(600)),
-            reason: Some("observe mode: nothing is done".to_owned()),
+            watched_ms: 6004.0,
+            decided_ms: 0.6,
+            reason: "observe mode: nothing is done".to_owned(),
         };
-        let mut rows = Case::TIMED.map(Row::new);
-        rows[0].add(sample(Some(1), 2000));
-        rows[1].add(sample(None, 2000));
-        rows[2].add(sample(None, 4000));
-        let text = Table::new(&observed, &rows).to_string();
+        let mut rows = Case::TIMED.map(|case| (case, Vec::new()));
+        rows[0].1.push(sample(Some(1.0), 2000.0));
+        rows[1].1.push(sample(None, 2000.0));
+        rows[2].1.push(sample(None, 4000.0));
+        let text = table(&observed, &rows);
         let lines: Vec<&str> = text.lines().skip(3).take(8).collect();
         assert_eq!(
             lines[..5],
