@@ -1,21 +1,20 @@
-//! `cargo xtask fuzz`: every decoder of what comes from outside, fed with broken bytes for some time.
+//! `cargo xtask fuzz`: broken bytes for every decoder of external input.
 //!
-//! The targets are in `tests/fuzz`, with a corpus that ordinary tests decode as well. What a run finds beside it is kept in
-//! `target/fuzz/corpus`, where the next run begins; a crash and a hang stay in `target/fuzz/crashes` and are an error.
+//! The targets are in `tests/fuzz`, with a corpus that ordinary tests decode as well. New inputs of a run are kept in
+//! `target/fuzz/corpus`, where the next run starts. A crash or a hang is an error; its input is in `target/fuzz/crashes`.
 
 mod build;
 mod outcome;
-mod report;
 mod session;
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{fs, thread::available_parallelism, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use usher_cluster::progress::say;
 use usher_core::base::duration;
 
 use self::{outcome::Outcome, session::Session};
-use crate::workspace::{shown, target_dir};
+use crate::workspace::target_dir;
 
 pub(super) use build::has_compiler;
 
@@ -27,13 +26,13 @@ const PIPELINE_SEED: u32 = 1;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How long all of it takes, without the building; each target has its share
+    /// Time for all targets, without the build; each target has its share
     #[arg(long = "for", value_name = "TIME", default_value = "10m", value_parser = duration::parse)]
-    lasts: Duration,
+    length: Duration,
     /// Targets to run [default: all]
     #[arg(long = "target", value_name = "NAME", num_args = 1..)]
     targets: Vec<String>,
-    /// How many targets run at once
+    /// Number of targets that run at once
     #[arg(long, default_value = "1", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     jobs: u8,
 }
@@ -41,64 +40,48 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let all = session::targets()?;
     if let Some(unknown) = args.targets.iter().find(|name| !all.contains(name)) {
-        bail!("{unknown} is no target; there are: {}", all.join(", "));
+        bail!("unknown target {unknown}; valid: {}", all.join(", "));
     }
-    let session = session(None)?;
-    let targets = if args.targets.is_empty() {
-        &all
-    } else {
-        &args.targets
+    let targets = match &args.targets[..] {
+        [] => &all,
+        targets => targets,
     };
-    fuzz(&session, targets, args.lasts, args.jobs.into())
+    fuzz(None, targets, args.length, args.jobs.into())
 }
 
 /// All targets, on all processors.
 pub(super) fn in_pipeline(is_long: bool) -> Result<()> {
-    let session = session(Some(PIPELINE_SEED))?;
-    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let lasts = if is_long { LONG } else { SHORT };
-    fuzz(&session, &session::targets()?, lasts, jobs)
+    let jobs = available_parallelism().map_or(1, usize::from);
+    let length = if is_long { LONG } else { SHORT };
+    fuzz(Some(PIPELINE_SEED), &session::targets()?, length, jobs)
 }
 
-fn place() -> Result<PathBuf> {
-    let place = target_dir().join("fuzz");
-    fs::create_dir_all(&place).with_context(|| format!("make {}", place.display()))?;
-    Ok(place)
-}
-
-fn session(seed: Option<u32>) -> Result<Session> {
-    let place = place()?;
-    let program = build::program(&place)?;
-    Ok(Session {
-        program,
-        place,
+fn fuzz(seed: Option<u32>, targets: &[String], length: Duration, jobs: usize) -> Result<()> {
+    let folder = target_dir().join("fuzz");
+    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    let session = Session {
+        program: build::program(&folder)?,
+        folder,
         seed,
-    })
-}
-
-fn fuzz(session: &Session, targets: &[String], lasts: Duration, jobs: usize) -> Result<()> {
-    let share = session::share(lasts, targets.len(), jobs);
+    };
+    let share = session::share(length, targets.len(), jobs);
     say(&format!(
         "{} targets, {} s each, {jobs} at once",
         targets.len(),
         share.as_secs()
     ));
-    let outcomes = session.all(targets, share, jobs)?;
-    say(&format!("\n{}", report::table(&outcomes)));
-    let file = session.place.join("report.json");
-    fs::write(&file, report::json(&outcomes)?)
-        .with_context(|| format!("write {}", file.display()))?;
-    say(&format!("the same as JSON: {}", shown(&file)));
-    let failures: Vec<&Outcome> = outcomes
+    let outcomes = session.run(targets, share, jobs)?;
+    say(&format!("\n{}", outcome::table(&outcomes)));
+    let failed: Vec<&Outcome> = outcomes
         .iter()
-        .filter(|one| one.failure.is_some())
+        .filter(|outcome| outcome.failure.is_some())
         .collect();
-    for failed in &failures {
-        say(&report::failure(failed, session));
+    for outcome in &failed {
+        say(&session.failure(outcome));
     }
-    if failures.is_empty() {
-        return Ok(());
+    if !failed.is_empty() {
+        let names: Vec<&str> = failed.iter().map(|one| one.target.as_str()).collect();
+        bail!("{} failed", names.join(", "));
     }
-    let names: Vec<&str> = failures.iter().map(|one| one.target.as_str()).collect();
-    bail!("{} failed", names.join(", "))
+    Ok(())
 }

@@ -1,9 +1,9 @@
-//! The program that is fuzzed: `tests/fuzz` with a counter in every branch.
+//! The fuzzed program: `tests/fuzz` with a counter in every branch.
 //!
-//! libFuzzer ([LLVM's documentation](https://llvm.org/docs/LibFuzzer.html)) wants the counters and the operands of comparisons, which
-//! are a pass of LLVM that the stable compiler has as well
-//! ([SanitizerCoverage](https://clang.llvm.org/docs/SanitizerCoverage.html)). A sanitizer of memory is what it has not; `unsafe` is in
-//! few places of `agent/sys`, and none of them decodes anything. libFuzzer itself is C++, which libfuzzer-sys brings and builds.
+//! libFuzzer ([LLVM's documentation](https://llvm.org/docs/LibFuzzer.html)) needs the counters and the operands of
+//! comparisons. The stable compiler has the pass of LLVM that adds them
+//! ([SanitizerCoverage](https://clang.llvm.org/docs/SanitizerCoverage.html)), but no memory sanitizer; `unsafe` is in few
+//! places of `agent/sys`, and none of them decodes anything. libfuzzer-sys builds libFuzzer itself, which is C++.
 
 use std::{
     env,
@@ -18,11 +18,11 @@ use usher_cluster::{
 
 use crate::workspace::{cargo, root};
 
-/// What the `cc` crate calls, and the Debian package that has it.
+/// The compiler that the `cc` crate runs, and its Debian package.
 const COMPILER: (&str, &str) = ("c++", "g++");
 
 const FLAGS: [&str; 6] = [
-    // The convention by which libfuzzer-sys and others know.
+    // The cfg by convention of libfuzzer-sys.
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",
     // Every edge.
@@ -32,25 +32,24 @@ const FLAGS: [&str; 6] = [
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
 ];
 
-/// Whether there is a C++ compiler, or can be; else the reason.
-pub(crate) fn has_compiler() -> Result<()> {
+/// Finds or installs a C++ compiler.
+pub(in crate::test) fn has_compiler() -> Result<()> {
     let (program, package) = COMPILER;
     programs::ensure_package(program, package).map(drop)
 }
 
-/// Builds the program and returns where it is.
-pub(super) fn program(place: &Path) -> Result<PathBuf> {
+pub(super) fn program(folder: &Path) -> Result<PathBuf> {
     has_compiler().context("libFuzzer needs a C++ compiler")?;
     let host = format!("{}-unknown-linux-gnu", env::consts::ARCH);
-    let built = place.join("build");
+    let built = folder.join("build");
     say("Building the fuzz targets: a minute or two the first time");
     let mut build = cargo(["build", "--release", "--locked", "--target", &host]);
     build
         .current_dir(root().join("tests/fuzz"))
-        // With a target named, build scripts and macros have none of the flags.
+        // With a named target, the flags do not apply to build scripts and macros.
         .env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\x1f"))
         .env("CARGO_TARGET_DIR", &built);
-    run_logged("fuzz targets", &mut build, &place.join("build.log"))?;
+    run_logged("fuzz targets", &mut build, &folder.join("build.log"))?;
     Ok(built.join(host).join("release/usher-fuzz"))
 }
 

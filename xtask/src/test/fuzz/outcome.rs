@@ -1,76 +1,48 @@
-//! What became of one target, by what libFuzzer says.
+//! The result of one target, by the output of libFuzzer.
 
 use std::{process::ExitStatus, time::Duration};
 
-use serde::Serialize;
-
-/// Lines that are shown of a failure.
+/// Lines of a failure to show.
 const SHOWN: usize = 12;
 
-/// One target's run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Outcome {
     pub(super) target: String,
-    /// Inputs that were decoded.
     pub(super) executions: u64,
-    /// The same per second.
-    pub(super) per_second: u64,
     /// Edges of the code that some input reached.
     pub(super) edges: u64,
-    /// Edges, how often each was taken, and operands of comparisons: what makes an input worth keeping.
-    pub(super) features: u64,
-    /// Inputs that were worth it.
+    /// Inputs worth keeping.
     pub(super) corpus: u64,
-    /// Most memory that it had, MiB.
-    pub(super) memory: u64,
     pub(super) seconds: u64,
     pub(super) failure: Option<Failure>,
 }
 
-/// An input that a decoder could not take.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Failure {
-    /// The file that has it; None where the program ended without one.
+    /// The file with the input; None where the program ended without one.
     pub(super) file: Option<String>,
-    /// What was said.
-    pub(super) says: Vec<String>,
+    pub(super) output: Vec<String>,
 }
 
 impl Outcome {
-    /// Reads what libFuzzer wrote.
-    pub(super) fn of(target: &str, log: &str, status: ExitStatus, took: Duration) -> Self {
+    pub(super) fn new(target: &str, log: &str, status: ExitStatus, took: Duration) -> Self {
         let last = |name: &str| {
-            let mut values = log.lines().filter_map(|line| after(line, name));
+            let mut values = log.lines().filter_map(|line| number_after(line, name));
             values.next_back().unwrap_or_default()
         };
-        let seconds = took.as_secs();
-        let executions = last("stat::number_of_executed_units:").max(last("#"));
         Self {
             target: target.to_owned(),
-            executions,
-            per_second: executions / seconds.max(1),
+            executions: last("stat::number_of_executed_units:").max(last("#")),
             edges: last(" cov:"),
-            features: last(" ft:"),
             corpus: last(" corp:"),
-            memory: last("stat::peak_rss_mb:"),
-            seconds,
-            failure: (!status.success()).then(|| Failure::of(log, status)),
-        }
-    }
-
-    /// In a few words.
-    pub(super) fn short(&self) -> String {
-        match &self.failure {
-            None => format!("{} executions, {} edges", self.executions, self.edges),
-            Some(_) => format!("FAILED after {} executions", self.executions),
+            seconds: took.as_secs(),
+            failure: (!status.success()).then(|| Failure::new(log, status)),
         }
     }
 }
 
-/// The number behind a word of a line; `#` stands at the beginning only.
-fn after(line: &str, word: &str) -> Option<u64> {
+/// The number after a word of a line; `#` is at the start only.
+fn number_after(line: &str, word: &str) -> Option<u64> {
     let rest = match word {
         "#" => line.strip_prefix('#')?,
         word => line.split_once(word)?.1.trim_start(),
@@ -80,29 +52,56 @@ fn after(line: &str, word: &str) -> Option<u64> {
 }
 
 impl Failure {
-    fn of(log: &str, status: ExitStatus) -> Self {
+    fn new(log: &str, status: ExitStatus) -> Self {
         let file = log
             .lines()
             .find_map(|line| line.split_once("Test unit written to "))
             .map(|(_, file)| file.trim().to_owned());
-        // A panic's place and words, or libFuzzer's own.
-        let begins = |line: &&str| {
-            line.contains("panicked at")
-                || line.contains("ERROR: libFuzzer")
-                || line.contains("error:")
-        };
-        let mut says: Vec<String> = log
+        let starts = ["panicked at", "ERROR: libFuzzer", "error:"];
+        let mut output: Vec<String> = log
             .lines()
-            .skip_while(|line| !begins(line))
+            .skip_while(|line| !starts.iter().any(|start| line.contains(start)))
             .take_while(|line| !line.contains("MS: "))
             .take(SHOWN)
             .map(str::to_owned)
             .collect();
-        if says.is_empty() {
-            says.push(status.to_string());
+        if output.is_empty() {
+            output.push(status.to_string());
         }
-        Self { file, says }
+        Self { file, output }
     }
+}
+
+/// A row for each target.
+pub(super) fn table(outcomes: &[Outcome]) -> String {
+    let row = |target: &str, cells: [String; 6]| {
+        cells.iter().fold(format!("{target:<16}"), |row, cell| {
+            format!("{row}{cell:>11}")
+        })
+    };
+    let head = [
+        "executions",
+        "per s",
+        "edges",
+        "inputs",
+        "seconds",
+        "failures",
+    ];
+    let mut rows = vec![row("target", head.map(str::to_owned))];
+    rows.extend(outcomes.iter().map(|one| {
+        let numbers = [
+            one.executions,
+            one.executions / one.seconds.max(1),
+            one.edges,
+            one.corpus,
+            one.seconds,
+            one.failure.is_some().into(),
+        ];
+        row(&one.target, numbers.map(|number| number.to_string()))
+    }));
+    let total: u64 = outcomes.iter().map(|one| one.executions).sum();
+    rows.push(format!("{total} executions in all"));
+    rows.join("\n")
 }
 
 #[cfg(test)]
@@ -118,51 +117,47 @@ mod tests {
 
     #[test]
     fn figures_are_the_last_ones() {
-        let outcome = Outcome::of(
-            "word",
-            GOOD,
-            ExitStatus::from_raw(0),
-            Duration::from_secs(2),
-        );
-        assert_eq!(
-            outcome,
-            Outcome {
-                target: "word".to_owned(),
-                executions: 2048,
-                per_second: 1024,
-                edges: 310,
-                features: 512,
-                corpus: 25,
-                memory: 41,
-                seconds: 2,
-                failure: None,
-            }
-        );
-        assert_eq!(outcome.short(), "2048 executions, 310 edges");
+        let took = Duration::from_secs(2);
+        let outcome = Outcome::new("word", GOOD, ExitStatus::from_raw(0), took);
+        let expected = Outcome {
+            target: "word".to_owned(),
+            executions: 2048,
+            edges: 310,
+            corpus: 25,
+            seconds: 2,
+            failure: None,
+        };
+        assert_eq!(outcome, expected);
+        let table = table(&[outcome]);
+        let lines: Vec<&str> = table.lines().collect();
+        assert_eq!(lines[0].len(), lines[1].len());
+        assert!(lines[1].starts_with("word ") && lines[1].ends_with(" 0"));
+        assert!(lines[1].contains(" 1024 "), "per second: {table}");
+        assert_eq!(lines[2..], ["2048 executions in all"]);
     }
 
     #[test]
-    fn failure_has_its_file_and_its_words() {
+    fn failure_has_its_file_and_its_output() {
         let log = "#7\tNEW    cov: 3 ft: 4 corp: 2/1b\nthread '<unnamed>' panicked at agent/core/src/a.rs:1:2:\nno\n\
             ==1== ERROR: libFuzzer: deadly signal\nMS: 2 CopyPart-\n\
             artifact_prefix='x'; Test unit written to target/fuzz/crashes/word-crash-00\n";
         let status = ExitStatus::from_raw(77 << 8);
-        let outcome = Outcome::of("word", log, status, Duration::ZERO);
+        let outcome = Outcome::new("word", log, status, Duration::ZERO);
         assert_eq!(outcome.executions, 7);
         let failure = outcome.failure.unwrap();
         assert_eq!(
             failure.file.as_deref(),
             Some("target/fuzz/crashes/word-crash-00")
         );
-        assert_eq!(failure.says.len(), 3, "{failure:?}");
-        assert!(failure.says[0].contains("a.rs:1:2"));
+        assert_eq!(failure.output.len(), 3, "{failure:?}");
+        assert!(failure.output[0].contains("a.rs:1:2"));
     }
 
     #[test]
     fn program_that_just_ends_has_failed() {
-        let outcome = Outcome::of("word", "", ExitStatus::from_raw(9), Duration::ZERO);
+        let outcome = Outcome::new("word", "", ExitStatus::from_raw(9), Duration::ZERO);
         let failure = outcome.failure.unwrap();
         assert_eq!(failure.file, None);
-        assert!(failure.says[0].contains("signal: 9"), "{failure:?}");
+        assert!(failure.output[0].contains("signal: 9"), "{failure:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The targets one after the other, or some at once.
+//! Runs of libFuzzer, one for each target.
 
 use std::{
     fs::{self, File},
@@ -13,51 +13,49 @@ use anyhow::{Context, Result, anyhow};
 use usher_cluster::progress::say;
 
 use super::outcome::Outcome;
-use crate::workspace::root;
+use crate::workspace::{root, shown};
 
-/// What of the repository every run begins with.
+/// Where every run starts.
 const CORPUS: &str = "tests/fuzz/corpus";
 /// Names the target to the program.
-pub(super) const VARIABLE: &str = "USHER_FUZZ_TARGET";
-/// One input that takes longer hangs, seconds.
-const HANGS: u64 = 5;
-/// A target that has more memory than this lets input decide how much it takes, MiB.
-const MEMORY: u64 = 512;
-/// Longest input, bytes: what is longer repeats itself, and is slow.
-const LONGEST: u64 = 16 * 1024;
+const TARGET_VARIABLE: &str = "USHER_FUZZ_TARGET";
+/// An input that takes longer hangs.
+const HANG_SECONDS: u64 = 5;
+/// With more memory, an input decides how much a decoder allocates.
+const MEMORY_MIB: u64 = 512;
+/// Longer inputs repeat themselves and are slow.
+const MAX_INPUT: u64 = 16 * 1024;
 
-/// Where all is.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) program: PathBuf,
     /// `target/fuzz`.
-    pub(super) place: PathBuf,
-    /// What decides where to go; another one each time without it.
+    pub(super) folder: PathBuf,
+    /// None for another seed each time.
     pub(super) seed: Option<u32>,
 }
 
-/// The names of all targets: a folder of the corpus each, as a test makes sure.
+/// All targets. Each has a folder of the corpus, which a test checks.
 pub(super) fn targets() -> Result<Vec<String>> {
-    let folder = root().join(CORPUS);
-    let entries = fs::read_dir(&folder).with_context(|| format!("list {}", folder.display()))?;
-    let mut names = Vec::new();
-    for entry in entries {
-        names.push(entry?.file_name().to_string_lossy().into_owned());
-    }
+    let mut names = fs::read_dir(root().join(CORPUS))
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .with_context(|| format!("list {CORPUS}"))?
+        .iter()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect::<Vec<_>>();
     names.sort();
     Ok(names)
 }
 
-/// How long each of them runs, whole seconds, one at least: 0 means for ever to libFuzzer.
-pub(super) fn share(lasts: Duration, targets: usize, jobs: usize) -> Duration {
+/// Time of one target in whole seconds, at least one: libFuzzer takes 0 for no limit.
+pub(super) fn share(length: Duration, targets: usize, jobs: usize) -> Duration {
     let rounds = targets.div_ceil(jobs.max(1)).max(1);
-    let seconds = lasts.as_secs() / rounds as u64;
-    Duration::from_secs(seconds.max(1))
+    Duration::from_secs((length.as_secs() / rounds as u64).max(1))
 }
 
 impl Session {
-    /// Runs targets, `jobs` at once, and gives what became of them in their order.
-    pub(super) fn all(
+    /// Runs targets, `jobs` at once.
+    pub(super) fn run(
         &self,
         targets: &[String],
         share: Duration,
@@ -65,89 +63,93 @@ impl Session {
     ) -> Result<Vec<Outcome>> {
         let waiting = Mutex::new(targets.iter());
         let next = || waiting.lock().ok()?.next();
-        let work = || -> Result<Vec<Outcome>> {
-            let mut done = Vec::new();
-            while let Some(target) = next() {
-                done.push(self.one(target, share)?);
-            }
-            Ok(done)
+        let work = || {
+            std::iter::from_fn(next)
+                .map(|target| self.run_target(target, share))
+                .collect::<Result<Vec<_>>>()
         };
-        let mut outcomes = Vec::new();
-        thread::scope(|scope| -> Result<()> {
+        let mut outcomes = thread::scope(|scope| {
             let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
-            for worker in workers {
+            workers.into_iter().try_fold(Vec::new(), |mut all, worker| {
                 let done = worker.join();
-                outcomes.extend(done.map_err(|_panic| anyhow!("a target's thread panicked"))??);
-            }
-            Ok(())
+                all.extend(done.map_err(|_panic| anyhow!("a target's thread panicked"))??);
+                anyhow::Ok(all)
+            })
         })?;
         outcomes.sort_by(|one, other| one.target.cmp(&other.target));
         Ok(outcomes)
     }
 
-    fn one(&self, target: &str, share: Duration) -> Result<Outcome> {
-        let (found, crashes, log) = (
-            self.place.join("corpus").join(target),
-            self.crashes(),
-            self.log(target),
-        );
-        for folder in [&found, &crashes, &self.place.join("log")] {
-            fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+    fn run_target(&self, target: &str, share: Duration) -> Result<Outcome> {
+        let found = self.folder.join("corpus").join(target);
+        let crashes = self.folder.join("crashes");
+        let log = self.log(target);
+        for folder in [&found, &crashes, &self.folder.join("log")] {
+            fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
         }
         let file = File::create(&log).with_context(|| format!("create {}", log.display()))?;
-        let mut fuzz = self.replay(target);
-        fuzz.arg(&found)
+        let started = Instant::now();
+        let status = Command::new(&self.program)
+            .env(TARGET_VARIABLE, target)
+            .arg(&found)
             .arg(root().join(CORPUS).join(target))
             .arg(format!("-max_total_time={}", share.as_secs()))
             .args(self.seed.map(|seed| format!("-seed={seed}")))
-            .arg(format!("-timeout={HANGS}"))
-            .arg(format!("-rss_limit_mb={MEMORY}"))
-            .arg(format!("-max_len={LONGEST}"))
+            .arg(format!("-timeout={HANG_SECONDS}"))
+            .arg(format!("-rss_limit_mb={MEMORY_MIB}"))
+            .arg(format!("-max_len={MAX_INPUT}"))
             .arg(format!("-artifact_prefix={}/{target}-", crashes.display()))
             .arg("-print_final_stats=1")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(file);
-        let started = Instant::now();
-        let status = fuzz
+            .stderr(file)
             .status()
             .with_context(|| format!("run {}", self.program.display()))?;
         let text = fs::read(&log).with_context(|| format!("read {}", log.display()))?;
         let text = String::from_utf8_lossy(&text);
-        let outcome = Outcome::of(target, &text, status, started.elapsed());
-        say(&format!("{target}: {}", outcome.short()));
+        let outcome = Outcome::new(target, &text, status, started.elapsed());
+        say(&format!("{target}: {} executions", outcome.executions));
         Ok(outcome)
     }
 
-    /// The program with its target, which decodes the files that it is given, or fuzzes.
-    pub(super) fn replay(&self, target: &str) -> Command {
-        let mut program = Command::new(&self.program);
-        program.env(VARIABLE, target);
-        program
+    fn log(&self, target: &str) -> PathBuf {
+        self.folder.join("log").join(target).with_extension("log")
     }
 
-    /// What a target said.
-    pub(super) fn log(&self, target: &str) -> PathBuf {
-        self.place.join("log").join(target).with_extension("log")
-    }
-
-    fn crashes(&self) -> PathBuf {
-        Path::new(&self.place).join("crashes")
+    /// The output of a failure, and the commands that reproduce and keep it.
+    pub(super) fn failure(&self, outcome: &Outcome) -> String {
+        let Some(failure) = &outcome.failure else {
+            return String::new();
+        };
+        let target = &outcome.target;
+        let mut text = format!(
+            "\n{target} FAILED:\n    {}\n",
+            failure.output.join("\n    ")
+        );
+        text += &format!("  log:    {}\n", shown(&self.log(target)));
+        if let Some(file) = &failure.file {
+            let (file, program) = (shown(Path::new(file)), shown(&self.program));
+            text += &format!(
+                "  input:  {file}\n  replay: {TARGET_VARIABLE}={target} {program} {file}\n  \
+                 keep:   cp {file} tests/fuzz/corpus/{target}/NAME && cargo test -p usher-tests --test corpus"
+            );
+        }
+        text
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::outcome::Failure, *};
 
     #[test]
     fn time_is_shared() {
         let seconds =
-            |lasts, targets, jobs| share(Duration::from_secs(lasts), targets, jobs).as_secs();
+            |length, targets, jobs| share(Duration::from_secs(length), targets, jobs).as_secs();
         assert_eq!(seconds(600, 30, 1), 20);
         assert_eq!(seconds(600, 30, 2), 40);
         assert_eq!(seconds(600, 3, 8), 600);
-        assert_eq!(seconds(5, 30, 1), 1, "never for ever");
+        assert_eq!(seconds(5, 30, 1), 1, "never without a limit");
         assert_eq!(seconds(5, 0, 0), 5);
     }
 
@@ -156,5 +158,30 @@ mod tests {
         let targets = targets().unwrap();
         assert!(targets.contains(&"conflist".to_owned()), "{targets:?}");
         assert!(targets.is_sorted());
+    }
+
+    #[test]
+    fn failure_can_be_replayed() {
+        let session = Session {
+            program: root().join("target/fuzz/p"),
+            folder: root().join("target/fuzz"),
+            seed: None,
+        };
+        let file = root().join("target/fuzz/crashes/word-crash-00");
+        let text = session.failure(&Outcome {
+            target: "word".to_owned(),
+            executions: 1,
+            edges: 1,
+            corpus: 1,
+            seconds: 1,
+            failure: Some(Failure {
+                file: Some(file.display().to_string()),
+                output: vec!["panicked at a.rs:1".to_owned()],
+            }),
+        });
+        let replay = "USHER_FUZZ_TARGET=word target/fuzz/p target/fuzz/crashes/word-crash-00";
+        for part in ["panicked at a.rs:1", replay, "target/fuzz/log/word.log"] {
+            assert!(text.contains(part), "{text}");
+        }
     }
 }
