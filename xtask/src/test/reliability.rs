@@ -1,10 +1,10 @@
 //! `cargo xtask reliability`: the fault matrix, with the results of a run.
 //!
-//! `tests/faults.yaml` says which tests belong to which fault. This runs them, or reads what a run printed, and keeps
-//! the results in `tests/faults-results.json`; `docs/reliability.md` is written from both (`cargo xtask docs`).
+//! `tests/faults.yaml` lists the tests of each fault. This task runs them, or reads the output of a run, and writes the
+//! results to `tests/faults-results.json`. `cargo xtask docs` makes docs/reliability.md from both files.
 
 mod matrix;
-mod outcome;
+mod results;
 
 use std::{fs, path::PathBuf, process::Stdio};
 
@@ -12,17 +12,14 @@ use anyhow::{Context, Result};
 use nix::sys::utsname::uname;
 use usher_cluster::progress::say;
 
-use self::outcome::Results;
-use crate::{
-    docs,
-    workspace::{cargo, root},
-};
+use self::results::Results;
+use crate::{docs, workspace::cargo};
 
 pub(crate) use matrix::table;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Run nothing; take the results from what runs printed, as of `cargo xtask test`
+    /// Run nothing; read the results from the output of earlier runs, as of `cargo xtask test`
     #[arg(long, value_name = "FILE")]
     from: Vec<PathBuf>,
 }
@@ -43,55 +40,53 @@ impl Test {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut texts = Vec::new();
-    for path in &args.from {
-        let bytes = fs::read(path).with_context(|| format!("read {}", path.display()))?;
-        texts.push(String::from_utf8_lossy(&bytes).into_owned());
-    }
     let tests = matrix::tests()?;
-    if texts.is_empty() {
+    let mut results = Results::load()?;
+    let kernel = uname().context("read the kernel's release")?;
+    results.kernel = kernel.release().display().to_string();
+    let mut found = 0;
+    if args.from.is_empty() {
         for (package, target) in matrix::targets_without_cluster(&tests) {
-            texts.push(printed(&package, &target, &tests)?);
+            found += results.read(&output(&package, &target, &tests)?);
         }
     }
-    let mut results = Results::kept()?;
-    results.kernel = uname()
-        .context("ask for the kernel")?
-        .release()
-        .display()
-        .to_string();
-    let mut found = 0;
-    for text in &texts {
-        found += results.take(text);
+    for path in &args.from {
+        let bytes = fs::read(path).with_context(|| format!("read {}", path.display()))?;
+        found += results.read(&String::from_utf8_lossy(&bytes));
     }
     results.retain(&tests);
-    results.keep()?;
-    say(&format!("{found} results; {}", results.summary(&tests)));
+    results.save()?;
+    say(&format!(
+        "{found} results; of {} tests in the matrix: {}",
+        tests.len(),
+        results.counts(&tests)
+    ));
     docs::write()
 }
 
-/// What the tests of one target print. A failure is a result.
-fn printed(package: &str, target: &str, tests: &[Test]) -> Result<String> {
-    // All packages, as in `cargo xtask test`: a selection would have other features, and build everything again. No
-    // other package has tests of these names.
+/// The output of the tests of one target. A failure is a result.
+fn output(package: &str, target: &str, tests: &[Test]) -> Result<String> {
+    // All packages, as in `cargo xtask test`, so that cargo builds nothing again. No other package has tests of these names.
     let mut command = cargo(["test", "--workspace"]);
     match target {
         "lib" => command.arg("--lib"),
         target => command.args(["--test", target]),
     };
-    let of_target = tests
+    let paths = tests
         .iter()
-        .filter(|test| test.package == package && test.target == target);
-    command.args(["--", "--exact"]);
-    command.args(of_target.map(|test| &test.path));
+        .filter(|test| test.package == package && test.target == target)
+        .map(|test| &test.path);
     say(&format!("{package} {target}"));
     let output = command
-        .current_dir(root())
+        .args(["--", "--exact"])
+        .args(paths)
         .env("CI", "true")
         .stderr(Stdio::inherit())
         .output()
         .with_context(|| format!("test {package} {target}"))?;
-    let heading = outcome::heading(package, target);
-    let said = String::from_utf8_lossy(&output.stdout);
-    Ok(format!("{heading}\n{said}"))
+    let heading = results::heading(package, target);
+    Ok(format!(
+        "{heading}\n{}",
+        String::from_utf8_lossy(&output.stdout)
+    ))
 }

@@ -1,9 +1,9 @@
-//! What a test program says of each of its tests.
+//! The results that a test program prints.
 
-/// The name of a test, and whether it passed; None for any other line, and for what was left out.
-pub(crate) fn of(line: &str) -> Option<(&str, bool)> {
+/// The name of a test, and whether it passed. None for other lines and for ignored tests.
+pub(super) fn parse(line: &str) -> Option<(&str, bool)> {
     let (name, verdict) = line.strip_prefix("test ")?.split_once(" ... ")?;
-    // A terminal's colours are around the word.
+    // A terminal's colours surround the word.
     match verdict {
         verdict if verdict.contains("FAILED") => Some((name, false)),
         verdict if verdict.contains("ok") => Some((name, true)),
@@ -13,18 +13,18 @@ pub(crate) fn of(line: &str) -> Option<(&str, bool)> {
 
 #[cfg(test)]
 mod tests {
-    use super::of;
+    use super::parse;
 
     #[test]
     fn lines() {
-        for (line, told) in [
+        for (line, expected) in [
             ("test a::b ... ok", Some(("a::b", true))),
             ("test a ... \u{1b}[31mFAILED\u{1b}[m", Some(("a", false))),
             ("test a ... ignored, it takes hours", None),
             ("test result: ok. 3 passed", None),
             ("running 3 tests", None),
         ] {
-            assert_eq!(of(line), told, "{line}");
+            assert_eq!(parse(line), expected, "{line}");
         }
     }
 }

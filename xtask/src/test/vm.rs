@@ -1,8 +1,8 @@
-//! `cargo xtask vm`: the suites that the kernel has to do with, on Debian's kernels, under software emulation.
+//! `cargo xtask vm`: the suites that depend on the kernel, on Debian's kernels, under software emulation.
 //!
-//! A guest boots in seconds without virtualization and is many times slower than the machine, so this says what works on
-//! a kernel and nothing about time. It sees the machine's file system read-only, and writes into memory. What they came
-//! to is kept in `tests/kernels.json`, of which docs/compatibility.md has the tables.
+//! A guest boots in seconds without virtualization and is many times slower than the machine, so the results are about
+//! function and not about time. The guest has the machine's file system read-only and writes into memory. The results are
+//! in `tests/kernels.json`; docs/compatibility.md has the tables.
 
 mod guest;
 mod outcome;
@@ -36,38 +36,46 @@ pub(crate) struct Args {
     /// Series of the kernels
     #[arg(long = "kernel", value_name = "SERIES", default_values = ["6.1", "6.12"])]
     kernels: Vec<String>,
-    /// Suites to run [default: all that the kernel has to do with]
+    /// Suites to run [default: all that depend on the kernel]
     #[arg(long = "suite", value_name = "NAME")]
     suites: Vec<String>,
-    /// Only tests whose names have this in them; what they come to is printed and not kept
+    /// Only tests with this in their names; their results are printed and not stored
     #[arg(long = "test", value_name = "PART")]
     tests: Vec<String>,
-    /// How long a guest may take
+    /// Time limit of a guest
     #[arg(long, default_value = "60", value_name = "MINUTES")]
     limit: u64,
 }
 
+/// What all guests run.
+struct Plan {
+    tools: Tools,
+    suites: Vec<Suite>,
+    limit: Duration,
+    stores_results: bool,
+}
+
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let tools = tools()?;
-    let all = || SUITES.map(str::to_owned).to_vec();
-    let names = if args.suites.is_empty() {
-        all()
-    } else {
-        args.suites.clone()
+    let names = match &args.suites[..] {
+        [] => &SUITES.map(str::to_owned),
+        names => names,
     };
-    let suites = suite::built(&names, &args.tests)?;
-    let keeps = args.tests.is_empty();
-    if keeps {
-        results::change(Results::take_own)?;
+    let plan = Plan {
+        tools: tools()?,
+        suites: suite::build(names, &args.tests)?,
+        limit: Duration::from_secs(args.limit * 60),
+        stores_results: args.tests.is_empty(),
+    };
+    if plan.stores_results {
+        results::update(Results::probe_own_kernel)?;
     }
     let kernels: Vec<Kernel> = args
         .kernels
         .iter()
-        .map(|series| kernel(series, &tools))
+        .map(|series| kernel(series, &plan.tools))
         .collect::<Result<_>>()?;
-    let limit = Duration::from_secs(args.limit * 60);
-    let try_on = |kernel: &Kernel| {
-        tried(kernel, &tools, &suites, limit, keeps)
+    let run_on = |kernel: &Kernel| {
+        plan.run_on(kernel)
             .unwrap_or_else(|error| vec![format!("{}: {error:#}", kernel.release)])
     };
     // A guest keeps one processor busy.
@@ -77,15 +85,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         failed.extend(thread::scope(|scope| {
             let guests: Vec<_> = kernels
                 .iter()
-                .map(|kernel| scope.spawn(|| try_on(kernel)))
+                .map(|kernel| scope.spawn(|| run_on(kernel)))
                 .collect();
-            let ended = guests.into_iter().map(ScopedJoinHandle::join);
-            ended
-                .flat_map(|ended| ended.unwrap_or_else(|panic| resume_unwind(panic)))
+            guests
+                .into_iter()
+                .map(ScopedJoinHandle::join)
+                .flat_map(|failed| failed.unwrap_or_else(|panic| resume_unwind(panic)))
                 .collect::<Vec<_>>()
         }));
     }
-    if keeps {
+    if plan.stores_results {
         say(&tables()?);
         docs::write()?;
     }
@@ -95,38 +104,37 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Runs the suites in one guest, keeps what each came to as soon as it ended if it is to be kept, and names what failed.
-fn tried(
-    kernel: &Kernel,
-    tools: &Tools,
-    suites: &[Suite],
-    limit: Duration,
-    keeps: bool,
-) -> Result<Vec<String>> {
-    let release = kernel.release.as_str();
-    let mut reader = Reader::default();
-    let mut kept = Ok(());
-    let keep = |outcome: &Outcome| match keeps {
-        true => results::change(|results| results.take(release, outcome)),
-        false => Ok(()),
-    };
-    let ended = guest::run(kernel, tools, suites, limit, |line| {
-        say(&format!("{release}: {line}"));
-        if let (Some(outcome), Ok(())) = (reader.take(line), &kept) {
-            kept = keep(outcome);
+impl Plan {
+    /// Runs the suites in one guest and stores the result of each at its end; the failures.
+    fn run_on(&self, kernel: &Kernel) -> Result<Vec<String>> {
+        let release = kernel.release.as_str();
+        let store = |outcome: &Outcome| {
+            if !self.stores_results {
+                return Ok(());
+            }
+            results::update(|results| results.add(release, outcome))
+        };
+        let mut reader = Reader::default();
+        let mut stored = Ok(());
+        let ended = guest::run(kernel, &self.tools, &self.suites, self.limit, |line| {
+            say(&format!("{release}: {line}"));
+            if let (Some(outcome), Ok(())) = (reader.read(line), &stored) {
+                stored = store(outcome);
+            }
+        });
+        stored?;
+        if let Some(outcome) = reader.unfinished().filter(|one| one.suite != PROBE) {
+            store(outcome)?;
         }
-    });
-    kept?;
-    if let Some(outcome) = reader.unfinished().filter(|one| one.suite != PROBE) {
-        keep(outcome)?;
+        let mut failed: Vec<String> = reader
+            .outcomes
+            .iter()
+            .filter(|one| one.suite != PROBE && one.code != Some(0))
+            .map(|one| format!("{} on {release}: {}", one.suite, one.failed.join(" ")))
+            .collect();
+        if let Err(error) = ended {
+            failed.push(format!("{release}: {error:#}"));
+        }
+        Ok(failed)
     }
-    let bad = |outcome: &&Outcome| outcome.suite != PROBE && outcome.code != Some(0);
-    let bad = reader.outcomes.iter().filter(bad);
-    let mut failed: Vec<String> = bad
-        .map(|one| format!("{} on {release}: {}", one.suite, one.failed.join(" ")))
-        .collect();
-    if let Err(error) = ended {
-        failed.push(format!("{release}: {error:#}"));
-    }
-    Ok(failed)
 }

@@ -1,4 +1,4 @@
-//! The faults, what is expected, and which tests show it.
+//! The faults, the expected behavior, and the tests that show it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,16 +6,16 @@ use std::{
     path::PathBuf,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
-use super::{Test, outcome::Results};
+use super::{Test, results::Results};
 use crate::workspace::root;
 
-const MATRIX: &str = "tests/faults.yaml";
+const FILE: &str = "tests/faults.yaml";
 /// All tests of a module.
 const ALL: &str = "*";
-/// Those that need a cluster, which is not made for this.
+/// Test programs that need a cluster.
 const CLUSTER: [&str; 2] = ["cluster", "nodes"];
 
 #[derive(Debug, Deserialize)]
@@ -27,79 +27,78 @@ struct Row {
 }
 
 fn rows() -> Result<Vec<Row>> {
-    let text = fs::read_to_string(root().join(MATRIX)).context("read the fault matrix")?;
-    serde_saphyr::from_str(&text).with_context(|| format!("{MATRIX} is no matrix"))
+    let text = fs::read_to_string(root().join(FILE)).with_context(|| format!("read {FILE}"))?;
+    serde_saphyr::from_str(&text).with_context(|| format!("parse {FILE}"))
 }
 
 /// All tests of the matrix, once each.
 pub(super) fn tests() -> Result<Vec<Test>> {
     let mut found = BTreeSet::new();
-    for row in rows()? {
-        for entry in &row.tests {
-            found.extend(named(entry)?);
-        }
+    for entry in rows()?.iter().flat_map(|row| &row.tests) {
+        found.extend(named(entry)?);
     }
     Ok(found.into_iter().collect())
 }
 
-/// Programs whose tests need nothing but this machine.
 pub(super) fn targets_without_cluster(tests: &[Test]) -> BTreeSet<(String, String)> {
-    let alone = tests
+    tests
         .iter()
-        .filter(|test| !CLUSTER.contains(&test.target.as_str()));
-    let targets = alone.map(|test| (test.package.clone(), test.target.clone()));
-    targets.collect()
+        .filter(|test| !CLUSTER.contains(&test.target.as_str()))
+        .map(|test| (test.package.clone(), test.target.clone()))
+        .collect()
 }
 
-/// The tests that an entry names, which have to be in the source.
+/// The tests of an entry, which must be in the source.
 fn named(entry: &str) -> Result<Vec<Test>> {
     let words: Vec<&str> = entry.split(' ').collect();
-    let [package, target, path] = words.as_slice() else {
-        bail!("{MATRIX}: {entry:?} is not PACKAGE TARGET PATH");
+    let [package, target, path] = words[..] else {
+        bail!("{FILE}: {entry:?} is not PACKAGE TARGET PATH");
     };
     let (module, name) = path.rsplit_once("::").unwrap_or(("", path));
     let source = source(package, target, module)?;
     let text = fs::read_to_string(&source)
-        .with_context(|| format!("{MATRIX}: {entry:?} is not in {}", source.display()))?;
-    let found = functions(&text);
-    let found: Vec<&str> = found
+        .with_context(|| format!("{FILE}: {entry:?} is not in {}", source.display()))?;
+    let found: Vec<Test> = functions(&text)
         .into_iter()
         .filter(|function| name == ALL || *function == name)
+        .map(|function| Test {
+            package: package.to_owned(),
+            target: target.to_owned(),
+            path: match module {
+                "" => function.to_owned(),
+                module => format!("{module}::{function}"),
+            },
+        })
         .collect();
-    if found.is_empty() {
-        bail!("{MATRIX}: {entry:?} is no test of {}", source.display());
-    }
-    let test = |function: &str| Test {
-        package: (*package).to_owned(),
-        target: (*target).to_owned(),
-        path: match module {
-            "" => function.to_owned(),
-            module => format!("{module}::{function}"),
-        },
-    };
-    Ok(found.into_iter().map(test).collect())
+    ensure!(
+        !found.is_empty(),
+        "{FILE}: {entry:?} is not a test of {}",
+        source.display()
+    );
+    Ok(found)
 }
 
 /// The file of a module.
 fn source(package: &str, target: &str, module: &str) -> Result<PathBuf> {
     let folder = match package {
         "usher-tests" => "tests",
-        "usher-core" => "agent/core",
-        "usher-sys" => "agent/sys",
         "usher-agent" => "agent",
-        other => bail!("{MATRIX}: no package {other}"),
+        "usher-cli" => "agent/cli",
+        "usher-client" => "agent/client",
+        "usher-core" => "agent/core",
+        "usher-inspect" => "agent/inspect",
+        "usher-sys" => "agent/sys",
+        other => bail!("{FILE}: unknown package {other}"),
     };
     let folder = root().join(folder);
     let below = match target {
         "lib" => folder.join("src"),
         target => folder.join("tests").join(target),
     };
-    Ok(match (target, module) {
-        ("lib", module) => below.join(format!("{}.rs", module.replace("::", "/"))),
-        // A program of one file, or of a directory.
-        (_, "") if below.is_dir() => below.join("main.rs"),
-        (_, "") => below.with_extension("rs"),
-        (_, module) => below.join(format!("{}.rs", module.replace("::", "/"))),
+    Ok(match module {
+        "" if target != "lib" && !below.is_dir() => below.with_extension("rs"),
+        "" => below.join("main.rs"),
+        module => below.join(format!("{}.rs", module.replace("::", "/"))),
     })
 }
 
@@ -110,7 +109,7 @@ fn functions(text: &str) -> Vec<&str> {
     for line in text.lines().map(str::trim) {
         if line == "#[test]" || line.starts_with("#[tokio::test") {
             is_test = true;
-        } else if let Some((_before, rest)) = line.split_once("fn ")
+        } else if let Some((_, rest)) = line.split_once("fn ")
             && is_test
         {
             found.extend(rest.split('(').next());
@@ -120,9 +119,9 @@ fn functions(text: &str) -> Vec<&str> {
     found
 }
 
-/// The matrix for the page: a row for each fault, a line in it for each program.
+/// The matrix for the page: a row for each fault, in it the tests by program.
 pub(crate) fn table() -> Result<String> {
-    let results = Results::kept()?;
+    let results = Results::load()?;
     let mut text =
         "| fault | what happens | tests | result |\n| --- | --- | --- | --- |\n".to_owned();
     for row in rows()? {
@@ -130,36 +129,33 @@ pub(crate) fn table() -> Result<String> {
         for entry in &row.tests {
             tests.extend(named(entry)?);
         }
-        let mut lines: BTreeMap<(String, String), Vec<&Test>> = BTreeMap::new();
+        let mut programs: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for test in &tests {
-            let key = (test.package.clone(), test.target.clone());
-            lines.entry(key).or_default().push(test);
+            let program = format!("{} {}", test.package, test.target);
+            let paths = programs.entry(program).or_default();
+            paths.push(format!("`{}`", test.path));
         }
-        let told: Vec<String> = lines
+        let programs: Vec<String> = programs
             .iter()
-            .map(|((package, target), of)| {
-                let names: Vec<String> = of.iter().map(|test| format!("`{}`", test.path)).collect();
-                format!("{package} {target}: {}", names.join(", "))
-            })
+            .map(|(program, paths)| format!("{program}: {}", paths.join(", ")))
             .collect();
         text += &format!(
             "| {} | {} | {} | {} |\n",
             row.fault,
             row.expected,
-            told.join("; "),
-            results.of(&tests)
+            programs.join("; "),
+            results.counts(&tests)
         );
     }
-    text += &format!("\nKernel of the run: {}.", results.kernel);
-    Ok(text)
+    Ok(text + &format!("\nKernel of the run: {}.", results.kernel))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What has to be there: a word of each fault that was ever asked for.
-    const ASKED: [&str; 24] = [
+    /// A word of each fault that the matrix must have.
+    const REQUIRED: [&str; 24] = [
         "any kind of action",
         "while connections wait",
         "while starts wait",
@@ -187,16 +183,16 @@ mod tests {
     ];
 
     #[test]
-    fn every_fault_has_tests_that_there_are() {
+    fn every_fault_has_existing_tests() {
         let rows = rows().unwrap();
-        for asked in ASKED {
-            let row = rows.iter().find(|row| row.fault.contains(asked));
-            let row = row.unwrap_or_else(|| panic!("no row about {asked}"));
-            assert!(!row.tests.is_empty(), "{asked}");
+        for word in REQUIRED {
+            let row = rows.iter().find(|row| row.fault.contains(word));
+            let row = row.unwrap_or_else(|| panic!("no row about {word}"));
+            assert!(!row.tests.is_empty(), "{word}");
         }
-        assert!(tests().unwrap().len() > ASKED.len());
+        assert!(tests().unwrap().len() > REQUIRED.len());
         for wrong in [
-            "usher-tests faults restart::nobody",
+            "usher-tests faults restart::missing",
             "usher-tests faults nowhere::*",
             "usher-tests faults",
         ] {

@@ -1,10 +1,10 @@
-//! One guest: an initramfs, an emulator, and what it prints.
+//! One guest: an initramfs, an emulator and its output.
 
 use std::{
     fs::{self, File},
     io::{BufRead, BufReader, Write},
     os::unix::fs::PermissionsExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
 };
@@ -16,17 +16,17 @@ use usher_tests::wait::FACTOR_VARIABLE;
 use super::suite::Suite;
 use crate::workspace::{root, target_dir};
 
-/// What a guest needs before it can see the machine's file system.
+/// Modules for the machine's file system.
 const MODULES: [&str; 4] = ["virtio_pci", "9pnet_virtio", "9p", "overlay"];
 const INIT: &str = include_str!("init.sh");
 /// Directories that the init script mounts at.
 const DIRECTORIES: [&str; 7] = ["bin", "proc", "dev", "host", "layer", "new", "modules"];
-/// How many times as long a test waits in a guest before it gives up.
+/// How many times longer a test waits in a guest.
 const SLOWER: u32 = 10;
-/// Begins the lines that the host reads.
+/// Start of the lines for the host.
 pub(super) const MARK: &str = "vm-suite";
 
-/// Boots a kernel, runs the suites one after the other, and hands every line on. The guest has no network but its own.
+/// Boots a kernel, runs the suites one after the other and passes every line on. The guest has only its own network.
 pub(super) fn run(
     kernel: &Kernel,
     tools: &Tools,
@@ -35,15 +35,15 @@ pub(super) fn run(
     mut line: impl FnMut(&str),
 ) -> Result<()> {
     let folder = target_dir().join("vm").join(&kernel.release);
-    // What an earlier run left.
+    // An earlier run may have left it.
     drop(fs::remove_dir_all(&folder));
     let initramfs = initramfs(&folder, kernel, tools, suites)?;
     let seconds = limit.as_secs().to_string();
     let mut emulator = Command::new("timeout");
     emulator.arg(&seconds).arg(&tools.emulator);
-    // A device for virtualization may be there and not work.
-    // One thread for both processors: with two, a guest's kernel dies now and then at an int3 (QEMU 7.2, Linux 6.12). It had put
-    // the instruction of a jump label back already, and the other processor ran what had been translated before.
+    // Emulation, because a device for virtualization may exist and not work. One thread for both processors: with two, a
+    // guest's kernel sometimes dies at an int3 (QEMU 7.2, Linux 6.12). It has already restored the instruction of a jump
+    // label, and the other processor runs the old translation.
     emulator.args(["-accel", "tcg,thread=single", "-cpu", "max"]);
     emulator.args(["-m", "3072", "-smp", "2", "-nodefaults", "-nographic"]);
     emulator.args(["-serial", "stdio", "-no-reboot"]);
@@ -59,25 +59,20 @@ pub(super) fn run(
         .stdout(Stdio::piped())
         .spawn()
         .context("start the emulator")?;
-    let output = guest.stdout.take().context("its output is piped")?;
+    let output = guest.stdout.take().context("no pipe from the emulator")?;
     for text in BufReader::new(output).split(b'\n') {
-        let text = text.context("read what the guest prints")?;
+        let text = text.context("read the guest's output")?;
         line(String::from_utf8_lossy(&text).trim_end());
     }
     let status = guest.wait().context("wait for the emulator")?;
     ensure!(
         status.success(),
-        "the guest did not end by itself: {status} (its limit is {seconds} s)"
+        "the guest ended with {status} (limit {seconds} s)"
     );
     Ok(())
 }
 
-fn initramfs(
-    folder: &Path,
-    kernel: &Kernel,
-    tools: &Tools,
-    suites: &[Suite],
-) -> Result<std::path::PathBuf> {
+fn initramfs(folder: &Path, kernel: &Kernel, tools: &Tools, suites: &[Suite]) -> Result<PathBuf> {
     let root = folder.join("root");
     for directory in DIRECTORIES {
         fs::create_dir_all(root.join(directory)).context("make the guest's folders")?;
@@ -85,7 +80,7 @@ fn initramfs(
     fs::copy(&tools.busybox, root.join("bin/busybox")).context("copy busybox")?;
     for (number, file) in tools.module_files(kernel, &MODULES)?.iter().enumerate() {
         let module = tools.module(file)?;
-        // They are loaded in the order of their names.
+        // The guest loads them in the order of their names.
         fs::write(root.join(format!("modules/{number:02}.ko")), module).context("copy a module")?;
     }
     let init = INIT.replace("@TREE@", &kernel.tree.display().to_string());
@@ -100,9 +95,9 @@ fn initramfs(
         .stderr(Stdio::null())
         .spawn()
         .context("start cpio")?;
-    let mut names = pack.stdin.take().context("its input is piped")?;
+    let mut names = pack.stdin.take().context("no pipe to cpio")?;
     for name in names_below(&root)? {
-        writeln!(names, "{name}").context("tell cpio what to pack")?;
+        writeln!(names, "{name}").context("write the names for cpio")?;
     }
     drop(names);
     ensure!(
@@ -131,7 +126,7 @@ fn names_below(root: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Runs every suite to its end, whatever becomes of the one before, and switches the guest off.
+/// Runs every suite, also after one that fails, and powers off.
 fn script(suites: &[Suite]) -> String {
     let mut script = format!(
         "echo\ncd {}\nexport HOME=/root CI=true {FACTOR_VARIABLE}={SLOWER} PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n",
@@ -144,7 +139,7 @@ fn script(suites: &[Suite]) -> String {
             name = suite.name
         ));
     }
-    // It is switched off by somebody else, in a moment.
+    // The kernel powers off in another thread.
     script.push_str("echo o > /proc/sysrq-trigger\nwhile :; do :; done\n");
     script
 }

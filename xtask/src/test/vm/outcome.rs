@@ -1,39 +1,37 @@
-//! What a guest said, read line by line.
+//! The results of suites, by the output of a guest.
 
 use super::guest::MARK;
 use crate::test::verdict;
 
-/// What became of one suite on one kernel.
+/// The result of one suite on one kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) suite: String,
-    /// None where the guest ended before it did.
+    /// None where the guest ended before the suite.
     pub(super) code: Option<i32>,
     pub(super) passed: usize,
-    /// Names of tests that failed.
+    /// Names of tests.
     pub(super) failed: Vec<String>,
-    /// All that it printed, for suites that are no tests.
     pub(super) lines: Vec<String>,
 }
 
-/// The outcomes in a guest's output.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     pub(super) outcomes: Vec<Outcome>,
 }
 
 impl Reader {
-    /// Takes the next line, and gives the outcome that it ends.
-    pub(super) fn take(&mut self, line: &str) -> Option<&Outcome> {
+    /// Reads a line; the outcome that ends with it.
+    pub(super) fn read(&mut self, line: &str) -> Option<&Outcome> {
         if let Some(words) = line.strip_prefix(MARK) {
             let words: Vec<&str> = words.split_whitespace().collect();
-            match words.as_slice() {
+            match words[..] {
                 ["begin", suite] => self.outcomes.push(Outcome {
-                    suite: (*suite).to_owned(),
+                    suite: suite.to_owned(),
                     ..Outcome::default()
                 }),
                 ["end", suite, code] => {
-                    let ended = self.outcomes.iter_mut().rfind(|one| one.suite == *suite)?;
+                    let ended = self.outcomes.iter_mut().rfind(|one| one.suite == suite)?;
                     ended.code = code.parse().ok();
                     return Some(ended);
                 }
@@ -41,20 +39,20 @@ impl Reader {
             }
             return None;
         }
-        let outcome = self
+        let current = self
             .outcomes
             .last_mut()
             .filter(|last| last.code.is_none())?;
-        match verdict::of(line) {
-            Some((_name, true)) => outcome.passed += 1,
-            Some((name, false)) => outcome.failed.push(name.to_owned()),
+        match verdict::parse(line) {
+            Some((_, true)) => current.passed += 1,
+            Some((name, false)) => current.failed.push(name.to_owned()),
             None => {}
         }
-        outcome.lines.push(line.to_owned());
+        current.lines.push(line.to_owned());
         None
     }
 
-    /// The suite in which the guest ended.
+    /// The suite during which the guest ended.
     pub(super) fn unfinished(&self) -> Option<&Outcome> {
         self.outcomes.last().filter(|last| last.code.is_none())
     }
@@ -77,13 +75,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn suites_are_told_apart() {
+    fn results_belong_to_their_suite() {
         let mut reader = Reader::default();
         let text = "noise\nvm-suite begin sys\nrunning 3 tests\ntest a ... ok\ntest b::c ... \u{1b}[31mFAILED\u{1b}[m\n\
                     vm-suite end sys 101\nvm-suite begin hold\ntest d ... ok\n";
         let ended: Vec<String> = text
             .lines()
-            .filter_map(|line| reader.take(line).map(|ended| ended.suite.clone()))
+            .filter_map(|line| reader.read(line).map(|ended| ended.suite.clone()))
             .collect();
         assert_eq!(ended, ["sys"]);
         assert_eq!(reader.unfinished().unwrap().suite, "hold");

@@ -1,6 +1,7 @@
-//! What kernels came to, kept beside the tests, and the tables of the documentation that are made from it.
+//! The results of kernels, in a file next to the tests, and the tables of the documentation.
 
 use std::{
+    collections::BTreeMap,
     fs,
     process::Command,
     sync::{Mutex, PoisonError},
@@ -16,22 +17,21 @@ use super::{
 };
 use crate::{docs::markdown, workspace::root};
 
-const RESULTS: &str = "tests/kernels.json";
-/// The category of `usher check --pre` that is about the kernel.
+const FILE: &str = "tests/kernels.json";
+/// The category of `usher check --pre` for the kernel.
 const CATEGORY: &str = "kernel";
 
-/// All kernels that were tried, by their releases.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Results {
+    /// By age.
     kernels: Vec<Kernel>,
 }
 
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Kernel {
     release: String,
-    /// What `usher` found out there by doing.
     probes: Vec<Probe>,
-    /// Suites and what became of them; none for the machine's own, where `cargo xtask test` runs them all.
+    /// None for the machine's own kernel, where `cargo xtask test` runs all suites.
     suites: Vec<Suite>,
 }
 
@@ -50,30 +50,30 @@ struct Suite {
     cell: String,
 }
 
-/// What `usher check -o json` prints.
+/// The output of `usher check -o json`.
 #[derive(Debug, Deserialize)]
 struct Checks {
     checks: Vec<Probe>,
 }
 
 impl Results {
-    fn kept() -> Result<Self> {
-        let path = root().join(RESULTS);
+    fn load() -> Result<Self> {
+        let path = root().join(FILE);
         if !path.exists() {
             return Ok(Self::default());
         }
-        let text = fs::read_to_string(path).context("read what kernels came to")?;
-        serde_json::from_str(&text).with_context(|| format!("read {RESULTS}"))
+        let text = fs::read_to_string(path).with_context(|| format!("read {FILE}"))?;
+        serde_json::from_str(&text).with_context(|| format!("read {FILE}"))
     }
 
-    fn keep(&self) -> Result<()> {
-        let text = serde_json::to_string_pretty(self).context("write what kernels came to")?;
-        fs::write(root().join(RESULTS), text + "\n").with_context(|| format!("write {RESULTS}"))
+    fn save(&self) -> Result<()> {
+        let text = serde_json::to_string_pretty(self).context("encode the results")?;
+        fs::write(root().join(FILE), text + "\n").with_context(|| format!("write {FILE}"))
     }
 
-    /// Takes what a guest came to. Suites that were not run this time keep their last result.
-    pub(super) fn take(&mut self, release: &str, outcome: &Outcome) -> Result<()> {
-        let kernel = self.of(release);
+    /// Adds the result of a suite, or replaces it.
+    pub(super) fn add(&mut self, release: &str, outcome: &Outcome) -> Result<()> {
+        let kernel = self.kernel(release);
         if outcome.suite == PROBE {
             kernel.probes = probes(&outcome.lines.join("\n"))?;
             return Ok(());
@@ -86,30 +86,31 @@ impl Results {
         Ok(())
     }
 
-    /// Asks the machine's own kernel as well.
-    pub(super) fn take_own(&mut self) -> Result<()> {
-        let release = uname().context("ask for the kernel")?;
-        let release = release.release().to_string_lossy().into_owned();
+    pub(super) fn probe_own_kernel(&mut self) -> Result<()> {
+        let kernel = uname().context("read the kernel's release")?;
         let words = probe();
-        let (program, arguments) = words.split_first().context("the probe is a program")?;
-        let said = Command::new(program).args(arguments).output();
-        let said = said.with_context(|| format!("run {program}"))?;
-        self.own(&release, probes(&String::from_utf8_lossy(&said.stdout))?);
+        let (program, arguments) = words.split_first().context("the probe has a program")?;
+        let output = Command::new(program)
+            .args(arguments)
+            .output()
+            .with_context(|| format!("run {program}"))?;
+        let probes = probes(&String::from_utf8_lossy(&output.stdout))?;
+        self.set_own(&kernel.release().to_string_lossy(), probes);
         Ok(())
     }
 
-    /// The machine's own kernel stands in place of that of the machine before.
-    fn own(&mut self, release: &str, probes: Vec<Probe>) {
+    /// Replaces the kernel of the machine before.
+    fn set_own(&mut self, release: &str, probes: Vec<Probe>) {
         self.kernels.retain(|kernel| !kernel.suites.is_empty());
-        self.of(release).probes = probes;
+        self.kernel(release).probes = probes;
     }
 
-    fn of(&mut self, release: &str) -> &mut Kernel {
+    fn kernel(&mut self, release: &str) -> &mut Kernel {
         let found = self.kernels.iter().position(|one| one.release == release);
         let place = found.unwrap_or_else(|| {
-            let newer = |one: &Kernel| version(&one.release) > version(release);
-            let place = self.kernels.iter().position(newer);
-            let place = place.unwrap_or(self.kernels.len());
+            let place = self
+                .kernels
+                .partition_point(|one| version(&one.release) <= version(release));
             let kernel = Kernel {
                 release: release.to_owned(),
                 ..Kernel::default()
@@ -128,79 +129,94 @@ impl Results {
                 titles.push(&probe.title);
             }
         }
-        let of_probe = |kernel: &Kernel, title: &str| {
-            let found = kernel.probes.iter().find(|probe| probe.title == title);
-            match found {
-                None => "not asked".to_owned(),
-                Some(probe) if probe.outcome == "ok" => probe.saw.clone(),
-                Some(probe) => format!("**no**: {}", probe.saw),
+        let capabilities = self.table("capability", &titles, "not asked", |kernel| {
+            kernel
+                .probes
+                .iter()
+                .map(|probe| {
+                    let cell = match probe.outcome.as_str() {
+                        "ok" => probe.saw.clone(),
+                        _ => format!("**no**: {}", probe.saw),
+                    };
+                    (probe.title.as_str(), cell)
+                })
+                .collect()
+        });
+        let suites = self.table("suite", &SUITES, "not run", |kernel| {
+            if kernel.suites.is_empty() {
+                let everywhere = || "with every `cargo xtask test`".to_owned();
+                return SUITES.map(|name| (name, everywhere())).into();
             }
-        };
-        let of_suite = |kernel: &Kernel, name: &str| {
-            let found = kernel.suites.iter().find(|suite| suite.name == name);
-            match found {
-                Some(suite) => suite.cell.clone(),
-                None if kernel.suites.is_empty() => "with every `cargo xtask test`".to_owned(),
-                None => "not run".to_owned(),
-            }
-        };
-        let capabilities = self.table("capability", &titles, of_probe);
-        let suites = self.table("suite", &SUITES, of_suite);
+            let suites = kernel.suites.iter();
+            suites
+                .map(|suite| (suite.name.as_str(), suite.cell.clone()))
+                .collect()
+        });
         format!("{capabilities}\n{suites}")
     }
 
-    fn table(&self, first: &str, rows: &[&str], cell: impl Fn(&Kernel, &str) -> String) -> String {
+    fn table<'a>(
+        &'a self,
+        first: &str,
+        rows: &[&'a str],
+        missing: &str,
+        cells: impl Fn(&'a Kernel) -> BTreeMap<&'a str, String>,
+    ) -> String {
+        let columns: Vec<_> = self.kernels.iter().map(cells).collect();
         let releases = self.kernels.iter().map(|kernel| kernel.release.clone());
         let head: Vec<String> = [first.to_owned()].into_iter().chain(releases).collect();
-        let row = |title: &&str| {
-            let cells = self.kernels.iter().map(|kernel| cell(kernel, title));
-            [(*title).to_owned()].into_iter().chain(cells).collect()
-        };
-        let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
+        let rows: Vec<Vec<String>> = rows
+            .iter()
+            .map(|title| {
+                let cells = columns.iter().map(|column| column.get(title).cloned());
+                let cells = cells.map(|cell| cell.unwrap_or_else(|| missing.to_owned()));
+                [(*title).to_owned()].into_iter().chain(cells).collect()
+            })
+            .collect();
         markdown::wide_table(&head, &rows)
     }
 }
 
-/// Changes what is kept. Guests run beside each other: whoever changes it reads it anew.
-pub(super) fn change(what: impl FnOnce(&mut Results) -> Result<()>) -> Result<()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut results = Results::kept()?;
-    what(&mut results)?;
-    results.keep()
+/// Changes the file. Guests run at the same time, so each change reads it again.
+pub(super) fn update(change: impl FnOnce(&mut Results) -> Result<()>) -> Result<()> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    let _guard = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut results = Results::load()?;
+    change(&mut results)?;
+    results.save()
 }
 
-/// What is about the kernel, in what `usher check -o json` printed between other lines.
+/// The probes of the kernel in the output of `usher check -o json`, which has other lines around it.
 fn probes(text: &str) -> Result<Vec<Probe>> {
-    let begin = text.find("{\n").context("usher check printed nothing")?;
-    let mut documents = serde_json::Deserializer::from_str(&text[begin..]).into_iter::<Checks>();
-    let checks = documents.next().context("usher check printed nothing")?;
-    let mut checks = checks.context("read what usher check printed")?.checks;
+    let start = text.find("{\n").context("no output of usher check")?;
+    let mut documents = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Checks>();
+    let checks = documents.next().context("no output of usher check")?;
+    let mut checks = checks.context("read the output of usher check")?.checks;
     checks.retain(|probe| probe.category == CATEGORY);
     Ok(checks)
 }
 
-/// The numbers at the beginning of a release.
+/// The numbers at the start of a release.
 fn version(release: &str) -> Vec<u32> {
     let numbers = release.split(|letter: char| !letter.is_ascii_digit());
     numbers.map_while(|number| number.parse().ok()).collect()
 }
 
-/// What stands in the documentation.
+/// The tables of the documentation.
 pub(crate) fn tables() -> Result<String> {
-    Results::kept().map(|results| results.tables())
+    Results::load().map(|results| results.tables())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const SAID: &str = "noise {\n{\n \"kind\": \"Checks\", \"checks\": [\n{\"category\": \"kernel\", \"title\": \"exit codes\", \
+    const PRINTED: &str = "noise {\n{\n \"kind\": \"Checks\", \"checks\": [\n{\"category\": \"kernel\", \"title\": \"exit codes\", \
                         \"outcome\": \"warn\", \"saw\": \"no answer\"},\n{\"category\": \"node\", \"title\": \"x\", \
                         \"outcome\": \"ok\", \"saw\": \"y\"}\n]}\nmore";
 
     #[test]
-    fn kernels_stand_in_their_order_and_keep_what_was_not_run_again() {
+    fn kernels_are_in_order_and_keep_earlier_results() {
         let outcome = |suite: &str, passed, lines: &[&str]| Outcome {
             suite: suite.to_owned(),
             code: Some(0),
@@ -209,14 +225,14 @@ mod tests {
             ..Outcome::default()
         };
         let mut results = Results::default();
-        let said = SAID.replacen("noise {\n", "noise\n", 1);
+        let printed = PRINTED.replacen("noise {\n", "noise\n", 1);
         for (release, outcome) in [
-            ("6.12.1", outcome(PROBE, 0, &[&said])),
+            ("6.12.1", outcome(PROBE, 0, &[&printed])),
             ("6.12.1", outcome("hold", 7, &[])),
             ("6.1.9", outcome("sys", 3, &[])),
             ("6.12.1", outcome("sys", 5, &[])),
         ] {
-            results.take(release, &outcome).unwrap();
+            results.add(release, &outcome).unwrap();
         }
         let tables = results.tables();
         assert!(
@@ -229,7 +245,7 @@ mod tests {
         has("| hold | not run | 7 passed |\n");
         assert!(!tables.contains("| x |"), "{tables}");
         for own in ["6.18.1", "6.18.2"] {
-            results.own(own, Vec::new());
+            results.set_own(own, Vec::new());
         }
         let tables = results.tables();
         assert!(
@@ -239,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_an_error() {
+    fn invalid_output_is_an_error() {
         assert!(probes("cannot execute").is_err());
         assert!(probes("{\n\"checks\": 3}").is_err());
     }

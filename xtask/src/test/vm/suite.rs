@@ -1,19 +1,19 @@
-//! What is run in a guest: test programs as cargo has built them, by the machine's own paths.
+//! Test programs as cargo builds them. The guest runs them by the paths of the machine.
 
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use cargo_metadata::{Message, TargetKind};
 
 use crate::{
-    test::build,
+    test,
     workspace::{cargo, target_dir},
 };
 
-/// The suites: what the kernel has to do with, and nothing that is about time.
+/// The suites that depend on the kernel and measure no time.
 pub(super) const SUITES: [&str; 10] = [
     "sys",
     "sys-hold",
@@ -26,19 +26,18 @@ pub(super) const SUITES: [&str; 10] = [
     "places",
     "leaks",
 ];
-/// What the node's kernel can do, as `usher` finds out by doing.
+/// The features of the kernel, as `usher check` probes them.
 pub(super) const PROBE: &str = "check";
 
-/// One program.
 #[derive(Debug, Clone)]
 pub(super) struct Suite {
     pub(super) name: String,
     pub(super) command: Vec<String>,
 }
 
-/// Builds all programs, and gives those of these names, to run the tests that have one of `parts` in theirs or all.
-pub(super) fn built(names: &[String], parts: &[String]) -> Result<Vec<Suite>> {
-    build()?;
+/// Builds all programs; those of these names, each for the tests with one of `parts` in their names.
+pub(super) fn build(names: &[String], parts: &[String]) -> Result<Vec<Suite>> {
+    test::build()?;
     let programs = programs()?;
     let mut suites = vec![Suite {
         name: PROBE.to_owned(),
@@ -46,9 +45,9 @@ pub(super) fn built(names: &[String], parts: &[String]) -> Result<Vec<Suite>> {
     }];
     for name in names {
         let Some(program) = programs.get(name) else {
-            bail!("no suite {name}; there are: {}", SUITES.join(" "));
+            bail!("unknown suite {name}; valid: {}", SUITES.join(" "));
         };
-        // The guest is many times slower than the machine: two at once are enough for its two processors.
+        // The guest is many times slower than the machine: two threads are enough for its two processors.
         let words = [program.display().to_string(), "--test-threads=2".to_owned()];
         suites.push(Suite {
             name: name.clone(),
@@ -58,23 +57,22 @@ pub(super) fn built(names: &[String], parts: &[String]) -> Result<Vec<Suite>> {
     Ok(suites)
 }
 
-/// The command that is the probe.
+/// The command that probes the kernel.
 pub(super) fn probe() -> Vec<String> {
     let usher = target_dir().join("debug/usher").display().to_string();
     let words = ["check", "--pre", "-o", "json"].map(str::to_owned);
     [usher].into_iter().chain(words).collect()
 }
 
-/// The test programs by their names; the library of sys is `sys`.
+/// The test programs by the names of their suites; the library of sys is `sys`.
 fn programs() -> Result<BTreeMap<String, PathBuf>> {
-    let mut build = cargo(["test", "--workspace", "--no-run", "--message-format=json"]);
-    let built = build.output().context("build the tests")?;
-    if !built.status.success() {
-        bail!("the tests cannot be built: {}", built.status);
-    }
+    let built = cargo(["test", "--workspace", "--no-run", "--message-format=json"])
+        .output()
+        .context("build the tests")?;
+    ensure!(built.status.success(), "build the tests: {}", built.status);
     let mut programs = BTreeMap::new();
     for message in Message::parse_stream(built.stdout.as_slice()) {
-        let Message::CompilerArtifact(artifact) = message.context("read what cargo says")? else {
+        let Message::CompilerArtifact(artifact) = message.context("read cargo's output")? else {
             continue;
         };
         let Some(program) = artifact.executable.filter(|_| artifact.profile.test) else {
@@ -87,19 +85,14 @@ fn programs() -> Result<BTreeMap<String, PathBuf>> {
             }
             _ => continue,
         };
-        let program = program.into_std_path_buf();
-        if let Some(other) = programs.insert(name.clone(), program.clone()) {
-            bail!(
-                "two suites are called {name}: {} and {}",
-                other.display(),
-                program.display()
-            );
+        if programs.insert(name.clone(), program.into()).is_some() {
+            bail!("two suites have the name {name}");
         }
     }
     Ok(programs)
 }
 
-/// That of the target, after the folder of its package where that is not `tests`.
+/// The name of the target, after the folder of its package where that is not `tests`.
 fn name(manifest: &Path, target: &str) -> String {
     let folder = manifest.parent().and_then(Path::file_name);
     match folder.map(|folder| folder.display().to_string()) {
@@ -113,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_of_one_name_are_told_apart() {
+    fn targets_of_one_name_have_different_suites() {
         let name = |manifest: &str| name(Path::new(manifest), "hold");
         assert_eq!(name("/usher/tests/Cargo.toml"), "hold");
         assert_eq!(name("/usher/agent/sys/Cargo.toml"), "sys-hold");
