@@ -1,7 +1,7 @@
-//! `cargo xtask docs`: what the code knows best, written into hand-written pages.
+//! `cargo xtask docs`: the generated parts of hand-written pages.
 //!
-//! A page says where: between `<!-- generated: NAME -->` and `<!-- end generated -->`. `--check`, which lint runs, writes
-//! nothing and fails where a page says something else than the code. Examples in YAML are read as usher reads them.
+//! A part is between `<!-- generated: NAME -->` and `<!-- end generated -->`. `--check`, which lint runs, writes nothing
+//! and fails where a page differs from the code. usher's own parsers read the YAML examples.
 
 mod cli;
 mod configuration;
@@ -15,92 +15,34 @@ mod recipes;
 
 use std::{fs, path::Path};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use usher_cluster::progress::say;
 
-use self::page::Part;
+use self::page::{Part, part};
 use crate::{
     test::{reliability, vm},
     workspace::root,
 };
 
-/// The pages that have generated parts, and which.
-const PAGES: [(&str, &[Part]); 7] = [
-    (
-        "docs/sidecars.md",
-        &[
-            Part {
-                name: "overview of recipes",
-                write: || Ok(recipes::overview()),
-            },
-            Part {
-                name: "recipes",
-                write: || Ok(recipes::each()),
-            },
-        ],
+const PARTS: [Part; 12] = [
+    part(
+        "sidecars",
+        "overview of recipes",
+        || Ok(recipes::overview()),
     ),
-    (
-        "docs/configuration.md",
-        &[
-            Part {
-                name: "annotations",
-                write: || Ok(configuration::annotations()),
-            },
-            Part {
-                name: "configuration keys",
-                write: || Ok(configuration::keys()),
-            },
-        ],
-    ),
-    (
-        "docs/metrics.md",
-        &[
-            Part {
-                name: "metrics",
-                write: || Ok(metrics::reference()),
-            },
-            Part {
-                name: "alerts",
-                write: || Ok(metrics::alerts()),
-            },
-            Part {
-                name: "recorded",
-                write: || Ok(metrics::recorded()),
-            },
-            Part {
-                name: "panels",
-                write: || Ok(metrics::panels()),
-            },
-        ],
-    ),
-    (
-        "docs/events.md",
-        &[Part {
-            name: "reasons",
-            write: || Ok(events::reasons()),
-        }],
-    ),
-    (
-        "docs/reference-cli.md",
-        &[Part {
-            name: "command lines",
-            write: cli::reference,
-        }],
-    ),
-    (
-        "docs/reliability.md",
-        &[Part {
-            name: "faults",
-            write: reliability::table,
-        }],
-    ),
-    (
-        "docs/compatibility.md",
-        &[Part {
-            name: "kernels",
-            write: vm::tables,
-        }],
-    ),
+    part("sidecars", "recipes", || Ok(recipes::each())),
+    part("configuration", "annotations", || {
+        Ok(configuration::annotations())
+    }),
+    part("configuration", "configuration keys", configuration::keys),
+    part("metrics", "metrics", || Ok(metrics::reference())),
+    part("metrics", "alerts", metrics::alerts),
+    part("metrics", "recorded", metrics::recorded),
+    part("metrics", "panels", metrics::panels),
+    part("events", "reasons", || Ok(events::reasons())),
+    part("reference-cli", "command lines", cli::reference),
+    part("reliability", "faults", reliability::table),
+    part("compatibility", "kernels", vm::tables),
 ];
 
 #[derive(Debug, clap::Args)]
@@ -117,34 +59,42 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     write()
 }
 
-/// Writes what differs from the code.
+/// Writes the pages that differ from the code.
 pub(crate) fn write() -> Result<()> {
-    for (path, parts) in PAGES {
-        let now = read(path)?;
-        let wanted = page::filled(path, &now, parts)?;
-        if wanted != now {
-            fs::write(root().join(path), wanted).with_context(|| format!("write {path}"))?;
+    for (path, current, wanted) in generated()? {
+        if wanted != current {
+            fs::write(root().join(&path), wanted).with_context(|| format!("write {path}"))?;
             say(&format!("{path}: written"));
         }
     }
     examples()
 }
 
-/// Fails where a page differs from the code, or an example cannot be used.
+/// Fails where a page differs from the code, or an example is invalid.
 pub(crate) fn check() -> Result<()> {
-    let mut wrong = Vec::new();
-    for (path, parts) in PAGES {
-        let now = read(path)?;
-        let wanted = page::filled(path, &now, parts)?;
-        wrong.extend(page::difference(path, &now, &wanted));
-    }
-    for difference in &wrong {
-        say(difference);
-    }
-    if !wrong.is_empty() {
-        bail!("the documentation is not what the code says; `cargo xtask docs` writes it");
-    }
+    let differences: Vec<String> = generated()?
+        .iter()
+        .filter_map(|(path, current, wanted)| page::difference(path, current, wanted))
+        .collect();
+    differences.iter().for_each(|difference| say(difference));
+    ensure!(
+        differences.is_empty(),
+        "the documentation differs from the code; `cargo xtask docs` writes it"
+    );
     examples()
+}
+
+/// Every page with generated parts: its path, its current text and the text by the code.
+fn generated() -> Result<Vec<(String, String, String)>> {
+    PARTS
+        .chunk_by(|one, next| one.page == next.page)
+        .map(|parts| {
+            let path = format!("docs/{}.md", parts[0].page);
+            let current = read(&path)?;
+            let wanted = page::fill(&path, &current, parts)?;
+            Ok((path, current, wanted))
+        })
+        .collect()
 }
 
 /// Every key of the configuration file, as a path.
@@ -154,33 +104,28 @@ pub(crate) fn configuration_keys() -> impl Iterator<Item = &'static str> {
 }
 
 fn examples() -> Result<()> {
-    let mut wrong = Vec::new();
+    let mut invalid = Vec::new();
     for path in pages()? {
-        wrong.extend(example::wrong(&path, &read(&path)?));
+        invalid.extend(example::invalid(&path, &read(&path)?));
     }
-    for problem in &wrong {
-        say(problem);
-    }
-    if !wrong.is_empty() {
-        bail!(
-            "{} of the examples in the documentation cannot be used",
-            wrong.len()
-        );
-    }
+    invalid.iter().for_each(|problem| say(problem));
+    ensure!(
+        invalid.is_empty(),
+        "{} invalid examples in the documentation",
+        invalid.len()
+    );
     Ok(())
 }
 
-/// Every page that people read.
+/// The README and every page of docs.
 fn pages() -> Result<Vec<String>> {
     let mut pages = vec!["README.md".to_owned()];
-    let folder = root().join("docs");
-    for entry in fs::read_dir(&folder).context("list docs")? {
+    for entry in fs::read_dir(root().join("docs")).context("list docs")? {
         let name = entry.context("list docs")?.file_name();
         if Path::new(&name).extension().is_some_and(|end| end == "md") {
             pages.push(format!("docs/{}", name.display()));
         }
     }
-    pages.sort();
     Ok(pages)
 }
 
@@ -193,15 +138,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_say_what_the_code_says() {
+    fn pages_are_as_the_code_generates_them() {
         check().unwrap();
     }
 
     #[test]
     fn every_page_is_read_for_examples() {
         let pages = pages().unwrap();
-        for (path, _) in PAGES {
-            assert!(pages.iter().any(|page| page == path), "{path}");
+        for (path, ..) in generated().unwrap() {
+            assert!(pages.contains(&path), "{path}");
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Annotations, and the keys of the configuration file.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
+use anyhow::{Context, Result, bail, ensure};
 use usher_core::settings::{
     annotation::{self, Known},
     config::{Config, Defaults, Ladder},
@@ -9,15 +10,16 @@ use usher_core::settings::{
 
 use super::markdown::{code, codes, listed, table};
 
-/// A key of the configuration file.
+/// `key | values | meaning`, in the order of the page.
+const KEYS: &str = include_str!("configuration.list");
+
 struct Key {
     key: &'static str,
-    takes: &'static str,
+    values: &'static str,
     default: String,
     meaning: &'static str,
 }
 
-/// What usher reads from Nodes, Namespaces and pods.
 pub(super) fn annotations() -> String {
     let rows: Vec<_> = annotation::KNOWN.iter().map(row).collect();
     table(["annotation", "on", "values", "default", "meaning"], &rows)
@@ -35,28 +37,54 @@ fn row(known: &Known) -> [String; 5] {
     ]
 }
 
-/// The keys and their defaults.
-pub(super) fn keys() -> String {
-    let row = |key: Key| {
-        [
-            code(key.key),
-            key.takes.to_owned(),
-            code(&key.default),
-            key.meaning.to_owned(),
-        ]
-    };
-    let rows: Vec<_> = all(&Config::default()).into_iter().map(row).collect();
-    table(["key", "takes", "default", "meaning"], &rows)
+pub(super) fn keys() -> Result<String> {
+    let rows: Vec<_> = all(&Config::default())?
+        .into_iter()
+        .map(|key| {
+            let (values, meaning) = (key.values.to_owned(), key.meaning.to_owned());
+            [code(key.key), values, code(&key.default), meaning]
+        })
+        .collect();
+    Ok(table(["key", "takes", "default", "meaning"], &rows))
 }
 
 /// Every key, as a path.
 #[cfg(test)]
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    all(&Config::default()).into_iter().map(|key| key.key)
+    let keys = all(&Config::default()).unwrap();
+    keys.into_iter().map(|key| key.key)
 }
 
-/// Every key. Whoever adds one to the configuration is told by the compiler to say here what it is.
-fn all(config: &Config) -> Vec<Key> {
+fn all(config: &Config) -> Result<Vec<Key>> {
+    let mut defaults = defaults(config);
+    let rows = KEYS.lines().filter(|line| !line.starts_with('#'));
+    let keys = rows
+        .map(|row| {
+            let cells: Vec<&str> = row.split(" | ").collect();
+            let [key, values, meaning] = cells[..] else {
+                bail!("docs/configuration.list: invalid line {row:?}");
+            };
+            let default = defaults
+                .remove(key)
+                .with_context(|| format!("docs/configuration.list: unknown key {key}"))?;
+            Ok(Key {
+                key,
+                values,
+                default,
+                meaning,
+            })
+        })
+        .collect::<Result<_>>()?;
+    ensure!(
+        defaults.is_empty(),
+        "docs/configuration.list: no line for {:?}",
+        defaults.keys()
+    );
+    Ok(keys)
+}
+
+/// Without `..`, so that a new field does not compile until it is here.
+fn defaults(config: &Config) -> BTreeMap<&'static str, String> {
     let Config {
         recipes: _,
         excluded_namespaces: _,
@@ -80,111 +108,26 @@ fn all(config: &Config) -> Vec<Key> {
                 kill,
             },
     } = config;
-    const LIST: &str = "a list";
-    const BOOLEAN: &str = "`true`, `false`";
-    const WAIT: &str = "a duration up to 10m";
-    const TIME: &str = "a duration";
-    let key = |key, takes, default: String, meaning| Key {
-        key,
-        takes,
-        default,
-        meaning,
-    };
-    vec![
-        key(
-            "recipes",
-            LIST,
-            "[]".to_owned(),
-            "Recipes of one's own, tried before the built-in ones; one of the same name replaces a built-in one",
-        ),
-        key(
-            "excludedNamespaces",
-            LIST,
-            "[]".to_owned(),
-            "Namespaces whose pods are left alone, whatever they say",
-        ),
-        key(
-            "defaults.quit",
-            BOOLEAN,
-            quit.to_string(),
-            "As `usher.dev/quit` of pods and Namespaces, where they say nothing",
-        ),
-        key(
-            "defaults.quitDelay",
-            WAIT,
-            duration(*quit_delay),
-            "As `usher.dev/quit-delay`",
-        ),
-        key(
-            "defaults.drain",
-            WAIT,
-            duration(*drain),
-            "As `usher.dev/drain`",
-        ),
-        key(
-            "defaults.spoil",
-            BOOLEAN,
-            spoil.to_string(),
-            "As `usher.dev/spoil`",
-        ),
-        key(
-            "defaults.hold",
-            BOOLEAN,
-            hold.to_string(),
-            "As `usher.dev/hold` of pods and Namespaces, where they say nothing",
-        ),
-        key(
-            "defaults.holdDeadline",
-            "a duration of 1s to 10m",
-            duration(*hold_deadline),
-            "As `usher.dev/hold-deadline`",
-        ),
-        key(
-            "defaults.onDeadline",
-            "`open`, `closed`",
-            on_deadline.as_str().to_owned(),
-            "As `usher.dev/on-deadline`",
-        ),
-        key(
-            "defaults.holdAgain",
-            BOOLEAN,
-            hold_again.to_string(),
-            "As `usher.dev/hold-again`",
-        ),
-        key(
-            "ladder.attempt",
-            "a duration, not 0",
-            duration(*attempt),
-            "How long one request may take",
-        ),
-        key(
-            "ladder.settle",
-            TIME,
-            duration(*settle),
-            "How long a sidecar has to end beyond what its recipe states, before the next step",
-        ),
-        key(
-            "ladder.settleSignal",
-            TIME,
-            duration(*settle_signal),
-            "The least time that it has after a signal",
-        ),
-        key(
-            "ladder.listen",
-            TIME,
-            duration(*listen),
-            "Age of a sidecar up to which \"nobody listens\" is taken for \"not yet\"",
-        ),
-        key(
-            "ladder.kill",
-            BOOLEAN,
-            kill.to_string(),
-            "Whether SIGKILL is the last step. It ends with 137, which fails a pod that succeeded",
-        ),
-    ]
+    BTreeMap::from([
+        ("recipes", "[]".to_owned()),
+        ("excludedNamespaces", "[]".to_owned()),
+        ("defaults.quit", quit.to_string()),
+        ("defaults.quitDelay", duration(*quit_delay)),
+        ("defaults.drain", duration(*drain)),
+        ("defaults.spoil", spoil.to_string()),
+        ("defaults.hold", hold.to_string()),
+        ("defaults.holdDeadline", duration(*hold_deadline)),
+        ("defaults.onDeadline", on_deadline.as_str().to_owned()),
+        ("defaults.holdAgain", hold_again.to_string()),
+        ("ladder.attempt", duration(*attempt)),
+        ("ladder.settle", duration(*settle)),
+        ("ladder.settleSignal", duration(*settle_signal)),
+        ("ladder.listen", duration(*listen)),
+        ("ladder.kill", kill.to_string()),
+    ])
 }
 
-/// A duration as the file has it.
+/// A duration as in the file.
 fn duration(duration: Duration) -> String {
     format!("{duration:?}").replace("ns", "s")
 }
@@ -193,7 +136,6 @@ fn duration(duration: Duration) -> String {
 mod tests {
     use super::*;
 
-    /// A configuration with one key in it.
     fn with(key: &str, value: &str) -> String {
         match key.split_once('.') {
             Some((outer, inner)) => format!("{outer}:\n  {inner}: {value}\n"),
@@ -204,10 +146,10 @@ mod tests {
     #[test]
     fn keys_exist_and_have_these_defaults() {
         let default = Config::default();
-        for key in all(&default) {
+        for key in all(&default).unwrap() {
             let text = with(key.key, &key.default);
             assert_eq!(Config::parse("x", &text).unwrap(), default, "{text}");
-            let other = match key.takes {
+            let other = match key.values {
                 "a list" if key.key == "recipes" => continue,
                 "a list" => "[a]",
                 "`true`, `false`" if key.default == "true" => "false",

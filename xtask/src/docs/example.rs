@@ -1,7 +1,7 @@
-//! Examples in YAML, read as usher reads them.
+//! YAML examples, parsed as usher parses them.
 //!
-//! The fence says what an example is: `yaml title=config.yaml`. One that says nothing is an error, since nobody would
-//! notice when it grows wrong.
+//! The fence has the kind of the example: `yaml title=config.yaml`. An example without a kind is an error, because
+//! otherwise it could become invalid unnoticed.
 
 use serde_json::Value;
 use usher_core::settings::{
@@ -14,7 +14,6 @@ use crate::release::chart;
 
 const FENCE: &str = "```";
 
-/// One example.
 #[derive(Debug, PartialEq)]
 struct Example {
     /// The line of its fence.
@@ -23,8 +22,8 @@ struct Example {
     text: String,
 }
 
-/// What is wrong with the examples of a page.
-pub(super) fn wrong(path: &str, page: &str) -> Vec<String> {
+/// The errors in the examples of a page.
+pub(super) fn invalid(path: &str, page: &str) -> Vec<String> {
     let check = |example: &Example| {
         let error = example.read().err()?;
         Some(format!("{path}:{}: {error}", example.line))
@@ -62,10 +61,10 @@ impl Example {
             "config.yaml" => config(&self.text),
             "configmap.yaml" => config_map(&self.text),
             "pod.yaml" | "job.yaml" => workload(&self.text),
-            "values.yaml" => chart::takes(&object(&self.text)?),
+            "values.yaml" => chart::validate(&object(&self.text)?),
             other => Err(format!(
-                "the fence of an example says what it is: yaml title=config.yaml, configmap.yaml, values.yaml, pod.yaml or \
-                 job.yaml, not {other:?}"
+                "invalid title {other:?} of an example; valid: title=config.yaml, configmap.yaml, values.yaml, pod.yaml \
+                 or job.yaml"
             )),
         }
     }
@@ -92,10 +91,10 @@ fn config_map(text: &str) -> Result<(), String> {
         }
     }
     let file = object.pointer("/data/config.yaml").and_then(Value::as_str);
-    config(file.ok_or("it has no data config.yaml")?)
+    config(file.ok_or("no data config.yaml")?)
 }
 
-/// A pod, or what makes pods by a template: it says something to usher, and all of it can be used.
+/// A pod, or an object with a pod template. It has annotations of usher, all of them valid.
 fn workload(text: &str) -> Result<(), String> {
     let object = object(text)?;
     let places = [
@@ -113,15 +112,15 @@ fn workload(text: &str) -> Result<(), String> {
         let of_pods =
             |known: &annotation::Known| known.key == key && known.on.contains(&Holder::Pod);
         if !annotation::KNOWN.iter().any(of_pods) {
-            return Err(format!("usher reads no annotation {key} of pods"));
+            return Err(format!("{key} is not an annotation of pods"));
         }
         let value = value
             .as_str()
-            .ok_or(format!("the value of {key} is no text"))?;
+            .ok_or(format!("the value of {key} is not a string"))?;
         values.insert(key.clone(), value.to_owned());
     }
     if values.is_empty() {
-        return Err("its pods say nothing to usher".to_owned());
+        return Err("its pods have no annotation of usher".to_owned());
     }
     let (_, bad) = Tuning::read(&Defaults::default(), &NamespaceValues::default(), &values);
     bad.first().map_or(Ok(()), |bad| {
@@ -138,7 +137,7 @@ mod tests {
 
     fn found(title: &str, text: &str) -> String {
         let page = format!("# A page\n\n```yaml{title}\n{text}```\n");
-        wrong("docs/a.md", &page).join("\n")
+        invalid("docs/a.md", &page).join("\n")
     }
 
     #[test]
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn configuration_is_read_as_usher_reads_it() {
+    fn configuration_is_parsed() {
         assert_eq!(found(" title=config.yaml", "ladder: {kill: true}\n"), "");
         let error = found(" title=config.yaml", "ladder: {hill: true}\n");
         assert!(error.starts_with("docs/a.md:3: config.yaml:1:"), "{error}");
@@ -170,14 +169,14 @@ mod tests {
     }
 
     #[test]
-    fn annotations_are_known_and_good() {
+    fn annotations_are_known_and_valid() {
         let pod = |annotations: &str| format!("metadata: {{annotations: {{{annotations}}}}}\n");
-        let said = |annotations: &str| found(" title=pod.yaml", &pod(annotations));
-        assert_eq!(said("usher.dev/drain: 5s"), "");
-        assert!(said("usher.dev/drain: soon").contains("not a duration"));
-        assert!(said("usher.dev/dry: 5s").contains("no annotation usher.dev/dry"));
-        assert!(said("usher.dev/quit: false").contains("no text"));
-        assert!(said("other: x").contains("nothing to usher"));
+        let errors = |annotations: &str| found(" title=pod.yaml", &pod(annotations));
+        assert_eq!(errors("usher.dev/drain: 5s"), "");
+        assert!(errors("usher.dev/drain: soon").contains("not a duration"));
+        assert!(errors("usher.dev/dry: 5s").contains("usher.dev/dry is not"));
+        assert!(errors("usher.dev/quit: false").contains("not a string"));
+        assert!(errors("other: x").contains("no annotation of usher"));
         let job = format!(
             "spec: {{template: {{{}}}}}\n",
             pod("usher.dev/quit: \"false\"").trim()
@@ -186,8 +185,8 @@ mod tests {
     }
 
     #[test]
-    fn example_that_says_nothing_of_itself_is_an_error() {
-        assert!(found("", "a: 1\n").starts_with("docs/a.md:3: the fence"));
+    fn example_without_a_kind_is_an_error() {
+        assert!(found("", "a: 1\n").starts_with("docs/a.md:3: invalid title"));
         assert!(found(" title=x.yaml", "a: 1\n").contains("\"x.yaml\""));
     }
 }

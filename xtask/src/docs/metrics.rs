@@ -1,5 +1,6 @@
 //! Metrics, alerts, and the panels of the dashboard.
 
+use anyhow::{Context, Result};
 use serde::Deserialize;
 use usher_cluster::prometheus::Dashboard;
 use usher_core::metric::{self, Label, Metric};
@@ -9,10 +10,10 @@ use crate::pictures;
 
 const RULES: &str = include_str!("../../../deploy/chart/files/rules/usher.yaml");
 const DASHBOARD: &str = include_str!("../../../deploy/chart/files/dashboards/usher.json");
-/// Where the page finds the pictures.
+/// The folder of the pictures, from the page.
 const IMAGES: &str = "images/metrics";
 
-/// The reference: what a running agent serves, all of it.
+/// All metrics of an agent.
 pub(super) fn reference() -> String {
     let rows: Vec<_> = metric::all().map(row).collect();
     table(["metric", "type", "unit", "labels", "meaning"], &rows)
@@ -70,30 +71,19 @@ struct Annotations {
     description: String,
 }
 
-fn rules() -> Result<Vec<Rule>, String> {
-    let rules: Rules = serde_saphyr::from_str(RULES).map_err(|error| error.to_string())?;
+fn rules() -> Result<Vec<Rule>> {
+    let rules: Rules = serde_saphyr::from_str(RULES).context("parse the alert rules")?;
     let groups = rules.groups.into_iter();
     Ok(groups.flat_map(|group| group.rules).collect())
 }
 
-/// What the alerts say; an error stands in the page, which lint then refuses.
-pub(super) fn alerts() -> String {
-    let rules = match rules() {
-        Ok(rules) => rules,
-        Err(error) => return error,
-    };
+pub(super) fn alerts() -> Result<String> {
+    let rules = rules()?;
     let alerts = rules.iter().filter(|rule| !rule.alert.is_empty());
     let rows: Vec<_> = alerts.map(alert).collect();
-    table(
-        [
-            "alert",
-            "severity",
-            "after",
-            "says",
-            "what it means and what to do",
-        ],
-        &rows,
-    )
+    let meaning = "what it means and what to do";
+    let head = ["alert", "severity", "after", "summary", meaning];
+    Ok(table(head, &rows))
 }
 
 fn alert(rule: &Rule) -> [String; 5] {
@@ -110,33 +100,27 @@ fn alert(rule: &Rule) -> [String; 5] {
         code(&rule.alert),
         rule.labels.severity.clone(),
         wait.to_owned(),
-        said(summary),
-        said(description),
+        plain(summary),
+        plain(description),
     ]
 }
 
-/// A text of an alert, without Prometheus' own braces.
-fn said(text: &str) -> String {
+/// The text of an alert without Prometheus' templates.
+fn plain(text: &str) -> String {
     text.replace("{{ $labels.node }}", "NODE")
         .replace("{{ $labels.instance }}", "INSTANCE")
 }
 
-/// The names that recording rules give.
-pub(super) fn recorded() -> String {
-    let rules = match rules() {
-        Ok(rules) => rules,
-        Err(error) => return error,
-    };
+/// The names of recording rules.
+pub(super) fn recorded() -> Result<String> {
+    let rules = rules()?;
     let records = rules.iter().map(|rule| rule.record.as_str());
-    codes(records.filter(|record| !record.is_empty()), "and")
+    Ok(codes(records.filter(|record| !record.is_empty()), "and"))
 }
 
-/// The panels, with what they showed in a run.
-pub(super) fn panels() -> String {
-    let dashboard = match Dashboard::parse(DASHBOARD) {
-        Ok(dashboard) => dashboard,
-        Err(error) => return error.to_string(),
-    };
+/// The panels, each with its picture of a run.
+pub(super) fn panels() -> Result<String> {
+    let dashboard = Dashboard::parse(DASHBOARD)?;
     let (mut text, mut row) = (String::new(), "");
     for panel in &dashboard.panels {
         if panel.row != row {
@@ -150,7 +134,7 @@ pub(super) fn panels() -> String {
             text.push_str(&format!("![{title}]({IMAGES}/{file})\n\n"));
         }
     }
-    text
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -161,8 +145,8 @@ mod tests {
     use crate::workspace::root;
 
     #[test]
-    fn every_picture_is_there_and_shown() {
-        let text = panels();
+    fn pictures_exist_and_are_shown() {
+        let text = panels().unwrap();
         let begin = format!("({IMAGES}/");
         let shown = text.split(&begin).skip(1);
         let shown = shown.filter_map(|rest| rest.split_once(')'));
@@ -173,10 +157,10 @@ mod tests {
     }
 
     #[test]
-    fn alerts_have_all_that_a_row_needs() {
-        let text = alerts();
+    fn alerts_have_all_cells() {
+        let text = alerts().unwrap();
         assert!(text.contains("| `UsherNotReady` | warning | 10m | The agent of usher on NODE"));
         assert!(!text.contains("{{"), "{text}");
-        assert!(recorded().contains("p99_rate5m"));
+        assert!(recorded().unwrap().contains("p99_rate5m"));
     }
 }

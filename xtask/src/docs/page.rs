@@ -2,38 +2,45 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 const END: &str = "<!-- end generated -->";
 
-/// A part of a page that is generated.
+/// A generated part of a page.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
-    /// Its name in the marker.
-    pub(super) name: &'static str,
-    /// What stands there.
-    pub(super) write: fn() -> Result<String>,
+    /// The name of the file in docs, without its extension.
+    pub(super) page: &'static str,
+    /// The name in the marker.
+    name: &'static str,
+    write: fn() -> Result<String>,
 }
 
-/// The page with every part as the code has it. What stands between the markers now does not matter.
-pub(super) fn filled(path: &str, text: &str, parts: &[Part]) -> Result<String> {
+pub(super) const fn part(
+    page: &'static str,
+    name: &'static str,
+    write: fn() -> Result<String>,
+) -> Part {
+    Part { page, name, write }
+}
+
+/// The page with every part as the code generates it, whatever is between the markers now.
+pub(super) fn fill(path: &str, text: &str, parts: &[Part]) -> Result<String> {
     let mut page = String::with_capacity(text.len());
     let mut seen = BTreeSet::new();
-    // The part that a marker began, and where.
+    // The name in the last opening marker, and its line.
     let mut open: Option<(&str, usize)> = None;
     for (number, line) in (1..).zip(text.lines()) {
-        let begun = name(line);
-        match (open, begun) {
+        match (open, name(line)) {
             (None, Some(name)) => {
-                let Some(part) = parts.iter().find(|part| part.name == name) else {
+                let part = parts.iter().find(|part| part.name == name);
+                let part = part.with_context(|| {
                     let known: Vec<&str> = parts.iter().map(|part| part.name).collect();
-                    bail!(
-                        "{path}:{number}: nothing is generated as {name:?}; this page has: {}",
-                        known.join(", ")
-                    );
-                };
+                    let known = known.join(", ");
+                    format!("{path}:{number}: unknown part {name:?}; this page has: {known}")
+                })?;
                 if !seen.insert(name) {
-                    bail!("{path}:{number}: a second part {name:?}");
+                    bail!("{path}:{number}: second part {name:?}");
                 }
                 page.push_str(&format!("{line}\n\n{}\n\n", (part.write)()?.trim_end()));
                 open = Some((name, number));
@@ -41,9 +48,7 @@ pub(super) fn filled(path: &str, text: &str, parts: &[Part]) -> Result<String> {
             (Some((name, from)), Some(_)) => {
                 bail!("{path}:{from}: {name:?} has no {END} before line {number}")
             }
-            (None, None) if line == END => {
-                bail!("{path}:{number}: the end of a generated part that did not begin")
-            }
+            (None, None) if line == END => bail!("{path}:{number}: {END} without a start"),
             (Some(_), None) if line != END => {}
             (_, None) => {
                 open = None;
@@ -61,34 +66,31 @@ pub(super) fn filled(path: &str, text: &str, parts: &[Part]) -> Result<String> {
     Ok(page)
 }
 
-/// The name in a marker that begins a part.
+/// The name in an opening marker.
 fn name(line: &str) -> Option<&str> {
     line.strip_prefix("<!-- generated: ")?.strip_suffix(" -->")
 }
 
-/// Where a page first differs from what it should be.
-pub(super) fn difference(path: &str, now: &str, wanted: &str) -> Option<String> {
-    if now == wanted {
+/// The first difference between a page and the code.
+pub(super) fn difference(path: &str, current: &str, wanted: &str) -> Option<String> {
+    if current == wanted {
         return None;
     }
-    let same = now
+    let same = current
         .lines()
         .zip(wanted.lines())
         .take_while(|(one, other)| one == other)
         .count();
-    let line = |text: &str| text.lines().nth(same).map_or("nothing".to_owned(), quoted);
+    let line = |text: &str| {
+        let line = text.lines().nth(same);
+        line.map_or("nothing".to_owned(), |line| format!("\"{line}\""))
+    };
     Some(format!(
-        "{path}:{}: the page has   {}\n{:width$}  the code says  {}",
+        "{path}:{}: page: {}\n  code: {}",
         same + 1,
-        line(now),
-        "",
-        line(wanted),
-        width = path.len() + (same + 1).to_string().len()
+        line(current),
+        line(wanted)
     ))
-}
-
-fn quoted(line: &str) -> String {
-    format!("\"{line}\"")
 }
 
 #[cfg(test)]
@@ -96,22 +98,16 @@ mod tests {
     use super::*;
 
     const PARTS: [Part; 2] = [
-        Part {
-            name: "one",
-            write: || Ok("1\n".to_owned()),
-        },
-        Part {
-            name: "two words",
-            write: || Ok("2".to_owned()),
-        },
+        part("a", "one", || Ok("1\n".to_owned())),
+        part("a", "two words", || Ok("2".to_owned())),
     ];
 
     fn of(text: &str) -> String {
-        filled("docs/a.md", text, &PARTS).unwrap_or_else(|error| error.to_string())
+        fill("docs/a.md", text, &PARTS).unwrap_or_else(|error| error.to_string())
     }
 
     #[test]
-    fn what_stands_between_markers_is_replaced_and_nothing_else() {
+    fn only_text_between_markers_is_replaced() {
         let page = "a\n<!-- generated: one -->\nold\nolder\n<!-- end generated -->\nb\n\
                     <!-- generated: two words -->\n<!-- end generated -->\n";
         let wanted = "a\n<!-- generated: one -->\n\n1\n\n<!-- end generated -->\nb\n\
@@ -121,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn markers_that_are_wrong_are_named() {
+    fn invalid_markers_are_reported() {
         let one = "<!-- generated: one -->\n<!-- end generated -->\n";
         for (text, error) in [
             (
@@ -130,7 +126,7 @@ mod tests {
             ),
             (
                 "\n<!-- generated: three -->\n".to_owned(),
-                "docs/a.md:2: nothing is generated as \"three\"; this page has: one, two words",
+                "docs/a.md:2: unknown part \"three\"; this page has: one, two words",
             ),
             (
                 "<!-- generated: one -->\n\n".to_owned(),
@@ -142,9 +138,9 @@ mod tests {
             ),
             (
                 format!("{one}<!-- end generated -->\n"),
-                "docs/a.md:3: the end of a generated part that did not begin",
+                "docs/a.md:3: <!-- end generated --> without a start",
             ),
-            (format!("{one}{one}"), "docs/a.md:3: a second part \"one\""),
+            (format!("{one}{one}"), "docs/a.md:3: second part \"one\""),
         ] {
             assert_eq!(of(&text), error);
         }
@@ -154,12 +150,9 @@ mod tests {
     fn first_difference_is_shown() {
         assert_eq!(difference("a.md", "a\nb\n", "a\nb\n"), None);
         let found = difference("a.md", "a\nb\nc\n", "a\nB\nC\n").unwrap();
-        let expected = "a.md:2: the page has   \"b\"\n       the code says  \"B\"";
+        let expected = "a.md:2: page: \"b\"\n  code: \"B\"";
         assert_eq!(found, expected);
         let longer = difference("a.md", "a\n", "a\nb\n").unwrap();
-        assert!(
-            longer.contains("a.md:2: the page has   nothing"),
-            "{longer}"
-        );
+        assert!(longer.contains("a.md:2: page: nothing"), "{longer}");
     }
 }

@@ -1,26 +1,25 @@
-//! `cargo xtask chart`: the plain manifests, rendered from the Helm chart, for those who use no Helm.
+//! `cargo xtask chart`: the plain manifests, rendered from the Helm chart, for users without Helm.
 //!
-//! `--check`, which lint runs, writes nothing: it fails where the manifests say something else than the chart, and where the
-//! chart is not what it should be: by `helm lint` for every platform, by its own tests, and by its versions.
+//! `--check`, which lint runs, writes nothing. It fails where the manifests differ from the chart, and where the chart
+//! fails `helm lint` for a platform, its own tests or the comparison of versions.
 
-mod judge;
+mod check;
 mod render;
 
-use std::{fs, path::PathBuf};
+use std::fs;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use usher_cluster::{programs, progress::say};
 
-use crate::workspace::{root, shown};
+use crate::workspace::root;
 
 const CHART: &str = "deploy/chart";
-/// What tests, demonstrations and people without Helm apply.
 pub(crate) const MANIFEST: &str = "deploy/manifests/usher.yaml";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Write nothing; fail where a manifest differs from the chart, or the chart is wrong
+    /// Write nothing; fail where a manifest differs from the chart, or the chart is invalid
     #[arg(long)]
     check: bool,
 }
@@ -30,36 +29,31 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return check();
     }
     let wanted = render::manifest(&programs::helm()?)?;
-    if now().ok().as_ref() != Some(&wanted) {
-        fs::write(path(), wanted).with_context(|| format!("write {MANIFEST}"))?;
-        say(&format!("{}: written", shown(&path())));
+    if current().ok().as_ref() != Some(&wanted) {
+        fs::write(root().join(MANIFEST), wanted).with_context(|| format!("write {MANIFEST}"))?;
+        say(&format!("{MANIFEST}: written"));
     }
     Ok(())
 }
 
 pub(crate) fn check() -> Result<()> {
     let helm = programs::helm()?;
-    if now()? != render::manifest(&helm)? {
-        bail!("{MANIFEST} is not what the chart says; `cargo xtask chart` writes it");
+    if current()? != render::manifest(&helm)? {
+        bail!("{MANIFEST} differs from the chart; `cargo xtask chart` writes it");
     }
-    judge::all(&helm)
+    check::all(&helm)
 }
 
-/// Whether values of an example have keys that the chart knows, and their configuration is one.
-pub(crate) fn takes(values: &Value) -> Result<(), String> {
-    let schema = judge::schema().map_err(|error| format!("{error:#}"))?;
-    judge::keys(values, &schema["properties"], "")
+/// Whether the schema has the keys of these values.
+pub(crate) fn validate(values: &Value) -> Result<(), String> {
+    let schema = check::schema().map_err(|error| format!("{error:#}"))?;
+    check::keys(values, &schema["properties"], "")
 }
 
-fn path() -> PathBuf {
-    root().join(MANIFEST)
+fn current() -> Result<String> {
+    fs::read_to_string(root().join(MANIFEST)).with_context(|| format!("read {MANIFEST}"))
 }
 
-fn now() -> Result<String> {
-    fs::read_to_string(path()).with_context(|| format!("read {MANIFEST}"))
-}
-
-/// A file of the chart.
 fn file(name: &str) -> Result<String> {
     let path = root().join(CHART).join(name);
     fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))

@@ -1,4 +1,4 @@
-//! The chart's default objects, as a text that people read and apply.
+//! The chart's default objects as one file.
 
 use std::{path::Path, process::Command};
 
@@ -8,9 +8,9 @@ use usher_cluster::progress::output;
 use super::CHART;
 use crate::workspace::root;
 
-/// What differs from an installation by Helm: the Namespace is one of the objects, and the image is the one of this tree.
+/// The differences to an installation by Helm: the Namespace is one of the objects, and the image is that of this tree.
 const VALUES: [&str; 2] = ["namespace.create=true", "image.tag=dev"];
-/// What would say that Helm has these objects.
+/// Labels of objects that Helm manages.
 const OF_HELM: [&str; 2] = ["app.kubernetes.io/managed-by: ", "helm.sh/chart: "];
 
 const HEAD: &str = "\
@@ -20,7 +20,7 @@ const HEAD: &str = "\
 #   kubectl annotate node NODE usher.dev/mode=enforce
 ";
 
-/// All objects but hooks, which are Helm's.
+/// All objects but hooks.
 pub(super) fn manifest(helm: &Path) -> Result<String> {
     let mut command = Command::new(helm);
     command.current_dir(root());
@@ -32,7 +32,7 @@ pub(super) fn manifest(helm: &Path) -> Result<String> {
     Ok(readable(&output(&mut command)?))
 }
 
-/// Without Helm's own lines, and without the empty ones that templates leave.
+/// Without Helm's own lines and empty lines.
 fn readable(rendered: &str) -> String {
     let of_helm = |line: &str| {
         let text = line.trim_start();

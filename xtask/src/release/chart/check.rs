@@ -1,4 +1,4 @@
-//! Whether the chart is what it should be: by Helm for every platform, by its own tests, and against what this tree says.
+//! Checks of the chart: `helm lint` for every platform, the chart's own tests, versions and platforms.
 
 use std::{collections::BTreeSet, path::Path, process::Command};
 
@@ -12,7 +12,7 @@ use usher_cluster::{
 use super::{CHART, file};
 use crate::workspace::root;
 
-/// The entry of platforms.yaml that all others begin with.
+/// The entry of platforms.yaml that all others extend.
 const DEFAULT: &str = "default";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -29,36 +29,38 @@ pub(super) fn all(helm: &Path) -> Result<()> {
     tests()
 }
 
-/// One version for all: an image's tag is the chart's appVersion unless the user says otherwise.
+/// The tag of the image is the chart's appVersion by default, so all versions are the same.
 fn versions() -> Result<()> {
     let chart: Value = serde_saphyr::from_str(&file("Chart.yaml")?).context("read Chart.yaml")?;
     for key in ["version", "appVersion"] {
         ensure!(
             chart[key] == VERSION,
-            "Chart.yaml: {key} is {}, and the workspace's version {VERSION}",
+            "Chart.yaml: {key} is {}, and the version of the workspace is {VERSION}",
             chart[key]
         );
     }
     Ok(())
 }
 
-/// All that there are, the usual one as the empty name: those of the data, which are those that the schema takes.
+/// The platforms of the data, which must be those of the schema. The default platform is the empty name.
 fn platforms() -> Result<BTreeSet<String>> {
     let data: Value =
         serde_saphyr::from_str(&file("files/platforms.yaml")?).context("read platforms.yaml")?;
-    let data = data.as_object().context("platforms.yaml is no object")?;
+    let data = data
+        .as_object()
+        .context("platforms.yaml is not an object")?;
     let others = data.keys().filter(|name| *name != DEFAULT).cloned();
     let known: BTreeSet<String> = others.chain([String::new()]).collect();
     let schema = schema()?;
-    let taken = schema.pointer("/properties/platform/enum");
-    let taken = taken.and_then(Value::as_array).context("no platforms")?;
-    let taken: BTreeSet<String> = taken
+    let valid = schema.pointer("/properties/platform/enum");
+    let valid = valid.and_then(Value::as_array).context("no platforms")?;
+    let valid: BTreeSet<String> = valid
         .iter()
         .filter_map(|name| name.as_str().map(str::to_owned))
         .collect();
     ensure!(
-        known == taken,
-        "platforms.yaml has {known:?}, and values.schema.json takes {taken:?}"
+        known == valid,
+        "platforms.yaml has {known:?}, and values.schema.json has {valid:?}"
     );
     Ok(known)
 }
@@ -67,15 +69,16 @@ pub(super) fn schema() -> Result<Value> {
     serde_json::from_str(&file("values.schema.json")?).context("read values.schema.json")
 }
 
-/// Whether objects have keys that the schema's properties have, as deep as these go.
+/// Whether the schema has the keys of `values`, at every depth that it describes.
 pub(super) fn keys(values: &Value, properties: &Value, path: &str) -> Result<(), String> {
     let Some(known) = properties.as_object() else {
         return Ok(());
     };
     for (key, value) in values.as_object().into_iter().flatten() {
-        let of = known.get(key);
-        let of = of.ok_or_else(|| format!("the chart has no value {path}{key}"))?;
-        keys(value, &of["properties"], &format!("{path}{key}."))?;
+        let schema = known
+            .get(key)
+            .ok_or_else(|| format!("the chart has no value {path}{key}"))?;
+        keys(value, &schema["properties"], &format!("{path}{key}."))?;
     }
     Ok(())
 }
@@ -84,9 +87,9 @@ fn lint(helm: &Path, platform: &str) -> Result<()> {
     let mut lint = Command::new(helm);
     lint.current_dir(root()).args(["lint", "--strict", CHART]);
     lint.args(["--set", &format!("platform={platform}")]);
-    let said = output(&mut lint).with_context(|| format!("platform {platform:?}"))?;
-    if said.contains("[WARNING]") || said.contains("[ERROR]") {
-        bail!("platform {platform:?}: {said}");
+    let report = output(&mut lint).with_context(|| format!("platform {platform:?}"))?;
+    if report.contains("[WARNING]") || report.contains("[ERROR]") {
+        bail!("platform {platform:?}: {report}");
     }
     Ok(())
 }
@@ -95,11 +98,12 @@ fn tests() -> Result<()> {
     let mut tests = Command::new(programs::helm_unittest()?);
     tests.current_dir(root()).args(["--strict", CHART]);
     let done = tests.output().context("start helm-unittest")?;
-    let said = String::from_utf8_lossy(&done.stdout);
-    if !done.status.success() {
-        bail!("the chart's own tests failed:\n{said}");
-    }
-    let summary = said.lines().filter(|line| line.starts_with("Test"));
+    let report = String::from_utf8_lossy(&done.stdout);
+    ensure!(
+        done.status.success(),
+        "the chart's own tests failed:\n{report}"
+    );
+    let summary = report.lines().filter(|line| line.starts_with("Test"));
     summary.for_each(say);
     Ok(())
 }
@@ -130,10 +134,10 @@ mod tests {
         assert_eq!(taken, known);
     }
 
-    /// An object without an end to what may be in it takes every misspelt key. The exceptions are texts to texts, and
+    /// An open object accepts every misspelt key. The exceptions are maps of strings, and
     /// Kubernetes' own types, which the API server checks.
     #[test]
-    fn no_object_takes_keys_that_nobody_knows() {
+    fn objects_reject_unknown_keys() {
         fn open(path: &str, schema: &Value, found: &mut Vec<String>) {
             if schema["type"] == "object"
                 && schema["properties"].is_object()
