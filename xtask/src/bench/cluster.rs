@@ -1,11 +1,11 @@
-//! The benchmarks that need a cluster: one with Istio, of their own and gone afterwards, or one that is there.
+//! The benchmarks on a cluster with Istio: a new one, which is removed afterwards, or an existing one.
 
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use usher_cluster::{Config, Layout, programs::Sidecars};
 
-use super::{Manner, recorded, reported};
+use super::{Options, recorded, reported};
 use crate::{
     cluster,
     step::Steps,
@@ -19,7 +19,7 @@ const CLUSTER: &str = "bench";
 pub(super) struct StartArgs {
     #[command(flatten)]
     place: Place,
-    /// Only what is done without usher
+    /// Only the alternatives to usher
     #[arg(long)]
     alternatives: bool,
 }
@@ -28,7 +28,7 @@ pub(super) struct StartArgs {
 pub(super) struct JobArgs {
     #[command(flatten)]
     place: Place,
-    /// So many real pods on the node at the end, 0 for none [default: 110, or 30 with --quick]
+    /// Number of real pods on the node at the end [default: 110, or 30 with --quick]
     #[arg(long)]
     real_pods: Option<u16>,
 }
@@ -41,48 +41,48 @@ struct Place {
     /// Use this cluster, which is up, has Istio, and an agent that enforces
     #[arg(long)]
     cluster: Option<String>,
-    /// What the node sees of cgroups: hybrid or v2 [default: what the machine has]
+    /// Cgroup layout of the node: hybrid or v2 [default: the machine's]
     #[arg(long, conflicts_with = "cluster")]
     cgroups: Option<Layout>,
 }
 
-pub(super) fn start(args: &StartArgs, manner: Manner) -> Result<ExitCode> {
+pub(super) fn start(args: &StartArgs, options: Options) -> Result<ExitCode> {
     let more = args.alternatives.then(|| "--alternatives".to_owned());
-    one(&args.place, "start", manner, more.as_slice())
+    one(&args.place, "start", options, more.as_slice())
 }
 
-pub(super) fn jobs(args: &JobArgs, manner: Manner) -> Result<ExitCode> {
+pub(super) fn jobs(args: &JobArgs, options: Options) -> Result<ExitCode> {
     let more = args
         .real_pods
         .map(|pods| vec!["--real-pods".to_owned(), pods.to_string()]);
-    one(&args.place, "cluster", manner, &more.unwrap_or_default())
+    one(&args.place, "cluster", options, &more.unwrap_or_default())
 }
 
-/// Both of them on one cluster.
-pub(super) fn all(steps: &mut Steps, manner: Manner) {
-    let mut is_there = false;
+/// Both benchmarks on one cluster.
+pub(super) fn all(steps: &mut Steps, options: Options) {
+    let mut is_ready = false;
     steps.run("a cluster with Istio and usher", || {
         prepare(None)?;
-        is_there = true;
+        is_ready = true;
         Ok(())
     });
     for name in ["start", "cluster"] {
         steps.run(name, || {
-            ensure!(is_there, "there is no cluster");
-            measure(CLUSTER, name, manner, &[])
+            ensure!(is_ready, "no cluster");
+            measure(CLUSTER, name, options, &[])
         });
     }
 }
 
-/// Work at whose end there is no cluster any more.
+/// Does work and removes the cluster at its end.
 pub(super) fn supervised(work: impl FnOnce() -> Result<()>) -> Result<ExitCode> {
     supervisor::run(&[CLUSTER], false, work)
 }
 
-fn one(place: &Place, name: &str, manner: Manner, more: &[String]) -> Result<ExitCode> {
+fn one(place: &Place, name: &str, options: Options, more: &[String]) -> Result<ExitCode> {
     let work = |cluster: &str| {
         let mut steps = Steps::keep_going("bench");
-        steps.run(name, || measure(cluster, name, manner, more));
+        steps.run(name, || measure(cluster, name, options, more));
         reported(steps).map(drop)
     };
     match &place.cluster {
@@ -108,9 +108,9 @@ fn prepare(cgroups: Option<Layout>) -> Result<()> {
     cluster::install_agent(&cluster)
 }
 
-fn measure(cluster_name: &str, name: &str, manner: Manner, more: &[String]) -> Result<()> {
+fn measure(cluster_name: &str, name: &str, options: Options, more: &[String]) -> Result<()> {
     let mut bench = cargo(["bench", "--package", "usher-tests", "--bench", name]);
-    // Nothing that is measured is compiled by this; everything else is built already.
+    // The image has the measured programs, so the dev profile, which is built already, is enough.
     bench.args(["--profile", "dev", "--"]);
-    run_command(recorded(&mut bench, name, manner, more).env(cluster::VARIABLE, cluster_name))
+    run_command(recorded(&mut bench, name, options, more).env(cluster::VARIABLE, cluster_name))
 }

@@ -1,8 +1,7 @@
-//! `docs/performance.md`: what the records say, in words, tables and pictures. As long as a benchmark has no record here
-//! the page stays as it is, and the report is beside the records.
+//! `docs/performance.md`, from the records of all benchmarks. As long as one has no record, the report is next to the
+//! records and the page stays as it is.
 //!
-//! Everything in it is made anew each time but the reasons, which are written by people: `docs/performance/KEY.md` is put
-//! below a budget that was not kept.
+//! Everything is generated but the reasons: `docs/performance/KEY.md` is the text for a budget that was not kept.
 
 mod budget;
 mod fleet;
@@ -25,19 +24,18 @@ use crate::workspace::{root, shown};
 const PAGE: &str = "performance.md";
 /// The pictures, from the page.
 const PICTURES: &str = "images/performance";
-/// What people wrote about budgets that are not kept.
+/// The reasons, by the keys of budgets.
 const REASONS: &str = "docs/performance";
-/// The name, among those of the budgets, of what people wrote about runs on other machines.
+/// The file there about runs on other machines.
 const ELSEWHERE: &str = "elsewhere";
-/// The order of the page. Records of others are not shown.
+/// The benchmarks in the order of the page.
 const ORDER: [&str; 7] = ["quit", "hold", "start", "cni", "scale", "cluster", "cli"];
 
-/// Writes the page and its pictures.
 pub(super) fn write() -> Result<()> {
     let documents = read(&records())?;
     ensure!(
         !documents.is_empty(),
-        "there is no record in {}; `cargo xtask bench` makes them",
+        "no records in {}; `cargo xtask bench` writes them",
         shown(&records())
     );
     let mut pictures = Vec::new();
@@ -64,13 +62,13 @@ pub(super) fn write() -> Result<()> {
     if !missing.is_empty() {
         let missing = missing.join(", ");
         say(&format!(
-            "docs/{PAGE} stays as it is: it has all benchmarks, and here is no record of {missing}"
+            "docs/{PAGE} stays as it is: no record of {missing}"
         ));
     }
     Ok(())
 }
 
-/// Benchmarks without a record.
+/// The benchmarks without a record.
 fn missing(documents: &[Document]) -> Vec<&'static str> {
     let is_missing = |name: &&str| documents.iter().all(|document| document.bench != *name);
     ORDER.into_iter().filter(is_missing).collect()
@@ -84,14 +82,13 @@ fn read(folder: &Path) -> Result<Vec<Document>> {
     there.map(read).collect()
 }
 
-/// Why a budget is not kept, where somebody wrote it.
 fn reason(key: &str) -> Option<String> {
     let path = root().join(REASONS).join(format!("{key}.md"));
     let text = fs::read_to_string(path).ok()?;
     Some(text.trim().to_owned())
 }
 
-/// The text; pictures are added, each with the name of its file.
+/// The text of the page. Pictures are added, each with the name of its file.
 fn page(
     documents: &[Document],
     reason: &dyn Fn(&str) -> Option<String>,
@@ -100,16 +97,16 @@ fn page(
     let mut page = String::from(
         "# Performance\n\n\
          <!-- Written by `cargo xtask bench report`; a change here is lost. Reasons are in docs/performance/. -->\n\n\
-         What usher takes, beside what is done without it, in the same run on the same machine. Ratios count: absolute figures\n\
-         drift with the machine and with what else it does, which is said below. All times are measured, none is computed;\n\
-         p50 is the median, p99 the nearest rank.\n\n",
+         The cost of usher and of its alternatives, in the same run on the same machine. Ratios count: absolute figures depend\n\
+         on the machine and its load, which is listed below. All times are measured, none is computed; p50 is the median, p99\n\
+         the nearest rank.\n\n",
     );
     page.push_str(&budget::overview(documents, reason));
-    page.push_str(&setting::of(documents));
+    page.push_str(&setting::section(documents));
     for document in documents {
-        page.push_str(&section::of(document, pictures)?);
+        page.push_str(&section::section(document, pictures)?);
     }
-    page.push_str(&fleet::of(documents));
+    page.push_str(&fleet::section(documents));
     if let Some(text) = reason(ELSEWHERE) {
         page.push_str(&format!("## On another machine\n\n{text}\n"));
     }
@@ -122,7 +119,6 @@ mod tests {
 
     use super::*;
 
-    /// A record as a benchmark leaves it.
     fn document() -> Document {
         let json = r#"{
             "bench": "quit", "command": "cargo xtask bench quit --quick", "is_quick": true,
@@ -152,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn budget_that_is_kept_here_and_not_there_is_not_kept_and_has_its_reason() {
+    fn budget_with_one_missed_figure_is_not_kept_and_has_its_reason() {
         let (page, _) = page_of(&[document()]);
         let row = "| 0.2 to 1.2 ms | 2 (wrapper) | **no**, 1 of 2 |";
         assert!(page.contains(row), "{page}");
@@ -160,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn other_machines_are_told_of_at_the_end() {
+    fn other_machines_are_at_the_end() {
         let (page, _) = page_of(&[document()]);
         let end = "## On another machine\n\nIt was colder there.\n";
         assert!(page.ends_with(end), "{page}");
@@ -180,7 +176,7 @@ mod tests {
             });
         }
         let (page, _) = page_of(&[measured]);
-        assert!(page.contains("nodes, on paper"), "{page}");
+        assert!(page.contains("nodes, computed"), "{page}");
         let lines: Vec<&str> = page.lines().collect();
         for pair in lines.windows(2).filter(|pair| pair[1].starts_with('#')) {
             assert_eq!(pair[0], "", "above {:?}", pair[1]);
@@ -188,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_not_kept_and_what_was_not_run_is_said() {
+    fn missing_measurement_is_not_kept_and_missing_run_is_reported() {
         let (page, _) = page_of(&[document()]);
         assert!(page.contains("| not measured | | **no**"), "{page}");
         assert!(page.contains("| not run |"), "{page}");
@@ -196,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_are_compared_have_a_picture() {
+    fn compared_times_have_a_picture() {
         let (page, pictures) = page_of(&[document()]);
         let [(name, svg)] = pictures.as_slice() else {
             panic!("{} pictures", pictures.len());
@@ -210,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_not_the_whole() {
+    fn benchmarks_without_a_record_are_missing() {
         let mut documents = vec![document()];
         assert_eq!(missing(&documents), ORDER[1..]);
         documents.extend(ORDER[1..].iter().map(|name| Document {
@@ -221,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_machine_is_said() {
+    fn busy_machine_is_reported() {
         let mut document = document();
         assert!(!page_of(&[document.clone()]).0.contains(setting::BUSY));
         document.about.load_before = 2.1;

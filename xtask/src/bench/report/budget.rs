@@ -1,4 +1,4 @@
-//! The budgets, what was measured of each, and why one is not kept.
+//! The budgets, the measured figures of each, and the reasons where one is not kept.
 
 use std::fmt::Write;
 
@@ -10,93 +10,28 @@ use super::{
 };
 use crate::docs::markdown::table;
 
-/// Every budget: the key of its figures, and what it is about.
-const BUDGETS: [(&str, &str); 21] = [
-    (
-        "quit.p50",
-        "app exit -> the sidecar has the quit request, 1 to 250 pods on the node, p50",
-    ),
-    (
-        "quit.p99",
-        "app exit -> the sidecar has the quit request, 1 to 250 pods on the node, p99",
-    ),
-    (
-        "quit.ratio",
-        "app exit -> the sidecar has the quit request, against an in-container wrapper that is the app's parent, p50",
-    ),
-    (
-        "burst.p99",
-        "250 pods that finish at once: all sidecars have the request, p99",
-    ),
-    (
-        "job.ratio",
-        "app exit -> Job complete, a Job with a regular sidecar against the same Job without one, p50",
-    ),
-    (
-        "job.native",
-        "app exit -> Job complete, less than with a native sidecar, p50",
-    ),
-    ("hold.p50", "proxy ready -> held connect completes, p50"),
-    ("hold.release", "release -> connect, one connection, p50"),
-    (
-        "start.p50",
-        "proxy ready -> main() of an app whose start is held, p50",
-    ),
-    (
-        "start.missed",
-        "apps that ran before, though their start was to be held",
-    ),
-    ("cni.p50", "added to CNI ADD, p50"),
-    ("cni.p99", "added to CNI ADD, p99"),
-    ("cni.absent", "added to CNI ADD without an agent, p50"),
-    ("rest.resident", "agent of a full node, resident"),
-    ("churn.resident", "agent while pods come and go, resident"),
-    (
-        "rest.cpu",
-        "agent of a full node where nothing happens, CPU",
-    ),
-    (
-        "rest.wakeups",
-        "agent of a full node where nothing happens, wake-ups",
-    ),
-    (
-        "api.rest",
-        "agent of a full node where nothing happens, requests to the API server and the kubelet",
-    ),
-    ("api.watches", "watches at the API server for each node"),
-    (
-        "cli.first",
-        "`usher pods` and `usher conns`, first output, p50",
-    ),
-    ("cli.memory", "`usher pods` and `usher conns`, most memory"),
-];
+/// `key of the figures | subject`, in the order of the table.
+const BUDGETS: &str = include_str!("budgets.list");
 
-/// Table and reasons.
 pub(super) fn overview(documents: &[Document], reason: &dyn Fn(&str) -> Option<String>) -> String {
     let mut text = String::from("## Budgets\n\n");
     let (mut rows, mut reasons) = (Vec::new(), String::new());
-    for (key, about) in BUDGETS {
+    for (key, about) in BUDGETS.lines().filter_map(|line| line.split_once(" | ")) {
+        if key.starts_with('#') {
+            continue;
+        }
         let figures = of_key(documents, key);
         rows.push(row(about, &figures));
         let kept = figures.iter().all(|figure| figure.is_kept() == Some(true));
         if figures.is_empty() || kept {
             continue;
         }
-        let why =
-            reason(key).unwrap_or_else(|| format!("Nobody wrote why yet: `{REASONS}/{key}.md`."));
+        let why = reason(key).unwrap_or_else(|| format!("No reason in `{REASONS}/{key}.md` yet."));
         // Writing to a String cannot fail.
         write!(reasons, "**{about}.** {why}\n\n").ok();
     }
-    text.push_str(&table(
-        [
-            "what",
-            "budget",
-            "measured",
-            "ratio to the alternative",
-            "kept",
-        ],
-        &rows,
-    ));
+    let ratio = "ratio to the alternative";
+    text.push_str(&table(["what", "budget", "measured", ratio, "kept"], &rows));
     if !reasons.is_empty() {
         text.push_str("\n### What is not kept\n\n");
         text.push_str(reasons.trim_end());
@@ -105,7 +40,7 @@ pub(super) fn overview(documents: &[Document], reason: &dyn Fn(&str) -> Option<S
     text + "\n"
 }
 
-/// All figures of a budget, in all benchmarks.
+/// The figures of a budget in all benchmarks.
 pub(super) fn of_key<'record>(documents: &'record [Document], key: &str) -> Vec<&'record Figure> {
     let sections = documents.iter().flat_map(|document| &document.sections);
     let figures = sections.flat_map(|section| &section.figures);
@@ -113,29 +48,24 @@ pub(super) fn of_key<'record>(documents: &'record [Document], key: &str) -> Vec<
 }
 
 fn row(about: &str, figures: &[&Figure]) -> [String; 5] {
-    let about = about.to_owned();
     let Some(first) = figures.first() else {
-        return [
-            about,
-            String::new(),
-            "not run".to_owned(),
-            String::new(),
-            String::new(),
-        ];
+        return [about, "", "not run", "", ""].map(str::to_owned);
     };
-    let budget = first
-        .limit
-        .map_or_else(String::new, |one| limit(one, &first.unit));
-    let kept = figures
-        .iter()
-        .filter(|figure| figure.is_kept() == Some(true));
-    let (kept, all) = (kept.count(), figures.len());
-    let verdict = match kept {
-        _ if kept == all => "yes".to_owned(),
-        _ if all == 1 => "**no**".to_owned(),
-        _ => format!("**no**, {} of {all}", all - kept),
+    let budget = first.limit.map(|one| limit(one, &first.unit));
+    let is_kept = |figure: &&&Figure| figure.is_kept() == Some(true);
+    let missed = figures.len() - figures.iter().filter(is_kept).count();
+    let verdict = match (missed, figures.len()) {
+        (0, _) => "yes".to_owned(),
+        (_, 1) => "**no**".to_owned(),
+        (missed, all) => format!("**no**, {missed} of {all}"),
     };
-    [about, budget, spread(figures), ratio(figures), verdict]
+    [
+        about.to_owned(),
+        budget.unwrap_or_default(),
+        spread(figures),
+        ratio(figures),
+        verdict,
+    ]
 }
 
 /// The lowest and the highest.
@@ -152,7 +82,7 @@ fn spread(figures: &[&Figure]) -> String {
     }
 }
 
-/// Of the figure that is worst in comparison.
+/// The worst ratio.
 fn ratio(figures: &[&Figure]) -> String {
     let ratios = figures.iter().filter_map(|figure| {
         let (name, value) = figure.against.as_ref()?;

@@ -1,8 +1,8 @@
-//! Numbers as people read them.
+//! Numbers with units.
 
 use usher_tests::record::Limit;
 
-/// Three digits that count, without noughts at the end.
+/// Three significant digits, without trailing zeros.
 pub(super) fn short(value: f64) -> String {
     if !value.is_finite() {
         return "not measured".to_owned();
@@ -21,7 +21,6 @@ pub(super) fn short(value: f64) -> String {
     text
 }
 
-/// With a unit, if it has one.
 pub(super) fn with_unit(value: f64, unit: &str) -> String {
     match unit {
         "" => short(value),
@@ -30,7 +29,6 @@ pub(super) fn with_unit(value: f64, unit: &str) -> String {
     }
 }
 
-/// A budget.
 pub(super) fn limit(limit: Limit, unit: &str) -> String {
     match limit {
         Limit::AtMost(most) => format!("≤ {}", with_unit(most, unit)),
@@ -39,7 +37,7 @@ pub(super) fn limit(limit: Limit, unit: &str) -> String {
     }
 }
 
-/// A large number of things, in groups of three digits.
+/// In groups of three digits.
 pub(super) fn grouped(value: f64) -> String {
     if value < 1000.0 {
         return short(value);
@@ -60,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_the_digits_that_count() {
+    fn numbers_have_three_significant_digits() {
         for (value, text) in [
             (0.0, "0"),
             (0.25, "0.25"),

@@ -1,4 +1,4 @@
-//! What one benchmark measured.
+//! The section of one benchmark.
 
 use anyhow::Result;
 use usher_tests::record::{Document, Figure, Limit, Section, Series, quantile};
@@ -15,11 +15,11 @@ use crate::{
     },
 };
 
-/// Fewer times than this are no distribution.
+/// A distribution has at least so many times.
 const FEW: usize = 2;
 
-/// The part of the page; pictures are added.
-pub(super) fn of(document: &Document, pictures: &mut Vec<(String, String)>) -> Result<String> {
+/// The section; its pictures are added.
+pub(super) fn section(document: &Document, pictures: &mut Vec<(String, String)>) -> Result<String> {
     let mut text = format!("## {}\n\n", document.bench);
     for section in &document.sections {
         text.push_str(&format!("### {}\n\n", section.title));
@@ -44,14 +44,8 @@ pub(super) fn of(document: &Document, pictures: &mut Vec<(String, String)>) -> R
 
 fn times(series: &Series) -> [String; 5] {
     let at = |part| short(quantile(&series.ms, part));
-    let count = series.ms.len().to_string();
-    [
-        series.name.trim().to_owned(),
-        at(0.5),
-        at(0.99),
-        at(1.0),
-        count,
-    ]
+    let (name, count) = (series.name.trim().to_owned(), series.ms.len().to_string());
+    [name, at(0.5), at(0.99), at(1.0), count]
 }
 
 fn figure(figure: &Figure) -> [String; 3] {
@@ -68,7 +62,7 @@ fn figure(figure: &Figure) -> [String; 3] {
     ]
 }
 
-/// Where there is something to compare.
+/// The distribution of times, if there is something to compare.
 fn picture(section: &Section) -> Result<Option<String>> {
     let drawn = section
         .series
@@ -87,7 +81,7 @@ fn picture(section: &Section) -> Result<Option<String>> {
         .transpose()
 }
 
-/// A budget that is a time, and no other one's median.
+/// A budget that is a time.
 fn bound(figure: &Figure) -> Option<Bound> {
     match figure.limit {
         Some(Limit::AtMost(most)) if figure.unit == "ms" => Some(Bound {

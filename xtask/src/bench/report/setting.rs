@@ -1,4 +1,4 @@
-//! Where and how it was measured.
+//! The machine, the versions and the runs.
 
 use jiff::Timestamp;
 use usher_cluster::progress::output;
@@ -10,18 +10,15 @@ use crate::{
     workspace::root,
 };
 
-/// Said of figures that may be none.
-pub(super) const BUSY: &str = "\n**The load before some of these runs was above the machine's number of cores: from the benchmark before, whose \
-                    average it still is, or from something else. Where it was something else their times say nothing about \
-                    usher.**\n";
+/// A warning about doubtful figures.
+pub(super) const BUSY: &str = "\n**The load before some of these runs was above the number of cores: from the previous benchmark or from \
+                    other work. With other work, the times of these runs are not valid.**\n";
 
-/// Machine, versions, and a row for each benchmark.
-pub(super) fn of(documents: &[Document]) -> String {
+pub(super) fn section(documents: &[Document]) -> String {
     let mut text = String::from("## Where and how\n\n");
     let mut machines: Vec<String> = documents.iter().map(machine).collect();
     machines.dedup();
     let mut rows = vec![["usher".to_owned(), env!("CARGO_PKG_VERSION").to_owned()]];
-    // Of this moment; the toolchain is pinned.
     let rustc = output(
         std::process::Command::new("rustc")
             .current_dir(root())
@@ -45,7 +42,7 @@ pub(super) fn of(documents: &[Document]) -> String {
     );
     text.push_str(&table(["of", "version"], &rows));
     text.push_str(
-        "\nThe load is the average of one minute; its highest value has what the benchmark itself does in it.\n\n",
+        "\nThe load is the average of one minute. Its highest value includes the benchmark itself.\n\n",
     );
     let rows: Vec<[String; 5]> = documents.iter().map(row).collect();
     let head = ["command", "begun", "minutes", "load before", "highest load"];
@@ -61,7 +58,7 @@ pub(super) fn of(documents: &[Document]) -> String {
     text + "\n"
 }
 
-/// Whether others wanted more than the machine has, before anything was measured.
+/// Whether the machine was busy before the measurement.
 fn is_disturbed(document: &Document) -> bool {
     document.about.load_before > document.about.cores as f64
 }
