@@ -4,6 +4,13 @@ pub(crate) mod chart;
 pub(crate) mod dist;
 pub(crate) mod image;
 
+/// The released programs, each with its package. The first is the entrypoint of the image.
+const PROGRAMS: [(&str, &str); 3] = [
+    ("usher-agent", "usher-agent"),
+    ("usher", "usher-cli"),
+    ("usher-cni", "usher-cni"),
+];
+
 #[cfg(test)]
 mod tests {
     //! `deploy/seccomp/usher.json`, the seccomp profile of the agent's container

@@ -6,82 +6,49 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Node};
+use cargo_metadata::{DependencyKind, MetadataCommand};
 
 use super::finding::Finding;
-use crate::workspace::root;
+use crate::workspace::{root, shown};
 
+/// A package, and the packages that it may not depend on, directly or through others.
 struct Arrow {
     package: &'static str,
-    /// Packages that it may not depend on, directly or through others.
-    without: &'static [&'static str],
+    /// Separated by spaces.
+    without: &'static str,
     why: &'static str,
 }
 
-const IO: [&str; 15] = [
-    "async-io",
-    "futures",
-    "hyper",
-    "kube",
-    "libc",
-    "mio",
-    "nix",
-    "procfs",
-    "reqwest",
-    "rtnetlink",
-    "rustix",
-    "smol",
-    "socket2",
-    "tokio",
-    "usher-sys",
-];
+const IO: &str = "async-io futures hyper kube libc mio nix procfs reqwest rtnetlink rustix smol socket2 tokio \
+                  usher-agent usher-sys";
+const APART: &str = "the daemon and the CLI are independent";
 const ARROWS: [Arrow; 6] = [
-    Arrow {
-        package: "usher-core",
-        without: &IO,
-        why: "core decides and has no IO",
-    },
-    Arrow {
-        package: "usher-inspect",
-        without: &IO,
-        why: "inspect formats and has no IO",
-    },
-    Arrow {
-        package: "usher-sys",
-        without: &["k8s-openapi", "kube", "usher-agent"],
-        why: "sys knows the kernel and not Kubernetes",
-    },
-    Arrow {
-        package: "usher-agent",
-        without: &["usher-cli"],
-        why: "the daemon and the CLI are independent",
-    },
-    Arrow {
-        package: "usher-cli",
-        without: &["usher-agent"],
-        why: "the daemon and the CLI are independent",
-    },
-    Arrow {
-        package: "usher-cni",
-        without: &[
-            "async-io",
-            "clap",
-            "futures",
-            "hyper",
-            "k8s-openapi",
-            "kube",
-            "procfs",
-            "smol",
-            "tokio",
-            "tracing-subscriber",
-            "usher-agent",
-            "usher-sys",
-        ],
-        why: "every pod waits for the plugin: it is small and blocks",
-    },
+    arrow("usher-core", IO, "core decides and has no IO"),
+    arrow("usher-inspect", IO, "inspect formats and has no IO"),
+    arrow(
+        "usher-sys",
+        "k8s-openapi kube usher-agent",
+        "sys knows the kernel and not Kubernetes",
+    ),
+    arrow("usher-agent", "usher-cli", APART),
+    arrow("usher-cli", "usher-agent", APART),
+    arrow(
+        "usher-cni",
+        "async-io clap futures hyper k8s-openapi kube procfs smol tokio tracing-subscriber usher-agent usher-sys",
+        "every pod waits for the plugin: it is small and blocks",
+    ),
 ];
 
-/// Names of packages, each with its dependencies other than those of its tests and its build.
+const fn arrow(package: &'static str, without: &'static str, why: &'static str) -> Arrow {
+    Arrow {
+        package,
+        without,
+        why,
+    }
+}
+
+/// Names of packages, each with its dependencies other than those of its tests and its build. Two versions of a package
+/// are one node, because the rules are about names.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 pub(super) fn check() -> Result<Vec<Finding>> {
@@ -90,7 +57,17 @@ pub(super) fn check() -> Result<Vec<Finding>> {
         .other_options(["--locked".to_owned()])
         .exec()
         .context("read the dependency graph from cargo")?;
-    let graph = graph(&metadata)?;
+    let mut graph = Graph::new();
+    for node in metadata.resolve.iter().flat_map(|resolve| &resolve.nodes) {
+        let below = node.deps.iter().filter(|dependency| {
+            let mut kinds = dependency.dep_kinds.iter();
+            kinds.any(|info| info.kind == DependencyKind::Normal)
+        });
+        graph
+            .entry(metadata[&node.id].name.to_string())
+            .or_default()
+            .extend(below.map(|dependency| metadata[&dependency.pkg].name.to_string()));
+    }
     let mut found = Vec::new();
     for arrow in &ARROWS {
         let mut packages = metadata.packages.iter();
@@ -100,48 +77,23 @@ pub(super) fn check() -> Result<Vec<Finding>> {
         let manifest = package.manifest_path.as_std_path();
         let text =
             fs::read_to_string(manifest).with_context(|| format!("read {}", manifest.display()))?;
-        let shown = crate::workspace::shown(manifest);
-        found.extend(broken(&graph, arrow, &shown, &text));
+        found.extend(broken(&graph, arrow, &shown(manifest), &text));
     }
     Ok(found)
 }
 
-fn graph(metadata: &Metadata) -> Result<Graph> {
-    let resolve = metadata
-        .resolve
-        .as_ref()
-        .context("cargo resolved nothing")?;
-    let is_normal = |kind: &DependencyKind| *kind == DependencyKind::Normal;
-    let edges = |node: &Node| {
-        let below = node
-            .deps
-            .iter()
-            .filter(|dep| dep.dep_kinds.iter().any(|info| is_normal(&info.kind)));
-        below
-            .map(|dep| metadata[&dep.pkg].name.to_string())
-            .collect::<Vec<_>>()
-    };
-    let mut graph = Graph::new();
-    // Two versions of a package are one node: the rules are about names.
-    for node in &resolve.nodes {
-        let name = metadata[&node.id].name.to_string();
-        graph.entry(name).or_default().extend(edges(node));
-    }
-    Ok(graph)
-}
-
+/// The forbidden packages, each with the path of dependencies that leads to it.
 fn broken(graph: &Graph, arrow: &Arrow, manifest: &str, text: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::from([arrow.package]);
     let mut pending = vec![vec![arrow.package]];
     while let Some(path) = pending.pop() {
-        let end = path[path.len() - 1];
-        for next in graph.get(end).into_iter().flatten() {
+        for next in graph.get(path[path.len() - 1]).into_iter().flatten() {
             if !seen.insert(next) {
                 continue;
             }
             let longer = [&path[..], &[next.as_str()]].concat();
-            if arrow.without.contains(&next.as_str()) {
+            if arrow.without.split(' ').any(|name| name == next) {
                 let line = line_of(text, longer[1]);
                 let message = format!("{}: {}", longer.join(" -> "), arrow.why);
                 found.push(Finding::error(manifest, line, "arrow", message));

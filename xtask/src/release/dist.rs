@@ -1,13 +1,10 @@
-//! `cargo xtask dist`: everything that a release is made of, in `target/dist`.
+//! `cargo xtask dist`: the files of a release, in `target/dist`; `docs/release.md` lists them.
 //!
-//! The same sources give the same bytes, wherever they are built; `--verify` shows it for the programs, which all else
-//! is made of. `docs/release.md` says what is in it.
+//! The same sources give the same bytes on every machine. `--verify` checks it for the programs.
 
+mod archive;
 mod build;
-mod chart;
-mod manual;
 mod sbom;
-mod tarball;
 mod verify;
 
 use std::{
@@ -25,7 +22,6 @@ use usher_cluster::{
 use self::build::Architecture;
 use crate::workspace::{root, shown, target_dir};
 
-/// The version of all packages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[derive(Debug, clap::Args)]
@@ -33,7 +29,7 @@ pub(crate) struct Args {
     /// Only this architecture [default: both]
     #[arg(long, value_enum)]
     arch: Option<Architecture>,
-    /// Build all programs a second time, from a copy of the sources in another folder, and compare
+    /// Build the programs again, from a copy of the sources in another folder, and compare
     #[arg(long)]
     verify: bool,
     /// The image's name [default: usher.test/usher-agent:VERSION]
@@ -52,23 +48,23 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .map_or(Architecture::ALL.to_vec(), |one| vec![one]);
     let mut built = Vec::new();
     for architecture in architectures {
-        // Not where `cargo build` builds: that one has other flags, and would build everything again each time.
+        // Not the directory of `cargo build`, which has other flags and would build everything again.
         let programs = build::programs(root(), &target_dir().join("dist-build"), architecture)?;
         if args.verify {
-            verify::same(&programs, architecture)?;
+            verify::verify(&programs, architecture)?;
         }
         built.push((architecture, programs));
     }
-    let extras = manual::write(&target_dir().join("dist-manual"))?;
+    let extras = archive::manual()?;
     for (architecture, programs) in &built {
         let name = format!("usher-{VERSION}-linux-{}", architecture.name());
-        tarball::write(&name, programs, &extras, &dist)?;
+        archive::programs(&name, programs, &extras, &dist)?;
     }
     let name = args.tag.clone();
     let name = name.unwrap_or_else(|| format!("usher.test/usher-agent:{VERSION}"));
     let digest = write_image(&name, &built, &dist)?;
     sbom::write(&dist.join(format!("usher-{VERSION}.cdx.json")))?;
-    chart::package(&dist)?;
+    archive::chart(&dist)?;
     let sums = sums(&dist)?;
     fs::write(dist.join("SHA256SUMS"), &sums).context("write SHA256SUMS")?;
     say(&format!(
@@ -104,14 +100,14 @@ fn write_image(name: &str, built: &[(Architecture, Vec<PathBuf>)], dist: &Path) 
     oci::write(name, &images, &annotations, &archive)
 }
 
-/// A line for each file, as `sha256sum --check` reads them.
+/// A line of `sha256sum` for each file.
 fn sums(dist: &Path) -> Result<String> {
     let mut names = Vec::new();
     for entry in fs::read_dir(dist).with_context(|| format!("list {}", dist.display()))? {
         let entry = entry.with_context(|| format!("list {}", dist.display()))?;
         ensure!(
             entry.file_type().is_ok_and(|kind| kind.is_file()),
-            "{} is no file",
+            "{} is not a file",
             entry.path().display()
         );
         names.push(entry.file_name().display().to_string());

@@ -1,23 +1,19 @@
-//! The programs that are shipped, built so that they depend on nothing but the sources, the lock file and the two
-//! compilers: not on where the sources are, not on the machine's linker.
+//! The released programs. They depend only on the sources, the lock file and the two compilers: not on the folder of the
+//! sources and not on the machine's linker.
 
 use std::{
-    collections::BTreeMap,
     env, fs,
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use usher_cluster::{
-    image,
     programs::{self, ensure_package, ensure_target},
     progress::{run_logged, say},
 };
 
-/// The programs, the first of which is the image's entrypoint.
-pub(super) const PROGRAMS: [&str; 3] = ["usher-agent", "usher", "usher-cni"];
+use crate::release::PROGRAMS;
 
-/// What is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(super) enum Architecture {
     Amd64,
@@ -27,33 +23,25 @@ pub(super) enum Architecture {
 impl Architecture {
     pub(super) const ALL: [Self; 2] = [Self::Amd64, Self::Arm64];
 
-    /// As images call it.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Amd64 => "amd64",
-            Self::Arm64 => "arm64",
-        }
-    }
-
-    /// As the compiler calls it.
-    pub(super) fn target(self) -> &'static str {
-        match self {
-            Self::Amd64 => "x86_64-unknown-linux-musl",
-            Self::Arm64 => "aarch64-unknown-linux-musl",
-        }
-    }
-
-    /// As the header of a program says it
+    /// Its name in images, its target of the compiler, and its machine in the header of a program
     /// ([elf.h](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/elf-em.h)).
-    fn machine(self) -> u16 {
+    const fn facts(self) -> (&'static str, &'static str, u16) {
         match self {
-            Self::Amd64 => 62,
-            Self::Arm64 => 183,
+            Self::Amd64 => ("amd64", "x86_64-unknown-linux-musl", 62),
+            Self::Arm64 => ("arm64", "aarch64-unknown-linux-musl", 183),
         }
+    }
+
+    pub(super) const fn name(self) -> &'static str {
+        self.facts().0
+    }
+
+    pub(super) const fn target(self) -> &'static str {
+        self.facts().1
     }
 }
 
-/// Builds the programs of a working copy, and returns where each is.
+/// Builds the programs of a working copy; their paths.
 pub(super) fn programs(
     source: &Path,
     target_dir: &Path,
@@ -66,9 +54,11 @@ pub(super) fn programs(
     cargo
         .current_dir(source)
         .args(["build", "--release", "--locked", "--target", target])
-        .args(["--package", "usher-agent", "--package", "usher-cli"])
-        .args(["--package", "usher-cni"])
-        .args(PROGRAMS.iter().flat_map(|program| ["--bin", program]))
+        .args(
+            PROGRAMS
+                .iter()
+                .flat_map(|(program, package)| ["--package", package, "--bin", program]),
+        )
         .arg("--target-dir")
         .arg(target_dir);
     for variable in ["RUSTFLAGS", "CARGO_BUILD_TARGET", "CFLAGS", "LDFLAGS"] {
@@ -81,20 +71,17 @@ pub(super) fn programs(
         .env(format!("CC_{}", target.replace('-', "_")), &clang);
     let log = target_dir.join(format!("dist-{}.log", architecture.name()));
     fs::create_dir_all(target_dir).with_context(|| format!("create {}", target_dir.display()))?;
-    say(&format!(
-        "Building {} for {target}: some minutes",
-        PROGRAMS.join(", ")
-    ));
+    say(&format!("Building the programs for {target}: some minutes"));
     run_logged(&format!("programs for {target}"), &mut cargo, &log)?;
     let folder = target_dir.join(target).join("release");
-    let built = PROGRAMS.map(|program| folder.join(program));
+    let built = PROGRAMS.map(|(program, _)| folder.join(program));
     for program in &built {
         check(program, architecture)?;
     }
     Ok(built.into())
 }
 
-/// Paths of this machine become others that are the same everywhere, and the linker is the toolchain's own.
+/// Replaces paths of this machine by paths that are the same everywhere, and selects the toolchain's own linker.
 fn flags(source: &Path, target_dir: &Path) -> Vec<String> {
     let home = |variable: &str, folder: &str| {
         let own = env::var_os(variable).map(PathBuf::from);
@@ -104,7 +91,7 @@ fn flags(source: &Path, target_dir: &Path) -> Vec<String> {
         (Some(source.to_owned()), "/usher"),
         (home("CARGO_HOME", ".cargo"), "/cargo"),
         (home("RUSTUP_HOME", ".rustup"), "/rustup"),
-        // The last that fits counts, and this one may be below the first.
+        // The last match counts, and this folder may be below the first.
         (Some(target_dir.to_owned()), "/target"),
     ];
     let remap = |(from, to): (Option<PathBuf>, &str)| {
@@ -119,21 +106,21 @@ fn flags(source: &Path, target_dir: &Path) -> Vec<String> {
 fn check(program: &Path, architecture: Architecture) -> Result<()> {
     let bytes = fs::read(program).with_context(|| format!("read {}", program.display()))?;
     let shown = program.display();
-    let elf = Elf::read(&bytes).with_context(|| format!("{shown} is no 64-bit program"))?;
+    let elf = Elf::read(&bytes).with_context(|| format!("{shown} is not a 64-bit program"))?;
+    let (_, _, machine) = architecture.facts();
     ensure!(
-        elf.machine == architecture.machine(),
-        "{shown} is for machine {}, not {}",
-        elf.machine,
-        architecture.machine()
+        elf.machine == machine,
+        "{shown} is for machine {}, not {machine}",
+        elf.machine
     );
-    if elf.has_interpreter {
-        bail!("{shown} is not static: it names an interpreter");
-    }
+    ensure!(
+        !elf.has_interpreter,
+        "{shown} is not static: it names an interpreter"
+    );
     Ok(())
 }
 
-/// The little of a program's header that is looked at
-/// ([elf(5)](https://man7.org/linux/man-pages/man5/elf.5.html)).
+/// Fields of a program's header ([elf(5)](https://man7.org/linux/man-pages/man5/elf.5.html)).
 #[derive(Debug, PartialEq, Eq)]
 struct Elf {
     machine: u16,
@@ -161,15 +148,6 @@ impl Elf {
             has_interpreter,
         })
     }
-}
-
-/// SHA-256 of each program, by name.
-pub(super) fn digests(programs: &[PathBuf]) -> Result<BTreeMap<String, String>> {
-    let of = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().display().to_string();
-        Ok((name, image::sha256(path)?))
-    };
-    programs.iter().map(of).collect()
 }
 
 #[cfg(test)]

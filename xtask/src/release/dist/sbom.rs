@@ -1,10 +1,7 @@
-//! What is in the shipped programs, as a [CycloneDX 1.5](https://cyclonedx.org/docs/1.5/json/) document.
+//! The packages in the programs, as a [CycloneDX 1.5](https://cyclonedx.org/docs/1.5/json/) document.
 //!
-//! Which packages: what cargo links into the programs for the targets that are shipped, without what only builds or
-//! tests them. Their licences come from cargo's metadata, their hashes from the lock file. The document has neither a
-//! time nor a random serial number, so that it is the same wherever it is made.
-
-mod lock;
+//! It has the packages that cargo links into the programs, not those that only build or test them. Licences are from
+//! cargo's metadata, hashes from the lock file. Without a time and a random serial number it is the same everywhere.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,16 +15,16 @@ use serde_json::{Value, json};
 use usher_cluster::progress::output;
 
 use super::{VERSION, build::Architecture};
-use crate::workspace::{cargo, root};
-
-/// The packages that have the programs.
-const SHIPPED: [&str; 2] = ["usher-agent", "usher-cni"];
+use crate::{
+    release::PROGRAMS,
+    workspace::{cargo, root},
+};
 
 /// Name and version.
 type Id = (String, String);
 
 pub(super) fn write(path: &Path) -> Result<()> {
-    let text = serde_json::to_string_pretty(&document()?).context("write the list of parts")?;
+    let text = serde_json::to_string_pretty(&document()?).context("encode the SBOM")?;
     fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))
 }
 
@@ -40,17 +37,19 @@ fn document() -> Result<Value> {
         .current_dir(root())
         .other_options(["--locked".to_owned()])
         .exec()
-        .context("ask cargo for the packages")?;
+        .context("read the packages from cargo")?;
     let lock = fs::read_to_string(root().join("Cargo.lock")).context("read Cargo.lock")?;
-    let hashes = lock::checksums(&lock);
+    let hashes = checksums(&lock);
     let packages: BTreeMap<Id, &Package> = metadata
         .packages
         .iter()
         .map(|package| (id_of(package), package))
         .filter(|(id, _)| linked.contains(id))
         .collect();
-    let component = |(id, package): (&Id, &&Package)| component(id, package, hashes.get(id));
-    let components: Vec<Value> = packages.iter().map(component).collect();
+    let components: Vec<Value> = packages
+        .iter()
+        .map(|(id, package)| component(id, package, hashes.get(id)))
+        .collect();
     Ok(json!({
         "$schema": "http://cyclonedx.org/schema/bom-1.5.schema.json",
         "bomFormat": "CycloneDX",
@@ -67,18 +66,39 @@ fn document() -> Result<Value> {
     }))
 }
 
-/// What cargo links for a target: not procedural macros, which run in the compiler.
+/// The packages that cargo links for a target. Procedural macros run in the compiler.
 fn linked_for(target: &str) -> Result<BTreeSet<Id>> {
     let mut tree = cargo(["tree", "--locked", "--target", target, "--prefix", "none"]);
     tree.args(["--edges", "normal,no-proc-macro", "--format", "{p}"]);
-    tree.args(SHIPPED.iter().flat_map(|package| ["--package", package]));
-    let text = output(&mut tree)?;
+    tree.args(
+        PROGRAMS
+            .iter()
+            .flat_map(|(_, package)| ["--package", package]),
+    );
     let id = |line: &str| {
         let mut words = line.split_whitespace();
         let (name, version) = (words.next()?, words.next()?);
         Some((name.to_owned(), version.strip_prefix('v')?.to_owned()))
     };
-    Ok(text.lines().filter_map(id).collect())
+    Ok(output(&mut tree)?.lines().filter_map(id).collect())
+}
+
+/// SHA-256 of each package of a registry, from a lock file. cargo writes a narrow form of TOML: a table for each
+/// package, a key on each line.
+fn checksums(lock: &str) -> BTreeMap<Id, String> {
+    let entry = |text: &str| {
+        let value = |key: &str| {
+            let start = format!("{key} = \"");
+            text.lines()
+                .find_map(|line| line.strip_prefix(&start)?.strip_suffix('"'))
+                .map(str::to_owned)
+        };
+        Some(((value("name")?, value("version")?), value("checksum")?))
+    };
+    lock.split("[[package]]")
+        .skip(1)
+        .filter_map(entry)
+        .collect()
 }
 
 fn id_of(package: &Package) -> Id {
@@ -96,7 +116,7 @@ fn component(id: &Id, package: &Package, hash: Option<&String>) -> Value {
         "purl": reference(id),
     });
     if let Some(licence) = &package.license {
-        // Before there were expressions, a stroke was an or.
+        // The old form of an expression has a slash for OR.
         let expression = licence.replace('/', " OR ");
         component["licenses"] = json!([{ "expression": expression }]);
     }
@@ -106,32 +126,32 @@ fn component(id: &Id, package: &Package, hash: Option<&String>) -> Value {
     component
 }
 
-/// Which needs which, of those that are linked.
+/// The dependencies between linked packages.
 fn dependencies(metadata: &Metadata, packages: &BTreeMap<Id, &Package>) -> Vec<Value> {
-    let shipped = packages
-        .keys()
-        .filter(|(name, _)| SHIPPED.contains(&name.as_str()));
-    let shipped: Vec<String> = shipped.map(reference).collect();
-    let mut all = vec![json!({ "ref": "usher", "dependsOn": shipped })];
-    let nodes = metadata.resolve.iter().flat_map(|resolve| &resolve.nodes);
+    let is_released = |name: &str| PROGRAMS.iter().any(|(_, package)| *package == name);
+    let released = packages.keys().filter(|(name, _)| is_released(name));
+    let released: Vec<String> = released.map(reference).collect();
     let mut below: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for node in nodes {
+    for node in metadata.resolve.iter().flat_map(|resolve| &resolve.nodes) {
         let id = id_of(&metadata[&node.id]);
         if !packages.contains_key(&id) {
             continue;
         }
-        let needs = node.deps.iter().filter(|dependency| {
-            let kinds = &dependency.dep_kinds;
-            kinds.iter().any(|info| info.kind == DependencyKind::Normal)
+        let normal = node.deps.iter().filter(|dependency| {
+            let mut kinds = dependency.dep_kinds.iter();
+            kinds.any(|info| info.kind == DependencyKind::Normal)
         });
-        let needs = needs.map(|dependency| id_of(&metadata[&dependency.pkg]));
-        let linked = needs.filter(|id| packages.contains_key(id));
-        let entry = below.entry(reference(&id)).or_default();
-        entry.extend(linked.map(|id| reference(&id)));
+        let linked = normal
+            .map(|dependency| id_of(&metadata[&dependency.pkg]))
+            .filter(|id| packages.contains_key(id))
+            .map(|id| reference(&id));
+        below.entry(reference(&id)).or_default().extend(linked);
     }
-    let edges = below.iter();
-    all.extend(edges.map(|(id, needs)| json!({ "ref": id, "dependsOn": needs })));
-    all
+    let edge = |(id, needs): (&String, &BTreeSet<String>)| json!({ "ref": id, "dependsOn": needs });
+    [json!({ "ref": "usher", "dependsOn": released })]
+        .into_iter()
+        .chain(below.iter().map(edge))
+        .collect()
 }
 
 #[cfg(test)]
@@ -139,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_linked_and_nothing_else() {
+    fn only_linked_packages_are_components() {
         let document = document().unwrap();
         let components = document["components"].as_array().unwrap();
         let names: BTreeSet<&str> = components
@@ -149,7 +169,7 @@ mod tests {
         for name in ["usher-core", "usher-cni", "kube", "ring", "rustls", "nix"] {
             assert!(names.contains(name), "{name}");
         }
-        // Tests, tools, and what runs in the compiler.
+        // Of tests, tools and the compiler.
         for name in ["proptest", "tempfile", "xtask", "serde_derive", "cc"] {
             assert!(!names.contains(name), "{name}");
         }
@@ -161,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn same_each_time_and_every_reference_leads_somewhere() {
+    fn document_is_reproducible_and_its_references_exist() {
         let document = document().unwrap();
         assert_eq!(document, super::document().unwrap());
         let components = document["components"].as_array().unwrap();
@@ -180,5 +200,14 @@ mod tests {
             let all = needs.iter().all(|id| known.contains(&text(id)));
             assert!(all, "{dependency}");
         }
+    }
+
+    #[test]
+    fn only_packages_of_a_registry_have_a_hash() {
+        let lock = "version = 4\n\n[[package]]\nname = \"a\"\nversion = \"1.0\"\nchecksum = \"00ff\"\n\
+                    dependencies = [\n \"b\",\n]\n\n[[package]]\nname = \"b\"\nversion = \"0.1.0\"\n";
+        let found = checksums(lock);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[&("a".to_owned(), "1.0".to_owned())], "00ff");
     }
 }

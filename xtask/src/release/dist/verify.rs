@@ -1,13 +1,13 @@
-//! Whether the programs are the same when somebody else builds them: from a copy of the sources in another folder, into
-//! another target directory.
+//! Whether another build gives the same programs: from a copy of the sources in another folder, into another target
+//! directory.
 
 use std::{
     env, fs,
     path::{Path, PathBuf},
-    process::Command,
+    process::{self, Command},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use usher_cluster::progress::{output, say};
 
 use super::build::{self, Architecture};
@@ -17,10 +17,9 @@ use crate::workspace::root;
 struct Copy(PathBuf);
 
 impl Copy {
-    /// What git has or would take, as it is now.
+    /// The working copy as it is: what git has or would take.
     fn new() -> Result<Self> {
-        let folder = env::temp_dir().join(format!("usher-dist-{}/elsewhere", std::process::id()));
-        let copy = Self(folder);
+        let copy = Self(env::temp_dir().join(format!("usher-dist-{}", process::id())));
         let listed = output(
             Command::new("git")
                 .current_dir(root())
@@ -28,8 +27,8 @@ impl Copy {
                 .args(["--cached", "--others", "--exclude-standard"]),
         )?;
         for name in listed.split_terminator('\0') {
-            let (from, to) = (root().join(name), copy.0.join("source").join(name));
-            // Removed, and git was not told yet.
+            let (from, to) = (root().join(name), copy.source().join(name));
+            // Deleted, and not committed yet.
             if !from.is_file() {
                 continue;
             }
@@ -41,59 +40,49 @@ impl Copy {
         }
         Ok(copy)
     }
+
+    fn source(&self) -> PathBuf {
+        self.0.join("elsewhere/source")
+    }
 }
 
 impl Drop for Copy {
     fn drop(&mut self) {
-        // What cannot be removed is in a folder for temporary things.
-        drop(fs::remove_dir_all(self.0.parent().unwrap_or(&self.0)));
+        // What remains is in a temporary folder.
+        drop(fs::remove_dir_all(&self.0));
     }
 }
 
-/// Builds once more and compares.
-pub(super) fn same(programs: &[PathBuf], architecture: Architecture) -> Result<()> {
+/// Builds again and compares.
+pub(super) fn verify(programs: &[PathBuf], architecture: Architecture) -> Result<()> {
     let copy = Copy::new()?;
-    let source = copy.0.join("source");
-    let again = build::programs(&source, &copy.0.join("target"), architecture)?;
-    compare(programs, &again)?;
+    let again = build::programs(&copy.source(), &copy.0.join("target"), architecture)?;
+    for (one, other) in programs.iter().zip(&again) {
+        compare(one, other)?;
+    }
     say(&format!(
-        "{}: another build, from another folder, gave the same {} programs",
-        architecture.name(),
-        programs.len()
+        "{}: a build from another folder gave the same programs",
+        architecture.name()
     ));
     Ok(())
 }
 
-fn compare(programs: &[PathBuf], again: &[PathBuf]) -> Result<()> {
-    let (first, second) = (build::digests(programs)?, build::digests(again)?);
-    for (name, digest) in &first {
-        say(&format!("{digest}  {name}"));
-    }
-    if first == second {
-        return Ok(());
-    }
-    for (one, other) in programs.iter().zip(again) {
-        if let Some(difference) = difference(one, other)? {
-            say(&difference);
-        }
-    }
-    bail!("another build gave other programs")
-}
-
-fn difference(one: &Path, other: &Path) -> Result<Option<String>> {
+fn compare(one: &Path, other: &Path) -> Result<()> {
     let read = |path: &Path| fs::read(path).with_context(|| format!("read {}", path.display()));
     let (left, right) = (read(one)?, read(other)?);
-    let at = left
+    let same = left
         .iter()
         .zip(&right)
-        .position(|(left, right)| left != right);
-    let name = one.file_name().unwrap_or_default().display();
-    let lengths = format!("{} and {} bytes", left.len(), right.len());
-    Ok(match at {
-        None if left.len() == right.len() => None,
-        None => Some(format!("{name}: {lengths}")),
-        Some(at) => Some(format!("{name}: {lengths}, first difference at byte {at}")),
-    })
+        .take_while(|(left, right)| left == right)
+        .count();
+    ensure!(
+        left == right,
+        "{}: {} and {} bytes, first difference at byte {same}",
+        one.display(),
+        left.len(),
+        right.len()
+    );
+    Ok(())
 }
 
 #[cfg(test)]
@@ -101,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn difference_is_named() {
+    fn difference_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             let path = dir.path().join(name);
@@ -110,12 +99,9 @@ mod tests {
         };
         let (one, same) = (write("one", "abc"), write("same", "abc"));
         let (other, longer) = (write("other", "abd"), write("longer", "abcd"));
-        assert_eq!(difference(&one, &same).unwrap(), None);
-        let text = difference(&one, &other).unwrap().unwrap();
+        compare(&one, &same).unwrap();
+        let text = compare(&one, &other).unwrap_err().to_string();
         assert!(text.ends_with("first difference at byte 2"), "{text}");
-        assert!(difference(&one, &longer).unwrap().is_some());
-        let same = std::slice::from_ref(&one);
-        compare(same, same).unwrap();
-        assert!(compare(&[one], &[other]).is_err());
+        assert!(compare(&one, &longer).is_err());
     }
 }

@@ -1,0 +1,112 @@
+//! The archives of a release: one of programs, manual pages and completions for each architecture, and the chart.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result};
+use usher_cluster::{
+    image::{self, Layer},
+    programs,
+};
+
+use super::VERSION;
+use crate::workspace::{cargo, root, run, target_dir};
+
+/// Places in the archive, and their contents.
+pub(super) type Extras = Vec<(PathBuf, Vec<u8>)>;
+
+const TEXTS: [&str; 2] = ["LICENSE", "README.md"];
+const CHART: &str = "deploy/chart";
+
+/// Writes `NAME.tar.gz` with everything in a folder of this name.
+pub(super) fn programs(
+    name: &str,
+    programs: &[PathBuf],
+    extras: &Extras,
+    dist: &Path,
+) -> Result<()> {
+    let top = Path::new("/").join(name);
+    let mut layer = Layer::default();
+    for program in programs {
+        let file = program.file_name().unwrap_or_default();
+        layer = layer.file(top.join(file), program, 0o755);
+    }
+    for text in TEXTS {
+        layer = layer.file(top.join(text), root().join(text), 0o644);
+    }
+    for (place, content) in extras {
+        layer = layer.bytes(top.join(place), content.clone(), 0o644);
+    }
+    let plain = dist.join(format!("{name}.tar"));
+    layer.write(&plain)?;
+    image::gzip(&plain, &dist.join(format!("{name}.tar.gz")))?;
+    fs::remove_file(&plain).with_context(|| format!("remove {}", plain.display()))
+}
+
+/// Manual pages and completions, which an example of the programs' package writes.
+pub(super) fn manual() -> Result<Extras> {
+    let folder = target_dir().join("dist-manual");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;
+    }
+    let example = ["run", "--quiet", "--locked", "--package", "usher-agent"];
+    run(cargo(example)
+        .args(["--example", "manual", "--"])
+        .arg(&folder))?;
+    let mut files = Extras::new();
+    for kind in ["completions", "man"] {
+        let place = folder.join(kind);
+        for entry in fs::read_dir(&place).with_context(|| format!("list {}", place.display()))? {
+            let path = entry
+                .with_context(|| format!("list {}", place.display()))?
+                .path();
+            let content = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
+            files.push((path.strip_prefix(&folder)?.to_owned(), content));
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Writes `usher-VERSION.tgz`, packed by helm and again without helm's time.
+pub(super) fn chart(dist: &Path) -> Result<()> {
+    let folder = target_dir().join("dist-chart");
+    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    let mut package = Command::new(programs::helm()?);
+    package
+        .args(["package", "--app-version", VERSION, "--version", VERSION])
+        .arg("--destination")
+        .arg(&folder)
+        .arg(root().join(CHART));
+    run(&mut package)?;
+    let name = format!("usher-{VERSION}.tgz");
+    let plain = folder.join("chart.tar");
+    Layer::of_tar_gz(&folder.join(&name))?.write(&plain)?;
+    image::gzip(&plain, &dist.join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn same_content_gives_the_same_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("usher");
+        fs::write(&program, "program").unwrap();
+        let extras: Extras = vec![("man/usher.1".into(), b"page".to_vec())];
+        let archives = ["one", "two"].map(|folder| {
+            let folder = dir.path().join(folder);
+            fs::create_dir(&folder).unwrap();
+            programs("usher-1", std::slice::from_ref(&program), &extras, &folder).unwrap();
+            assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+            fs::read(folder.join("usher-1.tar.gz")).unwrap()
+        });
+        assert_eq!(archives[0], archives[1]);
+        // The time in gzip's header.
+        assert_eq!(archives[0][4..8], [0; 4]);
+    }
+}
