@@ -1,8 +1,8 @@
-//! Work that has clusters, and ends them whatever happens to it.
+//! Work with clusters that are removed at its end, whatever happens.
 //!
-//! The work is done by a second process of this program, in a session of its own. This one waits for its end, ends the
-//! whole session on SIGINT, SIGTERM and SIGHUP, and then ends the clusters: after success, failure, a panic, Ctrl-C or a
-//! kill alike. Signals are blocked here and taken by a thread, so a second Ctrl-C does not stop the cleaning up.
+//! A second process of this program does the work, in a session of its own. This process waits for it, ends the whole
+//! session on SIGINT, SIGTERM and SIGHUP, and then removes the clusters: after success, failure, a panic, Ctrl-C or a kill.
+//! A thread receives the signals, so a second Ctrl-C does not stop the cleanup.
 
 use std::{
     collections::HashSet,
@@ -23,21 +23,22 @@ use nix::{
 };
 use usher_cluster::{Cluster, progress::say};
 
-/// In the environment of the process that does the work.
+/// Marks the environment of the worker.
 const WORKER: &str = "USHER_XTASK_WORKER";
-/// What a shell adds to the number of the signal that ended a program.
+/// A shell adds it to the number of the signal that ended a program.
 const BY_SIGNAL: u8 = 128;
 const SIGNALS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
-/// The session of the worker while it has not ended, and the signal for which it was ended. That is done by SIGTERM: who
-/// started this program may have made it ignore the others.
+/// The session ends with SIGTERM, because the parent of this program may have set the other signals to be ignored.
 #[derive(Debug, Default)]
 struct Worker {
+    /// None after its end.
     session: Option<Pid>,
+    /// The signal that ended it.
     signal: Option<Signal>,
 }
 
-/// Does `work` in a process of its own and then ends the clusters of these names.
+/// Does `work` in a process of its own and then removes the clusters of these names.
 pub(crate) fn run(
     clusters: &[&str],
     keep: bool,
@@ -49,7 +50,7 @@ pub(crate) fn run(
         signals.thread_unblock().context("unblock signals")?;
         return work().map(|()| ExitCode::SUCCESS);
     }
-    // Before any thread exists, so that every thread inherits it.
+    // Before the first thread, so that all threads inherit it.
     signals.thread_block().context("block signals")?;
     let (status, signal) = supervise(signals)?;
     if let Some(signal) = signal {
@@ -58,7 +59,7 @@ pub(crate) fn run(
     if keep {
         for name in clusters {
             say(&format!(
-                "cluster {name} is kept; end it by: cargo xtask cluster --name {name} down"
+                "cluster {name} is kept; remove it with: cargo xtask cluster --name {name} down"
             ));
         }
     } else {
@@ -67,13 +68,13 @@ pub(crate) fn run(
     Ok(exit_code(status, signal))
 }
 
-/// Ends clusters; all of them, also after an error.
+/// Removes clusters, also the others after an error.
 pub(crate) fn end(clusters: &[&str]) -> Result<()> {
     let mut result = Ok(());
     for name in clusters {
-        say(&format!("Ending cluster {name}"));
+        say(&format!("Removing cluster {name}"));
         let ended = Cluster::new(name).and_then(|cluster| cluster.down());
-        result = result.and(ended.with_context(|| format!("end cluster {name}")));
+        result = result.and(ended.with_context(|| format!("remove cluster {name}")));
     }
     result
 }
@@ -86,7 +87,7 @@ fn supervise(signals: SigSet) -> Result<(ExitStatus, Option<Signal>)> {
         .stdin(Stdio::null())
         .spawn()
         .with_context(|| format!("start {} again", program.display()))?;
-    let session = Pid::from_raw(i32::try_from(child.id()).context("a pid is not a pid")?);
+    let session = Pid::from_raw(i32::try_from(child.id()).context("the worker's pid")?);
     let worker = Arc::new(Mutex::new(Worker {
         session: Some(session),
         signal: None,
@@ -95,7 +96,7 @@ fn supervise(signals: SigSet) -> Result<(ExitStatus, Option<Signal>)> {
     thread::spawn(move || {
         while let Ok(signal) = signals.wait() {
             let mut worker = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            // One that has not begun its session yet takes it when it unblocks signals.
+            // A worker without a session yet receives it when it unblocks signals.
             if let Some(session) = worker.session
                 && kill(session, Signal::SIGTERM).is_ok()
             {
@@ -106,8 +107,7 @@ fn supervise(signals: SigSet) -> Result<(ExitStatus, Option<Signal>)> {
             }
         }
     });
-    // Not reaped yet, so the session's number is still its own: what the worker left running goes with it. The
-    // clusters' own processes are in other sessions.
+    // Before the worker is reaped, so its number is not reused. The processes of clusters are in other sessions.
     waitid(
         Id::Pid(session),
         WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT,
@@ -120,7 +120,7 @@ fn supervise(signals: SigSet) -> Result<(ExitStatus, Option<Signal>)> {
     Ok((status, worker.signal))
 }
 
-/// Ends what is left of a session, groups that come meanwhile as well.
+/// Kills the process groups of a session, also new ones.
 fn end_session(session: Pid) {
     let mut ended = HashSet::new();
     loop {
@@ -130,7 +130,7 @@ fn end_session(session: Pid) {
             return;
         }
         for group in new {
-            // It may have ended by itself.
+            // It may have ended.
             killpg(group, Signal::SIGKILL).ok();
         }
     }
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_code_is_the_workers_or_tells_the_signal() {
+    fn exit_code_is_that_of_the_worker_or_of_the_signal() {
         let exited = |code: i32| ExitStatus::from_raw(code << 8);
         assert_eq!(exit_code(exited(0), None), ExitCode::SUCCESS);
         assert_eq!(exit_code(exited(3), None), ExitCode::from(3));

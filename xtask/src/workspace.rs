@@ -1,4 +1,4 @@
-//! Where things are in this repository, and cargo run from here.
+//! Places of this repository, and commands that run there.
 
 use std::{
     env,
@@ -17,18 +17,16 @@ use nix::{
 };
 use usher_cluster::programs;
 
-/// The top of the repository.
 pub(crate) fn root() -> &'static Path {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask)
 }
 
-/// Where cargo builds this workspace.
 pub(crate) fn target_dir() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// A path as a person wants to read it: from the top of the repository, where it is below that.
+/// A path for messages: from the top of the repository, if it is there.
 pub(crate) fn shown(path: &Path) -> String {
     path.strip_prefix(root())
         .unwrap_or(path)
@@ -43,13 +41,13 @@ pub(crate) fn cargo<I: AsRef<OsStr>>(args: impl IntoIterator<Item = I>) -> Comma
     cargo
 }
 
-/// Runs a command in the foreground, with its output for the person at the terminal.
+/// Runs a command in the foreground.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     run_by(command, |command| command.status().map(Some))
 }
 
-/// The same, and ends it with all that it started when it takes longer than this: what hangs must not take a pipeline's
-/// whole time. Below [`crate::supervisor`] only, which ends what is left of the groups of its worker's session.
+/// Runs a command and kills its process group after `limit`: one test that hangs must not take the whole time of a
+/// pipeline. Only for work of [`crate::supervisor`], which kills the other process groups of the session.
 pub(crate) fn run_within(limit: Duration, command: &mut Command) -> Result<()> {
     run_by(command, |command| {
         let mut child = command.process_group(0).spawn()?;
@@ -57,7 +55,7 @@ pub(crate) fn run_within(limit: Duration, command: &mut Command) -> Result<()> {
         let end = Instant::now() + limit;
         loop {
             match child.try_wait()? {
-                None if Instant::now() < end => thread::sleep(LOOK),
+                None if Instant::now() < end => thread::sleep(POLL),
                 None => {
                     killpg(group, Signal::SIGKILL)?;
                     child.wait()?;
@@ -70,8 +68,7 @@ pub(crate) fn run_within(limit: Duration, command: &mut Command) -> Result<()> {
     .with_context(|| format!("within {} minutes", limit.as_secs() / 60))
 }
 
-/// How often a command with a limit is looked at.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(100);
 
 fn run_by(
     command: &mut Command,
@@ -88,9 +85,7 @@ fn run_by(
     match run(command).with_context(|| format!("run {words}"))? {
         Some(status) if status.success() => Ok(()),
         Some(status) => bail!("{words}: {status}"),
-        None => bail!(
-            "{words}: ended, since it took too long; the last test it names is the one that hangs"
-        ),
+        None => bail!("{words}: killed after its time limit; the last test in its output hangs"),
     }
 }
 
@@ -116,21 +111,21 @@ mod tests {
     }
 
     #[test]
-    fn command_that_hangs_is_ended() {
+    fn command_that_hangs_is_killed() {
         let cat = || Command::new("/bin/cat");
         let mut hanging = cat();
         let (input, kept) = std::io::pipe().unwrap();
         let error = run_within(Duration::ZERO, hanging.stdin(input)).unwrap_err();
-        assert!(format!("{error:#}").contains("took too long"), "{error:#}");
+        assert!(format!("{error:#}").contains("time limit"), "{error:#}");
         drop(kept);
-        // And what it started, which would keep the pipe open.
+        // Its own child would keep the pipe open.
         let (input, kept) = std::io::pipe().unwrap();
-        let (mut said, output) = std::io::pipe().unwrap();
+        let (mut printed, output) = std::io::pipe().unwrap();
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", "cat; true"]).stdin(input).stdout(output);
         run_within(Duration::ZERO, &mut shell).unwrap_err();
         drop(shell);
-        assert_eq!(said.read(&mut [0]).unwrap(), 0);
+        assert_eq!(printed.read(&mut [0]).unwrap(), 0);
         drop(kept);
         let (input, kept) = std::io::pipe().unwrap();
         drop(kept);

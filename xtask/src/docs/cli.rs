@@ -1,7 +1,7 @@
-//! The command lines, as the programs describe them.
+//! The command lines of the programs.
 //!
-//! xtask does not depend on the agent, which would be compiled before every task; an example of the agent's package
-//! tells them as JSON.
+//! xtask does not depend on the agent, which cargo would then build before every task. An example of the agent's package
+//! prints the command lines as JSON.
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::markdown::{code, table};
 use crate::workspace::cargo;
 
-/// A program, or a subcommand of one.
+/// A program, or a subcommand.
 #[derive(Debug, Deserialize)]
 struct Command {
     name: String,
@@ -41,49 +41,39 @@ struct Choice {
 
 /// Every program with its subcommands.
 pub(super) fn reference() -> Result<String> {
-    let mut tell = cargo(["run", "--quiet", "--locked", "--package", "usher-agent"]);
-    let told = tell
-        .args(["--example", "reference"])
+    let example = ["--package", "usher-agent", "--example", "reference"];
+    let output = cargo(["run", "--quiet", "--locked"])
+        .args(example)
         .output()
-        .context("run the example that tells the command lines")?;
-    let complaint = String::from_utf8_lossy(&told.stderr);
+        .context("run the example reference")?;
     ensure!(
-        told.status.success(),
-        "the example that tells the command lines: {}",
-        complaint.trim()
+        output.status.success(),
+        "the example reference: {}",
+        String::from_utf8_lossy(&output.stderr).trim()
     );
-    let programs = serde_json::from_slice(&told.stdout).context("read the command lines")?;
-    Ok(written(programs))
+    let programs = serde_json::from_slice(&output.stdout).context("read the command lines")?;
+    Ok(sections(programs))
 }
 
-fn written(programs: Vec<Command>) -> String {
+fn sections(programs: Vec<Command>) -> String {
     let mut sections = Vec::new();
     for program in programs {
-        section(&program, 2, &mut sections);
+        add_section(&program, 2, &mut sections);
     }
     sections.join("\n")
 }
 
-fn section(command: &Command, depth: usize, sections: &mut Vec<String>) {
+fn add_section(command: &Command, depth: usize, sections: &mut Vec<String>) {
     let mut text = format!("{} {}\n\n", "#".repeat(depth), command.name);
-    if let Some(about) = &command.about {
-        text.push_str(&paragraphs(about));
-    }
-    text.push_str(&format!("```text\n{}\n```\n", command.usage));
-    let globals = command
+    text += &command.about.as_deref().map(paragraphs).unwrap_or_default();
+    text += &format!("```text\n{}\n```\n", command.usage);
+    // A program whose flags are all global has no flags of its own to separate.
+    let all_global = command.arguments.iter().all(|argument| argument.is_global);
+    let (global, own): (Vec<_>, Vec<_>) = command
         .arguments
         .iter()
-        .filter(|argument| argument.is_global);
-    let (global, own): (Vec<_>, Vec<_>) = if globals.count() == command.arguments.len() {
-        // Of a program that has nothing but flags for all of its commands.
-        (Vec::new(), command.arguments.iter().collect())
-    } else {
-        command
-            .arguments
-            .iter()
-            .partition(|argument| argument.is_global)
-    };
-    // A program without subcommands shares them with the others: they say where the node has things.
+        .partition(|argument| argument.is_global && !all_global);
+    // A program without subcommands shares the places of the node with the other programs.
     let shared = if command.subcommands.is_empty() {
         "Of the node:\n\n"
     } else {
@@ -93,16 +83,15 @@ fn section(command: &Command, depth: usize, sections: &mut Vec<String>) {
         if !arguments.is_empty() {
             let rows: Vec<_> = arguments.into_iter().map(row).collect();
             let head = ["argument", "default", "variable", "meaning"];
-            text.push_str(&format!("\n{title}{}", table(head, &rows)));
+            text += &format!("\n{title}{}", table(head, &rows));
         }
     }
     if let Some(after) = &command.after {
-        text.push_str(&format!("\n{}", paragraphs(after).trim_end()));
-        text.push('\n');
+        text += &format!("\n{}\n", paragraphs(after).trim_end());
     }
     sections.push(text);
     for sub in &command.subcommands {
-        section(sub, (depth + 1).min(4), sections);
+        add_section(sub, (depth + 1).min(4), sections);
     }
 }
 
@@ -110,45 +99,41 @@ fn row(argument: &Argument) -> [String; 4] {
     let value = argument.value.as_deref().unwrap_or_default();
     let name = match (argument.short, &argument.long) {
         (short, Some(long)) => {
-            let short = short
-                .map(|short| format!("`-{short}`, "))
-                .unwrap_or_default();
-            let value = if value.is_empty() {
-                String::new()
-            } else {
-                format!(" {value}")
-            };
-            format!("{short}{}", code(&format!("--{long}{value}")))
+            let short = short.map(|short| format!("`-{short}`, "));
+            let long = code(format!("--{long} {value}").trim_end());
+            format!("{}{long}", short.unwrap_or_default())
         }
         (Some(short), None) => code(format!("-{short} {value}").trim_end()),
         (None, None) => code(value),
     };
-    let default = match argument.defaults.join(" ") {
-        none if none.is_empty() => none,
-        values => code(&values),
-    };
+    let default = argument.defaults.join(" ");
+    let default = (!default.is_empty()).then(|| code(&default));
     let variable = argument.variable.as_deref().map(code);
     let mut meaning = one_line(argument.help.as_deref().unwrap_or_default());
-    let values: Vec<String> = argument.values.iter().map(choice).collect();
-    if !values.is_empty() {
-        if !meaning.ends_with('.') {
-            meaning.push('.');
-        }
-        meaning.push_str(&format!(" One of {}", values.join(", ")));
+    if !argument.values.is_empty() {
+        let values: Vec<String> = argument.values.iter().map(choice).collect();
+        let stop = if meaning.ends_with('.') { "" } else { "." };
+        meaning += &format!("{stop} One of {}", values.join(", "));
     }
-    [name, default, variable.unwrap_or_default(), meaning]
+    [
+        name,
+        default.unwrap_or_default(),
+        variable.unwrap_or_default(),
+        meaning,
+    ]
 }
 
 fn choice(choice: &Choice) -> String {
-    match &choice.help {
-        Some(help) => format!("{} ({})", code(&choice.name), first_small(&one_line(help))),
-        None => code(&choice.name),
-    }
+    let name = code(&choice.name);
+    let help = choice.help.as_deref().map(one_line);
+    help.map_or(name.clone(), |help| {
+        format!("{name} ({})", lower_first(&help))
+    })
 }
 
-fn first_small(text: &str) -> String {
+/// Names and abbreviations keep their capitals.
+fn lower_first(text: &str) -> String {
     let mut letters = text.chars();
-    // A name or an abbreviation keeps its letters.
     match (letters.next(), letters.clone().next()) {
         (Some(first), Some(second)) if second.is_lowercase() || second == ' ' => {
             first.to_lowercase().chain(letters).collect()
@@ -157,30 +142,32 @@ fn first_small(text: &str) -> String {
     }
 }
 
-/// Help as a cell: what looks like HTML is none.
+/// Help as a cell, without HTML.
 fn one_line(text: &str) -> String {
     let line: Vec<&str> = text.split_whitespace().collect();
     line.join(" ").replace('<', "&lt;")
 }
 
-/// Help as paragraphs. What is indented is an example and stays as it is.
+/// Help as paragraphs. An indented paragraph is an example.
 fn paragraphs(text: &str) -> String {
-    let mut written = String::new();
+    let mut paragraphs = String::new();
     for paragraph in text.split("\n\n") {
         if paragraph.starts_with("  ") {
-            let lines = paragraph
-                .lines()
-                .map(|line| format!("{}\n", line.trim_start()));
-            written.push_str(&format!("```sh\n{}```\n\n", lines.collect::<String>()));
+            let lines = paragraph.lines().map(str::trim_start);
+            let lines: Vec<&str> = lines.collect();
+            paragraphs += &format!("```sh\n{}\n```\n\n", lines.join("\n"));
         } else {
-            let mut line = one_line(paragraph);
-            if !line.ends_with(['.', ':', '!', '?']) && line.starts_with(char::is_uppercase) {
-                line.push('.');
-            }
-            written.push_str(&format!("{line}\n\n"));
+            let line = one_line(paragraph);
+            let is_sentence = line.ends_with(['.', ':', '!', '?']);
+            let stop = if !is_sentence && line.starts_with(char::is_uppercase) {
+                "."
+            } else {
+                ""
+            };
+            paragraphs += &format!("{line}{stop}\n\n");
         }
     }
-    written
+    paragraphs
 }
 
 #[cfg(test)]
@@ -188,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sections() {
+    fn sections_of_programs() {
         let programs = r#"[{"name": "usher", "about": "Looks", "after": null, "usage": "usher <COMMAND>",
             "arguments": [{"long": "output", "short": "o", "value": "FORM", "defaults": ["table"], "variable": "USHER_OUTPUT",
                 "isGlobal": true, "help": "How\nit looks", "values": [{"name": "table", "help": "For people"}, {"name": "json", "help": null}]}],
@@ -202,7 +189,7 @@ mod tests {
             ### usher conns\n\nConnections of a pod.\n\nWith &lt;who>.\n\n```sh\nusher conns a\n```\n\n```text\nusher conns <POD>\n```\n\n\
             | argument | default | variable | meaning |\n| --- | --- | --- | --- |\n\
             | `POD` | | | The pod |\n| `--all` | | | All \\| more |\n\nExits with 0.\n";
-        assert_eq!(written(serde_json::from_str(programs).unwrap()), expected);
+        assert_eq!(sections(serde_json::from_str(programs).unwrap()), expected);
     }
 
     #[test]
@@ -211,7 +198,7 @@ mod tests {
             "arguments": [
                 {"long": "leave", "short": null, "value": null, "defaults": [], "variable": null, "isGlobal": false, "help": "Go", "values": []},
                 {"long": "proc", "short": null, "value": "DIR", "defaults": [], "variable": null, "isGlobal": true, "help": "Where", "values": []}]}]"#;
-        let text = written(serde_json::from_str(programs).unwrap());
+        let text = sections(serde_json::from_str(programs).unwrap());
         let (own, shared) = text.split_once("\nOf the node:\n").unwrap();
         assert!(own.ends_with("| `--leave` | | | Go |\n"), "{text}");
         assert!(shared.ends_with("| `--proc DIR` | | | Where |\n"), "{text}");

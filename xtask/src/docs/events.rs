@@ -4,7 +4,6 @@ use usher_core::kube_event::{Meaning, Reason};
 
 use super::markdown::{code, table};
 
-/// Every reason, and what to do about it.
 pub(super) fn reasons() -> String {
     let rows: Vec<_> = Reason::ALL.iter().map(|reason| row(*reason)).collect();
     table(["reason", "type", "on", "when", "what to do"], &rows)

@@ -1,17 +1,16 @@
-//! Pieces of Markdown.
+//! Markdown.
 
-/// A text as code.
 pub(crate) fn code(text: &str) -> String {
     format!("`{text}`")
 }
 
-/// All of them as code, with a word before the last one: `a`, `b` or `c`.
+/// A list of code with a word before the last item: `a`, `b` or `c`.
 pub(super) fn codes<'text>(texts: impl IntoIterator<Item = &'text str>, word: &str) -> String {
     let codes: Vec<String> = texts.into_iter().map(code).collect();
     listed(&codes, word)
 }
 
-/// A list with a word before the last one: a, b or c.
+/// A list with a word before the last item: a, b or c.
 pub(super) fn listed(texts: &[String], word: &str) -> String {
     match texts {
         [] => String::new(),
@@ -20,7 +19,6 @@ pub(super) fn listed(texts: &[String], word: &str) -> String {
     }
 }
 
-/// A table.
 pub(crate) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
     wide_table(&head.map(str::to_owned), rows)
 }

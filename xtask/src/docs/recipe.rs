@@ -1,4 +1,4 @@
-//! What a recipe says, in words.
+//! The properties of a recipe, in words.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -9,7 +9,7 @@ use usher_core::recipe::{
 
 use super::markdown::{code, codes, listed};
 
-/// A value that a pod can change, and where it does.
+/// A value that a pod can override, and the places where it does.
 #[derive(Debug, PartialEq)]
 pub(super) struct Tunable {
     what: &'static str,
@@ -17,7 +17,6 @@ pub(super) struct Tunable {
     places: Vec<String>,
 }
 
-/// The ways to recognise it, each in as few words as it takes.
 pub(super) fn recognition(recipe: &Recipe) -> Vec<String> {
     recipe.recognise.iter().map(way).collect()
 }
@@ -41,7 +40,7 @@ fn way(way: &Recognition) -> String {
     parts.join(", ")
 }
 
-/// What a condition asks for besides the version.
+/// The parts of a condition other than the version.
 fn condition(condition: &Condition) -> String {
     let Condition {
         version: _,
@@ -59,7 +58,7 @@ fn condition(condition: &Condition) -> String {
     listed(&parts, "and")
 }
 
-/// Where a step exists, beside the version.
+/// The condition of a step other than the version.
 pub(super) fn exists(step: &Described<'_>) -> String {
     let any = |conditions: &[&Condition]| {
         let texts: Vec<String> = conditions.iter().map(|one| condition(one)).collect();
@@ -73,7 +72,6 @@ pub(super) fn exists(step: &Described<'_>) -> String {
     }
 }
 
-/// How long a sidecar takes to end.
 pub(super) fn ends_in(takes: Duration) -> String {
     if takes.is_zero() {
         return "at once".to_owned();
@@ -89,7 +87,7 @@ fn time(takes: Duration) -> String {
     }
 }
 
-/// Where connections wait until it is ready.
+/// The connections that wait until the sidecar is ready.
 pub(super) fn hold(recipe: &Recipe) -> Option<String> {
     let HoldRecipe {
         captured,
@@ -99,7 +97,7 @@ pub(super) fn hold(recipe: &Recipe) -> Option<String> {
     let port = |port: &Setting<u16>| code(&format!(":{}", port.default()));
     let mut parts = Vec::new();
     if let Some(captured) = captured {
-        let asks = |ready: &ReadyRecipe| {
+        let probe = |ready: &ReadyRecipe| {
             let get = format!(
                 "GET :{}{}",
                 ready.get.port.default(),
@@ -116,7 +114,7 @@ pub(super) fn hold(recipe: &Recipe) -> Option<String> {
             let only = when.or_else(|| version("not ", &ready.unless.0));
             format!("{}{}", code(&get), only.unwrap_or_default())
         };
-        let ready: Vec<String> = captured.ready.iter().map(asks).collect();
+        let ready: Vec<String> = captured.ready.iter().map(probe).collect();
         let until = match listed(&ready, "or") {
             none if none.is_empty() => "it listens there".to_owned(),
             some => format!("{some} is answered with 2xx"),
@@ -146,7 +144,7 @@ pub(super) fn hold(recipe: &Recipe) -> Option<String> {
     Some(format!("Held: {}.{only}", parts.join("; ")))
 }
 
-/// What pods can change, in the order in which the recipe has it.
+/// The values that a pod can override, in the order of the recipe.
 pub(super) fn tunables(recipe: &Recipe) -> Vec<Tunable> {
     let mut all = Vec::new();
     if let Some(question) = &recipe.version {

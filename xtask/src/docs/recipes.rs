@@ -1,4 +1,4 @@
-//! The built-in recipes: all of them in one table, and each by itself.
+//! The built-in recipes: one table of all, and a section for each.
 
 use usher_core::recipe::{Described, Recipe, Stretch, builtin};
 
@@ -18,7 +18,6 @@ pub(super) fn overview() -> String {
         "ends in",
     ];
     let mut recipes = builtin().to_vec();
-    // As people look for them.
     recipes.sort_by(|one, other| one.name.cmp(&other.name));
     let rows: Vec<_> = recipes.iter().flat_map(rows).collect();
     table(head, &rows)
@@ -62,7 +61,7 @@ fn joined(texts: impl Iterator<Item = String>) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// Each of them, or the one that they all are.
+/// The texts, or one if they are all the same.
 fn same(texts: impl Iterator<Item = String>) -> String {
     let mut texts: Vec<String> = texts.collect();
     if texts.iter().all(|text| *text == texts[0]) {
@@ -71,7 +70,6 @@ fn same(texts: impl Iterator<Item = String>) -> String {
     texts.join(", ")
 }
 
-/// A section for each.
 pub(super) fn each() -> String {
     let mut recipes = builtin().to_vec();
     recipes.sort_by(|one, other| one.name.cmp(&other.name));
@@ -92,7 +90,7 @@ fn section(recipe: &Recipe) -> String {
     let mut facts = Vec::new();
     if let Some(question) = &recipe.version {
         facts.push(format!(
-            "Version, where the tag does not tell: {}, at {} of the answer.",
+            "Version, if the tag does not have it: {}, at {} of the response.",
             code(&format!(
                 "GET :{}{}",
                 question.port.default(),
@@ -106,7 +104,7 @@ fn section(recipe: &Recipe) -> String {
     let changes = tunables(recipe);
     if !changes.is_empty() {
         let changes: Vec<String> = changes.iter().map(|one| format!("\n  - {one}")).collect();
-        facts.push(format!("The pod may say otherwise:{}", changes.concat()));
+        facts.push(format!("The pod can override:{}", changes.concat()));
     }
     facts.extend(advice(recipe));
     if !facts.is_empty() {
@@ -145,7 +143,7 @@ fn steps(recipe: &Recipe) -> String {
     table(["version", "step", "only", "exit code", "ends in"], &rows)
 }
 
-/// What allows a clean end where a step gives none.
+/// The advice where a step does not end with code 0.
 fn advice(recipe: &Recipe) -> Vec<String> {
     let steps = recipe.quit.iter().filter(|step| !step.advice.is_empty());
     steps

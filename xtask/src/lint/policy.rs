@@ -1,6 +1,6 @@
 //! The policy for dependencies in `deny.toml`, checked by cargo-deny without the network.
 //!
-//! Advisories change while the tree does not, and need the network: `cargo deny check advisories`, where there is one.
+//! Advisories change without the tree and need the network: `cargo deny check advisories`.
 
 use std::{
     path::{Path, PathBuf},
@@ -28,7 +28,7 @@ pub(super) fn check() -> Result<()> {
     ]))
 }
 
-/// cargo-deny of our version: the one that the person has, or one of our own, built once.
+/// cargo-deny of this version: an installed one, or one that is built once.
 fn program() -> Result<PathBuf> {
     let place = cache::root()?.join("tools");
     let own = place.join("bin/cargo-deny");
@@ -40,7 +40,7 @@ fn program() -> Result<PathBuf> {
         "Building cargo-deny {VERSION}: about a minute on two cores, once"
     ));
     let mut install = cargo(["install", "cargo-deny", "--locked", "--version", VERSION]);
-    // It reads one lock file: to optimise it takes longer than it will ever run.
+    // It reads one lock file, so optimisation would cost more than it saves.
     install
         .arg("--debug")
         .env("CARGO_PROFILE_DEV_DEBUG", "false");

@@ -80,7 +80,7 @@ pub(super) fn names(source: &Source) -> Vec<Finding> {
         .filter_map(|line| Some((line.number, inline_module(line.code())?)));
     for (line, name) in paths.chain(modules) {
         if EMPTY_NAMES.contains(&name) {
-            let message = format!("the name {name} says nothing: name the thing");
+            let message = format!("the name {name} has no meaning: name the thing");
             found.push(Finding::error(&source.path, line, "name", message));
         }
     }

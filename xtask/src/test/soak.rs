@@ -1,13 +1,13 @@
-//! `cargo xtask soak`: Jobs of all kinds at random with random faults for hours, under a judge.
+//! `cargo xtask soak`: random Jobs with random faults on synthetic pods, with a judge.
 //!
-//! The program is `tests/tests/soak`; on synthetic pods, so that thousands fit into an hour.
+//! The program is `tests/tests/soak`. Synthetic pods are cheap, so an hour has thousands.
 
 use std::{
     process::ExitCode,
     time::{Duration, SystemTime},
 };
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use nix::unistd::Uid;
 use usher_core::base::duration;
 
@@ -16,40 +16,34 @@ use crate::{
     workspace::{cargo, run as run_command, run_within, target_dir},
 };
 
-/// Where the summaries are.
-const PLACE: &str = "soak";
-/// A round that began may end, and what is not built has to be: beyond the time that was asked for.
-const MORE: Duration = Duration::from_secs(20 * 60);
-/// What its agents log: the judge asks for decisions of every kind.
-const LOG: (&str, &str) = (
-    "USHER_AGENT_LOG",
-    "info,usher_agent::telemetry::decision_log=debug",
-);
-/// The seed of a pipeline.
-const PIPELINE: u64 = 11;
+/// Time for the build and for the end of the last round, in addition to the length of the soak.
+const EXTRA: Duration = Duration::from_secs(20 * 60);
+/// The judge needs decisions of every kind.
+const LOG: (&str, &str) = ("USHER_AGENT_LOG", "info,usher_agent::telemetry::decision_log=debug");
+const PIPELINE_SEED: u64 = 11;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How long it goes on; a round that began is played to its end
+    /// Length; the last round is completed
     #[arg(long = "for", default_value = "2h", value_parser = duration)]
     length: Duration,
-    /// What decides everything that happens; without it another one each time
+    /// Seed of everything random [default: another one each time]
     #[arg(long)]
     seed: Option<u64>,
-    /// The first round that is played, to have one again that went wrong
+    /// First round, to repeat one that failed
     #[arg(long, default_value_t = 0)]
     round: u64,
-    /// Pods that there may be at once
+    /// Maximum number of pods at once
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=250))]
     pods: u32,
 }
 
 impl Args {
-    /// What a pipeline runs: short, and the same each time. A change is judged by itself there; new weather is for longer soaks.
+    /// For a pipeline: the same seed every time, so that it judges the change and not the seed.
     pub(crate) const fn short(length: Duration) -> Self {
         Self {
             length,
-            seed: Some(PIPELINE),
+            seed: Some(PIPELINE_SEED),
             round: 0,
             pods: 40,
         }
@@ -57,18 +51,22 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, skips_are_errors: bool) -> Result<ExitCode> {
-    if !Uid::effective().is_root() {
-        bail!("a soak needs root: namespaces, mounts and cgroups");
-    }
+    ensure!(
+        Uid::effective().is_root(),
+        "a soak needs root for namespaces, mounts and cgroups"
+    );
     supervisor::run(&[], false, || {
         run_command(&mut cargo(["build", "--workspace", "--bins"]))?;
         soak(args, skips_are_errors)
     })
 }
 
-/// The soak itself, with everything built.
+/// Runs the soak, with everything built.
 pub(crate) fn soak(args: &Args, skips_are_errors: bool) -> Result<()> {
-    let seed = args.seed.unwrap_or_else(of_now);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    // Short enough to type.
+    let random = || now.map_or(1, |now| now.as_secs() % 1_000_000);
+    let seed = args.seed.unwrap_or_else(random);
     let mut soak = cargo(["test", "--workspace", "--test", "soak", "--"]);
     if skips_are_errors {
         soak.env("CI", "true");
@@ -79,14 +77,8 @@ pub(crate) fn soak(args: &Args, skips_are_errors: bool) -> Result<()> {
         .env("USHER_SOAK_SEED", seed.to_string())
         .env("USHER_SOAK_ROUND", args.round.to_string())
         .env("USHER_SOAK_PODS", args.pods.to_string())
-        .env("USHER_SOAK_DIRECTORY", target_dir().join(PLACE));
-    run_within(args.length + MORE, &mut soak)
-}
-
-/// Another one each time, and short enough to be typed.
-fn of_now() -> u64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    now.map_or(1, |now| now.as_secs() % 1_000_000)
+        .env("USHER_SOAK_DIRECTORY", target_dir().join("soak"));
+    run_within(args.length + EXTRA, &mut soak)
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
