@@ -1,10 +1,9 @@
 //! A page with generated parts between markers.
 
-use std::collections::BTreeSet;
+use anyhow::{Context, Result, ensure};
 
-use anyhow::{Context, Result, bail};
-
-const END: &str = "<!-- end generated -->";
+const START: &str = "<!-- generated: ";
+const END: &str = "<!-- end generated -->\n";
 
 /// A generated part of a page.
 #[derive(Debug, Clone, Copy)]
@@ -26,49 +25,31 @@ pub(super) const fn part(
 
 /// The page with every part as the code generates it, whatever is between the markers now.
 pub(super) fn fill(path: &str, text: &str, parts: &[Part]) -> Result<String> {
-    let mut page = String::with_capacity(text.len());
-    let mut seen = BTreeSet::new();
-    // The name in the last opening marker, and its line.
-    let mut open: Option<(&str, usize)> = None;
-    for (number, line) in (1..).zip(text.lines()) {
-        match (open, name(line)) {
-            (None, Some(name)) => {
-                let part = parts.iter().find(|part| part.name == name);
-                let part = part.with_context(|| {
-                    let known: Vec<&str> = parts.iter().map(|part| part.name).collect();
-                    let known = known.join(", ");
-                    format!("{path}:{number}: unknown part {name:?}; this page has: {known}")
-                })?;
-                if !seen.insert(name) {
-                    bail!("{path}:{number}: second part {name:?}");
-                }
-                page.push_str(&format!("{line}\n\n{}\n\n", (part.write)()?.trim_end()));
-                open = Some((name, number));
-            }
-            (Some((name, from)), Some(_)) => {
-                bail!("{path}:{from}: {name:?} has no {END} before line {number}")
-            }
-            (None, None) if line == END => bail!("{path}:{number}: {END} without a start"),
-            (Some(_), None) if line != END => {}
-            (_, None) => {
-                open = None;
-                page.push_str(line);
-                page.push('\n');
-            }
-        }
+    let mut page = text.to_owned();
+    for Part { name, write, .. } in parts {
+        let start = format!("{START}{name} -->\n");
+        let (before, rest) = page
+            .split_once(&start)
+            .with_context(|| format!("{path}: no {}", start.trim_end()))?;
+        let (old, after) = rest
+            .split_once(END)
+            .with_context(|| format!("{path}: {name:?} has no {}", END.trim_end()))?;
+        ensure!(
+            !old.contains(START),
+            "{path}: {name:?} has another part in it"
+        );
+        page = format!("{before}{start}\n{}\n\n{END}{after}", write()?.trim_end());
     }
-    if let Some((name, from)) = open {
-        bail!("{path}:{from}: {name:?} has no {END}");
-    }
-    if let Some(part) = parts.iter().find(|part| !seen.contains(part.name)) {
-        bail!("{path}: no <!-- generated: {} -->", part.name);
+    for marker in [START, END] {
+        let count = page.matches(marker).count();
+        ensure!(
+            count == parts.len(),
+            "{path}: {count} times {:?}, not {}",
+            marker.trim_end(),
+            parts.len()
+        );
     }
     Ok(page)
-}
-
-/// The name in an opening marker.
-fn name(line: &str) -> Option<&str> {
-    line.strip_prefix("<!-- generated: ")?.strip_suffix(" -->")
 }
 
 /// The first difference between a page and the code.
@@ -119,28 +100,28 @@ mod tests {
     #[test]
     fn invalid_markers_are_reported() {
         let one = "<!-- generated: one -->\n<!-- end generated -->\n";
+        let two = "<!-- generated: two words -->\n<!-- end generated -->\n";
         for (text, error) in [
             (
                 one.to_owned(),
                 "docs/a.md: no <!-- generated: two words -->",
             ),
             (
-                "\n<!-- generated: three -->\n".to_owned(),
-                "docs/a.md:2: unknown part \"three\"; this page has: one, two words",
-            ),
-            (
                 "<!-- generated: one -->\n\n".to_owned(),
-                "docs/a.md:1: \"one\" has no <!-- end generated -->",
+                "docs/a.md: \"one\" has no <!-- end generated -->",
             ),
             (
-                "<!-- generated: one -->\n<!-- generated: two words -->\n".to_owned(),
-                "docs/a.md:1: \"one\" has no <!-- end generated --> before line 2",
+                format!("<!-- generated: one -->\n{two}"),
+                "docs/a.md: \"one\" has another part in it",
             ),
             (
-                format!("{one}<!-- end generated -->\n"),
-                "docs/a.md:3: <!-- end generated --> without a start",
+                format!("{one}{two}<!-- end generated -->\n"),
+                "docs/a.md: 3 times \"<!-- end generated -->\", not 2",
             ),
-            (format!("{one}{one}"), "docs/a.md:3: second part \"one\""),
+            (
+                format!("{one}{two}{one}"),
+                "docs/a.md: 3 times \"<!-- generated:\", not 2",
+            ),
         ] {
             assert_eq!(of(&text), error);
         }

@@ -2,54 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{finding::Finding, source::Source};
+use super::{finding::Finding, list, source::Source};
 
 const LONG: usize = 300;
 const TOO_LONG: usize = 400;
 const MAX_ENTRIES: usize = 14;
-/// Folders that may have more entries, and why.
-const WIDE_FOLDERS: [(&str, &str); 13] = [
-    ("", "the files that tools look for at the top"),
-    (
-        "deploy/chart/templates",
-        "one file for each Kubernetes object",
-    ),
-    ("docs", "one page for each subject; the README has the map"),
-    ("docs/images/metrics", "one picture for each panel"),
-    (
-        "docs/images/performance",
-        "one picture for each measurement",
-    ),
-    ("tests/fuzz/corpus", "one folder for each decoder"),
-    ("tests/src/bin/usher-test-pod", "to be divided"),
-    ("tests/src/synthetic", "to be divided"),
-    ("tests/tests", "one file or folder for each test program"),
-    ("tests/tests/cli", "one file for each command"),
-    (
-        "tests/tests/cluster",
-        "one file for each subject of one test program",
-    ),
-    (
-        "tests/tests/cluster/golden",
-        "one file for each expected output",
-    ),
-    ("tests/tests/faults", "one file for each fault"),
-];
 /// Folders whose files move to subfolders: a warning until then.
 const MOVING: [&str; 2] = ["agent", "xtask"];
-const EMPTY_NAMES: [&str; 10] = [
-    "common",
-    "core_utils",
-    "handler",
-    "handlers",
-    "helper",
-    "helpers",
-    "manager",
-    "managers",
-    "util",
-    "utils",
-];
-
 pub(super) fn length(source: &Source) -> Vec<Finding> {
     let length = source.length();
     if !source.is_rust() || source.is_test_file() || length <= LONG {
@@ -79,7 +38,7 @@ pub(super) fn names(source: &Source) -> Vec<Finding> {
         .lines()
         .filter_map(|line| Some((line.number, inline_module(line.code())?)));
     for (line, name) in paths.chain(modules) {
-        if EMPTY_NAMES.contains(&name) {
+        if list::first("name").any(|empty| empty == name) {
             let message = format!("the name {name} has no meaning: name the thing");
             found.push(Finding::error(&source.path, line, "name", message));
         }
@@ -106,7 +65,7 @@ pub(super) fn folders(sources: &[Source]) -> Vec<Finding> {
         }
     }
     folders.retain(|folder, entries| {
-        entries.len() > MAX_ENTRIES && !WIDE_FOLDERS.iter().any(|(wide, _)| wide == folder)
+        entries.len() > MAX_ENTRIES && !list::rows("folder").any(|[wide, _]| wide == *folder)
     });
     folders
         .iter()

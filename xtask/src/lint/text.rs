@@ -2,87 +2,69 @@
 
 use super::{
     finding::Finding,
+    list,
     source::{Line, Source},
 };
 
-/// Folders of one machine. In two parts, because the rules read this file as well.
-const MACHINE: [&str; 3] = [
-    concat!("/", "work/"),
-    concat!("/", "root/"),
-    concat!("/", "home/"),
-];
 /// The folder of CNI plugins on every node of GKE.
 const EVERY_MACHINE: &str = concat!("/", "home/kubernetes/bin");
-/// Hosts of packages and images. The user's configuration names the source of each.
-const REGISTRIES: [&str; 11] = [
-    concat!("docker", ".io"),
-    concat!("gcr", ".io"),
-    concat!("ghcr", ".io"),
-    concat!("quay", ".io"),
-    concat!("registry.k8s", ".io"),
-    concat!("public.ecr", ".aws"),
-    concat!("index.crates", ".io"),
-    concat!("static.crates", ".io"),
-    concat!("proxy.golang", ".org"),
-    concat!("pypi", ".org"),
-    concat!("registry.npmjs", ".org"),
-];
 /// The folders of what runs on nodes.
 const ON_NODES: [&str; 2] = ["agent/", "cni-plugin/"];
 /// A module that starts its own program again, as a process of its own, may do so.
 const OWN_PROGRAM: &str = "\"/proc/self/exe\"";
-const UNFINISHED: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 
-/// A path that only one machine has.
 pub(super) fn machine_paths(source: &Source) -> Vec<Finding> {
-    let matches = |line: &Line<'_>| {
-        let text = line.text.replace(EVERY_MACHINE, "");
-        MACHINE
-            .into_iter()
-            .find(|folder| has(&text, folder, |before| !is_of_path(before)))
-    };
-    find(source, matches, |line, folder| {
-        let message = format!("{folder} is a folder of one machine");
-        Finding::error(&source.path, line, "machine-path", message)
-    })
+    find(
+        source,
+        "machine-path",
+        "is a folder of one machine",
+        |line| {
+            let text = line.text.replace(EVERY_MACHINE, "");
+            list::first("machine")
+                .map(|name| format!("/{name}/"))
+                .find(|folder| has(&text, folder, |before| !is_of_path(before)))
+        },
+    )
 }
 
-/// A host of a registry, outside comments, tests, prose and lock files.
+/// Outside comments, tests, prose and lock files.
 pub(super) fn registries(source: &Source) -> Vec<Finding> {
     let file = source.file_name();
     if file.ends_with(".md") || ["Cargo.lock", "go.sum"].contains(&file) {
         return Vec::new();
     }
     let is_rust = source.is_rust();
-    let matches = |line: &Line<'_>| {
-        if is_rust && line.is_test {
-            return None;
-        }
-        let text = if is_rust { line.code() } else { line.text };
-        REGISTRIES
-            .into_iter()
-            .find(|host| has(text, host, |before| !before.is_alphanumeric()))
-    };
-    find(source, matches, |line, host| {
-        let message = format!("{host} is a registry: users have their own");
-        Finding::error(&source.path, line, "registry", message)
-    })
+    find(
+        source,
+        "registry",
+        "is a registry: users have their own",
+        |line| {
+            let text = match is_rust {
+                true if line.is_test => "",
+                true => line.code(),
+                false => line.text,
+            };
+            list::first("registry")
+                .map(|host| host.replace(' ', "."))
+                .find(|host| has(text, host, |before| !before.is_alphanumeric()))
+        },
+    )
 }
 
-/// Unfinished work without an issue.
 pub(super) fn unfinished(source: &Source) -> Vec<Finding> {
-    let matches = |line: &Line<'_>| {
-        let word = UNFINISHED
-            .into_iter()
-            .find(|word| has(line.text, word, |before| !before.is_alphanumeric()))?;
-        let mut numbers = line.text.split('#').skip(1);
-        (!numbers.any(|rest| rest.starts_with(|first: char| first.is_ascii_digit())))
-            .then_some(word)
-    };
-    find(source, matches, |line, word| {
-        let message = format!("{word} without the number of an issue, such as {word}(#12)");
-        Finding::error(&source.path, line, "unfinished", message)
-    })
+    find(
+        source,
+        "unfinished",
+        "needs the number of an issue, as (#12)",
+        |line| {
+            let mut numbers = line.text.split('#').skip(1);
+            let has_issue =
+                numbers.any(|rest| rest.starts_with(|first: char| first.is_ascii_digit()));
+            list::first("unfinished")
+                .find(|word| !has_issue && has(line.text, word, |before| !before.is_alphanumeric()))
+                .map(str::to_owned)
+        },
+    )
 }
 
 /// The agent starts no other program: its image has none, and the output of a program is no interface.
@@ -94,25 +76,30 @@ pub(super) fn processes(source: &Source) -> Vec<Finding> {
         return Vec::new();
     }
     let is_of_name = |before: char| before.is_alphanumeric() || before == '_';
-    let matches = |line: &Line<'_>| {
-        let code = if line.is_test { "" } else { line.code() };
-        (code.contains("process::Command") || has(code, "Command::new(", |c| !is_of_name(c)))
-            .then_some("process")
-    };
-    find(source, matches, |line, _| {
-        let message = "what runs on nodes starts no other program";
-        Finding::error(&source.path, line, "process", message)
-    })
+    find(
+        source,
+        "process",
+        "starts a program, which nothing on nodes may do",
+        |line| {
+            let code = if line.is_test { "" } else { line.code() };
+            ["process::Command", "Command::new("]
+                .into_iter()
+                .find(|text| has(code, text, |before| !is_of_name(before)))
+                .map(str::to_owned)
+        },
+    )
 }
 
 fn find<'a>(
     source: &'a Source,
-    matches: impl Fn(&Line<'a>) -> Option<&'static str>,
-    finding: impl Fn(usize, &str) -> Finding,
+    rule: &'static str,
+    problem: &str,
+    matches: impl Fn(&Line<'a>) -> Option<String>,
 ) -> Vec<Finding> {
     source
         .lines()
-        .filter_map(|line| matches(&line).map(|what| finding(line.number, what)))
+        .filter_map(|line| Some((line.number, matches(&line)?)))
+        .map(|(line, text)| Finding::error(&source.path, line, rule, format!("{text} {problem}")))
         .collect()
 }
 
@@ -123,7 +110,7 @@ fn has(text: &str, what: &str, may_precede: impl Fn(char) -> bool) -> bool {
 }
 
 fn is_of_path(before: char) -> bool {
-    before.is_alphanumeric() || ['.', '-', '_', '}', ')', '>', '~', '*'].contains(&before)
+    before.is_alphanumeric() || ".-_})>~*".contains(before)
 }
 
 #[cfg(test)]
@@ -136,7 +123,8 @@ mod tests {
 
     #[test]
     fn paths_of_one_machine_are_found() {
-        for folder in MACHINE {
+        for name in list::first("machine") {
+            let folder = format!("/{name}/");
             let text = format!("ok\nlet a = \"{folder}a\";\n");
             let found = machine_paths(&rust(&text));
             assert_eq!(found.len(), 1, "{folder}");
@@ -148,7 +136,10 @@ mod tests {
 
     #[test]
     fn registries_are_found_where_something_may_be_fetched() {
-        let image = format!("image: {}/a/b:1\n", REGISTRIES[0]);
+        let image = format!(
+            "image: {}/a/b:1\n",
+            list::first("registry").next().unwrap().replace(' ', ".")
+        );
         let found = registries(&Source::new("deploy/manifests/usher.yaml", &image));
         assert_eq!((found[0].line, found[0].rule), (1, "registry"));
         assert_eq!(registries(&rust(&format!("let a = \"{image}\";"))).len(), 1);
@@ -177,7 +168,7 @@ mod tests {
 
     #[test]
     fn unfinished_work_has_an_issue() {
-        for word in UNFINISHED {
+        for word in list::first("unfinished") {
             assert_eq!(unfinished(&rust(&format!("// {word}(#12): a"))), []);
             let found = unfinished(&rust(&format!("// {word}: a")));
             assert_eq!(found[0].rule, "unfinished");

