@@ -8,7 +8,7 @@ const LONG: usize = 300;
 const TOO_LONG: usize = 400;
 const MAX_ENTRIES: usize = 14;
 /// Folders whose files move to subfolders: a warning until then.
-const MOVING: [&str; 2] = ["agent", "xtask"];
+const MOVING: [&str; 1] = ["agent"];
 pub(super) fn length(source: &Source) -> Vec<Finding> {
     let length = source.length();
     if !source.is_rust() || source.is_test_file() || length <= LONG {
