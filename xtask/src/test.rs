@@ -139,6 +139,8 @@ fn all_steps(steps: &mut Steps, scope: Scope, layouts: &[Layout]) {
         let mut tests = test_command(scope);
         run_within(LIMIT, tests.args(["--lib", "--bins"]).args(targets))
     });
+    // Not in the background: libFuzzer takes a starved input for one that hangs.
+    let fuzz = (!steps.failed()).then(|| thread::spawn(move || fuzz_steps(scope)));
     let image = scope
         .has_clusters
         .then(|| clusters::steps(steps, scope, layouts, &background))
@@ -148,11 +150,23 @@ fn all_steps(steps: &mut Steps, scope: Scope, layouts: &[Layout]) {
     }
     // After a failure the end of this process stops the background work.
     if !steps.failed() {
-        match background.finish() {
-            Ok(background) => steps.append(background),
-            Err(error) => steps.run("background work", || Err(error)),
+        for ended in [fuzz, Some(background.into_thread())].into_iter().flatten() {
+            match ended.join() {
+                Ok(others) => steps.append(others),
+                Err(_) => steps.run("background work", || bail!("its thread panicked")),
+            }
         }
     }
+}
+
+/// While the cluster starts and its tests wait for pods.
+fn fuzz_steps(scope: Scope) -> Steps {
+    let mut steps = Steps::keep_going("test");
+    match fuzz::has_compiler() {
+        Ok(()) => steps.run("fuzz", || fuzz::in_pipeline(scope.all)),
+        Err(error) => steps.skip("fuzz", &format!("{error:#}"), scope.skips_are_errors),
+    }
+    steps
 }
 
 /// The soak waits for pods most of the time; the clusters at the same time have no tests that measure time.

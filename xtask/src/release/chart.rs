@@ -9,7 +9,6 @@ mod render;
 use std::fs;
 
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
 use usher_cluster::{programs, progress::say};
 
 use crate::workspace::root;
@@ -42,12 +41,6 @@ pub(crate) fn check() -> Result<()> {
         bail!("{MANIFEST} differs from the chart; `cargo xtask chart` writes it");
     }
     check::all(&helm)
-}
-
-/// Whether the schema has the keys of these values.
-pub(crate) fn validate(values: &Value) -> Result<(), String> {
-    let schema = check::schema().map_err(|error| format!("{error:#}"))?;
-    check::keys(values, &schema["properties"], "")
 }
 
 fn current() -> Result<String> {

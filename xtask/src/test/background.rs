@@ -8,7 +8,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use nix::unistd::gettid;
 use usher_cluster::progress::say;
 
@@ -36,9 +36,8 @@ impl Background {
                     image::agent().map(|archive| drop(sender.send(archive)))
                 });
             }
-            match fuzz::has_compiler() {
-                Ok(()) => steps.run("fuzz", || fuzz::in_pipeline(scope.all)),
-                Err(error) => steps.skip("fuzz", &format!("{error:#}"), scope.skips_are_errors),
+            if fuzz::has_compiler().is_ok() {
+                steps.run("fuzz targets", fuzz::build);
             }
             steps.run("examples in the documentation", || {
                 run(test_command(scope).arg("--doc"))
@@ -56,11 +55,8 @@ impl Background {
         self.image.recv().context("the image was not built")
     }
 
-    pub(super) fn finish(self) -> Result<Steps> {
-        match self.thread.join() {
-            Ok(steps) => Ok(steps),
-            Err(_) => bail!("the thread of the background work panicked"),
-        }
+    pub(super) fn into_thread(self) -> JoinHandle<Steps> {
+        self.thread
     }
 }
 

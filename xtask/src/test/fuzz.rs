@@ -7,7 +7,7 @@ mod build;
 mod outcome;
 mod session;
 
-use std::{fs, thread::available_parallelism, time::Duration};
+use std::{fs, path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use usher_cluster::progress::say;
@@ -49,16 +49,25 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     fuzz(None, targets, args.length, args.jobs.into())
 }
 
-/// All targets, on all processors.
+/// All targets. Other work may use all processors but one.
 pub(super) fn in_pipeline(is_long: bool) -> Result<()> {
-    let jobs = available_parallelism().map_or(1, usize::from);
     let length = if is_long { LONG } else { SHORT };
-    fuzz(Some(PIPELINE_SEED), &session::targets()?, length, jobs)
+    fuzz(Some(PIPELINE_SEED), &session::targets()?, length, 1)
+}
+
+/// Builds the targets.
+pub(super) fn build() -> Result<()> {
+    build::program(&folder()?).map(drop)
+}
+
+fn folder() -> Result<PathBuf> {
+    let folder = target_dir().join("fuzz");
+    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    Ok(folder)
 }
 
 fn fuzz(seed: Option<u32>, targets: &[String], length: Duration, jobs: usize) -> Result<()> {
-    let folder = target_dir().join("fuzz");
-    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    let folder = folder()?;
     let session = Session {
         program: build::program(&folder)?,
         folder,

@@ -65,22 +65,8 @@ fn platforms() -> Result<BTreeSet<String>> {
     Ok(known)
 }
 
-pub(super) fn schema() -> Result<Value> {
+fn schema() -> Result<Value> {
     serde_json::from_str(&file("values.schema.json")?).context("read values.schema.json")
-}
-
-/// Whether the schema has the keys of `values`, at every depth that it describes.
-pub(super) fn keys(values: &Value, properties: &Value, path: &str) -> Result<(), String> {
-    let Some(known) = properties.as_object() else {
-        return Ok(());
-    };
-    for (key, value) in values.as_object().into_iter().flatten() {
-        let schema = known
-            .get(key)
-            .ok_or_else(|| format!("the chart has no value {path}{key}"))?;
-        keys(value, &schema["properties"], &format!("{path}{key}."))?;
-    }
-    Ok(())
 }
 
 fn lint(helm: &Path, platform: &str) -> Result<()> {

@@ -1,7 +1,9 @@
-//! YAML examples, parsed as usher parses them.
+//! The pages as the code generates them, and the YAML examples of all pages, parsed as usher parses them.
 //!
 //! The fence has the kind of the example: `yaml title=config.yaml`. An example without a kind is an error, because
 //! otherwise it could become invalid unnoticed.
+
+use std::path::Path;
 
 use serde_json::Value;
 use usher_core::settings::{
@@ -10,7 +12,7 @@ use usher_core::settings::{
     overrides::{NamespaceValues, Tuning, Values},
 };
 
-use crate::release::chart;
+use super::*;
 
 const FENCE: &str = "```";
 
@@ -23,7 +25,7 @@ struct Example {
 }
 
 /// The errors in the examples of a page.
-pub(super) fn invalid(path: &str, page: &str) -> Vec<String> {
+fn invalid(path: &str, page: &str) -> Vec<String> {
     let check = |example: &Example| {
         let error = example.read().err()?;
         Some(format!("{path}:{}: {error}", example.line))
@@ -61,7 +63,7 @@ impl Example {
             "config.yaml" => config(&self.text),
             "configmap.yaml" => config_map(&self.text),
             "pod.yaml" | "job.yaml" => workload(&self.text),
-            "values.yaml" => chart::validate(&object(&self.text)?),
+            "values.yaml" => chart_values(&object(&self.text)?),
             other => Err(format!(
                 "invalid title {other:?} of an example; valid: title=config.yaml, configmap.yaml, values.yaml, pod.yaml \
                  or job.yaml"
@@ -131,62 +133,112 @@ fn workload(text: &str) -> Result<(), String> {
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn found(title: &str, text: &str) -> String {
-        let page = format!("# A page\n\n```yaml{title}\n{text}```\n");
-        invalid("docs/a.md", &page).join("\n")
+/// The README and every page of docs.
+fn pages() -> Result<Vec<String>> {
+    let mut pages = vec!["README.md".to_owned()];
+    for entry in fs::read_dir(root().join("docs")).context("list docs")? {
+        let name = entry.context("list docs")?.file_name();
+        if Path::new(&name).extension().is_some_and(|end| end == "md") {
+            pages.push(format!("docs/{}", name.display()));
+        }
     }
+    Ok(pages)
+}
 
-    #[test]
-    fn examples_are_found_with_their_lines() {
-        let page = "```\nyaml: no\n```\n\n```yaml title=config.yaml\na: 1\n\nb: 2\n```\n```sh\n```yaml\n```\n";
-        let expected = Example {
-            line: 5,
-            title: "config.yaml".to_owned(),
-            text: "a: 1\n\nb: 2\n".to_owned(),
-        };
-        assert_eq!(examples(page), [expected]);
-    }
+/// Whether the chart has values of these names.
+fn chart_values(values: &Value) -> Result<(), String> {
+    let schema = read("deploy/chart/values.schema.json").map_err(|error| format!("{error:#}"))?;
+    let schema: Value = serde_json::from_str(&schema).map_err(|error| error.to_string())?;
+    keys(values, &schema["properties"], "")
+}
 
-    #[test]
-    fn configuration_is_parsed() {
-        assert_eq!(found(" title=config.yaml", "ladder: {kill: true}\n"), "");
-        let error = found(" title=config.yaml", "ladder: {hill: true}\n");
-        assert!(error.starts_with("docs/a.md:3: config.yaml:1:"), "{error}");
-        let map =
-            "kind: ConfigMap\nmetadata: {name: usher, namespace: usher}\ndata:\n  config.yaml: |\n";
-        assert_eq!(
-            found(" title=configmap.yaml", &format!("{map}    ladder: {{}}\n")),
-            ""
-        );
-        let error = found(" title=configmap.yaml", &format!("{map}    x: 1\n"));
-        assert!(error.contains("unknown field"), "{error}");
-        let error = found(" title=configmap.yaml", "kind: Pod\n");
-        assert_eq!(error, "docs/a.md:3: /kind is not ConfigMap");
+/// Whether the schema has the keys of `values`, at every depth that it describes.
+fn keys(values: &Value, properties: &Value, path: &str) -> Result<(), String> {
+    let Some(known) = properties.as_object() else {
+        return Ok(());
+    };
+    for (key, value) in values.as_object().into_iter().flatten() {
+        let schema = known
+            .get(key)
+            .ok_or_else(|| format!("the chart has no value {path}{key}"))?;
+        keys(value, &schema["properties"], &format!("{path}{key}."))?;
     }
+    Ok(())
+}
 
-    #[test]
-    fn annotations_are_known_and_valid() {
-        let pod = |annotations: &str| format!("metadata: {{annotations: {{{annotations}}}}}\n");
-        let errors = |annotations: &str| found(" title=pod.yaml", &pod(annotations));
-        assert_eq!(errors("usher.dev/drain: 5s"), "");
-        assert!(errors("usher.dev/drain: soon").contains("not a duration"));
-        assert!(errors("usher.dev/dry: 5s").contains("usher.dev/dry is not"));
-        assert!(errors("usher.dev/quit: false").contains("not a string"));
-        assert!(errors("other: x").contains("no annotation of usher"));
-        let job = format!(
-            "spec: {{template: {{{}}}}}\n",
-            pod("usher.dev/quit: \"false\"").trim()
-        );
-        assert_eq!(found(" title=job.yaml", &job), "");
+#[test]
+fn examples_are_valid() {
+    for path in pages().unwrap() {
+        let invalid = invalid(&path, &read(&path).unwrap());
+        assert!(invalid.is_empty(), "{}", invalid.join("\n"));
     }
+}
 
-    #[test]
-    fn example_without_a_kind_is_an_error() {
-        assert!(found("", "a: 1\n").starts_with("docs/a.md:3: invalid title"));
-        assert!(found(" title=x.yaml", "a: 1\n").contains("\"x.yaml\""));
+#[test]
+fn pages_are_as_the_code_generates_them() {
+    check().unwrap();
+}
+
+#[test]
+fn every_page_is_read_for_examples() {
+    let pages = pages().unwrap();
+    for (path, ..) in generated().unwrap() {
+        assert!(pages.contains(&path), "{path}");
     }
+}
+
+fn found(title: &str, text: &str) -> String {
+    let page = format!("# A page\n\n```yaml{title}\n{text}```\n");
+    invalid("docs/a.md", &page).join("\n")
+}
+
+#[test]
+fn examples_are_found_with_their_lines() {
+    let page =
+        "```\nyaml: no\n```\n\n```yaml title=config.yaml\na: 1\n\nb: 2\n```\n```sh\n```yaml\n```\n";
+    let expected = Example {
+        line: 5,
+        title: "config.yaml".to_owned(),
+        text: "a: 1\n\nb: 2\n".to_owned(),
+    };
+    assert_eq!(examples(page), [expected]);
+}
+
+#[test]
+fn configuration_is_parsed() {
+    assert_eq!(found(" title=config.yaml", "ladder: {kill: true}\n"), "");
+    let error = found(" title=config.yaml", "ladder: {hill: true}\n");
+    assert!(error.starts_with("docs/a.md:3: config.yaml:1:"), "{error}");
+    let map =
+        "kind: ConfigMap\nmetadata: {name: usher, namespace: usher}\ndata:\n  config.yaml: |\n";
+    assert_eq!(
+        found(" title=configmap.yaml", &format!("{map}    ladder: {{}}\n")),
+        ""
+    );
+    let error = found(" title=configmap.yaml", &format!("{map}    x: 1\n"));
+    assert!(error.contains("unknown field"), "{error}");
+    let error = found(" title=configmap.yaml", "kind: Pod\n");
+    assert_eq!(error, "docs/a.md:3: /kind is not ConfigMap");
+}
+
+#[test]
+fn annotations_are_known_and_valid() {
+    let pod = |annotations: &str| format!("metadata: {{annotations: {{{annotations}}}}}\n");
+    let errors = |annotations: &str| found(" title=pod.yaml", &pod(annotations));
+    assert_eq!(errors("usher.dev/drain: 5s"), "");
+    assert!(errors("usher.dev/drain: soon").contains("not a duration"));
+    assert!(errors("usher.dev/dry: 5s").contains("usher.dev/dry is not"));
+    assert!(errors("usher.dev/quit: false").contains("not a string"));
+    assert!(errors("other: x").contains("no annotation of usher"));
+    let job = format!(
+        "spec: {{template: {{{}}}}}\n",
+        pod("usher.dev/quit: \"false\"").trim()
+    );
+    assert_eq!(found(" title=job.yaml", &job), "");
+}
+
+#[test]
+fn example_without_a_kind_is_an_error() {
+    assert!(found("", "a: 1\n").starts_with("docs/a.md:3: invalid title"));
+    assert!(found(" title=x.yaml", "a: 1\n").contains("\"x.yaml\""));
 }
