@@ -3,148 +3,200 @@
 //! Each benchmark writes a record to `target/bench`. With a record of each, every run and `cargo xtask bench report` write
 //! `docs/performance.md` and its pictures.
 
-mod cluster;
 mod report;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
 
-use anyhow::Result;
-use clap::Subcommand;
+use anyhow::{Result, ensure};
+use clap::ValueEnum;
+use usher_cluster::{Config, Layout, programs::Sidecars};
 use usher_tests::record::{COMMAND_VARIABLE, FILE_VARIABLE};
 
 use crate::{
+    cluster,
     release::image,
     step::Steps,
+    supervisor,
     workspace::{cargo, run as run_command, target_dir},
 };
 
+const CLUSTER: &str = "bench";
 /// Name the programs to the synthetic nodes, in the order of the image.
 const PROGRAM_VARIABLES: [&str; 3] = ["USHER_AGENT_BIN", "USHER_CLI_BIN", "USHER_CNI_BIN"];
-/// The benchmarks without a cluster.
-const SYNTHETIC: [&str; 5] = ["quit", "hold", "cni", "cli", "scale"];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// One benchmark [default: all, with a new cluster]
-    #[command(subcommand)]
-    what: Option<What>,
-    #[command(flatten)]
-    options: Options,
-}
-
-#[derive(Debug, Clone, Copy, clap::Args)]
-struct Options {
+    /// Benchmarks to run, or `report` to write docs/performance.md from earlier records [default: all]
+    #[arg(value_name = "NAME")]
+    names: Vec<Name>,
     /// Take fewer samples
-    #[arg(long, global = true)]
+    #[arg(long)]
     quick: bool,
     /// Exit with 1 if a budget is not kept
-    #[arg(long, global = true)]
+    #[arg(long)]
     enforce: bool,
+    /// Keep the cluster
+    #[arg(long, conflicts_with = "cluster")]
+    keep: bool,
+    /// Use this cluster, which is up, has Istio, and an agent that enforces
+    #[arg(long, value_name = "CLUSTER")]
+    cluster: Option<String>,
+    /// Cgroup layout of the cluster: hybrid or v2 [default: the machine's]
+    #[arg(long, conflicts_with = "cluster")]
+    cgroups: Option<Layout>,
+    /// Options of the benchmark: `start -- --alternatives`, `cluster -- --real-pods 30`
+    #[arg(last = true)]
+    more: Vec<String>,
 }
 
-#[derive(Debug, Subcommand)]
-enum What {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Name {
     /// App exit to quit request, by the agent and by a wrapper in the container
     Quit,
     /// Ready sidecar to the app's first connection, with the agent and with its alternatives
     Hold,
     /// Time that the CNI plugin adds to ADD, with an agent and without
     Cni,
-    /// Cost of the agent on a full node: at rest, while pods come and go, and when all apps exit at once
-    Scale,
     /// Time of `usher` for a pod with thousands of connections, and of `ss`
     Cli,
-    /// Ready sidecar to the app's first instruction, on a real cluster, with the agent, with Istio's own hold and with a
-    /// wrapper of the app's command
-    Start(cluster::StartArgs),
-    /// App exit to complete Job, on a real cluster, with the agent, without a sidecar, with a native sidecar, with a wrapper
-    /// and with a controller; then a node full of real pods
-    Cluster(cluster::JobArgs),
-    /// Write docs/performance.md from the records of earlier runs
+    /// Cost of the agent on a full node: at rest, while pods come and go, and when all apps exit at once
+    Scale,
+    /// Ready sidecar to the app's first instruction, on a cluster, with the agent and with its alternatives
+    Start,
+    /// App exit to complete Job, on a cluster, with the agent and with its alternatives; then a node full of pods
+    Cluster,
+    /// Write the report
     Report,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let options = args.options;
-    let name = match &args.what {
-        None => return all(options),
-        Some(What::Report) => return report::write().map(|()| ExitCode::SUCCESS),
-        Some(What::Start(args)) => return cluster::start(args, options),
-        Some(What::Cluster(args)) => return cluster::jobs(args, options),
-        Some(What::Quit) => "quit",
-        Some(What::Hold) => "hold",
-        Some(What::Cni) => "cni",
-        Some(What::Scale) => "scale",
-        Some(What::Cli) => "cli",
-    };
-    let mut steps = Steps::keep_going("bench");
-    steps.run(name, || on_synthetic_pods(name, options));
-    reported(steps)
+impl Name {
+    const ALL: [Self; 7] = [
+        Self::Quit,
+        Self::Hold,
+        Self::Cni,
+        Self::Cli,
+        Self::Scale,
+        Self::Start,
+        Self::Cluster,
+    ];
+
+    fn is_on_cluster(self) -> bool {
+        matches!(self, Self::Start | Self::Cluster)
+    }
+
+    /// The name of the benchmark's program and record.
+    fn program(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
 }
 
-/// All benchmarks, also after one that fails.
-fn all(options: Options) -> Result<ExitCode> {
-    cluster::supervised(|| {
-        let mut steps = Steps::keep_going("bench");
-        for name in SYNTHETIC {
-            steps.run(name, || on_synthetic_pods(name, options));
-        }
-        cluster::all(&mut steps, options);
-        reported(steps).map(drop)
-    })
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let names = match &args.names[..] {
+        [] => &Name::ALL,
+        names => names,
+    };
+    let needs_cluster = names.iter().any(|name| name.is_on_cluster());
+    if needs_cluster && args.cluster.is_none() {
+        return supervisor::run(&[CLUSTER], args.keep, || measure(args, names));
+    }
+    measure(args, names).map(|()| ExitCode::SUCCESS)
+}
+
+/// Runs all benchmarks, also after one that fails, and writes the report.
+fn measure(args: &Args, names: &[Name]) -> Result<()> {
+    let mut steps = Steps::keep_going("bench");
+    let (on_cluster, synthetic): (Vec<Name>, Vec<Name>) = names
+        .iter()
+        .filter(|name| **name != Name::Report)
+        .partition(|name| name.is_on_cluster());
+    for name in synthetic {
+        steps.run(&name.program(), || {
+            on_synthetic_pods(name, args, &records())
+        });
+    }
+    let mut cluster_name = args.cluster.as_deref();
+    if !on_cluster.is_empty() && cluster_name.is_none() {
+        steps.run("a cluster with Istio and usher", || {
+            prepare(args.cgroups)?;
+            cluster_name = Some(CLUSTER);
+            Ok(())
+        });
+    }
+    for name in on_cluster {
+        steps.run(&name.program(), || {
+            ensure!(cluster_name.is_some(), "no cluster");
+            // The image has the measured programs, so the dev profile, which is built already, is enough.
+            let mut bench = command(name, &["--profile", "dev"], args, &records());
+            run_command(bench.envs(cluster_name.map(|name| (cluster::VARIABLE, name))))
+        });
+    }
+    steps.run("report", report::write);
+    steps.finish()
 }
 
 /// Whether the benchmarks without a cluster still run. Their records are not for the report.
 pub(crate) fn smoke() -> Result<()> {
-    let options = Options {
+    let args = Args {
+        names: Vec::new(),
         quick: true,
         enforce: false,
+        keep: false,
+        cluster: None,
+        cgroups: None,
+        more: Vec::new(),
     };
-    let programs = image::programs()?;
-    for name in SYNTHETIC {
-        let mut bench = cargo(["bench", "--package", "usher-tests", "--bench", name, "--"]);
-        recorded(&mut bench, name, options, &[]);
-        bench.env(FILE_VARIABLE, target_dir().join("bench-smoke.json"));
-        run_command(bench.envs(PROGRAM_VARIABLES.into_iter().zip(&programs)))?;
-    }
-    Ok(())
+    Name::ALL
+        .into_iter()
+        .filter(|name| !name.is_on_cluster())
+        .try_for_each(|name| on_synthetic_pods(name, &args, &target_dir().join("bench-smoke")))
 }
 
-/// Writes the report, also after a failure.
-fn reported(mut steps: Steps) -> Result<ExitCode> {
-    steps.run("report", report::write);
-    steps.finish().map(|()| ExitCode::SUCCESS)
-}
-
-fn on_synthetic_pods(name: &str, options: Options) -> Result<()> {
+fn on_synthetic_pods(name: Name, args: &Args, records: &Path) -> Result<()> {
     // As they are released: the plugin would need more time to load shared libraries than for its work, and another C
     // library keeps other pages.
     let programs = image::programs()?;
-    let mut bench = cargo(["bench", "--package", "usher-tests", "--bench", name, "--"]);
-    recorded(&mut bench, name, options, &[]);
+    let mut bench = command(name, &[], args, records);
     run_command(bench.envs(PROGRAM_VARIABLES.into_iter().zip(programs)))
 }
 
-/// Sets the options of a benchmark and the file of its record.
-fn recorded<'command>(
-    bench: &'command mut std::process::Command,
-    name: &str,
-    options: Options,
-    more: &[String],
-) -> &'command mut std::process::Command {
-    bench.args(options.quick.then_some("--quick"));
-    bench.args(options.enforce.then_some("--enforce"));
-    bench.args(more);
-    let mut line = format!("cargo xtask bench {name}");
-    if options.quick {
-        line.push_str(" --quick");
-    }
-    for word in more {
-        line.push_str(&format!(" {word}"));
-    }
+/// The benchmark with its options and the file of its record.
+fn command(name: Name, cargo_options: &[&str], args: &Args, records: &Path) -> Command {
+    let name = name.program();
+    let mut bench = cargo(["bench", "--package", "usher-tests", "--bench", &name]);
+    bench.args(cargo_options).arg("--");
+    let quick = args.quick.then_some("--quick");
     bench
-        .env(FILE_VARIABLE, records().join(format!("{name}.json")))
-        .env(COMMAND_VARIABLE, line)
+        .args(quick)
+        .args(args.enforce.then_some("--enforce"))
+        .args(&args.more);
+    let more = args.more.iter().map(String::as_str);
+    let line = quick
+        .into_iter()
+        .chain(more)
+        .fold(format!("cargo xtask bench {name}"), |line, word| {
+            format!("{line} {word}")
+        });
+    bench
+        .env(FILE_VARIABLE, records.join(format!("{name}.json")))
+        .env(COMMAND_VARIABLE, line);
+    bench
+}
+
+/// A new cluster with an agent that enforces.
+fn prepare(cgroups: Option<Layout>) -> Result<()> {
+    let config = Config::from_env(CLUSTER)?;
+    let cluster = cluster::recreate(Config {
+        cgroups: cgroups.or(config.cgroups),
+        sidecars: Sidecars::Istio,
+        ..config
+    })?;
+    cluster::install_agent(&cluster)?;
+    let node = ["annotate", "node", cluster.node_name()];
+    let mode = ["usher.dev/mode=enforce", "--overwrite"];
+    cluster.kubectl(&[&node[..], &mode].concat()).map(drop)
 }
 
 fn records() -> PathBuf {

@@ -1,7 +1,7 @@
 //! Metrics, alerts, and the panels of the dashboard.
 
 use anyhow::{Context, Result};
-use serde::Deserialize;
+use serde_json::Value;
 use usher_cluster::prometheus::Dashboard;
 use usher_core::metric::{self, Label, Metric};
 
@@ -36,73 +36,32 @@ fn label(label: &Label) -> String {
     format!("{}: {values}", code(label.key))
 }
 
-#[derive(Debug, Deserialize)]
-struct Rules {
-    groups: Vec<Group>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Group {
-    rules: Vec<Rule>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Rule {
-    #[serde(default)]
-    alert: String,
-    #[serde(default)]
-    record: String,
-    #[serde(default, rename = "for")]
-    wait: String,
-    #[serde(default)]
-    labels: Labels,
-    #[serde(default)]
-    annotations: Annotations,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Labels {
-    severity: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Annotations {
-    summary: String,
-    description: String,
-}
-
-fn rules() -> Result<Vec<Rule>> {
-    let rules: Rules = serde_saphyr::from_str(RULES).context("parse the alert rules")?;
-    let groups = rules.groups.into_iter();
-    Ok(groups.flat_map(|group| group.rules).collect())
+/// All rules of the chart.
+fn rules() -> Result<Vec<Value>> {
+    let rules: Value = serde_saphyr::from_str(RULES).context("parse the alert rules")?;
+    let groups = rules["groups"].as_array().into_iter().flatten();
+    let rules = groups.filter_map(|group| group["rules"].as_array());
+    Ok(rules.flatten().cloned().collect())
 }
 
 pub(super) fn alerts() -> Result<String> {
-    let rules = rules()?;
-    let alerts = rules.iter().filter(|rule| !rule.alert.is_empty());
-    let rows: Vec<_> = alerts.map(alert).collect();
+    let rows: Vec<_> = rules()?.iter().filter_map(alert).collect();
     let meaning = "what it means and what to do";
     let head = ["alert", "severity", "after", "summary", meaning];
     Ok(table(head, &rows))
 }
 
-fn alert(rule: &Rule) -> [String; 5] {
-    let Annotations {
-        summary,
-        description,
-    } = &rule.annotations;
-    let wait = if rule.wait == "0s" {
-        "at once"
-    } else {
-        &rule.wait
-    };
-    [
-        code(&rule.alert),
-        rule.labels.severity.clone(),
-        wait.to_owned(),
-        plain(summary),
-        plain(description),
-    ]
+/// None for other rules.
+fn alert(rule: &Value) -> Option<[String; 5]> {
+    let text = |pointer: &str| rule.pointer(pointer).and_then(Value::as_str);
+    let wait = text("/for").filter(|wait| *wait != "0s");
+    Some([
+        code(text("/alert")?),
+        text("/labels/severity")?.to_owned(),
+        wait.unwrap_or("at once").to_owned(),
+        plain(text("/annotations/summary")?),
+        plain(text("/annotations/description")?),
+    ])
 }
 
 /// The text of an alert without Prometheus' templates.
@@ -114,8 +73,8 @@ fn plain(text: &str) -> String {
 /// The names of recording rules.
 pub(super) fn recorded() -> Result<String> {
     let rules = rules()?;
-    let records = rules.iter().map(|rule| rule.record.as_str());
-    Ok(codes(records.filter(|record| !record.is_empty()), "and"))
+    let names = rules.iter().filter_map(|rule| rule["record"].as_str());
+    Ok(codes(names, "and"))
 }
 
 /// The panels, each with its picture of a run.

@@ -120,8 +120,8 @@ mod tests {
         assert_eq!(taken, known);
     }
 
-    /// An open object accepts every misspelt key. The exceptions are maps of strings, and
-    /// Kubernetes' own types, which the API server checks.
+    /// An open object accepts every misspelt key. The exceptions are maps of strings, and Kubernetes' own types, which the
+    /// API server checks.
     #[test]
     fn objects_reject_unknown_keys() {
         fn open(path: &str, schema: &Value, found: &mut Vec<String>) {

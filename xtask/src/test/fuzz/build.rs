@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn all_but_the_fuzzer_is_what_is_shipped() {
+    fn all_packages_but_the_fuzzer_are_the_released_ones() {
         let own = packages("tests/fuzz/Cargo.lock");
         let shipped = packages("Cargo.lock");
         let only_here: Vec<&str> = own.difference(&shipped).map(|(name, _)| &**name).collect();
