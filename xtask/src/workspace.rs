@@ -3,18 +3,12 @@
 use std::{
     env,
     ffi::OsStr,
-    os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Command, ExitStatus},
-    thread,
-    time::{Duration, Instant},
+    process::Command,
+    time::Duration,
 };
 
-use anyhow::{Context, Result, bail};
-use nix::{
-    sys::signal::{Signal, killpg},
-    unistd::Pid,
-};
+use anyhow::{Context, Result, ensure};
 use usher_cluster::programs;
 
 pub(crate) fn root() -> &'static Path {
@@ -28,10 +22,8 @@ pub(crate) fn target_dir() -> PathBuf {
 
 /// A path for messages: from the top of the repository, if it is there.
 pub(crate) fn shown(path: &Path) -> String {
-    path.strip_prefix(root())
-        .unwrap_or(path)
-        .display()
-        .to_string()
+    let path = path.strip_prefix(root()).unwrap_or(path);
+    path.display().to_string()
 }
 
 /// cargo at the top of the repository.
@@ -43,55 +35,40 @@ pub(crate) fn cargo<I: AsRef<OsStr>>(args: impl IntoIterator<Item = I>) -> Comma
 
 /// Runs a command in the foreground.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
-    run_by(command, |command| command.status().map(Some))
+    let program = Path::new(command.get_program());
+    let program = program.file_name().unwrap_or_default().display();
+    let words = command.get_args().fold(program.to_string(), |line, word| {
+        format!("{line} {}", word.display())
+    });
+    let status = command.status().with_context(|| format!("run {words}"))?;
+    ensure!(status.success(), "{words}: {status}");
+    Ok(())
 }
 
 /// Runs a command and kills its process group after `limit`: one test that hangs must not take the whole time of a
 /// pipeline. Only for work of [`crate::supervisor`], which kills the other process groups of the session.
-pub(crate) fn run_within(limit: Duration, command: &mut Command) -> Result<()> {
-    run_by(command, |command| {
-        let mut child = command.process_group(0).spawn()?;
-        let group = Pid::from_raw(child.id().cast_signed());
-        let end = Instant::now() + limit;
-        loop {
-            match child.try_wait()? {
-                None if Instant::now() < end => thread::sleep(POLL),
-                None => {
-                    killpg(group, Signal::SIGKILL)?;
-                    child.wait()?;
-                    return Ok(None);
-                }
-                ended => return Ok(ended),
-            }
-        }
-    })
-    .with_context(|| format!("within {} minutes", limit.as_secs() / 60))
-}
-
-const POLL: Duration = Duration::from_millis(100);
-
-fn run_by(
-    command: &mut Command,
-    run: impl FnOnce(&mut Command) -> std::io::Result<Option<ExitStatus>>,
-) -> Result<()> {
-    let program = Path::new(command.get_program())
-        .file_name()
-        .unwrap_or_default()
-        .display()
-        .to_string();
-    let words = command
-        .get_args()
-        .fold(program, |line, word| format!("{line} {}", word.display()));
-    match run(command).with_context(|| format!("run {words}"))? {
-        Some(status) if status.success() => Ok(()),
-        Some(status) => bail!("{words}: {status}"),
-        None => bail!("{words}: killed after its time limit; the last test in its output hangs"),
+pub(crate) fn run_within(limit: Duration, command: &Command) -> Result<()> {
+    let mut timeout = Command::new("timeout");
+    timeout
+        .args(["--signal=KILL", &limit.as_secs_f64().to_string()])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .current_dir(command.get_current_dir().unwrap_or(root()));
+    for (key, value) in command.get_envs() {
+        match value {
+            Some(value) => timeout.env(key, value),
+            None => timeout.env_remove(key),
+        };
     }
+    run(&mut timeout).with_context(|| {
+        let minutes = limit.as_secs() / 60;
+        format!("within {minutes} minutes (after signal 9 the last test in the output hangs)")
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
+    use std::fs;
 
     use super::*;
 
@@ -111,24 +88,21 @@ mod tests {
     }
 
     #[test]
-    fn command_that_hangs_is_killed() {
-        let cat = || Command::new("/bin/cat");
-        let mut hanging = cat();
-        let (input, kept) = std::io::pipe().unwrap();
-        let error = run_within(Duration::ZERO, hanging.stdin(input)).unwrap_err();
-        assert!(format!("{error:#}").contains("time limit"), "{error:#}");
-        drop(kept);
-        // Its own child would keep the pipe open.
-        let (input, kept) = std::io::pipe().unwrap();
-        let (mut printed, output) = std::io::pipe().unwrap();
+    fn command_that_hangs_is_killed_with_its_children() {
+        let folder = tempfile::tempdir().unwrap();
+        let pid = folder.path().join("pid");
         let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", "cat; true"]).stdin(input).stdout(output);
-        run_within(Duration::ZERO, &mut shell).unwrap_err();
-        drop(shell);
-        assert_eq!(printed.read(&mut [0]).unwrap(), 0);
-        drop(kept);
-        let (input, kept) = std::io::pipe().unwrap();
-        drop(kept);
-        run_within(Duration::from_secs(60), cat().stdin(input)).unwrap();
+        shell
+            .args(["-c", "sleep 600 & echo $! > $PID_FILE; wait"])
+            .env("PID_FILE", &pid);
+        let error = run_within(Duration::from_millis(500), &shell).unwrap_err();
+        assert!(format!("{error:#}").contains("signal: 9"), "{error:#}");
+        let child = fs::read_to_string(pid).unwrap();
+        let status = || fs::read_to_string(format!("/proc/{}/stat", child.trim()));
+        while status().is_ok_and(|stat| !stat.contains(") Z ")) {
+            std::thread::yield_now();
+        }
+        let mut shell = Command::new("/bin/sh");
+        run_within(Duration::from_secs(60), shell.args(["-c", "exit 0"])).unwrap();
     }
 }

@@ -24,7 +24,9 @@ pub(super) fn check() -> Result<Vec<Finding>> {
     let text = fs::read_to_string(root().join(PAGE)).with_context(|| format!("read {PAGE}"))?;
     let Some(rows) = rows(&text) else {
         let message = format!("no heading \"{HEADING}\"");
-        return Ok(vec![Finding::warning(PAGE, 1, "exit-path", message)]);
+        return Ok(vec![
+            Finding::error(PAGE, 1, "exit-path", message).warning(),
+        ]);
     };
     let mut found = too_long(&rows);
     for row in &rows {

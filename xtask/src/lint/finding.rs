@@ -26,29 +26,18 @@ impl Finding {
         }
     }
 
-    pub(super) fn warning(
-        path: &str,
-        line: usize,
-        rule: &'static str,
-        message: impl Into<String>,
-    ) -> Self {
+    pub(super) fn warning(self) -> Self {
         Self {
             is_error: false,
-            ..Self::error(path, line, rule, message)
+            ..self
         }
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            path,
-            line,
-            rule,
-            message,
-            is_error,
-        } = self;
-        let severity = if *is_error { "error" } else { "warning" };
-        write!(f, "{path}:{line}: {severity}: {message} [{rule}]")
+        let severity = if self.is_error { "error" } else { "warning" };
+        let (path, line, message) = (&self.path, self.line, &self.message);
+        write!(f, "{path}:{line}: {severity}: {message} [{}]", self.rule)
     }
 }

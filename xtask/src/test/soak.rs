@@ -78,7 +78,7 @@ pub(crate) fn soak(args: &Args, skips_are_errors: bool) -> Result<()> {
         .env("USHER_SOAK_ROUND", args.round.to_string())
         .env("USHER_SOAK_PODS", args.pods.to_string())
         .env("USHER_SOAK_DIRECTORY", target_dir().join("soak"));
-    run_within(args.length + EXTRA, &mut soak)
+    run_within(args.length + EXTRA, &soak)
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
