@@ -1,6 +1,9 @@
 //! The properties of a recipe, in words.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use usher_core::recipe::{
     Act, Condition, Described, HoldRecipe, Pattern, ReadyRecipe, Recipe, Recognition, Setting,
@@ -8,14 +11,6 @@ use usher_core::recipe::{
 };
 
 use super::markdown::{code, codes, listed};
-
-/// A value that a pod can override, and the places where it does.
-#[derive(Debug, PartialEq)]
-pub(super) struct Tunable {
-    what: &'static str,
-    default: String,
-    places: Vec<String>,
-}
 
 pub(super) fn recognition(recipe: &Recipe) -> Vec<String> {
     recipe.recognise.iter().map(way).collect()
@@ -64,12 +59,12 @@ pub(super) fn exists(step: &Described<'_>) -> String {
         let texts: Vec<String> = conditions.iter().map(|one| condition(one)).collect();
         listed(&texts, "or")
     };
-    match (any(&step.when), any(&step.unless)) {
-        (when, unless) if when.is_empty() && unless.is_empty() => String::new(),
-        (when, unless) if unless.is_empty() => format!("with {when}"),
-        (when, unless) if when.is_empty() => format!("without {unless}"),
-        (when, unless) => format!("with {when}, without {unless}"),
-    }
+    let (when, unless) = (any(&step.when), any(&step.unless));
+    let parts = [("with", when), ("without", unless)]
+        .into_iter()
+        .filter(|(_, condition)| !condition.is_empty())
+        .map(|(word, condition)| format!("{word} {condition}"));
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 pub(super) fn ends_in(takes: Duration) -> String {
@@ -144,67 +139,51 @@ pub(super) fn hold(recipe: &Recipe) -> Option<String> {
     Some(format!("Held: {}.{only}", parts.join("; ")))
 }
 
-/// The values that a pod can override, in the order of the recipe.
-pub(super) fn tunables(recipe: &Recipe) -> Vec<Tunable> {
-    let mut all = Vec::new();
-    if let Some(question) = &recipe.version {
-        all.extend(tunable("port", &question.port, |port| {
-            code(&port.to_string())
-        }));
-    }
+/// The values that a pod can override and the places where it does, in the order of the recipe.
+pub(super) fn overrides(recipe: &Recipe) -> Vec<String> {
+    let port = |port: &Setting<u16>| sources("port", port, |port| code(&port.to_string()));
+    let mut all: Vec<_> = recipe
+        .version
+        .iter()
+        .map(|query| port(&query.port))
+        .collect();
     for step in recipe.drain.iter().chain(&recipe.quit) {
-        if let Act::Request { port, path, .. } = &step.act {
-            all.extend(tunable("port", port, |port| code(&port.to_string())));
-            all.extend(tunable("path", path, |path| code(path)));
+        if let Act::Request { port: at, path, .. } = &step.act {
+            all.extend([port(at), sources("path", path, |path| code(path))]);
         }
-        all.extend(tunable("time", &step.takes, |takes| time(*takes)));
+        all.push(sources("time", &step.takes, |takes| time(*takes)));
     }
-    for port in recipe.hold.ports() {
-        all.extend(tunable("port", port, |port| code(&port.to_string())));
-    }
-    let mut once: Vec<Tunable> = Vec::new();
-    for tunable in all {
-        if !once.contains(&tunable) {
-            once.push(tunable);
-        }
-    }
-    once
+    all.extend(recipe.hold.ports().map(port));
+    let mut seen = BTreeSet::new();
+    all.into_iter()
+        .flatten()
+        .filter(|text| seen.insert(text.clone()))
+        .collect()
 }
 
-fn tunable<T: Value>(
-    what: &'static str,
+/// None for a value that no pod can override.
+fn sources<T: Value>(
+    what: &str,
     setting: &Setting<T>,
     show: impl Fn(&T) -> String,
-) -> Option<Tunable> {
+) -> Option<String> {
     let Sources {
         annotations,
         args,
         env,
     } = setting.sources();
-    let named = |what: &'static str, names: &[String]| {
-        let named = |name: &String| format!("{what} {}", code(name));
-        names.iter().map(named).collect::<Vec<_>>()
-    };
-    let places = [
-        named("annotation", annotations),
-        named("argument", args),
-        named("variable", env),
+    let places: Vec<String> = [
+        ("annotation", annotations),
+        ("argument", args),
+        ("variable", env),
     ]
-    .concat();
-    (!places.is_empty()).then(|| Tunable {
-        what,
-        default: show(setting.default()),
-        places,
+    .into_iter()
+    .flat_map(|(kind, names)| {
+        names
+            .iter()
+            .map(move |name| format!("{kind} {}", code(name)))
     })
-}
-
-impl fmt::Display for Tunable {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            what,
-            default,
-            places,
-        } = self;
-        write!(formatter, "{what} {default}: {}", listed(places, "or"))
-    }
+    .collect();
+    let default = show(setting.default());
+    (!places.is_empty()).then(|| format!("{what} {default}: {}", listed(&places, "or")))
 }

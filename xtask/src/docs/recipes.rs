@@ -4,7 +4,7 @@ use usher_core::recipe::{Described, Recipe, Stretch, builtin};
 
 use super::{
     markdown::{code, listed, table},
-    recipe::{ends_in, exists, hold, recognition, tunables},
+    recipe::{ends_in, exists, hold, overrides, recognition},
 };
 
 /// One row for each range of versions of each recipe.
@@ -101,10 +101,12 @@ fn section(recipe: &Recipe) -> String {
     }
     facts.extend(drain(recipe));
     facts.extend(hold(recipe));
-    let changes = tunables(recipe);
-    if !changes.is_empty() {
-        let changes: Vec<String> = changes.iter().map(|one| format!("\n  - {one}")).collect();
-        facts.push(format!("The pod can override:{}", changes.concat()));
+    let overrides = overrides(recipe);
+    if !overrides.is_empty() {
+        facts.push(format!(
+            "The pod can override:\n  - {}",
+            overrides.join("\n  - ")
+        ));
     }
     facts.extend(advice(recipe));
     if !facts.is_empty() {
