@@ -50,8 +50,8 @@ const SOAK: Duration = Duration::from_secs(10 * 60);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Also the second cgroup layout, two nodes, the tests of the cluster itself, a soak, longer fuzzing and all
-    /// benchmarks with few samples
+    /// Also the second cgroup layout, two nodes, the tests of the cluster itself, a soak, longer fuzzing, and few samples
+    /// of the benchmarks without a cluster
     #[arg(long)]
     all: bool,
     /// Skip format, clippy, rustdoc, policies and rules
