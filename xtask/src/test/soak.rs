@@ -19,7 +19,10 @@ use crate::{
 /// Time for the build and for the end of the last round, in addition to the length of the soak.
 const EXTRA: Duration = Duration::from_secs(20 * 60);
 /// The judge needs decisions of every kind.
-const LOG: (&str, &str) = ("USHER_AGENT_LOG", "info,usher_agent::telemetry::decision_log=debug");
+const LOG: (&str, &str) = (
+    "USHER_AGENT_LOG",
+    "info,usher_agent::telemetry::decision_log=debug",
+);
 const PIPELINE_SEED: u64 = 11;
 
 #[derive(Debug, clap::Args)]
