@@ -1,6 +1,6 @@
 //! Writes manual pages and completions of all programs into a folder: `cargo run -p usher-agent --example manual DIR`.
 //!
-//! An example and no program, so that what writes manuals is not in what is shipped.
+//! It is an example, so that the shipped programs do not contain the generators.
 
 use std::{env, fs, io, path::PathBuf};
 
@@ -9,7 +9,7 @@ use clap_complete::Shell;
 
 fn main() -> io::Result<()> {
     let folder = env::args_os().nth(1).map(PathBuf::from);
-    let folder = folder.ok_or_else(|| io::Error::other("which folder?"))?;
+    let folder = folder.ok_or_else(|| io::Error::other("the argument DIR is missing"))?;
     let (man, completions) = (folder.join("man"), folder.join("completions"));
     for folder in [&man, &completions] {
         fs::create_dir_all(folder)?;
@@ -19,7 +19,7 @@ fn main() -> io::Result<()> {
     }
     for command in commands() {
         let name = command.get_name().to_owned();
-        // Of usher there is more to complete than what its description says, and the other is a word that one takes.
+        // usher has completions of its own (above), and `leave-cluster` is a word of usher-agent.
         if name == "usher-agent" {
             for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
                 clap_complete::generate_to(shell, &mut command.clone(), &name, &completions)?;

@@ -1,7 +1,7 @@
-//! Tells the command lines of all programs as JSON, for the reference that people read: `cargo run -p usher-agent
-//! --example reference`.
+//! Prints the command lines of all programs as JSON, from which `cargo xtask docs` makes the reference: `cargo run -p
+//! usher-agent --example reference`.
 //!
-//! An example and no program, for the same reason as the manual.
+//! It is an example, so that the shipped programs do not contain the generator.
 
 use std::io;
 
@@ -18,7 +18,7 @@ fn main() -> io::Result<()> {
     serde_json::to_writer_pretty(io::stdout().lock(), &programs).map_err(io::Error::from)
 }
 
-/// `inherited` are the flags of the commands above, which are told there and not again.
+/// `inherited` are the flags of the parent commands, which the reference lists there only.
 fn command(command: &Command, inherited: &[&Arg]) -> Value {
     let is_own = |arg: &&Arg| !inherited.iter().any(|above| above.get_id() == arg.get_id());
     let arguments = command.get_arguments();

@@ -59,7 +59,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     );
     let loaded = config.load();
     let recorder = Recorder::open(&args.node.run_dir, reporter.clone());
-    let plugin = cni::Settings::of(&args.cni).context("reading the settings of the CNI plugin")?;
+    let plugin =
+        cni::Settings::from_args(&args.cni).context("reading the settings of the CNI plugin")?;
     let Channels {
         event_loop: loop_channels,
         services: service_channels,

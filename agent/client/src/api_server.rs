@@ -1,11 +1,11 @@
-//! A client of the API server.
+//! Client of the API server.
 
 use kube::{Client, Config};
 
-/// A client with the credentials of the pod, or of the kubeconfig. It never retries: its callers decide when to try again.
+/// A client with the credentials of the pod or of the kubeconfig. It never retries: its callers have their own backoff.
 ///
 /// # Errors
-/// When there are no credentials, or they cannot be used.
+/// When there are no credentials, or they are invalid.
 pub async fn client() -> anyhow::Result<Client> {
     let mut config = Config::infer().await?;
     config.default_retry = false;

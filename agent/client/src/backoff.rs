@@ -1,24 +1,23 @@
-//! When the next write may be: at once where all was well, later and later where somebody undoes it.
+//! Times of retries: the first at once, the following ones later and later while another process undoes the change.
 
 use std::time::{Duration, Instant};
 
-/// Between the first write and the second; doubled from then on.
+/// Between the first attempt and the second. Each further delay is twice as long, up to the second value.
 const SHORTEST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(30);
-/// What stood for this long was not undone by somebody who does so again and again.
+/// A change that lasted this long resets the delay.
 const LASTING: Duration = Duration::from_secs(60);
 
-/// The times of writes.
 #[derive(Debug, Default)]
 pub struct Backoff {
-    /// Writes in this row.
+    /// Attempts in a row.
     tries: u32,
     last: Option<Instant>,
     due: Option<Instant>,
 }
 
 impl Backoff {
-    /// When the write may be that is needed since now, or since it was asked for first.
+    /// The time of the next attempt. Further calls return the same until [`Backoff::tried`] or [`Backoff::rest`].
     pub fn due(&mut self, now: Instant) -> Instant {
         if let Some(due) = self.due {
             return due;
@@ -35,14 +34,14 @@ impl Backoff {
         due
     }
 
-    /// It was tried, with or without success.
+    /// Records an attempt, with or without success.
     pub fn tried(&mut self, now: Instant) {
         self.tries = self.tries.saturating_add(1);
         self.last = Some(now);
         self.due = None;
     }
 
-    /// Nothing is needed any more.
+    /// No attempt is needed any more.
     pub fn rest(&mut self) {
         self.due = None;
     }
@@ -53,13 +52,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn longer_and_longer_until_it_lasts() {
+    fn delay_doubles_until_a_change_lasts() {
         let mut backoff = Backoff::default();
         let mut now = Instant::now();
         let mut waits = Vec::new();
         for _ in 0..11 {
             let due = backoff.due(now);
-            assert_eq!(backoff.due(now + LASTING), due, "asked for once");
+            assert_eq!(backoff.due(now + LASTING), due, "a second call");
             waits.push((due - now).as_millis());
             now = due;
             backoff.tried(now);

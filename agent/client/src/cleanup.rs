@@ -1,7 +1,7 @@
-//! Takes everything of usher off a node, with and without an agent: what is there, and how each of it goes. In which
-//! order, and what stays because of what, is in [`usher_core::cleanup`].
+//! Removes everything that usher has on a node, with and without an agent. [`usher_core::cleanup`] has the order, and the
+//! dependencies between the things.
 //!
-//! What can go wrong with one thing is told, and the others go all the same.
+//! A thing that cannot be removed is reported, and the others are removed all the same.
 
 mod run_files;
 mod tables;
@@ -20,35 +20,35 @@ use usher_sys::{net::netns::Netns, pods::proc::ProcRoot, seqpacket};
 
 use crate::{error_chain::chain, install::removal, run_dir};
 
-/// How long pods that are being started or ended may call the plugin yet.
+/// How long pods that are starting or ending may still call the plugin.
 pub const LINGER: Duration = Duration::from_secs(5);
-/// What a person can do where a place cannot be looked at.
+/// The advice where a place cannot be read.
 const LOOK: &str = "run this as root on the node itself";
 
-/// Where things of usher may be.
+/// Where usher may have installed something.
 #[derive(Debug, Clone)]
 pub struct Places {
-    /// Network configurations.
+    /// Directories of network configurations.
     pub conf_dirs: Vec<PathBuf>,
-    /// CNI plugins.
+    /// Directories of CNI plugins.
     pub bin_dirs: Vec<PathBuf>,
     pub run_dir: PathBuf,
     /// The plugin's log, where it is not in the run directory.
     pub log: PathBuf,
     pub proc: ProcRoot,
-    /// Between the end of an entry and that of the binary.
+    /// Between the removal of the entry and the removal of the binary.
     pub linger: Duration,
 }
 
-/// Whether an agent runs here, which would put everything back.
+/// Whether an agent runs on this node, which would install everything again.
 ///
 /// # Errors
-/// When that cannot be told.
+/// When the agent's socket cannot be checked.
 pub fn agent_lives(places: &Places) -> Result<bool, seqpacket::Error> {
     seqpacket::is_listening(&places.run_dir.join(run_dir::CNI_SOCKET))
 }
 
-/// Everything that is there.
+/// Finds everything that usher has on the node.
 pub fn look(places: &Places) -> Vec<Found> {
     let mut found = Vec::new();
     for dir in &places.conf_dirs {
@@ -80,7 +80,7 @@ pub fn look(places: &Places) -> Vec<Found> {
     found
 }
 
-/// Removes everything that can be removed, and looks once more.
+/// Removes everything that can be removed, and reports what a second look finds.
 pub fn clean(places: &Places) -> Report {
     let mut cleaning = Cleaning::new(look(places));
     while let Some(step) = cleaning.step() {
@@ -102,7 +102,7 @@ fn remove(thing: &Thing, places: &Places) -> Result<(), String> {
         }
         Thing::Table { netns, pid, .. } => tables::remove(&places.proc, *netns, *pid),
         Thing::Directory(path) => run_files::remove_directory(path),
-        // Never asked for.
+        // The plan has no step for these.
         Thing::Unseen(_) | Thing::Foreign(_) => Err("it is not usher's to remove".to_owned()),
     }
 }
@@ -111,16 +111,16 @@ fn unseen(what: &str, error: &dyn std::error::Error) -> Found {
     Found::stuck(Thing::Unseen(what.to_owned()), chain(error), LOOK)
 }
 
-/// The network namespaces that are the host's own, where usher has no table.
+/// The host's own network namespaces, where usher has no table.
 fn of_host(proc: &ProcRoot) -> Vec<usher_core::base::id::NetnsId> {
     let own = i32::try_from(std::process::id()).unwrap_or_default();
-    // Some machines hide their first process even from root; what runs this is on the host, or shares its network.
+    // Some machines hide their first process even from root. This process is on the host, or shares its network.
     let first = Netns::of_process(proc, Pid(1));
     let found = first.or_else(|_hidden| Netns::of_process(proc, Pid(own)));
     found.iter().map(Netns::id).collect()
 }
 
-/// Whether a path is right in a directory.
+/// Whether a path is an entry of a directory.
 fn is_in(path: &Path, directory: &Path) -> bool {
     path.parent() == Some(directory)
 }

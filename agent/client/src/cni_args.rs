@@ -1,16 +1,16 @@
-//! Flags of the CNI plugin: where it goes on the host, and what it is told.
+//! Flags of the CNI plugin: its place on the host, and its configuration.
 
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::Args;
 use usher_core::cni::protocol::{DEFAULT_LOG_FILE, DEFAULT_SOCKET};
 
-/// Where the CNI plugin is installed. Nothing is, unless both directories are given.
+/// Where the agent installs the CNI plugin. It installs nothing unless both directories are set.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "CNI plugin")]
 pub struct CniArgs {
-    /// The runtime's network configurations, where the host's
-    /// /etc/cni/net.d is mounted; empty: the plugin is not installed
+    /// Directory of the runtime's network configurations: where the host's
+    /// /etc/cni/net.d is mounted. Empty: the plugin is not installed
     #[arg(
         long,
         env = "USHER_CNI_CONF_DIR",
@@ -19,7 +19,8 @@ pub struct CniArgs {
     )]
     pub cni_conf_dir: OsString,
 
-    /// The runtime's CNI plugins, where the host's /opt/cni/bin is mounted
+    /// Directory of the runtime's CNI plugins: where the host's /opt/cni/bin
+    /// is mounted
     #[arg(
         long,
         env = "USHER_CNI_BIN_DIR",
@@ -28,30 +29,30 @@ pub struct CniArgs {
     )]
     pub cni_bin_dir: OsString,
 
-    /// The plugin to install
+    /// The plugin's binary in the agent's image
     #[arg(long, env = "USHER_CNI_BINARY", default_value = "/usher-cni")]
     pub cni_binary: PathBuf,
 
-    /// The name of the configuration to stand in, with either extension; by
-    /// default the first that runtimes can use. Needed where that one is not
-    /// the pods' own, as with Multus
+    /// Name of the network configuration that gets the plugin's entry, with
+    /// either extension. Default: the first one that runtimes can use. Needed
+    /// where that is not the pods' own network, as with Multus
     #[arg(long, env = "USHER_CNI_CONF")]
     pub cni_conf: Option<String>,
 
-    /// Where the agent listens, as the plugin on the host sees it
+    /// Path of the agent's CNI socket on the host
     #[arg(long, env = "USHER_CNI_SOCKET", default_value = DEFAULT_SOCKET)]
     pub cni_socket: PathBuf,
 
-    /// Where the plugin on the host writes what went wrong
+    /// Path of the plugin's error log on the host
     #[arg(long, env = "USHER_CNI_LOG", default_value = DEFAULT_LOG_FILE)]
     pub cni_log: PathBuf,
 
     /// The agent's own pods, which never wait for the agent, as
-    /// NAMESPACE/NAME-PREFIX; by default usher- in the own namespace
+    /// NAMESPACE/NAME-PREFIX. Default: usher- in the agent's namespace
     #[arg(long, env = "USHER_CNI_OWN_POD")]
     pub cni_own_pod: Option<String>,
 
-    /// The own namespace
+    /// The agent's namespace
     #[arg(long, env = "POD_NAMESPACE")]
     pub pod_namespace: Option<String>,
 }

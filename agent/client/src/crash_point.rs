@@ -1,11 +1,11 @@
-//! Places at which a test has the agent stop, to kill it exactly there.
+//! Crash points: places at which a test stops the agent, to kill it exactly there.
 //!
-//! Only a build with the feature `boundaries`, which nobody ships, has any of it; elsewhere [`reach`] is empty.
-//! Such a build looks at two variables: `USHER_BOUNDARY` is a place, as `before:arm`, or `before:arm#3` for the third
-//! time that it is reached; `USHER_BOUNDARY_FILE` is a file to make there. Then the thread that came there stops the
-//! whole process by `SIGSTOP`, which is sent to itself, so that not one more instruction of it runs.
+//! Only a build with the feature `boundaries` has them, and it is for tests alone. In other builds [`reach`] is empty.
+//! Such a build reads two variables: `USHER_BOUNDARY` is a crash point, as `before:arm`, or `before:arm#3` for its third
+//! time; `USHER_BOUNDARY_FILE` is a file to create there. Then the thread stops the whole process by a `SIGSTOP` to
+//! itself, so that it executes no further instruction.
 
-/// The agent is at a place, about this; nothing where it is about nothing in particular.
+/// The thread reaches a crash point. `of` is its subject, and may be empty.
 #[cfg(not(feature = "boundaries"))]
 #[inline]
 pub const fn reach(_place: &str, _of: &str) {}
@@ -26,7 +26,7 @@ mod stop {
     const PLACE: &str = "USHER_BOUNDARY";
     const FILE: &str = "USHER_BOUNDARY_FILE";
 
-    /// How often the place was reached.
+    /// How often the crash point was reached.
     static TIMES: AtomicU32 = AtomicU32::new(0);
 
     pub fn reach(place: &str, of: &str) {
@@ -41,7 +41,7 @@ mod stop {
         }
         let made = env::var(FILE).map(File::create_new);
         tracing::debug!(?made, "stopping here");
-        // Nothing is left to do if even that fails: the test waits in vain.
+        // If that fails, the test reaches its timeout.
         raise(Signal::SIGSTOP).ok();
     }
 }

@@ -1,4 +1,4 @@
-//! An error with its causes, in one line.
+//! An error and its sources in one line.
 
 use std::error::Error;
 

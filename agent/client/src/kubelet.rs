@@ -1,9 +1,8 @@
-//! The kubelet's pods: `GET /pods` on its authenticated port, with the right
-//! `nodes/pods` only
-//! ([KEP-2862](https://github.com/kubernetes/enhancements/issues/2862)).
+//! Client of the kubelet's pods: `GET /pods` on its authenticated port, which needs the permission to get `nodes/pods`
+//! only ([KEP-2862](https://github.com/kubernetes/enhancements/issues/2862)).
 //!
-//! One connection for each request: requests are rare, and the token, the CA
-//! and the kubelet's certificate may have been rotated since the last one.
+//! Each request has a connection of its own: requests are rare, and the token, the CA and the kubelet's certificate may
+//! have been rotated since the last one.
 
 pub mod tls;
 
@@ -27,13 +26,13 @@ use usher_core::{
 
 use crate::node_args::KubeletArgs;
 
-/// How long a request may take, connection and answer included.
+/// How long a request may take, from the connection to the end of the response.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// A list longer than this is not read: some thousand pods of a hundred kB.
+/// The client rejects a longer list: some thousand pods of a hundred kB.
 const LARGEST: usize = 256 * 1024 * 1024;
 const PATH: &str = "/pods";
 
-/// A list could not be had.
+/// Why the kubelet's pods could not be listed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("reading the token {path:?}")]
@@ -42,31 +41,31 @@ pub enum Error {
     Tls { url: Uri, source: tls::Error },
     #[error("connecting to {url}")]
     Connect { url: Uri, source: io::Error },
-    #[error("no answer from {url} within {TIMEOUT:?}")]
+    #[error("no response from {url} within {TIMEOUT:?}")]
     Timeout { url: Uri },
-    #[error("asking {url}")]
+    #[error("requesting {url}")]
     Http { url: Uri, source: hyper::Error },
     #[error(
-        "{url} does not take our token (status 401); is webhook authentication on, and the API server there?"
+        "{url} rejected the token (status 401); check that the kubelet has webhook authentication and reaches the API server"
     )]
     Unauthorized { url: Uri },
     #[error(
-        "{url} does not give us its pods (status 403); the agent needs the right to get nodes/pods (nodes/proxy before Kubernetes 1.33)"
+        "{url} denied its pods (status 403); the agent needs the permission to get nodes/pods (nodes/proxy before Kubernetes 1.33)"
     )]
     Forbidden { url: Uri },
-    #[error("{url} answered with status {status}")]
+    #[error("{url} responded with status {status}")]
     Status { url: Uri, status: StatusCode },
-    #[error("the answer of {url} broke off or is longer than {LARGEST} bytes")]
+    #[error("the response of {url} broke off or is longer than {LARGEST} bytes")]
     Body {
         url: Uri,
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    #[error("reading the answer of {url}")]
+    #[error("decoding the response of {url}")]
     Decode { url: Uri, source: NotAPodList },
 }
 
 impl Error {
-    /// What went wrong, for metrics.
+    /// The error's label in metrics.
     pub fn kind(&self) -> Listed {
         match self {
             Self::Token { .. } => Listed::Token,
@@ -81,16 +80,14 @@ impl Error {
     }
 }
 
-/// A setting about the kubelet cannot be used.
+/// Why the kubelet's URL is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum BadSetting {
     #[error("--kubelet {0} has no host")]
     NoHost(Uri),
-    #[error(
-        "--kubelet {0}: http:// is taken for loopback addresses only, since the token would be readable on the way"
-    )]
+    #[error("--kubelet {0}: http:// needs a loopback address, since it does not encrypt the token")]
     PlainText(Uri),
-    #[error("--kubelet {0}: neither http:// nor https://")]
+    #[error("--kubelet {0} has neither http:// nor https://")]
     Scheme(Uri),
 }
 
@@ -105,10 +102,10 @@ pub struct Kubelet {
 }
 
 impl Kubelet {
-    /// Reads the settings; does no IO.
+    /// Does no IO.
     ///
     /// # Errors
-    /// When the URL cannot be used.
+    /// When the URL is invalid.
     pub fn new(args: &KubeletArgs) -> Result<Self, BadSetting> {
         let url = args.url.clone();
         let Some(host) = url.host() else {
@@ -134,10 +131,10 @@ impl Kubelet {
         })
     }
 
-    /// The pods, with what `reads` names of them.
+    /// Lists the pods, with the fields that `reads` names.
     ///
     /// # Errors
-    /// When the kubelet does not answer with a list.
+    /// When the kubelet does not respond with a list of pods.
     pub async fn pods(&self, reads: &Reads) -> Result<PodList, Error> {
         let url = self.url.clone();
         let list = tokio::time::timeout(TIMEOUT, self.parsed(reads)).await;
@@ -152,14 +149,14 @@ impl Kubelet {
         })
     }
 
-    /// The list as the kubelet writes it.
+    /// Lists the pods as the kubelet encodes them.
     ///
     /// # Errors
-    /// When the kubelet does not answer with status 200.
+    /// When the kubelet does not respond with status 200.
     pub async fn raw(&self) -> Result<Bytes, Error> {
         let url = self.url.clone();
-        let answer = tokio::time::timeout(TIMEOUT, self.body()).await;
-        answer.unwrap_or(Err(Error::Timeout { url }))
+        let response = tokio::time::timeout(TIMEOUT, self.body()).await;
+        response.unwrap_or(Err(Error::Timeout { url }))
     }
 
     async fn body(&self) -> Result<Bytes, Error> {
@@ -211,26 +208,25 @@ impl Kubelet {
         if let Ok(bearer) = format!("Bearer {}", token.trim()).parse() {
             headers.insert(header::AUTHORIZATION, bearer);
         }
-        let answer = async {
-            let answer = sender.send_request(request).await.map_err(failed)?;
+        let response = async {
+            let response = sender.send_request(request).await.map_err(failed)?;
             let url = self.url.clone();
-            match answer.status() {
+            match response.status() {
                 StatusCode::OK => {}
                 StatusCode::UNAUTHORIZED => return Err(Error::Unauthorized { url }),
                 StatusCode::FORBIDDEN => return Err(Error::Forbidden { url }),
                 status => return Err(Error::Status { url, status }),
             }
-            let body = Limited::new(answer.into_body(), LARGEST).collect().await;
+            let body = Limited::new(response.into_body(), LARGEST).collect().await;
             body.map(http_body_util::Collected::to_bytes)
                 .map_err(|source| Error::Body { url, source })
         };
-        tokio::pin!(answer);
+        tokio::pin!(response);
         tokio::select! {
             biased;
-            answer = &mut answer => answer,
-            // The connection is polled beside it, and may end before the last
-            // bytes have been looked at.
-            _closed = connection => answer.await,
+            response = &mut response => response,
+            // Polling the connection moves the bytes. It may end before the response's last bytes are processed.
+            _closed = connection => response.await,
         }
     }
 }

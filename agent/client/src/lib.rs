@@ -1,5 +1,18 @@
-//! What the agent and the command-line tools share: clients of the kubelet and the API server, the run directory, the flags
-//! that describe a node, and the installation and removal of the CNI plugin.
+//! What the agent and the command-line tool share.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | [`node_args`], [`cni_args`] | flags and variables: places on the node, the kubelet, the CNI plugin |
+//! | [`kubelet`] | client of the kubelet's `/pods` |
+//! | [`api_server`] | client of the API server |
+//! | [`run_dir`] | files and sockets in the run directory |
+//! | [`install`] | the CNI plugin's binary and its entry in the network configuration: install, check, remove |
+//! | [`cleanup`] | removal of everything that usher has on a node, with the primitives of [`install`] |
+//! | [`backoff`], [`error_chain`], [`crash_point`] | retry times, errors in one line, places where tests stop the agent |
+//!
+//! [`install`] and [`cleanup`] are two directions of one thing: `install` has the operations on the host's CNI
+//! directories, for the agent that keeps the plugin installed and for `cleanup`. `cleanup` adds tables, sockets and files
+//! to them, in the order of [`usher_core::cleanup`].
 
 pub mod api_server;
 pub mod backoff;

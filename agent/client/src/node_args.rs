@@ -1,24 +1,23 @@
-//! Where things are on a node: the same flags and variables for the agent and for the program `usher`, which works
-//! beside it, in its container, or without it.
+//! Places on a node: the same flags and variables for the agent and for the command-line tool `usher`, which works in
+//! the agent's container and without an agent.
 
 use std::{net::Ipv6Addr, path::PathBuf};
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use hyper::{Uri, http::uri::InvalidUri};
 
-/// Where Kubernetes mounts a pod's ServiceAccount.
+/// Files of a pod's ServiceAccount.
 const SERVICE_ACCOUNT_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
 const SERVICE_ACCOUNT_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
-/// Of the namespace that the kubelet's containers are in, by the plugin for
-/// tasks of containerd 1.4 and later.
+/// containerd 1.4 and later: the task plugin's bundles, in the kubelet's containerd namespace.
 const BUNDLE_DIR: &str = "/run/containerd/io.containerd.runtime.v2.task/k8s.io";
 
-/// Where things are on a node.
+/// Places on a node.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Node")]
 pub struct NodeArgs {
-    /// Where the cgroup file systems are mounted, or the cgroup that holds
+    /// Mount point of the cgroup file systems, or the cgroup that contains
     /// kubepods (where the kubelet has a --cgroup-root)
     #[arg(
         long,
@@ -29,7 +28,7 @@ pub struct NodeArgs {
     )]
     pub cgroup_root: PathBuf,
 
-    /// Where procfs shows the processes of the host
+    /// Mount point of the host's procfs
     #[arg(
         long,
         global = true,
@@ -39,7 +38,7 @@ pub struct NodeArgs {
     )]
     pub proc: PathBuf,
 
-    /// The configuration file (YAML); where there is none the defaults count
+    /// The configuration file (YAML). Without the file the defaults apply
     #[arg(
         long,
         global = true,
@@ -49,8 +48,8 @@ pub struct NodeArgs {
     )]
     pub config: PathBuf,
 
-    /// Where the timeline, the sockets, and what was last known of the Node,
-    /// Namespaces and the configuration are kept
+    /// Directory of the timeline, the sockets, and the last known state of the
+    /// Node, Namespaces and the configuration
     #[arg(
         long,
         global = true,
@@ -60,9 +59,9 @@ pub struct NodeArgs {
     )]
     pub run_dir: PathBuf,
 
-    /// Where containerd has the bundles of running containers; the host's
-    /// /run/containerd is to be mounted with HostToContainer. Empty: no start
-    /// is held
+    /// Directory of containerd's bundles of running containers. Mount the
+    /// host's /run/containerd with HostToContainer. Empty: the agent holds no
+    /// starts
     #[arg(long, global = true, env = "USHER_BUNDLE_DIR", value_name = "DIR", default_value = BUNDLE_DIR,
           value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub bundle_dir: PathBuf,
@@ -71,19 +70,19 @@ pub struct NodeArgs {
     pub kubelet: KubeletArgs,
 }
 
-/// How the kubelet is asked.
+/// Address, certificates and token of the kubelet.
 #[derive(Debug, Clone, clap::Args)]
 pub struct KubeletArgs {
-    /// The kubelet; http:// is taken for loopback addresses only
+    /// URL of the kubelet. http:// only with a loopback address
     #[arg(id = "kubelet", long = "kubelet", global = true, env = "USHER_KUBELET", value_name = "URL",
           default_value = "https://127.0.0.1:10250", value_parser = kubelet_url)]
     pub url: Uri,
 
-    /// Certificates that may have signed the kubelet's (PEM)
+    /// CA certificates for the kubelet's certificate (PEM)
     #[arg(id = "kubelet_ca", long = "kubelet-ca", global = true, env = "USHER_KUBELET_CA", value_name = "FILE", default_value = SERVICE_ACCOUNT_CA)]
     pub ca: PathBuf,
 
-    /// The kubelet's own certificate (PEM), where no CA signed it: usually
+    /// The kubelet's certificate (PEM), where it is self-signed: usually
     /// /var/lib/kubelet/pki/kubelet.crt
     #[arg(
         id = "kubelet_cert",
@@ -94,13 +93,12 @@ pub struct KubeletArgs {
     )]
     pub certificate: Option<PathBuf>,
 
-    /// Token for the kubelet; read anew for every request
+    /// Token for the kubelet. The agent reads the file for every request
     #[arg(id = "kubelet_token", long = "kubelet-token", global = true, env = "USHER_KUBELET_TOKEN", value_name = "FILE", default_value = SERVICE_ACCOUNT_TOKEN)]
     pub token: PathBuf,
 }
 
-/// Takes a URL whose host may be an IPv6 address without brackets, as it is
-/// where `https://$(HOST_IP):10250` was filled in by Kubernetes.
+/// Parses a URL with an IPv6 address that may lack its brackets, as Kubernetes makes of `https://$(HOST_IP):10250`.
 fn kubelet_url(text: &str) -> Result<Uri, InvalidUri> {
     let bracketed = || {
         let (scheme, authority) = text.split_once("://")?;
@@ -118,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_bundle_dir_is_one_too() {
+    fn bundle_dir_may_be_empty() {
         #[derive(Parser)]
         struct Args {
             #[command(flatten)]

@@ -1,17 +1,16 @@
-//! The run directory: what has to survive a restart of the agent.
+//! The run directory: state that survives a restart of the agent, and its sockets.
 //!
-//! | file | what |
+//! | file | contents |
 //! | --- | --- |
-//! | `node-annotations.json` | the Node's annotations that concern usher, as last seen |
-//! | `namespaces.json` | the same of Namespaces, with their labels |
-//! | `config.yaml` | the last configuration that was good |
-//! | `timeline.jsonl` | what was decided about each pod |
-//! | `cni.sock` | where the CNI plugin announces pods |
-//! | `admin.sock` | where the program `usher` asks |
-//! | `cni.log`, `cni.log.1` | why the plugin could not, written by it |
+//! | `node-annotations.json` | usher's annotations on the Node, as last received |
+//! | `namespaces.json` | usher's annotations and labels on Namespaces, as last received |
+//! | `config.yaml` | the last valid configuration |
+//! | `timeline.jsonl` | the decisions about each pod |
+//! | `cni.sock` | socket where the CNI plugin announces pods |
+//! | `admin.sock` | socket of the command-line tool `usher` |
+//! | `cni.log`, `cni.log.1` | errors of the plugin, which writes them |
 //!
-//! An agent that starts while the API server is away, or with a configuration
-//! that is broken, goes on as before.
+//! So an agent that starts without the API server, or with an invalid configuration, works as before.
 
 pub mod namespaces;
 pub mod socket;
@@ -27,24 +26,17 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::crash_point;
 
-/// The Node's annotations.
 pub const NODE_ANNOTATIONS: &str = "node-annotations.json";
-/// What Namespaces say.
 pub const NAMESPACES: &str = "namespaces.json";
-/// The last good configuration.
 pub const CONFIG: &str = "config.yaml";
-/// The socket of the CNI plugin.
 pub const CNI_SOCKET: &str = "cni.sock";
-/// The socket of the program `usher`.
 pub const ADMIN_SOCKET: &str = "admin.sock";
-/// All sockets.
 pub const SOCKETS: [&str; 2] = [CNI_SOCKET, ADMIN_SOCKET];
-/// The journal of decisions.
 pub const TIMELINE: &str = "timeline.jsonl";
 
-/// What is written anew is this behind its name until it is whole.
+/// Suffix of a file that is being written.
 const UNFINISHED: &str = ".new";
-/// Every file here that is usher's, so that nothing else is removed and nothing of usher stays.
+/// Every file of usher here. The cleanup removes these, and no other file.
 const OURS: [&str; 6] = [
     NODE_ANNOTATIONS,
     NAMESPACES,
@@ -54,7 +46,7 @@ const OURS: [&str; 6] = [
     "cni.log.1",
 ];
 
-/// Whether a file of this name is usher's. The socket is none.
+/// Whether a file of this name is usher's. Sockets are no files.
 pub fn is_ours(name: &str) -> bool {
     let name = name.strip_suffix(UNFINISHED).unwrap_or(name);
     OURS.contains(&name)
@@ -63,12 +55,12 @@ pub fn is_ours(name: &str) -> bool {
 /// Annotations by key.
 pub type Annotations = BTreeMap<String, String>;
 
-/// The run directory cannot be used.
+/// Why a file of the run directory could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("reading {path:?}")]
     Read { path: PathBuf, source: io::Error },
-    #[error("{path:?} is not what was written there")]
+    #[error("invalid contents of {path:?}")]
     Form {
         path: PathBuf,
         source: serde_json::Error,
@@ -77,7 +69,10 @@ pub enum Error {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// Reads a file back; None where there is none.
+/// Reads a value; None where the file does not exist.
+///
+/// # Errors
+/// When the file cannot be read or is invalid.
 pub fn load<T: DeserializeOwned>(dir: &Path, name: &str) -> Result<Option<T>, Error> {
     let Some(text) = load_text(dir, name)? else {
         return Ok(None);
@@ -88,18 +83,24 @@ pub fn load<T: DeserializeOwned>(dir: &Path, name: &str) -> Result<Option<T>, Er
         .map_err(|source| Error::Form { path, source })
 }
 
-/// Reads a text back; None where there is none.
+/// Reads a text; None where the file does not exist.
+///
+/// # Errors
+/// When the file cannot be read.
 pub fn load_text(dir: &Path, name: &str) -> Result<Option<String>, Error> {
     let path = dir.join(name);
     match fs::read(&path) {
-        // A text that was cut off in the middle of a character is half a line.
+        // Lossy: a write that broke off within a character only costs the last line.
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Err(absent) if absent.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(Error::Read { path, source }),
     }
 }
 
-/// Keeps a value.
+/// Saves a value atomically.
+///
+/// # Errors
+/// When the file cannot be written. The old file stays.
 pub fn save(dir: &Path, name: &str, value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_string(value).map_err(|source| Error::Form {
         path: dir.join(name),
@@ -108,7 +109,10 @@ pub fn save(dir: &Path, name: &str, value: &impl Serialize) -> Result<(), Error>
     save_text(dir, name, &text)
 }
 
-/// Keeps a text. Whoever reads sees the old one or the new one.
+/// Saves a text atomically: a reader sees the old text or the new one.
+///
+/// # Errors
+/// When the file cannot be written. The old file stays.
 pub fn save_text(dir: &Path, name: &str, text: &str) -> Result<(), Error> {
     let path = dir.join(name);
     let new = dir.join(format!("{name}{UNFINISHED}"));
@@ -124,7 +128,7 @@ pub fn save_text(dir: &Path, name: &str, text: &str) -> Result<(), Error> {
         Ok(())
     };
     write().map_err(|source| {
-        // Where the disk is full what has begun would keep the little room that there is.
+        // On a full disk the unfinished file would occupy the last free blocks.
         drop(fs::remove_file(&new));
         Error::Write {
             path: path.clone(),
@@ -138,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_is_saved_is_known_to_be_ours() {
+    fn every_saved_file_is_recognized_as_ours() {
         for name in OURS {
             assert!(is_ours(name) && is_ours(&format!("{name}{UNFINISHED}")));
         }

@@ -202,7 +202,7 @@ impl Installer {
     }
 
     fn install(&mut self, now: Instant) -> Result<Outcome, Error> {
-        if !self.binary.is_right()? {
+        if !self.binary.is_current()? {
             // One that was removed is a matter of pods that cannot start or end; all else can wait for its turn.
             let has_failed = matches!(self.state, Some(State::Failed { .. }));
             let is_urgent = !has_failed && !self.binary.exists();

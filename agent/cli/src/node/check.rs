@@ -123,7 +123,7 @@ pub(crate) async fn gather(source: &DataSource, args: &Args) -> Result<Checks, F
     } else {
         None
     };
-    let settings = Settings::of(&place::given_or_known(&args.cni))
+    let settings = Settings::from_args(&place::given_or_known(&args.cni))
         .map_err(|error| Failure::new(Exit::Usage, usher_client::error_chain::chain(&error)))?;
     let pods = ask::kubelet(&source.node).await;
     let mut checks = check::kernel::judge(&kernel::look(pods.seen).await);

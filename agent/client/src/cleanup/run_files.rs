@@ -1,4 +1,4 @@
-//! The run directory and the plugin's log: names that are usher's go, everything else is told and stays.
+//! The run directory and the plugin's log. Files with usher's names are removed. Others are reported, and stay.
 
 use std::{
     fs::{self, FileType},
@@ -12,12 +12,12 @@ use usher_core::cleanup::{Found, Thing};
 use super::{is_in, unseen};
 use crate::run_dir;
 
-/// More names are no run directory.
+/// A run directory has fewer entries.
 const MOST: usize = 1024;
-const NOT_OURS: &str = "usher did not put it there";
-const MOVE: &str = "look at it, and remove it by hand";
+const NOT_OURS: &str = "usher did not create it";
+const MOVE: &str = "check the file, and remove it yourself";
 
-/// What is in the run directory, the directory itself, and the log where it is elsewhere.
+/// Finds the entries of the run directory, the directory itself, and the log where it is elsewhere.
 pub(super) fn look(run_dir: &Path, log: &Path) -> Vec<Found> {
     let mut found = Vec::new();
     match fs::read_dir(run_dir) {
@@ -36,7 +36,7 @@ pub(super) fn look(run_dir: &Path, log: &Path) -> Vec<Found> {
         Err(absent) if absent.kind() == io::ErrorKind::NotFound => {}
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             let thing = Thing::Foreign(run_dir.to_owned());
-            found.push(Found::stuck(thing, "it is no directory", MOVE));
+            found.push(Found::stuck(thing, "it is not a directory", MOVE));
         }
         Err(error) => found.push(unseen(&run_dir.display().to_string(), &error)),
     }
@@ -57,7 +57,7 @@ fn of_entry(path: &Path, kind: FileType) -> Found {
     Found::stuck(Thing::Foreign(path.to_owned()), NOT_OURS, MOVE)
 }
 
-/// The log, and what it was before it became too long.
+/// The log, and the rotated log.
 fn elsewhere(log: &Path) -> Vec<Found> {
     let mut aside = log.as_os_str().to_owned();
     aside.push(".1");
@@ -69,8 +69,8 @@ fn elsewhere(log: &Path) -> Vec<Found> {
         .collect()
 }
 
-/// Whether a directory is on another file system than the one above it. In the agent's container the run directory is
-/// a mount of the host's, which cannot be removed from in there: that it is empty is all that can be done.
+/// Whether a directory is on another file system than its parent. In the agent's container the run directory is a mount
+/// of the host's. The container cannot remove a mount point, only empty it.
 fn is_mount(directory: &Path) -> bool {
     let device = |path: &Path| fs::metadata(path).map(|seen| seen.dev()).ok();
     let above = directory.parent().and_then(device);

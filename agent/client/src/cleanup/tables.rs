@@ -1,5 +1,5 @@
-//! The tables in the network namespaces of pods. One that a process is in has the table taken out; one that nobody is
-//! in goes soon, and its table with it.
+//! Tables in the network namespaces of pods. The cleanup deletes the table of a namespace that has a process. A
+//! namespace without a process is about to go, with its table.
 
 use usher_core::{
     base::id::{NetnsId, Pid},
@@ -17,7 +17,7 @@ use usher_sys::{
 use super::{LOOK, of_host, unseen};
 use crate::error_chain::chain;
 
-/// Why a table could not be looked for or removed.
+/// Why a table could not be found or deleted.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error(transparent)]
@@ -26,7 +26,7 @@ enum Error {
     Table(#[from] nft::NftError),
 }
 
-/// The tables that there are, by one look at each network namespace but the host's.
+/// Finds the tables in each network namespace but the host's.
 pub(super) fn look(proc: &ProcRoot) -> Vec<Found> {
     let scan = match netns::scan(proc) {
         Ok(scan) => scan,
@@ -52,25 +52,25 @@ pub(super) fn look(proc: &ProcRoot) -> Vec<Found> {
             }
         }
     }
-    // One line for all: where one cannot be looked at, none can.
+    // One line for all: where one cannot be read, none can.
     if let Some((count, first)) = failed {
         found.push(unseen(&format!("tables in {count} namespaces"), &first));
     }
     if scan.hidden > 0 {
         let what = format!("network namespaces of {} processes", scan.hidden);
-        let why = "they may not be looked at";
+        let why = "usher may not read them";
         found.push(Found::stuck(Thing::Unseen(what), why, LOOK));
     }
     if scan.truncated {
         let what = "further network namespaces".to_owned();
-        let why = "there are more than are looked at at once";
+        let why = "there are more than one run reads";
         let advice = "run this again when it has removed what it found";
         found.push(Found::stuck(Thing::Unseen(what), why, advice));
     }
     found
 }
 
-/// Deletes the table. One that has gone with its namespace is done.
+/// Deletes the table. A table that has gone with its namespace is a success.
 pub(super) fn remove(proc: &ProcRoot, id: NetnsId, pid: Pid) -> Result<(), String> {
     let delete = || -> Result<(), Error> {
         if let Some(netns) = open(proc, id, pid)? {
@@ -88,8 +88,8 @@ fn has_table(proc: &ProcRoot, id: NetnsId, pid: Pid) -> Result<bool, Error> {
     }
 }
 
-/// The namespace, by a process that was in it. None when that has ended, or is another one now: what remains in the
-/// namespace is found by the look after the removal, under another process.
+/// The namespace, by a process that was in it. None when the process has ended or its pid is another's now. The second
+/// look finds a table that is left, by another process.
 fn open(proc: &ProcRoot, id: NetnsId, pid: Pid) -> Result<Option<Netns>, Error> {
     match Netns::of_process(proc, pid) {
         Ok(netns) => Ok((netns.id() == id).then_some(netns)),

@@ -1,4 +1,4 @@
-//! What needs no network namespace; the rest is in `tests/tests/cleanup`.
+//! Tests without network namespaces. The others are in `tests/tests/cleanup`.
 
 use std::{
     fs,
@@ -71,7 +71,7 @@ fn kinds(report: &Report) -> Vec<&'static str> {
 }
 
 #[test]
-fn everything_goes_and_the_rest_stays() {
+fn removes_usher_and_nothing_else() {
     let host = Host::dirty();
     let found = look(&host.places());
     let report = clean(&host.places());
@@ -105,10 +105,10 @@ fn everything_goes_and_the_rest_stays() {
 }
 
 #[test]
-fn what_is_not_ours_stays_with_its_directory() {
+fn foreign_files_stay_with_their_directory() {
     let host = Host::dirty();
     host.write("run/notes", "mine");
-    // Names of ours that are something else.
+    // usher's names, but not files and sockets.
     fs::remove_file(host.path("run/cni.sock")).unwrap();
     fs::create_dir(host.path("run/cni.sock")).unwrap();
     fs::remove_file(host.path("run/timeline.jsonl")).unwrap();
@@ -145,7 +145,7 @@ fn dry_run_changes_nothing() {
 }
 
 #[test]
-fn places_that_cannot_be_looked_at() {
+fn unreadable_places_are_reported() {
     let host = Host::new();
     let mut places = host.places();
     fs::remove_dir(host.path("run")).unwrap();
@@ -157,7 +157,7 @@ fn places_that_cannot_be_looked_at() {
 }
 
 #[test]
-fn agent_lives_while_it_listens() {
+fn agent_runs_while_it_listens() {
     let host = Host::new();
     assert!(!agent_lives(&host.places()).unwrap());
     host.write("run/cni.sock", "");

@@ -1,7 +1,7 @@
 //! The plugin's binary on the host.
 //!
-//! Runtimes execute it at any moment, so it is never written in place: a copy beside it, with another name, takes
-//! its place when it is whole. A process that runs the old one goes on with the old one.
+//! A runtime may execute it at any moment, so it is never written in place: a copy with another name replaces it when
+//! the copy is complete. A process that runs the old binary keeps it.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -12,19 +12,18 @@ use std::{
 
 use super::{error::Error, files};
 
-/// A larger file is no plugin of ours.
+/// usher's plugin is smaller.
 const LONGEST: u64 = 64 * 1024 * 1024;
 const MODE: u32 = 0o755;
 const CHUNK: usize = 64 * 1024;
 
 type Stamp = [i128; 4];
 
-/// Source and place of the binary.
 #[derive(Debug)]
 pub struct Binary {
     source: PathBuf,
     place: PathBuf,
-    /// Both files when they were found to be the same: they need not be read again.
+    /// The stamps of both files when they were equal: they need not be read again.
     same: Option<(Stamp, Stamp)>,
 }
 
@@ -37,13 +36,16 @@ impl Binary {
         }
     }
 
-    /// Whether runtimes find some binary.
+    /// Whether a binary is installed, equal or not.
     pub fn exists(&self) -> bool {
         self.place.exists()
     }
 
-    /// Whether the one in place has the bytes of the source, and may be executed.
-    pub fn is_right(&mut self) -> Result<bool, Error> {
+    /// Whether the installed binary has the bytes of the source, and is executable.
+    ///
+    /// # Errors
+    /// When one of them cannot be read.
+    pub fn is_current(&mut self) -> Result<bool, Error> {
         let stamps = (files::stamp(&self.source)?, files::stamp(&self.place)?);
         let (Some(source), Some(place)) = stamps else {
             return Ok(false);
@@ -52,21 +54,24 @@ impl Binary {
             return Ok(true);
         }
         self.same = None;
-        let Some(there) = files::open(&self.place)? else {
+        let Some(installed) = files::open(&self.place)? else {
             return Ok(false);
         };
-        let seen = there
+        let metadata = installed
             .metadata()
-            .map_err(Error::io("looking at", &self.place))?;
-        let is_right = seen.mode() & MODE == MODE
-            && same(&self.bounded()?, &there).map_err(Error::io("reading", &self.place))?;
-        if is_right {
+            .map_err(Error::io("reading the metadata of", &self.place))?;
+        let is_current = metadata.mode() & MODE == MODE
+            && same(&self.bounded()?, &installed).map_err(Error::io("reading", &self.place))?;
+        if is_current {
             self.same = Some((source, place));
         }
-        Ok(is_right)
+        Ok(is_current)
     }
 
-    /// Copies it.
+    /// Copies the source to its place by way of a temporary file of this name.
+    ///
+    /// # Errors
+    /// When the copy fails. The old binary stays.
     pub fn install(&self, temporary: &str) -> Result<(), Error> {
         let dir = self.place.parent().unwrap_or(Path::new("."));
         let temporary = dir.join(temporary);
@@ -75,7 +80,7 @@ impl Binary {
             files::sync(dir)
         });
         if installed.is_err() {
-            // What matters is the first error.
+            // The first error is the cause.
             drop(files::remove(&temporary));
         }
         installed
@@ -102,10 +107,10 @@ impl Binary {
             longest: LONGEST,
         };
         let file = files::open(&self.source)?.ok_or_else(not_a_file)?;
-        let seen = file
+        let metadata = file
             .metadata()
-            .map_err(Error::io("looking at", &self.source))?;
-        if seen.size() > LONGEST {
+            .map_err(Error::io("reading the metadata of", &self.source))?;
+        if metadata.size() > LONGEST {
             return Err(not_a_file());
         }
         Ok(file)

@@ -1,4 +1,4 @@
-//! The plugin's entry in the directory of network configurations: how it stands, and what is to be done.
+//! The plugin's entry in the directory of network configurations: its state, and the steps that insert or remove it.
 
 use std::path::Path;
 
@@ -12,20 +12,23 @@ use super::{
 };
 use crate::error_chain::chain;
 
-/// What the directory comes to.
+/// The state of the directory.
 #[derive(Debug)]
 pub enum Situation {
-    /// It is as it should be, in this file.
+    /// This file has the entry.
     Installed { name: String },
-    /// It is not, and this puts it there.
+    /// These steps insert the entry.
     Absent { name: String, steps: Vec<Step> },
-    /// This file cannot be used now, but somebody may be writing it.
+    /// This file is invalid. Another process may be writing it.
     Unsettled { name: String },
-    /// There is nothing that it could be in.
+    /// No file can have the entry.
     Nowhere { why: String },
 }
 
-/// Looks at the files. `is_settled` says that nobody writes any more what cannot be read.
+/// Finds the state of the directory. With `is_settled`, an invalid file is not being written.
+///
+/// # Errors
+/// When a file cannot be read or edited.
 pub fn look(settings: &Settings, files: &[Conf], is_settled: bool) -> Result<Situation, Error> {
     let is_candidate = |file: &&Conf| {
         let stem = file.name.rsplit_once('.').map(|(stem, _)| stem);
@@ -92,16 +95,16 @@ pub fn look(settings: &Settings, files: &[Conf], is_settled: bool) -> Result<Sit
 fn why(name: &str, why: &Why) -> String {
     match why {
         Why::Extension => format!("{name} has another extension"),
-        Why::Ours => format!("{name} has no plugin but ours"),
+        Why::Ours => format!("{name} has no plugin but usher-cni"),
         Why::Unusable(error) | Why::Unsupported(error) => format!("{name}: {}", chain(error)),
     }
 }
 
-/// A `.conf` becomes a `.conflist`, for runtimes look for a list in no other file; an `a.json` an `a.json.conflist`.
-/// Either comes right after the old file, so one that somebody makes again counts at once.
+/// A `.conf` becomes a `.conflist`, since runtimes read lists from no other file. An `a.json` becomes an
+/// `a.json.conflist`. Both names sort right after the old one, so an old file that is created again takes effect at once.
 ///
-/// A list of that name may be there already. It is ours to replace when it has our entry, or would be the same
-/// without it: from an earlier time, or a crash before the `.conf` went.
+/// A list of that name may exist. It is usher's to replace where it has the entry, or would be equal without it: it is
+/// left from an earlier time, or from a crash before the removal of the `.conf`.
 fn as_list(
     settings: &Settings,
     files: &[Conf],
@@ -111,10 +114,10 @@ fn as_list(
     let stem = file.name.strip_suffix(".conf").unwrap_or(&file.name);
     let list = format!("{stem}.conflist");
     if let Some(other) = files.iter().find(|other| other.name == list) {
-        let there = other.text();
-        let was_ours = match conflist::remove(&there, PLUGIN) {
+        let existing = other.text();
+        let was_ours = match conflist::remove(&existing, PLUGIN) {
             Ok(Edit::Unchanged) => {
-                conflist::remove(&text, PLUGIN).ok() == Some(Edit::Text(there.into_owned()))
+                conflist::remove(&text, PLUGIN).ok() == Some(Edit::Text(existing.into_owned()))
             }
             Ok(_) => true,
             Err(_unreadable) => false,
@@ -129,7 +132,7 @@ fn as_list(
     Ok(step::become_another(&file.name, &file.bytes, list, text))
 }
 
-/// What takes the entry out of each file that has it, with the file's name.
+/// The files that have the entry, each with the steps that remove it.
 pub fn removal(files: &[Conf]) -> Vec<(String, Vec<Step>)> {
     let change = |file: &Conf| {
         let text = std::str::from_utf8(&file.bytes).ok()?;
@@ -143,10 +146,10 @@ pub fn removal(files: &[Conf]) -> Vec<(String, Vec<Step>)> {
     files.iter().filter_map(change).collect()
 }
 
-/// Whether there is no entry in any file, as far as can be told.
+/// Checks that no file has the entry.
 ///
 /// # Errors
-/// [`Error::StillNamed`] also where a file that cannot be read has the plugin's name in it.
+/// [`Error::StillNamed`], also where an invalid file contains the plugin's name.
 pub fn require_gone(dir: &Path, files: &[Conf]) -> Result<(), Error> {
     let names = |file: &&Conf| match conflist::remove(&file.text(), PLUGIN) {
         Ok(edit) => edit != Edit::Unchanged,

@@ -1,10 +1,9 @@
-//! What can go wrong with the host's files.
+//! Errors of operations on the host's files.
 
 use std::{io, path::PathBuf};
 
 use usher_core::cni::conflist;
 
-/// Why something could not be installed or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{doing} {path:?}")]
@@ -13,7 +12,7 @@ pub enum Error {
         path: PathBuf,
         source: io::Error,
     },
-    #[error("{path:?} is no file, or larger than {longest} bytes")]
+    #[error("{path:?} is not a file, or larger than {longest} bytes")]
     NotAFile { path: PathBuf, longest: u64 },
     #[error("more than {most} network configurations in {dir:?}")]
     TooMany { dir: PathBuf, most: usize },
@@ -28,14 +27,14 @@ pub enum Error {
         "{path:?} is another network configuration, where the list made of {made_of:?} has to go"
     )]
     Occupied { path: PathBuf, made_of: String },
-    #[error("{path:?} was changed by somebody else at the same moment")]
+    #[error("another process changed {path:?} at the same time")]
     Changed { path: PathBuf },
     #[error("{path:?} still names the plugin, so its binary stays")]
     StillNamed { path: PathBuf },
 }
 
 impl Error {
-    /// An operation on a path that failed.
+    /// The error of an operation on a path, for `map_err`.
     pub fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io {

@@ -17,9 +17,9 @@ use super::error::Error;
 /// The extensions that runtimes read
 /// ([go-cni](https://github.com/containerd/go-cni/blob/v1.1.13/opts.go)). A temporary file must have none of them.
 const EXTENSIONS: [&str; 3] = ["conf", "conflist", "json"];
-/// More files of them are no node's network configuration.
+/// A node has fewer network configurations.
 const MOST_FILES: usize = 64;
-/// Our temporary files, in whichever directory.
+/// Prefix and suffix of usher's temporary files.
 const TEMPORARY: (&str, &str) = (".usher-cni.", ".tmp");
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -32,12 +32,15 @@ pub struct Conf {
 }
 
 impl Conf {
-    /// For choosing: Go's parser takes bytes that are no UTF-8, so they must not hide a file.
+    /// For the choice of a file: Go's parser accepts bytes that are not UTF-8, so they must not hide a file.
     pub fn text(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.bytes)
     }
 
-    /// For editing, where every byte counts.
+    /// For an edit, which keeps every byte.
+    ///
+    /// # Errors
+    /// [`Error::NotText`] where the file is not UTF-8.
     pub fn exact(&self, dir: &Path) -> Result<&str, Error> {
         let not_text = |_not_utf8| Error::NotText {
             path: dir.join(&self.name),
@@ -46,7 +49,10 @@ impl Conf {
     }
 }
 
-/// The network configurations of a directory, in no order. None where it does not exist.
+/// The network configurations of a directory, in no order. Empty where the directory does not exist.
+///
+/// # Errors
+/// When the directory or a file cannot be read, or has too many files.
 pub fn list(dir: &Path) -> Result<Vec<Conf>, Error> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -56,7 +62,7 @@ pub fn list(dir: &Path) -> Result<Vec<Conf>, Error> {
     let mut files = Vec::new();
     for entry in entries {
         let entry = entry.map_err(Error::io("listing", dir))?;
-        // A name that is no text is no name that an administrator gave.
+        // An administrator's file name is UTF-8.
         let Ok(name) = entry.file_name().into_string() else {
             continue;
         };
@@ -79,18 +85,25 @@ pub fn list(dir: &Path) -> Result<Vec<Conf>, Error> {
     Ok(files)
 }
 
-/// The first bytes of a file. None where there is none, or something else than a file, which runtimes pass over.
+/// The first bytes of a file. None where the path is absent or not a file, which runtimes skip.
+///
+/// # Errors
+/// When the file cannot be read.
 pub fn read(path: &Path, longest: usize) -> Result<Option<Vec<u8>>, Error> {
     let Some(file) = open(path)? else {
         return Ok(None);
     };
     let mut bytes = Vec::new();
-    let taken = file.take(longest as u64).read_to_end(&mut bytes);
-    taken.map_err(Error::io("reading", path))?;
+    file.take(longest as u64)
+        .read_to_end(&mut bytes)
+        .map_err(Error::io("reading", path))?;
     Ok(Some(bytes))
 }
 
-/// A file, and never a pipe or device that lets us wait.
+/// Opens a file. Never a pipe or a device, which could block.
+///
+/// # Errors
+/// When the file cannot be opened.
 pub fn open(path: &Path) -> Result<Option<File>, Error> {
     let opened = OpenOptions::new()
         .read(true)
@@ -101,11 +114,13 @@ pub fn open(path: &Path) -> Result<Option<File>, Error> {
         Err(absent) if absent.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(Error::io("opening", path)(source)),
     };
-    let metadata = file.metadata().map_err(Error::io("looking at", path))?;
+    let metadata = file
+        .metadata()
+        .map_err(Error::io("reading the metadata of", path))?;
     Ok(metadata.is_file().then_some(file))
 }
 
-/// A name for a temporary file that nobody else has.
+/// A unique name for a temporary file.
 pub fn temporary() -> String {
     let (prefix, suffix) = TEMPORARY;
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -115,7 +130,10 @@ pub fn temporary() -> String {
     format!("{prefix}{}-{time:x}-{count}{suffix}", std::process::id())
 }
 
-/// What agents left that ended in the middle of a write.
+/// Temporary files that agents left when they ended during a write.
+///
+/// # Errors
+/// When the directory cannot be read.
 pub fn temporaries(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let (prefix, suffix) = TEMPORARY;
     let entries = match fs::read_dir(dir) {
@@ -135,20 +153,29 @@ pub fn temporaries(dir: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// Removes them.
+///
+/// # Errors
+/// When the directory cannot be read, or a file cannot be removed.
 pub fn sweep(dir: &Path) -> Result<(), Error> {
     temporaries(dir)?.iter().try_for_each(|path| remove(path))
 }
 
-/// Whether there is something of this name, a link that leads nowhere included.
+/// Whether the path exists, a dangling link included.
+///
+/// # Errors
+/// When that cannot be checked.
 pub fn is_there(path: &Path) -> Result<bool, Error> {
     match fs::symlink_metadata(path) {
         Ok(_) => Ok(true),
         Err(absent) if absent.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(source) => Err(Error::io("looking at", path)(source)),
+        Err(source) => Err(Error::io("reading the metadata of", path)(source)),
     }
 }
 
-/// Removes a file that may be gone already.
+/// Removes a file. An absent file is a success.
+///
+/// # Errors
+/// When the file is still there.
 pub fn remove(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -158,26 +185,32 @@ pub fn remove(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Makes the names in a directory last.
+/// Syncs the names in a directory to disk.
+///
+/// # Errors
+/// When that fails.
 pub fn sync(dir: &Path) -> Result<(), Error> {
     let synced = File::open(dir).and_then(|dir| dir.sync_all());
     synced.map_err(Error::io("syncing", dir))
 }
 
-/// Tells whether a file is the one that was seen: device, inode, size, and time of the last change in nanoseconds.
+/// Identifies a version of a file: device, inode, size, and time of the last change in nanoseconds.
+///
+/// # Errors
+/// When the metadata cannot be read.
 pub fn stamp(path: &Path) -> Result<Option<[i128; 4]>, Error> {
     match fs::metadata(path) {
-        Ok(seen) => {
-            let changed = i128::from(seen.ctime()) * 1_000_000_000 + i128::from(seen.ctime_nsec());
-            let of = |number: u64| i128::from(number);
+        Ok(found) => {
+            let changed =
+                i128::from(found.ctime()) * 1_000_000_000 + i128::from(found.ctime_nsec());
             Ok(Some([
-                of(seen.dev()),
-                of(seen.ino()),
-                of(seen.size()),
+                i128::from(found.dev()),
+                i128::from(found.ino()),
+                i128::from(found.size()),
                 changed,
             ]))
         }
         Err(absent) if absent.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Error::io("looking at", path)(source)),
+        Err(source) => Err(Error::io("reading the metadata of", path)(source)),
     }
 }

@@ -1,7 +1,7 @@
-//! The way off the host: what is there, and how each of it goes.
+//! Finds and removes the plugin's entries, binary and temporary files.
 //!
-//! Runtimes call what the configuration names for the end of a pod as well, so a binary that goes too early leaves
-//! pods that cannot end. In which order all goes is in [`usher_core::cleanup`].
+//! Runtimes also call the plugin for the end of a pod. If the binary were removed before the entry, pods could not end.
+//! [`usher_core::cleanup`] has the order.
 
 use std::path::{Path, PathBuf};
 
@@ -19,12 +19,12 @@ use super::{
 };
 use crate::error_chain::chain;
 
-/// Others may write at the same moment; nobody does so this often.
+/// Another process may write at the same time, but not this often.
 const MOST_ATTEMPTS: usize = 16;
-/// Where a configuration cannot be read, and names the plugin.
-const REPAIR: &str = "repair the file, or take the object of type \"usher-cni\" out of it by hand";
+/// The advice for an invalid configuration that contains the plugin's name.
+const REPAIR: &str = "repair the file, or delete the object of type \"usher-cni\" in it";
 
-/// What is in a directory of network configurations.
+/// The entries in a directory of network configurations.
 ///
 /// # Errors
 /// When the directory or a file in it cannot be read.
@@ -47,10 +47,10 @@ pub fn entries(dir: &Path) -> Result<Vec<Found>, Error> {
     Ok(files.iter().filter_map(entry).collect())
 }
 
-/// Takes the entry out of one file, whatever others write meanwhile.
+/// Removes the entry from one file, also while other processes write it.
 ///
 /// # Errors
-/// When it is still there.
+/// When the entry is still there.
 pub fn remove_entry(path: &Path) -> Result<(), Error> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let is_it = |file: &Conf| path.file_name().is_some_and(|name| name == &file.name[..]);
@@ -70,7 +70,7 @@ pub fn remove_entry(path: &Path) -> Result<(), Error> {
     })
 }
 
-/// The plugin, and what was left half written, in a directory of plugins.
+/// The plugin's binary in a directory of plugins.
 ///
 /// # Errors
 /// When the directory cannot be read.
@@ -80,7 +80,7 @@ pub fn binary(dir: &Path) -> Result<Option<Thing>, Error> {
     Ok(is_there.then_some(Thing::Binary(path)))
 }
 
-/// What agents left in a directory that ended in the middle of a write.
+/// Temporary files in a directory.
 ///
 /// # Errors
 /// When the directory cannot be read.
@@ -88,21 +88,27 @@ pub fn temporaries(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     files::temporaries(dir)
 }
 
-/// Removes a file that may be gone already.
+/// Removes a file. An absent file is a success.
 ///
 /// # Errors
-/// When it is still there.
+/// When the file is still there.
 pub fn remove_file(path: &Path) -> Result<(), Error> {
     files::remove(path)
 }
 
-/// Whether any file has the entry, or a text that may be one.
+/// Whether a file has the entry, or is invalid and contains the plugin's name.
+///
+/// # Errors
+/// When the directory cannot be read.
 pub fn has_entries(dir: &Path) -> Result<bool, Error> {
     let files = files::list(dir)?;
     Ok(entry::require_gone(dir, &files).is_err())
 }
 
-/// Takes the entry out of all files, and returns their names.
+/// Removes the entry from all files, and returns their names.
+///
+/// # Errors
+/// When an entry is still there.
 pub fn remove_entries(dir: &Path, temporary: &str) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
     for _ in 0..MOST_ATTEMPTS {

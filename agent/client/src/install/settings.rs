@@ -1,9 +1,6 @@
-//! What is installed, and where.
+//! What the agent installs, and where.
 
-use std::{
-    ffi::OsString,
-    path::{Path, PathBuf},
-};
+use std::{ffi::OsString, path::PathBuf};
 
 use serde_json::json;
 use usher_core::cni::conflist::{self, Entry};
@@ -12,38 +9,37 @@ pub use usher_core::cni::protocol::PLUGIN;
 use super::{binary::Binary, error, files};
 use crate::cni_args::CniArgs;
 
-/// How the names of the agent's own pods begin.
+/// Prefix of the names of the agent's own pods.
 const OWN_PREFIX: &str = "usher-";
 
-/// The settings make no sense.
+/// Why the flags are invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("--cni-conf-dir and --cni-bin-dir go together")]
     Half,
-    #[error("--cni-conf {name:?} is no name of a file that ends with .conf, .conflist or .json")]
+    #[error("--cni-conf {name:?} is not a file name with the extension .conf, .conflist or .json")]
     Name { name: String },
     #[error("the plugin's entry")]
     Entry(#[from] conflist::Error),
 }
 
-/// What is installed, and where.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub conf_dir: PathBuf,
     pub bin_dir: PathBuf,
-    /// What is copied.
+    /// The binary in the agent's image.
     pub source: PathBuf,
-    /// The configuration to stand in, without its extension; None for the first that can be used.
+    /// The configuration that gets the entry, without its extension. None: the first one that runtimes can use.
     pub stem: Option<String>,
     pub entry: Entry,
 }
 
 impl Settings {
-    /// None where nothing is to be installed.
+    /// None where the agent does not install the plugin.
     ///
     /// # Errors
-    /// When one of the two directories is missing, or a flag is not what it has to be.
-    pub fn of(args: &CniArgs) -> Result<Option<Self>, Error> {
+    /// When only one of the two directories is set, or a flag is invalid.
+    pub fn from_args(args: &CniArgs) -> Result<Option<Self>, Error> {
         let is_given = |path: &OsString| !path.is_empty();
         match (is_given(&args.cni_conf_dir), is_given(&args.cni_bin_dir)) {
             (false, false) => return Ok(None),
@@ -60,27 +56,7 @@ impl Settings {
         }))
     }
 
-    /// Where network configurations are.
-    pub fn conf_dir(&self) -> &Path {
-        &self.conf_dir
-    }
-
-    /// Where CNI plugins are.
-    pub fn bin_dir(&self) -> &Path {
-        &self.bin_dir
-    }
-
-    /// The configuration to stand in, where one is given.
-    pub fn stem(&self) -> Option<&str> {
-        self.stem.as_deref()
-    }
-
-    /// The entry as it should be.
-    pub fn entry(&self) -> &Entry {
-        &self.entry
-    }
-
-    /// Names and texts of the network configurations, as runtimes see them.
+    /// Names and texts of the network configurations.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -90,24 +66,19 @@ impl Settings {
         Ok(files.iter().map(pair).collect())
     }
 
-    /// Where the binary comes from.
-    pub fn source(&self) -> &Path {
-        &self.source
-    }
-
-    /// Whether the binary in place is the one that is to be installed; None where there is none.
+    /// Whether the installed binary equals the source; None where no binary is installed.
     ///
     /// # Errors
     /// When one of them cannot be read.
-    pub fn is_same(&self) -> Result<Option<bool>, error::Error> {
+    pub fn is_binary_current(&self) -> Result<Option<bool>, error::Error> {
         let mut binary = Binary::new(self.source.clone(), self.binary());
         if !binary.exists() {
             return Ok(None);
         }
-        binary.is_right().map(Some)
+        binary.is_current().map(Some)
     }
 
-    /// Where the binary goes.
+    /// The binary's path on the host.
     pub fn binary(&self) -> PathBuf {
         self.bin_dir.join(PLUGIN)
     }
@@ -136,11 +107,12 @@ fn entry(args: &CniArgs) -> Result<Entry, Error> {
         ("logFile", json!(args.cni_log)),
     ];
     members.extend(own.map(|own| ("ownPod", json!(own))));
-    // In this order, for whoever reads the file.
+    // Not as a `serde_json` map: the file keeps this order of keys.
     let members = members
         .iter()
-        .map(|(key, value)| format!("\"{key}\": {value}"));
-    let members = members.collect::<Vec<_>>().join(", ");
+        .map(|(key, value)| format!("\"{key}\": {value}"))
+        .collect::<Vec<_>>()
+        .join(", ");
     Ok(Entry::parse(&format!("{{{members}}}"))?)
 }
 
@@ -159,7 +131,7 @@ mod tests {
 
     fn settings(flags: &[&str]) -> Result<Option<Settings>, Error> {
         let flags = ["usher-agent"].iter().chain(flags);
-        Settings::of(&Args::try_parse_from(flags).unwrap().cni)
+        Settings::from_args(&Args::try_parse_from(flags).unwrap().cni)
     }
 
     #[test]
@@ -173,13 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn entry_says_where_the_agent_is_and_which_pods_are_its_own() {
+    fn entry_has_the_socket_and_the_agents_own_pods() {
         let both = ["--cni-conf-dir", "/c", "--cni-bin-dir", "/b"];
         let more = ["--cni-socket", "/s", "--pod-namespace", "u"];
         let given = settings(&[both, more].concat()).unwrap().unwrap();
         let conf = "{\"name\":\"n\",\"plugins\":[{\"type\":\"a\"}]}";
         let Ok(Edit::Text(list)) = insert(conf, Kind::ConfList, &given.entry) else {
-            panic!("it can be inserted");
+            panic!("the entry can be inserted");
         };
         let list: serde_json::Value = serde_json::from_str(&list).unwrap();
         let expected = json!({

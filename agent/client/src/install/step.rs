@@ -1,10 +1,10 @@
 //! The steps of a change in the directory of network configurations.
 //!
-//! The directory is right for a reader after each of them, and so it is after a crash at any point. A reader here is
-//! a runtime: it takes the first by name of the files with certain extensions, and never ours that are temporary.
+//! The directory is valid for a reader after each step, so it is valid after a crash at any point. A reader is a runtime:
+//! it reads the first file by name of those with certain extensions, and no temporary file of usher.
 //!
-//! Somebody else may write the same file at the same moment. So a file is not replaced but exchanged with ours:
-//! what it was is then looked at, and if that is not what our text was made of, it goes back to where it was.
+//! Another process may write the same file at the same time. So a step does not replace a file, but exchanges it with
+//! usher's. If the displaced file is not the one that usher edited, the step exchanges them back.
 
 use std::{
     fs::{self, OpenOptions},
@@ -19,27 +19,27 @@ use usher_sys::files::exchange::exchange;
 
 use super::{error::Error, files};
 
-/// Others may change a file several times while we give it back; nobody does it this often.
+/// Another process may change a file again while the step exchanges it back, but not this often.
 const MOST_EXCHANGES: usize = 16;
-/// What a file's mode has beside its type.
+/// The bits of a file's mode without its type.
 const MODE: u32 = 0o7777;
 
-/// One step, between two states that are both right.
+/// One step, between two valid states.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// The text is in a temporary file, with mode and owner of another one, and lasts. Readers do not see it.
+    /// Write the text to a temporary file, with mode and owner of the file `like`, and sync it. Readers do not see it.
     Stage { text: String, like: String },
-    /// The temporary file takes the place of a file, if that still is what it was. Readers see the one or the other.
+    /// Replace a file by the temporary one, if it still has the bytes `was`. Readers see either of them.
     Replace { name: String, was: Vec<u8> },
-    /// The temporary file gets a name that was free, or ours.
+    /// Rename the temporary file to a name that is free, or usher's.
     Publish { name: String },
-    /// A file goes, if it still is what it was.
+    /// Remove a file, if it still has the bytes `was`.
     Withdraw { name: String, was: Vec<u8> },
-    /// Names last.
+    /// Sync the directory's names.
     Sync,
 }
 
-/// A file gets another text.
+/// The steps that change a file's text.
 pub fn rewrite(name: &str, was: &[u8], text: String) -> Vec<Step> {
     let stage = Step::Stage {
         text,
@@ -52,10 +52,10 @@ pub fn rewrite(name: &str, was: &[u8], text: String) -> Vec<Step> {
     vec![stage, replace, Step::Sync]
 }
 
-/// A file gets another text, and a name that tells readers to read it in another way.
+/// The steps that change a file's text and name, since readers choose the format by the extension.
 ///
-/// The new one comes before the old one goes, so for a moment there are both. Runtimes take the first by name, which
-/// the caller sees to that it is the old one.
+/// The new file is published before the old one is removed, so for a moment both exist. Runtimes read the first by name.
+/// The caller chooses a name that sorts after the old one.
 pub fn become_another(name: &str, was: &[u8], new: String, text: String) -> Vec<Step> {
     let stage = Step::Stage {
         text,
@@ -66,7 +66,7 @@ pub fn become_another(name: &str, was: &[u8], new: String, text: String) -> Vec<
     steps
 }
 
-/// A file goes.
+/// The steps that remove a file.
 pub fn withdraw(name: &str, was: &[u8]) -> Vec<Step> {
     let withdraw = Step::Withdraw {
         name: name.to_owned(),
@@ -75,11 +75,14 @@ pub fn withdraw(name: &str, was: &[u8]) -> Vec<Step> {
     vec![withdraw, Step::Sync]
 }
 
-/// Takes the steps one after the other, and leaves no temporary file behind where one fails.
+/// Runs the steps. Removes the temporary file where a step fails.
+///
+/// # Errors
+/// The error of the first step that fails: [`Error::Changed`] where another process changed the file.
 pub fn run(dir: &Path, temporary: &str, steps: &[Step]) -> Result<(), Error> {
     for step in steps {
         if let Err(error) = step.run(dir, temporary) {
-            // It holds nothing that anybody misses, and what matters is the first error.
+            // The first error is the cause, and the temporary file is of no use.
             drop(files::remove(&dir.join(temporary)));
             return Err(error);
         }
@@ -88,13 +91,17 @@ pub fn run(dir: &Path, temporary: &str, steps: &[Step]) -> Result<(), Error> {
 }
 
 impl Step {
+    /// Runs one step.
+    ///
+    /// # Errors
+    /// When the step fails: [`Error::Changed`] where another process changed the file.
     pub fn run(&self, dir: &Path, temporary: &str) -> Result<(), Error> {
         let temporary = dir.join(temporary);
         match self {
             Self::Stage { text, like } => stage(&temporary, text, &dir.join(like)),
             Self::Replace { name, was } => replace(&temporary, &dir.join(name), was),
             Self::Publish { name } => rename(&temporary, &dir.join(name)),
-            Self::Withdraw { name, was } => take_away(&temporary, &dir.join(name), was),
+            Self::Withdraw { name, was } => remove(&temporary, &dir.join(name), was),
             Self::Sync => files::sync(dir),
         }
     }
@@ -105,7 +112,7 @@ fn stage(temporary: &Path, text: &str, like: &Path) -> Result<(), Error> {
     let like = match fs::metadata(like) {
         Ok(like) => like,
         Err(absent) if absent.kind() == io::ErrorKind::NotFound => return Err(changed(like)),
-        Err(source) => return Err(Error::io("looking at", like)(source)),
+        Err(source) => return Err(Error::io("reading the metadata of", like)(source)),
     };
     let mut options = OpenOptions::new();
     let created = options
@@ -118,8 +125,8 @@ fn stage(temporary: &Path, text: &str, like: &Path) -> Result<(), Error> {
         .map_err(Error::io("writing", temporary))?;
     let own = file
         .metadata()
-        .map_err(Error::io("looking at", temporary))?;
-    // Not even asked for where it is so already: it is a right that few agents have.
+        .map_err(Error::io("reading the metadata of", temporary))?;
+    // Only where the owner differs: few agents have the capability.
     if (own.uid(), own.gid()) != (like.uid(), like.gid()) {
         fchown(&file, Some(like.uid()), Some(like.gid()))
             .map_err(Error::io("changing the owner of", temporary))?;
@@ -135,13 +142,13 @@ fn replace(temporary: &Path, path: &Path, was: &[u8]) -> Result<(), Error> {
     if content(path)? != Some(was.to_owned()) {
         return Err(changed(path));
     }
-    // What should be in the temporary file, and what is under the name, unless somebody else was faster.
+    // The expected contents of the temporary file and of the path, unless another process was faster.
     let mut displaced = Some(was.to_owned());
     let mut placed = ours.clone();
     for _ in 0..MOST_EXCHANGES {
         match exchange(temporary, path) {
             Ok(()) => {}
-            // Removed by somebody else: that is the last word.
+            // Another process removed the file, which takes precedence.
             Err(absent) if absent.kind() == io::ErrorKind::NotFound => return Err(changed(path)),
             Err(error) if cannot_exchange(&error) => return rename(temporary, path),
             Err(source) => return Err(Error::io("replacing", path)(source)),
@@ -152,7 +159,7 @@ fn replace(temporary: &Path, path: &Path, was: &[u8]) -> Result<(), Error> {
             let is_done = placed == ours;
             return is_done.then_some(()).ok_or_else(|| changed(path));
         }
-        // It goes back; then what we put there has to come out again.
+        // Exchange back: then the file that this step placed has to come out.
         displaced = std::mem::replace(&mut placed, found);
     }
     Err(changed(path))
@@ -163,7 +170,7 @@ fn cannot_exchange(error: &io::Error) -> bool {
     errno.is_some_and(|errno| matches!(errno, Errno::EINVAL | Errno::ENOSYS | Errno::EPERM))
 }
 
-fn take_away(temporary: &Path, path: &Path, was: &[u8]) -> Result<(), Error> {
+fn remove(temporary: &Path, path: &Path, was: &[u8]) -> Result<(), Error> {
     match content(path)? {
         None => return Ok(()),
         Some(found) if found != was => return Err(changed(path)),
@@ -177,7 +184,7 @@ fn take_away(temporary: &Path, path: &Path, was: &[u8]) -> Result<(), Error> {
     if content(temporary)?.as_deref() == Some(was) {
         return files::remove(temporary);
     }
-    // It goes back, unless there is a newer one already.
+    // Restore the file, unless a newer one exists already.
     match fs::hard_link(temporary, path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             rename(temporary, path)?;

@@ -1,10 +1,8 @@
-//! Whom to take for the kubelet.
+//! Verification of the kubelet's certificate.
 //!
-//! Its serving certificate is signed by the cluster's CA where that was set up
-//! (`serverTLSBootstrap`, or files), and self-signed otherwise. Either it is
-//! verified by the CA, name and all, or it is one of those in a file of the
-//! node's own disk, byte for byte. There is no third way: an unverified
-//! connection would give the token to whoever answers.
+//! The cluster's CA signs the kubelet's serving certificate where that is set up (`serverTLSBootstrap`, or files).
+//! Otherwise the certificate is self-signed. Either the CA verifies it, with its name, or it is byte for byte one of the
+//! certificates in a file on the node. There is no third way: an unverified connection would leak the token.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -19,7 +17,7 @@ use rustls::{
 use rustls_pki_types::{CertificateDer, InvalidDnsNameError, ServerName, UnixTime, pem::PemObject};
 use tokio_rustls::TlsConnector;
 
-/// TLS to the kubelet cannot be set up.
+/// Why TLS to the kubelet could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("reading certificates from {path:?}")]
@@ -27,9 +25,9 @@ pub enum Error {
         path: PathBuf,
         source: rustls_pki_types::pem::Error,
     },
-    #[error("no usable certificate in {0:?}, and no --kubelet-cert")]
+    #[error("no valid certificate in {0:?}, and no --kubelet-cert")]
     NoCertificate(PathBuf),
-    #[error("{name:?} is not a host")]
+    #[error("invalid host name {name:?}")]
     Name {
         name: String,
         source: InvalidDnsNameError,
@@ -40,17 +38,20 @@ pub enum Error {
     Versions(#[source] rustls::Error),
 }
 
-/// Where trusted certificates are.
+/// Files with the trusted certificates.
 #[derive(Debug)]
 pub struct Trust {
     /// CA certificates.
     pub ca: PathBuf,
-    /// The kubelet's own, self-signed.
+    /// The kubelet's self-signed certificate.
     pub pinned: Option<PathBuf>,
 }
 
 impl Trust {
-    /// Reads the certificates as they are now.
+    /// Reads the certificates.
+    ///
+    /// # Errors
+    /// When no file has a valid certificate.
     pub fn connector(&self) -> Result<TlsConnector, Error> {
         let provider = Arc::new(ring::default_provider());
         let mut roots = RootCertStore::empty();
@@ -87,7 +88,10 @@ impl Trust {
     }
 }
 
-/// The name that the kubelet's certificate has to be for.
+/// The name that the kubelet's certificate must have.
+///
+/// # Errors
+/// When the host is no DNS name or IP address.
 pub fn server_name(host: &str) -> Result<ServerName<'static>, Error> {
     let name = host.to_owned();
     ServerName::try_from(name.clone()).map_err(|source| Error::Name { name, source })
@@ -100,7 +104,7 @@ fn read(path: &std::path::Path) -> Result<Vec<CertificateDer<'static>>, Error> {
         .map_err(|source| Error::Pem { path, source })
 }
 
-/// By CA, or by being the very certificate that is pinned.
+/// Accepts a pinned certificate, or one that the CA verifies.
 #[derive(Debug)]
 struct Verifier {
     authority: Option<Arc<WebPkiServerVerifier>>,

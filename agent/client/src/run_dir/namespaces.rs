@@ -1,4 +1,4 @@
-//! The annotations and labels of Namespaces as the agent last read them.
+//! The annotations and labels of Namespaces, as the agent last received them.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -7,7 +7,7 @@ use usher_core::settings::overrides::{NamespaceValues, Values};
 
 use crate::run_dir;
 
-/// As it is kept in the run directory.
+/// The values of one Namespace in the run directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
     #[serde(default)]
@@ -16,7 +16,8 @@ pub struct Kept {
     pub labels: Values,
 }
 
-/// What Namespaces said last, for who does not ask the API server.
+/// The last values of each Namespace, for tools that do not request them from the API server. Empty where the file cannot
+/// be read.
 pub fn kept(run_dir: &Path) -> BTreeMap<String, NamespaceValues> {
     let kept = run_dir::load::<BTreeMap<String, Kept>>(run_dir, run_dir::NAMESPACES);
     let kept = kept.ok().flatten().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! A socket stays where others look for it: one that was removed, or has another in its place, is bound again.
+//! Keeps a socket bound at its path: binds it again when its file was removed or replaced.
 //!
-//! The directory is watched for it ([`Directory`]). An agent that takes the sockets from another that lives is given
-//! way to for longer and longer ([`Backoff`]).
+//! A watch on the directory ([`Directory`]) shows that. Two agents that take the socket from each other do so less and
+//! less often ([`Backoff`]).
 
 use std::{
     fs,
@@ -14,34 +14,34 @@ use usher_sys::files::directory::Directory;
 
 use crate::{backoff::Backoff, error_chain::chain};
 
-/// How often to look where the kernel tells of no changes, for want of inotify instances.
-const UNTOLD: Duration = Duration::from_secs(30);
+/// The polling interval without a watch, where inotify instances are exhausted.
+const POLL: Duration = Duration::from_secs(30);
 
-/// A listener, and what is known of its place.
+/// A listener and its file.
 #[derive(Debug)]
 struct Bound<L> {
     listener: L,
-    place: Place,
+    file: SocketFile,
 }
 
 #[derive(Debug)]
-struct Place {
+struct SocketFile {
     path: PathBuf,
-    /// None where it was gone at once.
+    /// None where the file was removed at once.
     id: Option<Id>,
-    /// None where it cannot be watched.
+    /// None where the directory cannot be watched.
     directory: Option<Directory>,
 }
 
-/// Device and inode. The number is nobody else's while the socket is bound.
+/// Device and inode, which are unique while the socket is bound.
 type Id = (u64, u64);
 
-/// Listens at a path for as long as it is polled; whoever connects from now on is heard if `bind` succeeds. Each
-/// listener is served until its socket is not there any more. `listening` is told whether there is one, and what it
-/// means that there is none is said by `else_what`. In a runtime only.
+/// Listens at a path until the future is dropped. The first listener is bound by the call, so clients can connect from
+/// then on. `serve` runs for each listener until its file is gone. `listening` receives whether there is a listener. The
+/// log line of a failure ends with the `consequence`. Needs a runtime.
 pub fn keep<L, E, S>(
     path: PathBuf,
-    else_what: &'static str,
+    consequence: &'static str,
     bind: fn(&Path) -> Result<L, E>,
     serve: impl Fn(L) -> S,
     listening: impl Fn(bool),
@@ -58,21 +58,21 @@ where
         loop {
             listening(bound.is_ok());
             match bound {
-                Ok(Bound { listener, place }) => {
+                Ok(Bound { listener, file }) => {
                     if std::mem::take(&mut is_failing) {
                         tracing::info!(path = %path.display(), "listening again");
                     }
                     tokio::select! {
                         () = serve(listener) => {}
-                        () = place.lost() => {
-                            tracing::warn!(path = %path.display(), "somebody took a socket away, which is made again");
+                        () = file.lost() => {
+                            tracing::warn!(path = %path.display(), "another process removed a socket; binding it again");
                         }
                     }
                     listening(false);
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut is_failing, true) {
-                        tracing::warn!(error = %chain(&error), "cannot listen, trying again; {else_what}");
+                        tracing::warn!(error = %chain(&error), "could not listen, retrying; {consequence}");
                     }
                 }
             }
@@ -85,15 +85,15 @@ where
 
 impl<L> Bound<L> {
     fn new<E>(path: &Path, bind: fn(&Path) -> Result<L, E>) -> Result<Self, E> {
-        // Before it is there, so that no change is missed.
+        // Before the bind, so that no change is missed.
         let directory = Directory::open(path.parent().unwrap_or(Path::new("/")));
         let listener = bind(path)?;
         if let Err(error) = &directory {
-            tracing::warn!(error = %chain(error), "looking after a socket without being told of changes");
+            tracing::warn!(error = %chain(error), "could not watch a socket's directory; polling it");
         }
         Ok(Self {
             listener,
-            place: Place {
+            file: SocketFile {
                 path: path.to_owned(),
                 id: id(path),
                 directory: directory.ok(),
@@ -102,23 +102,23 @@ impl<L> Bound<L> {
     }
 }
 
-impl Place {
-    /// Waits until the socket that was bound is not there any more.
+impl SocketFile {
+    /// Waits until the file is removed or replaced.
     async fn lost(mut self) {
         while self.id.is_some() && self.id == id(&self.path) {
             let Some(directory) = &mut self.directory else {
-                tokio::time::sleep(UNTOLD).await;
+                tokio::time::sleep(POLL).await;
                 continue;
             };
             if let Err(error) = directory.changed().await {
-                tracing::warn!(error = %chain(&error), "looking after a socket without being told of changes");
+                tracing::warn!(error = %chain(&error), "lost the watch on a socket's directory; polling it");
                 self.directory = None;
             }
         }
     }
 }
 
-/// What is at a path.
+/// The file at a path.
 fn id(path: &Path) -> Option<Id> {
     let found = fs::symlink_metadata(path).ok()?;
     Some((found.dev(), found.ino()))

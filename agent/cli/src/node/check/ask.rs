@@ -156,11 +156,11 @@ async fn of(
 }
 
 fn plugin(settings: &Settings) -> Plugin {
-    match settings.is_same() {
+    match settings.is_binary_current() {
         Ok(None) => Plugin::Absent,
         Ok(Some(true)) => Plugin::Same,
-        Ok(Some(false)) if !settings.source().exists() => {
-            let source = settings.source().display();
+        Ok(Some(false)) if !settings.source.exists() => {
+            let source = settings.source.display();
             Plugin::Unknown(format!("there is no {source} here"))
         }
         Ok(Some(false)) => Plugin::Other,

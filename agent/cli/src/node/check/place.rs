@@ -136,7 +136,7 @@ fn has_plugins(bin: &Path) -> bool {
 /// The network configurations; None where no plugin is to be installed.
 pub(super) fn network(settings: Option<&Settings>, status: Option<&Status>) -> Option<cni::Found> {
     let settings = settings?;
-    let (conf_dir, bin_dir) = (settings.conf_dir(), settings.bin_dir());
+    let (conf_dir, bin_dir) = (&settings.conf_dir, &settings.bin_dir);
     let files = match fs::read_dir(conf_dir) {
         Ok(_entries) => settings.files().map_err(|error| chain(&error)),
         Err(error) => Err(format!("{}: {error}", conf_dir.display())),
@@ -147,8 +147,8 @@ pub(super) fn network(settings: Option<&Settings>, status: Option<&Status>) -> O
         bin_writable: writable(feature_probe::writable(bin_dir).map(|()| bin_dir.to_owned())),
         conf_dir: conf_dir.display().to_string(),
         bin_dir: bin_dir.display().to_string(),
-        stem: settings.stem().map(str::to_owned),
-        entry: Some(settings.entry().clone()),
+        stem: settings.stem.clone(),
+        entry: Some(settings.entry.clone()),
         wanted: status.map_or(Wanted::Unknown, |status| match &status.modes.hold[..] {
             "enforce" if status.lacks.hold.is_none() && status.plugin.managed => Wanted::Yes,
             _ => Wanted::No,

@@ -45,8 +45,8 @@ fn signed_with(
     Served { certificate, key }
 }
 
-/// Whether a client with this trust takes the server for 127.0.0.1.
-async fn takes(trust: &Trust, served: &Served) -> Result<(), String> {
+/// Whether a client with this trust accepts the server as 127.0.0.1.
+async fn accepts(trust: &Trust, served: &Served) -> Result<(), String> {
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(served.key.serialize_der()));
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -58,7 +58,7 @@ async fn takes(trust: &Trust, served: &Served) -> Result<(), String> {
     let address = listener.local_addr().unwrap();
     let serve = async {
         let (stream, _peer) = listener.accept().await.unwrap();
-        // Its error is the client's doing, and seen there.
+        // The client has the same error.
         drop(TlsAcceptor::from(Arc::new(config)).accept(stream).await);
     };
     let connect = async {
@@ -89,23 +89,23 @@ fn trusting(directory: &Path, authority: &CertifiedIssuer<'static, KeyPair>) -> 
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn by_authority_and_name() {
+async fn certificate_needs_authority_and_name() {
     let directory = tempfile::tempdir().unwrap();
     let authority = authority();
     let trust = trusting(directory.path(), &authority);
-    takes(&trust, &signed("127.0.0.1", &authority))
+    accepts(&trust, &signed("127.0.0.1", &authority))
         .await
         .unwrap();
     let other_name = signed("127.0.0.2", &authority);
-    assert!(takes(&trust, &other_name).await.is_err());
-    let stranger = takes(&trust, &self_signed("127.0.0.1")).await;
+    assert!(accepts(&trust, &other_name).await.is_err());
+    let stranger = accepts(&trust, &self_signed("127.0.0.1")).await;
     let error = stranger.unwrap_err();
     assert!(error.contains("invalid peer certificate"), "{error}");
 }
 
-/// What `usher check` advises goes by the words in which TLS refuses.
+/// The advice of `usher check` depends on the error texts of TLS.
 #[tokio::test(flavor = "current_thread")]
-async fn each_refusal_has_its_advice() {
+async fn each_tls_error_has_advice() {
     let directory = tempfile::tempdir().unwrap();
     let authority = authority();
     let trust = trusting(directory.path(), &authority);
@@ -119,7 +119,7 @@ async fn each_refusal_has_its_advice() {
         (signed("node-1", &authority), "is not for the address"),
         (self_signed("127.0.0.1"), "is not signed by"),
     ] {
-        let error = takes(&trust, &served).await.unwrap_err();
+        let error = accepts(&trust, &served).await.unwrap_err();
         let pods = Err(Refusal {
             kind: "connect",
             error: error.clone(),
@@ -138,9 +138,9 @@ async fn each_refusal_has_its_advice() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn by_the_very_certificate() {
+async fn pinned_certificate_is_accepted() {
     let directory = tempfile::tempdir().unwrap();
-    // Its name is the node's, and not what usher connects to.
+    // The certificate has the node's name, and usher connects to an address.
     let kubelet = self_signed("node-1");
     let trust = Trust {
         ca: directory.path().join("absent"),
@@ -150,13 +150,13 @@ async fn by_the_very_certificate() {
             &kubelet.certificate.pem(),
         )),
     };
-    takes(&trust, &kubelet).await.unwrap();
-    let twin = takes(&trust, &self_signed("node-1")).await;
+    accepts(&trust, &kubelet).await.unwrap();
+    let twin = accepts(&trust, &self_signed("node-1")).await;
     assert!(twin.unwrap_err().contains("UnknownIssuer"));
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn nothing_to_trust_is_an_error_that_names_the_file() {
+async fn missing_certificates_are_an_error_with_the_file_name() {
     let directory = tempfile::tempdir().unwrap();
     let kubelet = self_signed("127.0.0.1");
     for content in [None, Some("no certificate"), Some("")] {
@@ -165,7 +165,7 @@ async fn nothing_to_trust_is_an_error_that_names_the_file() {
             fs::write(&ca, content).unwrap();
         }
         let trust = Trust { ca, pinned: None };
-        let error = takes(&trust, &kubelet).await.unwrap_err();
+        let error = accepts(&trust, &kubelet).await.unwrap_err();
         assert!(error.contains("ca.crt"), "{content:?}: {error}");
     }
 }

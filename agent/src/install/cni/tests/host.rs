@@ -79,7 +79,7 @@ impl Host {
     }
 
     pub(super) fn settings(&self, more: &[&str]) -> Settings {
-        Settings::of(&self.args(more).cni).unwrap().unwrap()
+        Settings::from_args(&self.args(more).cni).unwrap().unwrap()
     }
 
     pub(super) fn installer(&self) -> Installer {
