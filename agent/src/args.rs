@@ -1,5 +1,4 @@
-//! Flags and environment: settings of the process. What usher may do comes from
-//! the Node's annotations, not from here.
+//! Flags and environment variables: settings of the process. The modes come from the Node's annotations.
 
 pub(crate) mod leave;
 mod sources;
@@ -10,24 +9,26 @@ use clap::{Parser, ValueEnum};
 use usher_client::{cni_args, node_args};
 use usher_core::settings::config::origin::Setting;
 
-/// The first word of the command line of the process that holds starts.
+/// The first word of the holder's command line.
 pub(crate) const HOLDER: &str = "hold-starts";
 
-/// Shows the sidecars of finished pods out.
+/// The node agent of usher.
 #[derive(Debug, Parser)]
 #[command(name = "usher-agent", version)]
 pub(crate) struct Args {
-    /// Name of the Node that this runs on
+    /// Name of the agent's Node
     #[arg(long, env = "NODE_NAME")]
     pub(crate) node_name: String,
 
-    /// Where the Node's annotations come from and Events go to; off: only the
-    /// last known ones in the run directory count, and nobody is told
+    /// The API server, for the Node's annotations, Namespaces and Events. off:
+    /// the last known annotations in the run directory apply, and the agent
+    /// sends no Events
     #[arg(long, env = "USHER_API_SERVER", default_value = "in-cluster")]
     pub(crate) api_server: ApiServer,
 
-    /// The key of a taint that is taken off the Node when the agent is ready,
-    /// such as usher.dev/not-ready; needs the right to patch nodes. Empty: none
+    /// Key of a startup taint, such as usher.dev/not-ready. The agent removes
+    /// it from the Node when it is ready, which needs the permission to patch
+    /// nodes. Empty: no taint
     #[arg(
         long,
         env = "USHER_STARTUP_TAINT",
@@ -36,7 +37,7 @@ pub(crate) struct Args {
     )]
     pub(crate) startup_taint: String,
 
-    /// Where /healthz, /readyz and /metrics are served
+    /// Address of /healthz, /readyz and /metrics
     #[arg(long, env = "USHER_HTTP", default_value = "127.0.0.1:9643")]
     pub(crate) http: SocketAddr,
 
@@ -49,29 +50,28 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) node: node_args::NodeArgs,
 
-    // Last, since its heading is that of all that follow.
+    // Last: its help heading applies to all flags that follow.
     #[command(flatten)]
     pub(crate) cni: cni_args::CniArgs,
 
-    /// What each flag is, and who says so.
+    /// Each flag's value and its source.
     #[arg(skip)]
     pub(crate) settings: Vec<Setting>,
 }
 
-/// How it logs.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct LogArgs {
-    /// Form of the log
+    /// Format of the log
     #[arg(long, env = "USHER_LOG_FORMAT", default_value = "text")]
     pub(crate) log_format: LogFormat,
 
-    /// What is logged: a level, or directives such as info,usher_agent=debug
+    /// Log filter: a level, or directives such as info,usher_agent=debug
     #[arg(long, env = "USHER_LOG", default_value = "info")]
     pub(crate) log: String,
 }
 
 impl LogArgs {
-    /// The flags that a child logs by as this process does.
+    /// The flags for a child process that logs like this one.
     pub(crate) fn flags(&self) -> Vec<String> {
         let format = match self.log_format {
             LogFormat::Text => "text",
@@ -82,7 +82,7 @@ impl LogArgs {
     }
 }
 
-/// Holds starts as the agent asks on standard input; the agent starts it.
+/// The holder process, which the agent starts. Holds starts as ordered on standard input.
 #[derive(Debug, Parser)]
 #[command(name = "usher-agent hold-starts")]
 pub(crate) struct HolderArgs {
@@ -90,7 +90,7 @@ pub(crate) struct HolderArgs {
     pub(crate) log: LogArgs,
 }
 
-/// What the program is to be.
+/// The role of the process.
 #[derive(Debug)]
 pub(crate) enum Invocation {
     Agent(Box<Args>),
@@ -99,7 +99,7 @@ pub(crate) enum Invocation {
 }
 
 impl Invocation {
-    /// Reads the command line; exits where it cannot be used.
+    /// Parses the command line. Exits where it is invalid.
     pub(crate) fn parse() -> Self {
         let mut words = std::env::args_os().skip(1).peekable();
         if words.peek().is_some_and(|word| word == HOLDER) {
@@ -111,7 +111,6 @@ impl Invocation {
         }
     }
 
-    /// How it logs.
     pub(crate) fn log(&self) -> &LogArgs {
         match self {
             Self::Agent(args) => &args.log,
@@ -121,14 +120,12 @@ impl Invocation {
     }
 }
 
-/// Whether the API server is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ApiServer {
     InCluster,
     Off,
 }
 
-/// Form of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
     Text,

@@ -1,4 +1,4 @@
-//! The kubelet and the API server: pods, the own Node, Namespaces, Events and the startup taint.
+//! The kubelet and the API server: pods, the agent's Node, Namespaces, Events and the startup taint.
 
 pub(crate) mod events;
 pub(crate) mod kubelet;

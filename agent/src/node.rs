@@ -1,4 +1,4 @@
-//! What the agent reads of its node: containers, kernel features, the configuration file, and its own privileges.
+//! Reads of the node: containers, kernel features and the configuration file. Also the agent's own privileges.
 
 pub(crate) mod config_file;
 pub(crate) mod discovery;

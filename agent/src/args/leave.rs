@@ -1,4 +1,4 @@
-//! Flags of the ways off a node and off a cluster.
+//! Flags of the removal from a node and from a cluster.
 
 use std::time::Duration;
 
@@ -7,20 +7,19 @@ use usher_core::base::duration;
 
 use super::LogArgs;
 
-/// The first word of the command line that has a whole cluster left.
+/// The first word of the command line that removes usher from a cluster.
 pub(crate) const CLUSTER: &str = "leave-cluster";
 
-/// Whether the agent is here to go.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LeaveArgs {
-    /// Take everything of usher off the node and watch nothing: ready when
-    /// nothing is left but the process itself, which waits to be ended
+    /// Remove everything that usher has on the node, and watch no pods. The
+    /// agent is ready when nothing is left, and runs until it is terminated
     #[arg(long, env = "USHER_LEAVE", value_parser = FalseyValueParser::new())]
     pub(crate) leave: bool,
 }
 
-/// Has all agents of a DaemonSet leave their nodes, and waits until they have;
-/// for the time right before the DaemonSet is deleted.
+/// Makes every agent of a DaemonSet remove usher from its node, and waits until all nodes are clean. Run it right before
+/// the DaemonSet is deleted.
 #[derive(Debug, Parser)]
 #[command(name = "usher-agent leave-cluster", version)]
 pub(crate) struct LeaveClusterArgs {
@@ -36,7 +35,7 @@ pub(crate) struct LeaveClusterArgs {
     #[arg(long, default_value = "agent")]
     pub(crate) container: String,
 
-    /// How long all nodes together may take
+    /// Deadline for all nodes together
     #[arg(long, default_value = "2m", value_parser = duration::parse)]
     pub(crate) timeout: Duration,
 

@@ -1,11 +1,11 @@
-//! Who says what a flag is: the command line, a variable, or nobody.
+//! The source of each flag's value: the command line, an environment variable, or the default.
 
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, parser::ValueSource};
 use usher_core::settings::config::origin::Setting;
 
 use super::Args;
 
-/// Reads the agent's command line; ends the process where it cannot be used.
+/// Parses the agent's command line. Exits where it is invalid.
 pub(super) fn parse() -> Args {
     let command = Args::command();
     let matches = command.clone().get_matches();
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_flag_says_who_set_it() {
+    fn each_flag_has_a_source() {
         let command = Args::command();
         let line = ["usher-agent", "--node-name", "n", "--http", "127.0.0.1:1"];
         let matches = command.clone().get_matches_from(line);

@@ -1,12 +1,9 @@
-//! The gate of one sandbox: its table, the copies of what waits at it, and how
-//! what waits is let go.
+//! The gate of one sandbox: its table, and the copies of the SYNs that the table drops.
 //!
-//! Order matters. Armed: the reader of copies before the table, the table
-//! before the app. Opened: the doors' elements go, which takes the kernel a tenth
-//! of the time that the whole table takes; the copies that have come are read;
-//! each connection that still waits is sent its copy again; then the table goes.
-//! What comes later, of connections that were on their way, follows as long as
-//! the reader stays.
+//! The order matters. To arm: bind the reader of copies, then create the table, before the app starts. To release: delete
+//! the elements of the held ports, which takes the kernel a tenth of the time that the whole table takes; read the copies;
+//! inject the copy of each connection that still waits; then delete the table. The reader stays for a while, for copies
+//! of connections that were on their way.
 
 mod opening;
 mod sender;
@@ -40,13 +37,12 @@ use usher_sys::net::{
 
 use self::sender::Sender;
 
-/// Copies in one look that are more than an app sends that waits.
+/// More copies in one read than an app that waits sends.
 const FLOOD: usize = 512;
-/// Wait after that many. What comes meanwhile and finds no room is lost, and
-/// goes on with its next retransmission.
+/// Wait after that many. A copy that finds no room meanwhile is lost, and its connection continues with its next
+/// retransmission.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Why a gate cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error(transparent)]
@@ -63,51 +59,49 @@ pub(crate) enum Error {
     Sockets(#[from] sockdiag::Error),
 }
 
-/// What a gate is told.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Let connections to these ports go.
+    /// Release connections to these ports.
     OpenSome(Vec<u16>),
-    /// Let everything go and end.
+    /// Release every connection, and end.
     OpenAll,
-    /// Have connections to these ports wait for so long from now on.
+    /// Set the timeout of these held ports, from now on.
     Renew(Vec<u16>, Duration),
-    /// Have the table be like this, in place of what is there.
+    /// Replace the table.
     Mend(Wanted),
 }
 
-/// A gate.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    begin: Instant,
+    /// The moment that timestamps count from.
+    started: Instant,
     table: Socket,
     log: Log,
     queue: Option<Queue>,
-    /// Opened when the pod's start goes on: nothing of it is needed before.
+    /// Opened after the reply to the CNI plugin, which does not need it.
     sender: Option<Sender>,
     copies: Copies,
-    /// Ports whose doors were shut.
+    /// Held ports.
     ports: Vec<u16>,
     count_only: bool,
-    /// Connections that were let go.
     released: BTreeSet<Connection>,
-    /// Somebody's time was over before the doors were opened.
+    /// The kernel released a port at its timeout.
     timed_out: bool,
-    /// Connections that had gone by then.
+    /// Connections that did not wait any more after a timeout.
     gone: BTreeSet<Connection>,
-    /// Since when the first of them waited, or was counted.
+    /// The time of the first connection.
     first: Option<Timestamp>,
-    /// Connections seen, where they are only counted.
+    /// Connections in observe mode, which only counts them.
     counted: usize,
 }
 
 impl Gate {
-    /// Makes the table, and what it needs to be opened again.
+    /// Creates the table, and the sockets that release its connections.
     ///
     /// # Errors
-    /// Any [`Error`]; then there is no table.
-    pub(super) fn arm(netns: &Netns, wanted: &Wanted, begin: Instant) -> Result<Self, Error> {
-        let mut gate = Self::open(netns, begin)?;
+    /// Any [`Error`]: then there is no table.
+    pub(super) fn arm(netns: &Netns, wanted: &Wanted, started: Instant) -> Result<Self, Error> {
+        let mut gate = Self::open(netns, started)?;
         gate.count_only = wanted.count_only;
         gate.ports = wanted.ports.iter().map(|door| door.port).collect();
         if wanted.dns.is_some() {
@@ -119,21 +113,21 @@ impl Gate {
         Ok(gate)
     }
 
-    /// Takes over the table that an earlier agent made, if there is one.
+    /// Adopts the table of an earlier agent; None where there is none.
     ///
     /// # Errors
     /// Any [`Error`].
-    pub(super) fn adopt(netns: &Netns, begin: Instant) -> Result<Option<(Self, Remains)>, Error> {
+    pub(super) fn adopt(netns: &Netns, started: Instant) -> Result<Option<(Self, Remains)>, Error> {
         let table = netns.netlink(Protocol::Netfilter)?;
         let Some(found) = nft::dump(&table)? else {
             return Ok(None);
         };
-        let mut gate = Self::open(netns, begin)?;
-        let doors = found
+        let mut gate = Self::open(netns, started)?;
+        let held = found
             .remaining
             .iter()
             .filter(|remaining| remaining.set == ruleset::HELD);
-        let ports = doors.map(|left| (left.value, left.time)).collect();
+        let ports = held.map(|left| (left.value, left.time)).collect();
         let remains = Remains::of(&found.ruleset, ports);
         gate.count_only = remains.count_only;
         gate.ports = remains.ports.iter().map(|(port, _left)| *port).collect();
@@ -143,9 +137,9 @@ impl Gate {
         Ok(Some((gate, remains)))
     }
 
-    fn open(netns: &Netns, begin: Instant) -> Result<Self, Error> {
+    fn open(netns: &Netns, started: Instant) -> Result<Self, Error> {
         Ok(Self {
-            begin,
+            started,
             table: netns.netlink(Protocol::Netfilter)?,
             log: Log::bind(netns, ruleset::GROUP)?,
             queue: None,
@@ -161,7 +155,7 @@ impl Gate {
         })
     }
 
-    /// Stands there until it is opened or forgotten.
+    /// Runs until everything is released or the sandbox is forgotten.
     pub(super) async fn run(
         mut self,
         sandbox: SandboxId,
@@ -172,22 +166,21 @@ impl Gate {
         match Sender::open(&netns) {
             Ok(sender) => self.sender = Some(sender),
             Err(error) => {
-                tracing::warn!(%sandbox, error = %chain(&error), "connections will be let go with their next retransmissions");
+                tracing::warn!(%sandbox, error = %chain(&error), "could not open the injector; connections continue with their next retransmissions");
             }
         }
         drop(netns);
         loop {
-            let begin = self.begin;
             let mut arrived = Vec::new();
             tokio::select! {
                 biased;
                 command = commands.recv() => match command {
-                    // Where one refuses to open all are opened with the table.
+                    // Where a port cannot be released, deleting the table releases all.
                     Some(Command::OpenSome(ports)) => if self.open_some(&ports).is_err() { break },
                     Some(Command::Renew(ports, timeout)) => self.renew(&ports, timeout),
                     Some(Command::Mend(wanted)) => self.mend(&wanted),
                     Some(Command::OpenAll) => break,
-                    // Forgotten: the namespace is going, or has gone.
+                    // The sandbox is forgotten: its namespace is gone, or about to go.
                     None => {
                         drop(self.delete());
                         return;
@@ -195,32 +188,34 @@ impl Gate {
                 },
                 read = self.log.receive(|packet| arrived.extend(Syn::parse(packet.payload).ok())) => {
                     if let Err(error) = read {
-                        // Without copies connections go on with their next
-                        // retransmission.
-                        tracing::warn!(%sandbox, error = %chain(&error), "lost the copies of waiting connections");
+                        // Without copies, connections continue with their next retransmission.
+                        tracing::warn!(%sandbox, error = %chain(&error), "could not read the copies of waiting connections; released the sandbox");
                         break;
                     }
                 }
             }
-            let now = Timestamp::new(begin.elapsed());
+            let now = self.now();
             let flooded = arrived.len() >= FLOOD;
             for syn in arrived {
-                self.came(syn, now);
+                self.receive(syn, now);
             }
             if flooded {
-                // Other pods come first.
+                // The other pods' turn.
                 tokio::time::sleep(PAUSE).await;
             }
         }
-        let result = self.open_all().await;
-        let result = result.map_err(|error| chain(&error).to_string());
-        // Closed before anybody hears of it, who may want to arm again.
+        let result = self.open_all().await.map_err(|error| chain(&error));
+        // Close the sockets before the event: the engine may arm the sandbox again.
         drop(self);
-        // Nobody listens only when the agent is ending.
+        // Fails only when the agent is ending.
         drop(events.send(Event::Opened { sandbox, result }).await);
     }
 
-    fn came(&mut self, syn: Syn, now: Timestamp) {
+    fn now(&self) -> Timestamp {
+        Timestamp::new(self.started.elapsed())
+    }
+
+    fn receive(&mut self, syn: Syn, now: Timestamp) {
         if self.count_only {
             self.first.get_or_insert(now);
             self.counted += 1;
@@ -238,23 +233,33 @@ impl Gate {
             })
             .collect();
         if let Err(error) = nft::renew(&self.table, &doors) {
-            tracing::warn!(error = %chain(&error), ?ports, "could not keep doors shut");
+            let ports = port_list(ports);
+            tracing::warn!(error = %chain(&error), ports, "could not extend the timeout of held ports");
         }
     }
 
     fn mend(&self, wanted: &Wanted) {
         if let Err(error) = nft::install(&self.table, &Ruleset::of(wanted)) {
-            tracing::warn!(error = %chain(&error), "could not make the table anew; it stays as it was found");
+            tracing::warn!(error = %chain(&error), "could not replace the table; it stays as it was found");
         }
     }
 
-    /// Deletes the table, and says whether it was there.
+    /// Deletes the table. Returns whether it existed.
     fn delete(&self) -> Result<bool, NftError> {
         let deleted = nft::delete_table(&self.table);
         if let Err(error) = &deleted {
-            tracing::warn!(error = %chain(error), "could not delete the table; doors that are shut open at the deadline");
+            tracing::warn!(error = %chain(error), "could not delete the table; held ports are released at their deadline");
         }
         crash_point::reach("table-deleted", "");
         deleted
     }
+}
+
+/// For log lines.
+fn port_list(ports: &[u16]) -> String {
+    ports
+        .iter()
+        .map(u16::to_string)
+        .collect::<Vec<_>>()
+        .join(",")
 }

@@ -1,24 +1,25 @@
-//! Puts the CNI plugin on the host, and keeps it there: the binary, then its entry in the network configuration.
+//! Installs the CNI plugin on the host and keeps it installed: the binary, then its entry in the network configuration.
 //!
-//! The runtime executes what the configuration names, for every pod that starts or ends, and a configuration that
-//! it cannot read takes the network of the whole node away. So at every moment
+//! The runtime executes the plugins of the configuration for every pod that starts or ends. With an invalid
+//! configuration the whole node has no pod network. So at every moment
 //!
-//! - a reader finds whole files only: new ones come by renaming within the directory, which is also what containerd
-//!   takes notice of ([go-cni](https://github.com/containerd/go-cni/blob/v1.1.13/opts.go) and
-//!   [its watch](https://github.com/containerd/containerd/blob/v2.1.4/internal/cri/server/cni_conf_syncer.go));
-//! - what others wrote is kept byte for byte ([`usher_core::cni::conflist`]), also what they wrote at the same moment
-//!   ([`step`]);
-//! - there is a binary wherever there is an entry: it comes first and goes last.
+//! - a reader finds complete files only. A rename within the directory creates them, which also triggers containerd's
+//!   watch ([go-cni](https://github.com/containerd/go-cni/blob/v1.1.13/opts.go),
+//!   [the watch](https://github.com/containerd/containerd/blob/v2.1.4/internal/cri/server/cni_conf_syncer.go));
+//! - the text of other tools is kept byte for byte ([`usher_core::cni::conflist`]), also text that they write at the same
+//!   time ([`step`]);
+//! - each entry has a binary: the binary is installed first and removed last.
 //!
-//! What a reader sees while a list is edited: the old list, then the new one. While a `.conf` becomes a list: the
-//! `.conf`; for a moment both, of which runtimes take the first by name, the old one; then the list alone. A link in the place of a file becomes a file; what it led to stays as it is.
+//! While a list is edited, a reader sees the old list, then the new one. While a `.conf` becomes a list, it sees the
+//! `.conf`, then both, of which runtimes read the first by name, the old one, then the list alone. A symbolic link becomes
+//! a file; its target stays as it is.
 //!
-//! Nothing is written while all is right. Somebody who takes the entry out again and again is let win for longer and
-//! longer ([`Backoff`]). A file that cannot be read is given [`SETTLING`], since it may be about to be written; only
-//! then the next one counts, as it does for CRI-O. There is no polling: the directories are watched, and where they
-//! are missing, those above them.
+//! The agent writes nothing while the entry is correct. Where another tool removes the entry again and again, the agent
+//! restores it less and less often ([`Backoff`]). An invalid file may be about to be written, so the agent waits for
+//! [`SETTLING`] before it uses the next file, as CRI-O does. The agent does not poll: it watches the directories, and the
+//! parents of missing ones.
 //!
-//! An agent that ends leaves all in place: without an agent the plugin accepts every pod at once.
+//! An agent that ends leaves the plugin installed: without an agent the plugin accepts every pod at once.
 
 mod state;
 
@@ -45,14 +46,13 @@ use usher_sys::files::directory::Places;
 use self::state::State;
 use crate::{serve::http::Readiness, telemetry::reporter::Reporter};
 
-/// How long a file may be unreadable before it counts as broken, and not as being written.
+/// How long a file may be invalid while another process writes it.
 const SETTLING: Duration = Duration::from_secs(1);
-/// How long a network configuration may be missing before that is a failure, for which nobody waits any more.
+/// How long a network configuration may be missing before that is a failure. Readiness does not wait longer.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often to look where the kernel tells of no changes, for want of inotify instances.
-const UNTOLD: Duration = Duration::from_secs(30);
+/// The polling interval without a watch, where inotify instances are exhausted.
+const POLL: Duration = Duration::from_secs(30);
 
-/// The service.
 #[derive(Debug)]
 pub(crate) struct Installer {
     settings: Settings,
@@ -60,32 +60,31 @@ pub(crate) struct Installer {
     reporter: Reporter,
     readiness: Arc<Readiness>,
     binary: Binary,
-    /// The name of our temporary files.
+    /// The name of the temporary files.
     temporary: String,
     backoff: Backoff,
-    /// Whether this look may write.
+    /// The backoff allows this reconciliation to write.
     may_write: bool,
-    /// Since when the file that counts cannot be read.
-    unsettled: Option<Instant>,
-    /// Whether that was said.
-    is_told: bool,
-    /// Since when there is no file that the entry could be in.
-    waiting: Option<Instant>,
+    /// The start of the time in which the file for the entry is invalid.
+    unsettled_since: Option<Instant>,
+    unsettled_reported: bool,
+    /// The start of the time in which no file can have the entry.
+    waiting_since: Option<Instant>,
     state: Option<State>,
     was_installed: bool,
 }
 
-/// What a look comes to.
+/// The result of a reconciliation.
 #[derive(Debug)]
 enum Outcome {
-    /// Nothing is to be done until something changes.
-    Rest(State),
-    /// It goes on then, or when something changes before.
-    Later(Instant, Option<State>),
+    /// Reconcile after the next change.
+    Settled(State),
+    /// Reconcile at this time, or after the next change.
+    RetryAt(Instant, Option<State>),
 }
 
 impl Installer {
-    /// It is installed while `wanted` says true.
+    /// Keeps the plugin installed while `wanted` is true.
     pub(crate) fn new(
         settings: Settings,
         wanted: watch::Receiver<bool>,
@@ -102,15 +101,15 @@ impl Installer {
             temporary: files::temporary(),
             backoff: Backoff::default(),
             may_write: false,
-            unsettled: None,
-            is_told: false,
-            waiting: None,
+            unsettled_since: None,
+            unsettled_reported: false,
+            waiting_since: None,
             state: None,
             was_installed: false,
         }
     }
 
-    /// Installs, and goes on for ever.
+    /// Reconciles until the agent ends.
     pub(crate) async fn serve(mut self) {
         for dir in [&self.settings.conf_dir, &self.settings.bin_dir] {
             if let Err(error) = files::sweep(dir) {
@@ -118,9 +117,9 @@ impl Installer {
             }
         }
         loop {
-            // Before looking, so that no change is missed.
+            // Watch before reading, so that no change is missed.
             let places = Places::open(&[&self.settings.conf_dir, &self.settings.bin_dir]);
-            let next = self.look(Instant::now());
+            let next = self.reconcile(Instant::now());
             let changed = async {
                 let error = match places {
                     Ok(mut places) => match places.changed().await {
@@ -129,10 +128,10 @@ impl Installer {
                     },
                     Err(error) => error,
                 };
-                tracing::warn!(error = %chain(&error), "looking at the network configuration without being told of changes");
-                tokio::time::sleep(UNTOLD).await;
+                tracing::warn!(error = %chain(&error), "could not watch the network configuration; polling it");
+                tokio::time::sleep(POLL).await;
             };
-            let pause = async {
+            let retry = async {
                 match next {
                     Some(next) => tokio::time::sleep_until(next.into()).await,
                     None => std::future::pending().await,
@@ -140,31 +139,32 @@ impl Installer {
             };
             tokio::select! {
                 () = changed => {}
-                () = pause => {}
-                told = self.wanted.changed() => if told.is_err() {
-                    // Nobody is left who could want anything else: the agent is ending.
+                () = retry => {}
+                received = self.wanted.changed() => if received.is_err() {
+                    // The event loop has ended, and the agent is ending.
                     return std::future::pending().await;
                 },
             }
         }
     }
 
-    /// Looks at the host and does what is due; says when it is to be done again, unless something changes before.
-    fn look(&mut self, now: Instant) -> Option<Instant> {
+    /// Reads the host's files and changes what is due. Returns the time of the next reconciliation, unless a change
+    /// comes first.
+    fn reconcile(&mut self, now: Instant) -> Option<Instant> {
         self.may_write = false;
         let wanted = *self.wanted.borrow_and_update();
         let outcome = if wanted {
             self.install(now)
         } else {
-            self.take_out(now)
+            self.remove_entry(now)
         };
         match outcome {
-            Ok(Outcome::Rest(state)) => {
+            Ok(Outcome::Settled(state)) => {
                 self.backoff.rest();
                 self.enter(state);
                 None
             }
-            Ok(Outcome::Later(then, state)) => {
+            Ok(Outcome::RetryAt(then, state)) => {
                 if let Some(state) = state {
                     self.enter(state);
                 }
@@ -176,7 +176,7 @@ impl Installer {
                 }
                 let again = self.backoff.due(now);
                 if matches!(error, Error::Changed { .. }) {
-                    tracing::debug!(error = %chain(&error), "somebody else was faster");
+                    tracing::debug!(error = %chain(&error), "another process changed a file at the same time");
                 } else {
                     self.enter(State::Failed {
                         error: chain(&error),
@@ -187,8 +187,8 @@ impl Installer {
         }
     }
 
-    /// None when this look may write; else when one may.
-    fn turn(&mut self, now: Instant) -> Option<Instant> {
+    /// None where this reconciliation may write; otherwise the time of the next write.
+    fn next_write(&mut self, now: Instant) -> Option<Instant> {
         if self.may_write {
             return None;
         }
@@ -203,14 +203,14 @@ impl Installer {
 
     fn install(&mut self, now: Instant) -> Result<Outcome, Error> {
         if !self.binary.is_current()? {
-            // One that was removed is a matter of pods that cannot start or end; all else can wait for its turn.
+            // Without a binary, pods cannot start or end. So a removed binary is installed at once.
             let has_failed = matches!(self.state, Some(State::Failed { .. }));
             let is_urgent = !has_failed && !self.binary.exists();
-            if let Some(due) = self.turn(now).filter(|_| !is_urgent) {
-                return Ok(Outcome::Later(due, None));
+            if let Some(due) = self.next_write(now).filter(|_| !is_urgent) {
+                return Ok(Outcome::RetryAt(due, None));
             }
             if let Err(error) = self.binary.install(&self.temporary) {
-                // Without a binary behind the entry no pod could start or end.
+                // An entry without a binary would block every pod's start and end.
                 if !self.binary.exists() {
                     removal::remove_entries(&self.settings.conf_dir, &self.temporary)?;
                 }
@@ -220,84 +220,87 @@ impl Installer {
         }
         let (name, steps) = match self.situation(now)? {
             Situation::Absent { name, steps } => (name, steps),
-            other => return Ok(self.without_writing(other, now)),
+            other => return Ok(self.outcome(other, now)),
         };
-        if let Some(due) = self.turn(now) {
-            return Ok(Outcome::Later(due, Some(State::Absent { name })));
+        if let Some(due) = self.next_write(now) {
+            return Ok(Outcome::RetryAt(due, Some(State::Absent { name })));
         }
         step::run(&self.settings.conf_dir, &self.temporary, &steps)?;
         if self.was_installed {
             self.reporter.metrics.cni_reinstalled.inc();
-            tracing::warn!(file = name, "put the CNI plugin's entry back");
+            tracing::warn!(file = name, "restored the CNI plugin's entry");
         }
         let after = self.situation(now)?;
-        Ok(self.without_writing(after, now))
+        Ok(self.outcome(after, now))
     }
 
     fn situation(&mut self, now: Instant) -> Result<Situation, Error> {
         let files = files::list(&self.settings.conf_dir)?;
         let situation = entry::look(&self.settings, &files, false)?;
         if !matches!(situation, Situation::Unsettled { .. }) {
-            (self.unsettled, self.is_told) = (None, false);
+            (self.unsettled_since, self.unsettled_reported) = (None, false);
             return Ok(situation);
         }
-        let since = *self.unsettled.get_or_insert(now);
+        let since = *self.unsettled_since.get_or_insert(now);
         if now < since + SETTLING {
             return Ok(situation);
         }
         let settled = entry::look(&self.settings, &files, true);
-        if let (Situation::Unsettled { name }, false) = (situation, self.is_told) {
-            self.is_told = true;
+        if let (Situation::Unsettled { name }, false) = (situation, self.unsettled_reported) {
+            self.unsettled_reported = true;
             tracing::warn!(
                 file = name,
-                "containerd has no network while this file cannot be read"
+                "found an invalid network configuration, with which containerd has no network"
             );
         }
         settled
     }
 
-    fn without_writing(&mut self, situation: Situation, now: Instant) -> Outcome {
+    fn outcome(&mut self, situation: Situation, now: Instant) -> Outcome {
         match situation {
-            Situation::Installed { name } => Outcome::Rest(State::Installed { name }),
+            Situation::Installed { name } => Outcome::Settled(State::Installed { name }),
             Situation::Nowhere { why } => {
-                let end = *self.waiting.get_or_insert(now) + PATIENCE;
+                let end = *self.waiting_since.get_or_insert(now) + PATIENCE;
                 if now >= end {
-                    return Outcome::Rest(State::Failed { error: why });
+                    return Outcome::Settled(State::Failed { error: why });
                 }
                 self.backoff.rest();
-                Outcome::Later(end, Some(State::Waiting { why }))
+                Outcome::RetryAt(end, Some(State::Waiting { why }))
             }
             Situation::Unsettled { name } => {
-                tracing::debug!(file = name, "cannot be read; perhaps it is being written");
-                Outcome::Later(self.unsettled.unwrap_or(now) + SETTLING, None)
+                tracing::debug!(
+                    file = name,
+                    "found an invalid network configuration that may be being written"
+                );
+                Outcome::RetryAt(self.unsettled_since.unwrap_or(now) + SETTLING, None)
             }
             Situation::Absent { name, .. } => {
-                Outcome::Later(self.backoff.due(now), Some(State::Absent { name }))
+                Outcome::RetryAt(self.backoff.due(now), Some(State::Absent { name }))
             }
         }
     }
 
-    /// The entry alone: pods that are there may yet ask for the binary.
-    fn take_out(&mut self, now: Instant) -> Result<Outcome, Error> {
+    /// Removes the entry. The binary stays, since the runtime calls it when pods end that it has started with it.
+    fn remove_entry(&mut self, now: Instant) -> Result<Outcome, Error> {
         let dir = &self.settings.conf_dir;
         if removal::has_entries(dir)? {
-            if let Some(due) = self.turn(now) {
-                return Ok(Outcome::Later(due, None));
+            if let Some(due) = self.next_write(now) {
+                return Ok(Outcome::RetryAt(due, None));
             }
             removal::remove_entries(&self.settings.conf_dir, &self.temporary)?;
         }
         self.was_installed = false;
-        Ok(Outcome::Rest(State::Unwanted))
+        Ok(Outcome::Settled(State::Unwanted))
     }
 
-    /// Says what changed, once.
+    /// Changes the state, and reports the change.
     fn enter(&mut self, state: State) {
         if !matches!(state, State::Waiting { .. } | State::Failed { .. }) {
-            self.waiting = None;
+            self.waiting_since = None;
         }
-        let is_waiting_to_try_again = matches!(state, State::Absent { .. })
+        let is_retry = matches!(state, State::Absent { .. })
             && matches!(self.state, Some(State::Failed { .. }));
-        if self.state.as_ref() == Some(&state) || is_waiting_to_try_again {
+        if self.state.as_ref() == Some(&state) || is_retry {
             return;
         }
         let is_installed = matches!(state, State::Installed { .. });
@@ -306,13 +309,13 @@ impl Installer {
             .metrics
             .cni_installed
             .set(i64::from(is_installed));
-        state.tell(&self.settings.conf_dir);
-        self.tell_others(&state);
+        state.log(&self.settings.conf_dir);
+        self.report(&state);
         self.reporter.health.set_plugin(state.plugin());
         self.state = Some(state);
     }
 
-    fn tell_others(&self, state: &State) {
+    fn report(&self, state: &State) {
         match (&self.state, state) {
             (_, State::Failed { error }) => {
                 let condition = NodeCondition::CniPluginInstallFailed(error.clone());

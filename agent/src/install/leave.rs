@@ -1,11 +1,11 @@
-//! The agent that is here to go: it takes everything of usher off the node, and is ready when nothing is left.
+//! `usher-agent --leave`: removes everything that usher has on the node, and is ready when nothing is left.
 //!
-//! That is how a whole cluster is left ([`crate::install::leave_cluster`]): the DaemonSet is told to run this on each node, and
-//! that it has rolled out says that all nodes are clean. Nothing else is needed for it, no API server and no kubelet.
+//! [`crate::install::leave_cluster`] makes the DaemonSet run this on every node: all nodes are clean when its rollout is
+//! complete. It needs neither the API server nor the kubelet.
 //!
-//! Connections that an earlier agent held go on with their next retransmission, since their table goes. It looks again
-//! when somebody writes into the directories of the CNI, and with growing pauses while something is left. Whatever
-//! goes wrong is a line of the log and of `/readyz`.
+//! Connections that an earlier agent held continue with their next retransmission, since their table is deleted. The
+//! cleanup runs again after a change of the CNI directories, and with a backoff while something is left. Every failure
+//! is in the log and in the response of `/readyz`.
 
 mod serve;
 
@@ -29,7 +29,7 @@ use usher_sys::{files::directory::Places as Directories, pods::proc::ProcRoot};
 use self::serve::State;
 use crate::args::Args;
 
-/// Leaves the node, and stays until SIGTERM or SIGINT.
+/// Cleans the node, and runs until SIGTERM or SIGINT.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("starting the runtime")?;
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let listener = TcpListener::bind(args.http)
             .await
             .with_context(|| format!("listening on {}", args.http))?;
-        tracing::info!(http = %listener.local_addr()?, "leaving the node");
+        tracing::info!(http = %listener.local_addr()?, "removing usher from the node");
         let state = watch::Sender::new(State::Working(Vec::new()));
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     })
 }
 
-/// Where the agent of these flags put things.
+/// Where an agent with these flags installs something.
 fn places(args: &Args) -> Places {
     let given = |dir: &std::ffi::OsString| (!dir.is_empty()).then(|| dir.into());
     Places {
@@ -63,13 +63,13 @@ fn places(args: &Args) -> Places {
     }
 }
 
-/// Cleans until all is clean, and again when it may not be any more.
+/// Cleans until nothing is left, and again after each change.
 async fn leave(places: Arc<Places>, state: &watch::Sender<State>) -> anyhow::Result<()> {
     let mut backoff = Backoff::default();
     loop {
         let watched: Vec<_> = places.conf_dirs.iter().chain(&places.bin_dirs).collect();
         let watched: Vec<_> = watched.iter().map(|path| path.as_path()).collect();
-        // Before looking, so that no change is missed.
+        // Watch before reading, so that no change is missed.
         let directories = Directories::open(&watched);
         let left = clean_once(Arc::clone(&places)).await?;
         let is_clean = left.is_empty();
@@ -79,9 +79,9 @@ async fn leave(places: Arc<Places>, state: &watch::Sender<State>) -> anyhow::Res
             match directories {
                 Ok(mut directories) if is_clean => match directories.changed().await {
                     Ok(()) => {}
-                    Err(_no_news) => std::future::pending().await,
+                    Err(_unwatched) => std::future::pending().await,
                 },
-                // There is an end to it already: the next attempt.
+                // The next attempt follows anyway.
                 _ => std::future::pending().await,
             }
         };
@@ -99,11 +99,11 @@ async fn leave(places: Arc<Places>, state: &watch::Sender<State>) -> anyhow::Res
     }
 }
 
-/// What is left after one attempt, on a thread of its own: it waits for the kernel, and lingers.
+/// What is left after one attempt. In a thread of its own, since the attempt blocks.
 async fn clean_once(places: Arc<Places>) -> anyhow::Result<Vec<String>> {
     let (send, left) = oneshot::channel();
     let clean = move || {
-        // Nobody listens only when the process is ending.
+        // Fails only when the process is ending.
         drop(send.send(attempt(&places)));
     };
     thread::Builder::new()
@@ -118,7 +118,7 @@ fn attempt(places: &Places) -> Vec<String> {
         Ok(true) => return vec!["an agent still runs on this node".to_owned()],
         Ok(false) => {}
         Err(error) => {
-            tracing::warn!(error = %chain(&error), "cannot tell whether an agent still runs");
+            tracing::warn!(error = %chain(&error), "could not check whether an agent still runs");
         }
     }
     let report: Report = cleanup::clean(places);
@@ -138,9 +138,11 @@ fn enter(state: &watch::Sender<State>, left: Vec<String>) {
         return;
     }
     match &next {
-        State::Clean => tracing::info!("nothing of usher is left on this node but this process"),
+        State::Clean => {
+            tracing::info!("removed everything that usher had on this node but this process")
+        }
         State::Working(left) => {
-            tracing::warn!(left = left.len(), "something is left; trying again");
+            tracing::warn!(left = left.len(), "could not remove everything; retrying");
         }
     }
     state.send_replace(next);

@@ -1,8 +1,9 @@
-//! Has all agents of a DaemonSet leave their nodes, and waits until they have: what runs right before the DaemonSet is
-//! deleted, with rights of its own (get and patch of this one DaemonSet, list of the pods in its namespace).
+//! `usher-agent leave-cluster`: makes every agent of a DaemonSet remove usher from its node, and waits until they have.
 //!
-//! The DaemonSet's template is changed so that its pods run [`crate::install::leave`], on all nodes at once; their readiness says
-//! that a node is clean. It may be run again at any time, and a DaemonSet that is not there has left.
+//! The chart runs it as a pre-delete hook, with permissions of its own: get and patch this one DaemonSet, list the pods in
+//! its namespace. It patches the DaemonSet's template so that its pods run [`crate::install::leave`], on all nodes at
+//! once. A ready pod means that its node is clean. It may run again at any time, and succeeds where the DaemonSet is
+//! absent.
 
 mod patch;
 mod rollout;
@@ -26,27 +27,26 @@ use crate::args::leave::LeaveClusterArgs;
 
 /// How long one request may take.
 const REQUEST: Duration = Duration::from_secs(10);
-/// Between two looks. A watch would need a right more, and this runs for seconds.
-const LOOK: Duration = Duration::from_secs(1);
-/// Wait before the first change is tried again, where the API server did not answer.
-const AGAIN: Duration = Duration::from_secs(2);
+/// The polling interval. A watch would need one more permission, and this runs for seconds.
+const POLL: Duration = Duration::from_secs(1);
+/// Wait before the patch is retried.
+const RETRY: Duration = Duration::from_secs(2);
 
-/// What can go wrong with one request.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error("the API server did not answer within {REQUEST:?}")]
-    Late,
-    #[error("asking the API server")]
+    #[error("no response of the API server within {REQUEST:?}")]
+    Timeout,
+    #[error("requesting the API server")]
     Api(#[from] kube::Error),
     #[error(transparent)]
     Patch(#[from] patch::Error),
 }
 
 impl Error {
-    /// Whether another try is of no use: a right is missing, or the object is not what it should be.
+    /// Whether a retry would fail as well: a permission is missing, or the object is not an agent's DaemonSet.
     fn is_final(&self) -> bool {
         match self {
-            Self::Late => false,
+            Self::Timeout => false,
             Self::Api(kube::Error::Api(status)) => (400..429).contains(&status.code),
             Self::Api(_) => false,
             Self::Patch(_) => true,
@@ -54,7 +54,6 @@ impl Error {
     }
 }
 
-/// Runs to its end or its timeout.
 pub(crate) fn run(args: &LeaveClusterArgs) -> anyhow::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build();
     runtime
@@ -72,41 +71,45 @@ async fn leave(args: &LeaveClusterArgs) -> anyhow::Result<()> {
         args,
     };
     loop {
-        match cluster.ask_to_leave().await {
+        match cluster.patch().await {
             Ok(true) => break,
             Ok(false) => {
-                tracing::info!(daemonset = name, "it is not there, so nobody has to leave");
+                tracing::info!(
+                    daemonset = name,
+                    "found no DaemonSet, so there is nothing to remove"
+                );
                 return Ok(());
             }
-            Err(error) if !error.is_final() && Instant::now() + AGAIN < deadline => {
-                tracing::warn!(error = %chain(&error), "could not tell the agents to leave; trying again");
-                tokio::time::sleep(AGAIN).await;
+            Err(error) if !error.is_final() && Instant::now() + RETRY < deadline => {
+                tracing::warn!(error = %chain(&error), "could not patch the DaemonSet; retrying");
+                tokio::time::sleep(RETRY).await;
             }
             Err(error) => {
-                return Err(error)
-                    .with_context(|| format!("telling the agents of {name} to leave"));
+                return Err(error).with_context(|| format!("patching the DaemonSet {name}"));
             }
         }
     }
-    tracing::info!(daemonset = name, "told the agents to leave their nodes");
-    let last = cluster.wait(deadline).await;
-    let Some(last) = last else {
-        tracing::info!(daemonset = name, "all nodes are clean");
+    tracing::info!(
+        daemonset = name,
+        "patched the DaemonSet; its agents remove usher from their nodes"
+    );
+    let lagging = cluster.wait(deadline).await;
+    if lagging.is_empty() {
+        tracing::info!(daemonset = name, "cleaned all nodes");
         return Ok(());
-    };
-    for Lagging { node, why } in &last {
-        tracing::error!(node, why, "is not clean");
+    }
+    for Lagging { node, why } in &lagging {
+        tracing::error!(node, why, "could not clean a node");
     }
     bail!(
-        "{} are not clean after {:?}: look at the logs of the agents there (kubectl --namespace {} logs POD), \
-         or run `usher cleanup` on these nodes when the DaemonSet is gone",
-        count(last.len()),
-        args.timeout,
+        "{} not clean after {}: read the logs of their agents (kubectl --namespace {} logs POD), \
+         or run `usher cleanup` on these nodes when the DaemonSet is deleted",
+        count(lagging.len()),
+        humantime::format_duration(args.timeout),
         args.namespace
     )
 }
 
-/// What this talks to.
 struct Cluster<'a> {
     daemonsets: Api<DaemonSet>,
     pods: Api<Pod>,
@@ -114,13 +117,13 @@ struct Cluster<'a> {
 }
 
 impl Cluster<'_> {
-    /// Changes the DaemonSet; whether there is one.
-    async fn ask_to_leave(&self) -> Result<bool, Error> {
+    /// Patches the DaemonSet. Returns whether it exists.
+    async fn patch(&self) -> Result<bool, Error> {
         let name = &self.args.daemonset;
         let Some(daemonset) = bounded(self.daemonsets.get_opt(name)).await? else {
             return Ok(false);
         };
-        let Some(patch) = patch::of(&daemonset, &self.args.container)? else {
+        let Some(patch) = patch::plan(&daemonset, &self.args.container)? else {
             return Ok(true);
         };
         let params = PatchParams::default();
@@ -132,43 +135,40 @@ impl Cluster<'_> {
         }
     }
 
-    /// Waits until all are clean; who is not, when the time is over.
-    async fn wait(&self, deadline: Instant) -> Option<Vec<Lagging>> {
-        let mut told = BTreeSet::new();
+    /// Waits until all nodes are clean. Returns those that are not at the deadline.
+    async fn wait(&self, deadline: Instant) -> Vec<Lagging> {
+        let mut reported = BTreeSet::new();
         let mut clean = 0;
-        let mut last = vec![Lagging::everywhere("nothing is known of its pods yet")];
         loop {
-            match self.look().await {
-                Ok(Rollout::Gone) => return None,
-                Ok(Rollout::Clean { .. }) => return None,
+            let lagging = match self.rollout().await {
+                Ok(Rollout::Gone | Rollout::Clean { .. }) => return Vec::new(),
                 Ok(Rollout::Waiting {
                     clean: now,
                     lagging,
                 }) => {
-                    if now != clean {
-                        tracing::info!(clean = now, waiting = lagging.len(), "nodes");
+                    if std::mem::replace(&mut clean, now) != now {
+                        tracing::info!(clean, waiting = lagging.len(), "cleaned more nodes");
                     }
-                    clean = now;
                     for one in &lagging {
-                        if told.insert(one.clone()) {
-                            tracing::info!(node = one.node, why = one.why, "waiting");
+                        if reported.insert(one.clone()) {
+                            tracing::info!(node = one.node, why = one.why, "waiting for a node");
                         }
                     }
-                    last = lagging;
+                    lagging
                 }
                 Err(error) => {
-                    tracing::warn!(error = %chain(&error), "could not look at the pods; trying again");
-                    last = vec![Lagging::everywhere(&chain(&error))];
+                    tracing::warn!(error = %chain(&error), "could not read the rollout; retrying");
+                    vec![Lagging::everywhere(&chain(&error))]
                 }
+            };
+            if Instant::now() + POLL > deadline {
+                return lagging;
             }
-            if Instant::now() + LOOK > deadline {
-                return Some(last);
-            }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL).await;
         }
     }
 
-    async fn look(&self) -> Result<Rollout, Error> {
+    async fn rollout(&self) -> Result<Rollout, Error> {
         let found = bounded(self.daemonsets.get_opt(&self.args.daemonset)).await?;
         let Some(daemonset) = found else {
             return Ok(Rollout::Gone);
@@ -186,7 +186,7 @@ impl Cluster<'_> {
 
 async fn bounded<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Error> {
     let answer = tokio::time::timeout(REQUEST, request).await;
-    Ok(answer.map_err(|_late| Error::Late)??)
+    Ok(answer.map_err(|_elapsed| Error::Timeout)??)
 }
 
 fn count(nodes: usize) -> String {

@@ -28,7 +28,7 @@ const WITHIN: [&str; 13] = [
     "signalled",
     "reader-bound",
     "table-made",
-    "doors-open",
+    "ports-released",
     "table-deleted",
     "journal-due",
     "journal-written",

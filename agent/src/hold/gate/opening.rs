@@ -1,43 +1,40 @@
-//! Opening a gate: doors, then what waits at them, then the table.
+//! Releases a gate: the held ports, then the connections that wait, then the table.
 
 use std::time::Duration;
 
 use usher_client::{crash_point, error_chain::chain};
-use usher_core::{
-    base::time::Timestamp,
-    hold::{Tally, syn::Syn},
-};
+use usher_core::hold::{Tally, syn::Syn};
 use usher_sys::net::nft::{self, NftError};
 
-use super::{Gate, sender::Sent};
+use super::{Gate, port_list, sender::Injection};
 
-/// How long copies are read after the doors are open.
+/// How long copies are read after the ports are released.
 const LINGER: Duration = Duration::from_millis(20);
 
-/// Doors that are opened one by one before the table goes. A pod that puts more into its own table waits as long as the
-/// table takes.
-const DOORS: usize = 64;
+/// More ports are released by deleting the table only. usher holds fewer, but a pod can add elements to its own table.
+const MAX_PORTS: usize = 64;
 
 impl Gate {
     pub(super) fn open_some(&mut self, ports: &[u16]) -> Result<(), NftError> {
         let opened = nft::delete_elements(&self.table, ports);
         match &opened {
-            Ok(were_shut) => {
-                self.timed_out |= !were_shut;
+            Ok(were_held) => {
+                self.timed_out |= !were_held;
                 self.ports.retain(|port| !ports.contains(port));
             }
             Err(error) => {
-                tracing::warn!(error = %chain(error), ?ports, "could not open doors; they open with the table, or at the deadline");
+                let ports = port_list(ports);
+                tracing::warn!(error = %chain(error), ports, "could not release held ports; deleting the table or the deadline releases them");
             }
         }
-        crash_point::reach("doors-open", "");
-        self.let_go();
+        crash_point::reach("ports-released", "");
+        self.release_connections();
         opened.map(drop)
     }
 
-    /// Reads what has come without waiting.
+    /// Reads the copies that have arrived, without waiting.
     fn read(&mut self) {
-        let now = Timestamp::new(self.begin.elapsed());
+        let now = self.now();
         let mut arrived = Vec::new();
         let read = self
             .log
@@ -46,30 +43,30 @@ impl Gate {
             tracing::debug!(error = %chain(&error), "could not read the copies of waiting connections");
         }
         for syn in arrived {
-            self.came(syn, now);
+            self.receive(syn, now);
         }
     }
 
-    /// Sends the copies of connections that still wait. One that waits at
-    /// another door is copied, and waits, again.
-    fn let_go(&mut self) {
+    /// Injects the copies of connections that still wait. The table drops and copies again those to a port that is
+    /// still held.
+    fn release_connections(&mut self) {
         self.read();
         if let Some(queue) = &self.queue
             && let Err(error) = queue.accept_all()
         {
-            tracing::warn!(error = %chain(&error), "could not let DNS queries go; they are asked again");
+            tracing::warn!(error = %chain(&error), "could not release DNS queries; their resolvers retry");
         }
-        let now = Timestamp::new(self.begin.elapsed());
+        let now = self.now();
         let Some(sender) = &mut self.sender else {
             return;
         };
         for held in self.copies.take() {
             let connection = held.syn.connection();
             match sender.send(&held, now) {
-                Sent::Out => self.released.insert(connection),
-                // Those that gave up in time cannot be told from those that went.
-                Sent::Late if self.timed_out => self.gone.insert(connection),
-                Sent::Late | Sent::Not => continue,
+                Injection::Injected => self.released.insert(connection),
+                // A connection that timed out looks the same as one that the kernel released.
+                Injection::TooLate if self.timed_out => self.gone.insert(connection),
+                Injection::TooLate | Injection::Skipped => continue,
             };
             let first = self.first.get_or_insert(held.since);
             *first = held.since.min(*first);
@@ -77,25 +74,25 @@ impl Gate {
     }
 
     /// # Errors
-    /// When doors are still shut: the kernel opens them at the deadline.
+    /// When ports are still held: the kernel releases them at their deadline.
     pub(super) async fn open_all(&mut self) -> Result<Tally, NftError> {
         let ports = self.ports.clone();
-        let still_shut = ports.len() > DOORS || self.open_some(&ports).is_err();
-        let mut opened = Timestamp::new(self.begin.elapsed());
-        // Without doors that are shut it holds nobody.
+        let still_held = ports.len() > MAX_PORTS || self.open_some(&ports).is_err();
+        let mut opened = self.now();
+        // A failure does not matter where no port is held any more.
         let deleted = self.delete();
-        // Whoever deletes a table opens its doors as well, and is not the kernel.
+        // Where another process has deleted the table, the kernel's timeout did not release the ports.
         let timed_out = matches!(deleted, Ok(true));
-        if still_shut {
-            // Nor does one that only counts.
+        if still_held {
+            // A table that only counts holds no connections.
             if !self.count_only {
                 deleted?;
             }
-            opened = Timestamp::new(self.begin.elapsed());
-            self.let_go();
+            opened = self.now();
+            self.release_connections();
         }
         self.linger().await;
-        let now = Timestamp::new(self.begin.elapsed());
+        let now = self.now();
         let gone = self.gone.difference(&self.released);
         let by_kernel = if timed_out { gone.count() } else { 0 };
         let connections = if self.count_only {
@@ -114,7 +111,7 @@ impl Gate {
         })
     }
 
-    /// Lets go what was on its way when the doors were opened.
+    /// Releases connections that were on their way when the ports were released.
     async fn linger(&mut self) {
         let end = tokio::time::sleep(LINGER);
         tokio::pin!(end);
@@ -128,11 +125,11 @@ impl Gate {
                 () = &mut end => return,
                 read = read => if read.is_err() { return },
             }
-            let now = Timestamp::new(self.begin.elapsed());
+            let now = self.now();
             for syn in arrived {
-                self.came(syn, now);
+                self.receive(syn, now);
             }
-            self.let_go();
+            self.release_connections();
         }
     }
 }

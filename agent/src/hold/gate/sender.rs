@@ -1,4 +1,4 @@
-//! Sends copies of connections that wait, so that they go at once and not with their next retransmission.
+//! Injects the copies of SYNs, so that their connections continue at once and not with their next retransmission.
 
 use usher_client::error_chain::chain;
 use usher_core::{base::time::Timestamp, hold::syn::Held};
@@ -10,18 +10,15 @@ use usher_sys::net::{
 
 use super::Error;
 
-/// What became of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sent {
-    /// It went out.
-    Out,
-    /// It did not; the connection still waits.
-    Not,
-    /// Nor was it to: the connection had not waited any more.
-    Late,
+pub(super) enum Injection {
+    Injected,
+    /// The copy was not injected, and the connection still waits.
+    Skipped,
+    /// The connection did not wait any more.
+    TooLate,
 }
 
-/// Sends copies of connections that still wait.
 #[derive(Debug)]
 pub(super) struct Sender {
     injector: Injector,
@@ -36,24 +33,24 @@ impl Sender {
         })
     }
 
-    /// Sends a copy, if its connection still waits.
-    pub(super) fn send(&mut self, held: &Held, now: Timestamp) -> Sent {
+    /// Injects a copy if its connection still waits.
+    pub(super) fn send(&mut self, held: &Held, now: Timestamp) -> Injection {
         let connection = held.syn.connection();
         match self.sockets.state(connection) {
             Ok(Some(State::SynSent)) => {}
-            Ok(_) => return Sent::Late,
+            Ok(_) => return Injection::TooLate,
             Err(error) => {
-                tracing::debug!(error = %chain(&error), "sent a copy without knowing whether its connection waits");
+                tracing::debug!(error = %chain(&error), "could not check whether a connection waits; injecting its copy");
             }
         }
         let packet = held.syn.prepared_for_injection(now.since(held.arrived));
         match self.injector.send(&packet, connection.destination) {
-            Ok(true) => Sent::Out,
-            // It waits at another door.
-            Ok(false) => Sent::Not,
+            Ok(true) => Injection::Injected,
+            // The table drops it: it goes to a port that is still held.
+            Ok(false) => Injection::Skipped,
             Err(error) => {
-                tracing::debug!(error = %chain(&error), "could not send a copy; its connection goes on by itself");
-                Sent::Not
+                tracing::debug!(error = %chain(&error), "could not inject a copy; its connection continues with its next retransmission");
+                Injection::Skipped
             }
         }
     }

@@ -1,26 +1,25 @@
-//! How the installation stands, for people.
+//! The state of the installation, and its reports.
 
 use std::path::Path;
 
 use usher_core::admin::Plugin;
 
-/// What is known and told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum State {
-    /// All is right, and the entry is in this file.
+    /// This file has the entry.
     Installed { name: String },
-    /// The entry will be there soon.
+    /// The agent is about to insert the entry into this file.
     Absent { name: String },
-    /// There is no file yet that it could be in.
+    /// No file can have the entry yet.
     Waiting { why: String },
-    /// It will be tried again.
+    /// The installation failed, and is retried.
     Failed { error: String },
-    /// Nobody wants it, and it is not there.
+    /// The Node's mode does not need the plugin, and no file has the entry.
     Unwanted,
 }
 
 impl State {
-    /// Whether nothing more is to be expected soon: it is as it is wanted, or cannot be.
+    /// Whether the state is final until something changes.
     pub(super) const fn is_settled(&self) -> bool {
         match self {
             Self::Installed { .. } | Self::Failed { .. } | Self::Unwanted => true,
@@ -28,9 +27,9 @@ impl State {
         }
     }
 
-    /// For people who ask.
+    /// For `usher status`.
     pub(super) fn plugin(&self) -> Plugin {
-        let said = match self {
+        let detail = match self {
             Self::Installed { name } => Some(name.clone()),
             Self::Absent { name } => Some(format!("soon in {name}")),
             Self::Waiting { why } => Some(why.clone()),
@@ -40,29 +39,28 @@ impl State {
         Plugin {
             managed: true,
             installed: matches!(self, Self::Installed { .. }),
-            said,
+            said: detail,
             failed: matches!(self, Self::Failed { .. }),
         }
     }
 
-    /// One line of the log.
-    pub(super) fn tell(&self, conf_dir: &Path) {
+    pub(super) fn log(&self, conf_dir: &Path) {
         let dir = conf_dir.display();
         match self {
             Self::Installed { name } => {
-                tracing::info!(%dir, file = name, "the CNI plugin is installed");
+                tracing::info!(%dir, file = name, "installed the CNI plugin");
             }
             Self::Absent { name } => {
-                tracing::info!(%dir, file = name, "the CNI plugin's entry is not there");
+                tracing::info!(%dir, file = name, "found no entry of the CNI plugin");
             }
             Self::Waiting { why } => {
-                tracing::info!(%dir, why, "the CNI plugin waits for a network configuration");
+                tracing::info!(%dir, why, "found no network configuration for the CNI plugin; waiting for one");
             }
             Self::Failed { error } => {
-                tracing::warn!(error, "could not install the CNI plugin; trying again");
+                tracing::warn!(error, "could not install the CNI plugin; retrying");
             }
             Self::Unwanted => {
-                tracing::info!(%dir, "the CNI plugin has no entry, as the Node wants it");
+                tracing::info!(%dir, "the CNI plugin has no entry, since the Node's mode does not need it");
             }
         }
     }

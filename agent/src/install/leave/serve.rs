@@ -1,12 +1,11 @@
-//! `/healthz` and `/readyz` of an agent that leaves.
+//! `/healthz` and `/readyz` of `usher-agent --leave`.
 
 use axum::{Router, extract, http::StatusCode, routing::get};
 use tokio::{net::TcpListener, sync::watch};
 
-/// How far it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum State {
-    /// This is left, as far as is known.
+    /// These things are left.
     Working(Vec<String>),
     Clean,
 }

@@ -1,7 +1,7 @@
-//! The change of the DaemonSet that has its agents leave, as a strategic merge patch.
+//! The strategic merge patch that makes a DaemonSet's agents run `--leave`.
 //!
-//! Beside the variable that says so, the agent is given the directory above its run directory: its own is a mount of
-//! its container, which it can empty and not remove. The pod that has this lives for seconds.
+//! It sets the variable for that, and mounts the parent of the run directory: a container can empty a mount point, but
+//! not remove it. The patched pods run for seconds.
 
 use std::path::Path;
 
@@ -11,29 +11,28 @@ use k8s_openapi::api::{
 };
 use serde_json::{Value, json};
 
-/// The variable that has an agent leave.
+/// The variable of `--leave`.
 pub(super) const VARIABLE: &str = "USHER_LEAVE";
 const RUN_DIR_VARIABLE: &str = "USHER_RUN_DIR";
-/// Where an agent has its run directory that is not told.
+/// The default run directory.
 const RUN_DIR: &str = "/run/usher";
-/// Where the directory above it is mounted then.
+/// The mount point of its parent.
 const ABOVE: &str = "/host/run-above";
 
-/// The DaemonSet is not one of usher's.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     #[error("the DaemonSet has no container {name:?}")]
     NoAgent { name: String },
 }
 
-/// Whether an agent of this spec leaves.
+/// Whether the agent of this spec runs `--leave`.
 pub(super) fn leaves(spec: &PodSpec, container: &str) -> bool {
     let agent = spec.containers.iter().find(|other| other.name == container);
     agent.is_some_and(|agent| variable(agent, VARIABLE) == Some("true"))
 }
 
-/// The change; None where it was made before.
-pub(super) fn of(daemonset: &DaemonSet, container: &str) -> Result<Option<Value>, Error> {
+/// The patch; None where the DaemonSet has it.
+pub(super) fn plan(daemonset: &DaemonSet, container: &str) -> Result<Option<Value>, Error> {
     let spec = daemonset.spec.as_ref();
     let pod = spec.and_then(|spec| spec.template.spec.as_ref());
     let no_agent = || Error::NoAgent {
@@ -67,7 +66,7 @@ pub(super) fn of(daemonset: &DaemonSet, container: &str) -> Result<Option<Value>
     }})))
 }
 
-/// The run directory, as it is mounted and as it will be.
+/// The run directory and its parent.
 struct Run {
     volume: String,
     mount: String,
@@ -76,12 +75,12 @@ struct Run {
 }
 
 impl Run {
-    /// None where it is no directory of the host, or one right below `/`: all of the host is too much for this.
+    /// None where it is not a directory of the host, or one right below `/`: the agent must not mount the host's root.
     fn find(pod: &PodSpec, agent: &Container) -> Option<Self> {
         let mount = variable(agent, RUN_DIR_VARIABLE).unwrap_or(RUN_DIR);
         let mounts = agent.volume_mounts.iter().flatten();
         let volume = &mounts.clone().find(|other| other.mount_path == mount)?.name;
-        // Nothing else is to lose it.
+        // Another mount of the volume would change, too.
         let users = mounts.filter(|other| other.name == *volume).count();
         let volumes = pod.volumes.as_deref().unwrap_or_default();
         let host = volumes.iter().find(|other| other.name == *volume)?;
@@ -126,8 +125,8 @@ mod tests {
     }
 
     #[test]
-    fn agents_leave_on_all_nodes_at_once_and_may_remove_their_directory() {
-        let patch = of(&usual(&json!([])), "agent").unwrap().unwrap();
+    fn patch_covers_all_nodes_at_once_and_mounts_the_parent_directory() {
+        let patch = plan(&usual(&json!([])), "agent").unwrap().unwrap();
         let spec = &patch["spec"];
         let strategy = &spec["updateStrategy"]["rollingUpdate"];
         assert_eq!(strategy, &json!({"maxUnavailable": "100%", "maxSurge": 0}));
@@ -149,15 +148,15 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_do_the_second_time() {
+    fn second_patch_is_empty() {
         let env = json!([{"name": "USHER_LEAVE", "value": "true"}]);
-        assert!(of(&usual(&env), "agent").unwrap().is_none());
+        assert!(plan(&usual(&env), "agent").unwrap().is_none());
         let env = json!([{"name": "USHER_LEAVE", "value": "false"}]);
-        assert!(of(&usual(&env), "agent").unwrap().is_some());
+        assert!(plan(&usual(&env), "agent").unwrap().is_some());
     }
 
     #[test]
-    fn directories_that_cannot_be_removed_are_only_emptied() {
+    fn directories_that_cannot_be_removed_keep_their_mount() {
         let mount = json!([{"name": "run", "mountPath": "/run/usher"}]);
         let twice =
             json!([{"name": "run", "mountPath": "/run/usher"}, {"name": "run", "mountPath": "/y"}]);
@@ -171,7 +170,7 @@ mod tests {
             (&twice, host("/run/usher")),
         ] {
             let daemonset = daemonset(mount, &volume, &json!([]));
-            let patch = of(&daemonset, "agent").unwrap().unwrap();
+            let patch = plan(&daemonset, "agent").unwrap().unwrap();
             let spec = &patch["spec"]["template"]["spec"];
             assert!(spec["volumes"].is_null(), "{volume}");
             assert!(spec["containers"][0]["volumeMounts"].is_null(), "{volume}");
@@ -179,11 +178,11 @@ mod tests {
     }
 
     #[test]
-    fn place_that_is_told_is_the_one_that_counts() {
+    fn configured_run_dir_is_used() {
         let mount = json!([{"name": "run", "mountPath": "/r"}]);
         let volume = json!([{"name": "run", "hostPath": {"path": "/var/lib/agents/usher-x"}}]);
         let env = json!([{"name": "USHER_RUN_DIR", "value": "/r"}]);
-        let patch = of(&daemonset(&mount, &volume, &env), "agent").unwrap();
+        let patch = plan(&daemonset(&mount, &volume, &env), "agent").unwrap();
         let spec = &patch.unwrap()["spec"]["template"]["spec"];
         assert_eq!(spec["volumes"][0]["hostPath"]["path"], "/var/lib/agents");
         let env = &spec["containers"][0]["env"];
@@ -191,8 +190,8 @@ mod tests {
     }
 
     #[test]
-    fn daemonset_of_somebody_else() {
-        assert!(of(&usual(&json!([])), "usher").is_err());
-        assert!(of(&DaemonSet::default(), "agent").is_err());
+    fn foreign_daemonset_is_rejected() {
+        assert!(plan(&usual(&json!([])), "usher").is_err());
+        assert!(plan(&DaemonSet::default(), "agent").is_err());
     }
 }

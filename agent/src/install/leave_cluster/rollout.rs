@@ -1,4 +1,4 @@
-//! How far the agents are: which nodes are clean, and what is with the others.
+//! The progress of the rollout: which nodes are clean, and why the others are not.
 
 use k8s_openapi::api::{
     apps::v1::DaemonSet,
@@ -15,7 +15,7 @@ pub(super) struct Lagging {
 }
 
 impl Lagging {
-    /// Where it is not known which nodes they are.
+    /// Where the nodes are unknown.
     pub(super) fn everywhere(why: &str) -> Self {
         Self {
             node: "(all)".to_owned(),
@@ -24,18 +24,14 @@ impl Lagging {
     }
 }
 
-/// What the DaemonSet and its pods come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Rollout {
-    /// There is no DaemonSet.
     Gone,
-    /// Every node that is to have a pod is clean.
     Clean { nodes: usize },
-    /// Some are not.
     Waiting { clean: usize, lagging: Vec<Lagging> },
 }
 
-/// The labels of its pods, as a list request takes them.
+/// The label selector of the DaemonSet's pods.
 pub(super) fn selector(daemonset: &DaemonSet) -> String {
     let spec = daemonset.spec.as_ref();
     let labels = spec.and_then(|spec| spec.selector.match_labels.as_ref());
@@ -44,7 +40,7 @@ pub(super) fn selector(daemonset: &DaemonSet) -> String {
     pairs.join(",")
 }
 
-/// Judges by the pods, and by the count of nodes that are to have one.
+/// Compares the pods with the number of nodes that need one.
 pub(super) fn judge(daemonset: &DaemonSet, pods: &[Pod], container: &str) -> Rollout {
     let metadata = &daemonset.metadata;
     let status = daemonset.status.as_ref();
@@ -66,7 +62,7 @@ pub(super) fn judge(daemonset: &DaemonSet, pods: &[Pod], container: &str) -> Rol
     }
     if observed < metadata.generation {
         lagging.push(Lagging::everywhere(
-            "the DaemonSet's controller has not seen the change yet",
+            "the DaemonSet controller has not observed the change yet",
         ));
     }
     let missing = usize::try_from(wanted)
@@ -75,7 +71,7 @@ pub(super) fn judge(daemonset: &DaemonSet, pods: &[Pod], container: &str) -> Rol
     if missing > 0 && lagging.is_empty() {
         lagging.push(Lagging {
             node: format!("({missing} of {wanted})"),
-            why: "no pod that leaves is there yet".to_owned(),
+            why: "its pod does not exist yet".to_owned(),
         });
     }
     if lagging.is_empty() {
@@ -105,7 +101,7 @@ fn why_not(pod: &Pod, container: &str) -> Option<String> {
         return Some(format!("pod {name} has not ended yet"));
     }
     if !is_leaving(pod, container) {
-        return Some(format!("pod {name} was not replaced yet"));
+        return Some(format!("pod {name} is not replaced yet"));
     }
     let status = pod.status.as_ref();
     let conditions = status.and_then(|status| status.conditions.as_deref());
@@ -129,7 +125,7 @@ fn why_not(pod: &Pod, container: &str) -> Option<String> {
     let phase = status.and_then(|status| status.phase.as_deref());
     match phase.unwrap_or("Pending") {
         "Running" => Some(format!(
-            "pod {name} is not ready: it is at it, or something is left there"
+            "pod {name} is not ready: its cleanup is running, or something is left there"
         )),
         phase => Some(format!("pod {name} is {phase}")),
     }

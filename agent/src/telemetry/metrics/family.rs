@@ -1,16 +1,15 @@
-//! Numbers with labels: a counter or a gauge for each value of a type, and for no other.
+//! Metrics with labels: a counter or a gauge for each value of a type, and for no other value.
 
 use std::{marker::PhantomData, sync::atomic::AtomicI64};
 
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
 use usher_core::metric::{Metric, Value};
 
-/// Key and value.
 pub(super) type Pair = (&'static str, &'static str);
 pub(super) type Counters = Family<[Pair; 1], Counter>;
 pub(super) type Gauges<const LABELS: usize> = Family<[Pair; LABELS], Gauge<i64, AtomicI64>>;
 
-/// The names of a metric's labels. What is missing is "", which the test of all names finds.
+/// The name of a metric's label. A missing one is "", which the test of all names detects.
 fn key(metric: &Metric, number: usize) -> &'static str {
     metric.labels.get(number).map_or("", |label| label.key)
 }
@@ -37,12 +36,10 @@ impl<V: Value> Counts<V> {
         }
     }
 
-    /// One more of this.
     pub(crate) fn inc(&self, value: &V) {
         self.add(value, 1);
     }
 
-    /// So many more of it.
     pub(crate) fn add(&self, value: &V, count: u64) {
         let pair = (self.key, value.name());
         self.family.get_or_create(&[pair]).inc_by(count);
@@ -68,7 +65,6 @@ impl<V: Value> State<V> {
         state
     }
 
-    /// It is this one now.
     pub(crate) fn set(&self, value: &V) {
         self.write(value.name());
     }
@@ -81,7 +77,7 @@ impl<V: Value> State<V> {
     }
 }
 
-/// The same for each of several things.
+/// A [`State`] for each value of `T`.
 #[derive(Debug)]
 pub(crate) struct States<T, V> {
     keys: [&'static str; 2],
@@ -102,7 +98,6 @@ impl<T: Value, V: Value> States<T, V> {
         states
     }
 
-    /// This thing is in this state now.
     pub(crate) fn set(&self, thing: &T, state: &V) {
         self.write(thing.name(), state.name());
     }

@@ -1,4 +1,4 @@
-//! What the agent itself uses, read when somebody asks.
+//! The agent's own resource usage, read for each request of the metrics.
 
 use std::fmt;
 
@@ -14,7 +14,6 @@ use usher_sys::process::usage::Usage;
 use super::registration::unit;
 use crate::telemetry;
 
-/// This process.
 #[derive(Debug)]
 pub(super) struct Own;
 
@@ -25,7 +24,7 @@ impl Collector for Own {
         let usage = match Usage::own() {
             Ok(usage) => usage,
             Err(error) => {
-                tracing::debug!(error = %chain(&error), "left the process's own metrics out");
+                tracing::debug!(error = %chain(&error), "could not read the usage of the process; skipped its metrics");
                 return Ok(());
             }
         };
@@ -46,7 +45,7 @@ fn write(
     metric: &Metric,
     value: &impl EncodeMetric,
 ) -> fmt::Result {
-    // A full stop ends the others' meanings as well.
+    // The registry ends the other metrics' help with a full stop as well.
     let help = format!("{}.", metric.meaning);
     let unit = unit(metric);
     let encoder =

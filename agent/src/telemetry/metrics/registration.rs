@@ -1,4 +1,4 @@
-//! A description becomes a number that is served.
+//! Registers the metrics that [`usher_core::metric`] describes.
 
 use prometheus_client::{
     metrics::{
@@ -15,7 +15,6 @@ use super::{
     process::Own,
 };
 
-/// Metrics as they are made.
 #[derive(Debug, Default)]
 pub(super) struct Registration(Registry);
 
@@ -51,7 +50,7 @@ impl Registration {
         states
     }
 
-    /// With what concerns the process itself.
+    /// Adds the metrics of the process.
     pub(super) fn finish(mut self) -> Registry {
         self.0.register_collector(Box::new(Own));
         self.0
@@ -67,7 +66,7 @@ impl Registration {
     }
 }
 
-/// The unit as the other crate has it.
+/// The unit as a type of `prometheus_client`.
 pub(super) fn unit(metric: &Metric) -> Option<prometheus_client::registry::Unit> {
     metric.unit.map(|unit| match unit {
         Unit::Seconds => prometheus_client::registry::Unit::Seconds,

@@ -10,7 +10,7 @@ use usher_client::install::{
 
 use super::host::*;
 
-/// The steps that put the entry in.
+/// The steps that insert the entry.
 fn insertion(host: &Host) -> Vec<Step> {
     let files = files::list(&host.conf_dir()).unwrap();
     match entry::look(&host.settings(&[]), &files, false).unwrap() {
@@ -19,7 +19,7 @@ fn insertion(host: &Host) -> Vec<Step> {
     }
 }
 
-/// The steps that take it out of the only file.
+/// The steps that remove it from the only file.
 fn removal(host: &Host) -> Vec<Step> {
     let mut changes = entry::removal(&files::list(&host.conf_dir()).unwrap());
     assert_eq!(changes.len(), 1);
@@ -27,7 +27,7 @@ fn removal(host: &Host) -> Vec<Step> {
 }
 
 #[test]
-fn every_step_of_an_insertion() {
+fn crash_after_each_step_of_an_insertion() {
     let cases = [
         (LIST_FILE, LIST, LIST_FILE),
         (CONF_FILE, CONF, LIST_FILE),
@@ -58,10 +58,10 @@ fn every_step_of_an_insertion() {
 }
 
 #[test]
-fn every_step_of_a_removal() {
+fn crash_after_each_step_of_a_removal() {
     for taken in 0.. {
         let host = Host::with(LIST_FILE, LIST);
-        host.installer().look(Instant::now());
+        host.installer().reconcile(Instant::now());
         let steps = removal(&host);
         for step in steps.iter().take(taken) {
             step.run(&host.conf_dir(), ".usher-cni.1.tmp").unwrap();

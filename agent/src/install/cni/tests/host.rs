@@ -189,7 +189,7 @@ impl Host {
     }
 }
 
-/// As a good writer does it.
+/// Replaces a file atomically.
 pub(super) fn replace(dir: &Path, name: &str, text: &str) {
     let new = dir.join("other.tmp");
     fs::write(&new, text).unwrap();
@@ -209,10 +209,10 @@ pub(super) fn files(dir: &Path) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Looks again and again, as time passes, until there is nothing to be done any more.
+/// Reconciles, as time passes, until nothing is due.
 pub(super) fn settle(installer: &mut Installer, mut now: Instant) -> Instant {
     for _ in 0..100 {
-        match installer.look(now) {
+        match installer.reconcile(now) {
             None => return now,
             Some(next) => now = next,
         }

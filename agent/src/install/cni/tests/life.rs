@@ -15,10 +15,10 @@ use crate::install::cni::State;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
-fn binary_and_entry_and_nothing_else() {
+fn installs_binary_and_entry_and_nothing_else() {
     let host = Host::with(LIST_FILE, LIST);
     let mut installer = host.installer();
-    assert_eq!(installer.look(Instant::now()), None);
+    assert_eq!(installer.reconcile(Instant::now()), None);
     assert_eq!(installer.state, installed(LIST_FILE));
     assert_eq!(host.binary().unwrap(), "plugin 1");
     assert_eq!(host.text(LIST_FILE), host.inserted(LIST, Kind::ConfList));
@@ -29,16 +29,16 @@ fn binary_and_entry_and_nothing_else() {
 }
 
 #[test]
-fn nothing_is_written_when_all_is_right() {
+fn writes_nothing_when_the_entry_is_correct() {
     let host = Host::with(LIST_FILE, LIST);
-    host.installer().look(Instant::now());
+    host.installer().reconcile(Instant::now());
     let inode = host.inode(LIST_FILE);
     let binary = fs::metadata(host.bin_dir().join("usher-cni"))
         .unwrap()
         .ino();
     let mut again = host.installer();
     for _ in 0..3 {
-        assert_eq!(again.look(Instant::now()), None);
+        assert_eq!(again.reconcile(Instant::now()), None);
     }
     assert_eq!(host.inode(LIST_FILE), inode);
     let after = fs::metadata(host.bin_dir().join("usher-cni"))
@@ -48,7 +48,7 @@ fn nothing_is_written_when_all_is_right() {
 }
 
 #[test]
-fn new_binary_and_one_that_was_removed_or_made_unusable() {
+fn changed_removed_or_broken_binary_is_installed_again() {
     let host = Host::with(LIST_FILE, LIST);
     let mut installer = host.installer();
     let mut now = settle(&mut installer, Instant::now());
@@ -56,8 +56,8 @@ fn new_binary_and_one_that_was_removed_or_made_unusable() {
     now = settle(&mut installer, now + MINUTE);
     assert_eq!(host.binary().unwrap(), "plugin 2");
     fs::remove_file(host.bin_dir().join("usher-cni")).unwrap();
-    // Without delay: pods cannot start or end.
-    assert_eq!(installer.look(now), None);
+    // Without delay: pods cannot start or end without it.
+    assert_eq!(installer.reconcile(now), None);
     assert_eq!(host.binary().unwrap(), "plugin 2");
     host.set_mode("bin/usher-cni", 0o644);
     settle(&mut installer, now + MINUTE);
@@ -65,7 +65,7 @@ fn new_binary_and_one_that_was_removed_or_made_unusable() {
 }
 
 #[test]
-fn mode_and_owner_stay() {
+fn mode_and_owner_are_kept() {
     let host = Host::with(LIST_FILE, LIST);
     host.set_mode("net.d/10-net.conflist", 0o640);
     let path = host.conf_dir().join(LIST_FILE);
@@ -73,7 +73,7 @@ fn mode_and_owner_stay() {
     if is_root {
         chown(&path, Some(12), Some(34)).unwrap();
     }
-    host.installer().look(Instant::now());
+    host.installer().reconcile(Instant::now());
     let seen = fs::metadata(&path).unwrap();
     assert_eq!(seen.mode() & 0o7777, 0o640);
     if is_root {
@@ -91,21 +91,21 @@ fn single_configuration_becomes_a_list() {
         let host = Host::with(name, CONF);
         host.set_mode(&format!("net.d/{name}"), 0o600);
         let mut installer = host.installer();
-        assert_eq!(installer.look(Instant::now()), None);
+        assert_eq!(installer.reconcile(Instant::now()), None);
         let files = host.files();
         assert_eq!(files.len(), 1, "{files:?}");
         assert_eq!(files[list], host.inserted(CONF, Kind::Conf));
         assert_eq!(installer.state, installed(list));
         let path = host.conf_dir().join(list);
         assert_eq!(fs::metadata(path).unwrap().mode() & 0o7777, 0o600);
-        // Whoever made it makes it again, and then with other settings.
+        // Its owner creates the file again, then with other settings.
         let other = CONF.replace("bridge", "ptp");
         host.write(name, &other);
         settle(&mut installer, Instant::now());
         let files = host.files();
         assert_eq!(files.len(), 1, "{files:?}");
         assert_eq!(files[list], host.inserted(&other, Kind::Conf));
-        // And after an uninstallation, which leaves a list.
+        // Also after an uninstallation, which leaves a list.
         host.uninstall().unwrap();
         assert_eq!(host.read_as_containerd().unwrap(), list);
         host.write(name, &other);
@@ -115,37 +115,37 @@ fn single_configuration_becomes_a_list() {
 }
 
 #[test]
-fn removed_entry_comes_back_later_and_later() {
+fn removed_entry_is_restored_with_a_backoff() {
     let host = Host::with(LIST_FILE, LIST);
     let mut installer = host.installer();
     let mut now = Instant::now();
     let mut waits = Vec::new();
-    installer.look(now);
+    installer.reconcile(now);
     for _ in 0..5 {
         host.write(LIST_FILE, LIST);
-        let due = installer.look(now).unwrap();
+        let due = installer.reconcile(now).unwrap();
         assert_eq!(host.text(LIST_FILE), LIST);
         assert_eq!(installer.reporter.metrics.cni_installed.get(), 0);
-        // Changes meanwhile make it no sooner.
-        assert_eq!(installer.look(now), Some(due));
+        // Changes meanwhile do not shorten the delay.
+        assert_eq!(installer.reconcile(now), Some(due));
         waits.push((due - now).as_millis());
         now = due;
-        assert_eq!(installer.look(now), None);
+        assert_eq!(installer.reconcile(now), None);
         assert_eq!(installer.state, installed(LIST_FILE));
     }
     assert_eq!(waits, [200, 400, 800, 1600, 3200]);
     assert_eq!(installer.reporter.metrics.cni_reinstalled.get(), 5);
     host.write(LIST_FILE, LIST);
-    assert_eq!(installer.look(now + MINUTE), None, "it stood for long");
+    assert_eq!(installer.reconcile(now + MINUTE), None, "it stood for long");
 }
 
 #[test]
-fn given_name_with_either_extension_and_no_other() {
+fn configured_name_matches_either_extension() {
     for name in [CONF_FILE, LIST_FILE, "10-net.json"] {
         let host = Host::with("00-first.conflist", LIST);
         let (mut installer, _wanted) = host.installer_with(&["--cni-conf", name]);
         let now = Instant::now();
-        assert_eq!(installer.look(now), Some(now + MINUTE));
+        assert_eq!(installer.reconcile(now), Some(now + MINUTE));
         assert!(matches!(installer.state, Some(State::Waiting { .. })));
         host.write(CONF_FILE, CONF);
         settle(&mut installer, Instant::now());
@@ -155,7 +155,7 @@ fn given_name_with_either_extension_and_no_other() {
 }
 
 #[test]
-fn unwanted_entry_goes_and_the_binary_stays() {
+fn unwanted_entry_is_removed_and_the_binary_stays() {
     let host = Host::with(LIST_FILE, LIST);
     host.write("20-old.conflist", &host.inserted(LIST, Kind::ConfList));
     let (mut installer, wanted) = host.installer_with(&[]);
@@ -180,7 +180,7 @@ fn uninstallation_leaves_nothing_and_may_be_repeated() {
         "20-ours.conflist",
         "{\"name\":\"n\",\"plugins\":[{\"type\":\"usher-cni\"}]}",
     );
-    host.installer().look(Instant::now());
+    host.installer().reconcile(Instant::now());
     fs::write(host.bin_dir().join(".usher-cni.1.tmp"), "").unwrap();
     for _ in 0..2 {
         host.uninstall().unwrap();
@@ -191,9 +191,9 @@ fn uninstallation_leaves_nothing_and_may_be_repeated() {
 }
 
 #[test]
-fn binary_stays_while_anything_names_it() {
+fn binary_stays_while_a_file_names_it() {
     let host = Host::with(LIST_FILE, LIST);
-    host.installer().look(Instant::now());
+    host.installer().reconcile(Instant::now());
     let half = "{\"name\":\"m\",\"plugins\":[{\"type\":\"usher-cni\"";
     host.write("20-half.conflist", half);
     let error = host.uninstall().unwrap_err().to_string();
@@ -203,22 +203,22 @@ fn binary_stays_while_anything_names_it() {
 }
 
 #[test]
-fn link_to_the_directory_and_link_in_it() {
+fn symbolic_links_of_directory_and_file() {
     let host = Host::new();
     fs::rename(host.conf_dir(), host.path("elsewhere")).unwrap();
     symlink("elsewhere", host.conf_dir()).unwrap();
     fs::write(host.path("origin"), LIST).unwrap();
     symlink("../origin", host.conf_dir().join(LIST_FILE)).unwrap();
     let mut installer = host.installer();
-    assert_eq!(installer.look(Instant::now()), None);
+    assert_eq!(installer.reconcile(Instant::now()), None);
     assert_eq!(host.text(LIST_FILE), host.inserted(LIST, Kind::ConfList));
     assert_eq!(fs::read_to_string(host.path("origin")).unwrap(), LIST);
     assert!(host.conf_dir().is_symlink());
 }
 
-/// The service itself, with its watch.
+/// The whole service, with its watch.
 #[tokio::test(flavor = "current_thread")]
-async fn follows_what_happens() {
+async fn reconciles_after_each_change() {
     let host = Host::new();
     fs::remove_dir(host.conf_dir()).unwrap();
     fs::remove_dir(host.bin_dir()).unwrap();
@@ -254,7 +254,7 @@ async fn follows_what_happens() {
             fs::remove_file(host.bin_dir().join("usher-cni")).unwrap();
             until("binary again", &|| host.binary().is_some()).await;
             fs::remove_file(host.conf_dir().join(LIST_FILE)).unwrap();
-            until("told", &|| metrics.cni_installed.get() == 0).await;
+            until("reported", &|| metrics.cni_installed.get() == 0).await;
             host.write(LIST_FILE, LIST);
             until("in the new file", &has_entry).await;
             wanted.send_replace(false);

@@ -1,4 +1,4 @@
-//! Others write at the same moment.
+//! Other processes write at the same time.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ const TEMPORARY: &str = ".usher-cni.1.tmp";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
-fn what_somebody_wrote_meanwhile_stays() {
+fn concurrent_write_is_kept() {
     let newer = LIST.replace("bridge", "ptp");
     for (name, text) in [(LIST_FILE, LIST), (CONF_FILE, CONF)] {
         let host = Host::with(name, text);
@@ -39,7 +39,7 @@ fn what_somebody_wrote_meanwhile_stays() {
 }
 
 #[test]
-fn removed_file_is_not_made_again() {
+fn removed_file_is_not_created_again() {
     let host = Host::with(LIST_FILE, LIST);
     let steps = step::rewrite(LIST_FILE, LIST.as_bytes(), "{}".to_owned());
     steps[0].run(&host.conf_dir(), TEMPORARY).unwrap();
@@ -49,7 +49,7 @@ fn removed_file_is_not_made_again() {
     assert!(host.files().is_empty());
 }
 
-/// One writes numbers, the other edits what it read: no number is ever lost to an edit of the one before.
+/// One thread writes numbers, the other edits what it reads: an edit never replaces a newer number.
 #[test]
 fn newest_text_of_a_fast_writer_survives() {
     const ROUNDS: usize = 1000;
@@ -93,9 +93,11 @@ fn two_agents_at_once_agree() {
                 for agent in &mut agents {
                     scope.spawn(move || {
                         let mut now = Instant::now();
-                        // They do not wait for each other here, so each may lose to the other some times.
+                        // Without a backoff here, so each may lose to the other some times.
                         for _ in 0..10 {
-                            let Some(next) = agent.look(now) else { break };
+                            let Some(next) = agent.reconcile(now) else {
+                                break;
+                            };
                             now = next;
                         }
                     });

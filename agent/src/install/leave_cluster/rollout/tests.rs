@@ -50,7 +50,7 @@ fn lagging(rollout: Rollout) -> Vec<(String, String)> {
 }
 
 #[test]
-fn all_clean() {
+fn ready_pods_mean_clean_nodes() {
     let pods = [
         pod("a", true, &ready("True")),
         pod("b", true, &ready("True")),
@@ -62,25 +62,25 @@ fn all_clean() {
 }
 
 #[test]
-fn ready_pods_of_before_say_nothing() {
+fn ready_pods_without_the_patch_are_not_clean() {
     let old = [pod("a", false, &ready("True"))];
     let found = lagging(judge(&daemonset(2, 2, 1), &old, "agent"));
     assert_eq!(found[0].0, "node-a");
     assert!(found[0].1.contains("not replaced"), "{found:?}");
-    // Nor does a count of before the change.
+    // The status is older than the change.
     let found = lagging(judge(&daemonset(2, 1, 0), &[], "agent"));
     assert!(found[0].1.contains("controller"), "{found:?}");
 }
 
 #[test]
-fn node_whose_pod_is_not_there_yet() {
+fn node_without_a_pod_is_not_clean() {
     let pods = [pod("a", true, &ready("True"))];
     let found = lagging(judge(&daemonset(2, 2, 3), &pods, "agent"));
     assert_eq!(found[0].0, "(2 of 3)");
 }
 
 #[test]
-fn pods_of_others_do_not_count() {
+fn foreign_pods_are_ignored() {
     let mut other = pod("a", false, &ready("True"));
     other.metadata.owner_references = None;
     let rollout = judge(&daemonset(2, 2, 0), &[other], "agent");
@@ -88,7 +88,7 @@ fn pods_of_others_do_not_count() {
 }
 
 #[test]
-fn why_a_node_is_not_clean() {
+fn reasons_of_nodes_that_are_not_clean() {
     let waiting = json!({"phase": "Pending", "containerStatuses": [{
         "name": "agent", "image": "", "imageID": "", "ready": false, "restartCount": 0,
         "state": {"waiting": {"reason": "ImagePullBackOff"}},
@@ -121,6 +121,6 @@ fn why_a_node_is_not_clean() {
 }
 
 #[test]
-fn labels_as_a_request_takes_them() {
+fn selector_of_the_labels() {
     assert_eq!(selector(&daemonset(1, 1, 1)), "app=usher,part=agent");
 }
