@@ -169,7 +169,7 @@ fn missing_source_and_missing_directory_are_reported() {
     let mut installer = host.installer();
     let start = Instant::now();
     let again = installer.reconcile(start).unwrap();
-    assert!(error(&installer).contains("usher-cni\" is no file"));
+    assert!(error(&installer).contains("usher-cni\" is not a file"));
     assert_eq!(again, start + Duration::from_millis(200));
     assert_eq!(host.text(LIST_FILE), LIST);
     host.provide("plugin");
