@@ -14,10 +14,10 @@ mod snapshot;
 
 use std::{mem, sync::Arc, time::Instant};
 
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use usher_client::crash_point;
 use usher_core::{
-    Engine, Event, base::time::Timestamp, engine::request::Answer, kube_event::NodeCondition,
+    Action, Engine, Event, engine::request::Answer, kube_event::NodeCondition,
     pod::container_change::ContainerChange,
 };
 use usher_sys::pods::cgroup;
@@ -28,15 +28,12 @@ pub(crate) use self::{
 };
 use self::{modes::NodeState, records::Records};
 use crate::{
-    hold::{Sandboxes, cni_socket::Announcement},
+    hold::{GateCommand, Sandboxes, cni_socket::Announcement},
     node::{config_file::Loaded, discovery::Discovery},
-    quit::Host,
+    quit::{Attempts, Host, MAX_ATTEMPTS},
     start::{self, Starts},
     telemetry::{decision_log::Record, reporter::Reporter},
 };
-
-/// Attempts at the same time: each is a socket and a few kB. More wait.
-const ATTEMPTS: usize = 256;
 
 /// What the event loop requests from the service thread.
 #[derive(Debug)]
@@ -66,14 +63,6 @@ pub(crate) struct Edges {
     pub(crate) host: Host,
 }
 
-/// Attempts and gates, which run in tasks, and the events that they return.
-#[derive(Debug)]
-struct Tasks {
-    permits: Arc<Semaphore>,
-    events: mpsc::Sender<Event>,
-    received: mpsc::Receiver<Event>,
-}
-
 #[derive(Debug)]
 pub(crate) struct NodeLoop {
     engine: Engine,
@@ -86,7 +75,9 @@ pub(crate) struct NodeLoop {
     announcements: mpsc::Receiver<Announcement>,
     sandboxes: Sandboxes,
     starts: Starts,
-    tasks: Tasks,
+    attempts: Attempts,
+    /// Events of the tasks: attempts, version queries, gates and probes.
+    task_events: mpsc::Receiver<Event>,
 
     inputs: mpsc::Receiver<Input>,
     requests: Requests,
@@ -103,22 +94,20 @@ impl NodeLoop {
         reporter: Reporter,
         loaded: Loaded,
     ) -> Self {
-        let (events, received) = mpsc::channel(ATTEMPTS);
+        let (events, task_events) = mpsc::channel(MAX_ATTEMPTS);
+        let host = Arc::new(edges.host);
         let started = Instant::now();
         Self {
             engine: Engine::new(loaded.config),
             started,
             node: NodeState::new(loaded.trusted),
-            host: Arc::new(edges.host),
             discovery: edges.discovery,
             announcements: edges.announcements,
             sandboxes: Sandboxes::new(started, events.clone()),
             starts: Starts::new(edges.starts, reporter.clone()),
-            tasks: Tasks {
-                permits: Arc::new(Semaphore::new(ATTEMPTS)),
-                events,
-                received,
-            },
+            attempts: Attempts::new(Arc::clone(&host), events),
+            task_events,
+            host,
             inputs: channels.inputs,
             requests: channels.requests,
             records: Records::new(channels.records),
@@ -165,7 +154,7 @@ impl NodeLoop {
                 events = self.starts.next() => {
                     self.steps(events);
                 }
-                Some(event) = self.tasks.received.recv() => {
+                Some(event) = self.task_events.recv() => {
                     if let Event::Attempted { outcome, .. } = &event {
                         self.reporter.metrics.attempts.inc(outcome);
                     }
@@ -213,46 +202,97 @@ impl NodeLoop {
         self.steps([event])
     }
 
-    /// Passes events that arrived together to the engine. Returns its answer where one of them is an operator's
-    /// request.
+    /// Passes events that arrived together to the engine, and carries out its actions. Returns the engine's answer where
+    /// one of the events is an operator's request.
     fn steps(&mut self, events: impl IntoIterator<Item = Event>) -> Option<Answer> {
         // The clock is read before the dead are listed: what an agent misses that is stopped after this is overdue in
         // the next step.
         let now = self.now();
         let late = self.overdue(now);
-        if let Some(late) = late {
-            for key in self.discovery.dead() {
-                self.step_at(late, Event::container(key, ContainerChange::Exited));
-            }
-        }
+        let missed_exits = late.map_or_else(Vec::new, |_late| self.discovery.dead());
+        let events = missed_exits
+            .into_iter()
+            .map(|key| Event::container(key, ContainerChange::Exited))
+            .chain(events)
+            .map(|event| (late.unwrap_or(now), event))
+            .chain(late.map(|_late| (now, Event::Timer)));
         let mut answer = None;
-        for event in events {
-            if let Event::Attempted { .. } = event {
-                crash_point::reach("answer-due", "");
+        for (now, event) in events {
+            self.note(&event);
+            for action in self.engine.step(now, event) {
+                answer = self.act(action).or(answer);
             }
-            answer = self.step_at(late.unwrap_or(now), event).or(answer);
-        }
-        if late.is_some() {
-            self.step_at(now, Event::Timer);
         }
         answer
     }
 
-    fn step_at(&mut self, now: Timestamp, event: Event) -> Option<Answer> {
+    /// Keeps what the event loop itself needs of an event.
+    fn note(&mut self, event: &Event) {
         tracing::trace!(?event, "received an event");
-        match &event {
+        match event {
+            Event::Attempted { .. } => crash_point::reach("answer-due", ""),
             Event::Kernel(features) => self.node.missing_feature = features.hold.clone().err(),
             Event::CannotHoldStarts(reason) => {
                 let condition = NodeCondition::StartUnsupported(reason.clone());
                 self.reporter.events.send_node(&condition);
             }
+            Event::PodAppeared(_) | Event::PodGone(_) => self.pods_changed = true,
             _ => {}
         }
-        self.pods_changed |= matches!(event, Event::PodAppeared(_) | Event::PodGone(_));
+    }
+
+    /// Carries an action out. Returns the engine's answer to an operator where the action is one.
+    fn act(&mut self, action: Action) -> Option<Answer> {
+        let kind = action.kind();
+        let _entered = self.span(&action).entered();
+        crash_point::reach("before", kind);
+        self.pods_changed |= matches!(
+            action,
+            Action::Report(_)
+                | Action::Arm { .. }
+                | Action::Forget { .. }
+                | Action::HoldStarts { .. }
+        );
         let mut answer = None;
-        for action in self.engine.step(now, event) {
-            answer = self.act(action).or(answer);
+        match action {
+            Action::Reply(reply) => answer = Some(reply),
+            // Full only where the engine requests the pods twice, which it does not.
+            Action::FetchPods => drop(self.requests.pods.try_send(())),
+            Action::FetchNamespace(name) => self.request_namespace(name),
+            Action::Report(decision) => self.records.push(Record::now(decision)),
+            Action::Answer { sandbox, reply } => self.sandboxes.answer(&sandbox, &reply),
+            Action::Arm { sandbox, wanted } => {
+                let armed = self.sandboxes.arm(sandbox, &wanted);
+                self.follow_up(armed);
+            }
+            Action::Watch { sandbox, probes } => self.sandboxes.probe(&sandbox, probes),
+            Action::OpenSome { sandbox, ports } => {
+                self.gate(&sandbox, GateCommand::OpenSome(ports));
+            }
+            Action::OpenAll { sandbox } => self.gate(&sandbox, GateCommand::OpenAll),
+            Action::Renew {
+                sandbox,
+                ports,
+                timeout,
+            } => self.gate(&sandbox, GateCommand::Renew(ports, timeout)),
+            Action::Mend { sandbox, wanted } => {
+                self.gate(&sandbox, GateCommand::Mend(wanted));
+            }
+            Action::Forget { sandbox } => self.sandboxes.forget(&sandbox),
+            Action::Look { key } => self.look(&key),
+            Action::HoldStarts { pod, starts } => {
+                let events = self.starts.set(&pod, starts);
+                self.follow_up(events);
+            }
+            Action::LetGoStart { key } => self.starts.release(&key),
+            Action::Prepare(key) => self.prepare(&key),
+            Action::AskVersion { key, port, path } => self.ask_version(key, port, path),
+            Action::Attempt { key, step, timeout } => {
+                let sidecar = self.discovery.take_attempt(&key);
+                self.attempts.start(key, sidecar, step, timeout);
+            }
         }
+        crash_point::reach("after", kind);
         answer
     }
 }

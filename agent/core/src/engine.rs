@@ -85,7 +85,68 @@ impl Engine {
         let mut actions = Vec::new();
         let now = now.max(self.now);
         self.now = now;
-        self.apply(now, event, &mut actions);
+        match event {
+            // === node ===
+            Event::Modes(modes) => self.set_modes(now, modes, &mut actions),
+            Event::Configured(config) => self.set_config(now, config, &mut actions),
+            Event::Kernel(features) => {
+                self.features = Some(features);
+                self.review_all(now, &mut actions);
+            }
+            Event::CannotHoldStarts(reason) => {
+                if let Some(features) = &mut self.features {
+                    features.start = Err(reason);
+                }
+                self.review_all(now, &mut actions);
+            }
+            Event::Walked => self.tree_walked(now, &mut actions),
+            // === API server and kubelet ===
+            Event::Namespace { name, values } => {
+                if self.namespaces.answered(now, &name, values) {
+                    self.outdate_plans(|pod| pod.namespace == name);
+                }
+                self.review_all(now, &mut actions);
+            }
+            Event::Pods(pods) => {
+                self.kubelet_poll.answered(now);
+                self.listed(now, pods, &mut actions);
+                self.place(now, &mut actions);
+                self.review_all(now, &mut actions);
+            }
+            Event::PodsUnavailable => self.kubelet_poll.failed(now),
+            // === pods and containers ===
+            Event::PodAppeared(uid) => {
+                let pod = self.pod_mut(&uid);
+                pod.present = true;
+                pod.leaving = false;
+                self.review_pod(now, &uid, &mut actions);
+            }
+            Event::PodGone(uid) => self.pod_gone(&uid, &mut actions),
+            Event::Container { key, change } => {
+                self.container_changed(now, key, change, &mut actions)
+            }
+            // === termination ===
+            Event::Attempted { key, outcome } => self.attempted(now, &key, outcome, &mut actions),
+            Event::VersionAnswered { key, body } => {
+                self.version_answered(now, &key, body.as_deref(), &mut actions);
+            }
+            // === hold ===
+            Event::Sandbox(request) => self.announced(now, request, &mut actions),
+            Event::Armed { sandbox, result } => self.armed(now, &sandbox, result, &mut actions),
+            Event::Ready { sandbox, probe } => self.ready(now, &sandbox, &probe, &mut actions),
+            Event::Opened { sandbox, result } => self.opened(now, &sandbox, result, &mut actions),
+            Event::Found {
+                key,
+                sandbox,
+                remains,
+            } => self.found(now, &key, sandbox, remains, &mut actions),
+            Event::Start { key, name, result } => {
+                self.start_reported(now, &key, &name, result, &mut actions);
+            }
+            // === operator ===
+            Event::Ordered(order) => self.ordered(now, &order, &mut actions),
+            Event::Timer => {}
+        }
         for uid in self.timers.due(now) {
             self.review_pod(now, &uid, &mut actions);
         }
@@ -94,69 +155,6 @@ impl Engine {
             actions.push(Action::FetchPods);
         }
         actions
-    }
-
-    fn apply(&mut self, now: Timestamp, event: Event, actions: &mut Vec<Action>) {
-        match event {
-            // === node ===
-            Event::Modes(modes) => self.set_modes(now, modes, actions),
-            Event::Configured(config) => self.set_config(now, config, actions),
-            Event::Kernel(features) => {
-                self.features = Some(features);
-                self.review_all(now, actions);
-            }
-            Event::CannotHoldStarts(reason) => {
-                if let Some(features) = &mut self.features {
-                    features.start = Err(reason);
-                }
-                self.review_all(now, actions);
-            }
-            Event::Walked => self.tree_walked(now, actions),
-            // === API server and kubelet ===
-            Event::Namespace { name, values } => {
-                if self.namespaces.answered(now, &name, values) {
-                    self.outdate_plans(|pod| pod.namespace == name);
-                }
-                self.review_all(now, actions);
-            }
-            Event::Pods(pods) => {
-                self.kubelet_poll.answered(now);
-                self.listed(now, pods, actions);
-                self.place(now, actions);
-                self.review_all(now, actions);
-            }
-            Event::PodsUnavailable => self.kubelet_poll.failed(now),
-            // === pods and containers ===
-            Event::PodAppeared(uid) => {
-                let pod = self.pod_mut(&uid);
-                pod.present = true;
-                pod.leaving = false;
-                self.review_pod(now, &uid, actions);
-            }
-            Event::PodGone(uid) => self.pod_gone(&uid, actions),
-            Event::Container { key, change } => self.container_changed(now, key, change, actions),
-            // === termination ===
-            Event::Attempted { key, outcome } => self.attempted(now, &key, outcome, actions),
-            Event::VersionAnswered { key, body } => {
-                self.version_answered(now, &key, body.as_deref(), actions);
-            }
-            // === hold ===
-            Event::Sandbox(request) => self.announced(now, request, actions),
-            Event::Armed { sandbox, result } => self.armed(now, &sandbox, result, actions),
-            Event::Ready { sandbox, probe } => self.ready(now, &sandbox, &probe, actions),
-            Event::Opened { sandbox, result } => self.opened(now, &sandbox, result, actions),
-            Event::Found {
-                key,
-                sandbox,
-                remains,
-            } => self.found(now, &key, sandbox, remains, actions),
-            Event::Start { key, name, result } => {
-                self.start_reported(now, &key, &name, result, actions);
-            }
-            // === operator ===
-            Event::Ordered(order) => self.ordered(now, &order, actions),
-            Event::Timer => {}
-        }
     }
 
     /// When [`Event::Timer`] is to be delivered, at the earliest and if no

@@ -19,7 +19,10 @@ use usher_sys::pods::{
     proc::ProcRoot,
 };
 
-use crate::{quit::Socket, telemetry::metrics::Metrics};
+use crate::{
+    quit::{Sidecar, Socket},
+    telemetry::metrics::Metrics,
+};
 
 /// Capacity of the channel from the container tasks; beyond it the tasks wait.
 const CHANNEL_CAPACITY: usize = 1024;
@@ -97,9 +100,14 @@ impl Discovery {
                 let (changes, errors) = changed?;
                 Ok(self.changed(changes, &errors))
             }
-            observation = self.observations.recv() => {
-                // Never None: a sender is kept here.
-                Ok(observation.map(|observation| self.observe(observation)).into_iter().collect())
+            Some(Observation { key, change, init }) = self.observations.recv() => {
+                match (&change, init) {
+                    (ContainerChange::Started { .. }, Some(init)) => self.begin(&key, init),
+                    (ContainerChange::Exited | ContainerChange::NotStarted, _) => self.end(&key),
+                    (ContainerChange::ExitStatus(_), _) => drop(self.ended.remove(&key)),
+                    _ => {}
+                }
+                Ok(vec![Event::container(key, change)])
             }
         }
     }
@@ -135,12 +143,30 @@ impl Discovery {
         self.living.get_mut(key)
     }
 
+    /// What an attempt with a living container needs.
+    pub(crate) fn take_attempt(&mut self, key: &ContainerKey) -> Option<Sidecar> {
+        let living = self.living.get_mut(key)?;
+        let (init, socket) = (Arc::clone(&living.init), living.socket.take());
+        Some(Sidecar {
+            in_pod_netns: self.is_in_pod_netns(key, init.netns),
+            init,
+            socket,
+        })
+    }
+
     /// Whether a container was started in the network namespace of its pod, as
     /// far as the pod's other containers tell. One that has moved into another
     /// pod's before anybody looked would be taken for it else.
     pub(crate) fn is_in_pod_netns(&self, key: &ContainerKey, netns: NetnsId) -> bool {
         let mut others = self.namespaces.get(&key.pod).into_iter().flatten();
         others.all(|(_id, other)| *other == netns)
+    }
+
+    fn begin(&mut self, key: &ContainerKey, init: Arc<Init>) {
+        let namespaces = self.namespaces.entry(key.pod.clone()).or_default();
+        namespaces.push((key.id.clone(), init.netns));
+        let socket = None;
+        self.living.insert(key.clone(), Living { init, socket });
     }
 
     fn end(&mut self, key: &ContainerKey) {
@@ -230,24 +256,5 @@ impl Discovery {
                 wait = LATE.min(wait * 2);
             }
         });
-    }
-
-    fn observe(&mut self, Observation { key, change, init }: Observation) -> Event {
-        match &change {
-            ContainerChange::Started { .. } => {
-                if let Some(init) = init {
-                    let namespaces = self.namespaces.entry(key.pod.clone()).or_default();
-                    namespaces.push((key.id.clone(), init.netns));
-                    let socket = None;
-                    self.living.insert(key.clone(), Living { init, socket });
-                }
-            }
-            ContainerChange::Exited | ContainerChange::NotStarted => self.end(&key),
-            ContainerChange::ExitStatus(_) => {
-                self.ended.remove(&key);
-            }
-            _ => {}
-        }
-        Event::Container { key, change }
     }
 }

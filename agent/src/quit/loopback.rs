@@ -79,8 +79,8 @@ pub(super) async fn connect(socket: Socket, port: u16) -> io::Result<TcpStream> 
     tcp::connect(socket.fd, socket.loopback, port).await
 }
 
-/// Refused, or the namespace has no address of this family.
-pub(super) fn nobody_listens(error: &io::Error) -> bool {
+/// Whether the connection was refused, or the namespace has no address of this family.
+pub(super) fn is_refused(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error().map(Errno::from_raw),
         Some(Errno::ECONNREFUSED | Errno::EADDRNOTAVAIL | Errno::ENETUNREACH)

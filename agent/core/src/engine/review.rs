@@ -37,20 +37,15 @@ impl Engine {
 
     /// Reviews one pod, and sets the time of its next review.
     pub(super) fn review_pod(&mut self, now: Timestamp, uid: &PodUid, actions: &mut Vec<Action>) {
-        match self.refresh(now, uid, actions) {
-            Ok(view) => self.review_view(&view, actions),
-            Err(wake) => {
-                let hold = self.review_hold(now, uid, None, actions);
-                self.timers.set(uid, wake.into_iter().chain(hold).min());
+        let (view, quit) = match self.refresh(now, uid, actions) {
+            Ok(view) => {
+                let quit = self.review_quit(&view, actions);
+                (Some(view), quit)
             }
-        }
-    }
-
-    pub(super) fn review_view(&mut self, view: &PodView, actions: &mut Vec<Action>) {
-        let quit = self.review_quit(view, actions);
-        let hold = self.review_hold(view.now, &view.uid, Some(view), actions);
-        self.timers
-            .set(&view.uid, quit.into_iter().chain(hold).min());
+            Err(wake) => (None, wake),
+        };
+        let hold = self.review_hold(now, uid, view.as_ref(), actions);
+        self.timers.set(uid, quit.into_iter().chain(hold).min());
     }
 
     /// The pod at this moment, with a plan that is up to date.
