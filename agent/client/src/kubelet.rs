@@ -19,7 +19,7 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use usher_core::{
-    metric::value::Listed,
+    metric::value::KubeletResult,
     pod::list::{self, NotAPodList, PodList},
     recipe::Reads,
 };
@@ -66,16 +66,16 @@ pub enum Error {
 
 impl Error {
     /// The error's label in metrics.
-    pub fn kind(&self) -> Listed {
+    pub fn kind(&self) -> KubeletResult {
         match self {
-            Self::Token { .. } => Listed::Token,
-            Self::Tls { .. } => Listed::Tls,
-            Self::Connect { .. } | Self::Http { .. } => Listed::Connect,
-            Self::Timeout { .. } => Listed::Timeout,
-            Self::Unauthorized { .. } => Listed::Unauthorized,
-            Self::Forbidden { .. } => Listed::Forbidden,
-            Self::Status { .. } => Listed::ServerError,
-            Self::Body { .. } | Self::Decode { .. } => Listed::Decode,
+            Self::Token { .. } => KubeletResult::Token,
+            Self::Tls { .. } => KubeletResult::Tls,
+            Self::Connect { .. } | Self::Http { .. } => KubeletResult::Connect,
+            Self::Timeout { .. } => KubeletResult::Timeout,
+            Self::Unauthorized { .. } => KubeletResult::Unauthorized,
+            Self::Forbidden { .. } => KubeletResult::Forbidden,
+            Self::Status { .. } => KubeletResult::ServerError,
+            Self::Body { .. } | Self::Decode { .. } => KubeletResult::Decode,
         }
     }
 }

@@ -1,16 +1,17 @@
-//! Decisions, for people: what was decided about a pod, and why.
+//! Decisions about pods, with the reasons that users read.
 //!
-//! In observe mode the same decisions are made and recorded; only
-//! [`Kind::WouldQuit`] stands where [`crate::Action::Attempt`] would be.
+//! Observe mode makes and records the same decisions; [`Kind::WouldQuit`] then takes the place of
+//! [`crate::Action::Attempt`].
 
+mod operator_request;
 mod reason;
 pub mod timeline;
 
 use std::{sync::Arc, time::Duration};
 
+pub use self::operator_request::{OperatorRequest, Requester, Verb};
 use crate::{
     base::id::PodUid,
-    engine::request,
     hold::{Failed, NotHeld, Opened, Tally},
     pod::exit_status::ExitStatus,
     quit::outcome::Outcome,
@@ -19,338 +20,224 @@ use crate::{
     start::{self, Start, Why},
 };
 
-/// The names of all decisions: see [`Kind::as_str`].
-pub const NAMES: [&str; 25] = [
-    "not-applicable",
-    "waiting",
-    "runtime-unsupported",
-    "version-reported",
-    "pod-finished",
-    "would-quit",
-    "drain-accepted",
-    "quit-accepted",
-    "step-failed",
-    "sidecar-ended",
-    "gave-up",
-    "skipped",
-    "invalid-annotation",
-    "not-held",
-    "hold-armed",
-    "hold-released",
-    "hold-failed",
-    "hold-stays-closed",
-    "hold-adopted",
-    "would-hold",
-    "start-held",
-    "start-released",
-    "start-missed",
-    "start-not-held",
-    "operator-request",
-];
+/// The names of all decisions, as in logs and metrics.
+pub const NAMES: &[&str] = <Kind as strum::VariantNames>::VARIANTS;
 
 /// One decision about one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// The pod.
     pub pod: PodUid,
-    /// `namespace/name` of the pod.
+    /// `namespace/name` of the pod, or its UID before the kubelet listed it.
     pub pod_name: String,
-    /// The container that it is about, if it is about one.
     pub container: Option<String>,
-    /// What was decided.
     pub kind: Kind,
-    /// How long ago the last app container ended; None where usher did not see
-    /// it end.
+    /// Time since the last app container ended; None where usher did not observe its end.
     pub since_exit: Option<Duration>,
 }
 
-/// What was decided.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What was decided. [`std::fmt::Display`] gives the reason, the variant's name is the decision's name.
+#[derive(Debug, Clone, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Kind {
-    /// There is nothing for usher to do in this pod, ever.
+    /// usher has nothing to do in this pod, at any time.
     NotApplicable(NotApplicable),
-    /// The pod is not finished, or not to be acted upon yet.
+    /// The pod is not finished, or usher may not act on it yet.
     Waiting(WaitReason),
-    /// The pod's processes cannot be seen from the node.
-    RuntimeUnsupported {
-        /// The RuntimeClass that it asks for.
-        runtime_class: Option<String>,
-    },
-    /// A sidecar told its version, which its image's tag does not.
-    VersionReported {
-        /// The version.
-        version: Version,
-    },
-    /// Every app container ended for good; these sidecars are to quit.
-    PodFinished {
-        /// Names of the sidecars that have not ended.
-        sidecars: Vec<String>,
-    },
-    /// Observe mode: this is what would be tried first.
-    WouldQuit {
-        /// Recipe by which the sidecar was recognised.
-        recipe: Arc<str>,
-        /// The first step of its ladder.
-        step: Step,
-    },
-    /// The sidecar drains before it is asked to quit.
+    /// The pod's processes are not visible on the node.
+    RuntimeUnsupported { runtime_class: Option<String> },
+    /// A sidecar reported its version, which the tag of its image does not contain.
+    VersionReported { version: Version },
+    /// Every app container ended for good; usher terminates these sidecars.
+    PodFinished { sidecars: Vec<String> },
+    /// Observe mode: the step that enforce would try first.
+    WouldQuit { recipe: Arc<str>, step: Step },
+    /// The sidecar drains before usher requests it to quit.
     DrainAccepted {
-        /// Recipe by which the sidecar was recognised.
         recipe: Arc<str>,
-        /// The step.
         step: Step,
-        /// How long it is given.
         time: Duration,
     },
-    /// A step was accepted: what counts now is whether the sidecar ends.
+    /// The sidecar accepted a step. Only the end of its process completes it.
     QuitAccepted {
-        /// Recipe by which the sidecar was recognised.
         recipe: Arc<str>,
-        /// The step.
         step: Step,
-        /// How it was accepted.
         outcome: Outcome,
-        /// The exit code that is known to come of it.
+        /// The exit code that this step is known to cause.
         code: i32,
     },
     /// A step failed, or was accepted and the sidecar did not end.
     StepFailed {
-        /// Recipe by which the sidecar was recognised.
         recipe: Arc<str>,
-        /// The step.
         step: Step,
-        /// What came of it.
         outcome: Outcome,
-        /// What is tried next, if anything is left.
         next: Option<Step>,
     },
-    /// The sidecar of a finished pod ended.
+    /// A sidecar of a finished pod ended.
     SidecarEnded {
-        /// Whether usher had asked it to.
+        /// Whether usher had requested it.
         asked: bool,
-        /// How it ended, where the kernel told.
+        /// None where the kernel did not report it.
         status: Option<ExitStatus>,
     },
-    /// Nothing is left to try.
-    GaveUp {
-        /// Why.
-        reason: GaveUp,
-    },
-    /// The pod is finished and is left as it is.
-    Skipped {
-        /// Why.
-        reason: SkipReason,
-    },
-    /// An annotation or label cannot be used; the default counts.
+    /// No step is left.
+    GaveUp { reason: GaveUp },
+    /// usher does not act on this finished pod.
+    Skipped { reason: SkipReason },
+    /// An annotation or label is invalid and is ignored.
     InvalidAnnotation(InvalidAnnotation),
-    /// No connection waits in this pod.
+    /// usher does not hold connections of this pod.
     NotHeld(NotHeld),
-    /// Connections wait until sidecars are ready.
+    /// usher holds connections until the sidecars are ready.
     HoldArmed {
-        /// The ports, by sidecar.
+        /// The held ports, with the sidecar that listens there.
         doors: Vec<(String, u16)>,
-        /// How long at most.
         deadline: Duration,
-        /// DNS queries would have to wait as well and cannot.
+        /// DNS queries are not held, because the kernel cannot.
         without_dns: bool,
-        /// Apps whose starts wait as well.
+        /// The apps that are held at their start as well.
         starts: Vec<Start>,
     },
-    /// Connections do not wait any more.
+    /// usher released the connections.
     HoldReleased {
-        /// Why.
         why: Opened,
-        /// How long this agent saw the doors shut.
+        /// How long this agent held them.
         shut: Duration,
-        /// An earlier agent had shut them.
+        /// Whether an earlier agent installed the hold.
         adopted: bool,
-        /// What had waited.
         tally: Tally,
     },
-    /// Connections should wait and cannot be made to, or wait and cannot be let go.
+    /// Connections could not be held, or could not be released.
     HoldFailed(Failed),
-    /// The deadline has come, and connections wait on as the user chose.
-    HoldStaysClosed {
-        /// The deadline.
-        deadline: Duration,
-    },
-    /// An earlier agent's hold was found.
+    /// The deadline has passed, and connections stay held as the pod's annotation requests.
+    HoldStaysClosed { deadline: Duration },
+    /// usher found the hold of an earlier agent.
     HoldAdopted {
-        /// The ports that are shut.
+        /// The ports that are still held.
         ports: Vec<u16>,
     },
-    /// Observe mode: this is what a hold would have been for.
+    /// Observe mode: what a hold would have prevented.
     WouldHold {
-        /// How long the doors would have been shut.
+        /// How long connections would have been held.
         shut: Duration,
-        /// Connections that were refused.
+        /// The connections that were refused.
         tally: Tally,
-        /// Apps whose starts would have waited, and how long.
+        /// The apps that would have been held at their start, with the time.
         starts: Vec<(String, Duration)>,
     },
-    /// The start of an app waits until its pod's doors open.
+    /// The start of an app is held until its pod's connections are released.
     StartHeld(Start),
-    /// It does not wait any more.
+    /// The start of an app was released.
     StartReleased {
-        /// Why.
         why: Why,
-        /// How long it waited.
+        /// How long it was held.
         held: Duration,
     },
-    /// An app had started before that could be held.
+    /// An app started before usher could hold its start.
     StartMissed,
-    /// The start of an app is not held although that was asked for.
+    /// The start of an app is not held although the pod requests it.
     StartNotHeld(start::NotHeld),
-    /// A person had this done.
-    OperatorRequest(request::Done),
+    /// An operator's request was accepted.
+    OperatorRequest(OperatorRequest),
 }
 
-/// Why there is nothing to do in a pod.
+/// Why usher has nothing to do in a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotApplicable {
-    /// No recipe recognises any of its containers.
     NoSidecar,
-    /// Its sidecars are native ones, which the kubelet ends.
+    /// All its sidecars are native ones, which the kubelet ends.
     NativeOnly {
-        /// Their names.
         names: Vec<String>,
     },
-    /// It has sidecars only.
     NoApp,
-    /// This app container is started again whatever its exit code.
+    /// This app container restarts whatever its exit code.
     NeverFinishes {
-        /// Its name.
         container: String,
     },
-    /// The configuration excludes its namespace.
     ExcludedNamespace,
 }
 
 /// What a pod still waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WaitReason {
-    /// The kubelet's list, which does not have it yet.
+    /// The kubelet does not list the pod yet.
     Unlisted,
-    /// What its Namespace says, which the API server has not told yet.
+    /// The API server has not returned the Namespace yet, with its annotations and labels.
     NamespaceUnknown,
-    /// An app container that has not started, or is being started.
+    /// An app container has not started, or is starting.
     NotStarted {
-        /// Its name.
         container: String,
     },
-    /// An app container that runs.
     Runs {
-        /// Its name.
         container: String,
     },
-    /// An app container that ended and is started again.
+    /// An app container ended and restarts.
     ComesBack {
-        /// Its name.
         container: String,
         /// Its exit code, where it is known.
         code: Option<i32>,
     },
-    /// The exit code of an app container, which decides.
+    /// The exit code decides whether the container restarts, and is not known yet.
     CodeUnknown {
-        /// Its name.
         container: String,
     },
-    /// An app container that is started again since another one's rule
-    /// restarts the whole pod.
+    /// An app container restarts because the rule of another container restarts the whole pod.
     WholePodRestarts {
-        /// Its name.
         container: String,
     },
-    /// An app container that the kubelet says has run, where the kernel never
-    /// showed it, or the name of a container that ended too soon to tell.
+    /// The kernel did not show the container's run, and the kubelet has not reported its result.
     StatusUnknown {
-        /// Its name.
         container: String,
     },
-    /// The wait that was asked for.
+    /// The delay that an annotation requests.
     QuitDelay {
-        /// All of it.
         delay: Duration,
     },
 }
 
-/// Why there is nothing left to try.
+/// Why no step is left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GaveUp {
-    /// Every step was tried and the sidecar still runs.
     StillRuns,
-    /// The sidecar was started again each time that it quit.
+    /// The sidecar restarted each time that it ended.
     ComesBack,
-    /// What is left would end it with this code, and so make a pod that
-    /// succeeded a failed one.
+    /// The remaining step ends the sidecar with this code and turns a succeeded pod into a failed one.
     WouldSpoil {
-        /// The step.
         step: Step,
-        /// The code.
         code: i32,
-        /// What would allow a clean end, where the recipe knows it.
+        /// What allows a clean end; empty where the recipe does not know it.
         advice: String,
     },
-    /// What is left would end it with this code, after which it is started
-    /// again.
+    /// The remaining step ends the sidecar with this code, after which it restarts.
     WouldRestart {
-        /// The step.
         step: Step,
-        /// The code.
         code: i32,
-        /// What would allow a clean end, where the recipe knows it.
+        /// What allows a clean end; empty where the recipe does not know it.
         advice: String,
     },
 }
 
-/// Why a finished pod is left as it is.
+/// Why usher does not act on a finished pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SkipReason {
-    /// The pod's annotation, its Namespace or the configuration says so.
+    /// By the pod's annotation, its Namespace or the configuration.
     OptedOut,
-    /// It is being deleted: the kubelet ends it.
+    /// The pod is being deleted: the kubelet terminates it.
     Deleting,
-    /// The kubelet has ended it as a whole, or will.
+    /// The kubelet terminates the whole pod.
     Terminal {
-        /// Why: `Evicted`, `DeadlineExceeded`, or its phase.
+        /// `Evicted`, `DeadlineExceeded`, or its phase.
         reason: String,
     },
 }
 
 impl Kind {
-    /// The decision's name in logs and metrics.
+    /// The decision's name, as in logs and metrics.
     pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::NotApplicable(_) => "not-applicable",
-            Self::Waiting(_) => "waiting",
-            Self::RuntimeUnsupported { .. } => "runtime-unsupported",
-            Self::VersionReported { .. } => "version-reported",
-            Self::PodFinished { .. } => "pod-finished",
-            Self::WouldQuit { .. } => "would-quit",
-            Self::DrainAccepted { .. } => "drain-accepted",
-            Self::QuitAccepted { .. } => "quit-accepted",
-            Self::StepFailed { .. } => "step-failed",
-            Self::SidecarEnded { .. } => "sidecar-ended",
-            Self::GaveUp { .. } => "gave-up",
-            Self::Skipped { .. } => "skipped",
-            Self::InvalidAnnotation(_) => "invalid-annotation",
-            Self::NotHeld(_) => "not-held",
-            Self::HoldArmed { .. } => "hold-armed",
-            Self::HoldReleased { .. } => "hold-released",
-            Self::HoldFailed(_) => "hold-failed",
-            Self::HoldStaysClosed { .. } => "hold-stays-closed",
-            Self::HoldAdopted { .. } => "hold-adopted",
-            Self::WouldHold { .. } => "would-hold",
-            Self::StartHeld(_) => "start-held",
-            Self::StartReleased { .. } => "start-released",
-            Self::StartMissed => "start-missed",
-            Self::StartNotHeld(_) => "start-not-held",
-            Self::OperatorRequest(_) => "operator-request",
-        }
+        self.into_str()
     }
 
-    /// Why, and what happens next, as a sentence for a log line.
+    /// Why it was decided, and what happens next.
     pub fn reason(&self) -> String {
-        reason::of(self)
+        self.to_string()
     }
 }

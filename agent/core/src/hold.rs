@@ -136,8 +136,19 @@ pub enum NotHeld {
 }
 
 /// Why the doors of a pod were opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::VariantNames,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Opened {
     /// Its sidecars are ready.
     Ready,
@@ -147,6 +158,7 @@ pub enum Opened {
     SidecarEnded,
     /// It is being deleted, or its apps have ended.
     #[serde(rename = "pod-ending")]
+    #[strum(serialize = "pod-ending")]
     Ending,
     /// It is not to be held any more: mode, annotation or configuration changed.
     NotWanted,
@@ -154,6 +166,7 @@ pub enum Opened {
     InitContainer,
     /// An operator released them.
     #[serde(rename = "operator")]
+    #[strum(serialize = "operator")]
     ByOperator,
 }
 
@@ -171,15 +184,7 @@ pub enum Failed {
 impl Opened {
     /// The word for it in metrics.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Deadline => "deadline",
-            Self::SidecarEnded => "sidecar-ended",
-            Self::Ending => "pod-ending",
-            Self::NotWanted => "not-wanted",
-            Self::InitContainer => "init-container",
-            Self::ByOperator => "operator",
-        }
+        self.into_str()
     }
 }
 

@@ -5,7 +5,7 @@
 //! `ladder` what follows from it for one container. The effects that a
 //! recipe states (exit code, time) decide the order of its steps.
 //!
-//! Recognition is conservative: what no recipe recognises is an app container,
+//! Recognition is conservative: what no recipe recognizes is an app container,
 //! and while an app container runs nothing is done.
 
 mod builtin;

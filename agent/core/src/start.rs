@@ -62,7 +62,8 @@ pub enum StartResult {
 }
 
 /// Why a start does not wait any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Why {
     /// The doors of its pod were opened.
     Opened(Opened),
@@ -79,9 +80,7 @@ impl Why {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Opened(why) => why.as_str(),
-            Self::Limit => "limit",
-            Self::HolderEnded => "holder-ended",
-            Self::ContainerEnded => "container-ended",
+            other => other.into_str(),
         }
     }
 }

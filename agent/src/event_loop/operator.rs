@@ -5,7 +5,8 @@ use usher_core::{
     Event,
     admin::{Forecast, Ordered, PlannedTable},
     base::id::PodUid,
-    engine::request::{Answer, Order, Refused, Wish},
+    decision::Verb,
+    engine::request::{Answer, Order, Refused},
     settings::mode::Mode,
 };
 
@@ -39,19 +40,19 @@ impl NodeLoop {
 
     fn order(&mut self, order: Order) -> Ordered {
         tracing::info!(
-            order = order.wish.as_str(),
+            order = order.verb.as_str(),
             uid = %order.pod,
-            by = %order.by,
+            by = %order.requester,
             dry_run = order.dry_run,
             "received an operator's request"
         );
         let Order {
-            pod, wish, dry_run, ..
+            pod, verb, dry_run, ..
         } = order.clone();
         let failed = || Answer::Refused(Refused::Failed);
         let mut answer = self.step(Event::Ordered(order)).unwrap_or_else(failed);
         // The gate is armed by now, unless its namespace cannot be opened or its table cannot be created.
-        let holds = wish == Wish::Hold && !dry_run && matches!(answer, Answer::Taken(_));
+        let holds = verb == Verb::Hold && !dry_run && matches!(answer, Answer::Taken(_));
         if holds && !self.engine.hold_came_about(&pod) {
             answer = failed();
         }
@@ -59,6 +60,6 @@ impl NodeLoop {
             .engine
             .pod_name(&pod)
             .unwrap_or_else(|| pod.to_string());
-        Ordered::new(&name, wish.as_str(), dry_run, answer)
+        Ordered::new(&name, verb.as_str(), dry_run, answer)
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use usher_client::{error_chain::chain, run_dir::socket};
 use usher_core::{
     cni::protocol::{InvalidMessage, LONGEST_MESSAGE, Reply, Request},
-    metric::value::Announced,
+    metric::value::AnnouncementResult,
 };
 use usher_sys::{
     net::netns::{self, Netns},
@@ -80,7 +80,7 @@ async fn accept(listener: Listener, announced: mpsc::Sender<Announcement>, metri
             Ok(connection) => connection,
             Err(error) => {
                 tracing::warn!(error = %chain(&error), "could not accept a connection of the CNI plugin");
-                metrics.announcements.inc(&Announced::Failed);
+                metrics.announcements.inc(&AnnouncementResult::Failed);
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
@@ -89,7 +89,7 @@ async fn accept(listener: Listener, announced: mpsc::Sender<Announcement>, metri
         let metrics = Arc::clone(&metrics);
         tokio::spawn(async move {
             if let Err(error) = serve(connection, announced, &metrics).await {
-                metrics.announcements.inc(&Announced::Refused);
+                metrics.announcements.inc(&AnnouncementResult::Refused);
                 tracing::warn!(error = %chain(&error), "rejected a request of the CNI plugin; its pod starts unheld");
             }
             drop(permit);
@@ -132,7 +132,7 @@ async fn serve(
                 tracing::debug!(error = %chain(&error), "the CNI plugin stopped waiting for its reply");
             }
         }
-        Ok(Err(_)) | Err(_) => metrics.announcements.inc(&Announced::Unanswered),
+        Ok(Err(_)) | Err(_) => metrics.announcements.inc(&AnnouncementResult::Unanswered),
     }
     Ok(())
 }

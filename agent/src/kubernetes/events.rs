@@ -20,7 +20,7 @@ use usher_client::crash_point;
 use usher_core::{
     base::time::Timestamp,
     kube_event::{ApiRequest, ApiResult, Next, NodeCondition, Notice, Queue},
-    metric::value::Told,
+    metric::value::EventResult,
 };
 
 use crate::telemetry::metrics::Metrics;
@@ -164,7 +164,7 @@ impl EventPublisher {
     fn report(&mut self, outcome: &Result<(), post::Error>, event: &ApiRequest) {
         match outcome {
             Ok(()) => {
-                self.metrics.events.inc(&Told::Sent);
+                self.metrics.events.inc(&EventResult::Sent);
                 if std::mem::take(&mut self.failing) {
                     tracing::info!("sent an Event again after failures");
                 }
@@ -175,7 +175,7 @@ impl EventPublisher {
                 is_refusal,
             }) => {
                 if *is_refusal {
-                    self.metrics.events.inc(&Told::Failed);
+                    self.metrics.events.inc(&EventResult::Failed);
                 }
                 if !std::mem::replace(&mut self.failing, true) {
                     tracing::warn!(error = why, "could not send an Event; keeping it for later");
@@ -186,11 +186,11 @@ impl EventPublisher {
                 why,
                 ..
             }) => {
-                self.metrics.events.inc(&Told::Dropped);
+                self.metrics.events.inc(&EventResult::Dropped);
                 tracing::debug!(error = why, "dropped an Event about an object that is gone");
             }
             Err(post::Error { why, .. }) => {
-                self.metrics.events.inc(&Told::Failed);
+                self.metrics.events.inc(&EventResult::Failed);
                 tracing::warn!(
                     error = why,
                     event = event.name,
@@ -209,7 +209,7 @@ impl EventPublisher {
         let dropped = self.queue.dropped();
         self.metrics
             .events
-            .add(&Told::Dropped, dropped - self.counted);
+            .add(&EventResult::Dropped, dropped - self.counted);
         self.counted = dropped;
         let queued = i64::try_from(self.queue.len()).unwrap_or(i64::MAX);
         self.metrics.events_queued.set(queued);

@@ -9,7 +9,7 @@ use usher_client::{
 };
 use usher_core::{
     kube_event::NodeCondition,
-    metric::value::{Listed, Value},
+    metric::value::{KubeletResult, Value},
     pod::list::PodList,
     recipe::Reads,
 };
@@ -24,7 +24,7 @@ pub(crate) struct Kubelet {
     client: kubelet::Kubelet,
     reporter: Reporter,
     /// The kind of the last request's error.
-    failing: Option<Listed>,
+    failing: Option<KubeletResult>,
     failing_since: Option<FailingSince>,
 }
 
@@ -53,7 +53,7 @@ impl Kubelet {
         metrics.kubelet_request.observe(took.as_secs_f64());
         match listed {
             Ok(list) => {
-                metrics.kubelet_requests.inc(&Listed::Ok);
+                metrics.kubelet_requests.inc(&KubeletResult::Ok);
                 self.succeeded(&list, took);
                 Some(list)
             }

@@ -18,7 +18,7 @@ use usher_client::{
     run_dir::{self, namespaces::Kept},
 };
 use usher_core::{
-    metric::value::{Asked, RunFile},
+    metric::value::{NamespaceResult, RunFile},
     settings::{
         annotation,
         overrides::{NamespaceValues, Values},
@@ -92,15 +92,19 @@ impl Namespaces {
         let response = tokio::time::timeout(TIMEOUT, api.get_metadata(name)).await;
         let error = match response {
             Ok(Ok(namespace)) => {
-                self.metrics.namespace_requests.inc(&Asked::Ok);
+                self.metrics.namespace_requests.inc(&NamespaceResult::Ok);
                 return Some(self.keep(name, own_values(namespace)));
             }
             Ok(Err(kube::Error::Api(status))) if status.is_not_found() => {
-                self.metrics.namespace_requests.inc(&Asked::NotFound);
+                self.metrics
+                    .namespace_requests
+                    .inc(&NamespaceResult::NotFound);
                 return Some(NamespaceValues::default());
             }
             Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => {
-                self.metrics.namespace_requests.inc(&Asked::Forbidden);
+                self.metrics
+                    .namespace_requests
+                    .inc(&NamespaceResult::Forbidden);
                 let last = self.last_values(name);
                 let used = match last {
                     Some(_) => "its last known annotations apply",
@@ -115,7 +119,9 @@ impl Namespaces {
             Ok(Err(error)) => chain(&error),
             Err(_elapsed) => format!("no response within {TIMEOUT:?}"),
         };
-        self.metrics.namespace_requests.inc(&Asked::Failed);
+        self.metrics
+            .namespace_requests
+            .inc(&NamespaceResult::Failed);
         let last = self.last_values(name);
         if last.is_some() {
             tracing::debug!(

@@ -8,7 +8,7 @@ use std::{fs, io, path::PathBuf, sync::Arc};
 use usher_client::{error_chain::chain, run_dir};
 use usher_core::{
     kube_event::NodeCondition,
-    metric::value::{Reading, RunFile},
+    metric::value::{ConfigResult, RunFile},
     settings::config::Config,
 };
 use usher_sys::files::directory::Directory;
@@ -149,7 +149,7 @@ impl ConfigFile {
             events.send_node(&NodeCondition::ConfigurationAccepted);
         }
         metrics.config_valid.set(1);
-        metrics.config_reloads.inc(&Reading::Ok);
+        metrics.config_reloads.inc(&ConfigResult::Ok);
         tracing::info!(
             path = %self.path.display(),
             recipes = config.recipes.len(),
@@ -190,7 +190,7 @@ impl ConfigFile {
         metrics.config_valid.set(0);
         let name = self.path.display().to_string();
         health.set_configuration(&name, Some(error));
-        metrics.config_reloads.inc(&Reading::Rejected);
+        metrics.config_reloads.inc(&ConfigResult::Rejected);
         tracing::warn!(error, "kept the old configuration");
     }
 }

@@ -30,7 +30,7 @@ use usher_core::{
     },
     hold::Opened,
     kube_event::EventRecorder,
-    metric::value::HoldEnd,
+    metric::value::{HoldResult, StartHoldResult},
 };
 
 use crate::telemetry::reporter::Reporter;
@@ -200,14 +200,14 @@ impl Recorder {
             Kind::HoldReleased {
                 why, shut, tally, ..
             } => {
-                metrics.holds.inc(&HoldEnd::Opened(*why));
+                metrics.holds.inc(&HoldResult::Released(*why));
                 metrics.held.observe(shut.as_secs_f64());
                 let connections = count(tally.connections);
                 metrics.held_connections.inc_by(connections);
             }
-            Kind::HoldFailed(_) => metrics.holds.inc(&HoldEnd::Failed),
+            Kind::HoldFailed(_) => metrics.holds.inc(&HoldResult::Failed),
             Kind::StartReleased { why, held } => {
-                metrics.start_holds.inc(why);
+                metrics.start_holds.inc(&StartHoldResult(*why));
                 metrics.start_held.observe(held.as_secs_f64());
             }
             Kind::WouldHold { tally, .. } => {

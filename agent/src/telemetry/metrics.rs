@@ -17,12 +17,12 @@ use usher_core::{
     metric::{
         event, hold, node, quit, start,
         value::{
-            Announced, Asked, Capability, HoldEnd, Listed, Reading, RunFile, Told, Unseen, Version,
+            AnnouncementResult, Capability, ConfigResult, DiscoveryOperation, EventResult,
+            HoldResult, KubeletResult, NamespaceResult, RunFile, StartHoldResult, Version,
         },
     },
     quit::outcome::Outcome,
     settings::mode::Mode,
-    start::Why,
 };
 
 pub(crate) use self::exposition::Format;
@@ -40,19 +40,19 @@ pub(crate) struct Metrics {
     pub(crate) sidecar_ended: Histogram,
 
     pub(crate) held_pods: Gauge,
-    pub(crate) holds: Counts<HoldEnd>,
+    pub(crate) holds: Counts<HoldResult>,
     pub(crate) held: Histogram,
     pub(crate) held_connections: Counter,
     pub(crate) refused_connections: Counter,
     pub(crate) hold_supported: Gauge,
-    pub(crate) announcements: Counts<Announced>,
+    pub(crate) announcements: Counts<AnnouncementResult>,
     pub(crate) cni_listening: Gauge,
     pub(crate) cni_managed: Gauge,
     pub(crate) cni_installed: Gauge,
     pub(crate) cni_reinstalled: Counter,
 
     pub(crate) held_starts: Gauge,
-    pub(crate) start_holds: Counts<Why>,
+    pub(crate) start_holds: Counts<StartHoldResult>,
     pub(crate) start_held: Histogram,
     pub(crate) start_supported: Gauge,
     pub(crate) holder_up: Gauge,
@@ -63,17 +63,17 @@ pub(crate) struct Metrics {
     pub(crate) pods: Gauge,
     pub(crate) finished_pods: Gauge,
     pub(crate) config_valid: Gauge,
-    pub(crate) config_reloads: Counts<Reading>,
-    pub(crate) kubelet_requests: Counts<Listed>,
+    pub(crate) config_reloads: Counts<ConfigResult>,
+    pub(crate) kubelet_requests: Counts<KubeletResult>,
     pub(crate) kubelet_request: Histogram,
     pub(crate) kubelet_bad_pods: Counter,
     pub(crate) node_watch_errors: Counter,
-    pub(crate) namespace_requests: Counts<Asked>,
-    pub(crate) discovery_errors: Counts<Unseen>,
+    pub(crate) namespace_requests: Counts<NamespaceResult>,
+    pub(crate) discovery_errors: Counts<DiscoveryOperation>,
     pub(crate) run_dir_errors: Counts<RunFile>,
     pub(crate) timeline_errors: Counter,
 
-    pub(crate) events: Counts<Told>,
+    pub(crate) events: Counts<EventResult>,
     pub(crate) events_queued: Gauge,
     pub(crate) startup_taint_errors: Counter,
 
@@ -85,7 +85,7 @@ impl Metrics {
     pub(crate) fn new() -> Self {
         let mut all = Registration::default();
         let version: State<Version> = all.state(&node::BUILD_INFO);
-        version.set(&Version::Own);
+        version.set(&Version);
         Self {
             decisions: all.counts(&quit::DECISIONS),
             attempts: all.counts(&quit::ATTEMPTS),

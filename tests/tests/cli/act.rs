@@ -81,7 +81,10 @@ fn quit_works_in_observe_mode_and_despite_an_opt_out() {
     );
     assert_eq!(pod.ended(SIDECAR).code(), 0);
     let noted = order_of(&agent, &pod);
-    assert!(noted.starts_with("quit by hand (uid 0, pid "), "{noted}");
+    assert!(
+        noted.starts_with("quit, requested by uid 0, pid "),
+        "{noted}"
+    );
     agent.wait_for("sidecar-ended", &pod.name());
     let again = answer(&node, &["quit", "by-hand"]);
     assert!(again.contains("none of its sidecars runs"), "{again}");

@@ -138,7 +138,7 @@ fn only_root_receives_answers() {
         );
     }
     // The orders had no effect.
-    let root = format!("(uid 0, pid {}): ", std::process::id());
+    let root = format!("requested by uid 0, pid {}: ", std::process::id());
     let lines = agent.log().lines();
     let orders = lines
         .iter()

@@ -318,7 +318,9 @@ impl Lab {
     pub(crate) fn deadline_since(&self, since: Timestamp) -> bool {
         self.log_since(since).iter().any(|line| {
             line.text("decision") == "hold-released"
-                && line.text("reason").contains("the deadline has come")
+                && line
+                    .text("reason")
+                    .contains("the sidecar is not ready at the deadline")
         })
     }
 

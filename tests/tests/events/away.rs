@@ -160,7 +160,7 @@ fn event_queue_is_bounded_and_losses_are_reported() {
     let event = wait_for(&server, "EventsDropped");
     let note = event["note"].as_str().unwrap();
     assert!(
-        note.starts_with(&format!("{dropped} Events were lost")),
+        note.starts_with(&format!("{dropped} Events were dropped")),
         "{note}"
     );
     assert_eq!(event["regarding"]["kind"], "Node");

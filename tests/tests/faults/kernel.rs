@@ -14,7 +14,7 @@ pub(crate) fn tells_codes() -> bool {
 /// The report on a sidecar that exited with code 0 after the request.
 pub(crate) fn ended_as_asked() -> &'static str {
     match tells_codes() {
-        true => "the sidecar ended as asked, with exit code 0",
-        false => "the sidecar ended as asked",
+        true => "the sidecar ended as requested, with exit code 0",
+        false => "the sidecar ended as requested",
     }
 }

@@ -84,7 +84,7 @@ fn records_pods_that_are_not_ours_with_a_reason() {
         .find(|(decision, _)| decision == "not-applicable")
         .unwrap();
     assert!(
-        reason.contains("no recipe recognises a sidecar"),
+        reason.contains("no recipe recognizes a sidecar"),
         "{reason}"
     );
 }

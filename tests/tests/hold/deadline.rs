@@ -25,7 +25,10 @@ fn connections_are_released_at_the_deadline() {
     let pod = node.run(&brief("open"));
     refused(&pod.visit("app"));
     let why = opened(&agent, &pod);
-    assert!(why.contains("the deadline has come"), "{why}");
+    assert!(
+        why.contains("the sidecar is not ready at the deadline"),
+        "{why}"
+    );
     assert!(why.contains("1 connection had waited"), "{why}");
     assert!(!has_table(&pod));
 }
@@ -43,7 +46,10 @@ fn kernel_releases_connections_at_the_deadline_and_it_is_reported() {
     refused(&pod.visit("app"));
     agent.signal(Signal::SIGCONT);
     let why = opened(&agent, &pod);
-    assert!(why.contains("the deadline has come"), "{why}");
+    assert!(
+        why.contains("the sidecar is not ready at the deadline"),
+        "{why}"
+    );
     assert!(why.contains("1 connection had waited"), "{why}");
     assert!(!has_table(&pod));
 }

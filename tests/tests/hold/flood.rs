@@ -40,7 +40,7 @@ fn dropped_copies_are_counted_and_their_connections_continue() {
     agent.signal(Signal::SIGCONT);
     let why = opened(&agent, &pod);
     assert!(
-        why.contains("more go on with their next retransmission"),
+        why.contains("more continue with their next retransmission"),
         "{why}"
     );
     connected(&pod.visit("app"), CONNECTIONS);

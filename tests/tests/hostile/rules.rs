@@ -163,7 +163,7 @@ fn table_owned_by_the_pod() {
     pod.tell(SIDECAR, "listen");
     let failed = agent.wait_for("hold-failed", &pod.name());
     let reason = failed["reason"].as_str().unwrap();
-    assert!(reason.contains("cannot be let go"), "{reason}");
+    assert!(reason.contains("cannot be released"), "{reason}");
     another_connects(&node, &agent, "other");
     // It connects in the end: the kernel does not check the owner of the table.
     is_connected(&pod);

@@ -1,38 +1,28 @@
-//! Durations as people write them: `500ms`, `5s`, `1m30s`.
+//! Durations as users write and read them.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Deserializer, de};
 
-/// Longer than anything that usher waits for; what is longer is a mistake.
+/// Longer than anything that usher waits for; a longer value is a mistake.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A text that is no duration.
+/// A text that is not a valid duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotADuration {
-    /// It cannot be read.
     #[error("not a duration (like 500ms, 5s, 1m30s): {text:?}")]
-    Form {
-        /// The text.
-        text: String,
-    },
-    /// It is longer than `longest`.
+    Form { text: String },
     #[error("{given} is longer than {longest}", given = humantime::format_duration(*.given),
             longest = humantime::format_duration(*.longest))]
-    TooLong {
-        /// What was given.
-        given: Duration,
-        /// What is allowed.
-        longest: Duration,
-    },
+    TooLong { given: Duration, longest: Duration },
 }
 
-/// Reads a duration of at most a day.
+/// Parses a duration of at most a day: `500ms`, `5s`, `1m30s`.
 pub fn parse(text: &str) -> Result<Duration, NotADuration> {
     parse_up_to(text, LONGEST)
 }
 
-/// Reads a duration of at most `longest`.
+/// Parses a duration of at most `longest`.
 pub fn parse_up_to(text: &str, longest: Duration) -> Result<Duration, NotADuration> {
     let form = || NotADuration::Form {
         text: text.chars().take(64).collect(),
@@ -47,11 +37,27 @@ pub fn parse_up_to(text: &str, longest: Duration) -> Result<Duration, NotADurati
     Ok(given)
 }
 
-/// Reads a duration, or a plain number of seconds as some flags have it.
+/// Parses a duration, or a plain number of seconds as some flags of sidecars have it.
 pub(crate) fn parse_or_seconds(text: &str) -> Result<Duration, NotADuration> {
     match text.trim().parse::<u32>() {
         Ok(seconds) => Ok(Duration::from_secs(seconds.into())),
         Err(_no_number) => parse(text),
+    }
+}
+
+/// Formats a configured duration in the form that [`parse`] accepts: `30s`, `1m 30s`.
+pub fn setting(duration: Duration) -> impl fmt::Display {
+    humantime::format_duration(duration)
+}
+
+/// Formats a measured duration with three or four significant digits: `1.5 ms`, `812 ms`, `75.2 s`.
+pub fn elapsed(duration: Duration) -> String {
+    if duration < Duration::from_millis(10) {
+        format!("{:.1} ms", duration.as_secs_f64() * 1e3)
+    } else if duration < Duration::from_secs(10) {
+        format!("{} ms", duration.as_millis())
+    } else {
+        format!("{:.1} s", duration.as_secs_f64())
     }
 }
 
@@ -71,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table() {
+    fn durations_are_parsed_within_their_limit() {
         for (text, ms) in [
             ("500ms", 500),
             ("5s", 5000),
@@ -93,5 +99,27 @@ mod tests {
                 .to_string(),
             "11m is longer than 10m"
         );
+    }
+
+    #[test]
+    fn settings_are_formatted_as_they_are_written() {
+        let text = |ms| setting(Duration::from_millis(ms)).to_string();
+        assert_eq!([text(500), text(90_000)], ["500ms", "1m 30s"]);
+    }
+
+    #[test]
+    fn measured_times_are_rounded() {
+        for (micros, text) in [
+            (0, "0.0 ms"),
+            (1_480, "1.5 ms"),
+            (9_900, "9.9 ms"),
+            (10_000, "10 ms"),
+            (812_900, "812 ms"),
+            (9_999_999, "9999 ms"),
+            (10_000_000, "10.0 s"),
+            (75_250_000, "75.2 s"),
+        ] {
+            assert_eq!(elapsed(Duration::from_micros(micros)), text);
+        }
     }
 }

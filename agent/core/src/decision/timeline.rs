@@ -308,13 +308,13 @@ mod tests {
         for name in decision::NAMES {
             let detail = Detail::named(name);
             assert!(!matches!(detail, Detail::Unknown { .. }), "{name}");
-            assert_eq!(detail.name(), name);
+            assert_eq!(detail.name(), *name);
             let entry = Entry {
                 detail,
                 ..entry(1, 10)
             };
             let json: serde_json::Value = serde_json::from_str(&entry.line()).unwrap();
-            assert_eq!(json["decision"], name);
+            assert_eq!(json["decision"], *name);
             assert_eq!(parse(&entry.line()), entry);
         }
     }

@@ -17,7 +17,8 @@ use crate::{
 };
 
 /// Something to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Action {
     /// Ask the kubelet for its pods, and answer with [`crate::Event::Pods`] or
     /// [`crate::Event::PodsUnavailable`]. There is never a second one of these
@@ -154,42 +155,12 @@ impl Action {
             since_exit,
         })
     }
-}
 
-/// Names of all kinds, and of one.
-macro_rules! kinds {
-    ($($variant:ident = $name:literal,)+) => {
-        impl Action {
-            /// All kinds of actions.
-            pub const KINDS: &'static [&'static str] = &[$($name),+];
+    /// The kinds of all actions.
+    pub const KINDS: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-            /// Which of them this is.
-            pub const fn kind(&self) -> &'static str {
-                match self {
-                    $(Self::$variant { .. } => $name,)+
-                }
-            }
-        }
-    };
-}
-
-kinds! {
-    FetchPods = "fetch-pods",
-    FetchNamespace = "fetch-namespace",
-    AskVersion = "ask-version",
-    Prepare = "prepare",
-    Attempt = "attempt",
-    Answer = "answer",
-    Arm = "arm",
-    Watch = "watch",
-    OpenSome = "open-some",
-    OpenAll = "open-all",
-    Renew = "renew",
-    Forget = "forget",
-    Look = "look",
-    HoldStarts = "hold-starts",
-    LetGoStart = "let-go-start",
-    Mend = "mend",
-    Reply = "reply",
-    Report = "report",
+    /// The name of the variant, for spans and logs.
+    pub const fn kind(&self) -> &'static str {
+        self.into_str()
+    }
 }

@@ -10,10 +10,10 @@ use crate::{
         id::{ContainerId, PodUid},
         time::Timestamp,
     },
-    decision::{Kind, NotApplicable, SkipReason, WaitReason},
+    decision::{Kind, NotApplicable, OperatorRequest, SkipReason, Verb, WaitReason},
     engine::{
         action::Action,
-        request::{Answer, Done, Order, Refused, Taken, Wish},
+        request::{Answer, Order, Refused, Taken},
     },
     plan::{Plan, Sidecar},
     pod::{completion::Progress, view::PodView},
@@ -62,11 +62,11 @@ impl Engine {
             Ok(view) => view,
             Err(refused) => return Answer::Refused(refused),
         };
-        match order.wish {
-            Wish::Quit { force } => self.operator_quit(order, &view, force, actions),
-            Wish::Hold => self.operator_hold(order, &view, actions),
-            Wish::Release => self.operator_release(order, &view, actions),
-            Wish::Mend => self.operator_repair(order, &view, actions),
+        match order.verb {
+            Verb::Quit { force } => self.operator_quit(order, &view, force, actions),
+            Verb::Hold => self.operator_hold(order, &view, actions),
+            Verb::Release => self.operator_release(order, &view, actions),
+            Verb::Mend => self.operator_repair(order, &view, actions),
         }
     }
 
@@ -210,6 +210,15 @@ fn accepted(view: &PodView, order: &Order, taken: &Taken) -> Action {
         aside => format!("; although {}", aside.join("; ")),
     };
     let says = format!("{}{despite}", taken.says);
-    let Order { wish, by, .. } = *order;
-    view.report(None, Kind::OperatorRequest(Done { wish, by, says }))
+    let Order {
+        verb, requester, ..
+    } = *order;
+    view.report(
+        None,
+        Kind::OperatorRequest(OperatorRequest {
+            verb,
+            requester,
+            summary: says,
+        }),
+    )
 }

@@ -8,56 +8,11 @@
 //! It does not count more than the pod: an app that may yet run, a pod that would be spoiled, are reasons to refuse unless
 //! the person insists.
 
-use std::fmt;
-
 use crate::{
     base::id::PodUid,
-    decision::{GaveUp, Kind, NotApplicable, SkipReason, WaitReason},
+    decision::{GaveUp, NotApplicable, Requester, SkipReason, Verb, WaitReason},
     hold::NotHeld,
 };
-
-/// What is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
-    /// Show the sidecars out now.
-    Quit {
-        /// Also where an app runs, or where it spoils the pod.
-        force: bool,
-    },
-    /// Have connections wait until the sidecars are ready.
-    Hold,
-    /// Let connections and starts go now.
-    Release,
-    /// Have the rules in the pod's network namespace be as they should.
-    Mend,
-}
-
-impl Wish {
-    /// The word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Quit { .. } => "quit",
-            Self::Hold => "hold",
-            Self::Release => "release",
-            Self::Mend => "rules --fix",
-        }
-    }
-}
-
-/// Who asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct By {
-    /// The user.
-    pub uid: u32,
-    /// The process, in the agent's pid namespace; 0 where that does not show it.
-    pub pid: i32,
-}
-
-impl fmt::Display for By {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "uid {}, pid {}", self.uid, self.pid)
-    }
-}
 
 /// An order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,9 +20,8 @@ pub struct Order {
     /// The pod.
     pub pod: PodUid,
     /// What is asked for.
-    pub wish: Wish,
-    /// Who asks.
-    pub by: By,
+    pub verb: Verb,
+    pub requester: Requester,
     /// Only say what would be done.
     pub dry_run: bool,
 }
@@ -110,19 +64,20 @@ pub struct FirstStep {
 }
 
 /// Why an order is not followed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Refused {
     /// Nobody knows the pod.
     #[error("no such pod on this node")]
     NoPod,
     /// Not enough is known of it yet.
-    #[error("{}", Kind::Waiting(.0.clone()).reason())]
+    #[error("{0}")]
     Unknown(WaitReason),
     /// An app of it may yet run.
-    #[error("{}", Kind::Waiting(.0.clone()).reason())]
+    #[error("{0}")]
     AppRuns(WaitReason),
     /// There is nothing in it for usher to act upon.
-    #[error("{}", Kind::NotApplicable(.0.clone()).reason())]
+    #[error("{0}")]
     NotApplicable(NotApplicable),
     /// Its processes cannot be seen.
     #[error(
@@ -130,10 +85,10 @@ pub enum Refused {
     )]
     Hidden,
     /// Somebody else ends it.
-    #[error("{}", left_alone(.0))]
+    #[error("{0}")]
     Skipped(SkipReason),
     /// All that is left would harm the pod.
-    #[error("{container}: {}", gave_up(.why))]
+    #[error("{container}: {why}")]
     Spoils {
         /// The sidecar.
         container: String,
@@ -141,7 +96,7 @@ pub enum Refused {
         why: GaveUp,
     },
     /// Connections cannot be made to wait in it.
-    #[error("{}", Kind::NotHeld(.0.clone()).reason())]
+    #[error("{0}")]
     NotHeld(NotHeld),
     /// Its doors are being shut or opened.
     #[error("its doors are being shut or opened at this moment; ask again")]
@@ -149,16 +104,6 @@ pub enum Refused {
     /// It was tried and failed.
     #[error("it could not be done; the timeline and the agent's log say why (usher explain)")]
     Failed,
-}
-
-fn left_alone(reason: &SkipReason) -> String {
-    let reason = reason.clone();
-    Kind::Skipped { reason }.reason()
-}
-
-fn gave_up(reason: &GaveUp) -> String {
-    let reason = reason.clone();
-    Kind::GaveUp { reason }.reason()
 }
 
 impl Refused {
@@ -182,43 +127,9 @@ impl Refused {
         }
     }
 
-    /// The word for it.
+    /// The kind of refusal, as in JSON.
     pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::NoPod => "no-pod",
-            Self::Unknown(_) => "unknown",
-            Self::AppRuns(_) => "app-runs",
-            Self::NotApplicable(_) => "not-applicable",
-            Self::Hidden => "hidden",
-            Self::Skipped(_) => "skipped",
-            Self::Spoils { .. } => "spoils",
-            Self::NotHeld(_) => "not-held",
-            Self::Busy => "busy",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-/// An order that was taken, for the timeline.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Done {
-    /// What was asked for.
-    pub wish: Wish,
-    /// Who asked.
-    pub by: By,
-    /// What is done, in words.
-    pub says: String,
-}
-
-impl Done {
-    /// As a sentence.
-    pub fn reason(&self) -> String {
-        let Self { wish, by, says } = self;
-        let forced = match wish {
-            Wish::Quit { force: true } => " --force",
-            _ => "",
-        };
-        format!("{}{forced} by hand ({by}): {says}", wish.as_str())
+        self.into_str()
     }
 }
 
@@ -235,7 +146,7 @@ mod tests {
             (
                 Refused::Unknown(WaitReason::Unlisted),
                 "unknown",
-                "the kubelet does not list it yet",
+                "the kubelet does not list the pod yet",
                 false,
             ),
             (
@@ -249,7 +160,7 @@ mod tests {
             (
                 Refused::NotApplicable(NotApplicable::NoApp),
                 "not-applicable",
-                "it has sidecars only, and no app that could end",
+                "the pod has sidecars only, and no app that could end",
                 true,
             ),
             (
@@ -261,7 +172,7 @@ mod tests {
             (
                 Refused::Skipped(SkipReason::Deleting),
                 "skipped",
-                "left alone: it is being deleted, the kubelet ends it",
+                "the pod is being deleted, and the kubelet terminates it",
                 false,
             ),
             (
@@ -270,13 +181,13 @@ mod tests {
                     why: GaveUp::StillRuns,
                 },
                 "spoils",
-                "app: every step was tried and the sidecar still runs; delete the pod, or end the sidecar by hand",
+                "app: every step was tried and the sidecar still runs; delete the pod, or end the sidecar manually",
                 true,
             ),
             (
                 Refused::NotHeld(NotHeld::HostNetwork),
                 "not-held",
-                "its network namespace is the node's",
+                "the pod uses the host's network namespace",
                 false,
             ),
             (
@@ -296,25 +207,6 @@ mod tests {
             assert_eq!(why.as_str(), word);
             assert_eq!(why.to_string(), says);
             assert_eq!(why.yields_to_force(), yields, "{word}");
-        }
-    }
-
-    #[test]
-    fn what_the_timeline_says_of_an_order() {
-        for (wish, words) in [
-            (Wish::Quit { force: false }, "quit"),
-            (Wish::Quit { force: true }, "quit --force"),
-            (Wish::Hold, "hold"),
-            (Wish::Release, "release"),
-            (Wish::Mend, "rules --fix"),
-        ] {
-            let done = Done {
-                wish,
-                by: By { uid: 1000, pid: 7 },
-                says: "it is done".to_owned(),
-            };
-            let expected = format!("{words} by hand (uid 1000, pid 7): it is done");
-            assert_eq!(done.reason(), expected);
         }
     }
 }

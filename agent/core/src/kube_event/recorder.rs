@@ -1,20 +1,17 @@
-//! Which decisions are worth an Event, and what it says.
+//! Turns decisions into Events.
 //!
-//! A usual Job is worth one: its sidecar quit. What had to be tried before is part of that one, so it is
-//! kept until then. What is no business of usher, what is not decided yet, and what users asked for (opt
-//! out, deletion) is worth none.
+//! A Job that completes as usual has one Event: its sidecar quit. The steps that failed before are part
+//! of its note, so the recorder keeps them until then. Pods without a sidecar, pods that still wait, and
+//! what users requested (opt-out, deletion) have no Event.
 
 mod hold;
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    time::Duration,
-};
+use std::collections::{BTreeMap, VecDeque};
 
 use super::{LONGEST_NOTE, Notice, Reason, Regarding, text::bounded};
 use crate::{
     Decision,
-    base::id::PodUid,
+    base::{duration::elapsed, id::PodUid},
     decision::{GaveUp, Kind},
     pod::exit_status::ExitStatus,
     settings::{
@@ -23,14 +20,14 @@ use crate::{
     },
 };
 
-/// Sidecars whose ladders are remembered: those of a full node, and more.
+/// Sidecars for which attempts are kept: those of a full node, and more.
 const TRAILS: usize = 1024;
-/// Steps that are remembered of each, the last ones.
+/// The last steps that are kept of each sidecar.
 const STEPS: usize = 4;
-/// Bytes of somebody else's text in a note.
+/// Limit of external text in a note, in bytes.
 const QUOTED: usize = 400;
 
-/// What was tried with sidecars that have not ended yet.
+/// Turns decisions into Events, with the attempts at sidecars that have not ended yet.
 #[derive(Debug)]
 pub struct EventRecorder {
     node: String,
@@ -46,7 +43,7 @@ struct Trail {
 }
 
 impl EventRecorder {
-    /// For the pods of the Node of this name.
+    /// A recorder for the pods of a Node.
     pub fn new(node: String) -> Self {
         Self {
             node,
@@ -55,15 +52,14 @@ impl EventRecorder {
         }
     }
 
-    /// The name of the Node.
     pub fn node(&self) -> &str {
         &self.node
     }
 
-    /// The Event that a decision of this moment is worth, if it is worth one.
+    /// Returns the Event for a decision, if it has one.
     pub fn notice(&mut self, at_us: u64, decision: &Decision) -> Option<Notice> {
-        let (reason, note) = self.told(decision)?;
-        // Before the kubelet has listed it nothing but its UID is known.
+        let (reason, note) = self.content(decision)?;
+        // Before the kubelet lists the pod, its name is its UID, and an Event needs a namespace.
         let (namespace, name) = decision.pod_name.split_once('/')?;
         if !is_name(namespace) || !is_name(name) {
             return None;
@@ -81,16 +77,16 @@ impl EventRecorder {
         })
     }
 
-    fn told(&mut self, decision: &Decision) -> Option<(Reason, String)> {
+    fn content(&mut self, decision: &Decision) -> Option<(Reason, String)> {
         let kind = &decision.kind;
-        let told = match kind {
+        let content = match kind {
             Kind::StepFailed { step, outcome, .. } => {
                 let failed = format!("{step} {}", outcome.failure());
                 self.trail(decision)?.fail(failed);
                 return None;
             }
             Kind::QuitAccepted { step, outcome, .. } => {
-                let accepted = format!("{step} {}", outcome.reason());
+                let accepted = format!("{step} {outcome}");
                 self.trail(decision)?.accepted = Some(accepted);
                 return None;
             }
@@ -99,18 +95,18 @@ impl EventRecorder {
                 if !asked {
                     return None;
                 }
-                let note = quit(decision, *status, &trail.unwrap_or_default());
+                let note = quit_note(decision, *status, &trail.unwrap_or_default());
                 (Reason::SidecarQuit, note)
             }
             Kind::GaveUp { reason } => {
                 let trail = self.forget(decision).unwrap_or_default();
-                (Reason::SidecarStays, stays(decision, reason, &trail))
+                (Reason::SidecarStays, stays_note(decision, reason, &trail))
             }
             Kind::WouldQuit { recipe, step } => {
                 let sidecar = container(decision);
                 let note = format!(
-                    "every app of this pod has ended for good and sidecar {sidecar} runs on; usher would end it by {step} (recipe {}) \
-                     but only observes this node. To have it done: kubectl annotate node {} {}=enforce --overwrite",
+                    "every app of this pod has ended for good and sidecar {sidecar} is still running; usher would end it by {step} \
+                     (recipe {}), but this node is in observe mode. To enforce: kubectl annotate node {} {}=enforce --overwrite",
                     bounded(recipe, 64),
                     self.node,
                     annotation::QUIT
@@ -119,15 +115,17 @@ impl EventRecorder {
             }
             Kind::RuntimeUnsupported { .. } => {
                 let note = format!(
-                    "{}. Use another RuntimeClass, or have the app end its sidecar",
+                    "{}. Use another RuntimeClass, or let the app end its sidecar",
                     bounded(&kind.reason(), QUOTED)
                 );
                 (Reason::RuntimeUnsupported, note)
             }
-            Kind::InvalidAnnotation(bad) => (Reason::InvalidAnnotation, bad_annotation(bad)),
-            _ => return hold::told(&self.node, decision),
+            Kind::InvalidAnnotation(invalid) => {
+                (Reason::InvalidAnnotation, invalid_annotation_note(invalid))
+            }
+            _ => return hold::content(&self.node, decision),
         };
-        Some(told)
+        Some(content)
     }
 
     fn trail(&mut self, decision: &Decision) -> Option<&mut Trail> {
@@ -159,14 +157,13 @@ impl Trail {
         self.failed.push_back(step);
     }
 
-    /// What had been tried in vain.
-    fn vain(&self) -> String {
+    fn failed_steps(&self) -> String {
         let steps: Vec<&str> = self.failed.iter().map(String::as_str).collect();
         bounded(&steps.join("; "), QUOTED)
     }
 }
 
-/// Whether it can stand in a path: every name that Kubernetes gives can.
+/// Whether the text is safe in a URL path, as every Kubernetes name is.
 fn is_name(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
     (1..=253).contains(&text.len()) && text.bytes().all(fits)
@@ -176,20 +173,11 @@ pub(super) fn container(decision: &Decision) -> &str {
     decision.container.as_deref().unwrap_or_default()
 }
 
-/// Whole milliseconds, and seconds where they are many.
-pub(super) fn time(time: Duration) -> String {
-    if time < Duration::from_secs(10) {
-        format!("{} ms", time.as_millis())
-    } else {
-        format!("{:.1} s", time.as_secs_f64())
-    }
-}
-
-fn quit(decision: &Decision, status: Option<ExitStatus>, trail: &Trail) -> String {
+fn quit_note(decision: &Decision, status: Option<ExitStatus>, trail: &Trail) -> String {
     let sidecar = container(decision);
     let code = status.map_or(String::new(), |status| format!(" with {status}"));
     let since = match decision.since_exit {
-        Some(since) => format!(", {} after the pod's last app", time(since)),
+        Some(since) => format!(", {} after the pod's last app", elapsed(since)),
         None => " after the pod's last app".to_owned(),
     };
     let mut note = format!("sidecar {sidecar} ended{code}{since}");
@@ -199,40 +187,37 @@ fn quit(decision: &Decision, status: Option<ExitStatus>, trail: &Trail) -> Strin
     }
     if !trail.failed.is_empty() {
         note.push_str("; before that: ");
-        note.push_str(&trail.vain());
+        note.push_str(&trail.failed_steps());
     }
     note
 }
 
-fn stays(decision: &Decision, reason: &GaveUp, trail: &Trail) -> String {
-    let kind = Kind::GaveUp {
-        reason: reason.clone(),
-    };
+fn stays_note(decision: &Decision, reason: &GaveUp, trail: &Trail) -> String {
     let sidecar = container(decision);
     let mut note = format!(
-        "sidecar {sidecar} is left running: {}",
-        bounded(&kind.reason(), QUOTED)
+        "sidecar {sidecar} is still running: {}",
+        bounded(&reason.to_string(), QUOTED)
     );
     if !trail.failed.is_empty() {
         note.push_str(". Tried: ");
-        note.push_str(&trail.vain());
+        note.push_str(&trail.failed_steps());
     }
     note
 }
 
-fn bad_annotation(bad: &InvalidAnnotation) -> String {
+fn invalid_annotation_note(invalid: &InvalidAnnotation) -> String {
     let InvalidAnnotation {
         place,
         key,
         value,
         expected,
-    } = bad;
+    } = invalid;
     let place = match place {
         Place::Pod => "annotation of this pod",
         other => other.as_str(),
     };
     format!(
-        "{key} ({place}) is {}, which is not {expected}: it counts as absent. Correct it in the pod's template or its Namespace",
+        "{key} ({place}) is {}, expected {expected}: usher ignores it. Correct it in the pod's template or its Namespace",
         bounded(&format!("{value:?}"), QUOTED)
     )
 }

@@ -1,11 +1,11 @@
 //! Kubernetes Events, and the startup taint.
 
-use super::{Label, Metric, value::Told};
+use super::{Label, Metric, value::EventResult};
 
 /// What came of Events.
 pub const EVENTS: Metric = Metric::counter(
     "usher_events_total",
-    &[Label::of::<Told>("result")],
+    &[Label::of::<EventResult>("result")],
     "Kubernetes Events, by what came of them; `dropped`: the queue was full, or what they are about is gone; `failed`: \
      the API server refused them, and those for which usher has no right are kept and count each time",
 );

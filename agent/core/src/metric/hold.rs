@@ -2,7 +2,7 @@
 
 use super::{
     Label, Metric,
-    value::{Announced, HoldEnd},
+    value::{AnnouncementResult, HoldResult},
 };
 
 /// Holds at this moment.
@@ -15,7 +15,7 @@ pub const HELD_PODS: Metric = Metric::gauge(
 /// Holds that are over.
 pub const HOLDS: Metric = Metric::counter(
     "usher_holds_total",
-    &[Label::of::<HoldEnd>("result")],
+    &[Label::of::<HoldResult>("result")],
     "Holds of pods' connections that are over, by why; `failed`: they could not be made to wait",
 );
 
@@ -49,7 +49,7 @@ pub const SUPPORTED: Metric = Metric::gauge(
 /// What the CNI plugin was told.
 pub const ANNOUNCEMENTS: Metric = Metric::counter(
     "usher_cni_announcements_total",
-    &[Label::of::<Announced>("result")],
+    &[Label::of::<AnnouncementResult>("result")],
     "Sandboxes that the CNI plugin announced, by the answer",
 );
 

@@ -2,7 +2,10 @@
 
 use super::{
     Label, Metric,
-    value::{Asked, Capability, Listed, Reading, RunFile, Unseen, Version},
+    value::{
+        Capability, ConfigResult, DiscoveryOperation, KubeletResult, NamespaceResult, RunFile,
+        Version,
+    },
 };
 use crate::settings::mode::Mode;
 
@@ -50,14 +53,14 @@ pub const CONFIG_VALID: Metric = Metric::gauge(
 /// Readings of it.
 pub const CONFIG_RELOADS: Metric = Metric::counter(
     "usher_config_reloads_total",
-    &[Label::of::<Reading>("result")],
+    &[Label::of::<ConfigResult>("result")],
     "Readings of the configuration file, by result",
 );
 
 /// Requests to the kubelet.
 pub const KUBELET_REQUESTS: Metric = Metric::counter(
     "usher_kubelet_requests_total",
-    &[Label::of::<Listed>("result")],
+    &[Label::of::<KubeletResult>("result")],
     "Requests for the kubelet's pods, by result",
 );
 
@@ -84,14 +87,14 @@ pub const NODE_WATCH_ERRORS: Metric = Metric::counter(
 /// Requests to the API server.
 pub const NAMESPACE_REQUESTS: Metric = Metric::counter(
     "usher_namespace_requests_total",
-    &[Label::of::<Asked>("result")],
+    &[Label::of::<NamespaceResult>("result")],
     "Requests for what a Namespace says, by result",
 );
 
 /// What the kernel does not show.
 pub const DISCOVERY_ERRORS: Metric = Metric::counter(
     "usher_discovery_errors_total",
-    &[Label::of::<Unseen>("operation")],
+    &[Label::of::<DiscoveryOperation>("operation")],
     "Pods, containers or processes that could not be looked at, by what failed",
 );
 

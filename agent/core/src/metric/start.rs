@@ -1,7 +1,6 @@
 //! Starts that wait, and the process that holds them.
 
-use super::{Label, Metric};
-use crate::start::Why;
+use super::{Label, Metric, value::StartHoldResult};
 
 /// Starts at this moment.
 pub const HELD_STARTS: Metric = Metric::gauge(
@@ -13,7 +12,7 @@ pub const HELD_STARTS: Metric = Metric::gauge(
 /// Starts that went.
 pub const STARTS: Metric = Metric::counter(
     "usher_start_holds_total",
-    &[Label::of::<Why>("result")],
+    &[Label::of::<StartHoldResult>("result")],
     "Starts that waited and were let go, by why",
 );
 

@@ -1,177 +1,146 @@
-//! Values of labels: types, so that nothing else can come to stand in a label.
+//! The values of labels: types, so that a label has no other value.
 
-use crate::{
-    cni::protocol,
-    decision::{self, Kind},
-    hold::Opened,
-    quit::outcome::Outcome,
-    settings::mode::Mode,
-    start::Why,
-};
+use strum::VariantNames;
 
-/// A label's value: one of few that are known beforehand.
+use crate::{cni::protocol, hold::Opened, start::Why};
+
+/// A label's value, out of a closed list.
 pub trait Value {
-    /// All of them.
+    /// Every value.
     const NAMES: &'static [&'static str];
 
-    /// This one.
+    /// This value.
     fn name(&self) -> &'static str;
 }
 
-/// Values that are nothing but their names.
-macro_rules! values {
-    ($(#[$doc:meta])* $name:ident { $($(#[$what:meta])* $variant:ident = $text:expr,)+ }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum $name {
-            $($(#[$what])* $variant,)+
-        }
+impl<V> Value for V
+where
+    V: VariantNames,
+    for<'a> &'a V: Into<&'static str>,
+{
+    const NAMES: &'static [&'static str] = V::VARIANTS;
 
-        impl Value for $name {
-            const NAMES: &'static [&'static str] = &[$($text),+];
-
-            fn name(&self) -> &'static str {
-                match self {
-                    $(Self::$variant => $text,)+
-                }
-            }
-        }
-    };
-}
-
-values! {
-    /// What came of a Kubernetes Event.
-    Told {
-        /// It is in the API.
-        Sent = "sent",
-        /// The queue was full, or what it is about is gone.
-        Dropped = "dropped",
-        /// The API server did not take it.
-        Failed = "failed",
+    fn name(&self) -> &'static str {
+        self.into()
     }
 }
 
-values! {
-    /// The agent's version; there is one in each process.
-    Version {
-        /// This one's.
-        Own = env!("CARGO_PKG_VERSION"),
+/// The result of sending a Kubernetes Event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "kebab-case")]
+pub enum EventResult {
+    Sent,
+    /// The queue was full, or the object that the Event regards is gone.
+    Dropped,
+    /// The API server rejected it.
+    Failed,
+}
+
+/// The agent's version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Version;
+
+impl Value for Version {
+    const NAMES: &'static [&'static str] = &[env!("CARGO_PKG_VERSION")];
+
+    fn name(&self) -> &'static str {
+        env!("CARGO_PKG_VERSION")
     }
 }
 
-values! {
-    /// What has a mode of its own.
-    Capability {
-        /// Sidecars are asked to quit.
-        Quit = "quit",
-        /// Connections and starts wait.
-        Hold = "hold",
-    }
+/// What has a mode of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Capability {
+    Quit,
+    Hold,
 }
 
-values! {
-    /// What came of a request for the kubelet's pods.
-    Listed {
-        /// The pods.
-        Ok = "ok",
-        /// It was not there, or the connection broke.
-        Connect = "connect",
-        /// It did not answer in time.
-        Timeout = "timeout",
-        /// Its certificate, or ours, cannot be used.
-        Tls = "tls",
-        /// The agent's own token cannot be read.
-        Token = "token",
-        /// It does not take the token.
-        Unauthorized = "unauthorized",
-        /// The agent has no right to the pods.
-        Forbidden = "forbidden",
-        /// Another status.
-        ServerError = "server-error",
-        /// An answer that cannot be read.
-        Decode = "decode",
-    }
+/// The result of a request for the kubelet's pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "kebab-case")]
+pub enum KubeletResult {
+    Ok,
+    /// The connection could not be opened, or broke.
+    Connect,
+    Timeout,
+    /// The certificate of the kubelet or of the agent is not accepted.
+    Tls,
+    /// The agent cannot read its own token.
+    Token,
+    Unauthorized,
+    Forbidden,
+    /// Any other status.
+    ServerError,
+    /// The reply is not a valid list of pods.
+    Decode,
 }
 
-values! {
-    /// What came of a request for a Namespace.
-    Asked {
-        /// What it says.
-        Ok = "ok",
-        /// There is none.
-        NotFound = "not-found",
-        /// The agent has no right to it.
-        Forbidden = "forbidden",
-        /// No answer.
-        Failed = "failed",
-    }
+/// The result of a request for a Namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "kebab-case")]
+pub enum NamespaceResult {
+    Ok,
+    NotFound,
+    Forbidden,
+    /// No reply, or an error.
+    Failed,
 }
 
-values! {
-    /// What came of a reading of the configuration file.
-    Reading {
-        /// It counts.
-        Ok = "ok",
-        /// It cannot be used.
-        Rejected = "rejected",
-    }
+/// The result of loading the configuration file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "kebab-case")]
+pub enum ConfigResult {
+    Ok,
+    Rejected,
 }
 
-values! {
-    /// A file of the run directory that is replaced as a whole.
-    RunFile {
-        /// The Node's annotations.
-        NodeAnnotations = "node-annotations.json",
-        /// What Namespaces say.
-        Namespaces = "namespaces.json",
-        /// The last good configuration.
-        Config = "config.yaml",
-    }
+/// A file of the run directory that is replaced as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, VariantNames)]
+pub enum RunFile {
+    #[strum(serialize = "node-annotations.json")]
+    NodeAnnotations,
+    #[strum(serialize = "namespaces.json")]
+    Namespaces,
+    /// The last valid configuration.
+    #[strum(serialize = "config.yaml")]
+    Config,
 }
 
-values! {
-    /// What the CNI plugin was told about a sandbox.
-    Announced {
-        /// Its connections wait.
-        Held = "held",
-        /// Nothing waits in it.
-        Open = "open",
-        /// They were to wait and cannot.
-        Failed = "failed",
-        /// The message was none, or not the plugin's.
-        Refused = "refused",
-        /// There was no answer in time.
-        Unanswered = "unanswered",
-    }
+/// The reply to an announcement of the CNI plugin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "kebab-case")]
+pub enum AnnouncementResult {
+    Held,
+    /// Nothing is held in the sandbox.
+    Open,
+    /// Connections could not be held.
+    Failed,
+    /// The message is invalid, or not from the plugin.
+    Refused,
+    /// The agent did not reply in time.
+    Unanswered,
 }
 
-values! {
-    /// What of pods, containers or processes could not be looked at.
-    Unseen {
-        /// The kernel gives no inotify.
-        InotifyInit = "inotify-init",
-        /// Its news cannot be read.
-        InotifyRead = "inotify-read",
-        /// More happened than the kernel keeps; all was listed again.
-        InotifyOverflow = "inotify-overflow",
-        /// A directory cannot be watched.
-        InotifyWatch = "inotify-watch",
-        /// A directory of the cgroup tree cannot be listed.
-        CgroupList = "cgroup-list",
-        /// A cgroup does not tell its processes.
-        CgroupProcs = "cgroup-procs",
-        /// `/proc` does not tell what they are.
-        Proc = "proc",
-        /// An init process cannot be opened.
-        Pidfd = "pidfd",
-        /// A network namespace cannot be opened.
-        Netns = "netns",
-        /// A container showed no process.
-        NoProcess = "no-process",
-    }
+/// The operation that failed while the agent discovered pods, containers or processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "kebab-case")]
+pub enum DiscoveryOperation {
+    InotifyInit,
+    InotifyRead,
+    /// The kernel's queue overflowed, and the agent listed the cgroups again.
+    InotifyOverflow,
+    InotifyWatch,
+    CgroupList,
+    CgroupProcs,
+    Proc,
+    Pidfd,
+    Netns,
+    /// A container showed no process.
+    NoProcess,
 }
 
-impl From<protocol::Outcome> for Announced {
+impl From<protocol::Outcome> for AnnouncementResult {
     fn from(outcome: protocol::Outcome) -> Self {
         match outcome {
             protocol::Outcome::Held => Self::Held,
@@ -181,124 +150,92 @@ impl From<protocol::Outcome> for Announced {
     }
 }
 
-impl Value for Mode {
-    const NAMES: &'static [&'static str] = &["off", "observe", "enforce"];
-
-    fn name(&self) -> &'static str {
-        self.as_str()
-    }
-}
-
-impl Value for Kind {
-    const NAMES: &'static [&'static str] = &decision::NAMES;
-
-    fn name(&self) -> &'static str {
-        self.as_str()
-    }
-}
-
-impl Value for Outcome {
-    const NAMES: &'static [&'static str] = &[
-        "accepted",
-        "no-reply",
-        "rejected",
-        "refused",
-        "timed-out",
-        "signalled",
-        "gone",
-        "no-process",
-        "failed",
-    ];
-
-    fn name(&self) -> &'static str {
-        self.as_str()
-    }
-}
-
 /// How the hold of a pod's connections ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HoldEnd {
-    /// They were let go.
-    Opened(Opened),
-    /// They could not be made to wait.
+pub enum HoldResult {
+    Released(Opened),
+    /// Connections could not be held.
     Failed,
 }
 
-impl Value for HoldEnd {
-    const NAMES: &'static [&'static str] = &[
-        "ready",
-        "deadline",
-        "sidecar-ended",
-        "pod-ending",
-        "not-wanted",
-        "init-container",
-        "operator",
-        "failed",
-    ];
+impl Value for HoldResult {
+    const NAMES: &'static [&'static str] = &concat::<8>(Opened::VARIANTS, &["failed"]);
 
     fn name(&self) -> &'static str {
         match self {
-            Self::Opened(why) => why.as_str(),
+            Self::Released(why) => why.as_str(),
             Self::Failed => "failed",
         }
     }
 }
 
-impl Value for Why {
-    const NAMES: &'static [&'static str] = &[
-        "ready",
-        "deadline",
-        "sidecar-ended",
-        "pod-ending",
-        "not-wanted",
-        "init-container",
-        "operator",
-        "limit",
-        "holder-ended",
-        "container-ended",
-    ];
+/// How the hold of a start ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StartHoldResult(pub Why);
+
+impl Value for StartHoldResult {
+    const NAMES: &'static [&'static str] =
+        &concat::<10>(Opened::VARIANTS, Why::VARIANTS.split_at(1).1);
 
     fn name(&self) -> &'static str {
-        self.as_str()
+        self.0.as_str()
     }
+}
+
+/// Both lists; their lengths add up to `N`, or compilation fails.
+const fn concat<const N: usize>(
+    first: &[&'static str],
+    second: &[&'static str],
+) -> [&'static str; N] {
+    assert!(
+        first.len() + second.len() == N,
+        "N is the length of both lists"
+    );
+    let mut all = [""; N];
+    let mut at = 0;
+    while at < N {
+        all[at] = if at < first.len() {
+            first[at]
+        } else {
+            second[at - first.len()]
+        };
+        at += 1;
+    }
+    all
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn listed<V: Value>(all: &[V]) {
-        let names: Vec<_> = all.iter().map(Value::name).collect();
-        assert_eq!(names, V::NAMES);
-    }
-
     #[test]
-    fn types_of_other_modules_have_the_names_that_are_listed() {
-        let opened = [
-            Opened::Ready,
-            Opened::Deadline,
-            Opened::SidecarEnded,
-            Opened::Ending,
-            Opened::NotWanted,
-            Opened::InitContainer,
-            Opened::ByOperator,
+    fn values_of_several_types_are_listed_in_order() {
+        let holds = [
+            HoldResult::Released(Opened::Ready),
+            HoldResult::Released(Opened::Deadline),
+            HoldResult::Released(Opened::SidecarEnded),
+            HoldResult::Released(Opened::Ending),
+            HoldResult::Released(Opened::NotWanted),
+            HoldResult::Released(Opened::InitContainer),
+            HoldResult::Released(Opened::ByOperator),
+            HoldResult::Failed,
         ];
-        let ends = opened.map(HoldEnd::Opened).into_iter();
-        listed(&ends.chain([HoldEnd::Failed]).collect::<Vec<_>>());
-        let starts = opened.map(Why::Opened).into_iter();
-        let others = [Why::Limit, Why::HolderEnded, Why::ContainerEnded];
-        listed(&starts.chain(others).collect::<Vec<_>>());
-        listed(&[Mode::Off, Mode::Observe, Mode::Enforce]);
-        listed(&[
-            Outcome::Accepted,
-            Outcome::NoReply,
-            Outcome::Rejected(500),
-            Outcome::Refused,
-            Outcome::TimedOut,
-            Outcome::Signalled,
-            Outcome::Gone,
-            Outcome::NoProcess,
-            Outcome::Failed(String::new()),
-        ]);
+        assert_eq!(holds.map(|one| one.name()), HoldResult::NAMES);
+        let starts = [
+            Why::Opened(Opened::Ready),
+            Why::Opened(Opened::Deadline),
+            Why::Opened(Opened::SidecarEnded),
+            Why::Opened(Opened::Ending),
+            Why::Opened(Opened::NotWanted),
+            Why::Opened(Opened::InitContainer),
+            Why::Opened(Opened::ByOperator),
+            Why::Limit,
+            Why::HolderEnded,
+            Why::ContainerEnded,
+        ];
+        assert_eq!(
+            starts.map(|why| StartHoldResult(why).name()),
+            StartHoldResult::NAMES
+        );
     }
 }

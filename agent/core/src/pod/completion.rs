@@ -146,7 +146,7 @@ fn restarters(spec: &Pod) -> impl Iterator<Item = &Container> {
     containers.filter(|container| container.restart_rules.iter().any(|rule| rule.whole_pod))
 }
 
-/// Whether a run ended that was only created, as far as is known, so that the container is started again whatever its policy.
+/// Whether a run ended that was only created, as far as is known, so that the container restarts whatever its policy.
 pub(crate) fn may_not_have_begun(container: &Container, id: &ContainerId, run: &Run) -> bool {
     let says_more = |status: &Status| {
         let is_about_it = status.id.as_ref() == Some(id);

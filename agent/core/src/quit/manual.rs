@@ -56,7 +56,7 @@ impl Termination<'_> {
                     continue;
                 }
                 Permission::Unknown => Some(
-                    "only if an app ended with another code than 0, which the kubelet is asked for"
+                    "only if an app ended with another code than 0, which usher requests from the kubelet"
                         .to_owned(),
                 ),
                 Permission::Granted => self.forced(sidecar, app_failed),

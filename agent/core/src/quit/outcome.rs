@@ -4,7 +4,8 @@
 ///
 /// None of these says that the sidecar ended; only the end of its process
 /// does.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Outcome {
     /// It answered with a status of 2xx.
     Accepted,
@@ -28,6 +29,11 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// The outcome's name in metrics.
+    pub const fn as_str(&self) -> &'static str {
+        self.into_str()
+    }
+
     /// Whether the sidecar may have received it.
     pub(crate) const fn is_received(&self) -> bool {
         matches!(self, Self::Accepted | Self::NoReply | Self::Signalled)

@@ -5,7 +5,19 @@ use std::{collections::BTreeMap, fmt, str::FromStr};
 use crate::settings::annotation;
 
 /// How far a capability goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    Hash,
+    strum::IntoStaticStr,
+    strum::VariantNames,
+    strum::VariantArray,
+)]
+#[strum(serialize_all = "lowercase", const_into_str)]
 pub enum Mode {
     /// Nothing is decided.
     Off,
@@ -19,11 +31,7 @@ pub enum Mode {
 impl Mode {
     /// The annotation's value for this mode.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Observe => "observe",
-            Self::Enforce => "enforce",
-        }
+        self.into_str()
     }
 }
 
@@ -42,8 +50,9 @@ impl FromStr for Mode {
     type Err = InvalidMode;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        [Self::Off, Self::Observe, Self::Enforce]
-            .into_iter()
+        <Self as strum::VariantArray>::VARIANTS
+            .iter()
+            .copied()
             .find(|mode| mode.as_str() == text)
             .ok_or_else(|| InvalidMode(text.chars().take(64).collect()))
     }

@@ -11,7 +11,8 @@ use tokio::sync::oneshot;
 use usher_core::{
     admin::{Document, Origin, RequestOptions},
     base::id::PodUid,
-    engine::request::{By, Order, Wish},
+    decision::{Requester, Verb},
+    engine::request::Order,
     settings::mode::Mode,
 };
 
@@ -36,7 +37,7 @@ async fn quit(
     Json(options): Json<RequestOptions>,
 ) -> Response {
     let force = options.force;
-    order(peer, &admin, &uid, options, Wish::Quit { force }).await
+    order(peer, &admin, &uid, options, Verb::Quit { force }).await
 }
 
 async fn hold(
@@ -45,7 +46,7 @@ async fn hold(
     uid: Path<String>,
     Json(options): Json<RequestOptions>,
 ) -> Response {
-    order(peer, &admin, &uid, options, Wish::Hold).await
+    order(peer, &admin, &uid, options, Verb::Hold).await
 }
 
 async fn release(
@@ -54,7 +55,7 @@ async fn release(
     uid: Path<String>,
     Json(options): Json<RequestOptions>,
 ) -> Response {
-    order(peer, &admin, &uid, options, Wish::Release).await
+    order(peer, &admin, &uid, options, Verb::Release).await
 }
 
 async fn mend(
@@ -63,7 +64,7 @@ async fn mend(
     uid: Path<String>,
     Json(options): Json<RequestOptions>,
 ) -> Response {
-    order(peer, &admin, &uid, options, Wish::Mend).await
+    order(peer, &admin, &uid, options, Verb::Mend).await
 }
 
 async fn order(
@@ -71,22 +72,22 @@ async fn order(
     admin: &Admin,
     uid: &str,
     options: RequestOptions,
-    wish: Wish,
+    verb: Verb,
 ) -> Response {
-    let Some(by) = peer.uid else {
+    let Some(user) = peer.uid else {
         let text = "the kernel has no credentials of the client\n";
         return (StatusCode::FORBIDDEN, text).into_response();
     };
-    let by = By {
-        uid: by,
+    let requester = Requester {
+        uid: user,
         pid: peer.pid.unwrap_or_default(),
     };
     let dry_run = options.dry_run;
     let ordered = request(admin, uid, |pod, reply| {
         let order = Order {
             pod,
-            wish,
-            by,
+            verb,
+            requester,
             dry_run,
         };
         OperatorRequest::Order(order, reply)

@@ -114,7 +114,10 @@ fn deadline_ends_the_wait() {
     let outcome = run_to_deadline(&lab);
     assert!(outcome.refused(), "{outcome:#?}");
     let reason = decided(&lab, &outcome, "hold-released");
-    assert!(reason.contains("the deadline has come"), "{reason}");
+    assert!(
+        reason.contains("the sidecar is not ready at the deadline"),
+        "{reason}"
+    );
 }
 
 #[test]

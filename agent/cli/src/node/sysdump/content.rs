@@ -133,7 +133,7 @@ async fn pod(
     match spec {
         Ok(Some(spec)) => collection.value(path("kubelet"), kubelet, spec, pod::reduce),
         Ok(None) => {
-            let why = "the kubelet does not list it";
+            let why = "the kubelet does not list the pod";
             collection.missing(path("kubelet"), kubelet, why);
         }
         Err(why) => collection.missing(path("kubelet"), kubelet, &why),

@@ -1,46 +1,56 @@
-//! Why the start of an app waits, or does not, in words.
+//! The reasons for holds of starts.
 
-use std::time::Duration;
+use std::fmt;
 
-use super::hold;
-use crate::start::{Probed, Start, Why};
+use crate::{
+    base::duration::setting,
+    start::{Probed, Start, Why},
+};
 
-/// The name of an app whose start will wait, and its own limit where it has one.
+/// The name of an app that is held at its start, with its own limit where it has one.
 pub(super) fn planned(start: &Start) -> String {
-    let Start {
-        container, limit, ..
-    } = start;
-    match limit_of(start) {
-        None => container.clone(),
-        Some(why) => format!("{container} (for at most {limit:?}, {why})"),
+    match limit_reason(start) {
+        None => start.container.clone(),
+        Some(why) => format!(
+            "{} (for at most {}, {why})",
+            start.container,
+            setting(start.limit)
+        ),
     }
 }
 
-pub(super) fn held(start: &Start) -> String {
-    let limit = start.limit;
-    let why = limit_of(start).map(|why| format!(", {why}"));
-    format!(
-        "it was not executed yet and waits for the sidecar, for at most {limit:?}{}",
-        why.unwrap_or_default()
-    )
+pub(super) fn held(out: &mut fmt::Formatter<'_>, start: &Start) -> fmt::Result {
+    write!(
+        out,
+        "the app was not executed yet and waits for the sidecar, for at most {}",
+        setting(start.limit)
+    )?;
+    match limit_reason(start) {
+        Some(why) => write!(out, ", {why}"),
+        None => Ok(()),
+    }
 }
 
-fn limit_of(start: &Start) -> Option<String> {
+fn limit_reason(start: &Start) -> Option<String> {
     let Probed { kind, kills_after } = start.probe?;
     Some(format!(
-        "since its {} lets the kubelet end it {kills_after:?} after its start",
-        kind.as_str()
+        "because the kubelet ends it by its {} {} after its start",
+        kind.as_str(),
+        setting(kills_after)
     ))
 }
 
-pub(super) fn let_go(why: Why, held: Duration) -> String {
-    let why = match why {
-        Why::Opened(why) => hold::why(why),
-        Why::Limit => {
-            "its limit has come: it starts before its probes fail, its connections wait on"
+impl fmt::Display for Why {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Opened(why) => why.fmt(out),
+            Self::Limit => out.write_str(
+                "its limit has passed: it starts before its probes fail, and its connections stay held",
+            ),
+            Self::HolderEnded => out.write_str(
+                "the process that held it ended: it starts, and its connections stay held",
+            ),
+            Self::ContainerEnded => out.write_str("the container ended while its start was held"),
         }
-        Why::HolderEnded => "the process that held it ended: it starts, its connections wait",
-        Why::ContainerEnded => "the container ended while it waited",
-    };
-    format!("{why}; its start had waited {}", hold::time(held))
+    }
 }

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Event,
     admin::{Acts, Allowed, Forecast},
-    engine::request::Wish,
+    decision::Verb,
     pod::{
         container_change::ContainerChange,
         restart_policy::RestartPolicy,
@@ -274,7 +274,7 @@ fn what_a_hold_would_do_is_said_of_each_state() {
     stage.armed();
     let waits = said(Acts::Now, &["its connections wait, for at most 30 s yet"]);
     assert_eq!(told(&stage, None), waits);
-    stage.order(Wish::Release);
+    stage.order(Verb::Release);
     assert_eq!(told(&stage, None), moving);
     let off = held(Mode::Off, istio());
     let is_off = "the mode is off: nothing is decided";
@@ -293,7 +293,7 @@ fn what_a_hold_would_do_is_said_of_each_state() {
     let (acts, because) = told(&stage, None);
     assert_eq!((acts, because.len()), (no, 3), "{because:?}");
     assert!(because[0].contains("usher.dev/hold"), "{because:?}");
-    stage.order(Wish::Hold);
+    stage.order(Verb::Hold);
     assert_eq!(told(&stage, None), said(later, &[unbegun]));
     // Which says nothing of another mode.
     let (acts, because) = told(&stage, Some(Mode::Enforce));

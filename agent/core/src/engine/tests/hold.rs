@@ -91,7 +91,7 @@ pub(super) fn line(action: &Action) -> Option<String> {
 
 pub(super) const WATCH: &str = "watch [Answers { port: 15021, path: \"/healthz/ready\" }]";
 pub(super) const ARMED: &str =
-    "hold-armed: connections wait for istio-proxy :15001, for at most 30s";
+    "hold-armed: connections to istio-proxy :15001 are held, for at most 30s";
 pub(super) const ARM: &str = "arm 15001 30s, users [1337]";
 
 pub(super) fn sandbox() -> SandboxId {

@@ -51,7 +51,7 @@ fn the_ladder_ends_with_a_report() {
     ];
     assert_eq!(stage.take(), expected);
     stage.exit("i", 0);
-    assert_eq!(stage.take(), ["istio-proxy sidecar-ended as asked"]);
+    assert_eq!(stage.take(), ["istio-proxy sidecar-ended as requested"]);
 }
 
 /// What is said of how quick usher was is counted from the app's end.
@@ -114,7 +114,7 @@ fn a_request_without_a_reply_is_made_again() {
     stage.exit("i", 0);
     let expected = [
         "istio-proxy quit-accepted",
-        "istio-proxy sidecar-ended as asked",
+        "istio-proxy sidecar-ended as requested",
     ];
     assert_eq!(stage.take(), expected);
 }
@@ -210,7 +210,7 @@ fn requests_are_prepared_once_and_where_they_will_be_made() {
     }
 }
 
-/// It was asked and takes its time, and the node comes to observe: it still ended as asked.
+/// It was asked and takes its time, and the node comes to observe: it still ended as requested.
 
 #[test]
 fn what_was_asked_before_observe_ends_as_asked() {
@@ -222,5 +222,5 @@ fn what_was_asked_before_observe_ends_as_asked() {
     stage.mode(Mode::Observe);
     stage.take();
     stage.exit("i", 0);
-    assert_eq!(stage.take(), ["istio-proxy sidecar-ended as asked"]);
+    assert_eq!(stage.take(), ["istio-proxy sidecar-ended as requested"]);
 }

@@ -102,7 +102,7 @@ fn a_list_without_a_living_pod_forgets_nothing() {
     stage.list();
     assert!(stage.take().is_empty(), "it is not asked twice");
     stage.exit("i", 0);
-    assert_eq!(stage.take(), ["istio-proxy sidecar-ended as asked"]);
+    assert_eq!(stage.take(), ["istio-proxy sidecar-ended as requested"]);
 }
 
 #[test]

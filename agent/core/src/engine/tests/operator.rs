@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::stage::{PROXY, Stage, key, pod, run_of, status, uid};
 use crate::{
     Event,
-    engine::request::{Answer, By, Order, Refused, Taken, Wish},
+    decision::{Requester, Verb},
+    engine::request::{Answer, Order, Refused, Taken},
     pod::{
         container_change::ContainerChange,
         restart_policy::{RestartPolicy, RestartRule},
@@ -17,22 +18,22 @@ use crate::{
     settings::mode::Mode,
 };
 
-const QUIT: Wish = Wish::Quit { force: false };
-const FORCE: Wish = Wish::Quit { force: true };
+const QUIT: Verb = Verb::Quit { force: false };
+const FORCE: Verb = Verb::Quit { force: true };
 const POST: &str = "i POST :15020/quitquitquit";
 
 impl Stage {
     /// Gives an order, and takes the answer.
-    pub(super) fn order(&mut self, wish: Wish) -> Answer {
-        self.ordered(wish, false)
+    pub(super) fn order(&mut self, verb: Verb) -> Answer {
+        self.ordered(verb, false)
     }
 
-    fn ordered(&mut self, wish: Wish, dry_run: bool) -> Answer {
+    fn ordered(&mut self, verb: Verb, dry_run: bool) -> Answer {
         let before = self.answers.len();
         self.send(Event::Ordered(Order {
             pod: uid(),
-            wish,
-            by: By { uid: 0, pid: 4711 },
+            verb,
+            requester: Requester { uid: 0, pid: 4711 },
             dry_run,
         }));
         assert_eq!(self.answers.len(), before + 1, "one answer, at once");
@@ -105,11 +106,15 @@ fn neither_mode_nor_opt_out_nor_delay_count() {
     let table = [
         (Mode::Observe, plain(), "the node's mode is observe"),
         (Mode::Off, plain(), "the node's mode is off"),
-        (Mode::Enforce, opted_out(), "left alone: usher.dev/quit"),
+        (
+            Mode::Enforce,
+            opted_out(),
+            "the pod opted out: usher.dev/quit",
+        ),
         (
             Mode::Enforce,
             delayed(),
-            "usher.dev/quit-delay asks to wait",
+            "usher.dev/quit-delay requests a wait",
         ),
     ];
     for (mode, spec, despite) in table {
@@ -125,12 +130,12 @@ fn neither_mode_nor_opt_out_nor_delay_count() {
             done,
             [
                 "istio-proxy quit-accepted",
-                "istio-proxy sidecar-ended as asked"
+                "istio-proxy sidecar-ended as requested"
             ]
         );
         let noted = stage.by_hand();
         assert!(noted[0].starts_with(
-            "quit by hand (uid 0, pid 4711): shown out: istio-proxy by POST :15020/quitquitquit; although "
+            "quit, requested by uid 0, pid 4711: shown out: istio-proxy by POST :15020/quitquitquit; although "
         ), "{noted:?}");
         assert_eq!(
             stage.order(QUIT),
@@ -154,7 +159,7 @@ fn an_app_that_runs_is_a_reason_to_refuse() {
         stage.outcome("i", Outcome::NoReply);
         stage.take();
         stage.exit("i", 0);
-        assert_eq!(stage.take(), ["istio-proxy sidecar-ended as asked"]);
+        assert_eq!(stage.take(), ["istio-proxy sidecar-ended as requested"]);
         // What is started again is nobody's business any more.
         stage.start(PROXY, "i2");
         stage.pass(Duration::from_secs(60));
@@ -277,8 +282,8 @@ fn one_whose_processes_are_not_seen_is_never_shown_out() {
     stage.appear("a");
     stage.send(Event::container(key("a"), ContainerChange::Hidden));
     stage.list();
-    for wish in [QUIT, FORCE] {
-        assert_eq!(refused(stage.order(wish)), Refused::Hidden);
+    for verb in [QUIT, FORCE] {
+        assert_eq!(refused(stage.order(verb)), Refused::Hidden);
     }
 }
 

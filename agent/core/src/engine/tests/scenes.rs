@@ -36,7 +36,7 @@ fn a_finished_pod_is_shown_out() {
     stage.exit("i", 0);
     let end = [
         "istio-proxy quit-accepted",
-        "istio-proxy sidecar-ended as asked",
+        "istio-proxy sidecar-ended as requested",
     ];
     assert_eq!(stage.take(), end);
     stage.send(Event::container(key("a"), ContainerChange::Gone));
@@ -57,7 +57,7 @@ fn the_end_may_overtake_the_answer() {
     stage.outcome("i", Outcome::NoReply);
     let end = [
         "istio-proxy quit-accepted",
-        "istio-proxy sidecar-ended as asked",
+        "istio-proxy sidecar-ended as requested",
     ];
     assert_eq!(stage.take(), end);
 }

@@ -8,7 +8,7 @@ use crate::{
     Event,
     admin::{Container, ContainerState, Pod as StartResult, PodState, Role},
     base::id::PodUid,
-    engine::request::Wish,
+    decision::Verb,
     hold::Features,
     pod::{
         container_change::ContainerChange,
@@ -115,7 +115,7 @@ fn a_pod_whose_connections_or_starts_wait_is_held() {
     assert_eq!(seen(&stage), (PodState::Held, vec![15001], 0));
     stage.armed();
     assert_eq!(seen(&stage), (PodState::Held, vec![15001], 0));
-    stage.order(Wish::Release);
+    stage.order(Verb::Release);
     assert_eq!(seen(&stage), (PodState::Held, vec![15001], 0));
     stage.opened(0);
     assert_eq!(seen(&stage), (PodState::Running, Vec::new(), 0));
@@ -140,7 +140,7 @@ fn a_pod_whose_connections_or_starts_wait_is_held() {
         });
     }
     assert_eq!(seen(&stage), (PodState::Held, vec![15001], 1));
-    stage.order(Wish::Release);
+    stage.order(Verb::Release);
     stage.opened(0);
     assert_eq!(seen(&stage), (PodState::Held, Vec::new(), 1));
 }

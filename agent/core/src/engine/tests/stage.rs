@@ -89,7 +89,7 @@ pub(super) struct Stage {
     pub(super) namespace: Option<NamespaceValues>,
     /// Sidecars that were asked for their version.
     pub(super) questions: Vec<ContainerKey>,
-    /// How often a Namespace was asked for.
+    /// How often a Namespace was requested for.
     pub(super) fetched: usize,
     /// What was done about connections, and said of them.
     pub(super) hold: Vec<String>,
@@ -196,7 +196,7 @@ impl Stage {
                             ", next {}",
                             next.as_ref().map_or("nothing".to_owned(), Step::to_string)
                         ),
-                        Kind::SidecarEnded { asked: true, .. } => " as asked".to_owned(),
+                        Kind::SidecarEnded { asked: true, .. } => " as requested".to_owned(),
                         Kind::GaveUp { reason } => format!(": {reason:?}"),
                         Kind::Skipped { reason } => format!(": {reason:?}"),
                         _ => String::new(),

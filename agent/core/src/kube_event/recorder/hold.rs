@@ -1,10 +1,11 @@
-//! Holds of connections and starts.
+//! Events about holds of connections and starts.
 
 use std::time::Duration;
 
-use super::{QUOTED, container, time};
+use super::{QUOTED, container};
 use crate::{
     Decision,
+    base::duration::{elapsed, setting},
     decision::Kind,
     hold::{Failed, Opened, Tally},
     kube_event::{Reason, text::bounded},
@@ -12,9 +13,9 @@ use crate::{
     start::{NotHeld, Why},
 };
 
-pub(super) fn told(node: &str, decision: &Decision) -> Option<(Reason, String)> {
+pub(super) fn content(node: &str, decision: &Decision) -> Option<(Reason, String)> {
     let app = container(decision);
-    let told = match &decision.kind {
+    let content = match &decision.kind {
         Kind::HoldReleased {
             why,
             shut,
@@ -23,10 +24,10 @@ pub(super) fn told(node: &str, decision: &Decision) -> Option<(Reason, String)> 
         } => return opened(*why, *shut, *adopted, *tally),
         Kind::WouldHold { tally, .. } if tally.connections > 0 => {
             let note = format!(
-                "{} refused before the sidecar was ready, the first {} before; usher would have had {} wait but only observes \
-                 this node. To have it done: kubectl annotate node {node} {}=enforce --overwrite",
+                "{} refused before the sidecar was ready, the first {} before; usher would have held {}, but this node is in \
+                 observe mode. To enforce: kubectl annotate node {node} {}=enforce --overwrite",
                 connections(tally.connections, "was", "were"),
-                time(tally.longest),
+                elapsed(tally.longest),
                 them(tally.connections),
                 annotation::HOLD
             );
@@ -34,41 +35,42 @@ pub(super) fn told(node: &str, decision: &Decision) -> Option<(Reason, String)> 
         }
         Kind::HoldStaysClosed { deadline } => {
             let note = format!(
-                "the sidecar is not ready after {deadline:?}, and connections wait on as {}: closed asks; see why the sidecar \
+                "the sidecar is not ready after {}, and connections stay held as {}: closed requests; find out why the sidecar \
                  does not become ready",
+                setting(*deadline),
                 annotation::ON_DEADLINE
             );
             (Reason::HoldStaysClosed, note)
         }
         Kind::HoldFailed(failed) => (Reason::HoldFailed, failed_note(failed)),
-        Kind::StartReleased { why, held } => return let_go(app, *why, *held),
+        Kind::StartReleased { why, held } => return released(app, *why, *held),
         Kind::StartMissed => {
             let note = format!(
-                "{app} had started before its start could be held; its connections waited. Make the pod anew if that is not enough"
+                "{app} started before its start could be held; its connections were held. Recreate the pod if that is not enough"
             );
             (Reason::StartMissed, note)
         }
         Kind::StartNotHeld(why) => (Reason::StartNotHeld, not_held(app, why)),
         _ => return None,
     };
-    Some(told)
+    Some(content)
 }
 
 fn failed_note(failed: &Failed) -> String {
-    let again = "Have the app try again where it does not";
+    let retry = "If the app does not retry, let it do so";
     match failed {
         Failed::Arm(error) => format!(
-            "connections could not be made to wait for the sidecar: they go, and may be refused. {again}; the cause: {}",
+            "connections cannot be held for the sidecar and may be refused. {retry}; the cause: {}",
             bounded(error, QUOTED)
         ),
         Failed::Gate => {
             format!(
-                "who had connections wait for the sidecar ended: they go, and may be refused. {again}"
+                "the hold ended unexpectedly: connections are released and may be refused. {retry}"
             )
         }
         Failed::Open(error) => format!(
-            "connections that wait for the sidecar cannot be let go, and wait until the deadline. Something in the pod may \
-             have taken the table inet usher over: usher rules POD shows it; the cause: {}",
+            "held connections cannot be released, and wait until the deadline. Something in the pod may \
+             have changed the table inet usher: see usher rules POD; the cause: {}",
             bounded(error, QUOTED)
         ),
     }
@@ -80,23 +82,21 @@ fn opened(why: Opened, shut: Duration, adopted: bool, tally: Tally) -> Option<(R
         many => format!(
             "{} waited, the first for {}",
             connections(many, "had", "had"),
-            time(tally.longest)
+            elapsed(tally.longest)
         ),
     };
     let why = match why {
         Opened::Ready if tally.connections > 0 => "the sidecar is ready",
-        Opened::SidecarEnded if tally.connections > 0 => {
-            "the sidecar ended and is not started again"
-        }
+        Opened::SidecarEnded if tally.connections > 0 => "the sidecar ended and does not restart",
         Opened::Deadline => {
             let late = if adopted {
                 "at the deadline".to_owned()
             } else {
-                format!("after {}", time(shut))
+                format!("after {}", elapsed(shut))
             };
             let note = format!(
-                "the sidecar was not ready {late}: connections go and may be refused; {waited}. See why the sidecar is slow, or \
-                 give it longer by {}",
+                "the sidecar was not ready {late}: connections are released and may be refused; {waited}. Find out why the \
+                 sidecar starts slowly, or set a longer {}",
                 annotation::HOLD_DEADLINE
             );
             return Some((Reason::HoldDeadlineExceeded, note));
@@ -104,50 +104,49 @@ fn opened(why: Opened, shut: Duration, adopted: bool, tally: Tally) -> Option<(R
         _ => return None,
     };
     let begin = if adopted {
-        "this agent found the hold of an earlier one"
+        "this agent adopted the hold"
     } else {
         "the hold began"
     };
-    let note = format!("{why}, {} after {begin}; {waited}", time(shut));
+    let note = format!("{why}, {} after {begin}; {waited}", elapsed(shut));
     Some((Reason::ConnectionsHeld, note))
 }
 
-fn let_go(app: &str, why: Why, held: Duration) -> Option<(Reason, String)> {
-    let held = time(held);
-    let told = match why {
+fn released(app: &str, why: Why, held: Duration) -> Option<(Reason, String)> {
+    let held = elapsed(held);
+    let content = match why {
         Why::Opened(Opened::Ready) => {
             let note =
-                format!("the start of {app} waited {held} for the sidecar, which is ready now");
+                format!("the start of {app} was held for {held} until the sidecar was ready");
             (Reason::StartHeld, note)
         }
         Why::Limit => {
             let note = format!(
-                "the start of {app} waited {held} and was let go before the sidecar was ready, since its probes would have failed; its \
-                 connections wait on. Give its startupProbe or livenessProbe more time"
+                "the start of {app} was held for {held} and released before the sidecar was ready, because its probes would have \
+                 failed; its connections stay held. Give its startupProbe or livenessProbe more time"
             );
             (Reason::StartReleasedEarly, note)
         }
         Why::HolderEnded => {
             let note = format!(
-                "the process that held the start of {app} ended after {held}: it starts, its connections wait; see the agent's log"
+                "the process that held the start of {app} ended after {held}: the app starts, its connections stay held; see the \
+                 agent's log"
             );
             (Reason::StartNotHeld, note)
         }
         Why::Opened(_) | Why::ContainerEnded => return None,
     };
-    Some(told)
+    Some(content)
 }
 
 fn not_held(app: &str, why: &NotHeld) -> String {
-    let cure = match why {
-        NotHeld::Node { .. } => {
-            "give the agent what is missing, or run the pod on a node that has it"
-        }
+    let remedy = match why {
+        NotHeld::Node { .. } => "provide what is missing, or run the pod on a node that has it",
         NotHeld::Container { .. } => "see docs/start.md for what can be held",
         NotHeld::Probe(_) => "give that probe more time",
     };
     format!(
-        "the start of {app} is not held: {}; its connections wait. To have it held: {cure}",
+        "the start of {app} is not held: {}; its connections are held. To hold it: {remedy}",
         bounded(&why.to_string(), QUOTED)
     )
 }

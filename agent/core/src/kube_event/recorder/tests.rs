@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use proptest::prelude::*;
 
@@ -73,46 +73,46 @@ fn one(kind: Kind) -> (Reason, String) {
 }
 
 #[test]
-fn a_usual_job_is_worth_one() {
+fn a_usual_job_has_one_event() {
     let finished = Kind::PodFinished {
         sidecars: vec!["istio-proxy".to_owned()],
     };
     let running = Kind::Waiting(WaitReason::Runs {
         container: "app".to_owned(),
     });
-    let told = all(vec![running, finished, accepted(), ended(true)]);
+    let found = all(vec![running, finished, accepted(), ended(true)]);
     let note = "sidecar istio-proxy ended with exit code 0, 14 ms after the pod's last app: SIGTERM was delivered";
-    assert_eq!(told, [(Reason::SidecarQuit, note.to_owned())]);
+    assert_eq!(found, [(Reason::SidecarQuit, note.to_owned())]);
 }
 
 #[test]
-fn what_was_tried_before_is_part_of_it() {
-    let told = all(vec![
+fn the_note_has_the_failed_steps() {
+    let found = all(vec![
         failed(Outcome::Rejected(404)),
         accepted(),
         ended(true),
     ]);
-    assert_eq!(told.len(), 1);
-    let note = &told[0].1;
+    assert_eq!(found.len(), 1);
+    let note = &found[0].1;
     assert!(
         note.ends_with("SIGTERM was delivered; before that: SIGINT was answered with status 404"),
         "{note}"
     );
-    // The next one begins anew.
-    let told = all(vec![
+    // After its end the attempts are forgotten.
+    let found = all(vec![
         failed(Outcome::Rejected(404)),
         ended(false),
         accepted(),
         ended(true),
     ]);
-    assert!(!told[0].1.contains("before"), "{told:?}");
+    assert!(!found[0].1.contains("before"), "{found:?}");
 }
 
 #[test]
-fn the_last_steps_are_told_of_each_sidecar() {
+fn the_last_steps_are_kept_for_each_sidecar() {
     let mut recorder = EventRecorder::new("node-1".to_owned());
     assert_eq!(recorder.node(), "node-1");
-    let mut told = |container: &str, kind: Kind| {
+    let mut found = |container: &str, kind: Kind| {
         let decision = Decision {
             container: Some(container.to_owned()),
             ..decision(kind)
@@ -120,8 +120,8 @@ fn the_last_steps_are_told_of_each_sidecar() {
         recorder.notice(1, &decision).map(|notice| notice.note)
     };
     for code in 401..=405 {
-        assert_eq!(told("proxy", failed(Outcome::Rejected(code))), None);
-        assert_eq!(told("logs", failed(Outcome::Rejected(code + 100))), None);
+        assert_eq!(found("proxy", failed(Outcome::Rejected(code))), None);
+        assert_eq!(found("logs", failed(Outcome::Rejected(code + 100))), None);
     }
     let tried = |codes: [u16; 4]| {
         let tried = codes.map(|code| format!("SIGINT was answered with status {code}"));
@@ -131,32 +131,23 @@ fn the_last_steps_are_told_of_each_sidecar() {
         ("proxy", [402, 403, 404, 405]),
         ("logs", [502, 503, 504, 505]),
     ] {
-        told(container, accepted());
-        let note = told(container, ended(true)).unwrap();
+        found(container, accepted());
+        let note = found(container, ended(true)).unwrap();
         let before = format!("before that: {}", tried(codes));
         assert!(note.ends_with(&before), "{note}");
     }
 }
 
 #[test]
-fn times_are_short() {
-    let ms = |ms| time(Duration::from_millis(ms));
-    assert_eq!(
-        [ms(0), ms(9_999), ms(10_000)],
-        ["0 ms", "9999 ms", "10.0 s"]
-    );
-}
-
-#[test]
-fn whoever_gives_up_says_what_was_tried() {
+fn a_sidecar_that_stays_has_the_failed_steps() {
     let gave_up = Kind::GaveUp {
         reason: GaveUp::StillRuns,
     };
-    let told = all(vec![failed(Outcome::TimedOut), gave_up]);
-    assert_eq!(told[0].0, Reason::SidecarStays);
-    let note = &told[0].1;
+    let found = all(vec![failed(Outcome::TimedOut), gave_up]);
+    assert_eq!(found[0].0, Reason::SidecarStays);
+    let note = &found[0].1;
     assert!(
-        note.contains("delete the pod") && note.contains("SIGINT was not answered"),
+        note.contains("delete the pod") && note.contains("SIGINT timed out"),
         "{note}"
     );
 }
@@ -186,7 +177,7 @@ fn table() {
         tally: tally(connections),
         starts: Vec::new(),
     };
-    let let_go = |why| Kind::StartReleased { why, held: shut };
+    let start_released = |why| Kind::StartReleased { why, held: shut };
     let bad = |place| {
         Kind::InvalidAnnotation(InvalidAnnotation {
             place,
@@ -242,22 +233,22 @@ fn table() {
         (
             adopted(Opened::Ready),
             Reason::ConnectionsHeld,
-            "ready, 2000 ms after this agent found the hold of an earlier one; 1 connection had",
+            "ready, 2000 ms after this agent adopted the hold; 1 connection had",
         ),
         (
             adopted(Opened::Deadline),
             Reason::HoldDeadlineExceeded,
-            "not ready at the deadline: connections go",
+            "not ready at the deadline: connections are released",
         ),
         (
             would_hold(1),
             Reason::WouldHold,
-            "1 connection was refused before the sidecar was ready, the first 812 ms before; usher would have had it wait but",
+            "1 connection was refused before the sidecar was ready, the first 812 ms before; usher would have held it, but",
         ),
         (
             would_hold(2),
             Reason::WouldHold,
-            "2 connections were refused before the sidecar was ready, the first 812 ms before; usher would have had them wait",
+            "2 connections were refused before the sidecar was ready, the first 812 ms before; usher would have held them",
         ),
         (
             would_hold(1),
@@ -272,34 +263,34 @@ fn table() {
         (
             Kind::HoldFailed(Failed::Arm("EPERM".to_owned())),
             Reason::HoldFailed,
-            "they go, and may be refused. Have the app try again where it does not; the cause: EPERM",
+            "may be refused. If the app does not retry, let it do so; the cause: EPERM",
         ),
         (
             Kind::HoldFailed(Failed::Gate),
             Reason::HoldFailed,
-            "they go, and may be refused",
+            "released and may be refused",
         ),
         (
             Kind::HoldFailed(Failed::Open("EPERM".to_owned())),
             Reason::HoldFailed,
-            "usher rules POD shows it; the cause: EPERM",
+            "see usher rules POD; the cause: EPERM",
         ),
         (
-            let_go(Why::Opened(Opened::Ready)),
+            start_released(Why::Opened(Opened::Ready)),
             Reason::StartHeld,
-            "waited 2000 ms",
+            "held for 2000 ms",
         ),
         (
-            let_go(Why::Limit),
+            start_released(Why::Limit),
             Reason::StartReleasedEarly,
             "startupProbe",
         ),
         (
-            let_go(Why::HolderEnded),
+            start_released(Why::HolderEnded),
             Reason::StartNotHeld,
             "agent's log",
         ),
-        (Kind::StartMissed, Reason::StartMissed, "had started before"),
+        (Kind::StartMissed, Reason::StartMissed, "started before"),
         (
             Kind::StartNotHeld(probe),
             Reason::StartNotHeld,
@@ -317,8 +308,8 @@ fn table() {
         opened(Opened::NotWanted, 3),
         opened(Opened::Ending, 3),
         would_hold(0),
-        let_go(Why::ContainerEnded),
-        let_go(Why::Opened(Opened::Deadline)),
+        start_released(Why::ContainerEnded),
+        start_released(Why::Opened(Opened::Deadline)),
         ended(false),
         Kind::NotApplicable(NotApplicable::NoSidecar),
         Kind::NotHeld(hold::NotHeld::OptedOut),
@@ -332,11 +323,11 @@ fn table() {
         }),
     ];
     assert_eq!(all(none), []);
-    assert_eq!(Mode::default(), Mode::Observe, "as the notes take it");
+    assert_eq!(Mode::default(), Mode::Observe, "the default of the notes");
 }
 
 #[test]
-fn a_pod_that_is_not_listed_yet_has_no_name() {
+fn a_pod_without_a_name_has_no_event() {
     let mut recorder = EventRecorder::new("node-1".to_owned());
     for name in [POD, "shop/", "/report", "shop/a b", "shop/../x"] {
         let mut decision = decision(Kind::StartMissed);
@@ -347,7 +338,7 @@ fn a_pod_that_is_not_listed_yet_has_no_name() {
 
 proptest! {
     #[test]
-    fn whatever_others_write_a_note_is_bounded(value: String, error in "\\PC{0,3000}|[\\x00-\\x1f]{0,900}") {
+    fn notes_with_external_text_are_bounded(value: String, error in "\\PC{0,3000}|[\\x00-\\x1f]{0,900}") {
         let bad = InvalidAnnotation {
             place: Place::Pod,
             key: annotation::SIDECARS,
@@ -376,7 +367,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
-    fn trails_are_bounded(pods in prop::collection::vec(0..3000_u64, 1000..2500)) {
+    fn attempts_are_bounded(pods in prop::collection::vec(0..3000_u64, 1000..2500)) {
         let mut recorder = EventRecorder::new("node-1".to_owned());
         for (number, pod) in pods.into_iter().enumerate() {
             let kind = if number % 5 == 0 { ended(true) } else { failed(Outcome::Refused) };

@@ -174,7 +174,7 @@ impl Scene {
         }
         let status = &mut scene.pod["status"];
         if status.is_object() {
-            status["message"] = json!("the deadline has come");
+            status["message"] = json!("the sidecar is not ready at the deadline");
         }
         for list in ["initContainerStatuses", "containerStatuses"] {
             let containers = status.get_mut(list).and_then(Value::as_array_mut);
@@ -182,7 +182,7 @@ impl Scene {
                 for key in ["state", "lastState"] {
                     let states = one.get_mut(key).and_then(Value::as_object_mut);
                     for (_, state) in states.into_iter().flatten() {
-                        state["message"] = json!("the deadline has come");
+                        state["message"] = json!("the sidecar is not ready at the deadline");
                     }
                 }
             }

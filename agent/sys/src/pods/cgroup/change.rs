@@ -4,7 +4,7 @@ use std::{io, path::PathBuf};
 
 use usher_core::{
     base::id::{ContainerKey, PodUid},
-    metric::value::Unseen,
+    metric::value::DiscoveryOperation,
 };
 
 /// A pod or container appeared or disappeared.
@@ -39,13 +39,13 @@ pub enum Error {
 
 impl Error {
     /// Label for metrics.
-    pub fn kind(&self) -> Unseen {
+    pub fn kind(&self) -> DiscoveryOperation {
         match self {
-            Self::Init(_) => Unseen::InotifyInit,
-            Self::Read(_) => Unseen::InotifyRead,
-            Self::Overflow => Unseen::InotifyOverflow,
-            Self::Watch { .. } => Unseen::InotifyWatch,
-            Self::List { .. } => Unseen::CgroupList,
+            Self::Init(_) => DiscoveryOperation::InotifyInit,
+            Self::Read(_) => DiscoveryOperation::InotifyRead,
+            Self::Overflow => DiscoveryOperation::InotifyOverflow,
+            Self::Watch { .. } => DiscoveryOperation::InotifyWatch,
+            Self::List { .. } => DiscoveryOperation::CgroupList,
         }
     }
 

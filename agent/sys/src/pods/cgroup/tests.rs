@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use usher_core::metric::value::Unseen;
+use usher_core::metric::value::DiscoveryOperation;
 
 use super::super::cgroup::*;
 
@@ -157,7 +157,7 @@ async fn few_watches() {
     };
     assert_eq!(
         (error.kind(), path),
-        (Unseen::InotifyWatch, &scratch.0.join(&pod))
+        (DiscoveryOperation::InotifyWatch, &scratch.0.join(&pod))
     );
     // No event reports it; the next listing finds it.
     scratch.make(&format!("{pod}/{}", id("aa")));

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use usher_core::metric::value::Unseen;
+use usher_core::metric::value::DiscoveryOperation;
 
 use crate::{
     net::netns,
@@ -40,13 +40,13 @@ pub enum Error {
 
 impl Error {
     /// Label for metrics.
-    pub fn kind(&self) -> Unseen {
+    pub fn kind(&self) -> DiscoveryOperation {
         match self {
-            Self::Procs { .. } => Unseen::CgroupProcs,
-            Self::Proc { .. } => Unseen::Proc,
-            Self::Pidfd { .. } => Unseen::Pidfd,
-            Self::Netns { .. } => Unseen::Netns,
-            Self::NoProcess(_) => Unseen::NoProcess,
+            Self::Procs { .. } => DiscoveryOperation::CgroupProcs,
+            Self::Proc { .. } => DiscoveryOperation::Proc,
+            Self::Pidfd { .. } => DiscoveryOperation::Pidfd,
+            Self::Netns { .. } => DiscoveryOperation::Netns,
+            Self::NoProcess(_) => DiscoveryOperation::NoProcess,
         }
     }
 }

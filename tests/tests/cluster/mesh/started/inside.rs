@@ -101,7 +101,7 @@ fn liveness_probe_limits_the_hold_and_is_logged_first() {
     // istiod is away until the app runs, so the release has another reason than readiness.
     waiting.has_run();
     let reason = decided(&lab, waiting.name(0), "start-released");
-    assert!(reason.contains("its limit has come"), "{reason}");
+    assert!(reason.contains("its limit has passed"), "{reason}");
     waiting.proceed();
     let run = waiting.ended();
     assert_eq!((run.answer, run.exit_code), (Ok(200), 0));

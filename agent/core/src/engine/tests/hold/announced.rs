@@ -19,7 +19,7 @@ fn from_add_to_ready() {
     stage.probed(ready());
     assert_eq!(stage.said(), ["open all"]);
     stage.opened(1);
-    let opened = "hold-released: the sidecar is ready, 300 ms after it was armed; 1 connection had waited, 240 ms";
+    let opened = "hold-released: the sidecar is ready, 300 ms after the hold began; 1 connection had waited, 240 ms";
     assert_eq!(stage.said(), [opened, "forget"]);
     // It stays so, whatever restarts.
     stage.exit("i", 1);
@@ -153,8 +153,8 @@ fn first_regular_container_says_that_init_containers_are_over() {
 fn what_is_never_held() {
     type Change = fn(&mut Pod);
     let cases: [(&str, Change); 7] = [
-        ("is the node's", |pod| pod.host_network = true),
-        ("no recipe recognises", |pod| {
+        ("host's network namespace", |pod| pod.host_network = true),
+        ("no recipe recognizes", |pod| {
             pod.containers.pop();
         }),
         ("native ones", |pod| {
@@ -164,7 +164,7 @@ fn what_is_never_held() {
         ("sidecars only", |pod| {
             pod.containers.remove(0);
         }),
-        ("says \"false\"", |pod| {
+        ("is \"false\"", |pod| {
             let opt_out = [("usher.dev/hold".to_owned(), "false".to_owned())];
             pod.annotations = opt_out.into();
         }),
@@ -191,7 +191,7 @@ fn what_is_never_held() {
     }
     let mut stage = held(Mode::Off, istio());
     stage.announce();
-    assert!(stage.said()[0].contains("switches holding off"));
+    assert!(stage.said()[0].contains("switches hold off"));
     let mut stage = held(Mode::Enforce, istio());
     let hold = Err("no nf_tables".to_owned());
     stage.send(Event::Kernel(Features {

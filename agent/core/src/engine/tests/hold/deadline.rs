@@ -16,7 +16,7 @@ fn at_the_deadline_doors_open() {
     stage.opened(2);
     let said = stage.said();
     assert!(
-        said[0].starts_with("hold-released: the deadline has come"),
+        said[0].starts_with("hold-released: the sidecar is not ready at the deadline"),
         "{said:?}"
     );
     assert!(
@@ -60,8 +60,8 @@ fn what_the_kernel_opened_at_the_deadline_is_told_so() {
         stage.now = stage.now + seconds(frozen);
         stage.tallied(went);
         let expected = format!(
-            "hold-released: the deadline has come and the sidecar is not ready: connections go and may be refused, {opened} \
-             after it was armed; 2 connections had waited, the first 4520 ms"
+            "hold-released: the sidecar is not ready at the deadline: connections are released and may be refused, {opened} \
+             after the hold began; 2 connections had waited, the first 4520 ms"
         );
         assert_eq!(stage.said()[0], expected);
     }
@@ -132,7 +132,7 @@ fn doors_that_are_to_stay_shut_stay_shut_by_lease() {
     stage.start(PROXY, "i");
     stage.said();
     stage.pass(seconds(16));
-    let stays = "hold-stays-closed: the sidecar is not ready after 5s; connections wait on, as usher.dev/on-deadline asks";
+    let stays = "hold-stays-closed: the sidecar is not ready after 5s; connections stay held, as usher.dev/on-deadline requests";
     let renew = "renew 15001 20s";
     assert_eq!(stage.said(), [stays, renew, renew]);
     stage.probed(ready());

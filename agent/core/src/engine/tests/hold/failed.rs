@@ -11,8 +11,7 @@ fn what_cannot_be_armed_says_so() {
         sandbox: sandbox(),
         result: Err("EPERM".to_owned()),
     });
-    let failed =
-        "hold-failed: connections cannot be made to wait, they go and may be refused: EPERM";
+    let failed = "hold-failed: connections cannot be held and may be refused: EPERM";
     assert_eq!(stage.said(), ["answer Failed: EPERM", failed, "forget"]);
 }
 
@@ -25,7 +24,7 @@ fn gate_that_is_lost_is_said_to_be() {
     assert_eq!(
         said,
         [
-            "hold-failed: who had connections wait ended; they go and may be refused",
+            "hold-failed: the hold ended unexpectedly; connections are released and may be refused",
             "forget"
         ]
     );
@@ -43,6 +42,6 @@ fn doors_that_do_not_open_are_said_to_stay_shut() {
         sandbox: sandbox(),
         result: Err("EPERM".to_owned()),
     });
-    let failed = "hold-failed: connections cannot be let go, they wait until the kernel opens the doors at the deadline: EPERM";
+    let failed = "hold-failed: connections cannot be released, and wait until the kernel releases them at the deadline: EPERM";
     assert_eq!(stage.said(), [failed, "forget"]);
 }

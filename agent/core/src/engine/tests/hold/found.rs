@@ -33,7 +33,7 @@ fn what_an_earlier_agent_left_is_adopted_or_cleaned_up() {
         assert_eq!(stage.said(), [""; 0]);
         stage
     };
-    let found = "hold-adopted: an earlier agent had connections wait at :15001; they wait on as long as that is wanted";
+    let found = "hold-adopted: an earlier agent holds connections to :15001; they stay held as long as the pod requests it";
     let mut stage = restarted(Mode::Enforce);
     find(&mut stage, "a", remains());
     assert_eq!(stage.said(), [""; 0]);
@@ -49,7 +49,7 @@ fn what_an_earlier_agent_left_is_adopted_or_cleaned_up() {
     });
     let said = stage.said();
     assert!(
-        said[0].contains("13.0 s after this agent found it"),
+        said[0].contains("13.0 s after this agent adopted the hold"),
         "{said:?}"
     );
     // Its time was over.
@@ -61,7 +61,7 @@ fn what_an_earlier_agent_left_is_adopted_or_cleaned_up() {
     find(&mut stage, "a", Some(over));
     assert_eq!(stage.said(), ["open all"]);
     stage.list();
-    let gone = "hold-adopted: an earlier agent had connections wait; its time was over before this agent came, and they go";
+    let gone = "hold-adopted: an earlier agent held connections; its deadline passed before this agent started, and they are released";
     assert_eq!(stage.said(), [gone]);
     // Not wanted any more.
     let mut stage = restarted(Mode::Off);
@@ -74,7 +74,10 @@ fn what_an_earlier_agent_left_is_adopted_or_cleaned_up() {
     find(&mut stage, "a", None);
     assert_eq!(
         stage.said(),
-        ["not-held: its apps had started before usher did", "forget"]
+        [
+            "not-held: the pod's apps had started before usher",
+            "forget"
+        ]
     );
 }
 

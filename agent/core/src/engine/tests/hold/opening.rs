@@ -10,12 +10,12 @@ fn what_opens_the_doors_before_the_sidecar_is_ready() {
             stage.spec.deleting = true;
             stage.list();
         }),
-        ("do not want it", |stage| {
+        ("no longer request the hold", |stage| {
             let opt_out = [("usher.dev/hold".to_owned(), "false".to_owned())];
             stage.spec.annotations = opt_out.into();
             stage.list();
         }),
-        ("do not want it", |stage| {
+        ("no longer request the hold", |stage| {
             stage.hold_mode = Mode::Observe;
             stage.mode(Mode::Off);
         }),
@@ -147,7 +147,7 @@ fn captured_queries_wait_as_well() {
     stage.armed();
     assert!(
         stage.said()[1]
-            .ends_with("DNS queries do not wait: the node's kernel has neither queue nor NFQUEUE")
+            .ends_with("DNS queries are not: the node's kernel has neither queue nor NFQUEUE")
     );
 }
 
@@ -164,7 +164,7 @@ fn what_counts_is_when_the_doors_opened_not_when_it_was_told() {
         ago: Duration::from_millis(20),
         ..Tally::default()
     });
-    assert!(stage.said()[0].contains("100 ms after it was armed"));
+    assert!(stage.said()[0].contains("100 ms after the hold began"));
 }
 
 #[test]

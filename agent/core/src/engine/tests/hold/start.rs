@@ -60,13 +60,14 @@ fn start_waits_from_the_announcement_until_the_sidecar_is_ready() {
     stage.announce();
     assert_eq!(stage.said(), [ARM, "starts [app 30s]"]);
     stage.armed();
-    let armed = format!("{ARMED}; so do the starts of app");
+    let armed = format!("{ARMED}; so are the starts of app");
     assert_eq!(stage.said()[1], armed);
     stage.told("a", "app", StartResult::Marked);
     stage.start("app", "a");
     assert_eq!(stage.said(), [""; 0]);
     stage.told("a", "app", StartResult::Held);
-    let waits = "start-held: it was not executed yet and waits for the sidecar, for at most 30s";
+    let waits =
+        "start-held: the app was not executed yet and waits for the sidecar, for at most 30s";
     assert_eq!(stage.said(), [waits]);
     assert_eq!(stage.engine.census().held_starts, 1);
     stage.start(PROXY, "i");
@@ -74,7 +75,7 @@ fn start_waits_from_the_announcement_until_the_sidecar_is_ready() {
     stage.probed(ready());
     assert_eq!(stage.said(), ["open all", "starts []"]);
     stage.told("a", "app", let_go(1234));
-    let went = "start-released: the sidecar is ready; its start had waited 1234 ms";
+    let went = "start-released: the sidecar is ready; its start was held for 1234 ms";
     assert_eq!(stage.said(), [went]);
     assert_eq!(stage.engine.census().held_starts, 0);
     stage.opened(0);
@@ -119,7 +120,7 @@ fn node_that_cannot_hold_starts_holds_connections_and_says_so() {
     stage.send(Event::PodAppeared(uid()));
     stage.list();
     stage.announce();
-    let not = "start-not-held: its start is not held: the node cannot: fanotify: not permitted; its connections wait";
+    let not = "start-not-held: its start is not held: the node cannot: fanotify: not permitted; its connections are held";
     assert_eq!(stage.said(), [ARM, not]);
     stage.armed();
     assert_eq!(stage.said()[1], ARMED);

@@ -35,7 +35,7 @@ fn found(stage: &mut Stage, run: &str) -> SandboxId {
 fn what_only_counted_is_made_to_hold() {
     let mut stage = held(Mode::Observe, istio());
     stage.shut();
-    let said = taken(stage.order(Wish::Hold));
+    let said = taken(stage.order(Verb::Hold));
     assert_eq!(said.ports, [15001]);
     assert_eq!(said.despite, ["the node's mode is observe"]);
     assert_eq!(stage.said(), ["open all"]);
@@ -61,7 +61,7 @@ fn what_only_counted_is_made_to_hold() {
 fn after_the_fact_new_connections_wait() {
     for mode in [Mode::Off, Mode::Observe, Mode::Enforce] {
         let mut stage = started(mode, istio());
-        let said = taken(stage.order(Wish::Hold)).says;
+        let said = taken(stage.order(Verb::Hold)).says;
         assert!(
             said.contains("what its apps have connected to before stays"),
             "{said}"
@@ -76,7 +76,7 @@ fn after_the_fact_new_connections_wait() {
         });
         assert_eq!(stage.said(), [ARMED, WATCH]);
         assert!(stage.engine.hold_came_about(&uid()));
-        let again = stage.order(Wish::Hold);
+        let again = stage.order(Verb::Hold);
         assert!(matches!(again, Answer::Nothing(_)), "{again:?}");
         stage.pass(seconds(30));
         assert_eq!(stage.said(), ["open all"], "{mode:?}");
@@ -91,11 +91,11 @@ fn after_the_fact_new_connections_wait() {
 #[test]
 fn a_namespace_that_cannot_be_opened_is_said() {
     let mut stage = started(Mode::Observe, istio());
-    taken(stage.order(Wish::Hold));
+    taken(stage.order(Verb::Hold));
     assert_eq!(stage.said(), ["look"]);
     assert!(!stage.engine.hold_came_about(&uid()));
     // And a table that cannot be made.
-    taken(stage.order(Wish::Hold));
+    taken(stage.order(Verb::Hold));
     let sandbox = found(&mut stage, "a");
     let result = Err("no".to_owned());
     stage.send(Event::Armed { sandbox, result });
@@ -108,8 +108,8 @@ fn a_pod_that_is_being_made_waits_although_it_opted_out() {
     let no = ("usher.dev/hold".to_owned(), "false".to_owned());
     spec.annotations.extend([no]);
     let mut stage = held(Mode::Observe, spec);
-    let said = taken(stage.order(Wish::Hold));
-    assert!(said.despite[1].contains("usher.dev/hold says"), "{said:?}");
+    let said = taken(stage.order(Verb::Hold));
+    assert!(said.despite[1].contains("usher.dev/hold is"), "{said:?}");
     stage.announce();
     assert_eq!(stage.said(), [ARM]);
 }
@@ -126,7 +126,7 @@ fn a_pod_that_is_being_made_waits_anyway_where_the_node_has_it_so() {
         let mut spec = istio();
         spec.annotations.extend(opted_out.then(|| no.clone()));
         let mut stage = held(mode, spec);
-        let first = stage.order(Wish::Hold);
+        let first = stage.order(Verb::Hold);
         if anyway {
             let Answer::Nothing(says) = first else {
                 panic!("{mode:?}: {first:?}");
@@ -136,14 +136,14 @@ fn a_pod_that_is_being_made_waits_anyway_where_the_node_has_it_so() {
         }
         taken(first);
         // It is ordered already.
-        let again = stage.order(Wish::Hold);
+        let again = stage.order(Verb::Hold);
         assert!(matches!(again, Answer::Nothing(_)), "{mode:?}: {again:?}");
     }
 }
 
 #[test]
 fn it_says_whom_connections_wait_for_each_once() {
-    let says = |spec| taken(held(Mode::Observe, spec).order(Wish::Hold)).says;
+    let says = |spec| taken(held(Mode::Observe, spec).order(Verb::Hold)).says;
     let waits = "wait from the end of its init containers on until";
     let expected = format!("connections to :15001 {waits} istio-proxy is ready, for at most 30s");
     assert_eq!(says(istio()), expected);
@@ -162,16 +162,16 @@ fn who_cannot_be_held_is_told_why() {
     let mut spec = istio();
     spec.host_network = true;
     let mut stage = started(Mode::Enforce, spec);
-    let why = refused(stage.order(Wish::Hold)).to_string();
-    assert_eq!(why, "its network namespace is the node's");
+    let why = refused(stage.order(Verb::Hold)).to_string();
+    assert_eq!(why, "the pod uses the host's network namespace");
     assert!(matches!(
-        refused(stage.order(Wish::Mend)),
+        refused(stage.order(Verb::Mend)),
         Refused::NotHeld(_)
     ));
     let mut stage = started(Mode::Enforce, istio());
     stage.exit("a", 0);
-    let why = refused(stage.order(Wish::Hold)).to_string();
-    assert_eq!(why, "it is being deleted, or its apps have ended");
+    let why = refused(stage.order(Verb::Hold)).to_string();
+    assert_eq!(why, "the pod is being deleted, or its apps have ended");
     assert!(stage.by_hand().is_empty());
 }
 
@@ -179,18 +179,18 @@ fn who_cannot_be_held_is_told_why() {
 fn what_waits_is_released() {
     let mut stage = held(Mode::Enforce, istio());
     stage.shut();
-    let dry = taken(stage.ordered(Wish::Release, true));
+    let dry = taken(stage.ordered(Verb::Release, true));
     assert_eq!(stage.said(), [""; 0]);
-    assert_eq!(taken(stage.order(Wish::Release)), dry);
+    assert_eq!(taken(stage.order(Verb::Release)), dry);
     assert_eq!(dry.says, "connections to :15001 go now");
     assert_eq!(dry.ports, [15001]);
     assert_eq!(stage.said(), ["open all"]);
-    let again = stage.order(Wish::Release);
+    let again = stage.order(Verb::Release);
     assert_eq!(
         again,
         Answer::Nothing("its doors are being opened already".to_owned())
     );
-    assert_eq!(refused(stage.order(Wish::Hold)), Refused::Busy);
+    assert_eq!(refused(stage.order(Verb::Hold)), Refused::Busy);
     stage.opened(2);
     let said = stage.said();
     assert!(
@@ -198,11 +198,11 @@ fn what_waits_is_released() {
         "{said:?}"
     );
     assert_eq!(said[1], "forget");
-    let over = stage.order(Wish::Release);
+    let over = stage.order(Verb::Release);
     assert_eq!(over, Answer::Nothing("nothing of it waits".to_owned()));
     assert_eq!(
         stage.by_hand(),
-        ["release by hand (uid 0, pid 4711): connections to :15001 go now"]
+        ["release, requested by uid 0, pid 4711: connections to :15001 go now"]
     );
 }
 
@@ -233,10 +233,10 @@ fn a_start_that_waits_says_who_let_it_go() {
     };
     let by_hand = told(|stage| {
         stage.armed();
-        taken(stage.order(Wish::Release));
+        taken(stage.order(Verb::Release));
         stage.opened(0);
     });
-    let expected = format!("start-released: {RELEASED}; its start had waited 12 ms");
+    let expected = format!("start-released: {RELEASED}; its start was held for 12 ms");
     assert_eq!(by_hand, expected);
     let failed = told(|stage| {
         stage.send(Event::Armed {
@@ -256,15 +256,15 @@ fn what_does_not_wait_yet_is_released_where_it_would() {
     let not = "its connections will not wait";
     for mode in [Mode::Off, Mode::Observe] {
         let mut stage = held(mode, istio());
-        assert_eq!(stage.order(Wish::Release), nothing(), "{mode:?}");
+        assert_eq!(stage.order(Verb::Release), nothing(), "{mode:?}");
     }
     let mut stage = held(Mode::Enforce, istio());
-    assert_eq!(taken(stage.order(Wish::Release)).says, not);
+    assert_eq!(taken(stage.order(Verb::Release)).says, not);
     // An order that has not come about, its namespace is looked for yet.
     let mut stage = started(Mode::Off, istio());
-    assert_eq!(stage.order(Wish::Release), nothing());
-    taken(stage.order(Wish::Hold));
-    assert_eq!(taken(stage.order(Wish::Release)).says, not);
+    assert_eq!(stage.order(Verb::Release), nothing());
+    taken(stage.order(Verb::Hold));
+    assert_eq!(taken(stage.order(Verb::Release)).says, not);
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn a_release_lasts() {
     stage.shut();
     stage.start("app", "a");
     stage.start(PROXY, "i");
-    stage.order(Wish::Release);
+    stage.order(Verb::Release);
     stage.opened(0);
     stage.said();
     stage.exit("i", 1);
@@ -296,11 +296,11 @@ fn starts_that_wait_are_released() {
     stage.announce();
     let said = stage.said();
     assert!(said.contains(&"starts [app 30s]".to_owned()), "{said:?}");
-    taken(stage.order(Wish::Release));
+    taken(stage.order(Verb::Release));
     assert_eq!(stage.said(), ["forget", "starts []"]);
     let mut stage = held(Mode::Observe, istio());
     stage.shut();
-    let counted = stage.order(Wish::Release);
+    let counted = stage.order(Verb::Release);
     assert_eq!(
         counted,
         Answer::Nothing("observe mode: nothing of it waits".to_owned())
@@ -316,18 +316,18 @@ fn rules_are_mended() {
     stage.now = stage.now + seconds(10);
     let table = stage.engine.table(stage.now, &uid()).unwrap();
     assert_eq!(table.ports[0].timeout, seconds(20));
-    let mended = taken(stage.order(Wish::Mend));
+    let mended = taken(stage.order(Verb::Mend));
     assert_eq!(mended.ports, [15001]);
     let says = "the table is made anew; connections to :15001 wait on";
     assert_eq!(mended.says, says);
     assert_eq!(stage.said(), ["mend 15001 20s"]);
     // While they are opened nothing is.
-    stage.order(Wish::Release);
-    assert_eq!(refused(stage.order(Wish::Mend)), Refused::Busy);
+    stage.order(Verb::Release);
+    assert_eq!(refused(stage.order(Verb::Mend)), Refused::Busy);
     // Nothing is wanted: what is there is looked at.
     let mut stage = started(Mode::Enforce, istio());
     assert_eq!(stage.engine.table(stage.now, &uid()), None);
-    let says = taken(stage.order(Wish::Mend)).says;
+    let says = taken(stage.order(Verb::Mend)).says;
     assert!(says.starts_with("no table is wanted"), "{says}");
     assert_eq!(stage.said(), ["look"]);
 }
@@ -336,8 +336,8 @@ fn rules_are_mended() {
 fn nothing_is_promised_of_a_pod_that_nobody_has_listed() {
     let mut stage = bare(Mode::Enforce, istio());
     stage.send(Event::PodAppeared(uid()));
-    for wish in [Wish::Hold, Wish::Release, Wish::Mend] {
-        let why = refused(stage.order(wish));
-        assert_eq!(why, Refused::Unknown(WaitReason::Unlisted), "{wish:?}");
+    for verb in [Verb::Hold, Verb::Release, Verb::Mend] {
+        let why = refused(stage.order(verb));
+        assert_eq!(why, Refused::Unknown(WaitReason::Unlisted), "{verb:?}");
     }
 }

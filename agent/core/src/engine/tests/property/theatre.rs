@@ -12,12 +12,10 @@ use super::{
 };
 use crate::{
     Event,
-    engine::{
-        request::Wish,
-        tests::{
-            kubelet::{Happened, Kubelet, Move},
-            stage::{Stage, key, text_of, uid},
-        },
+    decision::Verb,
+    engine::tests::{
+        kubelet::{Happened, Kubelet, Move},
+        stage::{Stage, key, text_of, uid},
     },
     pod::{
         container_change::ContainerChange,
@@ -172,7 +170,7 @@ impl Theatre<'_> {
     fn answer(&mut self) {
         let stage = self.stage.as_mut().unwrap();
         if self.play.by_hand {
-            stage.order(Wish::Quit { force: false });
+            stage.order(Verb::Quit { force: false });
         }
         let attempts = std::mem::take(&mut stage.attempts);
         stage.log.clear();

@@ -70,9 +70,9 @@ fn policy_rules_and_code() {
             };
             let told = ended(pod, how);
             let why = if pod.contains("=all") {
-                "since a rule restarts the whole pod".to_owned()
+                "because a rule restarts the whole pod".to_owned()
             } else {
-                format!("ended with exit code {code} and is started again")
+                format!("ended with exit code {code} and restarts")
             };
             assert_eq!(told.len(), 1, "{pod} | {how}: {told:?}");
             assert!(told[0].contains(&why), "{pod} | {how}: {told:?}");
@@ -93,7 +93,7 @@ fn codes_that_the_kernel_does_not_tell() {
             "OnFailure needs it, and an old status does not tell it",
             "OnFailure app istio-proxy",
             "all ; app! app=R list",
-            &["waiting: whether it is started again"],
+            &["waiting: whether it restarts"],
         ),
         row(
             "the status tells 0",
@@ -105,29 +105,29 @@ fn codes_that_the_kernel_does_not_tell() {
             "the status tells 3",
             "OnFailure app istio-proxy",
             "all app! ; app=T3 list",
-            &["waiting: ended with exit code 3 and is started again"],
+            &["waiting: ended with exit code 3 and restarts"],
         ),
         row(
             "it is in CrashLoopBackOff already",
             "OnFailure app istio-proxy",
             "all app! ; app=W3 list 60s",
-            &["waiting: ended with exit code 3 and is started again"],
+            &["waiting: ended with exit code 3 and restarts"],
         ),
         row(
             "rules need it under Never",
             "Never app[42] istio-proxy",
             "all ; app! app=T42 list",
             &[
-                "waiting: whether it is started again",
+                "waiting: whether it restarts",
                 "waiting: ended with exit code 42",
             ],
         ),
         row(
-            "it was killed before it had begun, and is started again whatever the policy",
+            "it was killed before it had begun, and restarts whatever the policy",
             "Never app istio-proxy",
             "all ; app!created 5s +app 1m app!1",
             &[
-                "waiting: only the kubelet can tell what became of container app",
+                "waiting: the kernel did not show container app",
                 "waiting: app container app runs",
                 FINISHED,
                 QUIT,
@@ -138,7 +138,7 @@ fn codes_that_the_kernel_does_not_tell() {
             "Never app istio-proxy",
             "pod +istio-proxy app=W@app.0 list ; ?app.0 app=T0@app.0 list",
             &[
-                "waiting: only the kubelet can tell what became of container app",
+                "waiting: the kernel did not show container app",
                 FINISHED,
                 QUIT,
             ],
@@ -148,7 +148,7 @@ fn codes_that_the_kernel_does_not_tell() {
             "Never app istio-proxy",
             "pod +istio-proxy ; app=R@app.0 list ?app.0",
             &[
-                "waiting: the API server has not told yet",
+                "waiting: the API server has not returned the pod's Namespace yet",
                 FINISHED,
                 QUIT,
                 "waiting: has not started yet",
@@ -165,7 +165,7 @@ fn codes_that_the_kernel_does_not_tell() {
             "its cgroup went before anybody saw its program or its end: it may only have been created",
             "Never app istio-proxy",
             "pod +istio-proxy *app list ; app>gone app=W list",
-            &["waiting: only the kubelet can tell what became of container app"],
+            &["waiting: the kernel did not show container app"],
         ),
         row(
             "the same, and the kubelet says that it ended",
@@ -189,7 +189,7 @@ fn codes_that_the_kernel_does_not_tell() {
             "the same, and the kubelet speaks of the run before",
             "Never app istio-proxy",
             "pod +istio-proxy ~app app=R@app.9 list ?app.0 ; app>started 1s",
-            &["waiting: only the kubelet can tell what became of container app"],
+            &["waiting: the kernel did not show container app"],
         ),
         row(
             "the same, and it was only created",
@@ -226,7 +226,7 @@ fn codes_that_the_kernel_does_not_tell() {
             "Never app istio-proxy",
             "all ; app!created app=T128 list",
             &[
-                "waiting: only the kubelet can tell what became of container app",
+                "waiting: the kernel did not show container app",
                 FINISHED,
                 QUIT,
             ],
@@ -250,7 +250,7 @@ fn codes_that_the_kernel_does_not_tell() {
             &[
                 "waiting: ended with exit code 1",
                 "waiting: runs",
-                "waiting: whether it is started again",
+                "waiting: whether it restarts",
             ],
         ),
         row(
@@ -312,9 +312,9 @@ fn restarts() {
             "Never app job:Always istio-proxy",
             "all app!0 job!0",
             &[
-                "waiting: the kubelet does not list it",
-                "waiting: the API server has not told yet",
-                "not-applicable: app container job is started again whatever",
+                "waiting: the kubelet does not list the pod",
+                "waiting: the API server has not returned the pod's Namespace yet",
+                "not-applicable: app container job restarts whatever",
             ],
         ),
         row(
@@ -322,9 +322,9 @@ fn restarts() {
             "Always app istio-proxy",
             "all app!0 1m",
             &[
-                "waiting: the kubelet does not list it",
-                "waiting: the API server has not told yet",
-                "not-applicable: app container app is started again whatever",
+                "waiting: the kubelet does not list the pod",
+                "waiting: the API server has not returned the pod's Namespace yet",
+                "not-applicable: app container app restarts whatever",
             ],
         ),
         row(

@@ -5,7 +5,7 @@ use super::{check, row};
 const QUIT: &str = "istio-proxy.0 POST :15020/quitquitquit";
 const FINISHED: &str = "pod-finished: still running: istio-proxy";
 const RUNS: &str = "waiting: app container app runs";
-const UNLISTED: &str = "waiting: the kubelet does not list it yet";
+const UNLISTED: &str = "waiting: the kubelet does not list the pod yet";
 
 #[test]
 fn who_ended() {
@@ -92,8 +92,8 @@ fn who_is_there() {
             "all app!0 1m",
             &[
                 UNLISTED,
-                "waiting: the API server has not told yet",
-                "not-applicable: no recipe recognises",
+                "waiting: the API server has not returned the pod's Namespace yet",
+                "not-applicable: no recipe recognizes",
             ],
         ),
         row(
@@ -102,7 +102,7 @@ fn who_is_there() {
             "all app!0 1m",
             &[
                 UNLISTED,
-                "waiting: the API server has not told yet",
+                "waiting: the API server has not returned the pod's Namespace yet",
                 "not-applicable: which the kubelet ends: istio-proxy, logs",
             ],
         ),
@@ -112,8 +112,8 @@ fn who_is_there() {
             "all logs!0 1m",
             &[
                 UNLISTED,
-                "waiting: the API server has not told yet",
-                "not-applicable: it has sidecars only",
+                "waiting: the API server has not returned the pod's Namespace yet",
+                "not-applicable: the pod has sidecars only",
             ],
         ),
         row(
@@ -132,7 +132,7 @@ fn who_is_there() {
                 "helper step-failed: status 404; next is SIGTERM",
                 "helper.0 SIGTERM",
                 "helper quit-accepted: SIGTERM was delivered (recipe annotation)",
-                "helper sidecar-ended: as asked, with exit code 0",
+                "helper sidecar-ended: as requested, with exit code 0",
             ],
         ),
         row(
@@ -153,8 +153,8 @@ fn who_is_there() {
             "all",
             &[
                 UNLISTED,
-                "waiting: the API server has not told yet",
-                "invalid-annotation: usher.dev/sidecars is \"ap\", not the name of a regular container",
+                "waiting: the API server has not returned the pod's Namespace yet",
+                "invalid-annotation: usher.dev/sidecars has the invalid value \"ap\", expected the name of a regular container",
                 RUNS,
             ],
         ),
@@ -164,8 +164,8 @@ fn who_is_there() {
             "all",
             &[
                 UNLISTED,
-                "waiting: the API server has not told yet",
-                "invalid-annotation: annotation usher.dev/quit is \"maybe\"",
+                "waiting: the API server has not returned the pod's Namespace yet",
+                "invalid-annotation: annotation usher.dev/quit has the invalid value \"maybe\"",
                 "not-applicable: no recipe",
             ],
         ),
@@ -175,7 +175,7 @@ fn who_is_there() {
             "all",
             &[
                 UNLISTED,
-                "waiting: the API server has not told yet",
+                "waiting: the API server has not returned the pod's Namespace yet",
                 "not-applicable: no recipe",
             ],
         ),
@@ -185,8 +185,8 @@ fn who_is_there() {
             "all",
             &[
                 UNLISTED,
-                "waiting: the API server has not told yet",
-                "invalid-annotation: annotation of the Namespace usher.dev/quit is",
+                "waiting: the API server has not returned the pod's Namespace yet",
+                "invalid-annotation: annotation of the Namespace usher.dev/quit has the invalid value",
                 RUNS,
             ],
         ),
@@ -196,8 +196,8 @@ fn who_is_there() {
             "all list list",
             &[
                 UNLISTED,
-                "waiting: the API server has not told yet",
-                "invalid-annotation: usher.dev/sidecars is \"app=SIGKILL\", not a list",
+                "waiting: the API server has not returned the pod's Namespace yet",
+                "invalid-annotation: usher.dev/sidecars has the invalid value \"app=SIGKILL\", expected a list",
                 RUNS,
             ],
         ),
@@ -212,13 +212,21 @@ fn who_cannot_start() {
             "it waits for its image",
             "Never app istio-proxy",
             "pod list +istio-proxy app=W list 10m",
-            &[UNLISTED, "waiting: the API server has not told yet", WAITS],
+            &[
+                UNLISTED,
+                "waiting: the API server has not returned the pod's Namespace yet",
+                WAITS,
+            ],
         ),
         row(
             "one of two waits for its image",
             "Never app job istio-proxy",
             "pod list +job +istio-proxy app=W list job!0 10m",
-            &[UNLISTED, "waiting: the API server has not told yet", WAITS],
+            &[
+                UNLISTED,
+                "waiting: the API server has not returned the pod's Namespace yet",
+                WAITS,
+            ],
         ),
         row(
             "StartError is final under Never",
@@ -230,7 +238,7 @@ fn who_cannot_start() {
             "StartError under OnFailure",
             "OnFailure app istio-proxy",
             "pod list ?x +istio-proxy ; app=T128@x list",
-            &["waiting: ended with exit code 128 and is started again"],
+            &["waiting: ended with exit code 128 and restarts"],
         ),
         row(
             "a life too short for a name",
@@ -238,9 +246,9 @@ fn who_cannot_start() {
             "pod list ?x +istio-proxy",
             &[
                 UNLISTED,
-                "waiting: the API server has not told yet",
+                "waiting: the API server has not returned the pod's Namespace yet",
                 WAITS,
-                "waiting: only the kubelet can tell what became of container app",
+                "waiting: the kernel did not show container app",
             ],
         ),
         row(
@@ -249,7 +257,7 @@ fn who_cannot_start() {
             "pod +istio-proxy list app=R@x list",
             &[
                 UNLISTED,
-                "waiting: the API server has not told yet",
+                "waiting: the API server has not returned the pod's Namespace yet",
                 WAITS,
                 FINISHED,
                 QUIT,
@@ -261,7 +269,7 @@ fn who_cannot_start() {
             "pod +istio-proxy app=T0@x list",
             &[
                 UNLISTED,
-                "waiting: the API server has not told yet",
+                "waiting: the API server has not returned the pod's Namespace yet",
                 FINISHED,
                 QUIT,
             ],
@@ -283,7 +291,7 @@ fn who_cannot_be_seen() {
             "Never app istio-proxy class=gvisor",
             "pod list +istio-proxy ; app=R@x list 20s",
             &[
-                "waiting: only the kubelet can tell what became of container app",
+                "waiting: the kernel did not show container app",
                 "runtime-unsupported: a sandboxed runtime such as gVisor or Kata (RuntimeClass gvisor)",
             ],
         ),

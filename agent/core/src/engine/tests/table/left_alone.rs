@@ -4,11 +4,11 @@ use super::{check, check_with, row};
 
 const QUIT: &str = "istio-proxy.0 POST :15020/quitquitquit";
 const FINISHED: &str = "pod-finished: still running: istio-proxy";
-const OPTED_OUT: &str = "skipped: usher.dev/quit says \"false\"";
+const OPTED_OUT: &str = "skipped: usher.dev/quit is \"false\"";
 
 #[test]
 fn ended_as_a_whole() {
-    const DELETING: &str = "skipped: it is being deleted";
+    const DELETING: &str = "skipped: the pod is being deleted";
     check(&[
         row(
             "deleted before the end",
@@ -41,14 +41,14 @@ fn ended_as_a_whole() {
             &[
                 FINISHED,
                 QUIT,
-                "skipped: the kubelet ends it as a whole (Evicted)",
+                "skipped: the kubelet terminates the whole pod (Evicted)",
             ],
         ),
         row(
             "its deadline is exceeded",
             "Never app istio-proxy",
             "all terminal=DeadlineExceeded ; app!TERM 1m",
-            &["skipped: the kubelet ends it as a whole (DeadlineExceeded)"],
+            &["skipped: the kubelet terminates the whole pod (DeadlineExceeded)"],
         ),
         row(
             "gone: nothing is said any more",
@@ -61,10 +61,10 @@ fn ended_as_a_whole() {
 
 #[test]
 fn nobody_is_left_to_be_left_alone() {
-    const ENDED: &str = "istio-proxy sidecar-ended: as asked";
+    const ENDED: &str = "istio-proxy sidecar-ended: as requested";
     check(&[
         row(
-            "its phase, once the sidecar has ended as asked",
+            "its phase, once the sidecar has ended as requested",
             "Never app istio-proxy",
             "all app!0 istio-proxy>accepted istio-proxy!0 ; terminal=Succeeded 1m",
             &[],
@@ -159,7 +159,7 @@ fn opted_out() {
             "all 1m",
             &[
                 "waiting: does not list",
-                "waiting: the API server has not told yet",
+                "waiting: the API server has not returned the pod's Namespace yet",
                 "waiting: app container app runs",
             ],
         ),
@@ -170,7 +170,7 @@ fn opted_out() {
                 "by the configuration",
                 "Never app istio-proxy",
                 "config all ; app!0 1m",
-                &["skipped: or the configuration does"],
+                &["skipped: or by the configuration"],
             ),
             row(
                 "by the configuration, in by the Namespace",
@@ -184,15 +184,15 @@ fn opted_out() {
                 "config all app!0 1m",
                 &[
                     "waiting: does not list",
-                    "waiting: the API server has not told yet",
-                    "not-applicable: the configuration excludes its namespace",
+                    "waiting: the API server has not returned the pod's Namespace yet",
+                    "not-applicable: the configuration excludes the pod's namespace",
                 ],
             ),
             row(
                 "excluded while its sidecar is asked",
                 "Never app istio-proxy in=kube-system",
                 "all app!0 ; config istio-proxy>404 1m",
-                &["not-applicable: the configuration excludes its namespace"],
+                &["not-applicable: the configuration excludes the pod's namespace"],
             ),
         ],
         "{excludedNamespaces: [kube-system], defaults: {quit: false}}",
@@ -201,7 +201,7 @@ fn opted_out() {
 
 #[test]
 fn nobody_knows_the_namespace() {
-    const UNKNOWN: &str = "waiting: the API server has not told yet";
+    const UNKNOWN: &str = "waiting: the API server has not returned the pod's Namespace yet";
     check(&[
         row(
             "the API server is away",

@@ -22,10 +22,10 @@ fn one_stage_after_the_other() {
                 ALL_LEFT,
                 DAPR,
                 "daprd quit-accepted: was accepted",
-                "daprd sidecar-ended: as asked",
+                "daprd sidecar-ended: as requested",
                 "logs.0 SIGTERM",
                 "logs quit-accepted: was delivered",
-                "logs sidecar-ended: as asked",
+                "logs sidecar-ended: as requested",
                 QUIT,
             ],
         ),
@@ -36,9 +36,9 @@ fn one_stage_after_the_other() {
             &[
                 "pod-finished: still running: daprd",
                 DAPR,
-                "daprd step-failed: was not answered in time; next is SIGTERM",
+                "daprd step-failed: timed out; next is SIGTERM",
                 "daprd.0 SIGTERM",
-                "daprd sidecar-ended: as asked",
+                "daprd sidecar-ended: as requested",
             ],
         ),
         row(
@@ -64,7 +64,7 @@ fn one_stage_after_the_other() {
             &[
                 DAPR,
                 "daprd quit-accepted: POST :3500/v1.0/shutdown was accepted (recipe dapr)",
-                "daprd sidecar-ended: as asked",
+                "daprd sidecar-ended: as requested",
                 QUIT,
             ],
         ),
@@ -116,7 +116,7 @@ fn what_was_killed_before_it_had_begun_has_not_ended() {
         "all ; app!0 istio-proxy!created 1s +istio-proxy 5s",
         &[
             FINISHED,
-            "waiting: usher.dev/quit-delay asks to wait for 5s",
+            "waiting: usher.dev/quit-delay requests a wait of 5s",
             "istio-proxy.1 POST :15020/quitquitquit",
         ],
     )]);
@@ -128,7 +128,7 @@ fn what_overtakes_the_answer() {
         FINISHED,
         QUIT,
         "istio-proxy quit-accepted",
-        "istio-proxy sidecar-ended: as asked, with exit code 0",
+        "istio-proxy sidecar-ended: as requested, with exit code 0",
     ];
     check(&[
         row(
@@ -155,14 +155,14 @@ fn what_overtakes_the_answer() {
 #[test]
 fn nothing_is_left_after_a_late_answer() {
     const POD: &str = "Never app tool image=tool=registry.test/acme/fragile:1";
-    const LATE: &str = "tool step-failed: was not answered in time; next is SIGTERM";
+    const LATE: &str = "tool step-failed: timed out; next is SIGTERM";
     check_with(
         &[
             row(
                 "it was asked, and has time to end",
                 POD,
                 "config all app!0 ; tool>late 1900ms tool!0",
-                &[LATE, "tool sidecar-ended: as asked, with exit code 0"],
+                &[LATE, "tool sidecar-ended: as requested, with exit code 0"],
             ),
             row(
                 "it runs on",
@@ -216,8 +216,8 @@ fn runs_that_come_back() {
             &[
                 "istio-proxy.2 POST :15020/quitquitquit",
                 "istio-proxy quit-accepted: was accepted",
-                "istio-proxy sidecar-ended: as asked, with exit code 1",
-                "istio-proxy gave-up: started again each time",
+                "istio-proxy sidecar-ended: as requested, with exit code 1",
+                "istio-proxy gave-up: restarts each time",
             ],
         ),
         row(

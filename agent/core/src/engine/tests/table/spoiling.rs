@@ -8,9 +8,9 @@ const FINISHED: &str = "pod-finished: still running: istio-proxy";
 
 #[test]
 fn steps_that_spoil() {
-    const SPOILS: &str = "sql gave-up: SIGTERM would end the sidecar with exit code 143 and make a pod that succeeded a failed one";
-    const RESTARTS: &str = "sql gave-up: with exit code 143, after which it is started again";
-    const KNOWN: &str = "sql quit-accepted: it is known to end with exit code 143";
+    const SPOILS: &str = "sql gave-up: SIGTERM would end the sidecar with exit code 143 and turn a succeeded pod into a failed one";
+    const RESTARTS: &str = "sql gave-up: with exit code 143, after which it restarts";
+    const KNOWN: &str = "sql quit-accepted: expected exit code 143";
     const SQL_LEFT: &str = "pod-finished: still running: sql";
     check(&[
         row(
@@ -27,7 +27,7 @@ fn steps_that_spoil() {
                 SQL_LEFT,
                 "sql.0 SIGTERM",
                 KNOWN,
-                "sql sidecar-ended: as asked, with signal 15",
+                "sql sidecar-ended: as requested, with signal 15",
             ],
         ),
         row(
@@ -102,17 +102,14 @@ fn steps_that_spoil() {
             "all ; app!0 1m",
             &[
                 FINISHED,
-                "istio-proxy gave-up: with exit code 0, after which it is started again",
+                "istio-proxy gave-up: with exit code 0, after which it restarts",
             ],
         ),
         row(
             "sidecar in a pod with policy Always",
             "Always app:Never istio-proxy",
             "all ; app!0 1m",
-            &[
-                FINISHED,
-                "istio-proxy gave-up: after which it is started again",
-            ],
+            &[FINISHED, "istio-proxy gave-up: after which it restarts"],
         ),
         row(
             "sidecar with a rule that starts it again",
@@ -120,17 +117,14 @@ fn steps_that_spoil() {
             "all ; app!0 1m",
             &[
                 FINISHED,
-                "istio-proxy gave-up: with exit code 0, after which it is started again",
+                "istio-proxy gave-up: with exit code 0, after which it restarts",
             ],
         ),
         row(
             "sidecar with a rule that starts the whole pod again",
             "Never app istio-proxy[!1=all]",
             "all ; app!0 1m",
-            &[
-                FINISHED,
-                "istio-proxy gave-up: after which it is started again",
-            ],
+            &[FINISHED, "istio-proxy gave-up: after which it restarts"],
         ),
         row(
             "sidecar with a rule about other codes",
@@ -155,7 +149,7 @@ fn steps_that_spoil() {
                     SQL_LEFT,
                     "sql.0 SIGKILL",
                     "sql quit-accepted: exit code 137",
-                    "sql sidecar-ended: as asked, with signal 9",
+                    "sql sidecar-ended: as requested, with signal 9",
                 ],
             ),
             row(

@@ -3,9 +3,9 @@
 use super::{check, row};
 
 const ACCEPTED: &str = "istio-proxy quit-accepted: POST :15020/quitquitquit was accepted";
-const ENDED: &str = "istio-proxy sidecar-ended: as asked";
+const ENDED: &str = "istio-proxy sidecar-ended: as requested";
 const FAILED: &str = "istio-proxy step-failed: 404";
-const DOUBT: &str = "waiting: only the kubelet can tell what became of container app";
+const DOUBT: &str = "waiting: the kernel did not show container app";
 
 #[test]
 fn in_doubt_since() {
@@ -85,19 +85,19 @@ fn left_alone_since() {
             "deleted",
             "Never app istio-proxy",
             "all app!0 ; deleting istio-proxy>accepted istio-proxy!0",
-            &["skipped: it is being deleted", ACCEPTED, ENDED],
+            &["skipped: the pod is being deleted", ACCEPTED, ENDED],
         ),
         row(
             "opted out",
             "Never app istio-proxy",
             "all app!0 ; usher.dev/quit=false list istio-proxy>accepted istio-proxy!0",
-            &["skipped: usher.dev/quit says \"false\"", ACCEPTED, ENDED],
+            &["skipped: usher.dev/quit is \"false\"", ACCEPTED, ENDED],
         ),
         row(
             "deleted, and nobody heard it",
             "Never app istio-proxy",
             "all app!0 ; deleting istio-proxy>404 istio-proxy!0",
-            &["skipped: it is being deleted"],
+            &["skipped: the pod is being deleted"],
         ),
         row(
             "switched off",
@@ -116,7 +116,7 @@ fn left_alone_since() {
 
 #[test]
 fn of_a_sidecar_that_nobody_saw_begin() {
-    const ENDED: &str = "istio-proxy sidecar-ended: the sidecar ended as asked";
+    const ENDED: &str = "istio-proxy sidecar-ended: the sidecar ended as requested";
     check(&[
         row(
             "it ended after its answer",

@@ -14,7 +14,7 @@ fn before_and_after_a_step() {
             "all ; app!0 4s",
             &[
                 FINISHED,
-                "waiting: usher.dev/quit-delay asks to wait for 5s",
+                "waiting: usher.dev/quit-delay requests a wait of 5s",
             ],
         ),
         row(
@@ -33,13 +33,13 @@ fn before_and_after_a_step() {
             "quit-delay counts from the end, not from when that is known to be one",
             "Never app istio-proxy api-away usher.dev/quit-delay=2s",
             "all app!0 ; api-back 2100ms",
-            &[FINISHED, "waiting: asks to wait for 2s", QUIT],
+            &[FINISHED, "waiting: requests a wait of 2s", QUIT],
         ),
         row(
             "quit-delay begins anew when the app does",
             "Never app istio-proxy usher.dev/quit-delay=5s",
             "all app!0 4s +app ; app!0 4s",
-            &[FINISHED, "waiting: asks to wait for 5s"],
+            &[FINISHED, "waiting: requests a wait of 5s"],
         ),
         row(
             "quit-delay of the Namespace, too long to be one",
@@ -54,7 +54,7 @@ fn before_and_after_a_step() {
             &[
                 FINISHED,
                 "istio-proxy.0 POST :15020/drain",
-                "istio-proxy drain-accepted: it drains for 5s (recipe istio)",
+                "istio-proxy drain-accepted: the sidecar drains for 5s (recipe istio)",
             ],
         ),
         row(
@@ -76,7 +76,7 @@ fn before_and_after_a_step() {
             &[
                 FINISHED,
                 "istio-proxy.0 POST :15020/drain",
-                "istio-proxy step-failed: nobody listening; next is POST :15020/quitquitquit",
+                "istio-proxy step-failed: no listener; next is POST :15020/quitquitquit",
                 QUIT,
             ],
         ),
@@ -106,7 +106,7 @@ fn before_and_after_a_step() {
                 QUIT,
                 QUIT,
                 QUIT,
-                "istio-proxy step-failed: nobody listening; next is POST :15000/quitquitquit",
+                "istio-proxy step-failed: no listener; next is POST :15000/quitquitquit",
                 "istio-proxy.0 POST :15000/quitquitquit",
             ],
         ),
@@ -133,7 +133,7 @@ fn before_and_after_a_step() {
             "Never app daprd",
             "all app!0 daprd>accepted ; 7s",
             &[
-                "daprd step-failed: but the sidecar runs on; next is SIGTERM",
+                "daprd step-failed: but the sidecar still runs; next is SIGTERM",
                 "daprd.0 SIGTERM",
             ],
         ),
@@ -160,7 +160,7 @@ fn before_and_after_a_step() {
             "Never app logs",
             "all app!0 logs>signalled ; 30s",
             &[
-                "logs step-failed: nothing is left to try",
+                "logs step-failed: no step is left",
                 "logs gave-up: delete the pod",
             ],
         ),

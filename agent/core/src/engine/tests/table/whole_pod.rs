@@ -6,11 +6,9 @@ use super::{check, row};
 const QUIT: &str = "istio-proxy.0 POST :15020/quitquitquit";
 const AGAIN: &str = "istio-proxy.1 POST :15020/quitquitquit";
 const FINISHED: &str = "pod-finished: still running: istio-proxy";
-const COMES: &str =
-    "waiting: app container app is started again, since a rule restarts the whole pod";
+const COMES: &str = "waiting: app container app restarts, because a rule restarts the whole pod";
 const RUNS: &str = "waiting: app container app runs";
-const JOB: &str =
-    "waiting: app container job is started again, since a rule restarts the whole pod";
+const JOB: &str = "waiting: app container job restarts, because a rule restarts the whole pod";
 
 #[test]
 fn what_had_ended_for_good_comes_back() {
@@ -133,7 +131,10 @@ fn what_only_the_kubelet_can_tell() {
             "its end was over before the first list told of the rule",
             "Never app istio-proxy[1=all]",
             "pod +istio-proxy ~app app! istio-proxy!1 +istio-proxy app!0 ~app app=R@app.0 ; list",
-            &["waiting: the API server has not told yet", COMES],
+            &[
+                "waiting: the API server has not returned the pod's Namespace yet",
+                COMES,
+            ],
         ),
         row(
             "what ended before the agent started comes back, too",
@@ -169,7 +170,7 @@ fn what_only_the_kubelet_can_tell() {
             "it means one",
             "Never app istio-proxy logs[1=all]",
             "all logs! app!0 ; logs=T1 list",
-            &["waiting: app container app is started again, since a rule restarts the whole pod"],
+            &["waiting: app container app restarts, because a rule restarts the whole pod"],
         ),
         row(
             "it means none",
@@ -193,7 +194,7 @@ fn what_only_the_kubelet_can_tell() {
             "a sidecar whose rule restarts all may have been what ended without a name",
             "Never app istio-proxy logs[1=all]",
             "pod list +app +istio-proxy ?x ; app!0",
-            &["waiting: only the kubelet can tell what became of container logs"],
+            &["waiting: the kernel did not show container logs"],
         ),
     ]);
 }

@@ -11,16 +11,16 @@ fn probe_limits_the_hold_and_that_is_said_before() {
     assert_eq!(stage.said(), [ARM, "starts [app 10s]"]);
     stage.armed();
     let because =
-        "(for at most 10s, since its livenessProbe lets the kubelet end it 15s after its start)";
+        "(for at most 10s, because the kubelet ends it by its livenessProbe 15s after its start)";
     assert_eq!(
         stage.said()[1],
-        format!("{ARMED}; so do the starts of app {because}")
+        format!("{ARMED}; so are the starts of app {because}")
     );
     stage.told("a", "app", StartResult::Marked);
     stage.start("app", "a");
     stage.told("a", "app", StartResult::Held);
     assert!(stage.said()[0].ends_with(
-        "for at most 10s, since its livenessProbe lets the kubelet end it 15s after its start"
+        "for at most 10s, because the kubelet ends it by its livenessProbe 15s after its start"
     ));
     let at_limit = StartResult::Released {
         held: Some(seconds(10)),
@@ -28,7 +28,7 @@ fn probe_limits_the_hold_and_that_is_said_before() {
         ran: false,
     };
     stage.told("a", "app", at_limit);
-    let went = "start-released: its limit has come: it starts before its probes fail, its connections wait on; its start had waited 10.0 s";
+    let went = "start-released: its limit has passed: it starts before its probes fail, and its connections stay held; its start was held for 10.0 s";
     assert_eq!(stage.said(), [went]);
 
     // One that allows as much as the deadline, or more, is nobody's limit.
@@ -38,13 +38,16 @@ fn probe_limits_the_hold_and_that_is_said_before() {
         stage.announce();
         assert_eq!(stage.said(), [ARM, "starts [app 30s]"]);
         stage.armed();
-        assert_eq!(stage.said()[1], format!("{ARMED}; so do the starts of app"));
+        assert_eq!(
+            stage.said()[1],
+            format!("{ARMED}; so are the starts of app")
+        );
     }
 
     spec.containers[0].probes = vec![liveness(0, 1, 1)];
     let mut stage = held(Mode::Enforce, spec);
     stage.announce();
-    let not = "start-not-held: its start is not held: its livenessProbe lets the kubelet end it 0ns after its start; its connections wait";
+    let not = "start-not-held: its start is not held: its livenessProbe lets the kubelet end it 0ns after its start; its connections are held";
     assert_eq!(stage.said(), [ARM, not]);
 }
 
@@ -52,17 +55,19 @@ fn probe_limits_the_hold_and_that_is_said_before() {
 fn what_lets_a_start_go_before_the_sidecar_is_ready() {
     type Change = fn(&mut Stage);
     let cases: [(&str, Change); 5] = [
-        ("the deadline has come", |stage| stage.pass(seconds(31))),
+        ("the sidecar is not ready at the deadline", |stage| {
+            stage.pass(seconds(31))
+        }),
         ("being deleted", |stage| {
             stage.spec.deleting = true;
             stage.list();
         }),
-        ("do not want it", |stage| {
+        ("no longer request the hold", |stage| {
             stage.hold_mode = Mode::Off;
             stage.mode(Mode::Off);
         }),
         ("the sidecar ended", |stage| stage.exit("i", 0)),
-        ("do not want it", |stage| {
+        ("no longer request the hold", |stage| {
             stage.spec.annotations.clear();
             stage.list();
         }),
@@ -93,7 +98,7 @@ fn start_whose_container_ends() {
     stage.exit("a", 2);
     assert_eq!(stage.said(), ["let go"]);
     stage.told("a", "app", let_go(40));
-    let went = "start-released: the container ended while it waited; its start had waited 40 ms";
+    let went = "start-released: the container ended while its start was held; its start was held for 40 ms";
     assert_eq!(stage.said(), [went]);
     // Its next run is held as well.
     stage.told("b", "app", StartResult::Marked);
@@ -109,18 +114,17 @@ fn holder_that_ends() {
     stage.start_held();
     stage.pass(seconds(2));
     stage.told("a", "app", StartResult::Lost);
-    let went = "start-released: the process that held it ended: it starts, its connections wait; its start had waited 2000 ms";
+    let went = "start-released: the process that held it ended: it starts, and its connections stay held; its start was held for 2000 ms";
     assert_eq!(stage.said(), [went]);
     let mut stage = held(Mode::Enforce, asked_for(istio()));
     stage.shut();
     stage.told("a", "app", StartResult::Marked);
     stage.told("a", "app", StartResult::Lost);
-    let not = "start-not-held: its start is not held: the process that holds starts ended; its connections wait";
+    let not = "start-not-held: its start is not held: the process that holds starts ended; its connections are held";
     assert_eq!(stage.said(), [not]);
     let unable = StartResult::Unable("its root file system is ext4".to_owned());
     stage.told("b", "app", unable);
-    let not =
-        "start-not-held: its start is not held: its root file system is ext4; its connections wait";
+    let not = "start-not-held: its start is not held: its root file system is ext4; its connections are held";
     assert_eq!(stage.said(), [not]);
 }
 
@@ -130,7 +134,7 @@ fn node_that_cannot_hold_them_any_more() {
     stage.start_held();
     let reason = "an exec was refused".to_owned();
     stage.send(Event::CannotHoldStarts(reason));
-    let not = "start-not-held: its start is not held: the node cannot: an exec was refused; its connections wait";
+    let not = "start-not-held: its start is not held: the node cannot: an exec was refused; its connections are held";
     assert_eq!(stage.said(), [not, "starts []"]);
 }
 

@@ -13,7 +13,7 @@ fn start_that_came_too_soon_is_said_when_the_doors_open() {
     stage.start(PROXY, "i");
     stage.said();
     stage.probed(ready());
-    let missed = "start-missed: it started before that could be held; its connections wait from hold-armed on";
+    let missed = "start-missed: the app started before its start could be held; its connections are held from hold-armed on";
     assert_eq!(stage.said(), ["open all", missed, "starts []"]);
 
     let mut stage = held(Mode::Enforce, asked_for(istio()));
@@ -60,7 +60,7 @@ fn start_that_came_too_soon_is_said_when_its_container_ends() {
     stage.exit("a", 1);
     assert_eq!(stage.said(), ["let go"]);
     stage.told("a", "app", gone());
-    let missed = "start-missed: it started before that could be held; its connections wait from hold-armed on";
+    let missed = "start-missed: the app started before its start could be held; its connections are held from hold-armed on";
     assert_eq!(stage.said(), [missed]);
     // The runtime gave one up before it had a process.
     stage.told("b", "app", StartResult::Marked);
@@ -81,7 +81,7 @@ fn app_that_ran_before_anybody_was_told_of_its_pod() {
     stage.said();
     stage.shut();
     stage.probed(ready());
-    let missed = "start-missed: it started before that could be held; its connections wait from hold-armed on";
+    let missed = "start-missed: the app started before its start could be held; its connections are held from hold-armed on";
     assert_eq!(stage.said(), ["open all", missed, "starts []"]);
 }
 

@@ -1,0 +1,129 @@
+//! The reasons for what happens to the sidecars of a finished pod.
+
+use std::fmt;
+
+use crate::{
+    decision::{GaveUp, SkipReason},
+    quit::outcome::Outcome,
+    settings::annotation,
+};
+
+impl fmt::Display for GaveUp {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::StillRuns => out.write_str(
+                "every step was tried and the sidecar still runs; delete the pod, or end the sidecar manually",
+            ),
+            Self::ComesBack => out.write_str(
+                "the sidecar restarts each time that it ends; check for a liveness probe, an exit code other than 0, \
+                 or restartPolicy Always on it",
+            ),
+            Self::WouldSpoil { step, code, advice } => write!(
+                out,
+                "{step} would end the sidecar with exit code {code} and turn a succeeded pod into a failed one, which \
+                 a Job retries; {}, or allow it by annotation {}",
+                remedy(advice),
+                annotation::SPOIL
+            ),
+            Self::WouldRestart { step, code, advice } => write!(
+                out,
+                "{step} would end the sidecar with exit code {code}, after which it restarts; {}",
+                remedy(advice)
+            ),
+        }
+    }
+}
+
+fn remedy(advice: &str) -> &str {
+    match advice {
+        "" => "let it end with exit code 0",
+        advice => advice,
+    }
+}
+
+impl fmt::Display for SkipReason {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OptedOut => write!(
+                out,
+                "the pod opted out: {} is \"false\" on the pod or its Namespace, or by the configuration",
+                annotation::QUIT
+            ),
+            Self::Deleting => {
+                out.write_str("the pod is being deleted, and the kubelet terminates it")
+            }
+            Self::Terminal { reason } => {
+                write!(out, "the kubelet terminates the whole pod ({reason})")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Accepted => out.write_str("was accepted"),
+            Self::NoReply => out.write_str("was sent and got no reply"),
+            Self::Rejected(status) => write!(out, "was answered with status {status}"),
+            Self::Refused => out.write_str("found no listener"),
+            Self::TimedOut => out.write_str("timed out"),
+            Self::Signalled => out.write_str("was delivered"),
+            Self::Gone => out.write_str("found the process gone"),
+            Self::NoProcess => out.write_str("found no such process in the container"),
+            Self::Failed(error) => write!(out, "could not be tried: {error}"),
+        }
+    }
+}
+
+impl Outcome {
+    /// The outcome of a step after which the sidecar still runs.
+    pub(crate) fn failure(&self) -> String {
+        match self {
+            Self::Accepted | Self::NoReply | Self::Signalled => {
+                format!("{self}, but the sidecar still runs")
+            }
+            _ => self.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipe::step::{Signal, Step};
+
+    #[test]
+    fn a_harmful_step_is_reported_with_its_remedy() {
+        let step = || Step::signal(Signal::Term);
+        let spoil = |advice: &str| GaveUp::WouldSpoil {
+            step: step(),
+            code: 143,
+            advice: advice.to_owned(),
+        };
+        let restart = |advice: &str| GaveUp::WouldRestart {
+            step: step(),
+            code: 143,
+            advice: advice.to_owned(),
+        };
+        let spoils = "SIGTERM would end the sidecar with exit code 143 and turn a succeeded pod into a failed one, which a \
+                      Job retries; ";
+        let or = ", or allow it by annotation usher.dev/spoil";
+        let restarts =
+            "SIGTERM would end the sidecar with exit code 143, after which it restarts; ";
+        let default = "let it end with exit code 0";
+        for (reason, expected) in [
+            (spoil(""), format!("{spoils}{default}{or}")),
+            (
+                spoil("give it a flag"),
+                format!("{spoils}give it a flag{or}"),
+            ),
+            (restart(""), format!("{restarts}{default}")),
+            (
+                restart("give it a flag"),
+                format!("{restarts}give it a flag"),
+            ),
+        ] {
+            assert_eq!(reason.to_string(), expected);
+        }
+    }
+}
