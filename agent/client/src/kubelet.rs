@@ -17,6 +17,7 @@ use hyper::{
     rt::{Read, Write},
 };
 use hyper_util::rt::TokioIo;
+use rustls::CertificateError;
 use tokio::net::TcpStream;
 use usher_core::{
     metric::value::KubeletResult,
@@ -76,6 +77,43 @@ impl Error {
             Self::Forbidden { .. } => KubeletResult::Forbidden,
             Self::Status { .. } => KubeletResult::ServerError,
             Self::Body { .. } | Self::Decode { .. } => KubeletResult::Decode,
+        }
+    }
+
+    /// The fault of the kubelet's certificate, if that ended the handshake.
+    pub fn certificate_fault(&self) -> Option<CertificateFault> {
+        let Self::Connect { source, .. } = self else {
+            return None;
+        };
+        match source.get_ref()?.downcast_ref()? {
+            rustls::Error::InvalidCertificate(fault) => Some(fault.into()),
+            _ => None,
+        }
+    }
+}
+
+/// A fault of the kubelet's certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CertificateFault {
+    /// It is expired, or not valid yet.
+    Time,
+    /// It is for other names.
+    Name,
+    /// Its issuer is unknown, or another fault.
+    Issuer,
+}
+
+impl From<&CertificateError> for CertificateFault {
+    fn from(error: &CertificateError) -> Self {
+        match error {
+            CertificateError::Expired
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. } => Self::Time,
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                Self::Name
+            }
+            _ => Self::Issuer,
         }
     }
 }

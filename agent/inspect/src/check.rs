@@ -1,10 +1,23 @@
-//! What `usher check` says: facts about a node in, checks out.
+//! `usher check`: judges facts about a node.
 //!
-//! A check is one question that has an answer: what was seen, why it matters and the command that mends it. Whoever
-//! collects the facts does so by trying (`agent::command::check`); here they are judged. Failed is what takes a capability of usher
-//! away, a warning is what makes it less, and what could not be looked at is skipped and says why.
+//! A check is a question with its answer: the observation, the reason why it matters, and the command that fixes it. The
+//! CLI collects the facts by trying things. A failed check means that a capability of usher does not work, a warning that
+//! it is limited. A check that could not be made is skipped, with the reason.
 //!
-//! Each has an id that never changes, in `-o json` and as a heading of `docs/check.md`.
+//! The id of a check never changes. It is in `-o json` and a heading of `docs/check.md`.
+
+/// The questions of a module, by category: constant, id, title, and what fails otherwise.
+macro_rules! questions {
+    ($($category:ident { $($name:ident = $id:literal, $title:literal, $why:literal;)+ })+) => {
+        $($(const $name: Question = Question {
+            id: $id,
+            category: $crate::check::Category::$category,
+            title: $title,
+            why: $why,
+        };)+)+
+        pub const ALL: &[&Question] = &[$($(&$name),+),+];
+    };
+}
 
 pub mod agent;
 pub mod capability;
@@ -21,71 +34,68 @@ use serde::{Deserialize, Serialize};
 
 pub use self::text::text;
 
-/// Where each check is explained.
 const DOCS: &str = "docs/check.md";
 
-/// What checks are about, in the order in which they are told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// The subjects of checks, in the order of the output.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Category {
-    /// What the kernel can do.
     Kernel,
-    /// What this process may do.
+    /// The privileges of this process.
     Privileges,
-    /// Where the node has its things.
+    /// The directories and files of the node.
     Node,
     /// The runtime's network configuration.
     Network,
-    /// The kubelet.
     Kubelet,
-    /// What the cluster's version and pods tell.
+    /// The cluster's version and pods.
     Cluster,
-    /// The agent of the node.
     Agent,
-    /// What is left of pods that have gone.
+    /// Tables in pods without an agent.
     Remains,
 }
 
 impl Category {
-    /// Its name.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Kernel => "kernel",
-            Self::Privileges => "privileges",
-            Self::Node => "node",
-            Self::Network => "network",
-            Self::Kubelet => "kubelet",
-            Self::Cluster => "cluster",
-            Self::Agent => "agent",
-            Self::Remains => "remains",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 
-/// How a check came out.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// As it should be.
     Ok,
-    /// It could not be looked at, or does not apply.
+    /// It could not be made, or does not apply.
     Skipped,
-    /// It works, and less well than it could.
+    /// A capability of usher is limited.
     Warning,
-    /// Something of usher does not work.
+    /// A capability of usher does not work.
     Failed,
 }
 
 /// A question, the same for every node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Question {
-    /// Its name, for ever.
+    /// Never changes.
     pub id: &'static str,
-    /// What it is about.
     pub category: Category,
-    /// What is so where it is answered well, as a sentence without a full stop.
+    /// The good answer, as a sentence without a full stop.
     pub title: &'static str,
-    /// What does not work where it is not.
+    /// The consequence of a bad answer.
     pub why: &'static str,
 }
 
@@ -93,42 +103,36 @@ pub struct Question {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Check {
-    /// The question's name.
     pub id: Cow<'static, str>,
-    /// What it is about.
     pub category: Category,
-    /// What is so where it is answered well.
+    /// The good answer.
     pub title: Cow<'static, str>,
-    /// The answer.
     pub outcome: Outcome,
-    /// What was seen.
+    /// The observation.
     pub saw: String,
-    /// What does not work where it is not well.
+    /// The consequence of a bad answer.
     pub why: Cow<'static, str>,
-    /// The command, or value of the chart, that mends it.
+    /// The command, or the value of the chart, that fixes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mend: Option<String>,
-    /// Where it is explained.
+    /// The page and section of the documentation.
     pub docs: String,
 }
 
 impl Question {
-    /// It is as it should be.
     pub fn ok(&self, saw: impl Into<String>) -> Check {
         self.answer(Outcome::Ok, saw, None)
     }
 
-    /// It does not apply, or cannot be told.
+    /// The question does not apply, or has no answer.
     pub fn skipped(&self, saw: impl Into<String>) -> Check {
         self.answer(Outcome::Skipped, saw, None)
     }
 
-    /// It could be better.
     pub fn warning(&self, saw: impl Into<String>, mend: impl Into<String>) -> Check {
         self.answer(Outcome::Warning, saw, Some(mend.into()))
     }
 
-    /// It is wrong.
     pub fn failed(&self, saw: impl Into<String>, mend: impl Into<String>) -> Check {
         self.answer(Outcome::Failed, saw, Some(mend.into()))
     }
@@ -147,7 +151,7 @@ impl Question {
     }
 }
 
-/// All questions, in the order in which they are told.
+/// All questions, in the order of the output.
 pub fn questions() -> impl Iterator<Item = &'static Question> {
     let rooms = [
         kernel::ALL,
@@ -161,13 +165,12 @@ pub fn questions() -> impl Iterator<Item = &'static Question> {
     rooms.into_iter().flatten().copied()
 }
 
-/// All answers about a node.
+/// All checks of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checks {
     /// One for each question, in their order.
     pub checks: Vec<Check>,
-    /// How many came out how.
     pub count: Count,
 }
 
@@ -178,22 +181,17 @@ impl From<Vec<Check>> for Checks {
     }
 }
 
-/// How many came out how.
+/// The number of checks by result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Count {
-    /// As they should be.
     pub ok: usize,
-    /// That could be better.
     pub warnings: usize,
-    /// That are wrong.
     pub failed: usize,
-    /// That could not be looked at.
     pub skipped: usize,
 }
 
 impl Count {
-    /// Of these.
     pub fn of(checks: &[Check]) -> Self {
         let mut count = Self::default();
         for check in checks {
@@ -207,7 +205,7 @@ impl Count {
         count
     }
 
-    /// The exit code: 1 where something failed. A warning is no failure.
+    /// The exit code: 1 after a failed check. A warning does not fail.
     pub const fn exit_code(&self) -> u8 {
         (self.failed > 0) as u8
     }

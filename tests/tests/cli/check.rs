@@ -326,16 +326,17 @@ fn text_marks_results_and_lists_only_problems_on_request() {
     let all = run(&node, &[&["check", "--pre"], &flags[..]].concat());
     assert!(
         all.stdout
-            .contains("\nkubelet\n  ✗ the kubelet gives its pods: "),
+            .contains("\nkubelet\n  ✗ the kubelet lists its pods: "),
         "{all:?}"
     );
     assert!(
         all.stdout
-            .contains("      mend: the ClusterRole usher needs"),
+            .contains("      fix:  the ClusterRole usher needs"),
         "{all:?}"
     );
     assert!(
-        all.stdout.contains("  ✓ a network namespace can be made"),
+        all.stdout
+            .contains("  ✓ a network namespace can be created"),
         "{all:?}"
     );
     let short = run(
@@ -343,7 +344,7 @@ fn text_marks_results_and_lists_only_problems_on_request() {
         &[&["check", "--pre", "--problems"], &flags[..]].concat(),
     );
     assert!(
-        short.stdout.contains("✗ the kubelet gives its pods"),
+        short.stdout.contains("✗ the kubelet lists its pods"),
         "{short:?}"
     );
     assert!(!short.stdout.contains('✓'), "{short:?}");

@@ -1,5 +1,5 @@
-//! `usher check`: whether a node can do what usher needs, and whether its agent does it. What is tried is tried for
-//! real, in a network namespace made for it; [`usher_inspect::check`] judges.
+//! `usher check`: collects facts about a node and its agent by trying things, in a network namespace of its own.
+//! [`usher_inspect::check`] judges them.
 
 mod ask;
 mod kernel;
@@ -22,18 +22,17 @@ use crate::{
     print_stderr,
 };
 
-/// Check whether this node can do what usher needs, and whether its agent does it
+/// Check whether this node has what usher needs, and whether its agent works
 ///
-/// With --pre only the node is looked at, before usher is installed or while its
-/// agent is away. Nothing is changed: what a hold needs is tried in a network
-/// namespace that is made for it. Under what is not well stands why it matters
-/// and the command or chart value that mends it; docs/check.md explains each.
+/// --pre checks the node only, before usher is installed or while its agent is
+/// down. The checks change nothing: the features of hold are tested in a new
+/// network namespace. Each problem comes with its consequence and the command or
+/// chart value that fixes it; docs/check.md describes all checks.
 ///
-/// To be run as root, in the agent's container where there is one: what its
-/// container may do is what counts.
+/// Run it as root, in the agent's container if there is one, since its
+/// privileges are those of the agent.
 ///
-/// Exits with 0 when nothing failed (a warning is no failure), 1 when something
-/// did.
+/// Exit codes: 0 if no check failed (a warning does not fail), 1 otherwise.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Check one pod instead of the node: the same as explain
@@ -44,11 +43,11 @@ pub(crate) struct Args {
     #[arg(long)]
     pre: bool,
 
-    /// Only what is not well
+    /// Only failed checks and warnings
     #[arg(long)]
     problems: bool,
 
-    /// Name of the Node, to ask the API server for its version
+    /// Name of the Node, for its version from the API server
     #[arg(long, env = "NODE_NAME")]
     node_name: Option<String>,
 
@@ -56,7 +55,7 @@ pub(crate) struct Args {
     cni: CniArgs,
 }
 
-/// What is shown, and how much of it.
+/// The output.
 #[derive(Debug, serde::Serialize)]
 struct Shown {
     #[serde(flatten)]
@@ -95,7 +94,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
 }
 
 impl Args {
-    /// Those that count where nobody gave any: what the variables say.
+    /// The defaults, with the environment variables.
     ///
     /// # Errors
     /// When a variable cannot be used.

@@ -1,4 +1,4 @@
-//! `usher watch`: what is decided, line by line, as it is decided.
+//! `usher watch`: prints decisions as usher makes them.
 
 mod journal;
 pub(crate) mod lines;
@@ -23,13 +23,13 @@ use crate::{
     print_stderr,
 };
 
-/// Follow what usher decides, as it decides it
+/// Follow the decisions of usher
 ///
-/// A line for each decision, from now on, until you end it (Ctrl-C, which is no
-/// failure). A pod that is named by a part of its name need not be there yet.
-/// Who reads too slowly is told how many decisions were missed. With -o json
-/// each line is one object, as in the agent's timeline. Without an agent the
-/// timeline's file is followed, to which the next agent will write.
+/// Prints one line for each new decision until you press Ctrl-C, which exits
+/// with 0. A part of a pod's name also matches pods that start later. If the
+/// output is read too slowly, a line has the number of missed decisions. With
+/// -o json each line is one object, as in the agent's timeline. Without an agent
+/// it follows the timeline's file, to which the next agent appends.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only this pod: namespace/name, UID, container id, pid, IP or a part of
@@ -123,7 +123,7 @@ async fn follow(
     let mut next = show.headers();
     loop {
         match writer.write(next).await {
-            // Whoever read has gone.
+            // The reader closed its end.
             Err(unread) if unread.kind() == ErrorKind::BrokenPipe => return Ok(Exit::Success),
             written => written.map_err(|error| stdout::unwritable(&error))?,
         }

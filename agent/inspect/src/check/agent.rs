@@ -1,4 +1,4 @@
-//! The agent of the node, by what it says of itself, and what is left of pods that have gone.
+//! The agent of the node, by its own report, and tables in pods without an agent.
 
 use std::time::Duration;
 
@@ -7,122 +7,75 @@ use usher_core::{
     settings::mode::Mode,
 };
 
-use super::{Category, Check, Question};
+use super::{Check, Question};
 
-const fn question(id: &'static str, title: &'static str, why: &'static str) -> Question {
-    Question {
-        id,
-        category: Category::Agent,
-        title,
-        why,
+questions! {
+    Agent {
+        RUNS = "agent-runs",
+            "the agent runs",
+            "without it no sidecar is terminated and no new pod is held; the kernel releases held connections at their deadline";
+        READY = "agent-ready",
+            "the agent is ready",
+            "until then it only observes";
+        VERSIONS = "agent-versions",
+            "agent, plugin and this program have the same version",
+            "they share a protocol; an upgrade replaces all of them";
+        MODES = "agent-modes",
+            "the Node enables usher",
+            "in observe mode usher decides and reports, and does nothing";
+        SETTINGS = "agent-configuration",
+            "the agent uses the current configuration file",
+            "while the file is invalid, an older one applies";
+        HOLDER = "agent-holder",
+            "the process that holds starts runs",
+            "when it ended, the starts that it held continued";
+        LIST = "agent-kubelet",
+            "the agent's list of pods is recent",
+            "the agent does nothing to pods that started after its last list";
+        API_SERVER = "agent-api-server",
+            "the agent watches its Node at the API server",
+            "changes of the Node's annotations have no effect; the last known ones apply";
+        EVENTS = "agent-events",
+            "Kubernetes Events are sent",
+            "the decisions are in the log and the timeline all the same";
+        FAILURES = "agent-failures",
+            "nothing failed since the agent started",
+            "each failure left a pod as it would be without usher";
+    }
+    Remains {
+        TABLES = "remains-tables",
+            "every table in a pod belongs to an agent",
+            "the pod's connections wait until the kernel's own deadline; after that the table does nothing";
     }
 }
 
-const RUNS: Question = question(
-    "agent-runs",
-    "the agent runs",
-    "without it no sidecar is shown out and no new pod is held; what is held goes at its deadline",
-);
-const READY: Question = question(
-    "agent-ready",
-    "the agent is ready",
-    "until then it observes only",
-);
-const VERSIONS: Question = question(
-    "agent-versions",
-    "agent, plugin and this program are of one version",
-    "they talk to each other; after an upgrade all are replaced together",
-);
-const MODES: Question = question(
-    "agent-modes",
-    "the Node says what usher may do",
-    "in observe mode everything is decided and nothing is done",
-);
-const SETTINGS: Question = question(
-    "agent-configuration",
-    "the configuration in force is that of the file",
-    "an older one counts while the file cannot be used",
-);
-const HOLDER: Question = question(
-    "agent-holder",
-    "the process that holds starts lives",
-    "starts that it held went on when it ended",
-);
-const LIST: Question = question(
-    "agent-kubelet",
-    "the agent's list of pods is fresh",
-    "pods that came since the last list are not known, and nothing is done to them",
-);
-const API_SERVER: Question = question(
-    "agent-api-server",
-    "the agent sees its Node at the API server",
-    "a change of the Node's annotations is not seen; what was last known counts",
-);
-const EVENTS: Question = question(
-    "agent-events",
-    "Kubernetes Events are told",
-    "what usher does is in its log and timeline all the same",
-);
-const FAILURES: Question = question(
-    "agent-failures",
-    "nothing failed since the agent started",
-    "each of these left a pod as it would be without usher",
-);
-const TABLES: Question = Question {
-    id: "remains-tables",
-    category: Category::Remains,
-    title: "no pod has a table that nobody looks after",
-    why: "its connections wait until the kernel's own deadline; after that the table does nothing",
-};
-
-/// All of them.
-pub const ALL: &[&Question] = &[
-    &RUNS,
-    &READY,
-    &VERSIONS,
-    &MODES,
-    &SETTINGS,
-    &HOLDER,
-    &LIST,
-    &API_SERVER,
-    &EVENTS,
-    &FAILURES,
-    &TABLES,
-];
-
-/// The kubelet is asked every five minutes at least.
+/// The agent requests the list every five minutes at least.
 const STALE: Duration = Duration::from_secs(11 * 60);
 
-/// What was found.
+/// The facts about the agent.
 #[derive(Debug, Clone)]
 pub struct Found {
     /// The version of this program.
     pub version: String,
-    /// What the agent says, or why there is none.
+    /// The report of the agent, or the reason why there is none.
     pub agent: Result<Agent, String>,
-    /// Tables of usher in pods that no agent looks after, as `namespace/name` or what is known of them; an error where nobody
-    /// could look.
+    /// Tables of usher in pods without an agent.
     pub tables: Result<Vec<String>, String>,
 }
 
-/// What the agent says.
+/// The report of the agent.
 #[derive(Debug, Clone)]
 pub struct Agent {
-    /// Its version.
     pub version: String,
-    /// How long it has run.
     pub up: Duration,
-    /// What it waits for before it is ready.
+    /// The conditions that it needs to be ready.
     pub waits: Vec<String>,
-    /// The mode of each capability, and since when where that is known.
+    /// The mode of each capability, and for how long it has applied.
     pub modes: Vec<(&'static str, Mode, Option<Duration>)>,
-    /// How long ago the kubelet last gave its pods.
+    /// The age of the kubelet's last list.
     pub listed: Option<Duration>,
-    /// How long ago the API server last told of the Node.
     pub node: Watch,
-    /// Whether the plugin on the host is that of the agent's image.
     pub plugin: Plugin,
-    /// Its metrics.
     pub samples: Vec<Sample>,
 }
 
@@ -131,34 +84,33 @@ pub struct Agent {
 pub enum Watch {
     /// The agent runs without an API server.
     Off,
-    /// It lives, and this long ago something came.
+    /// The time since the last message.
     Alive(Option<Duration>),
-    /// It broke this long ago.
+    /// The time since it broke.
     Broken(Option<Duration>),
 }
 
 /// The plugin's binary on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plugin {
-    /// Byte for byte that of the image.
+    /// The file of the agent's image.
     Same,
-    /// Another.
+    /// Another file.
     Other,
-    /// There is none.
     Absent,
-    /// It cannot be told, and why.
+    /// It cannot be compared, for this reason.
     Unknown(String),
 }
 
-/// Judges it.
+/// Judges the facts.
 pub fn judge(found: &Found) -> Vec<Check> {
     let mut checks = match &found.agent {
         Ok(agent) => of_agent(agent, &found.version),
         Err(error) => {
-            let mend = "kubectl get pods -n usher -l app.kubernetes.io/name=usher -o wide, and kubectl logs -n usher POD -c agent --previous; where it is not installed: helm install usher";
+            let mend = "kubectl get pods -n usher -l app.kubernetes.io/name=usher -o wide, and kubectl logs -n usher POD -c agent --previous; to install it: helm install usher";
             let mut checks = vec![RUNS.failed(error, mend)];
             let others = ALL.iter().filter(|one| **one != &RUNS && **one != &TABLES);
-            checks.extend(others.map(|one| one.skipped("there is no agent")));
+            checks.extend(others.map(|one| one.skipped("no agent")));
             checks
         }
     };
@@ -210,18 +162,18 @@ fn versions(agent: &Agent, own: &str) -> Check {
 }
 
 fn modes(modes: &[(&'static str, Mode, Option<Duration>)]) -> Check {
-    let told: Vec<String> = modes
+    let shown: Vec<String> = modes
         .iter()
         .map(|(capability, mode, since)| match since {
             Some(since) => format!("{capability}: {mode} for {}", written(*since)),
             None => format!("{capability}: {mode}"),
         })
         .collect();
-    let told = told.join(", ");
+    let shown = shown.join(", ");
     if modes.iter().any(|(_, mode, _)| *mode == Mode::Enforce) {
-        MODES.ok(told)
+        MODES.ok(shown)
     } else {
-        MODES.warning(told, "kubectl annotate node NODE usher.dev/mode=enforce --overwrite, when what it would do is what you want")
+        MODES.warning(shown, "kubectl annotate node NODE usher.dev/mode=enforce --overwrite, once its decisions are what you want")
     }
 }
 
@@ -233,7 +185,7 @@ fn settings(samples: &[Sample]) -> Check {
     }
     SETTINGS.failed(
         "the agent rejected the file",
-        "see node-configuration for file, line and key; the agent takes the corrected file by itself",
+        "see node-configuration for file, line and key; the agent reloads the corrected file",
     )
 }
 
@@ -244,11 +196,11 @@ fn holder(samples: &[Sample]) -> Check {
         return HOLDER.skipped("starts cannot be held here: see kernel-fanotify and node-bundles");
     }
     match (is_up, restarts > 0.0) {
-        (true, false) => HOLDER.ok("it runs"),
-        (false, false) => HOLDER.ok("it is able to run; it is started when the first pod wants it"),
+        (true, false) => HOLDER.ok("running"),
+        (false, false) => HOLDER.ok("not running: it starts for the first pod that needs it"),
         (_, true) => HOLDER.warning(
-            format!("it ended {restarts} times, and runs now: {is_up}"),
-            "kubectl logs -n usher ds/usher -c agent | grep holder; a memory limit that is too small ends it: resources.limits.memory",
+            format!("ended {restarts} times; running now: {is_up}"),
+            "kubectl logs -n usher ds/usher -c agent | grep holder; the kernel ends it at a low memory limit: resources.limits.memory",
         ),
     }
 }
@@ -262,7 +214,7 @@ fn list(agent: &Agent) -> Check {
         );
     let mend = "see kubelet-pods";
     match agent.listed {
-        None => LIST.failed("the kubelet has given none yet", mend),
+        None => LIST.failed("no list yet", mend),
         Some(age) if age > STALE => LIST.failed(format!("{} old", written(age)), mend),
         Some(age) => LIST.ok(format!("{} old; {failed} requests failed", written(age))),
     }
@@ -299,7 +251,7 @@ fn events(samples: &[Sample]) -> Check {
     EVENTS.ok(saw)
 }
 
-/// What is counted, by which metric with which labels.
+/// A failure, its metric, and the labels.
 type Counted<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
 
 fn failures(samples: &[Sample]) -> Check {
@@ -325,7 +277,7 @@ fn failures(samples: &[Sample]) -> Check {
             &[("result", "failed")],
         ),
         (
-            "pods or processes not looked at",
+            "pods or processes not inspected",
             "usher_discovery_errors_total",
             &[],
         ),
@@ -348,7 +300,7 @@ fn failures(samples: &[Sample]) -> Check {
     }
     FAILURES.warning(
         there.join(", "),
-        "usher pods, then usher explain POD; usher metrics errors and docs/metrics.md say more",
+        "usher pods, then usher explain POD; usher metrics errors and docs/metrics.md have the details",
     )
 }
 
@@ -357,13 +309,13 @@ fn tables(tables: &Result<Vec<String>, String>) -> Check {
         Ok(tables) if tables.is_empty() => TABLES.ok("none"),
         Ok(tables) => TABLES.warning(
             tables.join(", "),
-            "usher cleanup --dry-run, and usher cleanup where no agent is to come back",
+            "usher cleanup --dry-run, then usher cleanup unless an agent will return",
         ),
         Err(error) => TABLES.skipped(error),
     }
 }
 
-/// Without what nobody reads.
+/// To the second.
 fn written(time: Duration) -> impl std::fmt::Display {
     humantime::format_duration(Duration::from_secs(time.as_secs()))
 }

@@ -1,60 +1,49 @@
-//! What this process may do, held against what usher needs.
+//! The privileges of this process, compared with those that usher needs.
 //!
-//! The command runs in the agent's container as a rule, so what it may do the agent may do.
+//! The command usually runs in the agent's container, so it has the agent's privileges.
 
 use std::collections::BTreeSet;
 
-use super::{Category, Check, Question};
+use super::{Check, Question};
 
-const ROOT: Question = Question {
-    id: "privileges-root",
-    category: Category::Privileges,
-    title: "runs as root",
-    why: "capabilities of other users are lost at the exec",
-};
-const NEEDED: Question = Question {
-    id: "privileges-capabilities",
-    category: Category::Privileges,
-    title: "has the capabilities that usher needs",
-    why: "each is for one thing, which does not work without it",
-};
-const PROCESSES: Question = Question {
-    id: "privileges-processes",
-    category: Category::Privileges,
-    title: "sees the processes of the node",
-    why: "without the node's pid namespace no pod is seen at all",
-};
+questions! {
+    Privileges {
+        ROOT = "privileges-root",
+            "the process runs as root",
+            "other users lose their capabilities at exec";
+        NEEDED = "privileges-capabilities",
+            "the process has the capabilities that usher needs",
+            "usher lacks the function of each missing capability";
+        PROCESSES = "privileges-processes",
+            "the processes of the node are visible",
+            "without the node's pid namespace usher detects no pod";
+    }
+}
 
-/// All of them.
-pub const ALL: &[&Question] = &[&ROOT, &NEEDED, &PROCESSES];
-
-/// A capability, and what it is for.
+/// A capability and its purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Needed {
     /// As Kubernetes writes it.
     pub name: &'static str,
-    /// What does not work without it.
+    /// The function that needs it.
     pub purpose: &'static str,
-    /// Whether usher works without it all the same.
+    /// usher also works without it.
     pub is_optional: bool,
 }
 
-/// What the chart gives the agent.
+/// The capabilities that the chart grants.
 pub const CAPABILITIES: [Needed; 6] = [
     needed(
         "SYS_ADMIN",
         "entering a pod's network namespace, and holding starts",
     ),
-    needed("SYS_PTRACE", "looking at processes of other users"),
+    needed("SYS_PTRACE", "inspecting processes of other users"),
     needed("NET_ADMIN", "holding connections"),
-    needed(
-        "NET_RAW",
-        "sending the first packet of a held connection once more",
-    ),
-    needed("KILL", "signals to sidecars that run as another user"),
+    needed("NET_RAW", "resending the first packet of a held connection"),
+    needed("KILL", "signals to sidecars of other users"),
     Needed {
         is_optional: true,
-        ..needed("SYS_NICE", "deciding first on a busy node")
+        ..needed("SYS_NICE", "priority on a busy node")
     },
 ];
 
@@ -66,10 +55,9 @@ const fn needed(name: &'static str, purpose: &'static str) -> Needed {
     }
 }
 
-/// What this process is.
+/// The facts about this process.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// Its user.
     pub uid: u32,
     /// Effective capabilities, as Kubernetes writes them.
     pub effective: Result<BTreeSet<String>, String>,
@@ -77,18 +65,18 @@ pub struct Found {
     pub processes: Result<Processes, String>,
 }
 
-/// What is seen of the node's processes.
+/// The processes of the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Processes {
-    /// Network namespaces that they are in.
+    /// The number of their network namespaces.
     pub namespaces: usize,
-    /// Processes that may not be looked at; the node's first one, which some machines hide even from root, is not counted.
+    /// Processes that this one may not inspect, except the node's first one, which some machines hide even from root.
     pub hidden: usize,
-    /// Processes of pods that have no number here: this is another pid namespace.
+    /// Processes of pods without a pid in this pid namespace.
     pub outside: usize,
 }
 
-/// Judges it.
+/// Judges the facts.
 pub fn judge(found: &Found) -> Vec<Check> {
     let root = if found.uid == 0 {
         ROOT.ok("uid 0")
@@ -110,15 +98,15 @@ fn processes(found: &Result<Processes, String>) -> Check {
     let pid_namespace = "hostPID: true in the agent's pod, as the chart has it";
     match found {
         Ok(Processes { outside, .. }) if *outside > 0 => {
-            let saw = format!("{outside} processes of pods are in no pid namespace that this one sees");
+            let saw = format!("{outside} processes of pods are outside this pid namespace");
             PROCESSES.failed(saw, pid_namespace)
         }
         Ok(Processes { hidden, namespaces, .. }) if *hidden > 0 => PROCESSES.failed(
-            format!("{hidden} processes may not be looked at; others are in {namespaces} network namespaces"),
-            "securityContext.capabilities.add: [SYS_PTRACE], as the chart has it; where AppArmor is on, appArmorProfile: {type: Unconfined}",
+            format!("{hidden} processes are hidden; the others are in {namespaces} network namespaces"),
+            "securityContext.capabilities.add: [SYS_PTRACE], as the chart has it; with AppArmor also appArmorProfile: {type: Unconfined}",
         ),
         Ok(Processes { .. }) => {
-            PROCESSES.ok("all of them".to_owned())
+            PROCESSES.ok("all")
         }
         Err(error) => PROCESSES.failed(error, pid_namespace),
     }

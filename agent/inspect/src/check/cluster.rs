@@ -1,52 +1,37 @@
-//! What the pods of the node and the versions of the cluster tell.
+//! The sidecars of the node's pods, and the kubelet's version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use usher_core::{pod::spec::Pod, recipe::Recipe};
 
-use super::{Category, Check, Question};
+use super::{Check, Question};
 
-const fn question(id: &'static str, title: &'static str, why: &'static str) -> Question {
-    Question {
-        id,
-        category: Category::Cluster,
-        title,
-        why,
+questions! {
+    Cluster {
+        SIDECARS = "cluster-sidecars",
+            "recipes recognize the sidecars",
+            "a sidecar without a recipe counts as an app, so usher does nothing for its pod";
+        NATIVE = "cluster-native-sidecars",
+            "the cluster has native sidecars where they suffice",
+            "the kubelet starts and ends native sidecars in order; usher leaves them alone";
     }
 }
 
-const SIDECARS: Question = question(
-    "cluster-sidecars",
-    "sidecars of known kinds are seen",
-    "a sidecar that no recipe knows is taken for an app: nothing is done for its pod",
-);
-const NATIVE: Question = question(
-    "cluster-native-sidecars",
-    "the cluster has native sidecars where they would do",
-    "native sidecars end and start in order by themselves; usher leaves them alone",
-);
-
-/// All of them.
-pub const ALL: &[&Question] = &[&SIDECARS, &NATIVE];
-
-/// The first kubelet that has native sidecars unless somebody switches them off.
+/// The first kubelet with native sidecars by default.
 const NATIVE_SINCE: (u32, u32) = (1, 29);
 
-/// What is seen on the node.
+/// The facts about the node's pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Pods that have a sidecar by each recipe, by the recipe's name.
+    /// The number of pods with a sidecar of each recipe.
     pub recipes: BTreeMap<String, usize>,
-    /// Pods that have native sidecars.
+    /// The number of pods with native sidecars.
     pub native: usize,
-    /// All pods.
     pub pods: usize,
-    /// What the kubelet calls its version, where somebody tells.
     pub kubelet_version: Option<String>,
 }
 
 impl Found {
-    /// What the kubelet's pods tell.
     pub fn of(pods: &[Pod], recipes: &[Recipe], kubelet_version: Option<String>) -> Self {
         let mut found = Self {
             pods: pods.len(),
@@ -69,10 +54,10 @@ impl Found {
     }
 }
 
-/// Judges it; None where the kubelet does not tell.
+/// Judges the facts; None if the kubelet lists no pods.
 pub fn judge(found: Option<&Found>) -> Vec<Check> {
     let Some(found) = found else {
-        let saw = "the kubelet gives no pods";
+        let saw = "the kubelet lists no pods";
         return ALL.iter().map(|one| one.skipped(saw)).collect();
     };
     let pods = found.pods;
@@ -92,7 +77,7 @@ fn native(found: &Found) -> Check {
     let ordinary: usize = found.recipes.values().sum();
     let Some(version) = &found.kubelet_version else {
         return match found.native {
-            0 => NATIVE.skipped("no pod here has one, and nobody tells the kubelet's version"),
+            0 => NATIVE.skipped("no pod has one, and the kubelet's version is unknown"),
             pods => NATIVE.ok(format!("{pods} pods have native sidecars")),
         };
     };
@@ -100,10 +85,10 @@ fn native(found: &Found) -> Check {
     match (has_them, ordinary) {
         (true, 0) => NATIVE.ok(format!("kubelet {version}, {} pods have native sidecars", found.native)),
         (true, pods) => NATIVE.ok(format!(
-            "kubelet {version} has them; {pods} pods have ordinary ones, which is what usher is for, and {} native ones",
+            "kubelet {version} supports them; {pods} pods have regular sidecars, which usher manages, and {} have native ones",
             found.native
         )),
-        (false, _) => NATIVE.ok(format!("kubelet {version} has none; usher does what they would")),
+        (false, _) => NATIVE.ok(format!("kubelet {version} has no native sidecars; usher replaces them")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The runtime's network configuration: which file counts, whether usher can stand in it, and whether it does.
+//! The runtime's network configuration: the file that applies, and usher's plugin in it.
 
 use serde_json::Value;
 use usher_core::cni::{
@@ -6,74 +6,54 @@ use usher_core::cni::{
     protocol::PLUGIN,
 };
 
-use super::{Category, Check, Question};
+use super::{Check, Question};
 
-const fn question(id: &'static str, title: &'static str, why: &'static str) -> Question {
-    Question {
-        id,
-        category: Category::Network,
-        title,
-        why,
+questions! {
+    Network {
+        DIRECTORY = "network-directory",
+            "the network configurations can be read and written",
+            "the CNI plugin cannot be installed, so usher holds a pod from its first process on, and not before";
+        PROGRAMS = "network-programs",
+            "the directory of CNI plugins can be written",
+            "the CNI plugin cannot be installed, so usher holds a pod from its first process on, and not before";
+        FIRST = "network-first-file",
+            "the first network configuration is valid",
+            "runtimes use the first file by name; an invalid one leaves the node without network";
+        ENTRY = "network-entry",
+            "usher's plugin is the last one in it",
+            "connections in the first milliseconds of a pod are not held";
     }
 }
 
-const DIRECTORY: Question = question(
-    "network-directory",
-    "the network configurations can be read and written",
-    "the CNI plugin cannot be put in place, so a pod is held from its first process on, and not before",
-);
-const PROGRAMS: Question = question(
-    "network-programs",
-    "the directory of CNI plugins can be written",
-    "the CNI plugin cannot be put in place, so a pod is held from its first process on, and not before",
-);
-const FIRST: Question = question(
-    "network-first-file",
-    "the first configuration can be used",
-    "runtimes use the first file by name; one that they cannot read takes the network of the node away",
-);
-const ENTRY: Question = question(
-    "network-entry",
-    "usher's plugin is last in it",
-    "connections of a pod's first milliseconds are not held",
-);
-
-/// All of them.
-pub const ALL: &[&Question] = &[&DIRECTORY, &PROGRAMS, &FIRST, &ENTRY];
-
-/// Whether the plugin should be there.
+/// Whether the agent installs the plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// The agent wants it: the Node's mode of hold is enforce.
+    /// The Node's mode of hold is enforce.
     Yes,
-    /// It does not.
     No,
-    /// There is no agent that wants something.
+    /// There is no agent.
     Unknown,
 }
 
-/// What was found.
+/// The facts about the network configuration.
 #[derive(Debug)]
 pub struct Found {
-    /// Where network configurations are.
+    /// The directory of network configurations.
     pub conf_dir: String,
-    /// Their names and texts, or why they cannot be read.
+    /// Their names and contents.
     pub files: Result<Vec<(String, String)>, String>,
-    /// Whether new ones can be made there.
     pub conf_writable: Result<(), String>,
-    /// Where CNI plugins are.
+    /// The directory of CNI plugins.
     pub bin_dir: String,
-    /// Whether new ones can be made there.
     pub bin_writable: Result<(), String>,
-    /// The name without extension of the configuration to stand in, where one is given.
+    /// The configured name of the network configuration, without extension.
     pub stem: Option<String>,
-    /// The entry as it should be.
+    /// The correct entry.
     pub entry: Option<Entry>,
-    /// Whether it should be there.
     pub wanted: Wanted,
 }
 
-/// Judges it; None where no CNI plugin is to be installed.
+/// Judges the facts; None if no CNI plugin is to be installed.
 pub fn judge(found: Option<&Found>) -> Vec<Check> {
     let Some(found) = found else {
         let saw = "neither --cni-conf-dir nor --cni-bin-dir is given (chart: cni.enabled)";
@@ -84,9 +64,9 @@ pub fn judge(found: Option<&Found>) -> Vec<Check> {
         Ok(files) => files,
         Err(error) => {
             let mend = format!(
-                "name the runtime's directory: helm upgrade usher ... --set cni.confDir=DIR (grep conf_dir /etc/containerd/config.toml); it is looked for at {dir}"
+                "set the runtime's directory, which is now {dir}: helm upgrade usher ... --set cni.confDir=DIR (grep conf_dir /etc/containerd/config.toml)"
             );
-            let nothing = "there are no files to look at";
+            let nothing = "no files";
             return vec![
                 DIRECTORY.failed(error, mend),
                 programs(found),
@@ -111,10 +91,10 @@ fn programs(found: &Found) -> Check {
     }
 }
 
-/// The agent has no right to write where others own a directory.
+/// The agent lacks the capability to write in a directory of another user.
 fn owner(dir: &str) -> String {
     format!(
-        "on the node: chown root:root and chmod u+rwx what is mounted at {dir}, mounted without readOnly; or, where the directory is another, --set cni.confDir=DIR,cni.binDir=DIR"
+        "on the node: chown root:root and chmod u+rwx the directory that is mounted at {dir}, mounted without readOnly; for another directory: --set cni.confDir=DIR,cni.binDir=DIR"
     )
 }
 
@@ -128,7 +108,7 @@ fn configuration(found: &Found, files: &[(String, String)]) -> (Check, Check) {
     if let Some(stops) = choice.stops_containerd() {
         let saw = format!("{}: {}", stops.name, why(&stops.why));
         let mend = format!(
-            "mend or remove {}/{} on the node: containerd has no network while it is there",
+            "fix or remove {}/{} on the node: until then containerd has no network",
             found.conf_dir, stops.name
         );
         return (FIRST.failed(saw, mend), ENTRY.skipped("see above"));
@@ -142,7 +122,7 @@ fn configuration(found: &Found, files: &[(String, String)]) -> (Check, Check) {
             ),
             (None, None) => format!("there is no network configuration in {}", found.conf_dir),
         };
-        let mend = "install the cluster's network first; where it writes another directory: --set cni.confDir=DIR";
+        let mend = "install the cluster's network first; if it uses another directory: --set cni.confDir=DIR";
         return (FIRST.failed(saw, mend), ENTRY.skipped("see above"));
     };
     let text = files
@@ -154,7 +134,7 @@ fn configuration(found: &Found, files: &[(String, String)]) -> (Check, Check) {
     let first = if chain.first().is_some_and(|first| first == "multus") && found.stem.is_none() {
         FIRST.warning(
             saw,
-            "name the pods' own configuration, which Multus calls: helm upgrade usher ... --set cni.conf=NAME.conflist",
+            "set the configuration that Multus calls for pods: helm upgrade usher ... --set cni.conf=NAME.conflist",
         )
     } else {
         FIRST.ok(saw)
@@ -166,36 +146,34 @@ fn entry(found: &Found, name: &str, kind: Kind, text: &str) -> Check {
     let Some(wanted) = &found.entry else {
         return ENTRY.skipped("the settings of the entry cannot be used");
     };
-    let soon = "the agent puts it right by itself; if it does not, kubectl logs -n usher ds/usher -c agent | grep 'CNI plugin'";
+    let soon = "the agent repairs it; if it does not: kubectl logs -n usher ds/usher -c agent | grep 'CNI plugin'";
     match (conflist::check(text, kind, wanted), found.wanted) {
         (State::Installed, _) => ENTRY.ok(format!("in {name}")),
-        (State::Absent, Wanted::Yes) => ENTRY.failed(format!("it is not in {name}"), soon),
-        (State::Absent, Wanted::No) => ENTRY.skipped("not wanted: the Node does not enforce holds"),
+        (State::Absent, Wanted::Yes) => ENTRY.failed(format!("not in {name}"), soon),
+        (State::Absent, Wanted::No) => ENTRY.skipped("not needed: the Node does not enforce hold"),
         (State::Absent, Wanted::Unknown) => ENTRY.skipped(format!(
-            "not in {name} yet: the agent puts it there when the Node enforces holds"
+            "not in {name} yet: the agent adds it when the Node enforces hold"
         )),
         (State::NotLast, _) => ENTRY.failed(
-            format!("another plugin comes after it in {name}"),
+            format!("another plugin follows it in {name}"),
             "kubectl rollout restart -n usher ds/usher: the agent moves it to the end",
         ),
-        (State::Repeated { count }, _) => {
-            ENTRY.failed(format!("it is {count} times in {name}"), soon)
+        (State::Repeated { count }, _) => ENTRY.failed(format!("{count} times in {name}"), soon),
+        // An agent with other settings wrote it.
+        (State::Stale, Wanted::Unknown) => {
+            ENTRY.ok(format!("in {name}, with other settings than this process"))
         }
-        // Made by an agent with other settings; one that runs has its own.
-        (State::Stale, Wanted::Unknown) => ENTRY.ok(format!(
-            "in {name}, with other settings than this process has"
-        )),
         (State::Stale, _) => ENTRY.warning(format!("in {name}, with other settings"), soon),
         (State::Unusable(error), _) => ENTRY.failed(
             format!("{name}: {error}"),
-            format!("mend {}/{name} on the node", found.conf_dir),
+            format!("fix {}/{name} on the node", found.conf_dir),
         ),
     }
 }
 
 fn why(why: &conflist::Why) -> String {
     match why {
-        conflist::Why::Extension => "runtimes do not read files of that name".to_owned(),
+        conflist::Why::Extension => "runtimes read no file with that name".to_owned(),
         conflist::Why::Ours => "only usher's plugin is in it".to_owned(),
         conflist::Why::Unusable(error) | conflist::Why::Unsupported(error) => error.to_string(),
     }
@@ -206,7 +184,7 @@ fn is_candidate(name: &str, stem: Option<&str>) -> bool {
     stem.is_none_or(|stem| own == stem)
 }
 
-/// The types of its plugins, one after the other.
+/// The types of its plugins, in order.
 fn chain(text: &str) -> Vec<String> {
     let parsed: Value = serde_json::from_str(text).unwrap_or_default();
     let kind = |plugin: &Value| plugin["type"].as_str().unwrap_or("?").to_owned();

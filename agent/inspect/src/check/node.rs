@@ -1,95 +1,71 @@
-//! Where the node has its cgroups, its bundles and usher's own files.
+//! The cgroups and bundles of the node, and usher's own files.
 
-use super::{Category, Check, Question};
+use super::{Check, Question};
 
-const fn question(id: &'static str, title: &'static str, why: &'static str) -> Question {
-    Question {
-        id,
-        category: Category::Node,
-        title,
-        why,
+questions! {
+    Node {
+        CGROUPS = "node-cgroups",
+            "the cgroups of pods are found",
+            "usher detects pods and containers by their cgroups only";
+        BUNDLES = "node-bundles",
+            "the bundles of containerd are visible",
+            "pods with usher.dev/hold: start have only their connections held";
+        RUN_DIR = "node-run-directory",
+            "the run directory is writable",
+            "the CNI plugin cannot reach the agent, and a restarted agent loses its records";
+        CONFIG = "node-configuration",
+            "the configuration file is valid",
+            "with an invalid file the last valid one applies, and without any file usher only observes";
     }
 }
 
-const CGROUPS: Question = question(
-    "node-cgroups",
-    "the cgroups of pods are found",
-    "pods and containers are seen by their cgroups, and by nothing else",
-);
-const BUNDLES: Question = question(
-    "node-bundles",
-    "containerd's bundles are seen",
-    "pods that ask for usher.dev/hold: start have their connections held instead",
-);
-const RUN_DIR: Question = question(
-    "node-run-directory",
-    "the run directory can be written",
-    "the CNI plugin cannot ask the agent, and a restart forgets what was known",
-);
-const CONFIG: Question = question(
-    "node-configuration",
-    "the configuration file is good",
-    "a broken file changes nothing: the last good one counts, and without one usher observes only",
-);
-
-/// All of them.
-pub const ALL: &[&Question] = &[&CGROUPS, &BUNDLES, &RUN_DIR, &CONFIG];
-
-/// The hierarchy.
+/// The version of the cgroup hierarchy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// Version 2.
     Unified,
-    /// Version 1, alone or beside version 2.
+    /// Version 1, alone or with version 2.
     Legacy,
 }
 
-/// Where pods' cgroups are.
+/// The cgroups of pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cgroups {
-    /// The directory that has them, or is to have them.
+    /// Their directory.
     pub root: String,
-    /// Of which version it is.
     pub layout: Layout,
-    /// The name of the directory of all pods, where there is one.
+    /// The name of the cgroup of all pods.
     pub kubepods: Option<String>,
-    /// Pods that have one.
+    /// The number of pods with a cgroup.
     pub pods: u64,
 }
 
-/// The bundles.
+/// The bundles of containerd.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bundles {
-    /// No directory is given: starts are not to be held.
+    /// No directory is set, so no start is held.
     Off,
-    /// They are seen, and there are so many.
+    /// The number of bundles.
     Seen(u64),
-    /// The directory is not there yet.
     Absent,
-    /// They are not.
+    /// They are not visible, for this reason.
     Hidden(String),
 }
 
-/// What was found.
+/// The facts about the node.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// Cgroups, or why they are not seen.
     pub cgroups: Result<Cgroups, String>,
-    /// The directory that was given for bundles.
     pub bundle_dir: String,
-    /// What is there.
     pub bundles: Bundles,
-    /// The run directory.
     pub run_dir: String,
-    /// Whether it can be written.
     pub run_dir_writable: Result<(), String>,
-    /// The configuration file: how many recipes of its own it has, None where there is no file, or what is wrong.
+    /// The number of own recipes in the configuration file; None without a file.
     pub config: Result<Option<usize>, String>,
-    /// Its path.
     pub config_path: String,
 }
 
-/// Judges it.
+/// Judges the facts.
 pub fn judge(found: &Found) -> Vec<Check> {
     vec![
         cgroups(found),
@@ -105,7 +81,7 @@ fn cgroups(found: &Found) -> Check {
         Err(error) => {
             return CGROUPS.failed(
                 error,
-                "mount the host's /sys/fs/cgroup, as the chart does (USHER_CGROUP_ROOT=/host/sys/fs/cgroup); with a --cgroup-root of the kubelet, name that cgroup",
+                "mount the host's /sys/fs/cgroup, as the chart does (USHER_CGROUP_ROOT=/host/sys/fs/cgroup); for a kubelet with --cgroup-root, set that cgroup",
             );
         }
     };
@@ -115,8 +91,8 @@ fn cgroups(found: &Found) -> Check {
     };
     let Some(kubepods) = &cgroups.kubepods else {
         return CGROUPS.warning(
-            format!("{version} at {}, and no kubepods in it", cgroups.root),
-            "start a kubelet here; where it runs with --cgroup-root, set USHER_CGROUP_ROOT to that cgroup",
+            format!("{version} at {}, without kubepods", cgroups.root),
+            "start the kubelet; for one with --cgroup-root, set USHER_CGROUP_ROOT to that cgroup",
         );
     };
     let driver = if kubepods.ends_with(".slice") {
@@ -133,10 +109,10 @@ fn cgroups(found: &Found) -> Check {
 fn bundles(found: &Found) -> Check {
     let dir = &found.bundle_dir;
     match &found.bundles {
-        Bundles::Off => BUNDLES.skipped("no --bundle-dir is given, so no start is held (chart: runtime.enabled)"),
+        Bundles::Off => BUNDLES.skipped("no --bundle-dir, so no start is held (chart: runtime.enabled)"),
         Bundles::Seen(count) => BUNDLES.ok(format!("{count} in {dir}")),
         Bundles::Absent => BUNDLES.warning(
-            format!("there is no {dir}"),
+            format!("no directory {dir}"),
             "helm upgrade usher ... --set runtime.dir=DIR with containerd's state directory (grep ^state /etc/containerd/config.toml); with CRI-O --set runtime.enabled=false",
         ),
         Bundles::Hidden(error) => BUNDLES.warning(
@@ -162,12 +138,12 @@ fn run_dir(found: &Found) -> Check {
 fn config(found: &Found) -> Check {
     let path = &found.config_path;
     match &found.config {
-        Ok(None) => CONFIG.ok(format!("there is no {path}: the defaults count")),
+        Ok(None) => CONFIG.ok(format!("no file {path}: the defaults apply")),
         Ok(Some(0)) => CONFIG.ok(path),
-        Ok(Some(recipes)) => CONFIG.ok(format!("{path}, {recipes} recipes of its own")),
+        Ok(Some(recipes)) => CONFIG.ok(format!("{path}, {recipes} own recipes")),
         Err(error) => CONFIG.failed(
             error,
-            "correct that line (value config of the chart; docs/configuration.md); usher config shows what counts meanwhile",
+            "correct that line (value config of the chart; docs/configuration.md); usher config prints the configuration that applies meanwhile",
         ),
     }
 }

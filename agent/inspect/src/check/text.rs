@@ -1,11 +1,10 @@
-//! Checks as a person reads them: a heading for each category, a line with a mark for each check, and under one that is
-//! not well why it matters, what mends it and where more is said.
+//! Checks as a text: a heading for each category and a line with a mark for each check. A problem is followed by its
+//! consequence, its fix and its documentation.
 
 use super::{Check, Checks, Count, Outcome};
 use crate::text::table::{Cell, Table, Tone};
 
 impl Outcome {
-    /// Its sign, and what is to be thought of it.
     const fn mark(self) -> (&'static str, Tone) {
         match self {
             Self::Ok => ("✓", Tone::Plain),
@@ -16,13 +15,13 @@ impl Outcome {
     }
 }
 
-/// All of it; `is_short` leaves out what is well and what does not apply.
+/// Lists the checks; `is_short` omits those that are ok or skipped.
 pub fn text(checks: &Checks, is_short: bool) -> Table {
     let mut table = Table::default();
     let mut category = None;
-    let is_told =
+    let is_listed =
         |check: &&Check| !is_short || matches!(check.outcome, Outcome::Warning | Outcome::Failed);
-    for check in checks.checks.iter().filter(is_told) {
+    for check in checks.checks.iter().filter(is_listed) {
         if category.replace(check.category) != Some(check.category) {
             if !table.lead.is_empty() {
                 table.lead("");
@@ -34,8 +33,8 @@ pub fn text(checks: &Checks, is_short: bool) -> Table {
         table.lead(Cell::new(line, tone));
         if let Some(mend) = &check.mend {
             table.lead(format!("      why:  {}", check.why));
-            table.lead(format!("      mend: {mend}"));
-            table.lead(format!("      more: {}", check.docs));
+            table.lead(format!("      fix:  {mend}"));
+            table.lead(format!("      docs: {}", check.docs));
         }
     }
     if !table.lead.is_empty() {
@@ -53,9 +52,9 @@ fn sum(count: &Count) -> Cell {
         skipped,
     } = count;
     let (verdict, tone) = match (failed, warnings) {
-        (0, 0) => ("all is well", Tone::Good),
-        (0, _) => ("it works, with warnings", Tone::Warn),
-        _ => ("something does not work", Tone::Bad),
+        (0, 0) => ("healthy", Tone::Good),
+        (0, _) => ("healthy, with warnings", Tone::Warn),
+        _ => ("unhealthy", Tone::Bad),
     };
     let line =
         format!("{verdict}: {ok} ok, {warnings} warnings, {failed} failed, {skipped} skipped");

@@ -1,4 +1,4 @@
-//! What others are asked: the kubelet, the API server, the agent.
+//! The replies of the kubelet, the API server and the agent.
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
@@ -9,20 +9,19 @@ use usher_client::{
     cleanup::{self, Places},
     error_chain::chain,
     install::settings::Settings,
-    kubelet::Kubelet,
+    kubelet::{self, CertificateFault, Kubelet},
 };
 use usher_core::{
     admin::{ContainerState, Status},
     base::id::{NetnsId, Pid},
     cleanup::Thing,
-    metric::value::Value,
     pod::{list, spec::Pod},
     settings::config::Config,
 };
 use usher_inspect::check::{
     agent::{self, Agent, Plugin, Watch},
     cluster,
-    kubelet::{Found, Refusal},
+    kubelet::{Cause, Found, Refusal},
 };
 use usher_sys::net::netns::Netns;
 
@@ -60,18 +59,18 @@ pub(super) async fn kubelet(node: &Node) -> Pods {
         ca: args.ca.display().to_string(),
         pods,
     };
-    let failed = |kind, error| Pods {
-        found: found(Err(Refusal { kind, error })),
+    let failed = |cause, error| Pods {
+        found: found(Err(Refusal { cause, error })),
         seen: None,
         list: None,
     };
     let kubelet = match Kubelet::new(args) {
         Ok(kubelet) => kubelet,
-        Err(error) => return failed("setting", chain(&error)),
+        Err(error) => return failed(Cause::Setting, chain(&error)),
     };
     let body = match kubelet.raw().await {
         Ok(body) => body,
-        Err(error) => return failed(error.kind().name(), chain(&error)),
+        Err(error) => return failed(cause(&error), chain(&error)),
     };
     let file = node.args.config.display().to_string();
     let text = std::fs::read_to_string(&node.args.config).unwrap_or_default();
@@ -83,11 +82,31 @@ pub(super) async fn kubelet(node: &Node) -> Pods {
             seen: u64::try_from(list.pods.len()).ok(),
             list: Some((list.pods, config)),
         },
-        Err(error) => failed("decode", chain(&error)),
+        Err(error) => failed(Cause::Decode, chain(&error)),
     }
 }
 
-/// What the kubelet calls its version, by its Node; None where nobody tells.
+fn cause(error: &kubelet::Error) -> Cause {
+    match error {
+        kubelet::Error::Token { .. } => Cause::Token,
+        kubelet::Error::Tls { .. } => Cause::Trust,
+        kubelet::Error::Connect { .. } | kubelet::Error::Http { .. } => {
+            match error.certificate_fault() {
+                None => Cause::Connect,
+                Some(CertificateFault::Time) => Cause::CertificateTime,
+                Some(CertificateFault::Name) => Cause::CertificateName,
+                Some(CertificateFault::Issuer) => Cause::CertificateIssuer,
+            }
+        }
+        kubelet::Error::Timeout { .. } => Cause::Timeout,
+        kubelet::Error::Unauthorized { .. } => Cause::Unauthorized,
+        kubelet::Error::Forbidden { .. } => Cause::Forbidden,
+        kubelet::Error::Status { .. } => Cause::ServerError,
+        kubelet::Error::Body { .. } | kubelet::Error::Decode { .. } => Cause::Decode,
+    }
+}
+
+/// The kubelet's version in its Node; None if the API server does not reply.
 pub(super) async fn kubelet_version(node_name: Option<&str>) -> Option<String> {
     let ask = async {
         let nodes: Api<NodeObject> = Api::all(api_server::client().await.ok()?);

@@ -1,4 +1,4 @@
-//! What the kernel can do and this process may do, by trying it.
+//! The features of the kernel and the privileges of this process, by trying them.
 
 use std::{error::Error, fs};
 
@@ -7,7 +7,7 @@ use usher_client::error_chain::chain;
 use usher_core::hold::ruleset::Queue as Kind;
 use usher_inspect::check::{
     capability::{self, Processes},
-    kernel::{Found, Lack, Limits, Network, Tried},
+    kernel::{Cause, Found, Lack, Limits, Network, Tried},
 };
 use usher_sys::{
     net::{
@@ -17,7 +17,7 @@ use usher_sys::{
         nfqueue::{self, Queue},
         nft,
     },
-    oci::fanotify::Group,
+    oci::fanotify::{self, Group},
     pods::cgroup,
     process::capability::effective,
 };
@@ -34,13 +34,17 @@ pub(super) async fn look(pods: Option<u64>) -> Found {
     Found {
         release: feature_probe::release().unwrap_or_default(),
         netns: network(),
-        pidfd: ended.as_ref().map(drop).map_err(|error| said(error)),
-        exit: ended.map_err(|error| said(&error)),
+        pidfd: ended.as_ref().map(drop).map_err(|error| chain(error)),
+        exit: ended.map_err(|error| chain(&error)),
         fanotify: Group::open().map(drop).map_err(|error| Lack {
-            kind: error.kind(),
+            cause: match error {
+                fanotify::Error::Permission(_) => Cause::Permission,
+                fanotify::Error::Groups(_) => Cause::Groups,
+                _ => Cause::Other,
+            },
             error: chain(&error),
         }),
-        inotify: feature_probe::inotify().map_err(|error| said(&error)),
+        inotify: feature_probe::inotify().map_err(|error| chain(&error)),
         limits: Limits {
             instances: feature_probe::limit("fs/inotify/max_user_instances"),
             watches: feature_probe::limit("fs/inotify/max_user_watches"),
@@ -50,9 +54,9 @@ pub(super) async fn look(pods: Option<u64>) -> Found {
 }
 
 fn network() -> Result<Network, String> {
-    let features = nft::probe().map_err(|error| said(&error))?;
+    let features = nft::probe().map_err(|error| chain(&error))?;
     // A second one, for the readers: a group has one in each namespace.
-    let netns = Netns::scratch().map_err(|error| said(&error))?;
+    let netns = Netns::scratch().map_err(|error| chain(&error))?;
     let reader = Log::bind(&netns, nflog::GROUP).map(drop);
     let queue = Queue::bind(&netns, nfqueue::QUEUE).map(drop);
     let kind = features.queue();
@@ -68,7 +72,7 @@ fn network() -> Result<Network, String> {
             Kind::Native => "nft queue",
             Kind::Compat => "NFQUEUE of iptables",
         }),
-        sockets: features.sock_diag.map_err(|error| said(&error)),
+        sockets: features.sock_diag.map_err(|error| chain(&error)),
     })
 }
 
@@ -76,13 +80,13 @@ fn network() -> Result<Network, String> {
 pub(super) fn privileges(node: &Node) -> capability::Found {
     capability::Found {
         uid: geteuid().as_raw(),
-        effective: effective().map_err(|error| said(&error)),
+        effective: effective().map_err(|error| chain(&error)),
         processes: processes(node),
     }
 }
 
 fn processes(node: &Node) -> Result<Processes, String> {
-    let scan = netns::scan(&node.proc).map_err(|error| said(&error))?;
+    let scan = netns::scan(&node.proc).map_err(|error| chain(&error))?;
     // Where there are no pods yet nothing is outside.
     let root = cgroup::locate(&node.args.cgroup_root).ok();
     let pods = root
@@ -101,9 +105,5 @@ fn processes(node: &Node) -> Result<Processes, String> {
 }
 
 fn tried<T, E: Error>(outcome: Result<T, &E>) -> Tried {
-    outcome.map(drop).map_err(|error| said(error))
-}
-
-fn said(error: &dyn Error) -> String {
-    chain(error)
+    outcome.map(drop).map_err(|error| chain(error))
 }

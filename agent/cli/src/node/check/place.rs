@@ -1,4 +1,4 @@
-//! Where the node has its things.
+//! The directories and files of the node.
 
 use std::{
     fs, io,
@@ -35,7 +35,7 @@ const CNI_DIRS: [(&str, &str); 5] = [
     ),
 ];
 
-/// Somebody may execute it.
+/// The execute bits of user, group and others.
 const EXECUTABLE: u32 = 0o111;
 
 /// What only cgroups of version 2 have.
@@ -102,7 +102,7 @@ fn config(path: &Path) -> Result<Option<usize>, String> {
     Ok(Some(own.count()))
 }
 
-/// Flags that name no directory stand for those that the platform has: on a node that has no agent yet nobody says.
+/// Without flags, the directories are those of the platform: a node without an agent has no other source.
 pub(super) fn given_or_known(given: &CniArgs) -> CniArgs {
     let mut args = given.clone();
     if args.cni_conf_dir.is_empty()

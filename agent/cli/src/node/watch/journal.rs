@@ -1,5 +1,5 @@
-//! The timeline's file, as it grows. An agent appends to it and writes it anew, by renaming, when it starts or when
-//! the file has grown.
+//! Follows the timeline's file. An agent appends to it, and replaces it by renaming when the agent starts and when the
+//! file is large.
 
 use std::{
     fs::File,
@@ -14,28 +14,27 @@ use usher_sys::files::directory::Directory;
 
 use crate::failure::Failure;
 
-/// What is read at once.
+/// The most that one read takes.
 const CHUNK: u64 = 1024 * 1024;
 
-/// The file.
 #[derive(Debug)]
 pub(super) struct Journal {
     path: PathBuf,
     changes: Directory,
     file: Option<Reading>,
-    /// What was told last, so that a file that is written anew tells nothing twice.
+    /// The newest lines, so that a replaced file repeats none.
     last: Last,
 }
 
 #[derive(Debug)]
 struct Reading {
     file: File,
-    /// Which file it is.
+    /// The identity of the file.
     inode: u64,
     rest: Vec<u8>,
 }
 
-/// The newest moment of which something was told, and what.
+/// The newest time, and the lines of that time.
 #[derive(Debug, Default)]
 struct Last {
     at_ms: u64,
@@ -53,7 +52,7 @@ impl Journal {
             file: None,
             last: Last::default(),
         };
-        // What is there is not told.
+        // Skip the present entries.
         loop {
             let (read, more) = journal.read().map_err(|error| journal.failed(&error))?;
             drop(read);
@@ -63,7 +62,7 @@ impl Journal {
         }
     }
 
-    /// What has come.
+    /// Waits for new entries.
     pub(super) async fn next(&mut self) -> Result<Vec<Entry>, Failure> {
         loop {
             let (entries, more) = self.read().map_err(|error| self.failed(&error))?;
@@ -81,7 +80,7 @@ impl Journal {
         Failure::unavailable(format!("reading {}: {error}", self.path.display()))
     }
 
-    /// Reads on; whether there may be more to read.
+    /// Reads new entries, and returns whether there may be more.
     fn read(&mut self) -> io::Result<(Vec<Entry>, bool)> {
         let inode = match std::fs::metadata(&self.path) {
             Ok(metadata) => Some(metadata.ino()),
@@ -97,7 +96,7 @@ impl Journal {
                 return Ok((entries, read > 0));
             }
         }
-        // The first one, or another one in its place that has to be read from its beginning.
+        // Open the first file, or its replacement, from the beginning.
         self.file = match File::open(&self.path) {
             Ok(file) => Some(Reading {
                 inode: file.metadata()?.ino(),
@@ -111,7 +110,7 @@ impl Journal {
     }
 }
 
-/// Takes the whole lines that have not been told.
+/// Takes the complete lines that are new.
 fn take(rest: &mut Vec<u8>, last: &mut Last) -> Vec<Entry> {
     let Some(end) = rest.iter().rposition(|byte| *byte == b'\n') else {
         return Vec::new();
@@ -119,7 +118,7 @@ fn take(rest: &mut Vec<u8>, last: &mut Last) -> Vec<Entry> {
     let after = rest.split_off(end + 1);
     let text = String::from_utf8_lossy(rest).into_owned();
     *rest = after;
-    // The file is in the order of pods where it was written anew.
+    // A replaced file is in the order of pods.
     let parsed = text.lines().filter_map(|line| {
         let entry: Entry = serde_json::from_str(line).ok()?;
         Some((entry, line))
@@ -129,7 +128,7 @@ fn take(rest: &mut Vec<u8>, last: &mut Last) -> Vec<Entry> {
         .collect();
     new.sort_by_key(|(entry, _line)| entry.at_ms);
     for (entry, line) in &new {
-        last.told(entry, line);
+        last.record(entry, line);
     }
     new.into_iter().map(|(entry, _line)| entry).collect()
 }
@@ -137,10 +136,10 @@ fn take(rest: &mut Vec<u8>, last: &mut Last) -> Vec<Entry> {
 impl Last {
     fn is_new(&self, entry: &Entry, line: &str) -> bool {
         entry.at_ms > self.at_ms
-            || entry.at_ms == self.at_ms && !self.lines.iter().any(|told| told == line)
+            || entry.at_ms == self.at_ms && !self.lines.iter().any(|known| known == line)
     }
 
-    fn told(&mut self, entry: &Entry, line: &str) {
+    fn record(&mut self, entry: &Entry, line: &str) {
         if entry.at_ms > self.at_ms {
             self.at_ms = entry.at_ms;
             self.lines.clear();
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn what_is_appended_and_written_anew_is_told_once() {
+    async fn appended_and_rewritten_entries_are_returned_once() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(run_dir::TIMELINE);
         fs::write(&path, line(1, "a/old")).unwrap();
@@ -171,15 +170,15 @@ mod tests {
         let new = line(2, "a/new");
         file.write_all(&new.as_bytes()[..7]).unwrap();
         file.write_all(&new.as_bytes()[7..]).unwrap();
-        let told = journal.next().await.unwrap();
-        assert_eq!(told[0].pod, "a/new");
-        // Written anew, with what was told and what was not, pod by pod.
+        let entries = journal.next().await.unwrap();
+        assert_eq!(entries[0].pod, "a/new");
+        // Replaced, with known and new lines, pod by pod.
         let text = [line(4, "a/b"), line(1, "a/old"), new, line(2, "a/same")].concat();
         let other = dir.path().join("other");
         fs::write(&other, text).unwrap();
         fs::rename(&other, &path).unwrap();
-        let told = journal.next().await.unwrap();
-        let pods: Vec<&str> = told.iter().map(|entry| entry.pod.as_str()).collect();
+        let entries = journal.next().await.unwrap();
+        let pods: Vec<&str> = entries.iter().map(|entry| entry.pod.as_str()).collect();
         assert_eq!(pods, ["a/same", "a/b"]);
         let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
         file.write_all(line(5, "a/c").as_bytes()).unwrap();

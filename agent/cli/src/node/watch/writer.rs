@@ -1,5 +1,4 @@
-//! Lines on their way out. Whoever reads them may have stopped without going away, and then write(2) takes as long as
-//! that: a thread of its own waits for it, so that a signal ends the program all the same.
+//! Writes lines on a thread. write(2) blocks while the reader stalls, and a signal must end the program all the same.
 
 use std::{io, thread};
 
@@ -26,10 +25,10 @@ impl Writer {
     /// When there can be no thread.
     pub(super) fn start() -> Result<Self, Failure> {
         let (texts, to_write) = mpsc::channel(1);
-        let (told, written) = mpsc::channel(1);
+        let (results, written) = mpsc::channel(1);
         thread::Builder::new()
             .name("output".to_owned())
-            .spawn(move || run(to_write, &told))
+            .spawn(move || run(to_write, &results))
             .map_err(|error| Failure::unavailable(format!("cannot begin to write: {error}")))?;
         Ok(Self { texts, written })
     }
@@ -37,12 +36,12 @@ impl Writer {
     /// Writes a part of the answer. Nothing more is to be written where this is not waited for to its end.
     ///
     /// # Errors
-    /// When it cannot be written, or nobody reads any more.
+    /// When it cannot be written, or no reader is left.
     pub(super) async fn write(&mut self, text: String) -> io::Result<()> {
         self.give(Text::Answer(text)).await
     }
 
-    /// Says what is wrong; nobody may read it.
+    /// Prints a message to stderr, which may have no reader.
     pub(super) async fn print_stderr(&mut self, line: String) {
         drop(self.give(Text::Complaint(line)).await);
     }
@@ -54,7 +53,7 @@ impl Writer {
     }
 }
 
-fn run(mut texts: mpsc::Receiver<Text>, told: &mpsc::Sender<io::Result<()>>) {
+fn run(mut texts: mpsc::Receiver<Text>, results: &mpsc::Sender<io::Result<()>>) {
     while let Some(text) = texts.blocking_recv() {
         let written = match text {
             Text::Answer(text) => stdout::write(&text),
@@ -63,7 +62,7 @@ fn run(mut texts: mpsc::Receiver<Text>, told: &mpsc::Sender<io::Result<()>>) {
                 Ok(())
             }
         };
-        if told.blocking_send(written).is_err() {
+        if results.blocking_send(written).is_err() {
             return;
         }
     }

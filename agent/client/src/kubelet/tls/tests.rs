@@ -2,14 +2,14 @@
 
 use std::{fs, path::Path};
 
+use hyper::Uri;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, Issuer, KeyPair};
 use rustls::ServerConfig;
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
-use usher_inspect::check::kubelet::{Found, Refusal, judge};
 
-use super::super::tls::*;
+use super::super::{CertificateFault, Error, tls::*};
 
 struct Served {
     certificate: rcgen::Certificate,
@@ -47,6 +47,15 @@ fn signed_with(
 
 /// Whether a client with this trust accepts the server as 127.0.0.1.
 async fn accepts(trust: &Trust, served: &Served) -> Result<(), String> {
+    let connected = connect(trust, served).await;
+    connected.map_err(|error| match error {
+        Error::Connect { source, .. } => source.to_string(),
+        Error::Tls { source, .. } => source.to_string(),
+        other => other.to_string(),
+    })
+}
+
+async fn connect(trust: &Trust, served: &Served) -> Result<(), Error> {
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(served.key.serialize_der()));
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -62,11 +71,15 @@ async fn accepts(trust: &Trust, served: &Served) -> Result<(), String> {
         drop(TlsAcceptor::from(Arc::new(config)).accept(stream).await);
     };
     let connect = async {
-        let connector = trust.connector().map_err(|error| error.to_string())?;
+        let url = Uri::default;
+        let connector = trust.connector();
+        let connector = connector.map_err(|source| Error::Tls { url: url(), source })?;
         let stream = TcpStream::connect(address).await.unwrap();
         let name = server_name("127.0.0.1").unwrap();
         let connected = connector.connect(name, stream).await;
-        connected.map(drop).map_err(|error| error.to_string())
+        connected
+            .map(drop)
+            .map_err(|source| Error::Connect { url: url(), source })
     };
     tokio::select! {
         biased;
@@ -103,37 +116,30 @@ async fn certificate_needs_authority_and_name() {
     assert!(error.contains("invalid peer certificate"), "{error}");
 }
 
-/// The advice of `usher check` depends on the error texts of TLS.
+/// `usher check` chooses its fix by these faults.
 #[tokio::test(flavor = "current_thread")]
-async fn each_tls_error_has_advice() {
+async fn each_fault_of_a_certificate_is_known() {
     let directory = tempfile::tempdir().unwrap();
     let authority = authority();
     let trust = trusting(directory.path(), &authority);
     let old = |params: &mut CertificateParams| params.not_after = rcgen::date_time_ymd(2020, 1, 1);
     let early =
         |params: &mut CertificateParams| params.not_before = rcgen::date_time_ymd(4000, 1, 1);
-    for (served, advice) in [
-        (signed_with("127.0.0.1", &authority, old), "node's clock"),
-        (signed_with("127.0.0.1", &authority, early), "node's clock"),
-        (signed("127.0.0.2", &authority), "is not for the address"),
-        (signed("node-1", &authority), "is not for the address"),
-        (self_signed("127.0.0.1"), "is not signed by"),
+    for (served, fault) in [
+        (
+            signed_with("127.0.0.1", &authority, old),
+            CertificateFault::Time,
+        ),
+        (
+            signed_with("127.0.0.1", &authority, early),
+            CertificateFault::Time,
+        ),
+        (signed("127.0.0.2", &authority), CertificateFault::Name),
+        (signed("node-1", &authority), CertificateFault::Name),
+        (self_signed("127.0.0.1"), CertificateFault::Issuer),
     ] {
-        let error = accepts(&trust, &served).await.unwrap_err();
-        let pods = Err(Refusal {
-            kind: "connect",
-            error: error.clone(),
-        });
-        let [check] = &judge(&Found {
-            url: "https://127.0.0.1:10250".to_owned(),
-            token: String::new(),
-            ca: "ca.crt".to_owned(),
-            pods,
-        })[..] else {
-            panic!("one answer");
-        };
-        let mend = check.mend.as_deref().unwrap_or_default();
-        assert!(mend.contains(advice), "{error}\n{mend}");
+        let error = connect(&trust, &served).await.unwrap_err();
+        assert_eq!(error.certificate_fault(), Some(fault), "{error:?}");
     }
 }
 

@@ -9,7 +9,7 @@ use super::super::tests::*;
 const SAMPLES: &str = "usher_config_valid 1\nusher_start_supported 1\nusher_holder_up 1\n\
     usher_kubelet_requests_total{result=\"ok\"} 5\nusher_events_total{result=\"sent\"} 4\n";
 
-fn agent(more: &str) -> agent::Found {
+pub(super) fn agent(more: &str) -> agent::Found {
     agent::Found {
         version: "0.1.0".to_owned(),
         agent: Ok(agent::Agent {
@@ -30,7 +30,7 @@ fn agent(more: &str) -> agent::Found {
 }
 
 #[test]
-fn agent_that_is_well() {
+fn healthy_agent() {
     let checks = agent::judge(&agent(""));
     assert_eq!(checks.len(), agent::ALL.len());
     assert!(
@@ -44,7 +44,7 @@ fn agent_that_is_well() {
 }
 
 #[test]
-fn agent_that_is_not() {
+fn unhealthy_agent() {
     type Case<'a> = (&'a str, Outcome, &'a str, &'a dyn Fn(&mut agent::Agent));
     let cases: [Case<'_>; 9] = [
         ("agent-ready", Outcome::Failed, "kubectl logs", &|agent| {
@@ -130,9 +130,9 @@ fn agent_that_is_not() {
 }
 
 #[test]
-fn without_an_agent_all_that_it_would_tell_is_skipped() {
+fn checks_of_the_agent_are_skipped_without_one() {
     let found = agent::Found {
-        agent: Err("nobody listens".to_owned()),
+        agent: Err("no listener".to_owned()),
         tables: Ok(vec!["shop/web".to_owned()]),
         ..agent("")
     };
@@ -148,9 +148,9 @@ fn without_an_agent_all_that_it_would_tell_is_skipped() {
     );
 }
 
-/// What is seen, on both sides of each limit.
+/// The observations on both sides of each limit.
 #[test]
-fn what_is_seen_of_the_agent() {
+fn observations_of_the_agent() {
     const RESTARTS: &str = "usher_holder_exits_total 2";
     let failed = |count| format!("usher_events_total{{result=\"failed\"}} {count}");
     type Change = fn(&mut agent::Agent);
@@ -159,27 +159,27 @@ fn what_is_seen_of_the_agent() {
     let requests = "usher_kubelet_requests_total{result=\"timeout\"} 2\n\
                     usher_kubelet_requests_total{result=\"tls\"} 1";
     let cases: [(&str, &str, Change, Outcome, &str); 9] = [
-        ("agent-holder", "", same, Outcome::Ok, "it runs"),
+        ("agent-holder", "", same, Outcome::Ok, "running"),
         (
             "agent-holder",
             "",
             without_holder,
             Outcome::Ok,
-            "it is able to run; it is started when the first pod wants it",
+            "not running: it starts for the first pod that needs it",
         ),
         (
             "agent-holder",
             RESTARTS,
             same,
             Outcome::Warning,
-            "it ended 2 times, and runs now: true",
+            "ended 2 times; running now: true",
         ),
         (
             "agent-holder",
             RESTARTS,
             without_holder,
             Outcome::Warning,
-            "it ended 2 times, and runs now: false",
+            "ended 2 times; running now: false",
         ),
         (
             "agent-kubelet",

@@ -25,7 +25,7 @@ pub(super) fn kernel() -> kernel::Found {
 }
 
 #[test]
-fn kernel_that_can_everything() {
+fn complete_kernel() {
     let checks = kernel::judge(&kernel());
     assert_eq!(checks.len(), kernel::ALL.len());
     assert!(
@@ -34,15 +34,15 @@ fn kernel_that_can_everything() {
     );
 }
 
-/// Each thing that a kernel may lack, what it comes to, and a word of what mends it.
+/// Each feature that a kernel may lack, with the result and a word of the fix.
 #[test]
-fn kernel_that_lacks_one_thing() {
+fn kernel_without_one_feature() {
     let network = |found: &mut kernel::Found, change: fn(&mut kernel::Network)| {
         change(found.netns.as_mut().unwrap());
     };
-    let lack = |kind| -> Result<(), kernel::Lack> {
+    let lack = |cause| -> Result<(), kernel::Lack> {
         Err(kernel::Lack {
-            kind,
+            cause,
             error: "no".to_owned(),
         })
     };
@@ -84,13 +84,13 @@ fn kernel_that_lacks_one_thing() {
             found.exit = Ok(false);
         }),
         ("kernel-fanotify", Outcome::Warning, "SYS_ADMIN", &|found| {
-            found.fanotify = lack("permission");
+            found.fanotify = lack(kernel::Cause::Permission);
         }),
         (
             "kernel-fanotify",
             Outcome::Warning,
             "max_user_groups",
-            &|found| found.fanotify = lack("groups"),
+            &|found| found.fanotify = lack(kernel::Cause::Groups),
         ),
         (
             "kernel-inotify-instances",
@@ -125,7 +125,7 @@ fn kernel_that_lacks_one_thing() {
 }
 
 #[test]
-fn without_a_namespace_nothing_is_said_of_what_is_tried_there() {
+fn checks_in_a_namespace_are_skipped_without_one() {
     let mut found = kernel();
     found.netns = Err("EPERM".to_owned());
     let checks = kernel::judge(&found);
@@ -140,7 +140,7 @@ fn without_a_namespace_nothing_is_said_of_what_is_tried_there() {
 }
 
 #[test]
-fn missing_capabilities_are_named_with_what_they_are_for() {
+fn missing_capabilities_are_listed_with_their_purpose() {
     let all: BTreeSet<String> = capability::CAPABILITIES
         .iter()
         .map(|one| one.name.to_owned())
@@ -169,12 +169,12 @@ fn missing_capabilities_are_named_with_what_they_are_for() {
         assert!(check.saw.contains(one.purpose), "{}", check.saw);
         assert!(check.mend.unwrap().contains(&format!("[{}]", one.name)));
     }
-    let nobody = capability::Found {
+    let user = capability::Found {
         uid: 1000,
         effective: Ok(all),
         processes: Err("EACCES".to_owned()),
     };
-    let checks = capability::judge(&nobody);
+    let checks = capability::judge(&user);
     assert!(says(&checks, "privileges-root").1.contains("sudo"));
     assert!(says(&checks, "privileges-processes").1.contains("hostPID"));
     for (outside, hidden, words) in [(1, 0, "hostPID"), (0, 1, "SYS_PTRACE")] {
@@ -185,7 +185,7 @@ fn missing_capabilities_are_named_with_what_they_are_for() {
         });
         let found = capability::Found {
             processes,
-            ..nobody.clone()
+            ..user.clone()
         };
         let (outcome, mend) = says(&capability::judge(&found), "privileges-processes");
         assert_eq!(outcome, Outcome::Failed);
@@ -194,7 +194,7 @@ fn missing_capabilities_are_named_with_what_they_are_for() {
 }
 
 #[test]
-fn all_processes_of_the_node_are_seen() {
+fn all_processes_of_the_node_are_visible() {
     let found = capability::Found {
         uid: 0,
         effective: Ok(BTreeSet::new()),
@@ -205,10 +205,7 @@ fn all_processes_of_the_node_are_seen() {
         }),
     };
     let check = of(&capability::judge(&found), "privileges-processes");
-    assert_eq!(
-        (check.outcome, &check.saw[..]),
-        (Outcome::Ok, "all of them")
-    );
+    assert_eq!((check.outcome, &check.saw[..]), (Outcome::Ok, "all"));
 }
 
 #[test]
@@ -230,25 +227,25 @@ fn limits_of_releases_and_watches() {
             944,
             Some(30),
             Outcome::Ok,
-            "944 for each user; 110 pods take up to 944",
+            "944 per user; 110 pods need up to 944",
         ),
         (
             943,
             None,
             Outcome::Failed,
-            "943 for each user; 110 pods take up to 944",
+            "943 per user; 110 pods need up to 944",
         ),
         (
             1664,
             Some(200),
             Outcome::Ok,
-            "1664 for each user; 200 pods take up to 1664",
+            "1664 per user; 200 pods need up to 1664",
         ),
         (
             1663,
             Some(200),
             Outcome::Failed,
-            "1663 for each user; 200 pods take up to 1664",
+            "1663 per user; 200 pods need up to 1664",
         ),
     ] {
         let mut found = kernel();

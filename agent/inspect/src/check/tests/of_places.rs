@@ -15,7 +15,7 @@ const LIST: &str =
 const WITH: &str =
     r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"bridge"},{"type":"usher-cni"}]}"#;
 
-fn network(files: &[(&str, &str)]) -> cni::Found {
+pub(super) fn network(files: &[(&str, &str)]) -> cni::Found {
     let files = files
         .iter()
         .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
@@ -81,7 +81,7 @@ fn network_configurations() {
     );
 }
 
-/// Files in which usher's plugin cannot stand, and what is said of them.
+/// Files that cannot have usher's plugin.
 #[test]
 fn files_that_are_no_network() {
     let ours = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"usher-cni"}]}"#;
@@ -91,7 +91,7 @@ fn files_that_are_no_network() {
             "a.txt",
             LIST,
             None,
-            "a.txt: runtimes do not read files of that name",
+            "a.txt: runtimes read no file with that name",
         ),
         (
             "a.conflist",
@@ -142,59 +142,59 @@ fn directories_that_cannot_be_used() {
 }
 
 #[test]
-fn each_refusal_of_the_kubelet_has_its_own_mend() {
+fn each_failed_request_to_the_kubelet_has_its_own_fix() {
+    use kubelet::Cause;
     let cases = [
-        ("token", "no such file", "kubectl create token"),
-        ("tls", "no certificate", "--kubelet-ca"),
-        ("connect", "connection refused", "systemctl status kubelet"),
+        (Cause::Token, "no such file", "kubectl create token"),
+        (Cause::Trust, "no certificate", "--kubelet-ca"),
         (
-            "connect",
-            "invalid peer certificate: UnknownIssuer",
+            Cause::Connect,
+            "connection refused",
+            "systemctl status kubelet",
+        ),
+        (
+            Cause::CertificateIssuer,
+            "UnknownIssuer",
             "kubelet.certificate=",
         ),
+        (Cause::CertificateTime, "certificate expired", "to renew"),
         (
-            "connect",
-            "invalid peer certificate: certificate expired: verification time 9 (UNIX), but certificate is not valid after 8 (1 seconds ago)",
-            "has it renewed",
-        ),
-        (
-            "connect",
-            "invalid peer certificate: certificate not valid yet: verification time 8 (UNIX), but certificate is not valid before 9 (1 seconds in future)",
+            Cause::CertificateTime,
+            "certificate not valid yet",
             "the node's clock",
         ),
         (
-            "connect",
-            "invalid peer certificate: certificate not valid for name \"10.0.0.1\"; certificate is only valid for DnsName(\"node-1\")",
-            "with a name that it is for",
+            Cause::CertificateName,
+            "certificate not valid for name",
+            "with a name of the certificate",
         ),
-        ("connect", "UnknownIssuer", "kubelet.certificate="),
-        ("timeout", "no answer", "systemctl status kubelet"),
+        (Cause::Timeout, "no reply", "systemctl status kubelet"),
         (
-            "unauthorized",
+            Cause::Unauthorized,
             "status 401",
             "authentication.webhook.enabled: true",
         ),
         (
-            "forbidden",
+            Cause::Forbidden,
             "status 403",
             "resources: [nodes/pods], verbs: [get]",
         ),
-        ("server-error", "status 500", "journalctl -u kubelet"),
-        ("decode", "not a list", "is a kubelet"),
+        (Cause::ServerError, "status 500", "journalctl -u kubelet"),
+        (Cause::Decode, "not a list", "is a kubelet"),
     ];
-    for (kind, error, words) in cases {
+    for (cause, error, words) in cases {
         let found = kubelet::Found {
             url: "https://10.0.0.1:10250".to_owned(),
             token: "/token".to_owned(),
             ca: "/ca".to_owned(),
             pods: Err(kubelet::Refusal {
-                kind,
+                cause,
                 error: error.to_owned(),
             }),
         };
         let (outcome, mend) = says(&kubelet::judge(&found), "kubelet-pods");
         assert_eq!(outcome, Outcome::Failed);
-        assert!(mend.contains(words), "{kind}: {mend}");
+        assert!(mend.contains(words), "{cause:?}: {mend}");
     }
 }
 
@@ -298,14 +298,14 @@ fn sidecars_that_the_recipes_know() {
     assert!(
         of(&checks, "cluster-native-sidecars")
             .saw
-            .contains("v1.36.3 has them")
+            .contains("v1.36.3 supports them")
     );
     let old = cluster::Found {
         kubelet_version: Some("v1.27.0".to_owned()),
         ..found
     };
     let saw = of(&cluster::judge(Some(&old)), "cluster-native-sidecars").saw;
-    assert!(saw.contains("has none"), "{saw}");
+    assert!(saw.contains("has no native sidecars"), "{saw}");
     assert!(
         cluster::judge(None)
             .iter()

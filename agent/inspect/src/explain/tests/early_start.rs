@@ -1,4 +1,4 @@
-//! When an app counts as one that ran before its proxy, and what is said of it then.
+//! The conditions of an early start, and the text of its finding.
 
 use serde_json::{Value, json};
 use usher_core::{
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::explain::{Case, Facts, explain};
 
-/// What is said of an early start, if it is one.
+/// The finding of an early start.
 fn early(scene: &Scene) -> Option<Finding> {
     let findings = scene.explain().findings;
     findings
@@ -87,7 +87,7 @@ fn proxy_that_began_once_is_not_awaited_again() {
         .as_array_mut()
         .unwrap()
         .push(json!({"name": "istio-proxy", "restartCount": 1, "state": {"waiting": {}}}));
-    assert_eq!(early(&again), None, "when it began first nobody knows");
+    assert_eq!(early(&again), None, "its first start is unknown");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn only_a_proxy_that_takes_connections_is_awaited() {
     assert!(!before("daprd", "daprio/daprd:1"), "no mesh");
     assert!(
         !before("envoy", "envoyproxy/envoy:v1"),
-        "nobody is sent there"
+        "no traffic is redirected there"
     );
     // Its hook has the app wait, so that whatever ended it so soon was something else.
     let hook = json!({"lifecycle": {"postStart": {"exec": {"command": ["pilot-agent", "wait"]}}}});
@@ -109,7 +109,7 @@ fn only_a_proxy_that_takes_connections_is_awaited() {
 }
 
 #[test]
-fn early_run_is_told_with_both_starts_and_what_mends_it() {
+fn early_run_has_both_starts_as_evidence_and_a_fix() {
     let scene = healthy().policy("OnFailure").ended("app", 60, 59, 1);
     let finding = early(&scene).unwrap();
     assert_eq!(

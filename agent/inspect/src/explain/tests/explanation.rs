@@ -99,9 +99,9 @@ fn what_could_not_be_looked_at_is_named() {
     assert_eq!(all.kubelet(known).explain().unseen, [""; 0]);
 }
 
-/// Istio's proxy could be a native sidecar where the kubelet is new enough; of others nobody asks.
+/// Istio's proxy could be a native sidecar where the kubelet is new enough; other sidecars do not depend on it.
 #[test]
-fn version_of_the_kubelet_matters_beside_istios_proxy_only() {
+fn only_istios_proxy_needs_the_version_of_the_kubelet() {
     let plain = Scene::new(job(&[app(json!({}))]));
     for (scene, expected) in [(healthy(), true), (plain, false)] {
         assert_eq!(needs_kubelet_version(&Facts::parse(&scene.pod)), expected);

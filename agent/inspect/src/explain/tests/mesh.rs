@@ -32,7 +32,7 @@ fn port_with_a_misleading_name() {
     assert_eq!(
         troubles(&outside),
         [""; 0],
-        "without a mesh nobody reads it"
+        "without a mesh the name has no effect"
     );
 }
 
@@ -66,7 +66,7 @@ fn probe_that_cannot_pass_the_mesh() {
     let silent = scene(plain.clone(), json!({}))
         .unready("app")
         .listening(&[9090]);
-    assert_eq!(troubles(&silent), [""; 0], "nobody listens there");
+    assert_eq!(troubles(&silent), [""; 0], "no listener");
     let young = scene(plain, json!({})).running("app", 1).unready("app");
     assert_eq!(troubles(&young), [""; 0], "it has had no time");
     let copied =
@@ -129,7 +129,7 @@ fn sidecar_below_a_shell() {
     assert_eq!(
         troubles(&shared),
         [""; 0],
-        "nobody is the first process there"
+        "no sidecar is the first process there"
     );
 }
 
@@ -172,11 +172,11 @@ fn native_sidecar_that_is_possible() {
     for (kubelet, image) in [(28, "1.27.0"), (33, "1.18.2"), (33, "latest")] {
         assert_eq!(ids(&scene(kubelet, image)), [], "{kubelet} {image}");
     }
-    let mut told = scene(33, "1.27.0");
-    told.seen.kubelet = None;
-    assert_eq!(ids(&told), []);
-    told.seen.native_elsewhere = Some("shop/other".to_owned());
-    assert_eq!(ids(&told), hint);
+    let mut other = scene(33, "1.27.0");
+    other.seen.kubelet = None;
+    assert_eq!(ids(&other), []);
+    other.seen.native_elsewhere = Some("shop/other".to_owned());
+    assert_eq!(ids(&other), hint);
     let asked = scene(33, "1.27.0").annotation("sidecar.istio.io/nativeSidecar", "false");
     assert!(asked.explain().findings[0].remedy.contains("remove it"));
     assert!(asked.explain().verdict.healthy, "a hint is no trouble");

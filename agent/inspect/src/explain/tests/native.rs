@@ -35,7 +35,7 @@ fn native_sidecar_is_offered_to_pods_that_can_still_use_it() {
         (healthy().reason("Failed", "Evicted"), None),
     ] {
         let findings = kubelet(scene.clone()).explain().findings;
-        let how_told = findings.first().map(|one| &one.how[..]);
-        assert_eq!(how_told, how, "{}", scene.pod);
+        let found = findings.first().map(|one| &one.how[..]);
+        assert_eq!(found, how, "{}", scene.pod);
     }
 }

@@ -1,4 +1,4 @@
-//! Istio's own hold: the hook that is one, and what is said of one that is lost.
+//! Istio's own hold: its hook, and the evidence of a lost one.
 
 use serde_json::{Value, json};
 
@@ -36,11 +36,11 @@ fn hook_that_waits_for_the_proxy() {
 }
 
 #[test]
-fn what_is_said_of_a_hook_that_is_lost() {
+fn evidence_of_a_lost_hook() {
     let wanted = "holdApplicationUntilProxyStarts: true";
     let long = |letters: usize| format!("{wanted}\n{:#<1$}", "", letters - wanted.len() - 1);
     let other = json!({"lifecycle": {"postStart": {"exec": {"command": ["date"]}}}});
-    let told = |containers: &[Value], config: &str| {
+    let evidence_of = |containers: &[Value], config: &str| {
         let scene = Scene::new(job(containers)).annotation("proxy.istio.io/config", config);
         let scene = scene.running("app", 60).running("istio-proxy", 60);
         let findings = scene.explain().findings;
@@ -61,9 +61,9 @@ fn what_is_said_of_a_hook_that_is_lost() {
         (long(81), wanted.to_owned()),
     ] {
         let says = format!("metadata.annotations[proxy.istio.io/config]: {says}");
-        assert_eq!(told(&first, &config), [says, hook(0)]);
+        assert_eq!(evidence_of(&first, &config), [says, hook(0)]);
     }
-    let behind = told(&[app(json!({})), istio(other)], wanted);
+    let behind = evidence_of(&[app(json!({})), istio(other)], wanted);
     assert_eq!(
         behind[1..],
         [

@@ -1,4 +1,4 @@
-//! When a probe counts as one that fails, and what is said of it.
+//! The conditions of a failing probe, and the text of its finding.
 
 use serde_json::{Value, json};
 
@@ -60,8 +60,8 @@ fn probe_that_has_had_its_time() {
 }
 
 #[test]
-fn what_is_said_of_a_probe() {
-    let told = |scene: &Scene| {
+fn text_of_a_failing_probe() {
+    let text_of = |scene: &Scene| {
         let mut findings = scene.explain().findings.into_iter();
         let Finding {
             problem, evidence, ..
@@ -71,14 +71,14 @@ fn what_is_said_of_a_probe() {
     };
     let because = "fails because Istio did not rewrite it: the kubelet has no certificate for a mesh with strict mTLS";
     assert_eq!(
-        told(&scene(json!({"readinessProbe": http()})).unready("app")),
+        text_of(&scene(json!({"readinessProbe": http()})).unready("app")),
         (
             format!("the readinessProbe of app {because}"),
             "status.containerStatuses[app]: ready false, since 00:09:05".to_owned()
         )
     );
     assert_eq!(
-        told(&scene(json!({"livenessProbe": http()})).killed("app", 137)),
+        text_of(&scene(json!({"livenessProbe": http()})).killed("app", 137)),
         (
             format!("the livenessProbe of app {because}"),
             "status.containerStatuses[app]: restartCount 1, ready true".to_owned()

@@ -1,4 +1,4 @@
-//! What shows that a sidecar's endpoint is off, and what is said of it.
+//! The evidence that a sidecar's endpoint is off, and the text of its finding.
 
 use serde_json::{Value, json};
 

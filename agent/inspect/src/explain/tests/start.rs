@@ -12,7 +12,7 @@ use super::{
 #[test]
 fn app_that_began_before_its_proxy() {
     let scene = healthy().ended("app", 60, 59, 1).running("istio-proxy", 59);
-    // usher shows the sidecar of a failed app out; here nobody does.
+    // With OnFailure the app restarts, so its sidecar stays.
     let scene = scene.policy("OnFailure");
     let finding = only(
         &scene,
@@ -75,7 +75,7 @@ fn connections_that_usher_saw_refused() {
         Id::StartedBeforeProxy,
         &["timeline", "2 connections were refused"],
     );
-    // It was restarted since, so that nobody knows when it began first.
+    // It restarted later, so its first start is unknown.
     let failed = healthy()
         .policy("Always")
         .ended("app", 45, 40, 1)

@@ -3,7 +3,7 @@
 use super::{Detail, Origin, healthy};
 
 #[test]
-fn moments_are_told_from_the_first_on() {
+fn moments_count_from_the_first_one() {
     let scene = healthy().ended("app", 60, 30, 0);
     let timeline = scene
         .decided(29, Detail::WouldQuit, "observe mode")
