@@ -5,8 +5,7 @@
 //! copies that do not fit the receive buffer, which fits about 2,500. That is not an error: the connection of a lost
 //! copy continues at its next retransmission.
 //!
-//! The messages are decoded here: netlink-packet-netfilter 0.4.0 copies each payload, which is borrowed here, and
-//! lacks the counters of lost messages.
+//! The messages are decoded here: netlink-packet-netfilter 0.4.0 copies each payload, which is borrowed here.
 //!
 //! Needs `CAP_NET_ADMIN` in the user namespace that owns the network namespace.
 

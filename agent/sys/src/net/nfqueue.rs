@@ -6,8 +6,8 @@
 //! packet anyway, and drops a packet whose notification does not fit the receive buffer, so the buffer fits all.
 //! Dropping the [`Queue`] drops its packets; a rule with `bypass` passes later ones.
 //!
-//! The crate nfq 0.2.5 is not used: its socket blocks, belongs to the caller's namespace, and cannot accept a range of
-//! packets with one verdict.
+//! The crate nfq 0.2.5 is not used: it opens its socket in the network namespace of the caller and sends one verdict for
+//! each packet.
 //!
 //! Needs `CAP_NET_ADMIN` in the user namespace that owns the network namespace.
 
