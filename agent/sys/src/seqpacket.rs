@@ -114,9 +114,9 @@ impl Connection {
     /// # Errors
     /// [`Error::Connection`].
     pub fn peer(&self) -> Result<u32, Error> {
-        let credentials = getsockopt(self.fd.get_ref(), sockopt::PeerCredentials);
-        let credentials = credentials.map_err(failed("getsockopt"))?;
-        Ok(credentials.uid())
+        getsockopt(self.fd.get_ref(), sockopt::PeerCredentials)
+            .map(|credentials| credentials.uid())
+            .map_err(failed("getsockopt"))
     }
 
     /// Waits for a message of at most `buffer`'s length, and its descriptors; None when the peer has closed the
@@ -167,8 +167,8 @@ impl Connection {
 /// [`Error::Connection`]: the path is too long for a socket, or not accessible.
 pub fn is_listening(path: &Path) -> Result<bool, Error> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let fd = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None);
-    let fd = fd.map_err(failed("socket"))?;
+    let fd =
+        socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).map_err(failed("socket"))?;
     let address = UnixAddr::new(path).map_err(failed("bind"))?;
     match connect(fd.as_raw_fd(), &address) {
         // EAGAIN: the backlog of a listener is full.

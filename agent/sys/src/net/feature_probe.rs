@@ -67,9 +67,11 @@ pub fn writable(directory: &Path) -> io::Result<()> {
 /// # Errors
 /// As [`writable`].
 pub fn creatable(directory: &Path) -> io::Result<PathBuf> {
-    let there = directory.ancestors().find(|path| path.exists());
-    let there = there.unwrap_or(Path::new("/"));
-    writable(there).map(|()| there.to_owned())
+    let existing = directory
+        .ancestors()
+        .find(|path| path.exists())
+        .unwrap_or(Path::new("/"));
+    writable(existing).map(|()| existing.to_owned())
 }
 
 /// Waits for a child process by pidfd, and returns whether the kernel reported its exit status. Requires a tokio

@@ -85,8 +85,7 @@ impl Injector {
                 send(&self.ipv4, packet, &to)
             }
             SocketAddr::V6(to) => {
-                let socket = self.ipv6.as_ref();
-                let socket = socket.ok_or(Error::NoIpv6 { destination })?;
+                let socket = self.ipv6.as_ref().ok_or(Error::NoIpv6 { destination })?;
                 // For a raw socket the port is a protocol, and 0 its own.
                 let to = SockaddrIn6::from(SocketAddrV6::new(*to.ip(), 0, 0, 0));
                 send(socket, packet, &to)

@@ -51,12 +51,13 @@ const NEEDED: [(Capability, &str); 3] = [
 
 /// The required capabilities that this thread lacks.
 pub fn missing_capabilities() -> Vec<&'static str> {
-    let is_missing =
-        |capability| !caps::has_cap(None, CapSet::Effective, capability).unwrap_or(true);
-    let missing = NEEDED
+    NEEDED
         .into_iter()
-        .filter(|(capability, _)| is_missing(*capability));
-    missing.map(|(_, name)| name).collect()
+        .filter(|(capability, _)| {
+            !caps::has_cap(None, CapSet::Effective, *capability).unwrap_or(true)
+        })
+        .map(|(_, name)| name)
+        .collect()
 }
 
 /// Packets cannot be captured.

@@ -90,11 +90,12 @@ impl Places {
     /// [`Error::Read`], which is permanent.
     pub async fn changed(&mut self) -> Result<(), Error> {
         loop {
-            let events = Watches::next(&self.watches).await;
-            let events = events.map_err(|source| Error::Read {
-                path: PathBuf::new(),
-                source,
-            })?;
+            let events = Watches::next(&self.watches)
+                .await
+                .map_err(|source| Error::Read {
+                    path: PathBuf::new(),
+                    source,
+                })?;
             if events.iter().any(|event| self.concerns(event)) {
                 return Ok(());
             }

@@ -99,8 +99,7 @@ impl Found {
                 ControlFlow::Continue(())
             }
         });
-        let verdict = verdict.and_then(|verdict| verdict.ok_or_else(|| Errno::E2BIG.into()));
-        match verdict {
+        match verdict.and_then(|verdict| verdict.ok_or_else(|| Errno::E2BIG.into())) {
             Ok(Verdict::Done) if torn => Err(fail(Errno::EINTR.into(), None)),
             Ok(Verdict::Done) => Ok(()),
             Ok(Verdict::Rejected { errno, detail }) => Err(fail(errno.into(), detail)),

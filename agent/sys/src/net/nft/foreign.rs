@@ -68,16 +68,18 @@ pub fn foreign_tables(socket: &Socket) -> Result<ForeignTables, NftError> {
             listed => listed?,
         }
     }
-    let chains = found.chains.into_iter();
-    let chains = chains.map(|((family, table, chain), (entry, rules))| ForeignChain {
-        family: family_name(family),
-        table,
-        chain,
-        entry,
-        rules,
-    });
     Ok(ForeignTables {
-        chains: chains.collect(),
+        chains: found
+            .chains
+            .into_iter()
+            .map(|((family, table, chain), (entry, rules))| ForeignChain {
+                family: family_name(family),
+                table,
+                chain,
+                entry,
+                rules,
+            })
+            .collect(),
         omitted: found.omitted,
     })
 }

@@ -49,12 +49,11 @@ fn below_kubepods(path: &Path, with_classes: bool, pods: &mut Vec<FoundPod>) -> 
         if with_classes && cgroup::is_qos(&name) {
             below_kubepods(&path, false, pods)?;
         } else if let Some(uid) = cgroup::pod(&name) {
-            let found = directories(&path)?.into_iter();
-            let found = found.filter_map(|(name, path)| Some((cgroup::container(&name)?, path)));
-            pods.push(FoundPod {
-                uid,
-                containers: found.collect(),
-            });
+            let containers = directories(&path)?
+                .into_iter()
+                .filter_map(|(name, path)| Some((cgroup::container(&name)?, path)))
+                .collect();
+            pods.push(FoundPod { uid, containers });
         }
     }
     Ok(())

@@ -41,8 +41,9 @@ pub fn look(proc: &ProcRoot, key: &ContainerKey, cgroup: &Path) -> Result<Look, 
         });
     };
     let mounts = proc.mountinfo(choice.pid).map_err(unreadable)?;
-    let name = mounts.as_deref();
-    let name = name.and_then(|mounts| mountinfo::container_name(mounts, &key.pod));
+    let name = mounts
+        .as_deref()
+        .and_then(|mounts| mountinfo::container_name(mounts, &key.pod));
     Ok(Look {
         init: Some(choice.pid),
         name: name.map(str::to_owned),
