@@ -91,8 +91,6 @@ impl DataSource {
         }
     }
 
-    /// The agent.
-    ///
     /// # Errors
     /// When no agent answers.
     pub(crate) fn agent(&self) -> Result<&Client, Failure> {
@@ -175,16 +173,17 @@ impl DataSource {
 
     /// The timeline that an agent wrote before it ended.
     fn journal(&self, uid: &str) -> Timeline {
-        let text = run_dir::load_text(&self.node.args.run_dir, run_dir::TIMELINE);
-        let text = text.ok().flatten().unwrap_or_default();
+        let text = run_dir::load_text(&self.node.args.run_dir, run_dir::TIMELINE)
+            .ok()
+            .flatten()
+            .unwrap_or_default();
         let mut all = timeline::Timeline::default();
         for line in text.lines() {
             // An agent that was killed may leave an incomplete line.
             drop(all.load(line));
         }
-        let items = all.entries().filter(|entry| entry.uid == uid);
         Timeline {
-            items: items.collect(),
+            items: all.entries().filter(|entry| entry.uid == uid).collect(),
         }
     }
 }

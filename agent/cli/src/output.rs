@@ -72,8 +72,8 @@ impl Output {
             Format::Table => Ok(self.draw(&report.table(false))),
             Format::Wide => Ok(self.draw(&report.table(true))),
             Format::Json => {
-                let text = serde_json::to_string_pretty(&Document::new(T::KIND, from, report));
-                let text = text.map_err(|error| error.to_string())?;
+                let text = serde_json::to_string_pretty(&Document::new(T::KIND, from, report))
+                    .map_err(|error| error.to_string())?;
                 Ok(format!("{}\n", clean_document(&text)))
             }
             Format::Yaml => {

@@ -80,9 +80,11 @@ impl Client {
     ) -> Result<Bytes, Failure> {
         let response = tokio::time::timeout(TIMEOUT, async {
             let body = self.request(method, path, body).await?;
-            let read = Limited::new(body, MAX_BODY).collect().await;
-            let read = read.map(http_body_util::Collected::to_bytes);
-            read.map_err(|error| self.broken(&error.to_string()))
+            Limited::new(body, MAX_BODY)
+                .collect()
+                .await
+                .map(http_body_util::Collected::to_bytes)
+                .map_err(|error| self.broken(&error.to_string()))
         });
         let late = |_elapsed| self.broken(&format!("no response within {TIMEOUT:?}"));
         response.await.map_err(late)?
@@ -111,15 +113,16 @@ impl Client {
             .uri(path)
             .header(header::HOST, "usher")
             .header(header::CONTENT_TYPE, "application/json")
-            .body(Full::new(body));
-        let request = request.map_err(|error| self.broken(&error.to_string()))?;
+            .body(Full::new(body))
+            .map_err(|error| self.broken(&error.to_string()))?;
         let response = sender.send_request(request).await.map_err(broken)?;
         let status = response.status();
         if status.is_success() {
             return Ok(response.into_body());
         }
-        let body = Limited::new(response.into_body(), MAX_BODY).collect().await;
-        let body = body
+        let body = Limited::new(response.into_body(), MAX_BODY)
+            .collect()
+            .await
             .map(http_body_util::Collected::to_bytes)
             .unwrap_or_default();
         let reason = String::from_utf8_lossy(&body).trim().to_owned();

@@ -72,8 +72,11 @@ impl Dump {
 
     /// The node and the time of the sysdump, as text.
     pub(crate) fn described(&self) -> String {
-        let node = self.manifest.node.as_deref();
-        let node = node.map_or_else(String::new, |node| format!(" of node {node}"));
+        let node = self
+            .manifest
+            .node
+            .as_deref()
+            .map_or_else(String::new, |node| format!(" of node {node}"));
         let created = measure::time_text(self.manifest.at_ms);
         format!("{}: sysdump{node}, created {created}", self.path.display())
     }
@@ -104,9 +107,9 @@ impl Dump {
     pub(crate) fn find(&self, given: &str) -> Result<&Pod, Failure> {
         let pods = &self.manifest.pods;
         let candidates: Vec<Candidate> = pods.iter().map(candidate).collect();
-        let place = pod_selector::select(given, &candidates)?;
-        let gone = || Failure::unavailable("the manifest of the sysdump has changed");
-        pods.get(place).ok_or_else(gone)
+        let index = pod_selector::select(given, &candidates)?;
+        pods.get(index)
+            .ok_or_else(|| Failure::unavailable("the manifest of the sysdump has changed"))
     }
 
     /// The content of a file, compared with its checksum.

@@ -10,11 +10,14 @@ use std::{sync::Arc, time::SystemTime};
 
 use hyper::body::Bytes;
 use usher_client::{error_chain::chain, kubelet::Kubelet, node_args::NodeArgs};
-use usher_core::settings::config::Config;
-use usher_sys::pods::proc::ProcRoot;
+use usher_core::{base::id::Pid, settings::config::Config};
+use usher_sys::{net::netns::Netns, pods::proc::ProcRoot};
 
 pub(crate) use self::{survey::Survey, target::Target};
 use crate::failure::Failure;
+
+/// The process in the host's own namespaces.
+const HOST_INIT: Pid = Pid(1);
 
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
@@ -70,10 +73,11 @@ impl Node {
         if let Some(shared) = &self.shared {
             return shared.kubelet.clone();
         }
-        let kubelet = Kubelet::new(&self.args.kubelet);
-        let kubelet = kubelet.map_err(|error| Failure::unavailable(chain(&error)))?;
-        let answer = kubelet.raw().await;
-        answer.map_err(|error| Failure::unavailable(chain(&error)))
+        Kubelet::new(&self.args.kubelet)
+            .map_err(|error| Failure::unavailable(chain(&error)))?
+            .raw()
+            .await
+            .map_err(|error| Failure::unavailable(chain(&error)))
     }
 
     /// Reads the node.
@@ -82,6 +86,11 @@ impl Node {
     /// Without a cgroup tree. A kubelet that does not answer is not an error: see [`Survey::kubelet`].
     pub(crate) async fn survey(&self) -> Result<Survey, Failure> {
         Survey::of(self).await
+    }
+
+    /// Whether a network namespace is the node's own.
+    pub(crate) fn is_own_network(&self, netns: &Netns) -> bool {
+        Netns::of_process(&self.proc, HOST_INIT).is_ok_and(|host| host.id() == netns.id())
     }
 
     /// The effective configuration: the file, or the last good one.

@@ -86,8 +86,8 @@ async fn answer(args: &Args, global: &Global) -> Result<(Origin, Conns), Failure
         Format::Table => Detail::Plain,
         Format::Wide | Format::Json | Format::Yaml => Detail::Full,
     };
-    let look = gather::look(&source, &args.pod, detail);
-    let conns = source.answer(Some(&args.pod), look).await?;
+    let gathered = gather::gather(&source, &args.pod, detail);
+    let conns = source.answer(Some(&args.pod), gathered).await?;
     let from = match source.origin() {
         Origin::File => Origin::File,
         // Only the kernel knows sockets, with an agent or without one.
@@ -106,7 +106,7 @@ impl SysdumpReport for Conns {
 /// # Errors
 /// When no pod or several pods match, or the kernel does not list its sockets.
 pub(crate) async fn gather(source: &DataSource, pod: &str) -> Result<Conns, Failure> {
-    gather::look(source, pod, Detail::Full).await
+    gather::gather(source, pod, Detail::Full).await
 }
 
 fn filtered(conns: Conns, args: &Args) -> Result<Conns, Failure> {

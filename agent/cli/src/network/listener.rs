@@ -27,12 +27,14 @@ const INODE: usize = 9;
 
 /// The listening ports, each with the containers that listen there as far as they are known.
 pub(crate) fn listeners(proc: &ProcRoot, target: &Target) -> BTreeMap<u16, Vec<String>> {
-    let sockets = target.running().find_map(|container| {
-        let init = container.init?;
-        let sockets = table(proc, init);
-        target.has(proc, container, init).then_some(sockets)
-    });
-    let sockets = sockets.unwrap_or_default();
+    let sockets = target
+        .running()
+        .find_map(|container| {
+            let init = container.init?;
+            let sockets = table(proc, init);
+            target.has(proc, container, init).then_some(sockets)
+        })
+        .unwrap_or_default();
     let mut ports: BTreeMap<u16, Vec<String>> = sockets
         .iter()
         .map(|(port, _)| (*port, Vec::new()))

@@ -5,7 +5,6 @@ use usher_sys::net::netns::Netns;
 use crate::{
     data_source::node::{Node, Target},
     failure::Failure,
-    network::links::is_of_node,
 };
 
 /// Opens the pod's network namespace. One that is the node's own is opened only with `allow_host`; `effect` says what the
@@ -18,7 +17,7 @@ pub(crate) fn pod_network(
 ) -> Result<Netns, Failure> {
     let netns = target.netns(node)?;
     // Compare the namespaces too: without the kubelet's list, hostNetwork is not known.
-    if (is_of_node(node, &netns) || target.pod.host_network) && !allow_host {
+    if (node.is_own_network(&netns) || target.pod.host_network) && !allow_host {
         return Err(Failure::refused(format!(
             "{} uses the node's network namespace: {effect}. Use --host-network to allow this",
             target.display_name()

@@ -145,8 +145,10 @@ fn of_node(node: &Node) -> Settings {
 
 fn last_good(node: &Node) -> Vec<origin::Setting> {
     let name = "last good configuration";
-    let text = run_dir::load_text(&node.args.run_dir, run_dir::CONFIG);
-    let text = text.ok().flatten().unwrap_or_default();
+    let text = run_dir::load_text(&node.args.run_dir, run_dir::CONFIG)
+        .ok()
+        .flatten()
+        .unwrap_or_default();
     let config = Config::parse(name, &text).unwrap_or_default();
     origin::settings(&config, name, &text)
 }

@@ -113,9 +113,10 @@ impl Listeners {
         let any_own = self
             .at(scene, protocol, address)
             .any(|place| is_own(&place));
-        let places = self.at(scene, protocol, address);
-        let places = places.filter(|place| !any_own || is_own(place));
-        let mut containers = places.filter_map(|place| owners[place].container());
+        let mut containers = self
+            .at(scene, protocol, address)
+            .filter(|place| !any_own || is_own(place))
+            .filter_map(|place| owners[place].container());
         let first = containers.next()?;
         containers.all(|other| other == first).then_some(first)
     }
@@ -126,8 +127,11 @@ impl Listeners {
         protocol: Protocol,
         address: SocketAddr,
     ) -> impl Iterator<Item = usize> + 'a {
-        let places = self.0.get(&(protocol, address.port()));
-        let places = places.into_iter().flatten().copied();
-        places.filter(move |place| scene.sockets[*place].covers(address))
+        self.0
+            .get(&(protocol, address.port()))
+            .into_iter()
+            .flatten()
+            .copied()
+            .filter(move |place| scene.sockets[*place].covers(address))
     }
 }

@@ -122,8 +122,11 @@ fn framing<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Result<Framing, Error> 
         };
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
         if name.eq_ignore_ascii_case(b"transfer-encoding") {
-            let last = value.rsplit(|byte| *byte == b',').next();
-            let last = last.unwrap_or_default().trim_ascii();
+            let last = value
+                .rsplit(|byte| *byte == b',')
+                .next()
+                .unwrap_or_default()
+                .trim_ascii();
             is_coded = Some(last.eq_ignore_ascii_case(b"chunked"));
         } else if name.eq_ignore_ascii_case(b"content-length") {
             for value in value.split(|byte| *byte == b',') {

@@ -39,11 +39,13 @@ pub fn size(text: &str) -> Result<u64, NotASize> {
         Some((unit, factor)) => (trimmed.trim_end_matches(unit).trim_end(), *factor),
         None => (trimmed, 1),
     };
-    let bytes = number.parse::<u64>().ok();
-    let bytes = bytes.and_then(|number| number.checked_mul(factor));
-    bytes.ok_or_else(|| NotASize {
-        text: text.chars().take(64).collect(),
-    })
+    number
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(factor))
+        .ok_or_else(|| NotASize {
+            text: text.chars().take(64).collect(),
+        })
 }
 
 /// A size as text.

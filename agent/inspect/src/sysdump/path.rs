@@ -34,8 +34,11 @@ impl DocumentPath<'_> {
 /// The folder of a pod: namespace, name, and the UID, which makes it unique. The names come from the kubelet and become
 /// paths where the sysdump is unpacked, so only plain characters are kept.
 pub fn folder(namespace: &str, name: &str, uid: &str) -> String {
-    let words = [namespace, name, uid].map(safe_name);
-    let words: Vec<String> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    let words: Vec<String> = [namespace, name, uid]
+        .map(safe_name)
+        .into_iter()
+        .filter(|word| !word.is_empty())
+        .collect();
     format!("pods/{}", words.join("_"))
 }
 

@@ -64,11 +64,11 @@ impl Survey {
             .map_err(|error| Failure::unavailable(format!("{error}; is --cgroup-root right?")))?;
         let proc = node.proc.clone();
         // In parallel: on a full node both take long.
-        let looking = thread::spawn(move || walk(&proc, &root));
+        let reader = thread::spawn(move || walk(&proc, &root));
         let kubelet = node.raw_pods().await;
         let panicked = |_panic| Failure::unavailable("the thread that reads the pods panicked");
-        let looked = looking.join().map_err(panicked)?;
-        let (seen, mut gaps) = looked.map_err(|error| Failure::unavailable(chain(&error)))?;
+        let read = reader.join().map_err(panicked)?;
+        let (seen, mut gaps) = read.map_err(|error| Failure::unavailable(chain(&error)))?;
         let config = config(node, &mut gaps);
         if let Err(error) = &kubelet {
             gaps.push(format!(
@@ -76,13 +76,12 @@ impl Survey {
                 error.text
             ));
         }
-        let annotations =
-            run_dir::load::<run_dir::Annotations>(&args.run_dir, run_dir::NODE_ANNOTATIONS);
-        let modes = annotations.unwrap_or_else(|error| {
-            gaps.push(chain(&error));
-            None
-        });
-        let modes = modes.map(|known| Modes::from_annotations(&known).0);
+        let modes = run_dir::load::<run_dir::Annotations>(&args.run_dir, run_dir::NODE_ANNOTATIONS)
+            .unwrap_or_else(|error| {
+                gaps.push(chain(&error));
+                None
+            })
+            .map(|known| Modes::from_annotations(&known).0);
         let engine = feed_engine(node, config, modes, &seen, kubelet.as_ref().ok(), &mut gaps);
         let mut survey = Self {
             pods: engine.pods(),
@@ -174,11 +173,11 @@ pub(super) fn config(node: &Node, gaps: &mut Vec<String>) -> Arc<Config> {
         Ok(config) => Arc::new(config),
         Err(error) => {
             gaps.push(format!("{error}; using the last good configuration"));
-            let kept = run_dir::load_text(&node.args.run_dir, run_dir::CONFIG)
+            let last_good = run_dir::load_text(&node.args.run_dir, run_dir::CONFIG)
                 .ok()
-                .flatten();
-            let kept = kept.and_then(|text| Config::parse("last good configuration", &text).ok());
-            Arc::new(kept.unwrap_or_default())
+                .flatten()
+                .and_then(|text| Config::parse("last good configuration", &text).ok());
+            Arc::new(last_good.unwrap_or_default())
         }
     }
 }
@@ -289,9 +288,14 @@ fn addresses(body: &[u8]) -> BTreeMap<String, Vec<IpAddr>> {
     let list: Option<List> = serde_json::from_slice(body).ok();
     let items = list.and_then(|list| list.items).unwrap_or_default();
     let addresses = items.into_iter().map(|item| {
-        let ips = item.status.pod_ips.unwrap_or_default();
-        let ips = ips.iter().filter_map(|address| address.ip.parse().ok());
-        (item.metadata.uid, ips.collect())
+        let ips = item
+            .status
+            .pod_ips
+            .iter()
+            .flatten()
+            .filter_map(|address| address.ip.parse().ok())
+            .collect();
+        (item.metadata.uid, ips)
     });
     addresses.collect()
 }

@@ -16,9 +16,6 @@ use usher_sys::{
 use super::{Node, Survey, survey::uid_of};
 use crate::failure::Failure;
 
-/// The process in the host's own namespaces.
-const HOST_INIT: Pid = Pid(1);
-
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) uid: PodUid,
@@ -49,13 +46,15 @@ impl Survey {
     /// The pod that the argument selects.
     pub(crate) fn target(&self, given: &str) -> Result<Target, Failure> {
         let candidates: Vec<Candidate> = self.pods.iter().map(|pod| self.candidate(pod)).collect();
-        let place = pod_selector::select(given, &candidates)?;
+        let index = pod_selector::select(given, &candidates)?;
         let gone = || Failure::unavailable(format!("pod {given:?} has just ended"));
-        let pod = self.pods.get(place).cloned().ok_or_else(gone)?;
+        let pod = self.pods.get(index).cloned().ok_or_else(gone)?;
         let uid = uid_of(&pod).ok_or_else(gone)?;
-        let seen = self.seen.iter();
-        let looks = seen.filter(|(found, _looks)| found.uid == uid);
-        let looks = looks.flat_map(|(_found, looks)| looks.clone());
+        let looks = self
+            .seen
+            .iter()
+            .filter(|(found, _looks)| found.uid == uid)
+            .flat_map(|(_found, looks)| looks.clone());
         let containers = looks.map(|(key, look)| {
             let known = pod
                 .containers
@@ -88,8 +87,8 @@ impl Survey {
         let looks = self
             .seen
             .iter()
-            .find(|(found, _looks)| found.uid.as_str() == pod.uid);
-        let looks = looks.map(|(_found, looks)| looks);
+            .find(|(found, _looks)| found.uid.as_str() == pod.uid)
+            .map(|(_found, looks)| looks);
         let listed = pod.containers.iter().filter_map(|known| known.id.clone());
         let seen = looks.into_iter().flatten();
         Candidate {
@@ -129,7 +128,7 @@ impl Target {
         for container in &self.containers {
             let Some(init) = container.init else { continue };
             match of_container(node, &self.key(container), init) {
-                Ok(Some(netns)) => return self.own(node, netns),
+                Ok(Some(netns)) => return self.checked(node, netns),
                 Ok(None) => {}
                 Err(error) => refused = Some(error),
             }
@@ -149,10 +148,8 @@ impl Target {
     }
 
     /// Rejects a pod that is in the node's namespace without hostNetwork: the data about it cannot be right.
-    fn own(&self, node: &Node, netns: Netns) -> Result<Netns, Failure> {
-        let host = Netns::of_process(&node.proc, HOST_INIT);
-        let is_host = host.is_ok_and(|host| host.id() == netns.id());
-        if is_host && !self.pod.host_network && self.pod.name.is_some() {
+    fn checked(&self, node: &Node, netns: Netns) -> Result<Netns, Failure> {
+        if node.is_own_network(&netns) && !self.pod.host_network && self.pod.name.is_some() {
             let text = format!(
                 "{} uses the node's network namespace although its spec does not set hostNetwork; refused",
                 self.display_name()

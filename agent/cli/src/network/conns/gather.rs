@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use usher_client::error_chain::chain;
 use usher_core::{
     admin,
-    base::id::Pid,
     node::socket::{Protocol, Socket},
 };
 use usher_inspect::conns::{Conns, Container, MAX_SOCKETS, Role, Scene};
@@ -25,9 +24,6 @@ use crate::{
     },
     failure::Failure,
 };
-
-/// The process in the host's own namespaces.
-const HOST_INIT: Pid = Pid(1);
 
 /// How much is requested for each socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,16 +45,20 @@ struct Seen {
     is_partial: bool,
 }
 
-pub(super) async fn look(source: &DataSource, pod: &str, detail: Detail) -> Result<Conns, Failure> {
+pub(super) async fn gather(
+    source: &DataSource,
+    pod: &str,
+    detail: Detail,
+) -> Result<Conns, Failure> {
     let node = &source.node;
     let target = node.find(pod).await?;
     let netns = target.netns(node)?;
-    let is_host =
-        Netns::of_process(&node.proc, HOST_INIT).is_ok_and(|host| host.id() == netns.id());
+    let is_host = node.is_own_network(&netns);
     let members = members(node, &target)?;
     // The node's namespace has the sockets of all programs, so the pod's own sockets must be known first.
-    let own = is_host.then(|| owners(node, &target, &members, None));
-    let own = own.transpose()?;
+    let own = is_host
+        .then(|| owners(node, &target, &members, None))
+        .transpose()?;
     let mut seen = sockets(&netns, detail, |socket| {
         own.as_ref().is_none_or(|own| is_of(socket, own, &members))
     })?;
@@ -196,11 +196,10 @@ impl Seen {
 
 fn scene(target: &Target, members: &[Member], seen: &mut Seen, owners: Owners) -> Scene {
     let containers = members.iter().map(|member| container(target, member));
-    let cgroups = members.iter().enumerate();
-    let cgroups = cgroups.flat_map(|(place, member)| {
-        let numbers = member.cgroups.iter();
-        numbers.map(move |number| (*number, place))
-    });
+    let cgroups = members
+        .iter()
+        .enumerate()
+        .flat_map(|(index, member)| member.cgroups.iter().map(move |cgroup| (*cgroup, index)));
     Scene {
         sockets: std::mem::take(&mut seen.sockets),
         is_partial: seen.is_partial,

@@ -67,8 +67,10 @@ impl Destination {
                 IpAddr::V4(_) => AddressFamily::Inet,
                 IpAddr::V6(_) => AddressFamily::Inet6,
             };
-            let socket = self.netns.tcp_socket(family);
-            let socket = socket.map_err(|error| Failure::refused(chain(&error)))?;
+            let socket = self
+                .netns
+                .tcp_socket(family)
+                .map_err(|error| Failure::refused(chain(&error)))?;
             match tcp::connect(socket, *address, self.port).await {
                 Ok(stream) => return Ok(stream),
                 Err(error) => last = last.or(Some((*address, error))),

@@ -102,11 +102,12 @@ impl Collection {
         report: impl Future<Output = Result<T, Failure>>,
     ) {
         let source = format!("usher {}", T::NAME);
-        let report = tokio::time::timeout_at(self.end, report).await;
-        let report = report.unwrap_or_else(|_elapsed| {
-            self.is_cut = true;
-            Err(Failure::unavailable(TIMED_OUT))
-        });
+        let report = tokio::time::timeout_at(self.end, report)
+            .await
+            .unwrap_or_else(|_elapsed| {
+                self.is_cut = true;
+                Err(Failure::unavailable(TIMED_OUT))
+            });
         match report {
             Ok(report) => self.document(path, source, &Document::new(T::KIND, from, report)),
             Err(error) => self.missing(path, source, &error.text),

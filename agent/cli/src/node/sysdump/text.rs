@@ -95,9 +95,8 @@ pub(super) fn processes(node: &Node, target: &Target) -> Processes {
 fn argv(path: &Path) -> Vec<String> {
     // A process that has exited has no command line.
     let line = bounded(path, MAX_COMMAND_LINE).unwrap_or_default();
-    let words = line.split(|byte| *byte == 0);
-    let words = words.filter(|word| !word.is_empty());
-    words
+    line.split(|byte| *byte == 0)
+        .filter(|word| !word.is_empty())
         .map(|word| String::from_utf8_lossy(word).into_owned())
         .collect()
 }
