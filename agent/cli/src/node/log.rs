@@ -27,7 +27,7 @@ const PATH: &str = "/v1/log";
 /// agent returns to the filter that it was started with. The process that holds
 /// starts always keeps the filter that it was started with.
 ///
-/// For example: usher log --level agent::installer=debug --level core=trace --for 5m
+/// For example: usher log --level agent::install=debug --level core=trace --for 5m
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A level (off, error, warn, info, debug, trace) for everything, or

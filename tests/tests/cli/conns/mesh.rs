@@ -67,7 +67,7 @@ fn every_connection_has_its_path() {
     assert_eq!(ways(&answer, "app", "127.0.0.1:8080")[0]["how"], "direct");
     let unanswered = ways(&answer, "app", EXCLUDED)[0];
     assert_eq!(unanswered["how"], "unknown");
-    assert_eq!(unanswered["why"], "nobody has answered yet");
+    assert_eq!(unanswered["why"], "the connection is not established yet");
     let of_proxy = sockets(&answer)
         .iter()
         .filter(|row| row["container"] == ISTIO_PROXY);
