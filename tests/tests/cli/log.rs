@@ -18,7 +18,13 @@ fn log_filter_is_reset_after_its_duration() {
     assert!(is_as_at_the_start(&node));
     let stdout = answer(
         &node,
-        &["log", "--level", "agent::kubernetes::kubelet=debug", "--for", "4s"],
+        &[
+            "log",
+            "--level",
+            "agent::kubernetes::kubelet=debug",
+            "--for",
+            "4s",
+        ],
     );
     assert!(
         stdout.starts_with("info,usher_agent::kubernetes::kubelet=debug for another 4s"),
