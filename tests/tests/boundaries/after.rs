@@ -4,7 +4,7 @@ use serde_json::Value;
 use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::{Agent, Doomed, Pod, process};
 
-use crate::scene::{APP, DAPR, LOGS, PROXY, Scene, Step, doors, has_table};
+use crate::scene::{APP, DAPR, LOGS, PROXY, Scene, Step, has_table, held_ports};
 
 /// Kills the agent at its kill point. Held connections are released by the kernel at the deadline. Then another
 /// agent starts.
@@ -13,17 +13,17 @@ pub(crate) fn the_kill(scene: &Scene, step: Step, doomed: Doomed) -> Agent {
     if let Some(held) = scene.held.borrow().as_ref() {
         // No app has started yet: the next agent adopts the hold from its table, or does not hold.
         scene.unheld.set(step == Step::Come && !has_table(held));
-        let doors = doors(held);
-        let elements = doors.split('}').next().unwrap_or_default();
+        let held_ports = held_ports(held);
+        let elements = held_ports.split('}').next().unwrap_or_default();
         let shut: Vec<&str> = elements.split(',').map(str::trim).collect();
-        let shut = shut.iter().filter(|door| !door.is_empty());
-        for door in shut.clone() {
-            let has_deadline = door.contains("timeout") && door.contains("expires");
-            assert!(has_deadline, "a door without a deadline: {doors}");
+        let shut = shut.iter().filter(|port| !port.is_empty());
+        for port in shut.clone() {
+            let has_deadline = port.contains("timeout") && port.contains("expires");
+            assert!(has_deadline, "a port without a deadline: {held_ports}");
         }
         // Armed before, and neither sidecar is ready.
         if matches!(step, Step::Order | Step::Start) {
-            assert!(shut.count() > 0, "killed in {step:?}: no door is shut");
+            assert!(shut.count() > 0, "killed in {step:?}: no port is shut");
         }
     }
     Agent::start_with_api(&scene.node, &scene.server, &[])

@@ -171,7 +171,7 @@ impl Scene {
                 }
                 held.has_run(APP) || log.count(is_held) == apps
             }
-            Step::Half => !doors(held).contains(&DAPR_PORT.to_string()),
+            Step::Half => !held_ports(held).contains(&DAPR_PORT.to_string()),
             Step::Ready => {
                 let is_over = |line: &String| {
                     line.starts_with("connected ") || line.starts_with("failed-to-connect ")
@@ -254,7 +254,7 @@ pub(crate) fn has_table(pod: &Pod) -> bool {
 }
 
 /// The held ports and their timeouts, as `nft` prints them; empty if there are none.
-pub(crate) fn doors(pod: &Pod) -> String {
+pub(crate) fn held_ports(pod: &Pod) -> String {
     let set = nft(pod, &["list", "set", "inet", "usher", "held"]);
     let elements = set.split_once("elements = {");
     elements.map_or_else(String::new, |(_before, elements)| elements.to_owned())

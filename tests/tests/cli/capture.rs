@@ -90,7 +90,7 @@ fn traffic() {
         }
         // There is no listener: the answer is ICMP.
         let gone = UdpSocket::bind(loopback).unwrap().local_addr().unwrap();
-        udp.send_to(b"anybody", gone).unwrap();
+        udp.send_to(b"to a closed port", gone).unwrap();
     }
     let udp = UdpSocket::bind("0.0.0.0:0").unwrap();
     udp.send_to(b"far away", FAR).unwrap();

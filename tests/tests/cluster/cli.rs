@@ -189,7 +189,7 @@ fn each_command_works_on_a_pod_without_a_shell() {
             .all(|port| at(port))
             .then_some(())
     });
-    until("the doors to be open", || {
+    until("the ports to be released", || {
         let stdout = usher(&lab, &["rules", &full, "-o", "json"]).stdout;
         let rules: Value = serde_json::from_slice(&stdout).ok()?;
         rules["table"].is_null().then_some(())

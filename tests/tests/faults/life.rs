@@ -156,7 +156,7 @@ fn created_container_survives_alongside_the_app() {
 fn app_that_outlives_its_restart_is_waited_for() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
-    let pod = node.run(&PodSpec::job("beside"));
+    let pod = node.run(&PodSpec::job("alongside"));
     pod.start_at("app", Pace::RUNC);
     pod.wait_container("app");
     pod.finish("app", 0);

@@ -10,7 +10,7 @@ const DATABASE: &str = "127.0.0.1:5432";
 /// Dapr's gRPC port.
 const STATE: &str = "127.0.0.1:50001";
 
-fn beside(name: &str, app: ContainerSpec, sidecar: ContainerSpec) -> PodSpec {
+fn with_sidecar(name: &str, app: ContainerSpec, sidecar: ContainerSpec) -> PodSpec {
     PodSpec::new(name).with(app).with(sidecar).announced()
 }
 
@@ -25,13 +25,13 @@ fn database_proxy_dapr_and_a_declared_port() {
         ..Sidecar::default()
     };
     let cache = ContainerSpec::sidecar("cache", "registry.example/team/cache:1", cache);
-    let declared = beside("declared", client("127.0.0.1:6379"), cache)
+    let declared = with_sidecar("declared", client("127.0.0.1:6379"), cache)
         .annotation("usher.dev/hold-ports", "cache=6379");
     let six = ContainerSpec::client("app", Client::to("[::1]:5432"));
     let specs = [
-        beside("database", client(DATABASE), cloud_sql::serving(on_command)),
-        beside("database-six", six, cloud_sql::serving(on_command)),
-        beside("state", client(STATE), dapr::starting(on_command)),
+        with_sidecar("database", client(DATABASE), cloud_sql::serving(on_command)),
+        with_sidecar("database-six", six, cloud_sql::serving(on_command)),
+        with_sidecar("state", client(STATE), dapr::starting(on_command)),
         declared,
     ];
     let sidecars = ["cloud-sql-proxy", "cloud-sql-proxy", "daprd", "cache"];
