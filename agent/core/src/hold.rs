@@ -2,7 +2,7 @@
 //! what was thought of it.
 //!
 //! A *door* is a port at which new connections wait. It opens when its sidecar
-//! is ready, at the deadline, or when nobody will ever be ready. How far a pod
+//! is ready, at the deadline, or when no sidecar will ever be ready. How far a pod
 //! is stands in `state`; what follows from that, in `life` and `doors`.
 
 pub(crate) mod conditions;
@@ -36,7 +36,7 @@ pub struct Door {
 /// How to find out that a sidecar is ready.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Probe {
-    /// Somebody listens at this TCP port on loopback.
+    /// A process listens on this TCP port on loopback.
     Listens {
         /// The port.
         port: u16,
@@ -66,11 +66,11 @@ pub struct Features {
 pub struct Tally {
     /// Connections that waited; in observe mode those that were refused.
     pub connections: usize,
-    /// Those of them that the kernel had let go before, when their time was over.
+    /// Those of them that the kernel had released before, when their time was over.
     pub by_kernel: usize,
     /// Since when the first of them waited.
     pub longest: Duration,
-    /// How long before this was told the doors were opened.
+    /// How long before this report the ports were released.
     pub ago: Duration,
     /// Connections of which no copy was left to send on: they go on with their
     /// own next retransmission.
@@ -122,7 +122,7 @@ pub enum NotHeld {
     },
     /// No recipe recognises any of its containers.
     NoSidecar,
-    /// Nobody connects to the sidecars that it has.
+    /// No app connects to its sidecars.
     NoDoor,
     /// It has sidecars only.
     NoApp,
@@ -173,11 +173,11 @@ pub enum Opened {
 /// What of a hold failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failed {
-    /// No connection can be made to wait: what the kernel said.
+    /// No connection can be held: the kernel's error.
     Arm(String),
     /// Who had them wait ended, and they go.
     Gate,
-    /// The doors do not open: what the kernel said.
+    /// The ports cannot be released: the kernel's error.
     Open(String),
 }
 

@@ -55,7 +55,7 @@ pub(crate) struct Discovery {
     tree: Tree,
     proc: ProcRoot,
     living: HashMap<ContainerKey, Living>,
-    /// Those that have ended, and of which nobody has told how.
+    /// Those that have ended without a reported exit status.
     ended: HashMap<ContainerKey, Arc<Init>>,
     /// Network namespaces that the containers of each pod were started in, the
     /// sandbox's among them.
@@ -126,7 +126,7 @@ impl Discovery {
         self.tree.is_whole()
     }
 
-    /// Containers that have ended, of which it was not told yet. It will be, once more.
+    /// Containers that have ended without a reported exit. Their exit is reported once more later.
     pub(crate) fn dead(&mut self) -> Vec<ContainerKey> {
         let living = self.living.iter();
         let dead = living.filter(|(_key, living)| {
@@ -183,8 +183,8 @@ impl Discovery {
         }
     }
 
-    /// A cgroup goes after its processes have been reaped, and may be told first: how a container ended is asked for then,
-    /// since nothing that comes later of it counts.
+    /// A cgroup goes after its processes have been reaped, and may be reported first: the exit status is read then,
+    /// since later changes of the container are ignored.
     fn gone(&mut self, key: ContainerKey) -> Vec<Event> {
         let living = self.living.get(&key).map(|living| Arc::clone(&living.init));
         self.end(&key);

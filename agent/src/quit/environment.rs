@@ -49,15 +49,15 @@ impl Reads {
         let read = self.begin(pod).ok_or_else(|| {
             format!("{AT_ONCE} reads of this pod's memory have not come back; something in the pod holds them up")
         })?;
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let (proc, wanted) = (proc.clone(), wanted.to_vec());
         let found = move || {
             let value = |header: Header| match proc.variable(pid, &header.env) {
                 Ok(value) => value.map(|value| Ok((header.name, value))),
                 Err(error) => Some(Err(chain(&error))),
             };
-            // Nobody listens any more when it took too long.
-            drop(tell.send(wanted.into_iter().filter_map(value).collect()));
+            // The receiver is gone when the read took too long.
+            drop(sender.send(wanted.into_iter().filter_map(value).collect()));
             drop(read);
         };
         let thread = thread::Builder::new().name("environment".to_owned());
@@ -65,7 +65,7 @@ impl Reads {
             .spawn(found)
             .map_err(|error| format!("no thread to read the environment: {error}"))?;
         // Never without an answer: the thread does not panic.
-        told.await.unwrap_or_else(|_gone| Ok(Vec::new()))
+        receiver.await.unwrap_or_else(|_gone| Ok(Vec::new()))
     }
 
     fn begin(&self, pod: &PodUid) -> Option<Read> {
@@ -102,9 +102,9 @@ mod tests {
 
     use super::*;
 
-    /// A process whose memory does not answer: here the read waits for somebody who writes its `stat`.
+    /// A process whose memory does not answer: here the read waits for a writer of its `stat`.
     #[tokio::test(flavor = "current_thread")]
-    async fn a_read_that_does_not_come_back_holds_up_nobody() {
+    async fn a_blocked_read_blocks_nothing_else() {
         let root = tempfile::tempdir().unwrap();
         let pid = Pid(7);
         fs::create_dir(root.path().join("7")).unwrap();

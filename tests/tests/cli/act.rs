@@ -70,7 +70,7 @@ fn quit_works_in_observe_mode_and_despite_an_opt_out() {
     agent.wait_for("skipped", &pod.name());
     let dry = answer(&node, &["quit", "by-hand", "--dry-run"]);
     assert!(
-        dry.contains("quit (dry run): shown out: istio-proxy by POST :15020/quitquitquit"),
+        dry.contains("quit (dry run): terminated: istio-proxy by POST :15020/quitquitquit"),
         "{dry}"
     );
     assert!(pod.end_so_far(SIDECAR).is_none());

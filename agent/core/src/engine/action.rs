@@ -51,8 +51,7 @@ pub enum Action {
         /// How long it may take.
         timeout: Duration,
     },
-    /// Tell the plugin that announced this sandbox; nobody may be waiting any
-    /// more.
+    /// Reply to the plugin that announced this sandbox; it may have stopped waiting.
     Answer {
         /// The sandbox.
         sandbox: SandboxId,
@@ -132,7 +131,7 @@ pub enum Action {
         /// At which ports connections wait, and for how long yet.
         wanted: Wanted,
     },
-    /// Tell whoever gave an order, [`crate::Event::Ordered`].
+    /// Reply to the operator of [`crate::Event::Ordered`].
     Reply(Answer),
     /// Record a decision: log, metrics, timeline.
     Report(Decision),

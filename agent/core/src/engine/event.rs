@@ -1,4 +1,4 @@
-//! What happens: everything that [`crate::Engine::step`] is told.
+//! What happens: the input of [`crate::Engine::step`].
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub enum Event {
     /// The kubelet's list could not be had.
     PodsUnavailable,
     /// The cgroup tree has been walked once: every pod and container that
-    /// existed before has been told.
+    /// existed before has been reported.
     Walked,
     /// The cgroup of a pod exists.
     PodAppeared(PodUid),

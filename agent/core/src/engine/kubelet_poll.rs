@@ -26,7 +26,7 @@ pub(crate) struct KubeletPoll {
 }
 
 impl KubeletPoll {
-    /// Somebody needs a list that is asked for at `at` or later.
+    /// Requests a list that is polled at `at` or later.
     pub(crate) fn request(&mut self, at: Timestamp) {
         // One request answers all wishes before it, so wishes closer together
         // than the gap are one.

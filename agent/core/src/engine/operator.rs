@@ -144,7 +144,7 @@ impl Engine {
             .iter()
             .map(|step| format!("{} by {}", step.container, step.step))
             .collect();
-        taken.says = format!("shown out: {}", steps.join(", "));
+        taken.says = format!("terminated: {}", steps.join(", "));
         actions.push(accepted(view, order, &taken));
         let earlier = tracked.quit.operator.take();
         let force = force || earlier.as_ref().is_some_and(|earlier| earlier.force);

@@ -1,12 +1,10 @@
-//! What a person has usher do with one pod by hand, and what usher says to it.
+//! Requests of operators about one pod, and the engine's answers.
 //!
-//! An order is judged by the same knowledge as everything else and answered at once: the answer comes when the decision
-//! was made, not when a sidecar has ended. It counts for what runs when it is given, it outlives no restart of the agent,
-//! and each one that is taken stands in the pod's timeline.
+//! The engine answers a request when it has decided, not when a sidecar has exited. A request covers the runs that exist
+//! when it is made, and does not survive a restart of the agent. The pod's timeline has each accepted request.
 //!
-//! What a person says counts more than the node's mode and what the pod, its Namespace or the configuration leave alone.
-//! It does not count more than the pod: an app that may yet run, a pod that would be spoiled, are reasons to refuse unless
-//! the person insists.
+//! A request overrides the node's mode and the opt-out of the pod, its Namespace or the configuration. An app that may
+//! still run and a pod that would be spoiled are reasons to refuse it, unless the operator forces it.
 
 use crate::{
     base::id::PodUid,
@@ -14,60 +12,55 @@ use crate::{
     hold::NotHeld,
 };
 
-/// An order.
+/// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
-    /// The pod.
     pub pod: PodUid,
-    /// What is asked for.
+    /// What an operator requests.
     pub verb: Verb,
     pub requester: Requester,
-    /// Only say what would be done.
+    /// Only report what usher would do.
     pub dry_run: bool,
 }
 
-/// What is said to an order.
+/// The answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// It is being done, or would be.
+    /// Usher follows the request, or would.
     Taken(Taken),
-    /// There is nothing to do: all is as asked for.
+    /// There is nothing to do: the pod is as requested.
     Nothing(String),
-    /// It is not done.
+    /// Usher does not follow it.
     Refused(Refused),
 }
 
-/// What is done about an order.
+/// What follows from a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// What, in words.
     pub says: String,
-    /// What is set aside for it, such as the mode.
+    /// What the request overrides, such as the mode.
     pub despite: Vec<String>,
-    /// The sidecars that are asked to quit, the first ones first.
+    /// The first step with each sidecar, in the order of the stages.
     pub steps: Vec<FirstStep>,
     /// The ports at which connections wait or waited.
     pub ports: Vec<u16>,
 }
 
-/// The step that a sidecar is shown out with first.
+/// The first step that terminates a sidecar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FirstStep {
-    /// The sidecar.
     pub container: String,
-    /// The step, in words.
     pub step: String,
-    /// The exit code that is known to come of it.
+    /// The exit code that the step leads to.
     pub code: i32,
-    /// What is to be known of it besides.
     pub note: Option<String>,
 }
 
-/// Why an order is not followed.
+/// Why usher does not follow a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Refused {
-    /// Nobody knows the pod.
+    /// The agent does not know the pod.
     #[error("no such pod on this node")]
     NoPod,
     /// Not enough is known of it yet.
@@ -84,7 +77,7 @@ pub enum Refused {
         "the node's kernel shows none of its processes: a sandboxed runtime such as gVisor or Kata"
     )]
     Hidden,
-    /// Somebody else ends it.
+    /// Something else ends it.
     #[error("{0}")]
     Skipped(SkipReason),
     /// All that is left would harm the pod.
@@ -98,8 +91,8 @@ pub enum Refused {
     /// Connections cannot be made to wait in it.
     #[error("{0}")]
     NotHeld(NotHeld),
-    /// Its doors are being shut or opened.
-    #[error("its doors are being shut or opened at this moment; ask again")]
+    /// Its ports are being held or released.
+    #[error("its ports are being held or released at this moment; try again")]
     Busy,
     /// It was tried and failed.
     #[error("it could not be done; the timeline and the agent's log say why (usher explain)")]
@@ -139,7 +132,7 @@ mod tests {
 
     /// Each refusal: its word, what it says, and whether insisting helps.
     #[test]
-    fn what_is_said_to_an_order_that_is_not_followed() {
+    fn each_refusal_has_a_name_and_a_text() {
         let container = || "app".to_owned();
         let cases = [
             (Refused::NoPod, "no-pod", "no such pod on this node", false),
@@ -193,7 +186,7 @@ mod tests {
             (
                 Refused::Busy,
                 "busy",
-                "its doors are being shut or opened at this moment; ask again",
+                "its ports are being held or released at this moment; try again",
                 false,
             ),
             (

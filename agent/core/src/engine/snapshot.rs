@@ -18,7 +18,7 @@ use crate::{
 };
 
 impl Engine {
-    /// The pods, by namespace and name; those that nobody has named yet come last.
+    /// The pods, by namespace and name; those without a name come last.
     pub fn pods(&self) -> Vec<Pod> {
         let mut pods: Vec<Pod> = self
             .pods

@@ -1,4 +1,4 @@
-//! The engine as a whole: scenes of one pod's life, told as events.
+//! The engine as a whole: scenes of one pod's life, as events.
 
 mod dry_run;
 mod hold;

@@ -209,7 +209,7 @@ pub enum Then {
     Accept,
     /// It is dropped.
     Drop,
-    /// It waits in this nfqueue, or goes on where nobody serves the queue.
+    /// It waits in this nfqueue, or goes on where no process serves the queue.
     Queue(u16, Queue),
     /// Something that usher never does.
     Other(String),

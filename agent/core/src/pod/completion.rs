@@ -152,7 +152,7 @@ pub(crate) fn may_not_have_begun(container: &Container, id: &ContainerId, run: &
         let is_about_it = status.id.as_ref() == Some(id);
         is_about_it && status.state != Reported::Waiting
     };
-    // Of one that had gone before anybody saw its program or its end only the kubelet can tell, and whoever sees them late.
+    // Of one that had gone before anybody saw its program or its end only the kubelet knows, or a later observation.
     let in_doubt = !run.executed && !container.status.as_ref().is_some_and(says_more);
     (run.not_started || in_doubt) && container.reported_code(id).is_none()
 }

@@ -14,7 +14,7 @@ pub enum Outcome {
     NoReply,
     /// It answered with another status.
     Rejected(u16),
-    /// Nobody listens: not yet, or not any more.
+    /// No process listens: not yet, or not any more.
     Refused,
     /// No whole answer within the attempt's time.
     TimedOut,

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_heard() {
+    fn a_message_is_decoded_as_it_was_encoded() {
         let container = || ContainerId::parse(&"c0".repeat(32)).unwrap();
         let limit = Duration::from_micros(12_345_678);
         let orders = [

@@ -21,7 +21,7 @@ use crate::pod::spec::{Container, KubeletProbe, ProbeKind};
 /// What the kubelet's clock may be ahead of the container's.
 const ROUNDED_OFF: Duration = Duration::from_secs(1);
 
-/// The least time that is left to an app which has been let go; periods are never shorter.
+/// The least time that is left to an app with a released start; periods are never shorter.
 const LEAST_LEFT: Duration = Duration::from_secs(1);
 
 /// How long a start may be held.
@@ -98,8 +98,8 @@ mod tests {
         }
     }
 
-    /// What is said of a container: `held for, by, killed after`, in seconds.
-    fn said(probes: &[KubeletProbe]) -> Option<(u64, ProbeKind, u64)> {
+    /// The limit of a container: `held for, by, killed after`, in seconds.
+    fn seconds(probes: &[KubeletProbe]) -> Option<(u64, ProbeKind, u64)> {
         let limit = of(&container(probes))?;
         Some((limit.for_.as_secs(), limit.by, limit.kills_after.as_secs()))
     }
@@ -136,9 +136,9 @@ mod tests {
                 Some((3, Startup, 4)),
             ),
         ] {
-            assert_eq!(said(&probes), expected, "{probes:?}");
+            assert_eq!(seconds(&probes), expected, "{probes:?}");
             let turned: Vec<KubeletProbe> = probes.iter().rev().copied().collect();
-            assert_eq!(said(&turned), expected, "{turned:?}");
+            assert_eq!(seconds(&turned), expected, "{turned:?}");
         }
     }
 
@@ -147,7 +147,7 @@ mod tests {
         let max = i32::MAX.unsigned_abs();
         let of_the_api = liveness(NET, (max.into(), max.into(), max));
         assert_eq!(
-            said(&[of_the_api]).unwrap().2,
+            seconds(&[of_the_api]).unwrap().2,
             u64::from(max) * u64::from(max) - 1
         );
         let beyond = liveness(NET, (u64::MAX, u64::MAX, u32::MAX));

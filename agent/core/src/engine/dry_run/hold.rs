@@ -19,7 +19,7 @@ impl Engine {
             sidecar: door.sidecar.clone(),
             dns: door.dns,
             opens: match &door.probe {
-                Probe::Listens { port } => format!("somebody listens at :{port}"),
+                Probe::Listens { port } => format!("a process listens on :{port}"),
                 Probe::Answers { port, path } => format!("GET :{port}{path} is answered with 2xx"),
             },
         });
@@ -112,7 +112,7 @@ impl Engine {
                 (Acts::Now, "its sidecars are not ready yet".to_owned())
             }
             Some(HoldPhase::Arming { .. } | HoldPhase::Releasing { .. }) => {
-                (Acts::Now, "its doors are being shut or opened".to_owned())
+                (Acts::Now, "its ports are being held or released".to_owned())
             }
             _ if any_app_started => {
                 let why = "its apps have begun: what is held is the time between their start and their sidecars' readiness";

@@ -161,7 +161,7 @@ impl Engine {
         let (ports, says) = match hold_status(self.pod_mut(&order.pod)) {
             HoldStatus::Transition { releasing: false } => return Answer::Refused(Refused::Busy),
             HoldStatus::Transition { releasing: true } => {
-                return Answer::Nothing("its doors are being opened already".to_owned());
+                return Answer::Nothing("its ports are being released already".to_owned());
             }
             HoldStatus::Holding {
                 count_only: true, ..

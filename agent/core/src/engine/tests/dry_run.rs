@@ -71,7 +71,7 @@ fn it_acts_when_and_only_when_it_says_so() {
 }
 
 #[test]
-fn what_keeps_usher_from_it_is_said_once() {
+fn each_reason_against_a_quit_is_reported_once() {
     let because = |spec: Pod, code: Option<u8>| {
         let mut stage = Stage::new(Mode::Enforce, spec);
         stage.run_all();
@@ -101,11 +101,17 @@ fn what_keeps_usher_from_it_is_said_once() {
     };
     let mut hidden = pod(RestartPolicy::Never, &["app"]);
     hidden.runtime_class = Some("gvisor".to_owned());
-    let said = opaque(hidden.clone());
-    assert!(said.len() == 1 && said[0].contains("gvisor"), "{said:?}");
+    let output = opaque(hidden.clone());
+    assert!(
+        output.len() == 1 && output[0].contains("gvisor"),
+        "{output:?}"
+    );
     hidden.containers.retain(|one| one.name != PROXY);
-    let said = opaque(hidden);
-    assert!(said.len() == 1 && said[0].contains("sidecar"), "{said:?}");
+    let output = opaque(hidden);
+    assert!(
+        output.len() == 1 && output[0].contains("sidecar"),
+        "{output:?}"
+    );
 }
 
 #[test]
@@ -206,7 +212,7 @@ fn each_step_says_who_chose_it() {
             "SIGKILL 137: configuration: ladder.kill"
         ]
     );
-    // One that is there for another reason is not left out, as above; all others are said to be.
+    // One that is there for another reason is not left out, as above; all others are listed as left out.
     let proxy = spec.containers.iter_mut().find(|one| one.name == PROXY);
     proxy.unwrap().image = "istio/proxyv2:1.2.10".to_owned();
     spec.annotations.clear();
@@ -224,7 +230,7 @@ fn each_step_says_who_chose_it() {
 }
 
 #[test]
-fn doors_and_starts_are_told() {
+fn a_dry_run_lists_held_ports_and_starts() {
     let mut stage = held(Mode::Enforce, istio());
     let before = stage.forecast(None).hold;
     assert_eq!((before.acts, before.deadline_ms), (Acts::Later, 30_000));
@@ -253,8 +259,8 @@ fn doors_and_starts_are_told() {
 }
 
 #[test]
-fn what_a_hold_would_do_is_said_of_each_state() {
-    let told = |stage: &Stage, mode: Option<Mode>| {
+fn a_dry_run_reports_each_phase_of_a_hold() {
+    let forecast = |stage: &Stage, mode: Option<Mode>| {
         let hold = stage.forecast(mode).hold;
         (hold.acts, hold.because)
     };
@@ -263,45 +269,45 @@ fn what_a_hold_would_do_is_said_of_each_state() {
         "its apps have not begun",
     ];
     let (no, later) = (Acts::No, Acts::Later);
-    let said = |acts: Acts, because: &[&str]| {
+    let expected = |acts: Acts, because: &[&str]| {
         let because: Vec<String> = because.iter().map(|&why| why.to_owned()).collect();
         (acts, because)
     };
     let mut stage = held(Mode::Enforce, istio());
     stage.announce();
-    let moving = said(Acts::Now, &["its doors are being shut or opened"]);
-    assert_eq!(told(&stage, None), moving);
+    let moving = expected(Acts::Now, &["its ports are being held or released"]);
+    assert_eq!(forecast(&stage, None), moving);
     stage.armed();
-    let waits = said(Acts::Now, &["its connections wait, for at most 30 s yet"]);
-    assert_eq!(told(&stage, None), waits);
+    let waits = expected(Acts::Now, &["its connections wait, for at most 30 s yet"]);
+    assert_eq!(forecast(&stage, None), waits);
     stage.order(Verb::Release);
-    assert_eq!(told(&stage, None), moving);
+    assert_eq!(forecast(&stage, None), moving);
     let off = held(Mode::Off, istio());
     let is_off = "the mode is off: nothing is decided";
-    assert_eq!(told(&off, None), said(no, &[is_off, unbegun]));
+    assert_eq!(forecast(&off, None), expected(no, &[is_off, unbegun]));
     // It counts.
     let mut stage = held(Mode::Observe, istio());
     stage.shut();
-    assert_eq!(told(&stage, None), said(no, &[observe, unbegun]));
-    let would = said(Acts::Now, &["its sidecars are not ready yet"]);
-    assert_eq!(told(&stage, Some(Mode::Enforce)), would);
-    // By hand, whatever the mode and the pod's owner say.
+    assert_eq!(forecast(&stage, None), expected(no, &[observe, unbegun]));
+    let would = expected(Acts::Now, &["its sidecars are not ready yet"]);
+    assert_eq!(forecast(&stage, Some(Mode::Enforce)), would);
+    // An operator's request overrides the mode and the opt-out.
     let mut spec = istio();
     let not = ("usher.dev/hold".to_owned(), "false".to_owned());
     spec.annotations.extend([not]);
     let mut stage = held(Mode::Observe, spec);
-    let (acts, because) = told(&stage, None);
+    let (acts, because) = forecast(&stage, None);
     assert_eq!((acts, because.len()), (no, 3), "{because:?}");
     assert!(because[0].contains("usher.dev/hold"), "{because:?}");
     stage.order(Verb::Hold);
-    assert_eq!(told(&stage, None), said(later, &[unbegun]));
+    assert_eq!(forecast(&stage, None), expected(later, &[unbegun]));
     // Which says nothing of another mode.
-    let (acts, because) = told(&stage, Some(Mode::Enforce));
+    let (acts, because) = forecast(&stage, Some(Mode::Enforce));
     assert_eq!((acts, because.len()), (no, 2), "{because:?}");
 }
 
 #[test]
-fn what_is_not_known_is_said() {
+fn a_dry_run_lists_what_is_unknown() {
     let mut stage = Stage::new(Mode::Enforce, annotated("usher.dev/quit", "maybe"));
     stage.namespace = None;
     stage.send(Event::PodAppeared(uid()));

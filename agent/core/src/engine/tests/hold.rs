@@ -63,7 +63,7 @@ pub(super) fn line(action: &Action) -> Option<String> {
                 .collect();
             format!("starts [{}]", starts.join(", "))
         }
-        Action::LetGoStart { .. } => "let go".to_owned(),
+        Action::LetGoStart { .. } => "release start".to_owned(),
         Action::Mend { wanted, .. } => {
             let doors = wanted.ports.iter();
             let doors: Vec<String> = doors
@@ -173,7 +173,7 @@ impl Stage {
         });
     }
 
-    pub(super) fn said(&mut self) -> Vec<String> {
+    pub(super) fn take_hold(&mut self) -> Vec<String> {
         std::mem::take(&mut self.hold)
     }
 
@@ -181,7 +181,7 @@ impl Stage {
     pub(super) fn shut(&mut self) {
         self.announce();
         self.armed();
-        self.said();
+        self.take_hold();
     }
 }
 

@@ -1,4 +1,4 @@
-//! The steps with which a sidecar is shown out, told as events.
+//! The escalation ladder of a sidecar, as events.
 
 use std::time::Duration;
 
@@ -54,9 +54,9 @@ fn the_ladder_ends_with_a_report() {
     assert_eq!(stage.take(), ["istio-proxy sidecar-ended as requested"]);
 }
 
-/// What is said of how quick usher was is counted from the app's end.
+/// The reported latency counts from the exit of the app.
 #[test]
-fn an_answer_is_told_with_the_time_since_the_end() {
+fn a_reply_is_reported_with_the_time_since_the_exit() {
     let mut stage = never();
     stage.run_all();
     stage.exit("a", 0);
@@ -73,7 +73,7 @@ fn an_answer_is_told_with_the_time_since_the_end() {
     assert_eq!(decision.since_exit, Some(took));
 }
 
-/// An idle node wakes nobody.
+/// An idle node has no timers.
 #[test]
 fn nothing_is_due_for_a_sidecar_that_has_ended() {
     let mut stage = never();
@@ -129,7 +129,7 @@ fn without_any_reply_the_next_step_is_not_later() {
         if stage.take() == [STATUS] {
             again += 1;
             stage.outcome("i", Outcome::NoReply);
-            assert!(stage.take().is_empty(), "said once");
+            assert!(stage.take().is_empty(), "reported once");
         }
     }
     assert_eq!(again, 4, "100, 300, 700 and 1,500 ms after the first");
@@ -139,7 +139,7 @@ fn without_any_reply_the_next_step_is_not_later() {
 
 /// It closed its port, since it had heard the first.
 #[test]
-fn nobody_listens_any_more_after_a_request_without_a_reply() {
+fn a_refused_connection_after_a_request_without_a_reply() {
     for outcome in [Outcome::Refused, Outcome::TimedOut, Outcome::Rejected(500)] {
         let mut stage = unanswered();
         stage.pass(Duration::from_millis(100));

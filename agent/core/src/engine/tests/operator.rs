@@ -1,4 +1,4 @@
-//! What people order by hand.
+//! Requests of operators.
 
 mod hold;
 
@@ -119,9 +119,9 @@ fn neither_mode_nor_opt_out_nor_delay_count() {
     ];
     for (mode, spec, despite) in table {
         let mut stage = finished(mode, spec);
-        let said = taken(stage.order(QUIT));
-        assert!(said.despite[0].starts_with(despite), "{said:?}");
-        assert_eq!(said.steps[0].step, "POST :15020/quitquitquit");
+        let output = taken(stage.order(QUIT));
+        assert!(output.despite[0].starts_with(despite), "{output:?}");
+        assert_eq!(output.steps[0].step, "POST :15020/quitquitquit");
         assert_eq!(stage.take(), ["operator-request", POST]);
         stage.outcome("i", Outcome::Accepted);
         stage.exit("i", 0);
@@ -135,7 +135,7 @@ fn neither_mode_nor_opt_out_nor_delay_count() {
         );
         let noted = stage.by_hand();
         assert!(noted[0].starts_with(
-            "quit, requested by uid 0, pid 4711: shown out: istio-proxy by POST :15020/quitquitquit; although "
+            "quit, requested by uid 0, pid 4711: terminated: istio-proxy by POST :15020/quitquitquit; although "
         ), "{noted:?}");
         assert_eq!(
             stage.order(QUIT),
@@ -153,14 +153,14 @@ fn an_app_that_runs_is_a_reason_to_refuse() {
         assert!(why.yields_to_force());
         stage.pass(Duration::from_secs(60));
         assert!(stage.attempts.is_empty() && stage.by_hand().is_empty());
-        let said = taken(stage.order(FORCE));
-        assert_eq!(said.despite[0], "app container app runs");
+        let output = taken(stage.order(FORCE));
+        assert_eq!(output.despite[0], "app container app runs");
         assert_eq!(stage.attempts.len(), 1, "{mode:?}");
         stage.outcome("i", Outcome::NoReply);
         stage.take();
         stage.exit("i", 0);
         assert_eq!(stage.take(), ["istio-proxy sidecar-ended as requested"]);
-        // What is started again is nobody's business any more.
+        // The request does not cover a run that starts later.
         stage.start(PROXY, "i2");
         stage.pass(Duration::from_secs(60));
         assert_eq!(stage.attempts.len(), 1, "{mode:?}");
@@ -172,10 +172,14 @@ fn what_never_finishes_or_comes_back_is_forced_only() {
     let mut stage = running(Mode::Enforce, pod(RestartPolicy::Always, &["app"]));
     let why = refused(stage.order(QUIT));
     assert!(why.yields_to_force(), "{why}");
-    let said = taken(stage.order(FORCE));
+    let output = taken(stage.order(FORCE));
     assert!(
-        said.steps[0].note.as_ref().unwrap().starts_with("forced: "),
-        "{said:?}"
+        output.steps[0]
+            .note
+            .as_ref()
+            .unwrap()
+            .starts_with("forced: "),
+        "{output:?}"
     );
     assert_eq!(stage.attempts.len(), 1);
     stage.log.clear();
@@ -197,7 +201,7 @@ fn what_never_finishes_or_comes_back_is_forced_only() {
 }
 
 #[test]
-fn a_pod_is_spoilt_only_where_that_is_forced_and_said() {
+fn only_a_forced_request_spoils_a_pod_and_reports_it() {
     let mut spec = spoiling();
     spec.restart_policy = RestartPolicy::Never;
     let mut stage = running(Mode::Observe, spec);
@@ -207,8 +211,8 @@ fn a_pod_is_spoilt_only_where_that_is_forced_and_said() {
     assert!(why.to_string().contains("exit code 143"), "{why}");
     assert!(why.yields_to_force());
     assert!(stage.attempts.is_empty());
-    let said = taken(stage.order(FORCE));
-    let step = &said.steps[0];
+    let output = taken(stage.order(FORCE));
+    let step = &output.steps[0];
     assert_eq!((step.step.as_str(), step.code), ("SIGTERM", 143));
     let note = step.note.as_ref().unwrap();
     assert!(
@@ -229,7 +233,7 @@ fn a_dry_run_does_nothing() {
 }
 
 #[test]
-fn what_drains_first_is_said() {
+fn a_dry_run_reports_the_drain() {
     let note = |drain: Option<&str>| {
         let mut spec = pod(RestartPolicy::Never, &["app"]);
         let drain = drain.map(|time| ("usher.dev/drain".to_owned(), time.to_owned()));
@@ -239,9 +243,9 @@ fn what_drains_first_is_said() {
         let step = steps.remove(0);
         (step.step, step.note)
     };
-    let (step, said) = note(Some("5s"));
+    let (step, output) = note(Some("5s"));
     assert_eq!(step, "POST :15020/drain");
-    assert_eq!(said.as_deref(), Some("it drains for 5s first"));
+    assert_eq!(output.as_deref(), Some("it drains for 5s first"));
     assert_eq!(note(None), ("POST :15020/quitquitquit".to_owned(), None));
 }
 
@@ -310,8 +314,8 @@ fn an_order_ends_where_the_apps_come_back() {
         whole_pod: true,
     });
     let mut stage = finished(Mode::Observe, spec);
-    let said = taken(stage.order(QUIT));
-    let order: Vec<&str> = said
+    let output = taken(stage.order(QUIT));
+    let order: Vec<&str> = output
         .steps
         .iter()
         .map(|step| step.container.as_str())

@@ -2,16 +2,16 @@
 //! quit while an app container may come back.
 //!
 //! A pod is drawn with its policies, rules and what each container does, and a
-//! [kubelet](super::kubelet) plays its life. What the kernel shows of it is told in any order
+//! [kubelet](super::kubelet) plays its life. What the kernel shows of it is reported in any order
 //! that it could show it in, with names and codes missing; lists of the kubelet
 //! come in between with statuses as old as they like to be; the agent may start
 //! at any moment, and the play may be cut at any moment.
 //!
 //! One thing is taken for granted: an agent that starts while a whole pod is
 //! being restarted (KEP-5532) knows nothing of it. It starts after that, and
-//! is told no statuses that were made before. And no container is lost before it
+//! receives no statuses that were made before. And no container is lost before it
 //! has begun while there is no agent to see it, or where a rule may restart the
-//! whole pod: a lost run that nobody could name would be missed in the count of
+//! whole pod: a lost run without a name would be missed in the count of
 //! those since the restart, and the pod never be taken for finished.
 
 mod listed;
@@ -32,7 +32,7 @@ struct Play {
     /// Whether the play goes on until nothing happens any more.
     to_the_end: bool,
     /// For each run, whether the kernel tells its name and its code.
-    told: Vec<(bool, bool)>,
+    reported: Vec<(bool, bool)>,
     /// Usher only observes, and a person orders it to act whenever something happens, without insisting.
     by_hand: bool,
 }
@@ -89,17 +89,26 @@ fn members() -> impl Strategy<Value = Vec<Member>> {
 fn play() -> impl Strategy<Value = Play> {
     let picks = prop::collection::vec((0usize..64, 0usize..64), 0..80);
     let start = prop_oneof![Just(0usize), 0usize..60];
-    let told = prop::collection::vec(any::<(bool, bool)>(), 8);
-    let told = prop_oneof![Just(vec![(true, true)]), told];
-    let parts = (members(), picks, start, any::<bool>(), told, any::<bool>());
-    parts.prop_map(|(members, picks, start, to_the_end, told, by_hand)| Play {
-        members,
+    let reported = prop::collection::vec(any::<(bool, bool)>(), 8);
+    let reported = prop_oneof![Just(vec![(true, true)]), reported];
+    let parts = (
+        members(),
         picks,
         start,
-        to_the_end,
-        told,
-        by_hand,
-    })
+        any::<bool>(),
+        reported,
+        any::<bool>(),
+    );
+    parts.prop_map(
+        |(members, picks, start, to_the_end, reported, by_hand)| Play {
+            members,
+            picks,
+            start,
+            to_the_end,
+            reported,
+            by_hand,
+        },
+    )
 }
 
 proptest! {

@@ -1,4 +1,4 @@
-//! The main story, told as events.
+//! The main story, as events.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn never() -> Stage {
 }
 
 #[test]
-fn a_finished_pod_is_shown_out() {
+fn the_sidecars_of_a_finished_pod_are_terminated() {
     let mut stage = never();
     stage.run_all();
     let counted = |stage: &Stage| {
@@ -200,7 +200,7 @@ fn a_pod_that_disappears_is_forgotten() {
 
 /// There it would be the node that is asked.
 #[test]
-fn nobody_is_asked_for_a_version_on_the_host_s_network() {
+fn no_version_is_queried_on_the_host_network() {
     for (host_network, asked) in [(false, 1), (true, 0)] {
         let mut spec = pod(RestartPolicy::Never, &["app"]);
         spec.containers[1].image = "istio/proxyv2:latest".to_owned();

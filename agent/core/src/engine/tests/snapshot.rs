@@ -1,4 +1,4 @@
-//! What people who ask are told of pods.
+//! The snapshot of pods for operators.
 
 use super::{
     hold::{bare, held, istio},
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Event,
-    admin::{Container, ContainerState, Pod as StartResult, PodState, Role},
+    admin::{Container, ContainerState, Pod as AdminPod, PodState, Role},
     base::id::PodUid,
     decision::Verb,
     hold::Features,
@@ -21,7 +21,7 @@ use crate::{
 };
 
 impl Stage {
-    fn seen(&self) -> StartResult {
+    fn seen(&self) -> AdminPod {
         let mut pods = self.engine.pods();
         assert_eq!(pods.len(), 1, "{pods:?}");
         pods.remove(0)
@@ -37,8 +37,8 @@ fn plain() -> Pod {
 }
 
 /// Name, role, state and exit code of each container.
-fn lines(told: &StartResult) -> Vec<String> {
-    let containers = told.containers.iter();
+fn lines(pod: &AdminPod) -> Vec<String> {
+    let containers = pod.containers.iter();
     let line = |one: &Container| {
         let name = one.name.as_deref().unwrap_or("?");
         let code = one.exit_code.map(|code| format!(" {code}"));
@@ -82,7 +82,7 @@ fn a_pod_s_state_is_how_far_it_is() {
 }
 
 #[test]
-fn a_pod_that_is_not_usher_s_or_not_understood_is_told_apart() {
+fn pods_out_of_scope_have_their_own_states() {
     let mut stage = Stage::new(Mode::Enforce, pod(RestartPolicy::Always, &["app"]));
     stage.run_all();
     assert_eq!(stage.state(), PodState::NotApplicable);
@@ -90,7 +90,7 @@ fn a_pod_that_is_not_usher_s_or_not_understood_is_told_apart() {
     stage.namespace = None;
     stage.run_all();
     assert_eq!(stage.state(), PodState::Unknown);
-    // What there is can be told, but not what for.
+    // The containers are listed, but not their roles.
     assert_eq!(
         lines(&stage.seen()),
         ["app: Other Running", "istio-proxy: Other Running"]
@@ -99,15 +99,15 @@ fn a_pod_that_is_not_usher_s_or_not_understood_is_told_apart() {
     (spec.deleting, spec.host_network) = (true, true);
     let mut stage = Stage::new(Mode::Enforce, spec);
     stage.run_all();
-    let told = stage.seen();
-    assert!(told.deleting && told.host_network, "{told:?}");
+    let reported = stage.seen();
+    assert!(reported.deleting && reported.host_network, "{reported:?}");
 }
 
 #[test]
 fn a_pod_whose_connections_or_starts_wait_is_held() {
     let seen = |stage: &Stage| {
-        let told = stage.seen();
-        (told.state, told.held_ports, told.held_starts)
+        let reported = stage.seen();
+        (reported.state, reported.held_ports, reported.held_starts)
     };
     let mut stage = held(Mode::Enforce, istio());
     assert_eq!(seen(&stage), (PodState::Running, Vec::new(), 0));
@@ -125,19 +125,15 @@ fn a_pod_whose_connections_or_starts_wait_is_held() {
     assert_eq!(seen(&stage), (PodState::Running, Vec::new(), 0));
     stage.armed();
     assert_eq!(seen(&stage), (PodState::Running, Vec::new(), 0));
-    // A start that has not been let go yet.
+    // A start that is still held.
     let mut spec = istio();
     let start = ("usher.dev/hold".to_owned(), "start".to_owned());
     spec.annotations.extend([start]);
     let mut stage = held(Mode::Enforce, spec);
     stage.shut();
-    for told in [start::StartResult::Marked, start::StartResult::Held] {
+    for result in [start::StartResult::Marked, start::StartResult::Held] {
         let (key, name) = (key("a"), "app".to_owned());
-        stage.send(Event::Start {
-            key,
-            name,
-            result: told,
-        });
+        stage.send(Event::Start { key, name, result });
     }
     assert_eq!(seen(&stage), (PodState::Held, vec![15001], 1));
     stage.order(Verb::Release);
@@ -169,9 +165,9 @@ fn each_container_has_its_role_and_how_it_ended() {
     status(&mut stage.spec, "app", "a", RunState::Terminated(99));
     status(&mut stage.spec, PROXY, "i", RunState::Running);
     stage.list();
-    let told = stage.seen();
+    let reported = stage.seen();
     assert_eq!(
-        lines(&told),
+        lines(&reported),
         [
             "setup: Init Exited 3",
             "logs: Native Unseen",
@@ -182,8 +178,8 @@ fn each_container_has_its_role_and_how_it_ended() {
             "?: Other Starting"
         ]
     );
-    let [_, logs, app, late, _, proxy, next] = told.containers.as_slice() else {
-        panic!("{told:?}");
+    let [_, logs, app, late, _, proxy, next] = reported.containers.as_slice() else {
+        panic!("{reported:?}");
     };
     let has = |one: &Container, run: &str| one.id.as_deref() == Some(id(run).as_str());
     assert!(has(app, "a") && has(late, "l") && has(proxy, "i") && has(next, "n"));
@@ -194,7 +190,7 @@ fn each_container_has_its_role_and_how_it_ended() {
 }
 
 #[test]
-fn an_earlier_run_that_lives_on_is_told_beside_the_newest() {
+fn an_earlier_run_that_still_lives_is_listed_with_the_newest() {
     let mut stage = Stage::new(Mode::Enforce, pod(RestartPolicy::OnFailure, &["app"]));
     stage.run_all();
     stage.start("app", "b");
@@ -207,10 +203,10 @@ fn an_earlier_run_that_lives_on_is_told_beside_the_newest() {
         ]
     );
     stage.exit("a", 0);
-    let told = stage.seen();
-    assert_eq!(told.containers.len(), 2);
-    assert_eq!(told.containers[0].state, ContainerState::Running);
-    assert_eq!(told.containers[0].role, Role::App);
+    let reported = stage.seen();
+    assert_eq!(reported.containers.len(), 2);
+    assert_eq!(reported.containers[0].state, ContainerState::Running);
+    assert_eq!(reported.containers[0].role, Role::App);
 }
 
 #[test]
@@ -243,7 +239,7 @@ fn pods_come_by_namespace_and_name_and_nameless_ones_last() {
 }
 
 #[test]
-fn modes_and_what_the_kernel_can_do_are_told() {
+fn modes_and_kernel_features_are_in_the_snapshot() {
     let mut stage = Stage::new(Mode::Enforce, plain());
     assert_eq!(stage.engine.features(), None);
     stage.hold_mode = Mode::Observe;

@@ -1,4 +1,4 @@
-//! A stage for scenes: one pod, an engine, and a clock that is moved by hand.
+//! A stage for scenes: one pod, an engine, and a manual clock.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ pub(super) struct Stage {
     pub(super) done: Vec<String>,
     /// The same with all stances, and each decision with its reason.
     pub(super) log: Vec<String>,
-    /// The attempts among it, which nobody has answered.
+    /// The attempts among it, which have no reply yet.
     pub(super) attempts: Vec<(ContainerKey, Step)>,
     /// What was made ready.
     pub(super) prepared: Vec<ContainerKey>,
@@ -91,11 +91,11 @@ pub(super) struct Stage {
     pub(super) questions: Vec<ContainerKey>,
     /// How often a Namespace was requested for.
     pub(super) fetched: usize,
-    /// What was done about connections, and said of them.
+    /// Actions and reports about connections.
     pub(super) hold: Vec<String>,
     /// Whether connections are held.
     pub(super) hold_mode: Mode,
-    /// What was said to orders.
+    /// Answers to operators.
     pub(super) answers: Vec<Answer>,
 }
 

@@ -7,9 +7,9 @@ mod ended;
 mod kinds;
 mod left_alone;
 mod quitting;
+mod reported;
 mod scene;
 mod spoiling;
-mod told;
 mod waiting;
 mod whole_pod;
 
@@ -22,20 +22,20 @@ struct Row {
     play: &'static str,
     /// Decisions since the last `;` of the play, in order: `CONTAINER DECISION`
     /// and, after a colon, a piece of the reason; or `RUN STEP`.
-    told: &'static [&'static str],
+    reported: &'static [&'static str],
 }
 
 const fn row(
     what: &'static str,
     pod: &'static str,
     play: &'static str,
-    told: &'static [&'static str],
+    reported: &'static [&'static str],
 ) -> Row {
     Row {
         what,
         pod,
         play,
-        told,
+        reported,
     }
 }
 
@@ -51,26 +51,28 @@ fn check_with(rows: &[Row], config: &str) {
         for word in row.play.split_whitespace() {
             scene.play(word);
         }
-        let told = scene.told();
-        let same = told.len() == row.told.len()
-            && told
+        let reported = scene.reported();
+        let same = reported.len() == row.reported.len()
+            && reported
                 .iter()
-                .zip(row.told)
-                .all(|(told, want)| fits(told, want));
+                .zip(row.reported)
+                .all(|(reported, want)| fits(reported, want));
         let Row {
             what,
             pod,
             play,
-            told: want,
+            reported: want,
         } = row;
-        (!same).then(|| format!("{what}\n  {pod} | {play}\n  want {want:#?}\n  told {told:#?}"))
+        (!same).then(|| {
+            format!("{what}\n  {pod} | {play}\n  want {want:#?}\n  reported {reported:#?}")
+        })
     });
     let wrong: Vec<String> = wrong.collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-fn fits(told: &str, want: &str) -> bool {
-    let (head, reason) = told.split_once(": ").unwrap_or((told, ""));
+fn fits(reported: &str, want: &str) -> bool {
+    let (head, reason) = reported.split_once(": ").unwrap_or((reported, ""));
     let (want, piece) = want.split_once(": ").unwrap_or((want, ""));
     head == want && reason.contains(piece)
 }

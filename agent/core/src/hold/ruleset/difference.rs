@@ -59,7 +59,7 @@ pub fn diff(found: &Ruleset, wanted: &Ruleset) -> Diff {
 }
 
 /// Compares a table of the kernel's with what is wanted there. The times of elements are those that the kernel was last
-/// told, which may be any; one that stays for ever is another element.
+/// reported, which may be any; one that stays for ever is another element.
 pub fn drift(found: &Ruleset, wanted: &Ruleset) -> Diff {
     let mut wanted = wanted.clone();
     for set in &mut wanted.sets {

@@ -122,10 +122,10 @@ fn differences() {
     let mut found = wanted.clone();
     found.sets[0].elements.clear();
     found.sets[1].elements = vec![element(15001, TIMEOUT / 2)];
-    let told = diff(&found, &wanted);
+    let difference = diff(&found, &wanted);
     let copying = Piece::Element(COPYING.to_owned(), element(6, TIMEOUT));
-    assert_eq!(told.missing, [copying, held(element(15001, TIMEOUT))]);
-    assert_eq!(told.surplus, [held(element(15001, TIMEOUT / 2))]);
+    assert_eq!(difference.missing, [copying, held(element(15001, TIMEOUT))]);
+    assert_eq!(difference.surplus, [held(element(15001, TIMEOUT / 2))]);
 
     // The kernel's rounding is none.
     found = wanted.clone();
@@ -135,42 +135,42 @@ fn differences() {
     // Order counts, and what is between counts alone.
     found = wanted.clone();
     found.chains[1].rules.swap(0, 1);
-    let told = diff(&found, &wanted);
-    assert_eq!(told.missing, rules(&wanted.chains[1])[..2]);
-    assert_eq!(told.surplus.len(), 2);
+    let difference = diff(&found, &wanted);
+    assert_eq!(difference.missing, rules(&wanted.chains[1])[..2]);
+    assert_eq!(difference.surplus.len(), 2);
     found = wanted.clone();
     let gone = found.chains[0].rules.remove(0);
-    let told = diff(&found, &wanted);
-    assert_eq!(told.missing, [Piece::Rule(COPY.to_owned(), gone)]);
-    assert!(told.surplus.is_empty());
+    let difference = diff(&found, &wanted);
+    assert_eq!(difference.missing, [Piece::Rule(COPY.to_owned(), gone)]);
+    assert!(difference.surplus.is_empty());
 
     // A chain elsewhere is another chain.
     found = wanted.clone();
     found.chains[1].entry = Entry::Other("type filter hook input priority 0".to_owned());
-    let told = diff(&found, &wanted);
+    let difference = diff(&found, &wanted);
     let entry = wanted.chains[1].entry.clone();
-    assert_eq!(told.missing[0], Piece::Chain(GATE.to_owned(), entry));
-    assert_eq!(told.missing[1..], rules(&wanted.chains[1]));
-    assert_eq!(told.surplus.len(), told.missing.len());
+    assert_eq!(difference.missing[0], Piece::Chain(GATE.to_owned(), entry));
+    assert_eq!(difference.missing[1..], rules(&wanted.chains[1]));
+    assert_eq!(difference.surplus.len(), difference.missing.len());
 
     // A set of other things is another set, though its elements are the same numbers.
     found = wanted.clone();
     found.sets[1].key = Key::Protocol;
-    let told = diff(&found, &wanted);
-    let shown: Vec<String> = told.missing.iter().map(Piece::to_string).collect();
+    let difference = diff(&found, &wanted);
+    let shown: Vec<String> = difference.missing.iter().map(Piece::to_string).collect();
     let set = found.sets[1].name.clone();
     let expected = [
         format!("set {set} of inet_service"),
         format!("15001 in set {set}"),
     ];
     assert_eq!(shown, expected);
-    assert_eq!(told.surplus.len(), told.missing.len());
+    assert_eq!(difference.surplus.len(), difference.missing.len());
 
-    // No table at all, and somebody else's.
-    let told = diff(&Ruleset::default(), &wanted);
-    assert!(told.surplus.is_empty() && !told.missing.is_empty());
-    let told = diff(&wanted, &Ruleset::default());
-    assert!(told.missing.is_empty() && !told.surplus.is_empty());
+    // No table at all, and a foreign table.
+    let difference = diff(&Ruleset::default(), &wanted);
+    assert!(difference.surplus.is_empty() && !difference.missing.is_empty());
+    let difference = diff(&wanted, &Ruleset::default());
+    assert!(difference.missing.is_empty() && !difference.surplus.is_empty());
 }
 
 fn wanted() -> impl Strategy<Value = Wanted> {
@@ -257,7 +257,7 @@ fn drift_is_all_but_the_times_that_run() {
 }
 
 #[test]
-fn pieces_are_told_in_the_words_of_nft() {
+fn pieces_are_printed_in_nft_syntax() {
     let ruleset = Ruleset::of(&mesh());
     let missing = diff(&Ruleset::default(), &ruleset).missing;
     let shown: Vec<String> = missing.iter().map(Piece::to_string).collect();
@@ -272,7 +272,7 @@ fn pieces_are_told_in_the_words_of_nft() {
 }
 
 #[test]
-fn times_are_told_in_the_words_of_nft() {
+fn durations_are_printed_in_nft_syntax() {
     for (millis, shown) in [
         (0, "0s"),
         (500, "500ms"),

@@ -95,7 +95,7 @@ impl Copies {
         self.connections
     }
 
-    /// How many copies were let go because there were too many.
+    /// How many copies were dropped because there were too many.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }

@@ -221,7 +221,7 @@ fn words_for_what_is_refused() {
 }
 
 #[test]
-fn connection_is_told_by_both_ends() {
+fn both_ends_identify_a_connection() {
     for (is_ipv4, expected) in [
         (true, "7.7.7.7:40000 to 7.7.7.7:8080"),
         (

@@ -240,7 +240,7 @@ impl Runs {
 
     /// Forgets ended runs that a newer run of the same container replaced,
     /// once it is known how they ended, and all but the newest of those that
-    /// nobody could name. Before the kubelet has listed the pod its rules are not
+    /// have no name. Before the kubelet has listed the pod its rules are not
     /// known, and each of them may tell something.
     fn prune(&mut self) {
         let mut ended: Vec<(u64, Option<String>, bool, ContainerId)> = self
@@ -297,7 +297,7 @@ impl Run {
         }
     }
 
-    /// Whether no more will be told of how it ended.
+    /// Whether everything about its end is known.
     pub(crate) fn is_settled(&self) -> bool {
         match self.state {
             RunState::Exited { status, .. } => self.gone || status.is_some(),

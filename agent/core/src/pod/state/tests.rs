@@ -65,7 +65,7 @@ fn a_run_that_was_replaced_is_kept_until_it_is_known_how_it_ended_and_by_which_r
     assert_eq!(
         tracked.runs.runs_of("app").len(),
         2,
-        "no list told of its rules"
+        "no list reported its rules"
     );
     tracked.set_spec(Some(crate::engine::stage::pod(
         RestartPolicy::Never,

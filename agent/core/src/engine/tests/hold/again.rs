@@ -17,13 +17,13 @@ fn sidecar_that_is_started_again_keeps_the_doors_shut() {
     stage.shut();
     stage.start("app", "a");
     stage.start(PROXY, "i");
-    stage.said();
+    stage.take_hold();
     stage.exit("i", 1);
     stage.start(PROXY, "j");
     stage.pass(seconds(5));
-    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(stage.take_hold(), [""; 0]);
     stage.probed(ready());
-    assert_eq!(stage.said(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["open all"]);
 }
 
 #[test]
@@ -32,14 +32,14 @@ fn sidecar_that_was_killed_before_it_had_begun_keeps_the_doors_shut() {
     stage.shut();
     stage.start("app", "a");
     stage.start(PROXY, "i");
-    stage.said();
+    stage.take_hold();
     stage.send(Event::container(key("i"), ContainerChange::NotStarted));
     stage.send(Event::container(key("i"), ContainerChange::Gone));
     stage.pass(seconds(5));
-    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(stage.take_hold(), [""; 0]);
     stage.start(PROXY, "j");
     stage.probed(ready());
-    assert_eq!(stage.said(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["open all"]);
 }
 
 #[test]
@@ -51,15 +51,15 @@ fn restarted_proxy_is_waited_for_where_that_is_asked_for() {
     stage.probed(ready());
     stage.opened(0);
     // The namespace stays open for the next time.
-    assert!(!stage.said().contains(&"forget".to_owned()));
+    assert!(!stage.take_hold().contains(&"forget".to_owned()));
     stage.exit("i", 1);
-    assert_eq!(stage.said(), [ARM]);
+    assert_eq!(stage.take_hold(), [ARM]);
     stage.armed();
-    stage.said();
+    stage.take_hold();
     stage.start(PROXY, "j");
-    assert_eq!(stage.said(), [WATCH]);
+    assert_eq!(stage.take_hold(), [WATCH]);
     stage.probed(ready());
-    assert_eq!(stage.said(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["open all"]);
 }
 
 #[test]
@@ -70,9 +70,9 @@ fn restarted_proxy_is_not_waited_for_in_observe_mode() {
     stage.start(PROXY, "i");
     stage.probed(ready());
     stage.opened(0);
-    assert!(stage.said().contains(&"forget".to_owned()));
+    assert!(stage.take_hold().contains(&"forget".to_owned()));
     stage.exit("i", 1);
-    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(stage.take_hold(), [""; 0]);
 }
 
 #[test]
@@ -82,13 +82,13 @@ fn proxy_that_was_dead_at_the_deadline_is_not_waited_for_again_at_once() {
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.exit("i", 1);
-    stage.said();
+    stage.take_hold();
     stage.pass(seconds(31));
-    assert_eq!(stage.said(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["open all"]);
     stage.opened(1);
-    assert!(!stage.said().contains(&ARM.to_owned()));
+    assert!(!stage.take_hold().contains(&ARM.to_owned()));
     stage.start(PROXY, "j");
-    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(stage.take_hold(), [""; 0]);
     stage.exit("j", 1);
-    assert_eq!(stage.said(), [ARM]);
+    assert_eq!(stage.take_hold(), [ARM]);
 }

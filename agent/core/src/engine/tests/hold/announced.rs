@@ -8,24 +8,24 @@ use crate::pod::container_change::ContainerChange;
 fn from_add_to_ready() {
     let mut stage = held(Mode::Enforce, istio());
     stage.announce();
-    assert_eq!(stage.said(), [ARM]);
+    assert_eq!(stage.take_hold(), [ARM]);
     stage.armed();
-    assert_eq!(stage.said(), ["answer Held", ARMED]);
+    assert_eq!(stage.take_hold(), ["answer Held", ARMED]);
     stage.start("app", "a");
-    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(stage.take_hold(), [""; 0]);
     stage.start(PROXY, "i");
-    assert_eq!(stage.said(), [WATCH]);
+    assert_eq!(stage.take_hold(), [WATCH]);
     stage.pass(Duration::from_millis(300));
     stage.probed(ready());
-    assert_eq!(stage.said(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["open all"]);
     stage.opened(1);
     let opened = "hold-released: the sidecar is ready, 300 ms after the hold began; 1 connection had waited, 240 ms";
-    assert_eq!(stage.said(), [opened, "forget"]);
+    assert_eq!(stage.take_hold(), [opened, "forget"]);
     // It stays so, whatever restarts.
     stage.exit("i", 1);
     stage.start(PROXY, "j");
     stage.pass(seconds(60));
-    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(stage.take_hold(), [""; 0]);
 }
 
 #[test]
@@ -52,9 +52,9 @@ fn sandbox_of_a_pod_that_is_not_listed_yet_waits_for_the_list() {
     let mut stage = bare(Mode::Enforce, istio());
     stage.send(Event::PodAppeared(uid()));
     stage.announce();
-    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(stage.take_hold(), [""; 0]);
     stage.list();
-    assert_eq!(stage.said(), [ARM]);
+    assert_eq!(stage.take_hold(), [ARM]);
 }
 
 #[test]
@@ -64,9 +64,9 @@ fn sandbox_without_a_uid_is_placed_by_name() {
     stage.announce_as(None);
     // A list that is older than the pod.
     stage.answer_with(Vec::new());
-    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(stage.take_hold(), [""; 0]);
     stage.list();
-    assert_eq!(stage.said(), [ARM]);
+    assert_eq!(stage.take_hold(), [ARM]);
     let mut stage = bare(Mode::Enforce, istio());
     stage.spec.name = "another".to_owned();
     stage.announce_as(None);
@@ -74,7 +74,7 @@ fn sandbox_without_a_uid_is_placed_by_name() {
     stage.pass(seconds(6));
     stage.list();
     let answer = "answer Open: the kubelet lists no such pod";
-    assert_eq!(stage.said(), [answer, "forget"]);
+    assert_eq!(stage.take_hold(), [answer, "forget"]);
 }
 
 #[test]
@@ -87,15 +87,15 @@ fn a_sandbox_whose_pod_is_not_listed_waits_for_it_five_seconds() {
         stage.now = announced + Duration::from_millis(millis - 1);
         // Takes a millisecond.
         stage.answer_with(Vec::new());
-        assert_eq!(stage.said(), expected, "{millis} ms");
+        assert_eq!(stage.take_hold(), expected, "{millis} ms");
     }
-    // Of more than are kept, the oldest is let go.
+    // Of more than are kept, the oldest is dropped.
     for _ in 0..64 {
         stage.announce_as(None);
-        assert_eq!(stage.said(), [""; 0]);
+        assert_eq!(stage.take_hold(), [""; 0]);
     }
     stage.announce_as(None);
-    assert_eq!(stage.said(), turned_away);
+    assert_eq!(stage.take_hold(), turned_away);
 }
 
 #[test]
@@ -105,37 +105,37 @@ fn init_containers_are_not_held() {
     let mut stage = held(Mode::Enforce, spec);
     stage.announce();
     let later = "answer Open: its connections wait when its init containers have ended";
-    assert_eq!(stage.said(), [later]);
+    assert_eq!(stage.take_hold(), [later]);
     stage.start("migrate", "m");
     stage.exit("m", 1);
     stage.start("migrate", "n");
     stage.exit("n", 0);
-    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(stage.take_hold(), [""; 0]);
     stage.start("istio-init", "k");
     stage.exit("k", 0);
-    assert_eq!(stage.said(), [ARM]);
+    assert_eq!(stage.take_hold(), [ARM]);
     stage.armed();
-    assert_eq!(stage.said(), [ARMED]);
+    assert_eq!(stage.take_hold(), [ARMED]);
     // The kubelet runs them again where the sandbox stays: never seen, and no
     // deadlock if so.
     stage.start("istio-init", "l");
-    assert_eq!(stage.said(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["open all"]);
     stage.opened(0);
-    stage.said();
+    stage.take_hold();
     stage.exit("l", 0);
-    assert_eq!(stage.said(), [ARM]);
+    assert_eq!(stage.take_hold(), [ARM]);
 }
 
 #[test]
-fn init_container_that_nobody_could_name_has_ended() {
+fn an_init_container_without_a_name_counts_as_completed() {
     let mut spec = istio();
     spec.init_containers = vec!["istio-init".to_owned()];
     let mut stage = held(Mode::Enforce, spec);
     stage.announce();
-    stage.said();
+    stage.take_hold();
     stage.appear("k");
     stage.exit("k", 0);
-    assert_eq!(stage.said(), [ARM]);
+    assert_eq!(stage.take_hold(), [ARM]);
 }
 
 #[test]
@@ -144,9 +144,9 @@ fn first_regular_container_says_that_init_containers_are_over() {
     spec.init_containers = vec!["a".to_owned(), "b".to_owned()];
     let mut stage = held(Mode::Enforce, spec);
     stage.announce();
-    stage.said();
+    stage.take_hold();
     stage.start("app", "a");
-    assert_eq!(stage.said(), [ARM]);
+    assert_eq!(stage.take_hold(), [ARM]);
 }
 
 #[test]
@@ -179,19 +179,19 @@ fn what_is_never_held() {
         change(&mut spec);
         let mut stage = held(Mode::Enforce, spec);
         stage.announce();
-        let said = stage.said();
+        let output = stage.take_hold();
         assert!(
-            said[0].starts_with("answer Open: ") && said[0].contains(reason),
-            "{said:?}"
+            output[0].starts_with("answer Open: ") && output[0].contains(reason),
+            "{output:?}"
         );
         assert!(
-            said[1].starts_with("not-held: ") && said[2] == "forget",
-            "{said:?}"
+            output[1].starts_with("not-held: ") && output[2] == "forget",
+            "{output:?}"
         );
     }
     let mut stage = held(Mode::Off, istio());
     stage.announce();
-    assert!(stage.said()[0].contains("switches hold off"));
+    assert!(stage.take_hold()[0].contains("switches hold off"));
     let mut stage = held(Mode::Enforce, istio());
     let hold = Err("no nf_tables".to_owned());
     stage.send(Event::Kernel(Features {
@@ -200,7 +200,7 @@ fn what_is_never_held() {
         start: Ok(()),
     }));
     stage.announce();
-    assert!(stage.said()[0].contains("cannot hold connections: no nf_tables"));
+    assert!(stage.take_hold()[0].contains("cannot hold connections: no nf_tables"));
 }
 
 #[test]
@@ -217,19 +217,19 @@ fn sandbox_that_is_gone_is_forgotten_and_a_new_one_is_held() {
         ContainerChange::Started { name: None },
     ));
     stage.send(Event::container(own, ContainerChange::Exited));
-    let said = stage.said();
+    let output = stage.take_hold();
     assert!(
-        said[0].starts_with("hold-released") && said[1] == "forget",
-        "{said:?}"
+        output[0].starts_with("hold-released") && output[1] == "forget",
+        "{output:?}"
     );
     // Late answers are about nothing any more.
     stage.probed(ready());
     stage.opened(0);
-    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(stage.take_hold(), [""; 0]);
     stage.announce();
-    assert_eq!(stage.said(), [ARM]);
+    assert_eq!(stage.take_hold(), [ARM]);
     stage.send(Event::PodGone(uid()));
-    assert_eq!(stage.said(), ["forget"]);
+    assert_eq!(stage.take_hold(), ["forget"]);
 }
 
 /// An announced pod with an init container, which runs.
@@ -238,7 +238,7 @@ fn migrating() -> Stage {
     spec.init_containers = vec!["migrate".to_owned()];
     let mut stage = held(Mode::Enforce, spec);
     stage.announce();
-    stage.said();
+    stage.take_hold();
     stage.start("migrate", "m");
     stage
 }
@@ -252,20 +252,20 @@ fn init_container_that_failed_has_not_ended() {
         ContainerChange::ExitStatus(crate::pod::exit_status::ExitStatus::Code(1)),
     ));
     stage.send(Event::container(key("m"), ContainerChange::Exited));
-    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(stage.take_hold(), [""; 0]);
     stage.start("migrate", "n");
     stage.exit("n", 0);
-    assert_eq!(stage.said(), [ARM]);
+    assert_eq!(stage.take_hold(), [ARM]);
 }
 
 #[test]
 fn init_container_that_was_killed_before_it_had_begun_has_not_ended() {
     let mut stage = migrating();
     stage.send(Event::container(key("m"), ContainerChange::NotStarted));
-    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(stage.take_hold(), [""; 0]);
     stage.start("migrate", "n");
     stage.exit("n", 0);
-    assert_eq!(stage.said(), [ARM]);
+    assert_eq!(stage.take_hold(), [ARM]);
 }
 
 #[test]
@@ -275,13 +275,13 @@ fn init_containers_of_the_sandbox_before_do_not_count() {
     let mut stage = held(Mode::Enforce, spec);
     stage.start("migrate", "m");
     stage.exit("m", 0);
-    stage.said();
+    stage.take_hold();
     stage.announce();
     let later = "answer Open: its connections wait when its init containers have ended";
-    assert_eq!(stage.said(), [later]);
+    assert_eq!(stage.take_hold(), [later]);
     stage.start("migrate", "n");
     stage.exit("n", 0);
-    assert_eq!(stage.said(), [ARM]);
+    assert_eq!(stage.take_hold(), [ARM]);
 }
 
 #[test]
@@ -294,13 +294,13 @@ fn name_is_that_of_the_one_pod_that_may_start() {
     // The one before it, of a StatefulSet for one, goes still.
     stage.answer_with(vec![istio(), other.clone()]);
     stage.announce_as(None);
-    assert_eq!(stage.said(), [ARM]);
+    assert_eq!(stage.take_hold(), [ARM]);
     let mut stage = bare(Mode::Enforce, istio());
     stage.send(Event::PodAppeared(uid()));
     other.deleting = false;
     stage.answer_with(vec![istio(), other]);
     stage.announce_as(None);
-    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(stage.take_hold(), [""; 0]);
 }
 
 #[test]
@@ -308,14 +308,14 @@ fn second_interface_gets_the_same_answer_and_keeps_nothing_open() {
     let mut stage = held(Mode::Enforce, istio());
     stage.shut();
     stage.announce();
-    assert_eq!(stage.said(), ["answer Held"]);
+    assert_eq!(stage.take_hold(), ["answer Held"]);
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.probed(ready());
     stage.opened(0);
-    stage.said();
+    stage.take_hold();
     stage.announce();
-    assert_eq!(stage.said(), ["answer Held", "forget"]);
+    assert_eq!(stage.take_hold(), ["answer Held", "forget"]);
 }
 
 #[test]
@@ -328,19 +328,19 @@ fn word_that_comes_late_is_of_what_runs_already() {
     stage.send(Event::container(pause, ContainerChange::Appeared));
     stage.start(PROXY, "i");
     stage.start("app", "a");
-    stage.said();
+    stage.take_hold();
     stage.announce();
     stage.armed();
-    assert_eq!(stage.said()[3..], [WATCH]);
+    assert_eq!(stage.take_hold()[3..], [WATCH]);
     stage.pass(seconds(31));
-    assert_eq!(stage.said(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["open all"]);
 }
 
 #[test]
-fn deadline_counts_also_for_an_app_of_which_nobody_knows_whose_it_is() {
+fn the_deadline_also_counts_for_an_unnamed_app() {
     let mut stage = held(Mode::Enforce, istio());
     stage.start("app", "a");
     stage.shut();
     stage.pass(seconds(31));
-    assert_eq!(stage.said(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["open all"]);
 }

@@ -8,26 +8,26 @@ fn at_the_deadline_doors_open() {
     stage.shut();
     stage.start("app", "a");
     stage.start(PROXY, "i");
-    stage.said();
+    stage.take_hold();
     stage.pass(seconds(29));
-    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(stage.take_hold(), [""; 0]);
     stage.pass(seconds(2));
-    assert_eq!(stage.said(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["open all"]);
     stage.opened(2);
-    let said = stage.said();
+    let output = stage.take_hold();
     assert!(
-        said[0].starts_with("hold-released: the sidecar is not ready at the deadline"),
-        "{said:?}"
+        output[0].starts_with("hold-released: the sidecar is not ready at the deadline"),
+        "{output:?}"
     );
     assert!(
-        said[0].ends_with("2 connections had waited, the first 240 ms"),
-        "{said:?}"
+        output[0].ends_with("2 connections had waited, the first 240 ms"),
+        "{output:?}"
     );
 }
 
 /// Its app was refused, and is seen to have ended before anybody looks at the doors.
 #[test]
-fn what_the_kernel_opened_at_the_deadline_is_told_so() {
+fn a_release_by_the_kernel_is_reported_as_the_deadline() {
     let went = Tally {
         connections: 2,
         by_kernel: 1,
@@ -55,15 +55,15 @@ fn what_the_kernel_opened_at_the_deadline_is_told_so() {
         stage.start(PROXY, "i");
         stage.pass(seconds(before));
         stage.exit("a", 1);
-        assert_eq!(stage.said().last().unwrap(), "open all");
-        // In one step: nobody was there at the deadline.
+        assert_eq!(stage.take_hold().last().unwrap(), "open all");
+        // In one step: the agent did not run at the deadline.
         stage.now = stage.now + seconds(frozen);
         stage.tallied(went);
         let expected = format!(
             "hold-released: the sidecar is not ready at the deadline: connections are released and may be refused, {opened} \
              after the hold began; 2 connections had waited, the first 4520 ms"
         );
-        assert_eq!(stage.said()[0], expected);
+        assert_eq!(stage.take_hold()[0], expected);
     }
 }
 
@@ -74,21 +74,21 @@ fn deadline_counts_from_the_first_app_s_start() {
     let renew = "renew 15001 30s";
     // Its image takes its time.
     stage.pass(seconds(14));
-    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(stage.take_hold(), [""; 0]);
     stage.pass(seconds(2));
-    assert_eq!(stage.said(), [renew]);
+    assert_eq!(stage.take_hold(), [renew]);
     stage.start(PROXY, "i");
-    assert_eq!(stage.said(), [WATCH]);
+    assert_eq!(stage.take_hold(), [WATCH]);
     stage.pass(seconds(60));
-    assert_eq!(stage.said(), [renew; 4]);
+    assert_eq!(stage.take_hold(), [renew; 4]);
     stage.pass(seconds(5));
     stage.start("app", "a");
-    assert_eq!(stage.said(), [renew]);
+    assert_eq!(stage.take_hold(), [renew]);
     stage.pass(seconds(29));
     stage.start("app", "b");
-    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(stage.take_hold(), [""; 0]);
     stage.pass(seconds(2));
-    assert_eq!(stage.said(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["open all"]);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn app_of_the_sandbox_before_starts_no_deadline() {
     stage.exit("a", 1);
     stage.shut();
     stage.pass(seconds(16));
-    assert_eq!(stage.said(), ["renew 15001 30s"]);
+    assert_eq!(stage.take_hold(), ["renew 15001 30s"]);
 }
 
 /// Its doors are to stay shut after five seconds.
@@ -111,7 +111,7 @@ fn closed() -> Stage {
     spec.annotations = annotations.into();
     let mut stage = held(Mode::Enforce, spec);
     stage.announce();
-    assert_eq!(stage.said(), ["arm 15001 25s, users [1337]"]);
+    assert_eq!(stage.take_hold(), ["arm 15001 25s, users [1337]"]);
     stage.armed();
     stage
 }
@@ -120,9 +120,9 @@ fn closed() -> Stage {
 #[test]
 fn a_deadline_that_is_put_off_has_its_lease_again() {
     let mut stage = closed();
-    stage.said();
+    stage.take_hold();
     stage.pass(seconds(3));
-    assert_eq!(stage.said(), ["renew 15001 25s"]);
+    assert_eq!(stage.take_hold(), ["renew 15001 25s"]);
 }
 
 #[test]
@@ -130,13 +130,13 @@ fn doors_that_are_to_stay_shut_stay_shut_by_lease() {
     let mut stage = closed();
     stage.start("app", "a");
     stage.start(PROXY, "i");
-    stage.said();
+    stage.take_hold();
     stage.pass(seconds(16));
     let stays = "hold-stays-closed: the sidecar is not ready after 5s; connections stay held, as usher.dev/on-deadline requests";
     let renew = "renew 15001 20s";
-    assert_eq!(stage.said(), [stays, renew, renew]);
+    assert_eq!(stage.take_hold(), [stays, renew, renew]);
     stage.probed(ready());
-    assert_eq!(stage.said(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["open all"]);
 }
 
 #[test]
@@ -145,14 +145,14 @@ fn what_only_counts_ends_when_it_is_to_hold_and_at_its_deadline() {
     stage.shut();
     stage.hold_mode = Mode::Enforce;
     stage.mode(Mode::Off);
-    assert_eq!(stage.said(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["open all"]);
     let mut spec = istio();
     let closed = [("usher.dev/on-deadline".to_owned(), "closed".to_owned())];
     spec.annotations = closed.into();
     let mut stage = held(Mode::Observe, spec);
     stage.shut();
     stage.pass(seconds(31));
-    assert_eq!(stage.said(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["open all"]);
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn deadline_of_one_sidecar_comes_also_when_another_is_ready() {
     stage.start("daprd", "d");
     stage.probed(Probe::Listens { port: 3500 });
     stage.probed(Probe::Listens { port: 50001 });
-    stage.said();
+    stage.take_hold();
     stage.pass(seconds(31));
-    assert_eq!(stage.said(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["open all"]);
 }

@@ -6,23 +6,26 @@ use super::super::hold::*;
 fn what_cannot_be_armed_says_so() {
     let mut stage = held(Mode::Enforce, istio());
     stage.announce();
-    stage.said();
+    stage.take_hold();
     stage.send(Event::Armed {
         sandbox: sandbox(),
         result: Err("EPERM".to_owned()),
     });
     let failed = "hold-failed: connections cannot be held and may be refused: EPERM";
-    assert_eq!(stage.said(), ["answer Failed: EPERM", failed, "forget"]);
+    assert_eq!(
+        stage.take_hold(),
+        ["answer Failed: EPERM", failed, "forget"]
+    );
 }
 
 #[test]
-fn gate_that_is_lost_is_said_to_be() {
+fn a_lost_gate_is_reported() {
     let mut stage = held(Mode::Enforce, istio());
     stage.shut();
     stage.opened(0);
-    let said = stage.said();
+    let output = stage.take_hold();
     assert_eq!(
-        said,
+        output,
         [
             "hold-failed: the hold ended unexpectedly; connections are released and may be refused",
             "forget"
@@ -31,17 +34,17 @@ fn gate_that_is_lost_is_said_to_be() {
 }
 
 #[test]
-fn doors_that_do_not_open_are_said_to_stay_shut() {
+fn ports_that_cannot_be_released_are_reported() {
     let mut stage = held(Mode::Enforce, istio());
     stage.shut();
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.probed(ready());
-    assert_eq!(stage.said(), [WATCH, "open all"]);
+    assert_eq!(stage.take_hold(), [WATCH, "open all"]);
     stage.send(Event::Opened {
         sandbox: sandbox(),
         result: Err("EPERM".to_owned()),
     });
     let failed = "hold-failed: connections cannot be released, and wait until the kernel releases them at the deadline: EPERM";
-    assert_eq!(stage.said(), [failed, "forget"]);
+    assert_eq!(stage.take_hold(), [failed, "forget"]);
 }

@@ -1,4 +1,4 @@
-//! What an earlier agent left, and pods that nobody announced.
+//! What an earlier agent left, and pods that were not announced.
 
 use super::super::hold::*;
 
@@ -28,29 +28,29 @@ fn what_an_earlier_agent_left_is_adopted_or_cleaned_up() {
         let mut stage = bare(mode, istio());
         stage.send(Event::PodAppeared(uid()));
         stage.start("app", "a");
-        assert_eq!(stage.said(), ["look"]);
+        assert_eq!(stage.take_hold(), ["look"]);
         stage.start(PROXY, "i");
-        assert_eq!(stage.said(), [""; 0]);
+        assert_eq!(stage.take_hold(), [""; 0]);
         stage
     };
     let found = "hold-adopted: an earlier agent holds connections to :15001; they stay held as long as the pod requests it";
     let mut stage = restarted(Mode::Enforce);
     find(&mut stage, "a", remains());
-    assert_eq!(stage.said(), [""; 0]);
-    // Said when the pod has a name.
+    assert_eq!(stage.take_hold(), [""; 0]);
+    // Reported when the pod has a name.
     stage.list();
-    assert_eq!(stage.said(), [found, WATCH]);
+    assert_eq!(stage.take_hold(), [found, WATCH]);
     stage.pass(seconds(13));
-    assert_eq!(stage.said(), ["open all"]);
-    // How long they were shut before, nobody has told it.
+    assert_eq!(stage.take_hold(), ["open all"]);
+    // How long they were held before is unknown.
     stage.send(Event::Opened {
         sandbox: SandboxId::parse(key("a").id.as_str()).unwrap(),
         result: Ok(Tally::default()),
     });
-    let said = stage.said();
+    let output = stage.take_hold();
     assert!(
-        said[0].contains("13.0 s after this agent adopted the hold"),
-        "{said:?}"
+        output[0].contains("13.0 s after this agent adopted the hold"),
+        "{output:?}"
     );
     // Its time was over.
     let mut stage = restarted(Mode::Enforce);
@@ -59,21 +59,21 @@ fn what_an_earlier_agent_left_is_adopted_or_cleaned_up() {
         ..remains().unwrap()
     };
     find(&mut stage, "a", Some(over));
-    assert_eq!(stage.said(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["open all"]);
     stage.list();
     let gone = "hold-adopted: an earlier agent held connections; its deadline passed before this agent started, and they are released";
-    assert_eq!(stage.said(), [gone]);
+    assert_eq!(stage.take_hold(), [gone]);
     // Not wanted any more.
     let mut stage = restarted(Mode::Off);
     stage.list();
     find(&mut stage, "a", remains());
-    assert_eq!(stage.said(), [found, "open all"]);
+    assert_eq!(stage.take_hold(), [found, "open all"]);
     // Nothing was left, and the app runs.
     let mut stage = restarted(Mode::Enforce);
     stage.list();
     find(&mut stage, "a", None);
     assert_eq!(
-        stage.said(),
+        stage.take_hold(),
         [
             "not-held: the pod's apps had started before usher",
             "forget"
@@ -87,11 +87,11 @@ fn pod_whose_init_containers_outlived_the_agent_is_held() {
     spec.init_containers = vec!["istio-init".to_owned()];
     let mut stage = held(Mode::Enforce, spec);
     stage.start("istio-init", "k");
-    assert_eq!(stage.said(), ["look"]);
+    assert_eq!(stage.take_hold(), ["look"]);
     find(&mut stage, "k", None);
-    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(stage.take_hold(), [""; 0]);
     stage.exit("k", 0);
-    assert_eq!(stage.said(), [ARM]);
+    assert_eq!(stage.take_hold(), [ARM]);
 }
 
 #[test]
@@ -101,22 +101,22 @@ fn what_a_pod_says_it_is_held_for_is_bounded() {
     stage.start("app", "a");
     find(&mut stage, "a", remains(seconds(86_400)));
     stage.list();
-    stage.said();
+    stage.take_hold();
     stage.pass(seconds(601));
-    assert_eq!(stage.said(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["open all"]);
 }
 
 #[test]
 fn sandbox_that_was_announced_counts_before_one_that_is_found() {
     let mut stage = held(Mode::Enforce, istio());
     stage.start("app", "a");
-    stage.said();
+    stage.take_hold();
     stage.announce();
-    assert_eq!(stage.said(), [ARM]);
+    assert_eq!(stage.take_hold(), [ARM]);
     find(&mut stage, "a", None);
-    assert_eq!(stage.said(), ["forget"]);
+    assert_eq!(stage.take_hold(), ["forget"]);
     stage.armed();
-    assert_eq!(stage.said()[0], "answer Held");
+    assert_eq!(stage.take_hold()[0], "answer Held");
 }
 
 #[test]
@@ -124,15 +124,15 @@ fn deadline_of_what_was_left_counts_from_the_first_app_s_start_as_well() {
     let mut stage = held(Mode::Enforce, istio());
     stage.start(PROXY, "i");
     find(&mut stage, "i", remains(seconds(12)));
-    stage.said();
+    stage.take_hold();
     // Half of 12 seconds, then half of 30.
     stage.pass(seconds(20));
-    assert_eq!(stage.said(), ["renew 15001 30s"]);
+    assert_eq!(stage.take_hold(), ["renew 15001 30s"]);
     stage.pass(seconds(2));
-    assert_eq!(stage.said(), ["renew 15001 30s"]);
+    assert_eq!(stage.take_hold(), ["renew 15001 30s"]);
     stage.pass(seconds(7));
     stage.start("app", "a");
-    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(stage.take_hold(), [""; 0]);
     stage.pass(seconds(25));
-    assert_eq!(stage.said(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["open all"]);
 }

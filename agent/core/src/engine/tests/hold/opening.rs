@@ -31,12 +31,15 @@ fn what_opens_the_doors_before_the_sidecar_is_ready() {
         stage.shut();
         stage.start("app", "a");
         stage.start(PROXY, "i");
-        stage.said();
+        stage.take_hold();
         change(&mut stage);
-        assert_eq!(stage.said(), ["open all"], "{reason}");
+        assert_eq!(stage.take_hold(), ["open all"], "{reason}");
         stage.opened(0);
-        let said = stage.said();
-        assert!(said[0].contains(reason) && said[1] == "forget", "{said:?}");
+        let output = stage.take_hold();
+        assert!(
+            output[0].contains(reason) && output[1] == "forget",
+            "{output:?}"
+        );
     }
 }
 
@@ -47,25 +50,28 @@ fn ports_on_loopback_open_one_by_one() {
     spec.containers[1].image = "gcr.io/cloud-sql-connectors/cloud-sql-proxy:2.27.0".to_owned();
     let mut stage = held(Mode::Enforce, spec);
     stage.announce();
-    assert_eq!(stage.said(), ["arm 5432 30s, 3306 30s, 1433 30s, users []"]);
+    assert_eq!(
+        stage.take_hold(),
+        ["arm 5432 30s, 3306 30s, 1433 30s, users []"]
+    );
     stage.armed();
     stage.start("app", "a");
-    stage.said();
+    stage.take_hold();
     stage.start("cloud-sql-proxy", "c");
-    assert!(stage.said()[0].starts_with("watch [Listens { port: 1433 }, "));
+    assert!(stage.take_hold()[0].starts_with("watch [Listens { port: 1433 }, "));
     stage.probed(Probe::Listens { port: 5432 });
-    assert_eq!(stage.said(), ["open 5432"]);
+    assert_eq!(stage.take_hold(), ["open 5432"]);
     // The others are of engines that it does not serve.
     stage.pass(Duration::from_millis(999));
-    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(stage.take_hold(), [""; 0]);
     stage.pass(Duration::from_millis(2));
-    assert_eq!(stage.said(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["open all"]);
     let two = ["proj:eu:a?port=5433", "proj:eu:b?port=5434&x=1"];
     stage.spec.containers[1].words = two.map(str::to_owned).to_vec();
     let mut stage = held(Mode::Enforce, stage.spec);
     stage.announce();
     assert_eq!(
-        stage.said()[0],
+        stage.take_hold()[0],
         "arm 5433 30s, 5434 30s, 3306 30s, 1433 30s, users []"
     );
 }
@@ -75,47 +81,47 @@ fn two_sidecars_open_apart() {
     let mut stage = held(Mode::Enforce, two_sidecars());
     stage.announce();
     assert_eq!(
-        stage.said(),
+        stage.take_hold(),
         ["arm 15001 30s, 3500 30s, 50001 30s, users [1337]"]
     );
     stage.armed();
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.start("daprd", "d");
-    stage.said();
+    stage.take_hold();
     stage.probed(ready());
-    assert_eq!(stage.said(), ["open 15001"]);
+    assert_eq!(stage.take_hold(), ["open 15001"]);
     stage.probed(Probe::Listens { port: 3500 });
-    assert_eq!(stage.said(), ["open 3500"]);
+    assert_eq!(stage.take_hold(), ["open 3500"]);
     stage.probed(Probe::Listens { port: 50001 });
-    assert_eq!(stage.said(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["open all"]);
 }
 
 #[test]
 fn observe_mode_counts() {
     let mut stage = held(Mode::Observe, istio());
     stage.announce();
-    assert_eq!(stage.said(), [format!("{ARM}, count")]);
+    assert_eq!(stage.take_hold(), [format!("{ARM}, count")]);
     stage.armed();
     assert_eq!(
-        stage.said(),
+        stage.take_hold(),
         ["answer Open: observe mode: its connections are counted"]
     );
     stage.start("app", "a");
     stage.start(PROXY, "i");
-    assert_eq!(stage.said(), [WATCH]);
+    assert_eq!(stage.take_hold(), [WATCH]);
     stage.pass(Duration::from_millis(200));
     stage.probed(ready());
     stage.opened(3);
-    let said = stage.said();
-    assert_eq!(said[0], "open all");
+    let output = stage.take_hold();
+    assert_eq!(output[0], "open all");
     assert!(
-        said[1].starts_with("would-hold: observe mode: nothing is held"),
-        "{said:?}"
+        output[1].starts_with("would-hold: observe mode: nothing is held"),
+        "{output:?}"
     );
     assert!(
-        said[1].contains("3 connections were refused, the first 240 ms before"),
-        "{said:?}"
+        output[1].contains("3 connections were refused, the first 240 ms before"),
+        "{output:?}"
     );
 }
 
@@ -127,7 +133,7 @@ fn declared_ports_count_for_any_container() {
     spec.annotations = [("usher.dev/hold-ports".to_owned(), declared)].into();
     let mut stage = held(Mode::Enforce, spec);
     stage.announce();
-    assert_eq!(stage.said(), ["arm 6379 30s, users []"]);
+    assert_eq!(stage.take_hold(), ["arm 6379 30s, users []"]);
 }
 
 #[test]
@@ -138,7 +144,7 @@ fn captured_queries_wait_as_well() {
     let mut stage = held(Mode::Enforce, spec);
     stage.announce();
     let arm = "arm 15001 30s, 15053 30s, users [1337], dns Compat";
-    assert_eq!(stage.said(), [arm]);
+    assert_eq!(stage.take_hold(), [arm]);
     stage.send(Event::Kernel(Features {
         hold: Ok(()),
         dns: None,
@@ -146,25 +152,25 @@ fn captured_queries_wait_as_well() {
     }));
     stage.armed();
     assert!(
-        stage.said()[1]
+        stage.take_hold()[1]
             .ends_with("DNS queries are not: the node's kernel has neither queue nor NFQUEUE")
     );
 }
 
 #[test]
-fn what_counts_is_when_the_doors_opened_not_when_it_was_told() {
+fn the_release_counts_from_its_own_time() {
     let mut stage = held(Mode::Enforce, istio());
     stage.shut();
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.pass(Duration::from_millis(120));
     stage.probed(ready());
-    stage.said();
+    stage.take_hold();
     stage.tallied(Tally {
         ago: Duration::from_millis(20),
         ..Tally::default()
     });
-    assert!(stage.said()[0].contains("100 ms after the hold began"));
+    assert!(stage.take_hold()[0].contains("100 ms after the hold began"));
 }
 
 #[test]
@@ -176,7 +182,7 @@ fn another_probe_is_watched_when_the_sidecar_tells_its_version() {
     stage.shut();
     stage.start("app", "a");
     stage.start(PROXY, "i");
-    assert_eq!(stage.said(), [WATCH]);
+    assert_eq!(stage.take_hold(), [WATCH]);
     stage.pass(seconds(1));
     let key = stage.questions[0].clone();
     let body = "{\"node\":{\"metadata\":{\"ISTIO_VERSION\":\"1.5.9\"}}}";
@@ -185,9 +191,9 @@ fn another_probe_is_watched_when_the_sidecar_tells_its_version() {
     let port = 15020;
     let path = "/healthz/ready".to_owned();
     assert_eq!(
-        stage.said(),
+        stage.take_hold(),
         ["watch [Answers { port: 15020, path: \"/healthz/ready\" }]"]
     );
     stage.probed(Probe::Answers { port, path });
-    assert_eq!(stage.said(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["open all"]);
 }

@@ -304,7 +304,7 @@ impl World {
             );
             let here = |place: &Place| !place.forgotten && !place.opening;
             let here = self.places.values().any(here);
-            assert!(here, "a start is held that nothing will let go");
+            assert!(here, "a start is held for ever");
         }
         let init_runs = self.living[0].is_some() || self.living[1].is_some();
         for place in self.places.values() {
@@ -340,8 +340,8 @@ proptest! {
         world.answer(true);
         world.check();
         for place in world.places.values() {
-            let nobody_waits = world.app_since.is_none();
-            assert!(place.shut.is_none() || nobody_waits, "held for ever");
+            let no_app_waits = world.app_since.is_none();
+            assert!(place.shut.is_none() || no_app_waits, "held for ever");
         }
 
         // It may be held when the app comes, which comes after init containers.

@@ -6,7 +6,7 @@ use super::super::hold::*;
 fn armed(spec: Pod) -> String {
     let mut stage = held(Mode::Enforce, spec);
     stage.announce();
-    stage.said().remove(0)
+    stage.take_hold().remove(0)
 }
 
 #[test]
@@ -18,7 +18,7 @@ fn who_the_proxy_is() {
     };
     assert_eq!(users(None), ARM);
     assert_eq!(users(Some(2000)), "arm 15001 30s, users [1337, 2000]");
-    // Root is nobody's mark: apps run as root as well.
+    // Root identifies no sidecar: apps run as root as well.
     assert_eq!(users(Some(0)), ARM);
 }
 
@@ -30,7 +30,7 @@ fn how_it_says_that_it_is_ready_depends_on_its_version() {
         let mut stage = held(Mode::Enforce, spec);
         stage.shut();
         stage.start(PROXY, "i");
-        stage.said().remove(0)
+        stage.take_hold().remove(0)
     };
     assert_eq!(probe("istio/proxyv2:1.6.0"), WATCH);
     let before = "watch [Answers { port: 15020, path: \"/healthz/ready\" }]";
@@ -38,14 +38,14 @@ fn how_it_says_that_it_is_ready_depends_on_its_version() {
 }
 
 #[test]
-fn some_listen_only_where_they_are_told_to() {
+fn a_port_may_depend_on_the_sidecars_arguments() {
     let vault = |cache: Option<&str>| {
         let mut spec = istio();
         spec.containers[1] = container("vault-agent");
         spec.containers[1].image = "hashicorp/vault:1.17".to_owned();
         let key = "vault.hashicorp.com/agent-cache-enable";
-        let said = cache.map(|value| (key.to_owned(), value.to_owned()));
-        spec.annotations = said.into_iter().collect();
+        let output = cache.map(|value| (key.to_owned(), value.to_owned()));
+        spec.annotations = output.into_iter().collect();
         armed(spec)
     };
     assert_eq!(vault(Some("true")), "arm 8200 30s, users []");

@@ -27,22 +27,22 @@ fn liveness(delay: u64, period: u64, failures: u32) -> KubeletProbe {
 }
 
 impl Stage {
-    fn told(&mut self, run: &str, name: &str, told: StartResult) {
+    fn reported(&mut self, run: &str, name: &str, reported: StartResult) {
         let (key, name) = (key(run), name.to_owned());
         self.send(Event::Start {
             key,
             name,
-            result: told,
+            result: reported,
         });
     }
 
     /// Announced and armed, its app's start marked and held.
     fn start_held(&mut self) {
         self.shut();
-        self.told("a", "app", StartResult::Marked);
+        self.reported("a", "app", StartResult::Marked);
         self.start("app", "a");
-        self.told("a", "app", StartResult::Held);
-        self.said();
+        self.reported("a", "app", StartResult::Held);
+        self.take_hold();
     }
 }
 
@@ -58,50 +58,50 @@ fn let_go(millis: u64) -> StartResult {
 fn start_waits_from_the_announcement_until_the_sidecar_is_ready() {
     let mut stage = held(Mode::Enforce, asked_for(istio()));
     stage.announce();
-    assert_eq!(stage.said(), [ARM, "starts [app 30s]"]);
+    assert_eq!(stage.take_hold(), [ARM, "starts [app 30s]"]);
     stage.armed();
     let armed = format!("{ARMED}; so are the starts of app");
-    assert_eq!(stage.said()[1], armed);
-    stage.told("a", "app", StartResult::Marked);
+    assert_eq!(stage.take_hold()[1], armed);
+    stage.reported("a", "app", StartResult::Marked);
     stage.start("app", "a");
-    assert_eq!(stage.said(), [""; 0]);
-    stage.told("a", "app", StartResult::Held);
+    assert_eq!(stage.take_hold(), [""; 0]);
+    stage.reported("a", "app", StartResult::Held);
     let waits =
         "start-held: the app was not executed yet and waits for the sidecar, for at most 30s";
-    assert_eq!(stage.said(), [waits]);
+    assert_eq!(stage.take_hold(), [waits]);
     assert_eq!(stage.engine.census().held_starts, 1);
     stage.start(PROXY, "i");
-    assert_eq!(stage.said(), [WATCH]);
+    assert_eq!(stage.take_hold(), [WATCH]);
     stage.probed(ready());
-    assert_eq!(stage.said(), ["open all", "starts []"]);
-    stage.told("a", "app", let_go(1234));
+    assert_eq!(stage.take_hold(), ["open all", "starts []"]);
+    stage.reported("a", "app", let_go(1234));
     let went = "start-released: the sidecar is ready; its start was held for 1234 ms";
-    assert_eq!(stage.said(), [went]);
+    assert_eq!(stage.take_hold(), [went]);
     assert_eq!(stage.engine.census().held_starts, 0);
     stage.opened(0);
-    stage.said();
+    stage.take_hold();
     // Started again under a ready proxy.
     stage.exit("a", 1);
     stage.start("app", "b");
-    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(stage.take_hold(), [""; 0]);
 }
 
 #[test]
 fn only_where_it_is_asked_for_and_enforced() {
     let mut stage = held(Mode::Enforce, istio());
     stage.announce();
-    assert_eq!(stage.said(), [ARM]);
+    assert_eq!(stage.take_hold(), [ARM]);
     let mut stage = held(Mode::Observe, asked_for(istio()));
     stage.announce();
-    assert_eq!(stage.said(), [format!("{ARM}, count")]);
+    assert_eq!(stage.take_hold(), [format!("{ARM}, count")]);
     stage.armed();
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.pass(seconds(3));
     stage.probed(ready());
     stage.opened(2);
-    let said = stage.said();
-    let would = said.iter().find(|line| line.starts_with("would-hold"));
+    let output = stage.take_hold();
+    let would = output.iter().find(|line| line.starts_with("would-hold"));
     let would = would.unwrap();
     assert!(
         would.ends_with("; the start of app would have been held for 3000 ms"),
@@ -121,12 +121,12 @@ fn node_that_cannot_hold_starts_holds_connections_and_says_so() {
     stage.list();
     stage.announce();
     let not = "start-not-held: its start is not held: the node cannot: fanotify: not permitted; its connections are held";
-    assert_eq!(stage.said(), [ARM, not]);
+    assert_eq!(stage.take_hold(), [ARM, not]);
     stage.armed();
-    assert_eq!(stage.said()[1], ARMED);
-    // It is said once.
+    assert_eq!(stage.take_hold()[1], ARMED);
+    // It is reported once.
     stage.list();
-    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(stage.take_hold(), [""; 0]);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn apps_only_and_none_that_others_wait_for() {
     spec.annotations.extend(ports);
     let mut stage = held(Mode::Enforce, spec);
     stage.announce();
-    assert_eq!(stage.said()[1], "starts [app 30s, other 30s]");
+    assert_eq!(stage.take_hold()[1], "starts [app 30s, other 30s]");
 }
 
 #[test]
@@ -149,8 +149,8 @@ fn doors_that_stay_shut_hold_no_start() {
     spec.annotations.extend(closed);
     let mut stage = held(Mode::Enforce, spec);
     stage.announce();
-    // The holder itself lets it go by then, whoever stays shut.
-    assert_eq!(stage.said()[1], "starts [app 30s]");
+    // The holder releases it by then, even if a port stays held.
+    assert_eq!(stage.take_hold()[1], "starts [app 30s]");
 }
 
 #[test]
@@ -159,8 +159,8 @@ fn with_init_containers_the_start_is_wished_for_before_connections_wait() {
     spec.init_containers = vec!["setup".to_owned()];
     let mut stage = held(Mode::Enforce, spec);
     stage.announce();
-    assert_eq!(stage.said()[1], "starts [app 30s]");
+    assert_eq!(stage.take_hold()[1], "starts [app 30s]");
     stage.start("setup", "s");
     stage.exit("s", 0);
-    assert_eq!(stage.said(), [ARM]);
+    assert_eq!(stage.take_hold(), [ARM]);
 }

@@ -12,11 +12,11 @@ use crate::{
 
 const RELEASED: &str = "an operator released it";
 
-/// A pod whose app and proxy run for long, in a namespace that nobody has open.
+/// A pod whose app and proxy run for long, with a namespace that is not open.
 fn started(mode: Mode, spec: Pod) -> Stage {
     let mut stage = bare(mode, spec);
     stage.run_all();
-    stage.said();
+    stage.take_hold();
     stage
 }
 
@@ -35,25 +35,25 @@ fn found(stage: &mut Stage, run: &str) -> SandboxId {
 fn what_only_counted_is_made_to_hold() {
     let mut stage = held(Mode::Observe, istio());
     stage.shut();
-    let said = taken(stage.order(Verb::Hold));
-    assert_eq!(said.ports, [15001]);
-    assert_eq!(said.despite, ["the node's mode is observe"]);
-    assert_eq!(stage.said(), ["open all"]);
+    let output = taken(stage.order(Verb::Hold));
+    assert_eq!(output.ports, [15001]);
+    assert_eq!(output.despite, ["the node's mode is observe"]);
+    assert_eq!(stage.take_hold(), ["open all"]);
     assert!(stage.engine.hold_came_about(&uid()));
     stage.opened(0);
-    assert_eq!(stage.said()[1..], [ARM.to_owned()]);
+    assert_eq!(stage.take_hold()[1..], [ARM.to_owned()]);
     stage.armed();
-    assert_eq!(stage.said(), [ARMED]);
+    assert_eq!(stage.take_hold(), [ARMED]);
     stage.start(PROXY, "i");
-    assert_eq!(stage.said(), [WATCH]);
+    assert_eq!(stage.take_hold(), [WATCH]);
     stage.probed(ready());
     stage.opened(1);
-    let said = stage.said();
+    let output = stage.take_hold();
     assert!(
-        said[1].starts_with("hold-released: the sidecar is ready"),
-        "{said:?}"
+        output[1].starts_with("hold-released: the sidecar is ready"),
+        "{output:?}"
     );
-    assert_eq!(said[2], "forget");
+    assert_eq!(output[2], "forget");
     assert!(!stage.engine.hold_came_about(&uid()));
 }
 
@@ -61,25 +61,25 @@ fn what_only_counted_is_made_to_hold() {
 fn after_the_fact_new_connections_wait() {
     for mode in [Mode::Off, Mode::Observe, Mode::Enforce] {
         let mut stage = started(mode, istio());
-        let said = taken(stage.order(Verb::Hold)).says;
+        let output = taken(stage.order(Verb::Hold)).says;
         assert!(
-            said.contains("what its apps have connected to before stays"),
-            "{said}"
+            output.contains("what its apps have connected to before stays"),
+            "{output}"
         );
-        assert_eq!(stage.said(), ["look"]);
+        assert_eq!(stage.take_hold(), ["look"]);
         let sandbox = found(&mut stage, "a");
-        assert_eq!(stage.said(), [ARM]);
+        assert_eq!(stage.take_hold(), [ARM]);
         let result = Ok(());
         stage.send(Event::Armed {
             sandbox: sandbox.clone(),
             result,
         });
-        assert_eq!(stage.said(), [ARMED, WATCH]);
+        assert_eq!(stage.take_hold(), [ARMED, WATCH]);
         assert!(stage.engine.hold_came_about(&uid()));
         let again = stage.order(Verb::Hold);
         assert!(matches!(again, Answer::Nothing(_)), "{again:?}");
         stage.pass(seconds(30));
-        assert_eq!(stage.said(), ["open all"], "{mode:?}");
+        assert_eq!(stage.take_hold(), ["open all"], "{mode:?}");
         stage.send(Event::Opened {
             sandbox,
             result: Ok(crate::hold::Tally::default()),
@@ -89,10 +89,10 @@ fn after_the_fact_new_connections_wait() {
 }
 
 #[test]
-fn a_namespace_that_cannot_be_opened_is_said() {
+fn a_namespace_that_cannot_be_opened_is_reported() {
     let mut stage = started(Mode::Observe, istio());
     taken(stage.order(Verb::Hold));
-    assert_eq!(stage.said(), ["look"]);
+    assert_eq!(stage.take_hold(), ["look"]);
     assert!(!stage.engine.hold_came_about(&uid()));
     // And a table that cannot be made.
     taken(stage.order(Verb::Hold));
@@ -108,10 +108,13 @@ fn a_pod_that_is_being_made_waits_although_it_opted_out() {
     let no = ("usher.dev/hold".to_owned(), "false".to_owned());
     spec.annotations.extend([no]);
     let mut stage = held(Mode::Observe, spec);
-    let said = taken(stage.order(Verb::Hold));
-    assert!(said.despite[1].contains("usher.dev/hold is"), "{said:?}");
+    let output = taken(stage.order(Verb::Hold));
+    assert!(
+        output.despite[1].contains("usher.dev/hold is"),
+        "{output:?}"
+    );
     stage.announce();
-    assert_eq!(stage.said(), [ARM]);
+    assert_eq!(stage.take_hold(), [ARM]);
 }
 
 #[test]
@@ -158,7 +161,7 @@ fn it_says_whom_connections_wait_for_each_once() {
 }
 
 #[test]
-fn who_cannot_be_held_is_told_why() {
+fn a_refused_hold_has_a_reason() {
     let mut spec = istio();
     spec.host_network = true;
     let mut stage = started(Mode::Enforce, spec);
@@ -180,24 +183,24 @@ fn what_waits_is_released() {
     let mut stage = held(Mode::Enforce, istio());
     stage.shut();
     let dry = taken(stage.ordered(Verb::Release, true));
-    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(stage.take_hold(), [""; 0]);
     assert_eq!(taken(stage.order(Verb::Release)), dry);
     assert_eq!(dry.says, "connections to :15001 go now");
     assert_eq!(dry.ports, [15001]);
-    assert_eq!(stage.said(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["open all"]);
     let again = stage.order(Verb::Release);
     assert_eq!(
         again,
-        Answer::Nothing("its doors are being opened already".to_owned())
+        Answer::Nothing("its ports are being released already".to_owned())
     );
     assert_eq!(refused(stage.order(Verb::Hold)), Refused::Busy);
     stage.opened(2);
-    let said = stage.said();
+    let output = stage.take_hold();
     assert!(
-        said[0].starts_with(&format!("hold-released: {RELEASED}")),
-        "{said:?}"
+        output[0].starts_with(&format!("hold-released: {RELEASED}")),
+        "{output:?}"
     );
-    assert_eq!(said[1], "forget");
+    assert_eq!(output[1], "forget");
     let over = stage.order(Verb::Release);
     assert_eq!(over, Answer::Nothing("nothing of it waits".to_owned()));
     assert_eq!(
@@ -206,39 +209,39 @@ fn what_waits_is_released() {
     );
 }
 
-/// Doors that somebody opened, and doors that were never shut.
+/// Ports that an operator released, and ports that were never held.
 #[test]
 fn a_start_that_waits_says_who_let_it_go() {
-    let told = |change: fn(&mut Stage)| {
+    let reported = |change: fn(&mut Stage)| {
         let mut spec = istio();
         spec.annotations = [("usher.dev/hold".to_owned(), "start".to_owned())].into();
         let mut stage = held(Mode::Enforce, spec);
         stage.announce();
-        let start = |told| Event::Start {
+        let start = |reported| Event::Start {
             key: key("a"),
             name: "app".to_owned(),
-            result: told,
+            result: reported,
         };
         stage.send(start(StartResult::Marked));
         stage.start("app", "a");
         stage.send(start(StartResult::Held));
         change(&mut stage);
-        stage.said();
+        stage.take_hold();
         stage.send(start(StartResult::Released {
             held: Some(Duration::from_millis(12)),
             at_limit: false,
             ran: false,
         }));
-        stage.said().remove(0)
+        stage.take_hold().remove(0)
     };
-    let by_hand = told(|stage| {
+    let by_hand = reported(|stage| {
         stage.armed();
         taken(stage.order(Verb::Release));
         stage.opened(0);
     });
     let expected = format!("start-released: {RELEASED}; its start was held for 12 ms");
     assert_eq!(by_hand, expected);
-    let failed = told(|stage| {
+    let failed = reported(|stage| {
         stage.send(Event::Armed {
             sandbox: sandbox(),
             result: Err("no table".to_owned()),
@@ -278,11 +281,11 @@ fn a_release_lasts() {
     stage.start(PROXY, "i");
     stage.order(Verb::Release);
     stage.opened(0);
-    stage.said();
+    stage.take_hold();
     stage.exit("i", 1);
     stage.start(PROXY, "i2");
     stage.exit("i2", 1);
-    assert_eq!(stage.said(), [""; 0]);
+    assert_eq!(stage.take_hold(), [""; 0]);
 }
 
 #[test]
@@ -294,10 +297,13 @@ fn starts_that_wait_are_released() {
     spec.init_containers = vec!["setup".to_owned()];
     let mut stage = held(Mode::Enforce, spec);
     stage.announce();
-    let said = stage.said();
-    assert!(said.contains(&"starts [app 30s]".to_owned()), "{said:?}");
+    let output = stage.take_hold();
+    assert!(
+        output.contains(&"starts [app 30s]".to_owned()),
+        "{output:?}"
+    );
     taken(stage.order(Verb::Release));
-    assert_eq!(stage.said(), ["forget", "starts []"]);
+    assert_eq!(stage.take_hold(), ["forget", "starts []"]);
     let mut stage = held(Mode::Observe, istio());
     stage.shut();
     let counted = stage.order(Verb::Release);
@@ -312,7 +318,7 @@ fn rules_are_mended() {
     let mut stage = held(Mode::Enforce, istio());
     stage.shut();
     stage.start("app", "a");
-    stage.said();
+    stage.take_hold();
     stage.now = stage.now + seconds(10);
     let table = stage.engine.table(stage.now, &uid()).unwrap();
     assert_eq!(table.ports[0].timeout, seconds(20));
@@ -320,7 +326,7 @@ fn rules_are_mended() {
     assert_eq!(mended.ports, [15001]);
     let says = "the table is made anew; connections to :15001 wait on";
     assert_eq!(mended.says, says);
-    assert_eq!(stage.said(), ["mend 15001 20s"]);
+    assert_eq!(stage.take_hold(), ["mend 15001 20s"]);
     // While they are opened nothing is.
     stage.order(Verb::Release);
     assert_eq!(refused(stage.order(Verb::Mend)), Refused::Busy);
@@ -329,11 +335,11 @@ fn rules_are_mended() {
     assert_eq!(stage.engine.table(stage.now, &uid()), None);
     let says = taken(stage.order(Verb::Mend)).says;
     assert!(says.starts_with("no table is wanted"), "{says}");
-    assert_eq!(stage.said(), ["look"]);
+    assert_eq!(stage.take_hold(), ["look"]);
 }
 
 #[test]
-fn nothing_is_promised_of_a_pod_that_nobody_has_listed() {
+fn a_request_for_an_unlisted_pod_is_refused() {
     let mut stage = bare(Mode::Enforce, istio());
     stage.send(Event::PodAppeared(uid()));
     for verb in [Verb::Hold, Verb::Release, Verb::Mend] {

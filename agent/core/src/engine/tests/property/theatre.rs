@@ -30,11 +30,11 @@ pub(super) struct Theatre<'play> {
     play: &'play Play,
     pub(super) kubelet: Kubelet,
     spec: Pod,
-    /// What the API said, oldest first, and how much of it is still listed.
+    /// What the API output, oldest first, and how much of it is still listed.
     published: Vec<Vec<Option<Status>>>,
     oldest: usize,
     /// What the kernel has yet to tell of each run whose cgroup exists.
-    untold: BTreeMap<String, VecDeque<Event>>,
+    pending: BTreeMap<String, VecDeque<Event>>,
     stage: Option<Stage>,
     /// Runs that were asked to quit, and did.
     pub(super) asked: Vec<String>,
@@ -50,17 +50,17 @@ impl Theatre<'_> {
             spec: spec(&play.members),
             published: vec![vec![None; play.members.len()]],
             oldest: 0,
-            untold: BTreeMap::new(),
+            pending: BTreeMap::new(),
             stage: None,
             asked: Vec::new(),
             story: Vec::new(),
         }
     }
 
-    /// The bits of a run: whether its name is told, whether its code is.
-    fn told(&self, at: usize) -> (bool, bool) {
-        let told = &self.play.told;
-        told[(at * 3 + self.kubelet.members[at].runs) % told.len()]
+    /// The bits of a run: whether its name is reported, whether its code is.
+    fn reported(&self, at: usize) -> (bool, bool) {
+        let reported = &self.play.reported;
+        reported[(at * 3 + self.kubelet.members[at].runs) % reported.len()]
     }
 
     fn happen(&mut self, happened: Option<Happened>) {
@@ -78,17 +78,17 @@ impl Theatre<'_> {
         let member = &self.kubelet.members[at];
         let run = run(member, number);
         let key = key(&run);
-        let (named, coded) = self.told(at);
+        let (named, coded) = self.reported(at);
         match happened {
             Happened::Began(_) => {
                 let name = named.then(|| member.name.clone());
                 let started = Event::container(key.clone(), ContainerChange::Started { name });
                 let executed = Event::container(key.clone(), ContainerChange::Executed);
-                self.untold.insert(run, [started, executed].into());
+                self.pending.insert(run, [started, executed].into());
                 self.tell(Event::container(key, ContainerChange::Appeared));
             }
             Happened::Lost(_) => {
-                self.untold.insert(
+                self.pending.insert(
                     run,
                     [Event::container(key.clone(), ContainerChange::Gone)].into(),
                 );
@@ -102,8 +102,8 @@ impl Theatre<'_> {
                 );
                 let ended =
                     coded.then_some(Event::container(of, ContainerChange::ExitStatus(status)));
-                // Whoever ended before it was looked at never started.
-                self.untold
+                // A run that ended before it was observed never started.
+                self.pending
                     .insert(run, ended.into_iter().chain([gone]).collect());
                 self.tell(Event::container(key, ContainerChange::Exited));
             }
@@ -120,17 +120,17 @@ impl Theatre<'_> {
 
     /// The next that the kernel has to tell of one run.
     fn tell_of(&mut self, run: &str) {
-        let told = self.untold.get_mut(run).and_then(VecDeque::pop_front);
+        let reported = self.pending.get_mut(run).and_then(VecDeque::pop_front);
         if matches!(
-            told,
+            reported,
             Some(Event::Container {
                 change: ContainerChange::Gone,
                 ..
             })
         ) {
-            self.untold.remove(run);
+            self.pending.remove(run);
         }
-        if let Some(event) = told {
+        if let Some(event) = reported {
             self.tell(event);
         }
     }
@@ -138,7 +138,7 @@ impl Theatre<'_> {
     /// All that the kernel has to tell of one run.
     fn tell_all_of(&mut self, run: &str) {
         while self
-            .untold
+            .pending
             .get(run)
             .is_some_and(|events| !events.is_empty())
         {
@@ -154,13 +154,13 @@ impl Theatre<'_> {
         for (container, status) in self.spec.containers.iter_mut().zip(statuses) {
             container.status = status.clone();
         }
-        let told = self.published[self.oldest].iter();
-        let told = told.zip(&self.play.members).map(|(status, member)| {
+        let reported = self.published[self.oldest].iter();
+        let reported = reported.zip(&self.play.members).map(|(status, member)| {
             let state = status.as_ref().map(|status| status.state);
             format!("{} {state:?}", member.name)
         });
         self.story
-            .push(format!("list: {}", told.collect::<Vec<_>>().join(", ")));
+            .push(format!("list: {}", reported.collect::<Vec<_>>().join(", ")));
         stage.spec = self.spec.clone();
         stage.list();
         self.answer();
@@ -185,7 +185,7 @@ impl Theatre<'_> {
             self.story.push(format!("asked: {asked} {step}"));
             let story = || self.story.join("\n");
             assert!(self.kubelet.is_finished(), "too early\n{}", story());
-            assert!(member.runs_now(), "asked in vain\n{}", story());
+            assert!(member.runs_now(), "the request was pointless\n{}", story());
             let quits = !member.is_app && !member.restarts_after(0);
             assert!(quits, "it would come back\n{}", story());
             self.asked.push(asked.clone());
@@ -200,8 +200,8 @@ impl Theatre<'_> {
 
     /// The agent starts on a node where these containers are.
     fn start(&mut self) {
-        // What ended before it is not told any more, only seen to be gone.
-        for events in self.untold.values_mut() {
+        // What ended before the start is only seen to be gone.
+        for events in self.pending.values_mut() {
             events.retain(|event| {
                 !matches!(
                     event,
@@ -222,7 +222,7 @@ impl Theatre<'_> {
         };
         self.stage = Some(Stage::new(mode, self.spec.clone()));
         self.tell(Event::PodAppeared(uid()));
-        for run in self.untold.keys().cloned().collect::<Vec<_>>() {
+        for run in self.pending.keys().cloned().collect::<Vec<_>>() {
             self.tell(Event::container(key(&run), ContainerChange::Appeared));
         }
         for at in 0..self.kubelet.members.len() {
@@ -231,9 +231,9 @@ impl Theatre<'_> {
                 continue;
             }
             let run = run(member, member.runs - 1);
-            let name = self.told(at).0.then(|| member.name.clone());
-            let mut untold = self.untold[&run].iter();
-            if !untold.any(|event| {
+            let name = self.reported(at).0.then(|| member.name.clone());
+            let mut pending = self.pending[&run].iter();
+            if !pending.any(|event| {
                 matches!(
                     event,
                     Event::Container {
@@ -244,7 +244,7 @@ impl Theatre<'_> {
             }) {
                 let key = key(&run);
                 let executed = Event::container(key.clone(), ContainerChange::Executed);
-                self.untold.insert(run, [executed].into());
+                self.pending.insert(run, [executed].into());
                 self.tell(Event::container(key, ContainerChange::Started { name }));
             }
         }
@@ -270,7 +270,7 @@ impl Theatre<'_> {
                 Some(_) => self.kubelet.moves(),
                 None => self.moves_without_losses(),
             };
-            let mut runs = self.untold.iter().filter(|(_, events)| !events.is_empty());
+            let mut runs = self.pending.iter().filter(|(_, events)| !events.is_empty());
             let tellings = runs.clone().count();
             match what % (moves.len() + tellings + 1) {
                 at if at < moves.len() => {
@@ -303,7 +303,7 @@ impl Theatre<'_> {
         if self.stage.is_none() {
             self.start();
         }
-        for run in self.untold.keys().cloned().collect::<Vec<_>>() {
+        for run in self.pending.keys().cloned().collect::<Vec<_>>() {
             self.tell_all_of(&run);
         }
         // Whatever is asked for is answered with the truth from now on.
@@ -311,7 +311,7 @@ impl Theatre<'_> {
             self.list(self.published.len() - 1 - self.oldest);
             self.stage.as_mut().unwrap().pass(Duration::from_secs(10));
             self.answer();
-            for run in self.untold.keys().cloned().collect::<Vec<_>>() {
+            for run in self.pending.keys().cloned().collect::<Vec<_>>() {
                 self.tell_all_of(&run);
             }
         }

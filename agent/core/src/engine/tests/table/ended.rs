@@ -44,7 +44,7 @@ const ENDS: &[(&str, &str, &str)] = &[
     ("Never app[42][3] istio-proxy", "0 1 255", "42 3"),
     ("Never app[42=all] istio-proxy", "0 1 3 KILL", "42"),
     ("Never app[!0=all] istio-proxy", "0", "1 3 42 KILL"),
-    // A rule of a kind that nobody knows may apply to any code.
+    // A rule of an unknown kind may apply to any code.
     ("Never app[!] istio-proxy", "", "0 1 42 KILL"),
     ("OnFailure app[!] istio-proxy", "", "0 1"),
 ];
@@ -56,7 +56,7 @@ fn policy_rules_and_code() {
         for word in ["all", ";", &format!("app!{how}")] {
             scene.play(word);
         }
-        scene.told()
+        scene.reported()
     };
     for (pod, for_good, comes_back) in ENDS {
         for how in for_good.split_whitespace() {
@@ -68,14 +68,14 @@ fn policy_rules_and_code() {
                 "TERM" => "143",
                 code => code,
             };
-            let told = ended(pod, how);
+            let reported = ended(pod, how);
             let why = if pod.contains("=all") {
                 "because a rule restarts the whole pod".to_owned()
             } else {
                 format!("ended with exit code {code} and restarts")
             };
-            assert_eq!(told.len(), 1, "{pod} | {how}: {told:?}");
-            assert!(told[0].contains(&why), "{pod} | {how}: {told:?}");
+            assert_eq!(reported.len(), 1, "{pod} | {how}: {reported:?}");
+            assert!(reported[0].contains(&why), "{pod} | {how}: {reported:?}");
         }
     }
 }
@@ -144,7 +144,7 @@ fn codes_that_the_kernel_does_not_tell() {
             ],
         ),
         row(
-            "its cgroup went unseen, and the kubelet said that it ran: what was asked then is not asked again",
+            "its cgroup went unseen, and the kubelet reports that it ran: usher does not repeat its request",
             "Never app istio-proxy",
             "pod +istio-proxy ; app=R@app.0 list ?app.0",
             &[
@@ -174,13 +174,13 @@ fn codes_that_the_kernel_does_not_tell() {
             &[FINISHED, QUIT],
         ),
         row(
-            "the same, and its end is told late",
+            "the same, and its end is reported late",
             "Never app istio-proxy",
             "pod +istio-proxy *app list app>gone ; app! 1s",
             &[FINISHED, QUIT],
         ),
         row(
-            "its cgroup went before anybody looked, and what is told late names it only",
+            "its cgroup was removed unseen, and the late report has its name only",
             "Never app istio-proxy",
             "pod +istio-proxy ~app list ?app.0 ; app>started app=W@app.0 list",
             &[],
@@ -204,19 +204,19 @@ fn codes_that_the_kernel_does_not_tell() {
             &[FINISHED, QUIT],
         ),
         row(
-            "the same, and that it ran is told late as well: an older status does not count",
+            "the same, and that it ran is reported late as well: an older status does not count",
             "Never app istio-proxy",
             "pod +istio-proxy ~app list ?app.0 ; app>started app>executed app=W@app.0 list",
             &[FINISHED, QUIT],
         ),
         row(
-            "the same, and all that is told late is its end",
+            "the same, and only its end is reported late",
             "Never app istio-proxy",
             "pod +istio-proxy ~app list ?app.0 ; app>started app! app=W@app.0 list",
             &[FINISHED, QUIT],
         ),
         row(
-            "the same, and all that is told late is its code",
+            "the same, and only its code is reported late",
             "Never app istio-proxy",
             "pod +istio-proxy ~app list ?app.0 ; app>started app!0 app=W@app.0 list",
             &[FINISHED, QUIT],

@@ -41,7 +41,7 @@ fn who_ended() {
             &[],
         ),
         row(
-            "the sidecar first, then nobody is left",
+            "the sidecar first, then no container is left",
             "Never app istio-proxy",
             "all ; istio-proxy!0 app!0 1m",
             &[],
@@ -53,7 +53,7 @@ fn who_ended() {
             &[FINISHED, "istio-proxy.1 POST :15020/quitquitquit"],
         ),
         row(
-            "a native sidecar beside a regular one is nobody's matter",
+            "a native sidecar beside a regular one is ignored",
             "Never app istio-proxy native=cache",
             "all +cache ; cache!0 +cache app!0",
             &[FINISHED, QUIT],
@@ -159,7 +159,7 @@ fn who_is_there() {
             ],
         ),
         row(
-            "a pod without a sidecar is told what it says wrong itself",
+            "an invalid annotation of a pod without a sidecar is reported",
             "Never app usher.dev/quit=maybe",
             "all",
             &[
@@ -180,7 +180,7 @@ fn who_is_there() {
             ],
         ),
         row(
-            "which pods with sidecars are told",
+            "which pods with sidecars are reported",
             "Never app istio-proxy annotation:usher.dev/quit=maybe",
             "all",
             &[
@@ -191,7 +191,7 @@ fn who_is_there() {
             ],
         ),
         row(
-            "what cannot be read is said once",
+            "an invalid value is reported once",
             "Never app istio-proxy usher.dev/sidecars=app=SIGKILL",
             "all list list",
             &[

@@ -51,7 +51,7 @@ fn ended_as_a_whole() {
             &["skipped: the kubelet terminates the whole pod (DeadlineExceeded)"],
         ),
         row(
-            "gone: nothing is said any more",
+            "gone: no more reports",
             "Never app istio-proxy",
             "all app!0 ; gone 1m",
             &[],
@@ -60,7 +60,7 @@ fn ended_as_a_whole() {
 }
 
 #[test]
-fn nobody_is_left_to_be_left_alone() {
+fn a_pod_without_living_sidecars_is_not_skipped() {
     const ENDED: &str = "istio-proxy sidecar-ended: as requested";
     check(&[
         row(
@@ -88,7 +88,7 @@ fn nobody_is_left_to_be_left_alone() {
             &[],
         ),
         row(
-            "the sidecar's end is told although the phase overtook its answer",
+            "the sidecar's end is reported although the phase overtook its reply",
             "Never app istio-proxy",
             "all app!0 ; istio-proxy!0 terminal=Succeeded istio-proxy>accepted",
             &["istio-proxy quit-accepted: was accepted", ENDED],
@@ -154,7 +154,7 @@ fn opted_out() {
             &[FINISHED, QUIT],
         ),
         row(
-            "it is not said of a pod that is not finished",
+            "it is not reported of an unfinished pod",
             "Never app istio-proxy usher.dev/quit=false",
             "all 1m",
             &[
@@ -200,7 +200,7 @@ fn opted_out() {
 }
 
 #[test]
-fn nobody_knows_the_namespace() {
+fn the_namespace_is_unknown() {
     const UNKNOWN: &str = "waiting: the API server has not returned the pod's Namespace yet";
     check(&[
         row(

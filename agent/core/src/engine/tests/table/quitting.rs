@@ -1,4 +1,4 @@
-//! How sidecars are shown out: steps and what they do to the pod, order,
+//! How sidecars are terminated: steps and what they do to the pod, order,
 //! WAITS, runs that come back.
 
 use super::{check, check_with, row};
@@ -124,7 +124,7 @@ fn what_was_killed_before_it_had_begun_has_not_ended() {
 
 #[test]
 fn what_overtakes_the_answer() {
-    const TOLD: &[&str] = &[
+    const REPORTED: &[&str] = &[
         FINISHED,
         QUIT,
         "istio-proxy quit-accepted",
@@ -135,7 +135,7 @@ fn what_overtakes_the_answer() {
             "the sidecar's end",
             "Never app istio-proxy",
             "all ; app!0 istio-proxy!0 istio-proxy>accepted",
-            TOLD,
+            REPORTED,
         ),
         row(
             "a second answer, to what was asked before the app had been started again",
@@ -147,7 +147,7 @@ fn what_overtakes_the_answer() {
             "the pod's end",
             "Never app istio-proxy",
             "all ; app!0 istio-proxy!0 sandbox!0 gone istio-proxy>accepted 1m",
-            TOLD,
+            REPORTED,
         ),
     ]);
 }
@@ -259,7 +259,7 @@ fn versions_and_recipes_that_come_later() {
             &[FINISHED, ADMIN],
         ),
         row(
-            "a version that nobody can read",
+            "a version that cannot be parsed",
             TAG,
             "all 1s istio-proxy>version=main ; app!0",
             &[FINISHED, QUIT],

@@ -20,7 +20,7 @@
 //! | `all` | the pod appears, its sandbox and all containers start, it is listed |
 //! | `pod` `list` `gone` | it appears, is listed, disappears |
 //! | `+NAME` `+NAME?` `*NAME` `~NAME` | a new run starts; one that is never named; one that is only created; one without a process |
-//! | `NAME!3` `NAME!TERM` `NAME!` | the newest run ends with a code, by a signal, nobody knows how |
+//! | `NAME!3` `NAME!TERM` `NAME!` | the newest run ends with a code, by a signal, in an unknown way |
 //! | `?x` | a container comes and goes before anybody can look at it |
 //! | `NAME=T3` `NAME=R` `NAME=W` `NAME=W3` `NAME=T128@x` `NAME=R@x` | its status from now on: terminated, running, waiting, waiting after a code; of the run `x`; `NAME=R3@x` has `x` as the run before |
 //! | `NAME>200` `NAME>accepted` `NAME>signalled` `NAME>refused` `NAME>late` `NAME>silent` `NAME>over` | what came of an attempt |
@@ -28,7 +28,7 @@
 //! | `deleting` `terminal=Evicted` `KEY=VALUE` | the pod is listed like this from now on |
 //! | `config` `off` `observe` `enforce` `api-back` | what it says |
 //! | `2s` `500ms` | time passes |
-//! | `;` | all that was told before does not count |
+//! | `;` | earlier reports do not count |
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -87,7 +87,7 @@ impl Scene {
         }
     }
 
-    pub(super) fn told(self) -> Vec<String> {
+    pub(super) fn reported(self) -> Vec<String> {
         self.stage.log
     }
 
@@ -333,7 +333,7 @@ fn described(word: &str) -> Container {
     made
 }
 
-/// `42`, `!0,1`, `42=all`; `!` alone is a rule that nobody knows.
+/// `42`, `!0,1`, `42=all`; `!` alone is an unknown rule.
 fn restart_rule(text: &str) -> RestartRule {
     let (text, action) = text.split_once('=').unwrap_or((text, ""));
     let codes = text.trim_start_matches('!').split(',');

@@ -79,13 +79,13 @@ fn steps_that_spoil() {
             &[SQL_LEFT, "sql.0 SIGTERM"],
         ),
         row(
-            "the code comes after nobody asked for it any more",
+            "the code arrives after the last poll",
             "Never app sql",
             "all app! 5m ; app=T3 list sql>signalled",
             &["sql.0 SIGTERM", KNOWN],
         ),
         row(
-            "nobody tells the code any more: it is not spoiled",
+            "the code stays unknown: the pod is not spoiled",
             "Never app sql",
             "all ; app! 5m",
             &[SQL_LEFT, SPOILS],
@@ -153,7 +153,7 @@ fn steps_that_spoil() {
                 ],
             ),
             row(
-                "SIGKILL in vain",
+                "SIGKILL fails",
                 "OnFailure app sql",
                 "config all ; app!0 1m",
                 &[SQL_LEFT, RESTARTS],

@@ -70,7 +70,7 @@ fn before_and_after_a_step() {
             &["istio-proxy sidecar-ended: by itself, with exit code 0"],
         ),
         row(
-            "nobody drains: it is asked at once",
+            "no drain: the request is sent at once",
             "Never app istio-proxy usher.dev/drain=5s",
             "all ; app!0 istio-proxy>refused",
             &[
@@ -99,7 +99,7 @@ fn before_and_after_a_step() {
             &["pod-finished: still running: logs", "logs.0 SIGTERM"],
         ),
         row(
-            "nobody listens in a sidecar that has run for long: doubted three times",
+            "a sidecar that has run for long refuses: three retries",
             "Never app istio-proxy",
             "all 1m app!0 ; istio-proxy>refused 5ms istio-proxy>refused 10ms istio-proxy>refused 20ms istio-proxy>refused",
             &[
@@ -156,7 +156,7 @@ fn before_and_after_a_step() {
             &[],
         ),
         row(
-            "a signal in vain",
+            "a signal fails",
             "Never app logs",
             "all app!0 logs>signalled ; 30s",
             &[

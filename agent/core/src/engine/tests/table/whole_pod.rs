@@ -128,7 +128,7 @@ fn what_only_the_kubelet_can_tell() {
             &[JOB],
         ),
         row(
-            "its end was over before the first list told of the rule",
+            "it ended before the first list reported the rule",
             "Never app istio-proxy[1=all]",
             "pod +istio-proxy ~app app! istio-proxy!1 +istio-proxy app!0 ~app app=R@app.0 ; list",
             &[

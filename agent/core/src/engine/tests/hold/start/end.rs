@@ -3,23 +3,23 @@
 use super::super::start::*;
 
 #[test]
-fn probe_limits_the_hold_and_that_is_said_before() {
+fn a_probe_limits_the_hold_and_is_reported_first() {
     let mut spec = asked_for(istio());
     spec.containers[0].probes = vec![liveness(0, 5, 4)];
     let mut stage = held(Mode::Enforce, spec.clone());
     stage.announce();
-    assert_eq!(stage.said(), [ARM, "starts [app 10s]"]);
+    assert_eq!(stage.take_hold(), [ARM, "starts [app 10s]"]);
     stage.armed();
     let because =
         "(for at most 10s, because the kubelet ends it by its livenessProbe 15s after its start)";
     assert_eq!(
-        stage.said()[1],
+        stage.take_hold()[1],
         format!("{ARMED}; so are the starts of app {because}")
     );
-    stage.told("a", "app", StartResult::Marked);
+    stage.reported("a", "app", StartResult::Marked);
     stage.start("app", "a");
-    stage.told("a", "app", StartResult::Held);
-    assert!(stage.said()[0].ends_with(
+    stage.reported("a", "app", StartResult::Held);
+    assert!(stage.take_hold()[0].ends_with(
         "for at most 10s, because the kubelet ends it by its livenessProbe 15s after its start"
     ));
     let at_limit = StartResult::Released {
@@ -27,19 +27,19 @@ fn probe_limits_the_hold_and_that_is_said_before() {
         at_limit: true,
         ran: false,
     };
-    stage.told("a", "app", at_limit);
+    stage.reported("a", "app", at_limit);
     let went = "start-released: its limit has passed: it starts before its probes fail, and its connections stay held; its start was held for 10.0 s";
-    assert_eq!(stage.said(), [went]);
+    assert_eq!(stage.take_hold(), [went]);
 
-    // One that allows as much as the deadline, or more, is nobody's limit.
+    // One that allows as much as the deadline, or more, is no limit.
     for probe in [liveness(0, 10, 5), liveness(0, 30, 4)] {
         spec.containers[0].probes = vec![probe];
         let mut stage = held(Mode::Enforce, spec.clone());
         stage.announce();
-        assert_eq!(stage.said(), [ARM, "starts [app 30s]"]);
+        assert_eq!(stage.take_hold(), [ARM, "starts [app 30s]"]);
         stage.armed();
         assert_eq!(
-            stage.said()[1],
+            stage.take_hold()[1],
             format!("{ARMED}; so are the starts of app")
         );
     }
@@ -48,7 +48,7 @@ fn probe_limits_the_hold_and_that_is_said_before() {
     let mut stage = held(Mode::Enforce, spec);
     stage.announce();
     let not = "start-not-held: its start is not held: its livenessProbe lets the kubelet end it 0ns after its start; its connections are held";
-    assert_eq!(stage.said(), [ARM, not]);
+    assert_eq!(stage.take_hold(), [ARM, not]);
 }
 
 #[test]
@@ -76,15 +76,18 @@ fn what_lets_a_start_go_before_the_sidecar_is_ready() {
         let mut stage = held(Mode::Enforce, asked_for(istio()));
         stage.start_held();
         stage.start(PROXY, "i");
-        stage.said();
+        stage.take_hold();
         change(&mut stage);
-        assert!(stage.said().contains(&"starts []".to_owned()), "{reason}");
-        stage.told("a", "app", let_go(5));
-        let said = stage.said();
-        let went = said
+        assert!(
+            stage.take_hold().contains(&"starts []".to_owned()),
+            "{reason}"
+        );
+        stage.reported("a", "app", let_go(5));
+        let output = stage.take_hold();
+        let went = output
             .iter()
             .any(|line| line.starts_with("start-released") && line.contains(reason));
-        assert!(went, "{reason}: {said:?}");
+        assert!(went, "{reason}: {output:?}");
     }
 }
 
@@ -96,15 +99,15 @@ fn start_whose_container_ends() {
     );
     stage.start_held();
     stage.exit("a", 2);
-    assert_eq!(stage.said(), ["let go"]);
-    stage.told("a", "app", let_go(40));
+    assert_eq!(stage.take_hold(), ["release start"]);
+    stage.reported("a", "app", let_go(40));
     let went = "start-released: the container ended while its start was held; its start was held for 40 ms";
-    assert_eq!(stage.said(), [went]);
+    assert_eq!(stage.take_hold(), [went]);
     // Its next run is held as well.
-    stage.told("b", "app", StartResult::Marked);
+    stage.reported("b", "app", StartResult::Marked);
     stage.start("app", "b");
-    stage.told("b", "app", StartResult::Held);
-    assert!(stage.said()[0].starts_with("start-held"));
+    stage.reported("b", "app", StartResult::Held);
+    assert!(stage.take_hold()[0].starts_with("start-held"));
     assert_eq!(stage.engine.census().held_starts, 1);
 }
 
@@ -113,19 +116,19 @@ fn holder_that_ends() {
     let mut stage = held(Mode::Enforce, asked_for(istio()));
     stage.start_held();
     stage.pass(seconds(2));
-    stage.told("a", "app", StartResult::Lost);
+    stage.reported("a", "app", StartResult::Lost);
     let went = "start-released: the process that held it ended: it starts, and its connections stay held; its start was held for 2000 ms";
-    assert_eq!(stage.said(), [went]);
+    assert_eq!(stage.take_hold(), [went]);
     let mut stage = held(Mode::Enforce, asked_for(istio()));
     stage.shut();
-    stage.told("a", "app", StartResult::Marked);
-    stage.told("a", "app", StartResult::Lost);
+    stage.reported("a", "app", StartResult::Marked);
+    stage.reported("a", "app", StartResult::Lost);
     let not = "start-not-held: its start is not held: the process that holds starts ended; its connections are held";
-    assert_eq!(stage.said(), [not]);
+    assert_eq!(stage.take_hold(), [not]);
     let unable = StartResult::Unable("its root file system is ext4".to_owned());
-    stage.told("b", "app", unable);
+    stage.reported("b", "app", unable);
     let not = "start-not-held: its start is not held: its root file system is ext4; its connections are held";
-    assert_eq!(stage.said(), [not]);
+    assert_eq!(stage.take_hold(), [not]);
 }
 
 #[test]
@@ -135,7 +138,7 @@ fn node_that_cannot_hold_them_any_more() {
     let reason = "an exec was refused".to_owned();
     stage.send(Event::CannotHoldStarts(reason));
     let not = "start-not-held: its start is not held: the node cannot: an exec was refused; its connections are held";
-    assert_eq!(stage.said(), [not, "starts []"]);
+    assert_eq!(stage.take_hold(), [not, "starts []"]);
 }
 
 #[test]
@@ -143,9 +146,9 @@ fn pod_that_goes_takes_its_starts_with_it() {
     let mut stage = held(Mode::Enforce, asked_for(istio()));
     stage.start_held();
     stage.send(Event::PodGone(uid()));
-    let said = stage.said();
-    assert_eq!(said[0], "starts []", "{said:?}");
-    // What is told after that is of nobody.
-    stage.told("a", "app", let_go(5));
-    assert_eq!(stage.said(), [""; 0]);
+    let output = stage.take_hold();
+    assert_eq!(output[0], "starts []", "{output:?}");
+    // Later reports belong to no pod.
+    stage.reported("a", "app", let_go(5));
+    assert_eq!(stage.take_hold(), [""; 0]);
 }

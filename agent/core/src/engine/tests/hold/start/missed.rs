@@ -5,46 +5,46 @@ use crate::engine::tests::hold::found::{find, remains};
 use crate::pod::container_change::ContainerChange;
 
 #[test]
-fn start_that_came_too_soon_is_said_when_the_doors_open() {
+fn a_missed_start_is_reported_at_the_release() {
     let mut stage = held(Mode::Enforce, asked_for(istio()));
     stage.shut();
-    // Nobody saw its root.
+    // Its root was not seen.
     stage.start("app", "a");
     stage.start(PROXY, "i");
-    stage.said();
+    stage.take_hold();
     stage.probed(ready());
     let missed = "start-missed: the app started before its start could be held; its connections are held from hold-armed on";
-    assert_eq!(stage.said(), ["open all", missed, "starts []"]);
+    assert_eq!(stage.take_hold(), ["open all", missed, "starts []"]);
 
     let mut stage = held(Mode::Enforce, asked_for(istio()));
     stage.shut();
-    stage.told("a", "app", StartResult::Marked);
+    stage.reported("a", "app", StartResult::Marked);
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.probed(ready());
-    stage.said();
+    stage.take_hold();
     let ran = |ran| StartResult::Released {
         held: None,
         at_limit: false,
         ran,
     };
-    stage.told("a", "app", ran(true));
-    assert_eq!(stage.said(), [missed]);
-    // It is said once.
-    stage.told("a", "app", ran(true));
-    assert_eq!(stage.said(), [""; 0]);
+    stage.reported("a", "app", ran(true));
+    assert_eq!(stage.take_hold(), [missed]);
+    // It is reported once.
+    stage.reported("a", "app", ran(true));
+    assert_eq!(stage.take_hold(), [""; 0]);
     // Nor are those that had not run yet, whether they have a process or not.
-    stage.told("c", "app", StartResult::Marked);
+    stage.reported("c", "app", StartResult::Marked);
     stage.start("app", "c");
-    stage.told("c", "app", ran(false));
-    assert_eq!(stage.said(), [""; 0]);
-    stage.told("b", "app", StartResult::Marked);
-    stage.told("b", "app", ran(false));
-    assert_eq!(stage.said(), [""; 0]);
+    stage.reported("c", "app", ran(false));
+    assert_eq!(stage.take_hold(), [""; 0]);
+    stage.reported("b", "app", StartResult::Marked);
+    stage.reported("b", "app", ran(false));
+    assert_eq!(stage.take_hold(), [""; 0]);
 }
 
 #[test]
-fn start_that_came_too_soon_is_said_when_its_container_ends() {
+fn a_missed_start_is_reported_at_the_exit() {
     let mut stage = held(
         Mode::Enforce,
         asked_for(pod(RestartPolicy::OnFailure, &["app"])),
@@ -55,21 +55,21 @@ fn start_that_came_too_soon_is_said_when_its_container_ends() {
         at_limit: false,
         ran: false,
     };
-    stage.told("a", "app", StartResult::Marked);
+    stage.reported("a", "app", StartResult::Marked);
     stage.start("app", "a");
     stage.exit("a", 1);
-    assert_eq!(stage.said(), ["let go"]);
-    stage.told("a", "app", gone());
+    assert_eq!(stage.take_hold(), ["release start"]);
+    stage.reported("a", "app", gone());
     let missed = "start-missed: the app started before its start could be held; its connections are held from hold-armed on";
-    assert_eq!(stage.said(), [missed]);
+    assert_eq!(stage.take_hold(), [missed]);
     // The runtime gave one up before it had a process.
-    stage.told("b", "app", StartResult::Marked);
-    stage.told("b", "app", gone());
-    assert_eq!(stage.said(), [""; 0]);
+    stage.reported("b", "app", StartResult::Marked);
+    stage.reported("b", "app", gone());
+    assert_eq!(stage.take_hold(), [""; 0]);
 }
 
 #[test]
-fn app_that_ran_before_anybody_was_told_of_its_pod() {
+fn an_app_that_ran_before_its_pod_was_announced() {
     let mut stage = held(Mode::Enforce, asked_for(istio()));
     let pause = ContainerKey {
         pod: uid(),
@@ -78,11 +78,11 @@ fn app_that_ran_before_anybody_was_told_of_its_pod() {
     stage.send(Event::container(pause, ContainerChange::Appeared));
     stage.start("app", "a");
     stage.start(PROXY, "i");
-    stage.said();
+    stage.take_hold();
     stage.shut();
     stage.probed(ready());
     let missed = "start-missed: the app started before its start could be held; its connections are held from hold-armed on";
-    assert_eq!(stage.said(), ["open all", missed, "starts []"]);
+    assert_eq!(stage.take_hold(), ["open all", missed, "starts []"]);
 }
 
 #[test]
@@ -92,19 +92,19 @@ fn app_that_ended_unheld_just_before_the_doors_opened() {
         asked_for(pod(RestartPolicy::Always, &["app"])),
     );
     stage.shut();
-    stage.told("a", "app", StartResult::Marked);
+    stage.reported("a", "app", StartResult::Marked);
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.exit("a", 1);
     stage.probed(ready());
-    stage.said();
+    stage.take_hold();
     let gone = StartResult::Released {
         held: None,
         at_limit: false,
         ran: false,
     };
-    stage.told("a", "app", gone);
-    assert!(stage.said()[0].starts_with("start-missed"));
+    stage.reported("a", "app", gone);
+    assert!(stage.take_hold()[0].starts_with("start-missed"));
 }
 
 #[test]
@@ -117,9 +117,9 @@ fn run_of_the_sandbox_before_was_not_missed_in_this_one() {
     stage.exit("a", 1);
     stage.shut();
     stage.start(PROXY, "i");
-    stage.said();
+    stage.take_hold();
     stage.probed(ready());
-    assert_eq!(stage.said(), ["open all", "starts []"]);
+    assert_eq!(stage.take_hold(), ["open all", "starts []"]);
 }
 
 #[test]
@@ -130,8 +130,11 @@ fn app_that_ran_before_this_agent_was_not_missed_by_it() {
     stage.start("app", "a");
     find(&mut stage, "a", remains(seconds(12)));
     stage.list();
-    let said = stage.said();
-    assert!(said.contains(&"starts [app 30s]".to_owned()), "{said:?}");
+    let output = stage.take_hold();
+    assert!(
+        output.contains(&"starts [app 30s]".to_owned()),
+        "{output:?}"
+    );
     stage.pass(seconds(13));
-    assert_eq!(stage.said(), ["open all", "starts []"]);
+    assert_eq!(stage.take_hold(), ["open all", "starts []"]);
 }

@@ -1,4 +1,4 @@
-//! What was done is told, whatever became of the pod between a request and its answer.
+//! What was done is reported, whatever became of the pod between a request and its answer.
 
 use super::{check, row};
 
@@ -60,7 +60,7 @@ fn unfinished_since() {
             &[RUNS, ENDED],
         ),
         row(
-            "what was in vain is nothing that was done",
+            "a failed step is not reported as done",
             "Never app istio-proxy",
             "all app!0 ; +app istio-proxy>404 istio-proxy!0 1m",
             &[RUNS],
@@ -94,7 +94,7 @@ fn left_alone_since() {
             &["skipped: usher.dev/quit is \"false\"", ACCEPTED, ENDED],
         ),
         row(
-            "deleted, and nobody heard it",
+            "deleted before the sidecar received it",
             "Never app istio-proxy",
             "all app!0 ; deleting istio-proxy>404 istio-proxy!0",
             &["skipped: the pod is being deleted"],
@@ -115,7 +115,7 @@ fn left_alone_since() {
 }
 
 #[test]
-fn of_a_sidecar_that_nobody_saw_begin() {
+fn the_exit_of_a_sidecar_with_an_unseen_start() {
     const ENDED: &str = "istio-proxy sidecar-ended: the sidecar ended as requested";
     check(&[
         row(
