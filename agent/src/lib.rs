@@ -2,17 +2,17 @@
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | [`args`] | flags and environment variables of each invocation of the binary |
-//! | [`app`] | wiring: the event loop, the service thread, and the channels between them |
-//! | [`event_loop`] | passes events to the engine of `usher-core`, and carries out its actions |
-//! | [`node`] | reads of the node: containers, kernel features, the configuration file, own privileges |
-//! | [`quit`] | attempts to terminate a sidecar: loopback requests and signals |
-//! | [`hold`] | sandboxes with held connections: the CNI socket, gates, and readiness probes |
-//! | [`start`] | held starts: the runtime's bundles, and the holder process |
-//! | [`kubernetes`] | the kubelet's pods, the Node, Namespaces, Events, the startup taint |
-//! | [`serve`] | health, readiness and metrics over HTTP, and the admin socket |
-//! | [`install`] | the CNI plugin's installation; `--leave` and `leave-cluster`, which remove usher |
-//! | [`telemetry`] | log, metrics, health, and the recorder of decisions |
+//! | `args` | flags and environment variables of each invocation of the binary |
+//! | `app` | wiring: the event loop, the service thread, and the channels between them |
+//! | `event_loop` | passes events to the engine of `usher-core`, and carries out its actions |
+//! | `node` | reads of the node: containers, kernel features, the configuration file, own privileges |
+//! | `quit` | attempts to terminate a sidecar: loopback requests and signals |
+//! | `hold` | sandboxes with held connections: the CNI socket, gates, and readiness probes |
+//! | `start` | held starts: the runtime's bundles, and the holder process |
+//! | `kubernetes` | the kubelet's pods, the Node, Namespaces, Events, the startup taint |
+//! | `serve` | health, readiness and metrics over HTTP, and the admin socket |
+//! | `install` | the CNI plugin's installation; `--leave` and `leave-cluster`, which remove usher |
+//! | `telemetry` | log, metrics, health, and the recorder of decisions |
 //!
 //! One binary has four roles: the agent, the holder process that it starts (`hold-starts`), the agent that removes
 //! usher from its node (`--leave`), and the Job that makes every agent of a cluster do so (`leave-cluster`). The

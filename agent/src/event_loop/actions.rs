@@ -47,7 +47,7 @@ impl NodeLoop {
     }
 
     /// The field is not `name`: in the JSON format that is the key of the span's own name.
-    fn pod_span(&self, uid: &PodUid) -> Span {
+    pub(super) fn pod_span(&self, uid: &PodUid) -> Span {
         tracing::info_span!("pod", pod = self.engine.pod_name(uid), %uid)
     }
 

@@ -39,9 +39,9 @@ impl NodeLoop {
     }
 
     fn order(&mut self, order: Order) -> Ordered {
+        let _entered = self.pod_span(&order.pod).entered();
         tracing::info!(
             order = order.verb.as_str(),
-            uid = %order.pod,
             by = %order.requester,
             dry_run = order.dry_run,
             "received an operator's request"

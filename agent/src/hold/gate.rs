@@ -103,7 +103,7 @@ impl Gate {
     pub(super) fn arm(netns: &Netns, wanted: &Wanted, started: Instant) -> Result<Self, Error> {
         let mut gate = Self::open(netns, started)?;
         gate.count_only = wanted.count_only;
-        gate.ports = wanted.ports.iter().map(|door| door.port).collect();
+        gate.ports = wanted.ports.iter().map(|held| held.port).collect();
         if wanted.dns.is_some() {
             gate.queue = Some(Queue::bind(netns, ruleset::GROUP)?);
         }
@@ -225,14 +225,14 @@ impl Gate {
     }
 
     fn renew(&mut self, ports: &[u16], timeout: Duration) {
-        let doors: Vec<Door> = ports
+        let held: Vec<Door> = ports
             .iter()
             .map(|port| Door {
                 port: *port,
                 timeout,
             })
             .collect();
-        if let Err(error) = nft::renew(&self.table, &doors) {
+        if let Err(error) = nft::renew(&self.table, &held) {
             let ports = port_list(ports);
             tracing::warn!(error = %chain(&error), ports, "could not extend the timeout of held ports");
         }

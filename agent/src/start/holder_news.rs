@@ -1,5 +1,6 @@
 //! Messages of the holder, and the events that follow from them.
 
+use usher_client::error_chain::chain;
 use usher_core::{
     Event,
     base::id::{ContainerId, Pid},
@@ -88,7 +89,7 @@ impl Starts {
             return false;
         };
         bundle::started(&self.proc, pid).unwrap_or_else(|error| {
-            tracing::debug!(container_id = %id, %error, "could not read what a container executes");
+            tracing::debug!(container_id = %id, error = %chain(&error), "could not read what a container executes");
             false
         })
     }

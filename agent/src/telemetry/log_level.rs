@@ -10,6 +10,7 @@ use std::{
 };
 
 use tracing_subscriber::EnvFilter;
+use usher_client::error_chain::chain;
 use usher_core::admin::{
     Log,
     log_filter::{NotADirective, Wish},
@@ -107,7 +108,7 @@ impl LogLevel {
         }
         if let Err(error) = self.reload(&self.base) {
             // It was valid at the start.
-            tracing::error!(%error, "could not revert the log filter");
+            tracing::error!(error = %chain(&error), "could not revert the log filter");
         }
         state.replacement = None;
         state.changes += 1;
