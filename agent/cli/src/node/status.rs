@@ -31,8 +31,8 @@ pub(crate) struct Args {
     #[arg(short, long)]
     brief: bool,
 
-    /// Wait until usher is healthy, at most for TIME [default: 5m], and print a
-    /// line for each change
+    /// Wait until usher is healthy, at most for TIME (5m without a value), and
+    /// print a line for each change
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true,
           default_missing_value = "5m", value_parser = duration::parse)]
     wait: Option<Duration>,

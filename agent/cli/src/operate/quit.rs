@@ -33,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
 
-    /// Wait until the sidecars have ended, at most for TIME [default: 1m]
+    /// Wait until the sidecars have ended, at most for TIME (1m without a value)
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true,
           default_missing_value = "1m", value_parser = duration::parse, conflicts_with = "dry_run")]
     wait: Option<Duration>,
