@@ -18,28 +18,10 @@
 //! | `mounts`, `inside`, `beside` | not in a pod: create and enter the node's mount namespace |
 //! | `machine`, `machine-init` | not in a pod: execute a command in a machine of its own |
 
-mod announce;
-mod app;
-mod bundle;
-mod client;
-mod config;
-mod enter;
-mod execs;
-mod holding;
-mod lives;
-mod loopback;
-mod machine;
-mod mask;
-mod mischief;
-mod mounts;
-mod network;
-mod proxy;
-mod route;
-mod shell;
-mod shim;
-mod sidecar;
-mod stage;
-mod task;
+mod container;
+mod node;
+mod pod;
+mod program;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -50,6 +32,11 @@ use nix::sys::signal::SigSet;
 use serde::de::DeserializeOwned;
 use usher_tests::synthetic::clock::monotonic_ns;
 use usher_tests::synthetic::wire::Program;
+
+use container::{enter, stage};
+use node::{machine, mask, mounts};
+use pod::{network, route, shim};
+use program::{app, client, execs, holding, mischief, proxy, shell, sidecar};
 
 /// The exit code of a process with a failed setup.
 const BROKEN: u8 = 125;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use usher_tests::synthetic::layout;
 use usher_tests::synthetic::wire::Order;
 
-use crate::{bundle, task};
+use crate::{container::bundle, container::task};
 
 /// The delay before a failed removal is retried.
 const AGAIN: Duration = Duration::from_millis(1);

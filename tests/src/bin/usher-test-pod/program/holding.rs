@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use usher_tests::synthetic::wire::{End, Holding};
 
-use crate::{BROKEN, app, client, name_process, say, say_running};
+use crate::{BROKEN, name_process, program::app, program::client, say, say_running};
 
 /// All open sockets. No request is sent to them.
 #[derive(Default)]

@@ -20,10 +20,10 @@ use nix::unistd::Pid;
 use usher_tests::synthetic::layout;
 use usher_tests::synthetic::wire::{Command, Event, Order, Program, Sandbox, What};
 
-use crate::announce::Outside;
-use crate::lives::{Life, Lives};
-use crate::network::Network;
-use crate::{bundle, route};
+use crate::pod::announce::Outside;
+use crate::pod::lives::{Life, Lives};
+use crate::pod::network::Network;
+use crate::{container::bundle, pod::route};
 
 /// Runs one pod until its standard input closes.
 pub(crate) fn run(sandbox: &Sandbox) -> Result<(), String> {

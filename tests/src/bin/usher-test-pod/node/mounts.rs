@@ -9,7 +9,7 @@ use std::process::Command;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 
-use crate::bundle;
+use crate::container::bundle;
 
 /// Creates the mount, reports it, and waits until another process holds it.
 pub(crate) fn make(state: &Path) -> Result<(), String> {

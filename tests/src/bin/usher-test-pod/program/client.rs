@@ -19,7 +19,7 @@ use nix::sys::socket::{
 use usher_tests::synthetic::clock::monotonic_ns;
 use usher_tests::synthetic::wire::{Client, End, Wait};
 
-use crate::{BROKEN, app, say, say_running};
+use crate::{BROKEN, program::app, say, say_running};
 
 /// The number of times in one line, which has to stay below `PIPE_BUF`.
 const TIMES: usize = 100;

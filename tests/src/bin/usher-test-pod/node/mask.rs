@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::bundle;
+use crate::container::bundle;
 
 /// Covers the second path of each pair by the first, and executes the command.
 pub(crate) fn run(masks: &Vec<(PathBuf, PathBuf)>, command: &[String]) -> Result<(), String> {

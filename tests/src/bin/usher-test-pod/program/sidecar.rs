@@ -18,7 +18,7 @@ use nix::sys::signal::{SigSet, Signal};
 use usher_tests::synthetic::clock::monotonic_ns;
 use usher_tests::synthetic::wire::{Listen, Listener, Reaction, Sidecar};
 
-use crate::{BROKEN, name_process, proxy, say, say_running};
+use crate::{BROKEN, name_process, program::proxy, say, say_running};
 
 /// What the main thread should do.
 #[derive(Debug, Clone, Copy)]

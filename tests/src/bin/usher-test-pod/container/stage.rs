@@ -20,7 +20,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Gid, Uid, dup2_stdout, execve, setgroups, setresgid, setresuid};
 use usher_tests::synthetic::wire::{Order, Pids};
 
-use crate::{bundle, say, task};
+use crate::{container::bundle, container::task, say};
 
 /// The last pid that the kernel has assigned.
 const LAST_PID: &str = "/proc/sys/kernel/ns_last_pid";

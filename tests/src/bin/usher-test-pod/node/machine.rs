@@ -14,7 +14,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitStatus, wait};
 
-use crate::{bundle, loopback};
+use crate::{container::bundle, pod::loopback};
 
 /// Creates the machine, with one cgroup mounted in place of the whole
 /// tree, and runs the command in it.

@@ -10,7 +10,7 @@ use nix::sched::CloneFlags;
 use usher_tests::synthetic::program;
 use usher_tests::synthetic::wire::{Order, Pids};
 
-use crate::{say, stage};
+use crate::{container::stage, say};
 
 /// Enters the container of the order's process, and starts the program.
 pub(crate) fn run(order: &Order) -> Result<(), String> {

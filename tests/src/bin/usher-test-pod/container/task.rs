@@ -20,7 +20,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use usher_tests::synthetic::wire::{ConfigText, Order, Root, Task};
 
-use crate::{bundle, config};
+use crate::{container::bundle, container::config};
 
 /// The fifo at which the init process waits.
 const FIFO: &str = "start";

@@ -14,7 +14,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use usher_tests::synthetic::program;
 use usher_tests::synthetic::wire::{End, Mischief, MountTrick};
 
-use crate::{BROKEN, app, bundle, say, say_running};
+use crate::{BROKEN, container::bundle, program::app, say, say_running};
 
 /// A separate file system.
 const GROUND: &str = "/proc";

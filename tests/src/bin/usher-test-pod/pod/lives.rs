@@ -20,7 +20,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use usher_tests::synthetic::wire::{Order, Pids, What};
 
-use crate::task;
+use crate::container::task;
 use removal::Removals;
 
 /// One container that was started and has not ended.

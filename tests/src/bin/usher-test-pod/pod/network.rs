@@ -14,7 +14,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use nix::sched::{CloneFlags, setns, unshare};
 use usher_tests::synthetic::wire::Sandbox;
 
-use crate::{BROKEN, loopback, route};
+use crate::{BROKEN, pod::loopback, pod::route};
 
 /// The first of a pod's 65536 ids on the node.
 const FIRST_ID: u32 = 1_000_000;
