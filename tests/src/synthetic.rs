@@ -34,29 +34,26 @@
 //! pods; the next [`Node`] removes the remaining directories.
 
 pub mod agent;
-pub mod api_server;
-mod bundles;
 pub mod catalog;
 pub mod clock;
-pub mod inventory;
-pub mod kubelet;
-pub mod layout;
-pub mod ledger;
-pub mod limit;
-mod listener;
 pub mod machine;
-pub mod manifest;
 mod node;
 mod pod;
 pub mod process;
 pub mod program;
+pub mod server;
 pub mod spec;
 pub mod usher;
 pub mod wire;
 
+use node::bundles;
+
 pub use agent::{Agent, Doomed, Holder};
-pub use api_server::ApiServer;
-pub use kubelet::{Behaviour, Kubelet};
-pub use node::Node;
+pub use node::{Node, layout, ledger, manifest};
 pub use pod::{Pod, Request, Visit};
+pub use process::{inventory, limit};
+pub use server::{
+    api_server::{self, ApiServer},
+    kubelet::{self, Behaviour, Kubelet},
+};
 pub use spec::{ContainerSpec, Origin, PodSpec, Probe, ProbeKind, RestartPolicy, RestartRule};

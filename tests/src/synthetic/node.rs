@@ -1,5 +1,10 @@
 //! A node: a cgroup tree, a scratch directory and the kubelet's stand-in.
 
+pub(super) mod bundles;
+pub mod layout;
+pub mod ledger;
+pub mod manifest;
+
 use std::io::PipeWriter;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,10 +15,10 @@ use std::time::Duration;
 use serde_json::{Map, json};
 
 use crate::synthetic::bundles::Bundles;
-use crate::synthetic::layout::{self, Driver, Runtime};
+use crate::synthetic::layout::{Driver, Runtime};
 use crate::synthetic::ledger::Ledger;
 use crate::synthetic::spec::{Origin, PodSpec};
-use crate::synthetic::{Kubelet, Pod, kubelet, machine, manifest, program};
+use crate::synthetic::{Kubelet, Pod, kubelet, machine, program};
 use crate::wait::slower;
 
 /// The name of the node in its pods.

@@ -1,5 +1,8 @@
 //! Measurements of a process from `/proc`: memory, CPU time, wake-ups, descriptors.
 
+pub mod inventory;
+pub mod limit;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::objects::{Answer, failure, no_right};
 use super::{Asked, Shared, Situation, Trouble};
-use crate::synthetic::listener;
+use crate::synthetic::server::listener;
 
 /// Starts to accept connections.
 pub(super) fn listen(shared: &Arc<Shared>) -> SocketAddr {

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, PoisonError};
 
 use super::{Behaviour, Shared, TOKEN};
-use crate::synthetic::listener;
+use crate::synthetic::server::listener;
 
 /// Starts to accept connections.
 pub(super) fn listen(shared: &Arc<Shared>) -> SocketAddr {

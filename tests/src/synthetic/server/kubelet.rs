@@ -12,8 +12,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::listener;
 use crate::synthetic::ledger::{ContainerRecord, Ledger, PodRecord};
-use crate::synthetic::{listener, manifest};
+use crate::synthetic::manifest;
 use crate::wait::patience;
 
 /// The bearer token that the stand-in accepts.

@@ -15,7 +15,8 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::synthetic::{layout, listener, node};
+use super::listener;
+use crate::synthetic::{layout, node};
 use crate::wait::patience;
 
 use self::objects::Objects;
