@@ -14,6 +14,7 @@ mod describe;
 mod format;
 mod hold;
 mod ladder;
+mod one_or_more;
 mod pattern;
 mod setting;
 pub mod step;
@@ -29,9 +30,9 @@ pub use self::{
     builtin::{Builtin, builtin},
     condition::Condition,
     describe::{Described, Stretch},
-    format::OneOrMore,
     hold::{Captured, Dns, Get, HoldRecipe, ReadyRecipe},
     ladder::{Purpose, Rung},
+    one_or_more::OneOrMore,
     pattern::Pattern,
     setting::{Setting, Sources, Value},
     subject::Subject,

@@ -4,3 +4,4 @@ pub mod annotation;
 pub mod config;
 pub mod mode;
 pub mod overrides;
+pub(crate) mod strict_yaml;

@@ -4,14 +4,12 @@
 use std::sync::{Arc, LazyLock};
 
 use super::Recipe;
-use crate::settings::config;
+use crate::settings::strict_yaml;
 
 /// One file of recipes.
 #[derive(Debug, Clone, Copy)]
 pub struct Builtin {
-    /// Its name.
     pub file: &'static str,
-    /// Its text.
     pub text: &'static str,
 }
 
@@ -39,8 +37,8 @@ pub fn builtin() -> Arc<[Recipe]> {
         FILES
             .iter()
             .flat_map(|builtin| {
-                // Part of the program, and read by a test.
-                config::parse_recipes(builtin.file, builtin.text)
+                // The files are part of the program, and a test parses them.
+                strict_yaml::parse::<Vec<Recipe>>(builtin.file, builtin.text)
                     .unwrap_or_else(|error| unreachable!("{error}"))
             })
             .collect()

@@ -13,7 +13,7 @@
 
 use serde::Deserialize;
 
-use super::{Condition, Setting, Subject, format::OneOrMore};
+use super::{Condition, OneOrMore, Setting, Subject};
 use crate::{
     hold::{Door, Probe},
     settings::overrides::Tuning,

@@ -9,56 +9,19 @@ pub mod origin;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use serde::{Deserialize, de::DeserializeOwned};
-use serde_saphyr::Location;
+use serde::Deserialize;
 
 use self::{format::RawConfig, origin::Lines};
+use super::strict_yaml;
+pub use super::strict_yaml::BadConfig;
 use crate::recipe::{self, Reads, Recipe};
 
 /// Recipes that a file may have.
 const RECIPES: usize = 256;
-/// A file longer than this is no configuration, bytes.
-const LONGEST: usize = 1024 * 1024;
 /// Longest that a pod may be waited for by configuration.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(600);
 /// A hold shorter than this ends before any sidecar can be ready.
 pub(crate) const SHORTEST_HOLD: Duration = Duration::from_secs(1);
-
-/// A configuration that cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {}{what}", place(.file, *.line, *.column), if .key.is_empty() { String::new() } else { format!("{}: ", .key) })]
-pub struct BadConfig {
-    /// The file.
-    pub file: String,
-    /// Line, from 1; 0 where it is not known.
-    pub line: u64,
-    /// Column, from 1; 0 where it is not known.
-    pub column: u64,
-    /// The key, as a path: `recipes[0].quit[1].post.port`.
-    pub key: String,
-    /// What is wrong there.
-    pub what: String,
-}
-
-impl BadConfig {
-    fn new(file: &str, at: Option<Location>, key: String, what: String) -> Self {
-        Self {
-            file: file.to_owned(),
-            line: at.map_or(0, |at| at.line()),
-            column: at.map_or(0, |at| at.column()),
-            key,
-            what,
-        }
-    }
-}
-
-/// `FILE:LINE:COLUMN`, or what of it is known.
-fn place(file: &str, line: u64, column: u64) -> String {
-    match line {
-        0 => file.to_owned(),
-        _ => format!("{file}:{line}:{column}"),
-    }
-}
 
 /// What counts for all pods of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -176,7 +139,7 @@ impl Config {
     /// # Errors
     /// [`BadConfig`], with the first thing that is wrong.
     pub fn parse(file: &str, text: &str) -> Result<Self, BadConfig> {
-        let raw: RawConfig = parse(file, text)?;
+        let raw: RawConfig = strict_yaml::parse(file, text)?;
         let bad = |key: String, at, what| BadConfig::new(file, at, key, what);
         let of_key = |section: &str, key: &str, what: String| {
             let at = Lines::of(text).of_key(section, key);
@@ -228,34 +191,6 @@ impl Config {
     pub fn reads(&self) -> Reads {
         Reads::of(self.recipes.iter())
     }
-}
-
-/// Reads a list of recipes alone.
-pub(crate) fn parse_recipes(file: &str, text: &str) -> Result<Vec<Recipe>, BadConfig> {
-    parse(file, text)
-}
-
-fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, BadConfig> {
-    if text.len() > LONGEST {
-        let what = format!("longer than {LONGEST} bytes");
-        return Err(BadConfig::new(file, None, String::new(), what));
-    }
-    let mut track = serde_path_to_error::Track::new();
-    let read = serde_saphyr::with_deserializer_from_str(text, |yaml| {
-        T::deserialize(serde_path_to_error::Deserializer::new(yaml, &mut track))
-    });
-    read.map_err(|error| {
-        let key = track.path().to_string();
-        let key = if key == "." { String::new() } else { key };
-        let what = error.without_snippet().to_string();
-        let mut bad = BadConfig::new(file, error.location(), key, what);
-        // Said already.
-        let said = format!(" at line {}, column {}", bad.line, bad.column);
-        if let Some(what) = bad.what.strip_suffix(&said) {
-            bad.what = what.to_owned();
-        }
-        bad
-    })
 }
 
 #[cfg(test)]

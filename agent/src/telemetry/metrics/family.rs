@@ -3,7 +3,7 @@
 use std::{marker::PhantomData, sync::atomic::AtomicI64};
 
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
-use usher_core::metric::{Metric, Value};
+use usher_core::metric::{Metric, Unit, Value};
 
 pub(super) type Pair = (&'static str, &'static str);
 pub(super) type Counters = Family<[Pair; 1], Counter>;
@@ -109,4 +109,12 @@ impl<T: Value, V: Value> States<T, V> {
             gauge.set(i64::from(*name == now));
         }
     }
+}
+
+/// The unit as a type of `prometheus_client`.
+pub(super) fn unit(metric: &Metric) -> Option<prometheus_client::registry::Unit> {
+    metric.unit.map(|unit| match unit {
+        Unit::Seconds => prometheus_client::registry::Unit::Seconds,
+        Unit::Bytes => prometheus_client::registry::Unit::Bytes,
+    })
 }

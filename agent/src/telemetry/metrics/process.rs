@@ -11,7 +11,7 @@ use usher_client::error_chain::chain;
 use usher_core::metric::{Metric, process};
 use usher_sys::process::usage::Usage;
 
-use super::registration::unit;
+use super::family::unit;
 use crate::telemetry;
 
 #[derive(Debug)]

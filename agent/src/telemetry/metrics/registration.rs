@@ -8,10 +8,10 @@ use prometheus_client::{
     },
     registry::{Metric as Served, Registry},
 };
-use usher_core::metric::{BUCKETS, Metric, SHORTEST, Unit, Value};
+use usher_core::metric::{BUCKETS, Metric, SHORTEST, Value};
 
 use super::{
-    family::{Counts, State, States},
+    family::{Counts, State, States, unit},
     process::Own,
 };
 
@@ -64,12 +64,4 @@ impl Registration {
         }
         number
     }
-}
-
-/// The unit as a type of `prometheus_client`.
-pub(super) fn unit(metric: &Metric) -> Option<prometheus_client::registry::Unit> {
-    metric.unit.map(|unit| match unit {
-        Unit::Seconds => prometheus_client::registry::Unit::Seconds,
-        Unit::Bytes => prometheus_client::registry::Unit::Bytes,
-    })
 }

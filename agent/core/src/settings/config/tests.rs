@@ -107,7 +107,7 @@ fn limits_name_file_line_and_key() {
     ] {
         assert_eq!(bad(text), expected);
     }
-    let long = "#".repeat(LONGEST + 1);
+    let long = "#".repeat(strict_yaml::LONGEST + 1);
     assert_eq!(bad(&long), "config.yaml: longer than 1048576 bytes");
 }
 
@@ -157,9 +157,9 @@ fn limits_of_a_file() {
         key_and_what(&recipes(RECIPES + 1)),
         pair("recipes", "more than 256 recipes")
     );
-    assert!(Config::parse("x", &"#".repeat(LONGEST)).is_ok());
+    assert!(Config::parse("x", &"#".repeat(strict_yaml::LONGEST)).is_ok());
     assert_eq!(
-        key_and_what(&"#".repeat(LONGEST + 1)),
+        key_and_what(&"#".repeat(strict_yaml::LONGEST + 1)),
         pair("", "longer than 1048576 bytes")
     );
 }
