@@ -34,20 +34,17 @@ pub struct Document<T> {
     pub api_version: String,
     /// What it is, such as `Status`.
     pub kind: String,
-    /// Who answered.
     pub from: Origin,
-    /// The answer.
     #[serde(flatten)]
     pub data: T,
 }
 
-/// Who answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
     /// The agent, over its socket.
     Agent,
-    /// Nobody: the node itself was looked at.
+    /// The command line itself, from the node's kernel.
     Node,
     /// A file that was made earlier.
     File,
@@ -75,6 +72,5 @@ pub struct Pods {
 /// What was decided about one pod.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timeline {
-    /// Oldest first.
     pub items: Vec<Entry>,
 }

@@ -4,7 +4,7 @@
 //! what they began; then the binary that it named, the tables, what was written beside. A binary stays behind an entry
 //! that stays, since without it no pod could start or end, and a directory behind what is left in it.
 //!
-//! Nothing is looked at or removed here: [`Cleaning`] says what is next, and is told what came of it.
+//! Nothing is looked at or removed here: [`Cleaning`] says what is next, and receives its result.
 
 use std::{
     collections::VecDeque,
@@ -21,13 +21,11 @@ pub enum Thing {
     Unseen(String),
     /// A network configuration that has the plugin's entry.
     Entry(PathBuf),
-    /// The plugin.
     Binary(PathBuf),
     /// A file that a program which was killed has left half written.
     Temporary(PathBuf),
     /// The table in the network namespace of a process.
     Table {
-        /// The namespace.
         netns: NetnsId,
         /// A process in it.
         pid: Pid,
@@ -91,7 +89,6 @@ impl fmt::Display for Thing {
 /// Why something stays, and what a person can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Obstacle {
-    /// Why.
     pub why: String,
     /// What to do.
     pub advice: &'static str,
@@ -100,7 +97,6 @@ pub struct Obstacle {
 /// Something that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// What.
     pub thing: Thing,
     /// Why it cannot be removed, where that is known before it is tried.
     pub obstacle: Option<Obstacle>,
@@ -132,14 +128,12 @@ pub enum Fate {
     WouldGo,
     /// It was removed.
     Gone,
-    /// It stays.
     Left(Obstacle),
 }
 
 /// One line for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// What.
     pub thing: Thing,
     /// What became of it.
     pub fate: Fate,
@@ -164,7 +158,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// What stays.
     pub fn left(&self) -> impl Iterator<Item = &Line> {
         let stays = |line: &&Line| matches!(line.fate, Fate::Left(_));
         self.lines.iter().filter(stays)
@@ -183,7 +176,7 @@ impl Report {
             }
             let fate = Fate::Left(obstacle.unwrap_or_else(|| Obstacle {
                 why: "it came back".to_owned(),
-                advice: "somebody puts it there: look whether an agent runs, then try again",
+                advice: "a process restores it: check whether an agent runs, then retry",
             }));
             self.lines.push(Line { thing, fate });
         }
@@ -302,11 +295,11 @@ impl Cleaning {
 /// What a person can do where a removal failed.
 fn advice(thing: &Thing) -> &'static str {
     match thing {
-        Thing::Entry(_) => "take the object of type \"usher-cni\" out of it by hand",
+        Thing::Entry(_) => "take the object of type \"usher-cni\" out of it manually",
         Thing::Table { .. } => {
             "nsenter --target PID --net nft delete table inet usher, or delete the pod"
         }
-        _ => "run this as root on the node itself, or remove it by hand",
+        _ => "run this as root on the node itself, or remove it manually",
     }
 }
 

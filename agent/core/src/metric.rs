@@ -49,16 +49,13 @@ pub enum Kind {
 /// What a number is a number of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Seconds.
     Seconds,
-    /// Bytes.
     Bytes,
 }
 
 /// A label, and all its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Label {
-    /// Its name.
     pub key: &'static str,
     /// Every value that it takes. All are there from the start, so that the first of a kind is seen as a step from 0.
     pub values: &'static [&'static str],
@@ -75,7 +72,6 @@ impl Label {
 }
 
 impl Kind {
-    /// What it is called.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -86,7 +82,6 @@ impl Kind {
 }
 
 impl Unit {
-    /// What it is called.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Seconds => "seconds",
@@ -171,12 +166,12 @@ mod tests {
             let total = if *kind == Kind::Counter { "_total" } else { "" };
             assert_eq!(format!("{}{end}{total}", metric.stem()), **name);
             assert!(!meaning.is_empty() && !meaning.ends_with('.'), "{name}");
-            let said = name.strip_suffix("_total").unwrap_or(name);
+            let stem = name.strip_suffix("_total").unwrap_or(name);
             let mut units = [Unit::Seconds, Unit::Bytes].into_iter();
-            let said = units.find(|unit| said.ends_with(unit.as_str()));
-            assert_eq!(*unit, said, "{name}");
+            let named = units.find(|unit| stem.ends_with(unit.as_str()));
+            assert_eq!(*unit, named, "{name}");
             // A process says what it is, and no distribution.
-            let is_histogram = name.starts_with("usher_") && said == Some(Unit::Seconds);
+            let is_histogram = name.starts_with("usher_") && named == Some(Unit::Seconds);
             assert_eq!(*kind == Kind::Histogram, is_histogram, "{name}");
             for label in *labels {
                 let values: BTreeSet<_> = label.values.iter().collect();

@@ -1,8 +1,8 @@
 //! What is to be known of a pod before anything happens in it: which of its
-//! containers are sidecars, how each of them is shown out, what was asked for.
+//! containers are sidecars, how each of them is terminated, and the pod's overrides.
 //!
 //! It follows from the pod's spec, its Namespace, the configuration and the
-//! versions that sidecars told; it is made again when one of these changes.
+//! versions that sidecars reported; it is rebuilt when one of these changes.
 
 pub(crate) mod start;
 pub mod version_query;
@@ -13,7 +13,7 @@ use self::start::PlannedStart;
 use crate::{
     decision::NotApplicable,
     hold::{Door, NotHeld},
-    plan::version_query::Asked,
+    plan::version_query::VersionQueries,
     pod::{
         restart_policy::{RestartPolicy, RestartRule},
         spec::{Container, Pod},
@@ -48,7 +48,6 @@ pub struct Plan {
     pub not_held: Option<NotHeld>,
 }
 
-/// One sidecar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sidecar {
     /// Name of the container.
@@ -78,7 +77,12 @@ pub(crate) struct AskFor {
 }
 
 impl Plan {
-    pub fn of(pod: &Pod, config: &Config, namespace: &NamespaceValues, asked: &Asked) -> Self {
+    pub fn of(
+        pod: &Pod,
+        config: &Config,
+        namespace: &NamespaceValues,
+        asked: &VersionQueries,
+    ) -> Self {
         let (tuning, mut bad) = Tuning::read(&config.defaults, namespace, &pod.annotations);
         let sidecars = tuning.named.keys().map(|name| (annotation::SIDECARS, name));
         let ports = tuning.hold_ports.keys();
@@ -191,7 +195,7 @@ fn sidecar(
     container: &Container,
     config: &Config,
     tuning: &Tuning,
-    asked: &Asked,
+    asked: &VersionQueries,
 ) -> Option<Sidecar> {
     let declared = tuning.hold_ports.get(&container.name);
     let plain = |recipe: &str, order, ladder, question| Sidecar {
@@ -242,7 +246,7 @@ fn sidecar(
 pub(crate) fn subject<'pod>(
     pod: &'pod Pod,
     container: &'pod Container,
-    asked: &Asked,
+    asked: &VersionQueries,
 ) -> Subject<'pod> {
     let tag = crate::pod::image::version(&container.image);
     let image = container.image_id.as_ref().unwrap_or(&container.image);
@@ -264,7 +268,7 @@ fn by_annotation(pod: &Pod, step: &Step) -> Vec<Rung> {
     let rung = |step| Rung {
         step,
         purpose: Purpose::Quit,
-        // Nobody knows; its author named it to be ended.
+        // The exit code is not known; the pod's author requested the step.
         code: 0,
         takes: Duration::ZERO,
         advice: String::new(),
@@ -277,7 +281,7 @@ fn by_recipe(
     container: &Container,
     recipe: &Recipe,
     tuning: &Tuning,
-    asked: &Asked,
+    asked: &VersionQueries,
 ) -> (Vec<Rung>, Option<AskFor>) {
     let tag = crate::pod::image::version(&container.image);
     let image = container.image_id.as_ref().unwrap_or(&container.image);

@@ -147,7 +147,6 @@ pub struct StepRecipe {
 pub enum Act {
     /// A request to loopback.
     Request {
-        /// The method.
         method: Method,
         /// TCP port; 0 where the port is switched off, and the step with it.
         port: Setting<u16>,
@@ -156,9 +155,7 @@ pub enum Act {
         /// Headers from the sidecar's own environment.
         headers: Vec<Header>,
     },
-    /// A signal.
     Signal {
-        /// The signal.
         signal: Signal,
         /// Name of a process; None for the init process.
         process: Option<String>,

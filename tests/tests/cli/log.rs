@@ -68,11 +68,11 @@ fn invalid_directive_is_rejected() {
     for (arguments, words) in [
         (
             &["--level", "agent::nft=debgu"][..],
-            "\"debgu\" is no level",
+            "invalid level \"debgu\"",
         ),
         (
             &["--level", "not a module=debug"],
-            "\"not a module\" is no module",
+            "invalid module \"not a module\"",
         ),
         (&["--level", "debug", "--for", "100ms"], "1s to 24h"),
     ] {

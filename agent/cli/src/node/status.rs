@@ -229,7 +229,7 @@ fn agent_lines(status: &Status) -> Vec<(&'static str, String, Tone)> {
         ("starts", &lacks.start),
     ]);
     let plugin = &status.plugin;
-    let detail = plugin.said.clone();
+    let detail = plugin.detail.clone();
     let (plugin, tone) = match (plugin.managed, plugin.installed, plugin.failed) {
         (false, ..) => ("not installed by this agent".to_owned(), Tone::Faint),
         (true, true, _) => (

@@ -1,4 +1,4 @@
-//! Orders and what is said to them, the table that is planned for a pod, and lines of what is decided.
+//! Replies to an operator's requests, the planned table of a pod, and the lines of `usher watch`.
 
 use std::time::Duration;
 
@@ -10,33 +10,33 @@ use crate::{
     hold::ruleset::{Door, Queue, Wanted},
 };
 
-/// What is said to an order.
+/// The reply to an operator's request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ordered {
     /// `namespace/name` of the pod, or its UID.
     pub pod: String,
-    /// What was asked for: `quit`, `hold`, `release`, `rules --fix`.
+    /// The request: `quit`, `hold`, `release`, `rules --fix`.
     pub order: String,
     /// `taken`, `nothing` or `refused`.
     pub answer: String,
-    /// It was only asked what would be done.
+    /// Nothing was changed.
     pub dry_run: bool,
-    /// What is done, or why nothing is.
+    /// What the agent does, or why it does nothing.
     pub says: String,
-    /// The word for a refusal, such as `app-runs`.
+    /// The kind of refusal, such as `app-runs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
-    /// Whether `--force` would have it done.
+    /// Whether `--force` overrides the refusal.
     #[serde(default)]
     pub yields_to_force: bool,
-    /// What was set aside for it.
+    /// What the request overrides, such as the mode.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub despite: Vec<String>,
-    /// Sidecars that are shown out, the first ones first.
+    /// The sidecars that are terminated, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
-    /// Ports whose connections wait or waited.
+    /// The held ports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<u16>,
 }
@@ -45,13 +45,10 @@ pub struct Ordered {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
-    /// The sidecar.
     pub container: String,
-    /// What is done.
     pub step: String,
-    /// The exit code that is known to come of it.
+    /// The exit code that this step is known to cause.
     pub exit_code: i32,
-    /// What is to be known besides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -64,9 +61,9 @@ impl Ordered {
     /// The answer of [`Answer::Nothing`].
     pub const NOTHING: &'static str = "nothing";
 
-    /// What is said to an order about a pod.
+    /// The reply to a request about a pod.
     pub fn new(pod: &str, order: &str, dry_run: bool, answer: Answer) -> Self {
-        let said = |answer: &str, says: String| Self {
+        let reply = |answer: &str, says: String| Self {
             pod: pod.to_owned(),
             order: order.to_owned(),
             answer: answer.to_owned(),
@@ -75,11 +72,11 @@ impl Ordered {
             ..Self::default()
         };
         match answer {
-            Answer::Nothing(says) => said(Self::NOTHING, says),
+            Answer::Nothing(says) => reply(Self::NOTHING, says),
             Answer::Refused(why) => Self {
                 refusal: Some(why.as_str().to_owned()),
                 yields_to_force: why.yields_to_force(),
-                ..said(Self::REFUSED, why.to_string())
+                ..reply(Self::REFUSED, why.to_string())
             },
             Answer::Taken(Taken {
                 says,
@@ -97,28 +94,28 @@ impl Ordered {
                     despite,
                     steps: steps.collect(),
                     ports,
-                    ..said(Self::TAKEN, says)
+                    ..reply(Self::TAKEN, says)
                 }
             }
         }
     }
 }
 
-/// The table that is to be in a pod's network namespace.
+/// The nftables table that a pod's network namespace should have.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedTable {
-    /// Whether one is to be there; else the rest is empty.
+    /// Whether there should be one; otherwise the other fields are empty.
     pub wanted: bool,
-    /// The ports at which connections wait, and for how many milliseconds yet.
+    /// The held ports, with the remaining time in milliseconds.
     pub doors: Vec<(u16, u64)>,
-    /// How DNS queries wait: `native` or `compat`; None where they do not.
+    /// How DNS queries are held: `native` or `compat`; None where they are not.
     pub dns: Option<String>,
-    /// Users whose connections pass.
+    /// Users that the hold exempts.
     pub exempt_uids: Vec<u32>,
-    /// Groups whose connections pass.
+    /// Groups that the hold exempts.
     pub exempt_gids: Vec<u32>,
-    /// It only counts.
+    /// The rules only count.
     pub count_only: bool,
 }
 
@@ -144,7 +141,7 @@ impl PlannedTable {
         }
     }
 
-    /// The same, to make rules of; None where there are to be none.
+    /// The ruleset's input; None where there should be no table.
     pub fn to_wanted(&self) -> Option<Wanted> {
         let doors = self.doors.iter().map(|(port, ms)| Door {
             port: *port,
@@ -164,16 +161,14 @@ impl PlannedTable {
     }
 }
 
-/// One line of what is decided as it is decided.
+/// One line of `usher watch`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum WatchLine {
-    /// So many decisions were made that the reader did not read in time.
+    /// The reader was too slow, and this many decisions were dropped.
     Missed {
-        /// How many.
         missed: u64,
     },
-    /// A decision.
     Entry(Entry),
 }
 

@@ -39,7 +39,6 @@ pub enum Acts {
 }
 
 impl Acts {
-    /// The word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Now => "now",
@@ -55,25 +54,22 @@ impl Acts {
 pub struct Quit {
     /// The node's mode, or the one that was asked about.
     pub mode: String,
-    /// When.
     pub acts: Acts,
     /// What keeps usher from it now.
     pub because: Vec<String>,
     /// Wait after the last app's end, in milliseconds.
     pub delay_ms: u64,
-    /// The sidecars, in the order in which they are shown out.
+    /// The sidecars, in the order in which they are terminated.
     pub sidecars: Vec<Sidecar>,
 }
 
-/// How one sidecar is shown out.
+/// How one sidecar is terminated.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sidecar {
-    /// Its container.
     pub container: String,
     /// Whether it runs.
     pub runs: bool,
-    /// The recipe.
     pub recipe: String,
     /// What it was recognised by.
     pub recognised_by: String,
@@ -89,7 +85,6 @@ pub struct Sidecar {
     pub left_out: Vec<LeftOut>,
 }
 
-/// One step.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rung {
@@ -121,7 +116,7 @@ pub enum Allowed {
     Yes,
     /// It depends on how the apps end.
     Depends,
-    /// It would spoil the pod, or be in vain.
+    /// It would turn a succeeded pod into a failed one, or have no effect.
     No,
 }
 
@@ -143,11 +138,9 @@ pub struct LeftOut {
 pub struct Hold {
     /// The node's mode, or the one that was asked about.
     pub mode: String,
-    /// When.
     pub acts: Acts,
     /// What keeps usher from it now.
     pub because: Vec<String>,
-    /// The ports.
     pub doors: Vec<Door>,
     /// How long at most, in milliseconds.
     pub deadline_ms: u64,
@@ -165,7 +158,6 @@ pub struct Hold {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Door {
-    /// The port.
     pub port: u16,
     /// The sidecar that is waited for.
     pub sidecar: String,
@@ -179,7 +171,6 @@ pub struct Door {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Start {
-    /// The app.
     pub container: String,
     /// How long at most, in milliseconds; None where it does not wait.
     pub limit_ms: Option<u64>,

@@ -1,21 +1,20 @@
-//! What a person asks the log for: `usher log --level agent::install::cni=debug`.
+//! The filter of `usher log --level agent::install::cni=debug`.
 //!
-//! The filter of the log itself takes nearly every text, a misspelt level among them, and shows less than was asked for; here such a
-//! text is an error that names it. Targets are modules of the programs. The packages are called by their folder's names
+//! `tracing_subscriber` accepts nearly every text, also a misspelt level; here such a text is an error. Targets are modules of the programs. The packages are called by their folder's names
 //! or by their own.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-/// How long a filter counts where nobody says.
+/// How long a filter applies by default.
 pub const USUAL: Duration = Duration::from_secs(10 * 60);
-/// How short and long it may count.
+/// The shortest and the longest time that a filter may apply.
 pub const LIMITS: (Duration, Duration) =
     (Duration::from_secs(1), Duration::from_secs(24 * 60 * 60));
-/// More are no question of a person.
+/// Limit of directives.
 const MOST: usize = 32;
-/// Longer than any module's path.
+/// Limit of a directive, longer than any module's path.
 const LONGEST: usize = 128;
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
@@ -35,33 +34,18 @@ pub struct Directive {
     level: &'static str,
 }
 
-/// A text that is none.
+/// An invalid directive.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotADirective {
-    /// The level is none.
-    #[error("{text:?}: {level:?} is no level (off, error, warn, info, debug or trace)")]
-    Level {
-        /// All of it.
-        text: String,
-        /// What should be one.
-        level: String,
-    },
-    /// The target is none.
-    #[error("{text:?}: {target:?} is no module (such as agent::installer)")]
-    Target {
-        /// All of it.
-        text: String,
-        /// What should be one.
-        target: String,
-    },
-    /// There are too many.
+    #[error("{text:?}: invalid level {level:?} (off, error, warn, info, debug or trace)")]
+    Level { text: String, level: String },
+    #[error("{text:?}: invalid module {target:?} (a valid one is agent::install)")]
+    Target { text: String, target: String },
     #[error("more than {MOST} directives")]
     TooMany,
-    /// There are none.
     #[error("no directive (TARGET=LEVEL or LEVEL)")]
     None,
-    /// It is to count for too short or too long.
-    #[error("a filter counts for 1s to 24h, not for {}", humantime::format_duration(*.0))]
+    #[error("the filter duration must be 1s to 24h, got {}", humantime::format_duration(*.0))]
     Duration(Duration),
 }
 
@@ -69,7 +53,7 @@ impl FromStr for Directive {
     type Err = NotADirective;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let said = || text.chars().take(LONGEST).collect::<String>();
+        let shortened = || text.chars().take(LONGEST).collect::<String>();
         let (target, level) = match text.rsplit_once('=') {
             Some((target, level)) => (Some(target), level),
             None => (None, text),
@@ -78,13 +62,13 @@ impl FromStr for Directive {
         let is_it = |known: &&&str| known.eq_ignore_ascii_case(level);
         let Some(level) = LEVELS.iter().find(is_it).copied() else {
             return Err(NotADirective::Level {
-                text: said(),
+                text: shortened(),
                 level: level.chars().take(LONGEST).collect(),
             });
         };
         let target = target.map(|target| {
             module(target.trim()).ok_or_else(|| NotADirective::Target {
-                text: said(),
+                text: shortened(),
                 target: target.chars().take(LONGEST).collect(),
             })
         });
@@ -119,22 +103,21 @@ fn module(text: &str) -> Option<String> {
     let known = PACKAGES.iter().find(|(short, _)| *short == package);
     let package = known.map_or(package, |(_, name)| name);
     let path = rest.map_or_else(|| package.to_owned(), |rest| format!("{package}::{rest}"));
-    // A package's own name is longer than its folder's, and the whole path is what people are shown, and give back.
+    // A package's own name is longer than its folder's, and the whole path is what users see, and pass back.
     (path.len() <= LONGEST).then_some(path)
 }
 
-/// A wish, as it goes to the agent.
+/// A request to the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Wish {
-    /// What people wrote.
     pub directives: Vec<String>,
-    /// How long it counts, milliseconds.
+    /// How long the filter applies, in milliseconds.
     pub for_ms: u64,
 }
 
 impl Wish {
-    /// The filter that it makes of the one that was there at the start, and how long it counts. What is said later counts before.
+    /// Returns the filter, on top of the one at the agent's start, and its duration. A later directive overrides an earlier one.
     ///
     /// # Errors
     /// [`NotADirective`].
@@ -195,13 +178,13 @@ mod tests {
             assert_eq!(read(text).as_deref(), Ok(expected), "{text}");
         }
         for (text, words) in [
-            ("loud", "\"loud\" is no level"),
-            ("agent=", "\"\" is no level"),
-            ("agent::nft=debgu", "\"debgu\" is no level"),
-            ("=debug", "\"\" is no module"),
-            ("a b=debug", "\"a b\" is no module"),
-            ("agent::=debug", "\"agent::\" is no module"),
-            ("agent[{pod=x}]=debug", "is no module"),
+            ("loud", "invalid level \"loud\""),
+            ("agent=", "invalid level \"\""),
+            ("agent::nft=debgu", "invalid level \"debgu\""),
+            ("=debug", "invalid module \"\""),
+            ("a b=debug", "invalid module \"a b\""),
+            ("agent::=debug", "invalid module \"agent::\""),
+            ("agent[{pod=x}]=debug", "invalid module"),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(

@@ -2,11 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pod {
-    /// Its UID.
     pub uid: String,
     /// Its namespace; None before the kubelet lists it.
     pub namespace: Option<String>,
@@ -30,7 +28,7 @@ pub struct Pod {
     /// It is being deleted.
     #[serde(default)]
     pub deleting: bool,
-    /// Its containers: init ones, native sidecars, regular ones, in the order of the spec; then what nobody can name.
+    /// Its containers: init ones, native sidecars, regular ones, in the order of the spec; then those without a name.
     pub containers: Vec<Container>,
 }
 
@@ -53,7 +51,6 @@ pub enum PodState {
 }
 
 impl PodState {
-    /// The word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -66,11 +63,10 @@ impl PodState {
     }
 }
 
-/// One container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Container {
-    /// Its name; None where nobody can tell.
+    /// None where it is not known.
     pub name: Option<String>,
     /// The runtime's id of its newest run.
     pub id: Option<String>,
@@ -109,7 +105,6 @@ pub enum Role {
 }
 
 impl Role {
-    /// The word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::App => "app",
@@ -129,14 +124,12 @@ pub enum ContainerState {
     Unseen,
     /// It has a cgroup and no init process yet.
     Starting,
-    /// It runs.
     Running,
     /// Its init process ended.
     Exited,
 }
 
 impl ContainerState {
-    /// The word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unseen => "unseen",

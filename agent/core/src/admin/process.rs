@@ -33,7 +33,7 @@ pub struct Settings {
     /// Why it does not count, where it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What could not be told.
+    /// What could not be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<String>,
     /// Annotations of the Node, the file, flags and variables.

@@ -9,7 +9,7 @@ use crate::{engine, hold::Features};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// Name of the Node; empty where nobody tells.
+    /// Name of the Node; empty where it is not known.
     #[serde(default)]
     pub node: String,
     /// The agent; None where none answers.
@@ -18,9 +18,7 @@ pub struct Status {
     pub modes: Modes,
     /// What the kernel lacks.
     pub lacks: Lacks,
-    /// The pods.
     pub pods: Census,
-    /// The kubelet.
     #[serde(default)]
     pub kubelet: Kubelet,
     /// The API server.
@@ -37,11 +35,9 @@ pub struct Status {
     pub problems: Vec<Problem>,
 }
 
-/// The agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Agent {
-    /// Its version.
     pub version: String,
     /// Its process, in the pid namespace that it runs in.
     pub pid: u32,
@@ -60,14 +56,12 @@ pub struct Agent {
 pub struct Modes {
     /// `off`, `observe` or `enforce`.
     pub quit: String,
-    /// Likewise.
     pub hold: String,
-    /// Somebody told what the Node says; else these are the defaults.
+    /// Whether the Node's annotations were read; otherwise these are the defaults.
     pub known: bool,
     /// How long each has been so, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quit_for_ms: Option<u64>,
-    /// Likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold_for_ms: Option<u64>,
 }
@@ -98,13 +92,13 @@ pub struct ApiServer {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plugin {
-    /// The agent was told where it goes.
+    /// Whether the agent has the host's directories of CNI plugins.
     pub managed: bool,
-    /// It and its entry are in place.
+    /// Whether the plugin and its entry are in place.
     pub installed: bool,
     /// The file that has the entry, or why there is none.
-    pub said: Option<String>,
-    /// It should be there, and cannot be put there.
+    pub detail: Option<String>,
+    /// Whether the installation failed.
     pub failed: bool,
 }
 
@@ -112,9 +106,8 @@ pub struct Plugin {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Configuration {
-    /// Its path.
     pub file: String,
-    /// Why it does not count, where it does not.
+    /// Why it is not used.
     pub error: Option<String>,
 }
 
@@ -150,7 +143,7 @@ pub struct Census {
     pub failed: usize,
 }
 
-/// Decisions after which somebody should look at a pod.
+/// Decisions after which a pod needs attention.
 const FAILED: [&str; 4] = [
     "gave-up",
     "hold-failed",
@@ -162,7 +155,6 @@ const FAILED: [&str; 4] = [
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
-    /// What.
     pub what: String,
     /// What to do: a command, as a rule.
     pub next: String,
@@ -193,7 +185,7 @@ impl From<engine::Census> for Census {
 }
 
 impl Census {
-    /// The same with what only the pods tell.
+    /// Adds the counts that only the pods have.
     #[must_use]
     pub fn with(mut self, pods: &[Pod]) -> Self {
         let failed = |pod: &&Pod| {
@@ -211,7 +203,7 @@ impl Census {
 }
 
 impl Status {
-    /// What is wrong, the worst first, each with what to do next.
+    /// The problems, the worst first, each with its remedy.
     pub fn judge(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut wrong = |what: String, next: &str| {
@@ -239,7 +231,7 @@ impl Status {
         }
         if let Some(error) = &self.kubelet.error {
             wrong(
-                format!("the kubelet does not give its pods: {error}"),
+                format!("the kubelet does not list its pods: {error}"),
                 "usher check",
             );
         }
@@ -256,9 +248,13 @@ impl Status {
             );
         }
         if self.plugin.failed {
-            let said = self.plugin.said.as_deref().unwrap_or("why is not known");
+            let detail = self
+                .plugin
+                .detail
+                .as_deref()
+                .unwrap_or("the reason is not known");
             wrong(
-                format!("the CNI plugin is not in place: {said}"),
+                format!("the CNI plugin is not in place: {detail}"),
                 "usher check",
             );
         }

@@ -123,7 +123,7 @@ impl SandboxId {
 
 /// A network namespace: device and inode number of its nsfs file.
 ///
-/// Unlike a path or a pid it cannot mean another namespace while somebody
+/// Unlike a path or a pid it cannot mean another namespace while a process
 /// keeps this one open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NetnsId {
@@ -172,7 +172,6 @@ impl fmt::Display for Pid {
 /// One run of a container in a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContainerKey {
-    /// The pod.
     pub pod: PodUid,
     /// The run: a restarted container has another id.
     pub id: ContainerId,

@@ -79,7 +79,7 @@ fn entry_then_time_then_binary_then_the_rest() {
 }
 
 #[test]
-fn nobody_is_given_time_where_there_was_no_entry() {
+fn there_is_no_wait_without_an_entry() {
     let found = vec![Found::removable(binary()), Found::removable(directory())];
     let (steps, _report) = steps(found, &[]);
     assert!(!steps.contains(&Step::Linger), "{steps:?}");
@@ -141,11 +141,11 @@ fn what_could_not_go_says_what_a_person_can_do() {
     let (_, report) = steps(all(), &failing);
     assert!(!report.is_clean());
     let expected = [
-        "entry     /etc/cni/net.d/10-net.conflist: LEFT: no; take the object of type \"usher-cni\" out of it by hand",
+        "entry     /etc/cni/net.d/10-net.conflist: LEFT: no; take the object of type \"usher-cni\" out of it manually",
         "binary    /opt/cni/bin/usher-cni: LEFT: /etc/cni/net.d/10-net.conflist still names it; remove that entry first",
         "table     inet usher in net:[77] of process 12 (app\\n): LEFT: no; nsenter --target PID --net nft delete table inet usher, or delete the pod",
         "socket    /run/usher/cni.sock: removed",
-        "file      /run/usher/timeline.jsonl: LEFT: no; run this as root on the node itself, or remove it by hand",
+        "file      /run/usher/timeline.jsonl: LEFT: no; run this as root on the node itself, or remove it manually",
         "directory /run/usher: LEFT: /run/usher/timeline.jsonl is in it; remove that first",
     ];
     assert_eq!(lines(&report), expected);
@@ -160,7 +160,7 @@ fn what_is_found_again_came_back() {
     assert_eq!(
         lines(&report).last().unwrap(),
         "entry     /etc/cni/net.d/10-net.conflist: LEFT: it came back; \
-         somebody puts it there: look whether an agent runs, then try again"
+         a process restores it: check whether an agent runs, then retry"
     );
 }
 
@@ -218,9 +218,9 @@ proptest! {
             }
         }
         let report = cleaning.report();
-        let told: BTreeSet<Thing> = report.lines.iter().map(|line| line.thing.clone()).collect();
-        prop_assert_eq!(told.len(), report.lines.len());
-        prop_assert_eq!(told, wanted);
+        let reported: BTreeSet<Thing> = report.lines.iter().map(|line| line.thing.clone()).collect();
+        prop_assert_eq!(reported.len(), report.lines.len());
+        prop_assert_eq!(reported, wanted);
         let left: BTreeSet<Thing> = report.left().map(|line| line.thing.clone()).collect();
         prop_assert_eq!(left, stays);
     }

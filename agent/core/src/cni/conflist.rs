@@ -26,7 +26,7 @@ pub use crate::cni::json_span::Shape;
 /// A longer text is no configuration of a network.
 pub const MAX_LENGTH: usize = 1024 * 1024;
 
-/// libcni takes any name, and files made by hand often have none; Istio's installer gives them this one.
+/// libcni takes any name, and hand-written files often have none; Istio's installer gives them this one.
 const DEFAULT_NAME: &str = "\"k8s-pod-network\"";
 
 /// What a file's extension says that it is.
@@ -62,10 +62,7 @@ pub enum State {
     /// There, with another plugin after it.
     NotLast,
     /// There several times.
-    Repeated {
-        /// How often.
-        count: usize,
-    },
+    Repeated { count: usize },
     /// The runtimes cannot use this file, or we cannot.
     Unusable(Error),
 }
@@ -88,7 +85,7 @@ pub fn insert(text: &str, kind: Kind, entry: &Entry) -> Result<Edit, Error> {
     }
 }
 
-/// Takes every entry of this plugin out of the list, whoever wrote it and whatever else is wrong with the list.
+/// Takes every entry of this plugin out of the list, whatever its author and even if the list is invalid otherwise.
 /// A configuration that is no list has no entry, unless all of it is ours.
 ///
 /// # Errors

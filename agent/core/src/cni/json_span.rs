@@ -25,11 +25,9 @@ pub enum Shape {
     Array,
     /// `"..."`
     Text,
-    /// A number.
     Number,
     /// true or false.
     Bool,
-    /// null.
     Null,
 }
 

@@ -50,7 +50,6 @@ pub struct Request {
 /// What the agent did with a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// What.
     pub outcome: Outcome,
     /// Why, for people.
     pub reason: Option<String>,
@@ -73,19 +72,13 @@ pub enum Outcome {
 pub enum InvalidMessage {
     /// It is longer than [`LONGEST_MESSAGE`].
     #[error("message of {length} bytes, more than {LONGEST_MESSAGE}")]
-    TooLong {
-        /// How long.
-        length: usize,
-    },
+    TooLong { length: usize },
     /// It is not JSON with the fields of a message.
     #[error("message cannot be read")]
     Json(#[source] serde_json::Error),
     /// The other side is of another release.
     #[error("message of protocol {found}, not {PROTOCOL}")]
-    Protocol {
-        /// Its number.
-        found: u32,
-    },
+    Protocol { found: u32 },
     /// An id in it is none.
     #[error("message with an id that is none")]
     Id(#[from] InvalidId),

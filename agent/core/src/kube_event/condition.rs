@@ -23,7 +23,6 @@ pub enum NodeCondition {
     HoldUnsupported(String),
     /// What the node lacks.
     StartUnsupported(String),
-    /// The error.
     CniPluginInstallFailed(String),
     /// The file with the plugin's entry.
     CniPluginInstalled(String),

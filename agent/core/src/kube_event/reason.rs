@@ -76,7 +76,6 @@ pub struct Meaning {
 }
 
 impl Reason {
-    /// Every reason.
     pub const ALL: &[Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// The Event's fields and documentation.

@@ -2,7 +2,6 @@
 
 use super::{Kind, Metric, Unit};
 
-/// Processor time.
 pub const CPU: Metric = Metric {
     unit: Some(Unit::Seconds),
     ..Metric::counter(
@@ -12,33 +11,24 @@ pub const CPU: Metric = Metric {
     )
 };
 
-/// Memory that it has.
 pub const RESIDENT: Metric = bytes(
     "process_resident_memory_bytes",
-    "Memory of the agent that is in RAM, shared pages among it",
+    "Resident memory of the agent, including shared pages",
 );
 
-/// Memory that it could have.
 pub const VIRTUAL: Metric = bytes(
     "process_virtual_memory_bytes",
     "Size of the agent's address space",
 );
 
-/// Descriptors that it has.
 pub const OPEN_FDS: Metric = Metric::gauge(
     "process_open_fds",
     &[],
-    "Descriptors that the agent has open: one or two for each container",
+    "Open file descriptors of the agent: one or two for each container",
 );
 
-/// Descriptors that it could have.
-pub const MAX_FDS: Metric = Metric::gauge(
-    "process_max_fds",
-    &[],
-    "Descriptors that the agent may have open",
-);
+pub const MAX_FDS: Metric = Metric::gauge("process_max_fds", &[], "Limit of open file descriptors");
 
-/// When it started.
 pub const START: Metric = Metric {
     kind: Kind::Gauge,
     ..Metric::time(
@@ -47,11 +37,10 @@ pub const START: Metric = Metric {
     )
 };
 
-/// The log.
 pub const LOG_LINES_DROPPED: Metric = Metric::counter(
     "usher_log_lines_dropped_total",
     &[],
-    "Lines of the agent's log that were dropped since nobody read them, as while the container runtime is away",
+    "Lines of the agent's log that were dropped because no process read them, as while the container runtime is down",
 );
 
 const fn bytes(name: &'static str, meaning: &'static str) -> Metric {

@@ -1,24 +1,21 @@
 //! What an agent serves, read back: one number with its labels a line, in
 //! [Prometheus' text format](https://prometheus.io/docs/instrumenting/exposition_formats/).
 //!
-//! It is the agent's own text as a rule, and anybody's where somebody else listens on its port: a line that is no sample is
-//! left out, and there is a limit to how many are taken.
+//! The text is not trusted, because another process may listen on the agent's port: an invalid line is skipped, and the
+//! number of samples is limited.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A node has some 500; more are not an agent's.
+/// An agent has about 500 samples; more are not accepted.
 const MOST: usize = 10_000;
 /// The label of a histogram's buckets.
 const BUCKET: &str = "le";
 
-/// One number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Its name.
     pub name: String,
-    /// Its labels.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// The number; in JSON, which has no word for infinity, a text where it is none that JSON has.

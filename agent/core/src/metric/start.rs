@@ -1,46 +1,37 @@
-//! Starts that wait, and the process that holds them.
+//! Holds of starts, and the process that holds them.
 
 use super::{Label, Metric, value::StartHoldResult};
 
-/// Starts at this moment.
-pub const HELD_STARTS: Metric = Metric::gauge(
-    "usher_held_starts",
-    &[],
-    "Containers whose start waits for a sidecar at this moment",
-);
+pub const HELD_STARTS: Metric =
+    Metric::gauge("usher_held_starts", &[], "Containers with a start on hold");
 
-/// Starts that went.
 pub const STARTS: Metric = Metric::counter(
     "usher_start_holds_total",
     &[Label::of::<StartHoldResult>("result")],
-    "Starts that waited and were let go, by why",
+    "Holds of starts that ended, by result",
 );
 
-/// How long they waited.
 pub const HELD: Metric = Metric::time(
     "usher_start_hold_duration_seconds",
-    "Time that starts waited",
+    "Time for which starts were held",
 );
 
-/// Whether the node can.
 pub const SUPPORTED: Metric = Metric::gauge(
     "usher_start_supported",
     &[],
     "1 where the node can hold starts",
 );
 
-/// Whether the holder runs.
 pub const HOLDER_UP: Metric = Metric::gauge(
     "usher_holder_up",
     &[],
-    "1 while the process that holds starts runs; it is started when the first pod wants it",
+    "1 while the process that holds starts runs; the first pod that requests it starts it",
 );
 
-/// How often it ended.
 pub const HOLDER_RESTARTS: Metric = Metric::counter(
     "usher_holder_exits_total",
     &[],
-    "Times that the process that holds starts ended",
+    "Exits of the process that holds starts",
 );
 
 pub(super) const ALL: &[&Metric] = &[

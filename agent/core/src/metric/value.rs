@@ -6,10 +6,8 @@ use crate::{cni::protocol, hold::Opened, start::Why};
 
 /// A label's value, out of a closed list.
 pub trait Value {
-    /// Every value.
     const NAMES: &'static [&'static str];
 
-    /// This value.
     fn name(&self) -> &'static str;
 }
 

@@ -27,7 +27,6 @@ pub const SANDBOX_UID: &str = "io.kubernetes.cri.sandbox-uid";
 /// What a bundle is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundle {
-    /// The pod.
     pub pod: PodUid,
     /// Name of the container; None for the pod's sandbox.
     pub container: Option<String>,

@@ -6,7 +6,6 @@ use crate::base::id::Pid;
 /// processes in its cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// The process.
     pub pid: Pid,
     /// Its pid in each pid namespace that it is in, outermost first (`NSpid`
     /// of `/proc/<pid>/status`).
@@ -18,7 +17,7 @@ pub struct Candidate {
 /// The init process among the processes of a container's cgroup.
 ///
 /// It is the one that is pid 1 in a pid namespace of its own. Where the pod
-/// shares one (`shareProcessNamespace`, `hostPID`) nobody is, and it is the
+/// shares one (`shareProcessNamespace`, `hostPID`) no process is, and it is the
 /// oldest process; exec'd probes and hooks are younger. The second choice is
 /// only good once the runtime's own short-lived stages are over, which is for
 /// the caller to know: see [`Choice::certain`].
@@ -45,7 +44,6 @@ pub fn init_process(candidates: &[Candidate]) -> Option<Choice> {
 /// A process, and whether it can be anything else than the init process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
-    /// The process.
     pub pid: Pid,
     /// True for pid 1 of a pid namespace.
     pub certain: bool,

@@ -105,7 +105,6 @@ pub fn propagates(text: &str, held: &Path) -> Option<bool> {
     nearest.map(|mount| mount.propagates)
 }
 
-/// One line.
 struct Mount<'text> {
     id: u64,
     point: Cow<'text, [u8]>,

@@ -43,7 +43,6 @@ pub struct Interface {
     pub mtu: u32,
     /// Hardware type (`ARPHRD_*`): 1 is Ethernet, 772 is loopback.
     pub hardware: u16,
-    /// Hardware address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac: Option<String>,
     /// Index of the other end of a veth pair, in the network namespace of that end.
@@ -62,11 +61,9 @@ pub enum InterfaceState {
     Up,
     /// Enabled, but the other end is down.
     NoCarrier,
-    /// Disabled.
     Down,
 }
 
-/// A route.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Route {
@@ -84,7 +81,6 @@ pub struct Route {
     /// Priority; the lowest value wins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<u32>,
-    /// Routing table.
     #[serde(default = "main_table", skip_serializing_if = "is_main_table")]
     pub table: u32,
     /// `unicast`, or what the kernel does instead, such as `blackhole`.
@@ -96,7 +92,6 @@ pub struct Route {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Prefix {
-    /// Address.
     pub address: IpAddr,
     /// Length in bits.
     pub length: u8,

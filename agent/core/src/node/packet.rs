@@ -48,13 +48,9 @@ pub enum Direction {
 /// ([packet(7)](https://man7.org/linux/man-pages/man7/packet.7.html)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reception {
-    /// The pod.
     Own,
-    /// Everybody.
     Broadcast,
-    /// A group.
     Multicast,
-    /// Somebody else.
     Other,
     /// It left the pod.
     Outgoing,
@@ -126,7 +122,6 @@ pub struct Instruction {
     pub jump_true: u8,
     /// And where it does not.
     pub jump_false: u8,
-    /// The operand.
     pub operand: u32,
 }
 

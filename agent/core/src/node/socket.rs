@@ -26,14 +26,11 @@ pub struct Process {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
-    /// Streams.
     Tcp,
-    /// Datagrams.
     Udp,
 }
 
 impl Protocol {
-    /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
@@ -164,7 +161,7 @@ impl<'de> Deserialize<'de> for State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimerKind {
-    /// It sends again what nobody has acknowledged.
+    /// It retransmits unacknowledged data.
     Retransmit,
     /// It asks whether the other side is alive, or ends the connection.
     Keepalive,
@@ -186,7 +183,6 @@ impl TimerKind {
         }
     }
 
-    /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Retransmit => "retransmit",
@@ -200,7 +196,6 @@ impl TimerKind {
 /// A timer that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timer {
-    /// What for.
     pub kind: TimerKind,
     /// How long yet.
     pub left: Duration,
@@ -221,9 +216,9 @@ pub struct Socket {
     pub both_families: bool,
     /// The interface that it is bound to; 0 for none.
     pub interface: u32,
-    /// Bytes that nobody has read, or connections that nobody has accepted.
+    /// Unread bytes, or connections that are not accepted yet.
     pub receive_queue: u32,
-    /// Bytes that nobody has acknowledged, or the most connections that may
+    /// Unacknowledged bytes, or the most connections that may
     /// wait to be accepted.
     pub send_queue: u32,
     /// User who made it.
@@ -233,7 +228,7 @@ pub struct Socket {
     pub inode: u32,
     /// The kernel's number for it, which no other socket gets.
     pub cookie: u64,
-    /// The cgroup that it was made in (version 2); 0 where that is not told.
+    /// The cgroup that it was made in (version 2); 0 where the kernel does not report it.
     pub cgroup: u64,
     /// What the kernel waits for.
     pub timer: Option<Timer>,

@@ -1,6 +1,6 @@
 //! The startup taint: a node takes no pod before usher is ready there.
 //!
-//! Whoever makes the node registers it with the taint; usher takes it off when it is ready. Others change
+//! The kubelet or the node pool registers the node with the taint; usher removes it when it is ready. Others change
 //! the same list, so the change is a JSON patch that first tests that the list is as it was seen
 //! ([RFC 6902](https://www.rfc-editor.org/rfc/rfc6902#section-4.6)): the API server refuses it otherwise.
 
@@ -29,12 +29,12 @@ pub fn removal(key: &str, taints: &[Value]) -> Option<Removal> {
         json!({"op": "replace", "path": path, "value": others})
     };
     Some(Removal {
-        taints: ours.into_iter().map(told).collect(),
+        taints: ours.into_iter().map(described).collect(),
         patch: json!([{"op": "test", "path": path, "value": taints}, change]),
     })
 }
 
-fn told(taint: &Value) -> String {
+fn described(taint: &Value) -> String {
     let field = |name| taint.get(name).and_then(Value::as_str).unwrap_or_default();
     let value = match field("value") {
         "" => String::new(),

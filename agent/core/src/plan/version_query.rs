@@ -1,4 +1,4 @@
-//! Versions that the sidecars of a pod told when they were asked, by image. What one pod tells counts for that pod only.
+//! Versions that the sidecars of a pod reported on request, by image. A report applies to that pod only.
 //!
 //! A sidecar is asked while its pod's apps run, so that the answer is there
 //! when it counts; it may not listen yet, so it is asked a few times. Without
@@ -15,7 +15,7 @@ const IMAGES: usize = 64;
 
 /// What is known of each image.
 #[derive(Debug, Clone, Default)]
-pub struct Asked(BTreeMap<String, State>);
+pub struct VersionQueries(BTreeMap<String, State>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -24,8 +24,8 @@ enum State {
     Known(Option<Version>),
 }
 
-impl Asked {
-    /// The version that a sidecar of this image told.
+impl VersionQueries {
+    /// The version that a sidecar of this image reported.
     pub(crate) fn version(&self, image: &str) -> Option<Version> {
         match self.0.get(image) {
             Some(State::Known(version)) => *version,
@@ -60,7 +60,7 @@ impl Asked {
         }
     }
 
-    /// Whoever was asked is gone, and it is not known which image that was: what
+    /// The requested sidecar is gone, and it is not known which image that was: what
     /// has not been answered is asked again.
     pub(crate) fn forget_flights(&mut self) {
         self.0
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn one_question_at_a_time_and_a_few_in_all() {
-        let mut asked = Asked::default();
+        let mut asked = VersionQueries::default();
         assert!(!asked.ask(at(0), "x"), "it does not listen yet");
         let mut questions = 0;
         let mut last = at(0);
@@ -126,19 +126,19 @@ mod tests {
 
     #[test]
     fn an_answer_is_kept_for_the_image() {
-        let mut asked = Asked::default();
+        let mut asked = VersionQueries::default();
         asked.ask(at(0), "x");
         assert!(asked.ask(at(300), "x"));
         let version = version_in(r#"{"node":{"v":"1.20.8"}}"#, "/node/v");
         assert!(asked.answered(at(301), "x", version));
         assert_eq!(asked.version("x").unwrap().minor, 20);
         assert!(!asked.ask(at(9999), "x"));
-        assert!(!asked.answered(at(9999), "x", None), "nobody asked");
+        assert!(!asked.answered(at(9999), "x", None), "no request is open");
     }
 
     #[test]
     fn more_images_than_a_pod_has_are_not_asked() {
-        let mut asked = Asked::default();
+        let mut asked = VersionQueries::default();
         let images: Vec<String> = (0..=IMAGES).map(|number| format!("x:{number}")).collect();
         let due = images.iter().filter(|image| {
             asked.ask(at(0), image);

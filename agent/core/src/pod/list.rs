@@ -45,9 +45,7 @@ pub enum BadPod {
     /// Its UID is not one.
     #[error("pod {namespace}/{name} of the kubelet's list has a bad UID")]
     Uid {
-        /// Its namespace.
         namespace: String,
-        /// Its name.
         name: String,
         /// What is wrong with it.
         source: crate::base::id::InvalidId,
@@ -57,7 +55,6 @@ pub enum BadPod {
 /// What could be read of an answer.
 #[derive(Debug, Default)]
 pub struct PodList {
-    /// The pods.
     pub pods: Vec<Pod>,
     /// What had to be left out.
     pub bad: Vec<BadPod>,

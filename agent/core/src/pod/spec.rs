@@ -13,7 +13,6 @@ use crate::{
 /// One pod of this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
-    /// Identity.
     pub uid: PodUid,
     /// Namespace, for people.
     pub namespace: String,
@@ -71,7 +70,7 @@ pub struct Container {
     pub restart_rules: Vec<RestartRule>,
     /// The probes for which the kubelet may kill it.
     pub probes: Vec<KubeletProbe>,
-    /// What the API server last told the kubelet of it. As old as the
+    /// What the API server last reported to the kubelet. As old as the
     /// kubelet's watch, so it counts only where the kernel cannot tell.
     pub status: Option<Status>,
 }
@@ -79,7 +78,6 @@ pub struct Container {
 /// A probe of the kubelet that ends a container which fails it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KubeletProbe {
-    /// Which one.
     pub kind: ProbeKind,
     /// It is a command that is executed in the container, and no connection to
     /// its app.
@@ -136,7 +134,6 @@ pub enum RunState {
 /// An ended run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
-    /// The run.
     pub id: ContainerId,
     /// Its exit code, 128 + n for signal n.
     pub code: i32,

@@ -11,7 +11,7 @@ use crate::{
         time::Timestamp,
     },
     hold::state::Hold,
-    plan::{Plan, version_query::Asked},
+    plan::{Plan, version_query::VersionQueries},
     pod::{completion, container_change::ContainerChange, spec::Pod, view::PodView},
     quit::ladder::Quit,
     settings::{config::Config, mode::Modes},
@@ -33,7 +33,7 @@ pub(crate) struct Tracked {
     /// When the kubelet is polled for this pod, or was if the poll is in flight.
     pub(crate) awaits_kubelet: Option<Timestamp>,
     /// Versions that its sidecars reported.
-    pub(crate) versions: Asked,
+    pub(crate) versions: VersionQueries,
     pub(crate) runs: Runs,
     pub(crate) hold: Hold,
     pub(crate) quit: Quit,
@@ -50,7 +50,7 @@ impl Tracked {
             plan_outdated: true,
             unhelpful_answers: 0,
             awaits_kubelet: None,
-            versions: Asked::default(),
+            versions: VersionQueries::default(),
             runs: Runs::default(),
             hold: Hold::default(),
             quit: Quit::default(),

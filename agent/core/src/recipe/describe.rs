@@ -10,16 +10,13 @@ use crate::recipe::step::Step;
 /// The steps for a range of versions, the first one first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stretch<'recipe> {
-    /// The range.
     pub versions: Versions,
-    /// The steps.
     pub steps: Vec<Described<'recipe>>,
 }
 
 /// A step that there is for some range of versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described<'recipe> {
-    /// The step.
     pub step: &'recipe StepRecipe,
     /// It exists only where one of these holds, whatever they say of the
     /// version; empty for everywhere.
@@ -114,10 +111,10 @@ mod tests {
         recipe::{Rung, Subject, Version, builtin},
     };
 
-    type Told = Vec<(Step, i32, Duration)>;
+    type Steps = Vec<(Step, i32, Duration)>;
 
     /// What the description says of a version, where no flag is set.
-    fn told(stretches: &[Stretch<'_>], version: Option<Version>) -> Told {
+    fn steps(stretches: &[Stretch<'_>], version: Option<Version>) -> Steps {
         let mut fitting = stretches
             .iter()
             .filter(|stretch| stretch.versions.contain(version));
@@ -146,11 +143,11 @@ mod tests {
                     version,
                 };
                 let ladder = recipe.quit_ladder(subject);
-                let ladder: Told = ladder.into_iter().map(done).collect();
-                assert_eq!(told(&quit, version), ladder, "{} {version:?}", recipe.name);
+                let ladder: Steps = ladder.into_iter().map(done).collect();
+                assert_eq!(steps(&quit, version), ladder, "{} {version:?}", recipe.name);
                 let time = Duration::from_secs(5);
                 let step = recipe.drain_step(subject, time).map(|rung| rung.step);
-                let first = told(&drain, version).into_iter().next();
+                let first = steps(&drain, version).into_iter().next();
                 assert_eq!(first.map(|(step, ..)| step), step, "{}", recipe.name);
             }
         }

@@ -42,7 +42,6 @@ pub struct Captured {
     /// container's security context names.
     #[serde(default)]
     pub users: Vec<u32>,
-    /// Groups, likewise.
     #[serde(default)]
     pub groups: Vec<u32>,
     /// Queries that it redirects.
@@ -169,7 +168,7 @@ impl Captured {
             .collect()
     }
 
-    /// Who the proxy is. Root is nobody's mark: apps run as root as well.
+    /// Who the proxy is. Root identifies no proxy: apps run as root as well.
     pub(crate) fn identity(&self, subject: Subject<'_>) -> Identity {
         let ids = |known: &[u32], own: Option<u32>| {
             let mut ids: Vec<u32> = known.iter().copied().chain(own).collect();

@@ -13,7 +13,6 @@ use crate::{
 pub struct Rung {
     /// What is done.
     pub step: Step,
-    /// What for.
     pub purpose: Purpose,
     /// Exit code that it leads to.
     pub code: i32,
@@ -84,7 +83,7 @@ impl StepRecipe {
 
 impl Act {
     /// None where the pod has switched it off, or where it would reach
-    /// somebody else.
+    /// another process.
     fn step(&self, subject: Subject<'_>) -> Option<Step> {
         let step = self.with(|port| port.of(subject), |path| path.of(subject));
         let may_be_taken = match &step {
@@ -121,7 +120,7 @@ impl Act {
 }
 
 /// Whether requests may be sent to this pod's loopback: with hostNetwork it is
-/// the node's, and whoever listens on it may be anybody.
+/// the node's, and its listener may be any process.
 pub(crate) fn may_be_asked(pod: &Pod) -> bool {
     !pod.host_network
 }

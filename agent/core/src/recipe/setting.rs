@@ -77,7 +77,7 @@ impl<T: Value> Setting<T> {
         }
     }
 
-    /// The value where nobody changed it.
+    /// The default value.
     pub const fn default(&self) -> &T {
         &self.default
     }

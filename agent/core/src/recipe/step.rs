@@ -11,7 +11,6 @@ pub enum Step {
     Request(Request),
     /// A signal to a process of the container.
     Signal {
-        /// The signal.
         signal: Signal,
         /// Name of the process (`/proc/<pid>/comm`); None for the container's
         /// init process.
@@ -22,7 +21,6 @@ pub enum Step {
 /// An HTTP request without a body.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Request {
-    /// The method.
     pub method: Method,
     /// TCP port on loopback.
     pub port: u16,

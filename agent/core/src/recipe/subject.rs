@@ -6,9 +6,7 @@ use crate::pod::spec::{Container, Pod};
 /// One container of one pod.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'pod> {
-    /// The pod.
     pub pod: &'pod Pod,
-    /// The container.
     pub container: &'pod Container,
     /// Version of what runs in it, where known.
     pub version: Option<Version>,

@@ -3,13 +3,13 @@ mod istio;
 mod kinds;
 
 use crate::{
-    plan::{Plan, version_query::Asked},
+    plan::{Plan, version_query::VersionQueries},
     pod::spec::plain,
     recipe::*,
     settings::{config::Config, overrides::NamespaceValues},
 };
 
-/// A container, and what is said of it and its pod.
+/// A container with its settings and those of its pod.
 #[derive(Default, Clone, Copy)]
 struct Case<'a> {
     name: &'a str,
@@ -40,7 +40,7 @@ fn ladder(case: Case<'_>) -> String {
     };
     let config = Config::default();
     let namespace = NamespaceValues::default();
-    let plan = Plan::of(&pod, &config, &namespace, &Asked::default());
+    let plan = Plan::of(&pod, &config, &namespace, &VersionQueries::default());
     let Some(sidecar) = plan.sidecars.first() else {
         return "app".to_owned();
     };

@@ -7,9 +7,7 @@ use serde::{Deserialize, Deserializer, de};
 /// Major and minor version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// Major.
     pub major: u32,
-    /// Minor.
     pub minor: u32,
 }
 
@@ -53,7 +51,7 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// Whether a version is in the range. One that nobody knows counts as
+    /// Whether a version is in the range. An unknown one counts as
     /// newer than all.
     pub fn contain(self, version: Option<Version>) -> bool {
         let Some(version) = version else {

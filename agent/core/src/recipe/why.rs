@@ -8,7 +8,6 @@ use crate::recipe::step::Step;
 /// What became of one step of a recipe for one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Choice {
-    /// The step.
     pub(crate) step: Step,
     /// Exit code that it leads to.
     pub(crate) code: i32,
@@ -72,7 +71,7 @@ impl StepRecipe {
             }
             _ if off => (false, "the pod has switched its port off".to_owned()),
             _ if asks && !may_be_asked(subject.pod) => {
-                let why = "the pod's loopback is the node's: whoever listens there may be anybody";
+                let why = "the pod's loopback is the node's: its listener may be any process";
                 (false, why.to_owned())
             }
             (Some(when), None) => (true, format!("with {}", when.text())),
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_pod_rules_out_is_said() {
+    fn steps_that_the_pod_rules_out_have_a_reason() {
         let mut off = pod(RestartPolicy::Never, &["app"]);
         let port = "status.sidecar.istio.io/port".to_owned();
         off.annotations.insert(port, "0".to_owned());
@@ -187,10 +186,10 @@ mod tests {
         let mut host = pod(RestartPolicy::Never, &["app"]);
         host.host_network = true;
         let lines = choices_in(&host, "istio", &[], Some((1, 30)));
-        let said = "the pod's loopback is the node's: whoever listens there may be anybody";
+        let reason = "the pod's loopback is the node's: its listener may be any process";
         assert_eq!(
             lines[0],
-            format!("false POST :15020/quitquitquit 0: {said}")
+            format!("false POST :15020/quitquitquit 0: {reason}")
         );
     }
 

@@ -48,16 +48,13 @@ pub const SPOIL: &str = "usher.dev/spoil";
 /// What an annotation can stand on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
-    /// A Node.
     Node,
     /// A Namespace, for its pods; as a label as well.
     Namespace,
-    /// A pod.
     Pod,
 }
 
 impl Holder {
-    /// What it is called.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Node => "Node",
@@ -70,7 +67,6 @@ impl Holder {
 /// An annotation that usher reads, for people.
 #[derive(Debug, Clone, Copy)]
 pub struct Known {
-    /// Its key.
     pub key: &'static str,
     /// What it can stand on; the last one counts first.
     pub on: &'static [Holder],
@@ -109,7 +105,7 @@ pub const KNOWN: [Known; 13] = [
         on: PODS,
         values: BOOLEANS,
         default: Some("true"),
-        meaning: "Whether the sidecars are shown out",
+        meaning: "Whether usher terminates the sidecars",
     },
     Known {
         key: SIDECARS,
@@ -235,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_them_is_so() {
+    fn documented_annotations_behave_as_documented() {
         for known in &KNOWN {
             for on in known.on {
                 let reads = |value: &str| read(*on, known.key, value);

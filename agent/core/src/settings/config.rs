@@ -70,7 +70,6 @@ pub enum OnDeadline {
 }
 
 impl OnDeadline {
-    /// The word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -88,7 +87,7 @@ pub struct Ladder {
     pub settle: Duration,
     /// The same at least after a signal, the last resort.
     pub settle_signal: Duration,
-    /// How long "nobody listens" is taken for "not yet".
+    /// How long a refused connection counts as "not listening yet".
     pub listen: Duration,
     /// Whether SIGKILL follows when nothing else helped.
     pub kill: bool,

@@ -1,9 +1,8 @@
-//! What a pod, its Namespace or the configuration says about showing its
-//! sidecars out, and about holding its connections and its apps' start.
+//! The settings of one pod: quit, hold and start.
 //!
-//! The pod's annotation counts before the Namespace's, that before the
-//! Namespace's label of the same key, that before the configuration's default.
-//! A value that cannot be used is reported and counts as if it were absent.
+//! The pod's annotation overrides the Namespace's annotation, which overrides
+//! the Namespace's label of the same key, which overrides the configuration's
+//! default. An invalid value is reported and ignored.
 
 mod hold;
 mod ports;
@@ -24,10 +23,10 @@ use crate::{
 /// Containers that an annotation may name.
 const NAMED: usize = 32;
 
-/// What counts for one pod.
+/// The settings that apply to one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tuning {
-    /// Whether its sidecars are shown out.
+    /// Whether usher terminates its sidecars.
     pub quit: bool,
     /// Wait between the end of the last app and the first request.
     pub quit_delay: Duration,
@@ -63,7 +62,6 @@ pub enum Named {
 pub struct InvalidAnnotation {
     /// Where it stands.
     pub place: Place,
-    /// Its key.
     pub key: &'static str,
     /// The beginning of its value.
     pub value: String,
@@ -83,7 +81,6 @@ pub enum Place {
 }
 
 impl Place {
-    /// What it is called.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pod => "annotation",
@@ -114,7 +111,7 @@ const PORTS: &str = "a list like NAME=5432, NAME=3306 of at most 16 ports";
 const SIDECARS: &str = "a list like NAME, NAME=SIGTERM, NAME=POST :9091/quit, NAME=app";
 
 impl Tuning {
-    /// Reads what is said about one pod.
+    /// Reads the overrides of one pod.
     pub fn read(
         defaults: &Defaults,
         namespace: &NamespaceValues,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use usher_core::{
     decision::timeline::{Detail, Entry},
     node::socket,
-    plan::{Plan, Sidecar, version_query::Asked},
+    plan::{Plan, Sidecar, version_query::VersionQueries},
     pod::{
         image,
         restart_policy::{self, RestartPolicy, Verdict},
@@ -45,7 +45,7 @@ impl<'pod> Case<'pod> {
         namespace: &NamespaceValues,
     ) -> Self {
         Self {
-            plan: Plan::of(pod, config, namespace, &Asked::default()),
+            plan: Plan::of(pod, config, namespace, &VersionQueries::default()),
             is_excluded: config.excluded_namespaces.contains(&pod.namespace),
             pod,
             facts,

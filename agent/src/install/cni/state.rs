@@ -39,7 +39,7 @@ impl State {
         Plugin {
             managed: true,
             installed: matches!(self, Self::Installed { .. }),
-            said: detail,
+            detail,
             failed: matches!(self, Self::Failed { .. }),
         }
     }

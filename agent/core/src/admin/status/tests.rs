@@ -16,18 +16,18 @@ fn well() -> Status {
 }
 
 #[test]
-fn what_the_kernel_lacks_is_told_for_each_capability() {
+fn missing_kernel_features_are_reported_for_each_capability() {
     let lacking = Features {
         hold: Err("no nf_tables".to_owned()),
         dns: None,
         start: Err("no fanotify".to_owned()),
     };
-    let told = Lacks {
+    let reported = Lacks {
         hold: Some("no nf_tables".to_owned()),
         dns: Some("the kernel has neither nft queue nor NFQUEUE".to_owned()),
         start: Some("no fanotify".to_owned()),
     };
-    assert_eq!(Lacks::from(&lacking), told);
+    assert_eq!(Lacks::from(&lacking), reported);
     let able = Features {
         hold: Ok(()),
         dns: Some(Queue::Compat),
@@ -37,7 +37,7 @@ fn what_the_kernel_lacks_is_told_for_each_capability() {
 }
 
 /// Numbers that the engine has, and two that only the pods tell: those that usher has something to do with, and
-/// those after whose last decision somebody should look.
+/// those that need attention after their last decision.
 #[test]
 fn pods_are_counted() {
     let counted = engine::Census {
@@ -106,7 +106,7 @@ fn each_problem_says_what_to_do_next() {
         ("read-only", "usher check", |status| {
             status.plugin = Plugin {
                 failed: true,
-                said: Some("read-only".to_owned()),
+                detail: Some("read-only".to_owned()),
                 ..Plugin::default()
             };
         }),

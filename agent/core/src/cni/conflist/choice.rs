@@ -28,9 +28,7 @@ pub struct Primary<'a> {
 /// A file that is not the one.
 #[derive(Debug)]
 pub struct Skipped<'a> {
-    /// Its name.
     pub name: &'a str,
-    /// Why.
     pub why: Why,
 }
 
@@ -57,7 +55,7 @@ impl Choice<'_> {
 
 /// Chooses among the files of a directory, given as names and texts in any order. `plugin` is the type of our own.
 ///
-/// A configuration that the runtimes use and we cannot is not passed over for the next one, which nobody reads:
+/// A configuration that the runtimes use and we cannot is not passed over for the next one, which no runtime reads:
 /// then there is no primary.
 pub fn choose<'a>(files: &[(&'a str, &str)], plugin: &str) -> Choice<'a> {
     let mut files = files.to_vec();

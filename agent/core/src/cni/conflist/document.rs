@@ -17,7 +17,6 @@ pub(super) enum Document {
     List(List),
 }
 
-/// One plugin.
 #[derive(Debug)]
 pub(super) struct Conf {
     pub(super) at: Range<usize>,

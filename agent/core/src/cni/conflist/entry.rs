@@ -26,8 +26,8 @@ impl Entry {
         let members = json_span::members(text, &at).map_err(Error::Json)?;
         let plugin = document::text_of(text, &members, "type", Place::Top)?;
         let wholes: Vec<_> = members.iter().map(|member| member.whole.clone()).collect();
-        let goes = |index: usize| members[index].key == "cniVersion";
-        let text = json_span::without(text, &at, &wholes, goes);
+        let is_version = |index: usize| members[index].key == "cniVersion";
+        let text = json_span::without(text, &at, &wholes, is_version);
         let value = serde_json::from_str(&text).map_err(Error::Json)?;
         Ok(Self {
             plugin,

@@ -7,16 +7,10 @@ use crate::cni::json_span::Shape;
 pub enum Error {
     /// It is longer than [`super::MAX_LENGTH`].
     #[error("{length} bytes long, more than {longest}", longest = super::MAX_LENGTH)]
-    TooLong {
-        /// How long.
-        length: usize,
-    },
-    /// It would be, with our entry in it: nobody could take that out again.
+    TooLong { length: usize },
+    /// It would be, with our entry in it: the entry could not be removed again.
     #[error("with usher's entry {length} bytes long, more than {longest}", longest = super::MAX_LENGTH)]
-    Grown {
-        /// How long.
-        length: usize,
-    },
+    Grown { length: usize },
     /// It is no JSON; the source says at which line and column.
     #[error("not JSON")]
     Json(#[source] serde_json::Error),
@@ -32,27 +26,16 @@ pub enum Error {
     },
     /// Something has to be there and is not.
     #[error("{place} is missing")]
-    Missing {
-        /// Where.
-        place: String,
-    },
+    Missing { place: String },
     /// Something has to say something.
     #[error("{place} is empty")]
-    Empty {
-        /// Where.
-        place: String,
-    },
+    Empty { place: String },
     /// A list in a file for one plugin: the runtimes do not look for `plugins` there.
     #[error("a list in a file that is not called .conflist")]
     ListInConf,
     /// A version of the CNI specification that `usher-cni` does not know.
     #[error("{place} is {version:?}, a version that usher-cni does not know")]
-    Version {
-        /// Where.
-        place: String,
-        /// What it says.
-        version: String,
-    },
+    Version { place: String, version: String },
     /// There is no other plugin that makes a network.
     #[error("no plugin but usher's own")]
     Alone,

@@ -291,7 +291,7 @@ fn single_configuration_that_cannot_be_used() {
 }
 
 #[test]
-fn ours_goes_from_lists_that_nobody_could_use() {
+fn our_entry_is_removed_from_unusable_lists() {
     let broken = format!("{{\"plugins\":[{{\"type\":1}}, {OURS}, null]}}");
     let edit = remove(&broken, "usher-cni").unwrap();
     assert_eq!(

@@ -9,12 +9,9 @@ const UID: &str = "K8S_POD_UID";
 /// Longer than any name in Kubernetes.
 const LONGEST: usize = 253;
 
-/// Which pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodName {
-    /// Its Namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// Its UID, where the runtime says it.
     pub uid: Option<PodUid>,
@@ -25,14 +22,10 @@ pub struct PodName {
 pub enum InvalidArguments {
     /// A key that a pod has is not there.
     #[error("no {key} in CNI_ARGS")]
-    Missing {
-        /// The key.
-        key: &'static str,
-    },
+    Missing { key: &'static str },
     /// It is no name that a pod can have.
     #[error("{key} in CNI_ARGS is no name: {value:?}")]
     Name {
-        /// The key.
         key: &'static str,
         /// Its value, cut.
         value: String,

@@ -19,7 +19,6 @@ pub enum Code {
 }
 
 impl Code {
-    /// The number.
     pub const fn number(self) -> u32 {
         match self {
             Self::Environment => 4,
@@ -30,13 +29,10 @@ impl Code {
     }
 }
 
-/// A refusal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}: {details}")]
 pub struct Failure {
-    /// Its number.
     pub code: Code,
-    /// What.
     pub message: String,
     /// More about it.
     pub details: String,

@@ -20,7 +20,7 @@ fn config(annotations: &[(&str, &str)]) -> String {
     )
 }
 
-fn said(annotations: &[(&str, &str)]) -> String {
+fn identity(annotations: &[(&str, &str)]) -> String {
     match parse(config(annotations).as_bytes()) {
         Ok(bundle) => format!("{} {:?}", bundle.pod, bundle.container),
         Err(error) => error.to_string(),
@@ -81,7 +81,7 @@ fn annotations() {
             &format!("the bundle's annotation io.kubernetes.cri.container-name cannot be {long:?}"),
         ),
     ] {
-        assert_eq!(said(&annotations), expected, "{annotations:?}");
+        assert_eq!(identity(&annotations), expected, "{annotations:?}");
     }
 }
 

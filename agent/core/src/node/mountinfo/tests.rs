@@ -232,17 +232,17 @@ fn any_mount() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn what_is_told_is_safe(lines in prop::collection::vec(any_mount(), 0..12)) {
+    fn reported_mounts_are_safe(lines in prop::collection::vec(any_mount(), 0..12)) {
         let text = lines.concat();
         let mounts: Vec<Mount<'_>> = text.lines().filter_map(Mount::read).collect();
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         for (id, point) in executable(&text) {
             let mut here = mounts.iter().filter(|mount| path(&mount.point) == point);
             let last = here.next_back().unwrap();
             prop_assert!(last.id == id && !last.noexec && point != Path::new("/"));
             let mut above = mounts.iter().filter(|mount| point.starts_with(path(&mount.point)));
             prop_assert!(above.all(|mount| LOCAL.contains(&mount.kind)));
-            prop_assert!(told.insert(point));
+            prop_assert!(reported.insert(point));
         }
     }
 

@@ -126,9 +126,9 @@ impl RawContainer {
         let env = env
             .filter(|variable| reads.env.contains(&variable.name))
             .filter_map(|variable| Some((variable.name, variable.value?)));
-        // Only an image whose tag tells no version is told apart by it.
-        let untold = image::version(&self.image).is_none();
-        let image_id = status.as_ref().filter(|_| untold);
+        // Only an image without a version in its tag is identified by it.
+        let unversioned = image::version(&self.image).is_none();
+        let image_id = status.as_ref().filter(|_| unversioned);
         let image_id = image_id.map(|status| status.image_id.clone());
         let startup = self.startup_probe.map(|raw| raw.of(ProbeKind::Startup));
         let liveness = self.liveness_probe.map(|raw| raw.of(ProbeKind::Liveness));

@@ -128,7 +128,7 @@ fn rules_are_read_with_their_operator() {
 #[test]
 fn digests_of_images() {
     let digest = "istio/proxyv2@sha256:ab";
-    for (image, told, want) in [
+    for (image, image_id, want) in [
         ("istio/proxyv2:latest", digest, Some(digest)),
         ("istio/proxyv2:latest", "", None),
         ("istio/proxyv2:1.24.6", digest, None),
@@ -137,7 +137,7 @@ fn digests_of_images() {
             r#"{{"metadata":{{"name":"x","uid":"{UID}"}},
               "spec":{{"containers":[{{"name":"a","image":"{image}"}}]}},
               "status":{{"containerStatuses":[
-                {{"name":"a","imageID":"{told}","state":{{"running":{{}}}}}}]}}}}"#
+                {{"name":"a","imageID":"{image_id}","state":{{"running":{{}}}}}}]}}}}"#
         ));
         assert_eq!(pod.containers[0].image_id.as_deref(), want, "{image}");
     }

@@ -5,7 +5,7 @@ use crate::recipe::step::{Method, Step};
 
 const SIGNAL: &str = "{signal: SIGTERM}";
 
-/// A recipe of these fields, in which what is not said is right.
+/// A recipe of these fields, in which missing fields are valid.
 fn read(fields: &[(&str, String)]) -> Result<Recipe, String> {
     let mut text = String::new();
     for (key, value) in [
@@ -100,7 +100,7 @@ fn a_step_is_what_it_says() {
     }
 }
 
-/// The first drain step that exists is taken, so none after one that always does is told of.
+/// The first drain step that exists is taken, so none after one that always exists is described.
 #[test]
 fn what_comes_after_a_step_that_always_exists_is_not_described() {
     let post = |path: &str, rest: &str| format!("{{post: {{port: 1, path: {path}}}{rest}}}");
@@ -118,7 +118,7 @@ fn what_comes_after_a_step_that_always_exists_is_not_described() {
     }
 }
 
-/// What comes to the same is one range, though a step that is never reached is told apart in it.
+/// Equal results are one range, even if they differ in a step that is never reached.
 #[test]
 fn ranges_that_come_to_the_same_are_one() {
     for (first, ranges) in [

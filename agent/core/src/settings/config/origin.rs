@@ -24,7 +24,6 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// One.
     pub fn new(
         key: impl Into<String>,
         value: impl Into<String>,
@@ -228,7 +227,7 @@ mod tests {
             (annotation::MODE.to_owned(), "enforce".to_owned()),
             (annotation::HOLD.to_owned(), "nonsense".to_owned()),
         ]);
-        let told = |quit, hold| -> Vec<String> {
+        let reported = |quit, hold| -> Vec<String> {
             let settings = modes(Modes { quit, hold }, &map);
             settings
                 .into_iter()
@@ -236,7 +235,7 @@ mod tests {
                 .collect()
         };
         assert_eq!(
-            told(Mode::Enforce, Mode::Observe),
+            reported(Mode::Enforce, Mode::Observe),
             [
                 "mode.quit=enforce annotation usher.dev/mode of the Node",
                 "mode.hold=observe annotation usher.dev/mode of the Node says enforce, which counts when the configuration is good",
@@ -256,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_is_told_that_is_none() {
+    fn every_reported_line_exists() {
         assert_eq!(known(Some(&Location::UNKNOWN)), None);
         assert_eq!(known(None), None);
     }

@@ -26,7 +26,7 @@ fn empty_is_the_default() {
 }
 
 #[test]
-fn everything_may_be_said() {
+fn every_key_is_accepted() {
     let text = "
 recipes:
   - name: shipper

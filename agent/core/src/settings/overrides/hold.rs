@@ -3,9 +3,7 @@
 /// What waits until a pod's sidecars are ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoldKind {
-    /// Nothing.
     No,
-    /// Connections.
     Connect,
     /// The first instruction of its apps, and their connections as well.
     Start,

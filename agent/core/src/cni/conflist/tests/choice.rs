@@ -74,7 +74,7 @@ fn first_that_can_be_used_is_the_one() {
             &["00.conf: ours", "01.conflist: ours"],
             None,
         ),
-        // The runtimes use the first; an entry in the second would be read by nobody.
+        // The runtimes use the first; an entry in the second would have no effect.
         (
             &[("00.conflist", &future), ("01.conflist", LIST)],
             None,
