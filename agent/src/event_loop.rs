@@ -284,7 +284,7 @@ impl NodeLoop {
                 let events = self.starts.set(&pod, starts);
                 self.follow_up(events);
             }
-            Action::LetGoStart { key } => self.starts.release(&key),
+            Action::ReleaseStart { key } => self.starts.release(&key),
             Action::Prepare(key) => self.prepare(&key),
             Action::AskVersion { key, port, path } => self.ask_version(key, port, path),
             Action::Attempt { key, step, timeout } => {

@@ -286,7 +286,7 @@ impl Starts {
 
     /// The holder replies when it has released the start.
     fn send_release(&mut self, id: &ContainerId) {
-        let order = Order::LetGo {
+        let order = Order::Release {
             container: id.clone(),
         };
         let root = self.bundles.as_ref().map(|bundles| bundles.root(id));

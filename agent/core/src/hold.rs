@@ -1,9 +1,8 @@
-//! Holding a pod's connections until its sidecars are ready: what is held, and
-//! what was thought of it.
+//! Holding a pod's connections until its sidecars are ready.
 //!
-//! A *door* is a port at which new connections wait. It opens when its sidecar
-//! is ready, at the deadline, or when no sidecar will ever be ready. How far a pod
-//! is stands in `state`; what follows from that, in `life` and `doors`.
+//! A held port ([`Door`]) is released when its sidecar is ready, at the deadline, or when no sidecar will ever be ready.
+//! `state` has the phase of a hold, `lifecycle` its transitions, `ports` the release of single ports, and `conditions`
+//! the facts on which they depend. `ruleset` is the nftables table that holds the ports.
 
 pub(crate) mod conditions;
 pub(crate) mod lifecycle;
@@ -20,20 +19,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::hold::ruleset::{Queue, Ruleset, Then};
 
-/// A port at which connections wait until a sidecar is ready.
+/// A port with connections that are held until a sidecar is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Door {
     /// Name of the sidecar's container.
     pub sidecar: String,
-    /// The port: what a mesh redirects to, or one that the sidecar listens at.
+    /// The port that a mesh redirects to, or a port that the sidecar listens on.
     pub port: u16,
-    /// DNS queries come to it as well, by UDP.
+    /// It receives DNS queries as well, by UDP.
     pub dns: bool,
-    /// What opens it.
+    /// The probe that releases it.
     pub probe: Probe,
 }
 
-/// How to find out that a sidecar is ready.
+/// The probe of a sidecar's readiness.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Probe {
     /// A process listens on this TCP port on loopback.
@@ -50,7 +49,7 @@ pub enum Probe {
     },
 }
 
-/// What the node's kernel can do of what a hold needs.
+/// The kernel features that holds need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Features {
     /// Why no connection can be held, where that is so.
@@ -61,14 +60,14 @@ pub struct Features {
     pub start: Result<(), String>,
 }
 
-/// What was held, when the doors of a pod were opened.
+/// What was held when the ports of a pod were released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// Connections that waited; in observe mode those that were refused.
+    /// Held connections; in observe mode refused ones.
     pub connections: usize,
     /// Those of them that the kernel had released before, when their time was over.
     pub by_kernel: usize,
-    /// Since when the first of them waited.
+    /// How long the first of them was held.
     pub longest: Duration,
     /// How long before this report the ports were released.
     pub ago: Duration,
@@ -77,14 +76,14 @@ pub struct Tally {
     pub lost: usize,
 }
 
-/// What an agent that was there before left in a pod.
+/// What an earlier agent left in a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remains {
-    /// The doors that are shut, and for how long still.
+    /// The held ports, and how long the kernel still holds them.
     pub ports: Vec<(u16, Duration)>,
-    /// It only counts.
+    /// The table only counts.
     pub count_only: bool,
-    /// DNS queries wait as well.
+    /// DNS queries are held as well.
     pub queries: bool,
 }
 

@@ -14,7 +14,7 @@ pub(crate) mod state;
 use std::{fmt, time::Duration};
 
 pub use self::{
-    holder::{Holder, LetGo, Verdict},
+    holder::{Holder, Released, Verdict},
     message::{InvalidMessage, LONGEST_MESSAGE, News, Order},
 };
 use crate::{hold::Opened, pod::spec::ProbeKind};

@@ -32,7 +32,7 @@ impl NodeLoop {
             // Its warnings need the pod's span at every level.
             Action::Look { key } => self.pod_span(&key.pod),
             Action::HoldStarts { pod, .. } if tracing::enabled!(Level::DEBUG) => self.pod_span(pod),
-            Action::LetGoStart { key }
+            Action::ReleaseStart { key }
             | Action::Prepare(key)
             | Action::AskVersion { key, .. }
             | Action::Attempt { key, .. }

@@ -198,9 +198,9 @@ impl Loop {
             match Order::decode(message) {
                 Ok(Order::Mark { container, limit }) => self.mark(container, limit, descriptors),
                 Ok(Order::Volumes { container }) => self.mark_volumes(&container, descriptors),
-                Ok(Order::LetGo { container }) => {
+                Ok(Order::Release { container }) => {
                     let now = self.now();
-                    if let Some(released) = self.holder.let_go(now, &container) {
+                    if let Some(released) = self.holder.release(now, &container) {
                         self.release(released, false).context("releasing a start")?;
                     }
                     // Also after its limit has released the start.

@@ -35,7 +35,7 @@ impl Starts {
                 self.marked.remove(&container);
                 events
             }
-            News::LetGo {
+            News::Released {
                 container,
                 held,
                 at_limit,

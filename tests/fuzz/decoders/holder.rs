@@ -7,7 +7,7 @@ use usher_core::{
         id::{ContainerId, Pid},
         time::Timestamp,
     },
-    start::{Holder, LetGo, Verdict},
+    start::{Holder, Released, Verdict},
 };
 
 const CONTAINERS: u8 = 4;
@@ -40,8 +40,8 @@ pub(crate) fn execs_and_orders(bytes: &[u8]) {
         world.take(what, container % CONTAINERS, value);
     }
     let now = world.now;
-    for let_go in world.holder.end(now) {
-        world.gone(&let_go);
+    for released in world.holder.end(now) {
+        world.gone(&released);
     }
     assert!(
         world.waiting.is_empty(),
@@ -60,10 +60,10 @@ impl World {
             }
             1 => self.executes(Pid(i32::from(value % PIDS))),
             2 => {
-                let let_go = self.holder.let_go(self.now, &id(container));
+                let released = self.holder.release(self.now, &id(container));
                 assert!(!self.holder.has(&id(container)));
-                if let Some(let_go) = let_go {
-                    self.gone(&let_go);
+                if let Some(released) = released {
+                    self.gone(&released);
                 }
             }
             3 => {
@@ -100,8 +100,8 @@ impl World {
         }
     }
 
-    fn gone(&mut self, let_go: &LetGo<u32>) {
-        if let Some((exec, _held)) = &let_go.held {
+    fn gone(&mut self, released: &Released<u32>) {
+        if let Some((exec, _held)) = &released.held {
             assert!(self.waiting.remove(exec), "answered twice");
         }
     }

@@ -88,7 +88,7 @@ impl Scene {
             order: RefCell::default(),
             renewed: place.ends_with(":renew"),
             unheld: Cell::new(false),
-            dies: place.ends_with(":let-go-start"),
+            dies: place.ends_with(":release-start"),
             server,
             node,
         }

@@ -1,7 +1,6 @@
-//! What usher does: everything that [`crate::Engine::step`] asks for.
+//! What usher does: the output of [`crate::Engine::step`].
 //!
-//! Every action may be done twice without harm: a sidecar that is asked twice
-//! to quit quits once.
+//! Every action is idempotent: a sidecar that receives two requests exits once.
 
 use std::time::Duration;
 
@@ -119,7 +118,7 @@ pub enum Action {
         starts: Vec<Start>,
     },
     /// Do not hold the start of this container any more: it has ended.
-    LetGoStart {
+    ReleaseStart {
         /// The container.
         key: ContainerKey,
     },

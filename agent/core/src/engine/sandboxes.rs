@@ -277,7 +277,7 @@ impl Engine {
         };
         let starts = &mut tracked.hold.starts;
         if starts.was_held(&key.id) {
-            actions.push(Action::LetGoStart { key });
+            actions.push(Action::ReleaseStart { key });
         } else {
             starts.remove(&key.id);
         }

@@ -36,9 +36,9 @@ pub enum Verdict<Exec> {
     Hold(ContainerId),
 }
 
-/// A start that does not wait any more.
+/// A start that is not held any more.
 #[derive(Debug, PartialEq, Eq)]
-pub struct LetGo<Exec> {
+pub struct Released<Exec> {
     /// The container.
     pub container: ContainerId,
     /// The execve that goes on now, and how long it waited.
@@ -116,9 +116,9 @@ impl<Exec> Holder<Exec> {
     }
 
     /// The start of this container is not to be held any more.
-    pub fn let_go(&mut self, now: Timestamp, container: &ContainerId) -> Option<LetGo<Exec>> {
+    pub fn release(&mut self, now: Timestamp, container: &ContainerId) -> Option<Released<Exec>> {
         let (container, marked) = self.containers.remove_entry(container)?;
-        Some(LetGo {
+        Some(Released {
             container,
             held: marked.held.map(|(exec, since)| (exec, now.since(since))),
         })
@@ -130,17 +130,17 @@ impl<Exec> Holder<Exec> {
     }
 
     /// Starts that have waited for as long as they may.
-    pub fn overdue(&mut self, now: Timestamp) -> Vec<LetGo<Exec>> {
+    pub fn overdue(&mut self, now: Timestamp) -> Vec<Released<Exec>> {
         let is_due = |marked: &Marked<Exec>| marked.due().is_some_and(|due| due <= now);
         let due = self.containers.iter().filter(|(_id, one)| is_due(one));
         let due: Vec<ContainerId> = due.map(|(id, _marked)| id.clone()).collect();
-        due.iter().filter_map(|id| self.let_go(now, id)).collect()
+        due.iter().filter_map(|id| self.release(now, id)).collect()
     }
 
     /// All starts: nothing is held any more.
-    pub fn end(&mut self, now: Timestamp) -> Vec<LetGo<Exec>> {
+    pub fn end(&mut self, now: Timestamp) -> Vec<Released<Exec>> {
         let all: Vec<ContainerId> = self.containers.keys().cloned().collect();
-        all.iter().filter_map(|id| self.let_go(now, id)).collect()
+        all.iter().filter_map(|id| self.release(now, id)).collect()
     }
 }
 
@@ -190,11 +190,11 @@ mod tests {
         assert_eq!(start, Verdict::Hold(id("a")));
         let other = holder.executes(at(4), INIT, "of a thread", init_of);
         assert_eq!(other, Verdict::Allow("of a thread"));
-        let let_go = holder.let_go(at(5), &id("a")).unwrap();
-        assert_eq!(let_go.held, Some(("start", Duration::from_secs(2))));
+        let released = holder.release(at(5), &id("a")).unwrap();
+        assert_eq!(released.held, Some(("start", Duration::from_secs(2))));
         let after = holder.executes(at(6), INIT, "its interpreter", init_of);
         assert_eq!(after, Verdict::Allow("its interpreter"));
-        assert!(holder.is_empty() && holder.let_go(at(6), &id("a")).is_none());
+        assert!(holder.is_empty() && holder.release(at(6), &id("a")).is_none());
     }
 
     #[test]
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(start, Verdict::Hold(id("a")));
         let start = holder.executes(at(1), OTHER, "b", |_| Some(OTHER));
         assert_eq!(start, Verdict::Hold(id("b")));
-        assert!(holder.let_go(at(1), &id("a")).unwrap().held.is_some());
+        assert!(holder.release(at(1), &id("a")).unwrap().held.is_some());
         assert!(!holder.has(&id("a")) && holder.has(&id("b")));
         assert_eq!(holder.end(at(1)).len(), 1);
     }

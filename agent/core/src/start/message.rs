@@ -33,13 +33,13 @@ pub enum Order {
     },
     /// Do not hold the start of this container any more. With it come
     /// descriptors of its root and of those mounts, while it has them.
-    LetGo {
+    Release {
         /// The container.
         container: ContainerId,
     },
 }
 
-/// What the holder tells.
+/// What the holder reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "news", rename_all = "kebab-case")]
 pub enum News {
@@ -63,13 +63,13 @@ pub enum News {
         /// Why.
         reason: String,
     },
-    /// The start of this container waits.
+    /// The start of this container is held.
     Held {
         /// The container.
         container: ContainerId,
     },
     /// The start of this container is not held any more.
-    LetGo {
+    Released {
         /// The container.
         container: ContainerId,
         /// How long it was, if it was.
@@ -145,7 +145,7 @@ mod tests {
             Order::Volumes {
                 container: container(),
             },
-            Order::LetGo {
+            Order::Release {
                 container: container(),
             },
         ];
@@ -164,7 +164,7 @@ mod tests {
             News::Held {
                 container: container(),
             },
-            News::LetGo {
+            News::Released {
                 container: container(),
                 held: Some(limit),
                 at_limit: true,

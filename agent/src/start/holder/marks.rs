@@ -14,7 +14,7 @@ use nix::{
 use usher_client::error_chain::chain;
 use usher_core::{
     base::id::{ContainerId, Pid},
-    start::{LetGo, News},
+    start::{News, Released},
 };
 use usher_sys::oci::fanotify::{self, Exec, Mark};
 
@@ -57,7 +57,7 @@ impl Loop {
             Ok(()) => self.send(News::Marked { container }),
             Err(error) => {
                 let now = self.now();
-                drop(self.holder.let_go(now, &container));
+                drop(self.holder.release(now, &container));
                 self.places.remove(&container);
                 self.send(News::unable(container, &chain(&error)));
             }
@@ -85,13 +85,13 @@ impl Loop {
     /// When the reply failed: the kernel releases the start when this process ends.
     pub(super) fn release(
         &mut self,
-        released: LetGo<Exec>,
+        released: Released<Exec>,
         at_limit: bool,
     ) -> Result<(), fanotify::Error> {
-        let LetGo { container, held } = released;
+        let Released { container, held } = released;
         let held = held.map(|(exec, held)| (self.group.allow(exec), held));
         let (replied, held) = held.unzip();
-        self.send(News::LetGo {
+        self.send(News::Released {
             container: container.clone(),
             held,
             at_limit,

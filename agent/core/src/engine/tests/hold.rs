@@ -63,7 +63,7 @@ pub(super) fn line(action: &Action) -> Option<String> {
                 .collect();
             format!("starts [{}]", starts.join(", "))
         }
-        Action::LetGoStart { .. } => "release start".to_owned(),
+        Action::ReleaseStart { .. } => "release start".to_owned(),
         Action::Mend { wanted, .. } => {
             let doors = wanted.ports.iter();
             let doors: Vec<String> = doors

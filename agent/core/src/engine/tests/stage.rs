@@ -179,7 +179,7 @@ impl Stage {
                 | Action::Look { .. }
                 | Action::HoldStarts { .. }
                 | Action::Mend { .. }
-                | Action::LetGoStart { .. } => unreachable!("about connections"),
+                | Action::ReleaseStart { .. } => unreachable!("about connections"),
                 Action::Reply(answer) => {
                     self.answers.push(answer);
                     continue;

@@ -347,8 +347,8 @@ proptest! {
         // It may be held when the app comes, which comes after init containers.
         let app = world.living[2].filter(|run| *run > world.announced);
         let before = world.living[0].is_some() || world.living[1].is_some();
-        let let_go = world.wished.is_empty() || app.is_none() || before;
-        assert!(let_go, "a start is held for ever");
+        let released = world.wished.is_empty() || app.is_none() || before;
+        assert!(released, "a start is held for ever");
         world.take(Step::PodGone);
         for place in world.places.values() {
             assert!(place.forgotten, "a namespace stays open");

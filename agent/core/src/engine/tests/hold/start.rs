@@ -46,7 +46,7 @@ impl Stage {
     }
 }
 
-fn let_go(millis: u64) -> StartResult {
+fn released(millis: u64) -> StartResult {
     StartResult::Released {
         held: Some(Duration::from_millis(millis)),
         at_limit: false,
@@ -74,7 +74,7 @@ fn start_waits_from_the_announcement_until_the_sidecar_is_ready() {
     assert_eq!(stage.take_hold(), [WATCH]);
     stage.probed(ready());
     assert_eq!(stage.take_hold(), ["open all", "starts []"]);
-    stage.reported("a", "app", let_go(1234));
+    stage.reported("a", "app", released(1234));
     let went = "start-released: the sidecar is ready; its start was held for 1234 ms";
     assert_eq!(stage.take_hold(), [went]);
     assert_eq!(stage.engine.census().held_starts, 0);

@@ -82,7 +82,7 @@ fn what_lets_a_start_go_before_the_sidecar_is_ready() {
             stage.take_hold().contains(&"starts []".to_owned()),
             "{reason}"
         );
-        stage.reported("a", "app", let_go(5));
+        stage.reported("a", "app", released(5));
         let output = stage.take_hold();
         let went = output
             .iter()
@@ -100,7 +100,7 @@ fn start_whose_container_ends() {
     stage.start_held();
     stage.exit("a", 2);
     assert_eq!(stage.take_hold(), ["release start"]);
-    stage.reported("a", "app", let_go(40));
+    stage.reported("a", "app", released(40));
     let went = "start-released: the container ended while its start was held; its start was held for 40 ms";
     assert_eq!(stage.take_hold(), [went]);
     // Its next run is held as well.
@@ -149,6 +149,6 @@ fn pod_that_goes_takes_its_starts_with_it() {
     let output = stage.take_hold();
     assert_eq!(output[0], "starts []", "{output:?}");
     // Later reports belong to no pod.
-    stage.reported("a", "app", let_go(5));
+    stage.reported("a", "app", released(5));
     assert_eq!(stage.take_hold(), [""; 0]);
 }
