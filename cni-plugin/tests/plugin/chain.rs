@@ -201,8 +201,8 @@ fn removed_namespace_and_pod_older_than_the_entry() {
         node.write(&chained(place, &plain));
         node.expect("check");
         node.expect("del");
-        let gone = node.call("del", "/run/netns/gone");
-        assert!(gone.status.success(), "{gone:?}");
+        let removed = node.call("del", "/run/netns/gone");
+        assert!(removed.status.success(), "{removed:?}");
         let add = node.call("add", "/run/netns/gone");
         assert!(!add.status.success(), "{add:?}");
     });

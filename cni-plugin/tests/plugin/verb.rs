@@ -40,11 +40,11 @@ fn del_keeps_no_state_and_succeeds() {
     Call::bare("DEL").run("{\"cniVersion\"").expect_silence();
     Call::bare("DEL").run(b"\xff").expect_silence();
     for version in VERSIONS {
-        let gone = Call::bare("DEL")
+        let removed = Call::bare("DEL")
             .with("CNI_CONTAINERID", "a")
-            .with("CNI_NETNS", "/run/netns/gone")
+            .with("CNI_NETNS", "/run/netns/removed")
             .with("CNI_IFNAME", "eth0");
-        gone.run(conf(version)).expect_silence();
+        removed.run(conf(version)).expect_silence();
     }
 }
 

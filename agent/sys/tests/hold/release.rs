@@ -197,11 +197,11 @@ fn sockets_that_share_a_port_are_two_connections() {
 fn closed_connection_of_the_app_is_not_established() {
     inside(|netns| async move {
         let mut pod = Pod::hold(&netns).await;
-        let gone = connect(&format!("{ELSEWHERE}:80"));
+        let aborted = connect(&format!("{ELSEWHERE}:80"));
         let waits = connect(&format!("{ELSEWHERE}:80"));
         pod.held(2).await;
-        gone.abort();
-        gone.await.unwrap_err();
+        aborted.abort();
+        aborted.await.unwrap_err();
         let copies: Vec<_> = pod.copies.iter().cloned().collect();
         soon(|| copies.iter().filter(|held| pod.waits(held)).count() == 1).await;
         // It is sent anyway, and harmless: the app's kernel refuses the reply.

@@ -81,10 +81,10 @@ mod tests {
         let proc = ProcRoot::new("/proc");
         let mut ended = std::process::Command::new("true").spawn().unwrap();
         let pid = Pid(ended.id().try_into().unwrap());
-        let gone = std::iter::repeat_with(|| Netns::of_process(&proc, pid))
+        let error = std::iter::repeat_with(|| Netns::of_process(&proc, pid))
             .find_map(Result::err)
             .unwrap();
-        assert!(gone.is_gone(), "not reaped yet: {gone:?}");
+        assert!(error.is_gone(), "not reaped yet: {error:?}");
         ended.wait().unwrap();
         assert!(Netns::of_process(&proc, pid).unwrap_err().is_gone());
         let hidden = netns::Error::Open {
