@@ -88,7 +88,7 @@ pub(crate) struct Gate {
     /// The kernel released a port at its timeout.
     timed_out: bool,
     /// Connections that did not wait any more after a timeout.
-    gone: BTreeSet<Connection>,
+    expired: BTreeSet<Connection>,
     /// The time of the first connection.
     first: Option<Timestamp>,
     /// Connections in observe mode, which only counts them.
@@ -149,7 +149,7 @@ impl Gate {
             count_only: false,
             released: BTreeSet::new(),
             timed_out: false,
-            gone: BTreeSet::new(),
+            expired: BTreeSet::new(),
             first: None,
             counted: 0,
         })

@@ -65,7 +65,7 @@ impl Gate {
             match sender.send(&held, now) {
                 Injection::Injected => self.released.insert(connection),
                 // A connection that timed out looks the same as one that the kernel released.
-                Injection::TooLate if self.timed_out => self.gone.insert(connection),
+                Injection::TooLate if self.timed_out => self.expired.insert(connection),
                 Injection::TooLate | Injection::Skipped => continue,
             };
             let first = self.first.get_or_insert(held.since);
@@ -93,8 +93,8 @@ impl Gate {
         }
         self.linger().await;
         let now = self.now();
-        let gone = self.gone.difference(&self.released);
-        let by_kernel = if timed_out { gone.count() } else { 0 };
+        let expired = self.expired.difference(&self.released);
+        let by_kernel = if timed_out { expired.count() } else { 0 };
         let connections = if self.count_only {
             self.counted
         } else {
