@@ -139,7 +139,7 @@ fn enter(state: &watch::Sender<State>, left: Vec<String>) {
     }
     match &next {
         State::Clean => {
-            tracing::info!("removed everything that usher had on this node but this process")
+            tracing::info!("removed everything that usher had on this node but this process");
         }
         State::Working(left) => {
             tracing::warn!(left = left.len(), "could not remove everything; retrying");
