@@ -37,7 +37,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     show(&args.pod, global, |explanation| explanation).await
 }
 
-/// Looks at a pod and shows what `report` makes of it.
+/// Explains a pod and prints a report of it.
 pub(crate) async fn show<T: Report>(
     pod: &str,
     global: &Global,

@@ -30,10 +30,10 @@ use crate::{
     node::metrics,
 };
 
-/// How long the API server may take: what it tells is not much.
+/// The timeout of the API server.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What the kubelet gave.
+/// The kubelet's reply.
 #[derive(Debug)]
 pub(super) struct Pods {
     pub(super) found: Found,
@@ -43,7 +43,7 @@ pub(super) struct Pods {
 }
 
 impl Pods {
-    /// What the pods tell of the cluster.
+    /// The facts about the node's pods.
     pub(super) fn cluster(&self, version: Option<String>) -> Option<cluster::Found> {
         let (pods, config) = self.list.as_ref()?;
         Some(cluster::Found::of(pods, &config.recipes, version))
@@ -74,7 +74,7 @@ pub(super) async fn kubelet(node: &Node) -> Pods {
     };
     let file = node.args.config.display().to_string();
     let text = std::fs::read_to_string(&node.args.config).unwrap_or_default();
-    // What is wrong with it is another check.
+    // node-configuration reports an invalid file.
     let config = Config::parse(&file, &text).unwrap_or_default();
     match list::parse(&body, &config.reads()) {
         Ok(list) => Pods {
@@ -116,7 +116,7 @@ pub(super) async fn kubelet_version(node_name: Option<&str>) -> Option<String> {
     tokio::time::timeout(PATIENCE, ask).await.ok().flatten()
 }
 
-/// Asks the agent, and looks for what it should look after.
+/// Queries the agent, and searches for tables without one.
 pub(super) async fn agent(
     source: &DataSource,
     status: Option<Status>,

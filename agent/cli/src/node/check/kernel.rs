@@ -76,7 +76,7 @@ fn network() -> Result<Network, String> {
     })
 }
 
-/// What this process may do.
+/// The privileges of this process.
 pub(super) fn privileges(node: &Node) -> capability::Found {
     capability::Found {
         uid: geteuid().as_raw(),

@@ -38,7 +38,7 @@ const CNI_DIRS: [(&str, &str); 5] = [
 /// The execute bits of user, group and others.
 const EXECUTABLE: u32 = 0o111;
 
-/// What only cgroups of version 2 have.
+/// A file that only cgroups of version 2 have.
 const UNIFIED: &str = "cgroup.controllers";
 
 /// Cgroups, bundles, usher's own files.
@@ -114,7 +114,7 @@ pub(super) fn given_or_known(given: &CniArgs) -> CniArgs {
     args
 }
 
-/// The first platform whose configurations are here: one whose plugins are, too, or at least their directory.
+/// The first platform with a directory of configurations, preferably with plugins, or else with a directory of plugins.
 fn known<'a>(platforms: &[(&'a str, &'a str)]) -> Option<(&'a str, &'a str)> {
     let here = |(conf, _): &&(&str, &str)| Path::new(conf).is_dir();
     let here: Vec<&(&str, &str)> = platforms.iter().filter(here).collect();

@@ -1,4 +1,4 @@
-//! `usher check POD`: what is wrong with one pod, without its story. `usher explain` has both.
+//! `usher check POD`: the problems of one pod. `usher explain` adds its history.
 
 use crate::{
     global::{Exit, Global},

@@ -9,10 +9,10 @@ use usher_core::admin::WatchLine;
 use super::journal::Journal;
 use crate::{data_source::Client, failure::Failure};
 
-/// A line longer than this is none of ours.
+/// A longer line is invalid.
 const LONGEST: usize = 1024 * 1024;
 
-/// Where lines come from.
+/// The source of lines.
 #[derive(Debug)]
 pub(crate) struct Lines {
     from: From,
@@ -26,10 +26,10 @@ enum From {
 }
 
 impl Lines {
-    /// Decisions of the agent from now on.
+    /// New decisions from the agent.
     ///
     /// # Errors
-    /// When it does not tell.
+    /// If the agent does not reply.
     pub(crate) async fn of_agent(agent: &Client) -> Result<Self, Failure> {
         let body = agent.stream("/v1/watch").await?;
         let rest = Vec::new();
@@ -39,10 +39,10 @@ impl Lines {
         })
     }
 
-    /// What is written to the timeline's file from now on.
+    /// New entries of the timeline's file.
     ///
     /// # Errors
-    /// When its directory cannot be watched.
+    /// If the directory cannot be watched.
     pub(super) fn of_journal(run_dir: &Path) -> Result<Self, Failure> {
         Ok(Self {
             from: From::Journal(Journal::open(run_dir)?),
@@ -50,10 +50,10 @@ impl Lines {
         })
     }
 
-    /// The next line. Nothing is lost where this is not waited for to its end.
+    /// The next line. It is cancel safe: a dropped future loses no line.
     ///
     /// # Errors
-    /// When there are no more.
+    /// If there are no more.
     pub(crate) async fn next(&mut self) -> Result<WatchLine, Failure> {
         loop {
             if let Some(line) = self.ready.pop_front() {
@@ -81,7 +81,7 @@ fn gone() -> Failure {
     Failure::unavailable("the agent has gone; usher status shows whether another one came")
 }
 
-/// Takes the whole lines off what has come.
+/// Takes the complete lines.
 fn whole(rest: &mut Vec<u8>) -> Result<Vec<WatchLine>, Failure> {
     let mut lines = Vec::new();
     let end = rest.iter().rposition(|byte| *byte == b'\n');

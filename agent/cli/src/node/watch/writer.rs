@@ -6,7 +6,6 @@ use tokio::sync::mpsc;
 
 use crate::{failure::Failure, output::stdout, print_stderr};
 
-/// What is written.
 #[derive(Debug)]
 enum Text {
     Answer(String),
