@@ -17,7 +17,7 @@ use crate::{
     failure::Failure,
     global::{Exit, Global},
     output::SysdumpReport,
-    print_stderr,
+    stderr::print_stderr,
 };
 
 /// Where reports come from.

@@ -2,7 +2,7 @@
 
 use usher_inspect::{pod_selector::NotOne, text::printable::clean};
 
-use crate::{global::Exit, print_stderr};
+use crate::{global::Exit, stderr::print_stderr};
 
 /// An error message, and the exit code that it leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@
 //! | [`data_source`] | where reports come from: the agent, the node itself, or a sysdump (`--file`) |
 //! | [`output`] | tables, JSON, YAML, and files that only their owner can read |
 //! | [`completion`] | shell completion |
-//! | [`global`], [`failure`] | global flags, exit codes, errors |
+//! | [`global`], [`failure`], [`stderr`], [`runtime`] | global flags, exit codes, errors |
 //!
 //! Results go to standard output, and everything else to standard error.
 //!
@@ -26,12 +26,10 @@ mod node;
 mod operate;
 mod output;
 mod pod;
+mod runtime;
+mod stderr;
 
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-    time::Duration,
-};
+use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -41,6 +39,7 @@ use self::{
     node::{check, cleanup, config, log, metrics, status, sysdump, watch},
     operate::{hold, quit, release},
     pod::{explain, plan, pods},
+    stderr::print_stderr,
 };
 
 /// Inspect and debug the pods of this node, and operate usher on it
@@ -148,7 +147,7 @@ impl Command {
 
 /// Runs an asynchronous command on this thread.
 fn block_on(command: impl Future<Output = global::Exit>) -> ExitCode {
-    match runtime() {
+    match runtime::new() {
         Ok(runtime) => runtime.block_on(command).into(),
         Err(error) => {
             print_stderr(&format!("cannot start: {error}"));
@@ -157,28 +156,9 @@ fn block_on(command: impl Future<Output = global::Exit>) -> ExitCode {
     }
 }
 
-fn runtime() -> io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-}
-
 /// The command line, for manual pages and completions.
 pub fn command() -> clap::Command {
     Args::command()
-}
-
-/// Prints one line to standard error. A closed standard error is ignored.
-fn print_stderr(line: &str) {
-    drop(writeln!(io::stderr().lock(), "usher: {line}"));
-}
-
-/// A duration in whole seconds and at most two units, such as `2h 5m`.
-fn duration_text(ms: u64) -> String {
-    let whole = Duration::from_secs(ms / 1000);
-    let text = humantime::format_duration(whole).to_string();
-    let words: Vec<&str> = text.split(' ').take(2).collect();
-    words.join(" ")
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ pub(crate) mod stdout;
 use std::{
     borrow::Cow,
     io::{self, IsTerminal},
+    time::Duration,
 };
 
 use usher_core::admin::{Document, Origin};
@@ -57,7 +58,7 @@ impl Output {
                 Err(error) => error.report(),
             },
             Err(error) => {
-                crate::print_stderr(&format!("cannot serialize the report: {error}"));
+                crate::stderr::print_stderr(&format!("cannot serialize the report: {error}"));
                 Exit::Unavailable
             }
         }
@@ -166,6 +167,14 @@ fn plain(cell: &Cell) -> Cow<'_, str> {
         Cow::Borrowed(text) => shortened(text, MAX_CELL),
         Cow::Owned(text) => Cow::Owned(shortened(&text, MAX_CELL).into_owned()),
     }
+}
+
+/// A duration in whole seconds and at most two units, such as `2h 5m`.
+pub(crate) fn duration_text(ms: u64) -> String {
+    let whole = Duration::from_secs(ms / 1000);
+    let text = humantime::format_duration(whole).to_string();
+    let words: Vec<&str> = text.split(' ').take(2).collect();
+    words.join(" ")
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ use crate::{
     failure::Failure,
     global::{Exit, Global},
     output::private_file,
-    print_stderr,
+    stderr::print_stderr,
 };
 
 /// How long the capture thread may take to write the rest. A working reader has read everything by then.

@@ -18,7 +18,7 @@ use crate::{
     failure::Failure,
     global::{Exit, Format, Global},
     output::{Output, Report, SysdumpReport},
-    print_stderr,
+    stderr::print_stderr,
 };
 
 /// List a pod's sockets with their containers and processes, and their path through the mesh

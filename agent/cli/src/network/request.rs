@@ -26,7 +26,7 @@ use crate::{
     data_source::node::Node,
     failure::Failure,
     global::{Exit, Format, Global},
-    print_stderr,
+    stderr::print_stderr,
 };
 
 /// Limit of a request body, which is read before it is sent.

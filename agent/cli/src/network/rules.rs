@@ -15,7 +15,7 @@ use crate::{
     operate::operator_request,
     output::{Output, Report, SysdumpReport},
     pod::pod_arg::reject_file,
-    print_stderr,
+    stderr::print_stderr,
 };
 
 /// How long the agent may take to repair the table.

@@ -19,7 +19,7 @@ use crate::{
     failure::Failure,
     global::{Exit, Global},
     output::{Output, Report, SysdumpReport},
-    print_stderr,
+    stderr::print_stderr,
 };
 
 /// Check whether this node has what usher needs, and whether its agent works

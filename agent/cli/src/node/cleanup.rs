@@ -13,7 +13,7 @@ use usher_core::{
 };
 use usher_sys::pods::proc::ProcRoot;
 
-use crate::{output::stdout, print_stderr};
+use crate::{output::stdout, stderr::print_stderr};
 
 /// Directories of CNI configurations on the supported platforms.
 const CONF_DIRS: [&str; 4] = [

@@ -20,7 +20,7 @@ use crate::{
     failure::Failure,
     global::{Exit, Global},
     output::{Output, Report, SysdumpReport},
-    print_stderr,
+    stderr::print_stderr,
 };
 
 /// Show the effective settings of this node

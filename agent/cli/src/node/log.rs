@@ -98,7 +98,7 @@ impl Report for Log {
             None => table.lead(format!("{} (as at the start of the agent)", self.filter)),
             Some(left) => {
                 // Round up, so that a new filter shows the duration that was requested.
-                let left = crate::duration_text(left.next_multiple_of(1000));
+                let left = crate::output::duration_text(left.next_multiple_of(1000));
                 let line = format!("{} for another {left}, then {}", self.filter, self.base);
                 table.lead(Cell::new(line, Tone::Warn));
             }

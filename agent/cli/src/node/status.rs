@@ -10,10 +10,9 @@ use usher_inspect::text::table::{Cell, Table, Tone};
 
 use crate::{
     data_source::DataSource,
-    duration_text,
     failure::Failure,
     global::{Exit, Format, Global},
-    output::{Output, Report, SysdumpReport},
+    output::{Output, Report, SysdumpReport, duration_text},
 };
 
 /// Poll interval of `--wait`.

@@ -23,7 +23,7 @@ use crate::{
     failure::Failure,
     global::{Exit, Global},
     output::private_file,
-    print_stderr,
+    stderr::print_stderr,
 };
 
 /// The file name that means standard output.

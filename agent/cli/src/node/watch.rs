@@ -20,7 +20,7 @@ use crate::{
     global::{Exit, Global},
     output::stdout,
     pod::pod_arg::{reject_file, resolve_pod},
-    print_stderr,
+    stderr::print_stderr,
 };
 
 /// Follow the decisions of usher

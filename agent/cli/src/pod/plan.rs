@@ -15,7 +15,7 @@ use crate::{
     failure::Failure,
     global::{Exit, Global},
     output::{Output, Report, SysdumpReport},
-    print_stderr,
+    stderr::print_stderr,
 };
 
 /// Show what usher would do for a pod, and why

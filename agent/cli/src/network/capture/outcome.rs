@@ -4,7 +4,7 @@ use usher_client::error_chain::chain;
 use usher_inspect::text::printable::clean;
 
 use super::{bound::Ended, session::Summary};
-use crate::{global::Exit, print_stderr};
+use crate::{global::Exit, stderr::print_stderr};
 
 /// Prints the number of packets, the drops, and why the capture ended.
 pub(super) fn report(summary: &Summary) -> Exit {

@@ -4,7 +4,7 @@ use std::{io, thread};
 
 use tokio::sync::mpsc;
 
-use crate::{failure::Failure, output::stdout, print_stderr};
+use crate::{failure::Failure, output::stdout, stderr::print_stderr};
 
 #[derive(Debug)]
 enum Text {

@@ -7,7 +7,7 @@ use usher_inspect::text::printable::clean;
 
 use crate::{
     failure::Failure, global::Exit, node::watch::lines::Lines,
-    operate::operator_request::OperatorClient, print_stderr,
+    operate::operator_request::OperatorClient, stderr::print_stderr,
 };
 
 /// The decisions about one pod from now on.

@@ -1,0 +1,8 @@
+//! Standard error: everything that is not the result of a command.
+
+use std::io::{self, Write};
+
+/// Prints one line to standard error. A closed standard error is ignored.
+pub(crate) fn print_stderr(line: &str) {
+    drop(writeln!(io::stderr().lock(), "usher: {line}"));
+}
