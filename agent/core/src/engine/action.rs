@@ -19,31 +19,27 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Action {
-    /// Ask the kubelet for its pods, and answer with [`crate::Event::Pods`] or
-    /// [`crate::Event::PodsUnavailable`]. There is never a second one of these
-    /// before the answer.
+    /// List the kubelet's pods; the result is [`crate::Event::Pods`] or
+    /// [`crate::Event::PodsUnavailable`]. At most one of these is in flight.
     FetchPods,
-    /// Ask the API server what a Namespace says, and answer with
+    /// Read a Namespace from the API server; the result is
     /// [`crate::Event::Namespace`].
     FetchNamespace(String),
-    /// Ask this sidecar for its version by `GET` on loopback in the pod's
-    /// network namespace, and answer with [`crate::Event::VersionAnswered`].
+    /// Query the version of this sidecar by `GET` on loopback in the pod's
+    /// network namespace; the result is [`crate::Event::VersionAnswered`].
     AskVersion {
-        /// The sidecar.
         key: ContainerKey,
         /// TCP port.
         port: u16,
         /// Path, beginning with a slash.
         path: String,
     },
-    /// A request to this sidecar may be due at any moment from now on: open what
-    /// it will need, so that nothing but the request stands between the end of
-    /// the app and it. No answer is expected, and doing nothing is allowed.
+    /// Open the socket for the first request to this sidecar, so that the exit of the app
+    /// leads to the request without delay. It has no result, and is optional.
     Prepare(ContainerKey),
-    /// Try one step to make a sidecar quit, and answer with
+    /// Try one step to terminate a sidecar; the result is
     /// [`crate::Event::Attempted`].
     Attempt {
-        /// The sidecar.
         key: ContainerKey,
         /// What to try.
         step: Step,
@@ -52,80 +48,51 @@ pub enum Action {
     },
     /// Reply to the plugin that announced this sandbox; it may have stopped waiting.
     Answer {
-        /// The sandbox.
         sandbox: SandboxId,
         /// What becomes of its pod.
         reply: Reply,
     },
-    /// Have connections wait in this sandbox, and answer with
+    /// Install the table that holds connections in this sandbox; the result is
     /// [`crate::Event::Armed`].
     Arm {
-        /// The sandbox.
         sandbox: SandboxId,
         /// At which ports, and for how long.
         wanted: Wanted,
     },
-    /// Find out when each of these is so in this sandbox, and answer each with
+    /// Run these probes in this sandbox until they succeed; the result of each is
     /// [`crate::Event::Ready`].
     Watch {
-        /// The sandbox.
         sandbox: SandboxId,
-        /// What.
         probes: Vec<Probe>,
     },
-    /// Let connections to some ports of this sandbox go. No answer is expected.
-    OpenSome {
-        /// The sandbox.
-        sandbox: SandboxId,
-        /// The ports.
-        ports: Vec<u16>,
-    },
-    /// Let all connections of this sandbox go, leave nothing behind in it, and
-    /// answer with [`crate::Event::Opened`]. Its namespace stays open.
-    OpenAll {
-        /// The sandbox.
-        sandbox: SandboxId,
-    },
-    /// Have connections to these ports of this sandbox wait for so long from
-    /// now on.
+    /// Release some ports of this sandbox. It has no result.
+    OpenSome { sandbox: SandboxId, ports: Vec<u16> },
+    /// Release all ports of this sandbox and delete the table; the result is
+    /// [`crate::Event::Opened`]. The namespace stays open.
+    OpenAll { sandbox: SandboxId },
+    /// Renew the timeout of these held ports.
     Renew {
-        /// The sandbox.
         sandbox: SandboxId,
-        /// The ports.
         ports: Vec<u16>,
         /// How long.
         timeout: Duration,
     },
     /// Forget this sandbox and close everything of it.
-    Forget {
-        /// The sandbox.
-        sandbox: SandboxId,
-    },
-    /// Open the network namespace of this container, look for what an earlier
-    /// agent left in it, and answer with [`crate::Event::Found`]; not where it
-    /// is the node's own.
-    Look {
-        /// The container.
-        key: ContainerKey,
-    },
-    /// Hold the starts of these containers of a pod from now on, let those go
-    /// that are not named any more, and tell [`crate::Event::Start`] what
-    /// becomes of each.
+    Forget { sandbox: SandboxId },
+    /// Open the network namespace of this container and look for the table of an earlier
+    /// agent; the result is [`crate::Event::Found`]. The node's own namespace has no result.
+    Look { key: ContainerKey },
+    /// Hold the starts of these containers of a pod from now on, and release the
+    /// others; the results are [`crate::Event::Start`].
     HoldStarts {
-        /// The pod.
         pod: PodUid,
         /// The containers; none any more where it is empty.
         starts: Vec<Start>,
     },
     /// Do not hold the start of this container any more: it has ended.
-    ReleaseStart {
-        /// The container.
-        key: ContainerKey,
-    },
-    /// Have the table of this sandbox be like this, in place of what is there.
-    /// No answer is expected.
+    ReleaseStart { key: ContainerKey },
+    /// Replace the table of this sandbox. It has no result.
     Mend {
-        /// The sandbox.
         sandbox: SandboxId,
         /// At which ports connections wait, and for how long yet.
         wanted: Wanted,

@@ -16,21 +16,20 @@ use crate::{
 /// Something happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// The Node's annotations say this now.
+    /// The modes of the Node's annotations.
     Modes(Modes),
-    /// This configuration counts from now on.
+    /// A new configuration.
     Configured(Arc<Config>),
     /// The answer to [`crate::Action::FetchNamespace`]; None where there was
     /// none.
     Namespace {
-        /// Its name.
         name: String,
         /// What it says.
         values: Option<NamespaceValues>,
     },
     /// The kubelet's list of all pods of the node.
     Pods(Vec<Pod>),
-    /// The kubelet's list could not be had.
+    /// The kubelet's list failed.
     PodsUnavailable,
     /// The cgroup tree has been walked once: every pod and container that
     /// existed before has been reported.
@@ -58,28 +57,21 @@ pub enum Event {
         /// The body of the answer.
         body: Option<String>,
     },
-    /// What the node's kernel can do.
+    /// The kernel features that holds need.
     Kernel(Features),
     /// The plugin announces a pod's network namespace, in which no process is
     /// yet. The answer is [`crate::Action::Answer`].
     Sandbox(Request),
-    /// Connections wait in this sandbox, or cannot be made to.
+    /// The table of this sandbox is installed, or cannot be.
     Armed {
-        /// The sandbox.
         sandbox: SandboxId,
         /// What came of it.
         result: Result<(), String>,
     },
-    /// A probe of [`crate::Action::Watch`] has come true.
-    Ready {
-        /// The sandbox.
-        sandbox: SandboxId,
-        /// The probe.
-        probe: Probe,
-    },
-    /// The doors of this sandbox have been opened, or do not open.
+    /// A probe of [`crate::Action::Watch`] succeeded.
+    Ready { sandbox: SandboxId, probe: Probe },
+    /// The ports of this sandbox are released, or cannot be.
     Opened {
-        /// The sandbox.
         sandbox: SandboxId,
         /// What had waited.
         result: Result<Tally, String>,
@@ -87,7 +79,6 @@ pub enum Event {
     /// The network namespace of this container is open, as that of a sandbox
     /// which is called by the container's id from now on.
     Found {
-        /// The container.
         key: ContainerKey,
         /// The id.
         sandbox: SandboxId,
@@ -96,17 +87,14 @@ pub enum Event {
     },
     /// No start can be held on this node any more, for this reason.
     CannotHoldStarts(String),
-    /// What became of holding the start of a container of
+    /// The holder reports about the start of a container of
     /// [`crate::Action::HoldStarts`].
     Start {
-        /// The container.
         key: ContainerKey,
-        /// Its name.
         name: String,
         result: StartResult,
     },
-    /// A person wants something done. The answer is [`crate::Action::Reply`],
-    /// one for each, in the same step.
+    /// An operator's request. The same step has one [`crate::Action::Reply`] to it.
     Ordered(Order),
     /// The moment that [`crate::Engine::next_wake`] gave has come.
     Timer,
