@@ -32,7 +32,7 @@
 {{- if regexMatch "^\\[::1?\\]:" .Values.http.listen }}host: "::1", {{ end -}}
 {{- end -}}
 
-{{/* Stops where something is to be scraped that nobody reaches. */}}
+{{/* Fails if scraping is enabled but no client can reach the metrics. */}}
 {{- define "usher.requireReachableHttp" -}}
 {{- if regexMatch "^(127[.]0[.]0[.]1|\\[::1\\]):" .context.Values.http.listen -}}
 {{- fail (printf "%s needs http.listen to be $(HOST_IP):9643 or alike: on the node's loopback no Prometheus reaches it" .value) -}}

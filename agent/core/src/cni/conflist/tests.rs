@@ -85,7 +85,7 @@ fn nothing_changes_when_it_is_right() {
 fn own_entry_is_there_once_and_last() {
     let a = "{\"type\":\"a\"}";
     let old = "{\"type\":\"usher-cni\",\"timeout\":\"1s\"}";
-    let good = list(&format!("{a},{OURS}"));
+    let valid = list(&format!("{a},{OURS}"));
     let cases = [
         (a.to_owned(), "absent"),
         (format!("{a},{old}"), "stale"),
@@ -104,7 +104,7 @@ fn own_entry_is_there_once_and_last() {
             other => panic!("{other:?}"),
         };
         assert_eq!(state, expected, "{elements}");
-        assert_eq!(inserted(&text), good, "{elements}");
+        assert_eq!(inserted(&text), valid, "{elements}");
         let removed = remove(&text, "usher-cni").unwrap();
         let left = if expected == "absent" {
             Edit::Unchanged

@@ -209,11 +209,11 @@ fn whether_mounts_are_seen() {
 
 #[test]
 fn lines_that_are_none() {
-    let good = "4 1 0:1 / /a rw shared:1 - ext4 a rw";
-    assert_eq!(points(good), ["4 /a"]);
-    let lines: Vec<usize> = good.match_indices(' ').map(|(at, _space)| at).collect();
+    let valid = "4 1 0:1 / /a rw shared:1 - ext4 a rw";
+    assert_eq!(points(valid), ["4 /a"]);
+    let lines: Vec<usize> = valid.match_indices(' ').map(|(at, _space)| at).collect();
     for end in lines {
-        assert!(points(&good[..end]).is_empty(), "{}", &good[..end]);
+        assert!(points(&valid[..end]).is_empty(), "{}", &valid[..end]);
     }
     for bad in ["-1 1 0:1 / /a rw - ext4 a rw", "4 1 0:1 / a rw - ext4 a rw"] {
         assert!(points(bad).is_empty(), "{bad}");
