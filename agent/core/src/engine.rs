@@ -123,7 +123,7 @@ impl Engine {
             }
             Event::PodGone(uid) => self.pod_gone(&uid, &mut actions),
             Event::Container { key, change } => {
-                self.container_changed(now, key, change, &mut actions)
+                self.container_changed(now, key, change, &mut actions);
             }
             // === termination ===
             Event::Attempted { key, outcome } => self.attempted(now, &key, outcome, &mut actions),

@@ -23,7 +23,7 @@ pub fn container(name: &str, image: &str) -> Container {
 
 pub fn pod(containers: Vec<Container>) -> Pod {
     Pod {
-        uid: PodUid::parse("0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11").unwrap(),
+        uid: PodUid::parse("0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11").expect("the UID is valid"),
         namespace: "shop".to_owned(),
         name: "report".to_owned(),
         annotations: BTreeMap::new(),

@@ -56,7 +56,7 @@ fn what_lets_a_start_go_before_the_sidecar_is_ready() {
     type Change = fn(&mut Stage);
     let cases: [(&str, Change); 5] = [
         ("the sidecar is not ready at the deadline", |stage| {
-            stage.pass(seconds(31))
+            stage.pass(seconds(31));
         }),
         ("being deleted", |stage| {
             stage.spec.deleting = true;
