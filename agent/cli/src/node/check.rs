@@ -69,7 +69,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
         return pod::run(pod, global).await;
     }
     if args.pre && global.file.is_some() {
-        print_stderr("what was checked when the file was made is all of it: without --pre");
+        print_stderr("--pre checks the live node and cannot be used with --file");
         return Exit::Usage;
     }
     let answer = async {
@@ -77,7 +77,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
         let checks = source.answer(None, gather(&source, args)).await?;
         Ok::<_, Failure>((source.origin(), checks))
     };
-    let (from, checks) = match answer.await {
+    let (from, checks) = match Box::pin(answer).await {
         Ok(answer) => answer,
         Err(error) => return error.report(),
     };

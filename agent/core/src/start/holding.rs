@@ -13,7 +13,7 @@ use crate::{
         review::HoldReview,
         state::{Hold, HoldPhase, Sandbox},
     },
-    pod::view::PodView,
+    pod::{state::runs::Run, view::PodView},
     settings::mode::Mode,
     start::{NotHeld, Start, StartResult, Why},
 };
@@ -130,7 +130,7 @@ impl<'engine> HoldReview<'engine> {
                 at_limit,
                 ..
             } => {
-                let lives = run_of().is_some_and(|run| run.lives());
+                let lives = run_of().is_some_and(Run::lives);
                 let why = match (at_limit, lives) {
                     (true, _) => Why::Limit,
                     (false, true) => Why::Opened(starts.why.unwrap_or(Opened::NotWanted)),
