@@ -16,8 +16,8 @@ use usher_core::{
 };
 
 use super::{
+    date::span,
     facts::{Container, Ended, Facts, State},
-    finding::span,
     seen::{Process, Seen},
 };
 

@@ -25,6 +25,18 @@ pub fn clock(at_ms: u64) -> String {
     write(at_ms).get(11..19).unwrap_or_default().to_owned()
 }
 
+/// A time for people: `340 ms`, `12 s`, `3 min 5 s`, `2 h 10 min`.
+pub fn span(ms: u64) -> String {
+    let seconds = ms / 1000;
+    match seconds {
+        0 => format!("{ms} ms"),
+        1..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..172_800 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -53,6 +65,12 @@ mod tests {
         }
         assert_eq!(clock(1_795_306_205_123), "00:10:05");
         assert_eq!(write(u64::MAX), "9999-12-31T23:59:59Z");
+    }
+
+    #[test]
+    fn spans_have_two_units_at_most() {
+        let spans = [340, 12_400, 185_000, 7_800_000, 200_000_000].map(span);
+        assert_eq!(spans, ["340 ms", "12 s", "3 min 5 s", "2 h 10 min", "2 d"]);
     }
 
     #[test]

@@ -11,8 +11,8 @@ use super::{
     Case, Facts, Finding, Moment, Verdict,
     case::ISTIO_PROXY,
     change::{Change, changes},
-    diagnose,
     facts::{Container, State},
+    finding::diagnose,
     story, verdict,
 };
 

@@ -1,9 +1,21 @@
-//! One thing that is wrong, with its evidence and its fix.
+//! Problems of a pod, each with its evidence and its fix. Each submodule detects one kind.
+
+mod deadline;
+mod early_start;
+mod exit_code;
+mod metadata;
+mod native;
+pub(super) mod own_hold;
+mod port_name;
+mod probe;
+mod quit_endpoint;
+mod shell;
+mod stays;
 
 use serde::{Deserialize, Serialize};
 use usher_core::decision::timeline::Entry;
 
-use super::date::clock;
+use super::{Case, date::clock};
 
 /// The source of evidence about what a node cannot show.
 pub(super) const NOT_VISIBLE: &str = "not visible";
@@ -172,15 +184,45 @@ pub(super) fn short(text: &str) -> String {
     }
 }
 
-/// A time for people: `340 ms`, `12 s`, `3 min 5 s`, `2 h 10 min`.
-pub fn span(ms: u64) -> String {
-    let seconds = ms / 1000;
-    match seconds {
-        0 => format!("{ms} ms"),
-        1..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        3600..172_800 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
-        _ => format!("{} d", seconds / 86_400),
+/// Returns what is wrong with a pod, the worst first.
+pub fn diagnose(case: &Case<'_>) -> Vec<Finding> {
+    let rules = [
+        exit_code::find,
+        own_hold::find,
+        early_start::find,
+        probe::find,
+        quit_endpoint::find,
+        shell::find,
+        deadline::find,
+        metadata::find,
+        port_name::find,
+        native::find,
+        stays::find,
+    ];
+    let mut findings = rules.into_iter().flat_map(|find| find(case)).collect();
+    fold(&mut findings);
+    findings.sort_by_key(|finding| finding.severity);
+    findings
+}
+
+/// Removes findings that another finding causes, and adds their evidence to that one.
+fn fold(findings: &mut Vec<Finding>) {
+    for (cause, effect) in [
+        (Id::HoldLost, Id::StartedBeforeProxy),
+        (Id::QuitEndpointOff, Id::SidecarStays),
+        (Id::ShellIsPid1, Id::SidecarStays),
+        (Id::ExitCodeSpoils, Id::SidecarStays),
+        (Id::ExitCodeSpoils, Id::QuitEndpointOff),
+    ] {
+        let is_cause = |one: &Finding| one.id == cause && one.severity.is_trouble();
+        if !findings.iter().any(is_cause) {
+            continue;
+        }
+        let effects: Vec<Finding> = findings.extract_if(.., |one| one.id == effect).collect();
+        if let Some(cause) = findings.iter_mut().find(|one| one.id == cause) {
+            let evidence = effects.into_iter().flat_map(|one| one.evidence);
+            cause.evidence.extend(evidence);
+        }
     }
 }
 
@@ -202,10 +244,8 @@ mod tests {
     }
 
     #[test]
-    fn texts() {
+    fn long_texts_are_cut() {
         assert_eq!(short(&"ä".repeat(130)).chars().count(), 121);
         assert_eq!(short(&"ä".repeat(120)).chars().count(), 120);
-        let spans = [340, 12_400, 185_000, 7_800_000, 200_000_000].map(span);
-        assert_eq!(spans, ["340 ms", "12 s", "3 min 5 s", "2 h 10 min", "2 d"]);
     }
 }

@@ -1,20 +1,10 @@
 //! One broken pod for each finding: it is named, and nothing else is.
 
 mod change;
-mod early_start;
-mod end;
 mod explanation;
-mod mesh;
-mod native;
-mod own_hold;
+mod finding;
 mod pods;
-mod probe;
 mod property;
-mod quit_endpoint;
-mod remedy;
-mod shell;
-mod start;
-mod stays;
 mod story;
 mod verdict;
 

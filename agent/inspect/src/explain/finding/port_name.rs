@@ -4,11 +4,8 @@
 //! word. A node cannot see Services. It sees the ports of the pod's containers, and a Service usually has the same names;
 //! so the finding says what to compare.
 
-use super::{
-    Case, Finding, Id, Severity,
-    facts::Port,
-    finding::{NOT_VISIBLE, short},
-};
+use super::{Finding, Id, NOT_VISIBLE, Severity, short};
+use crate::explain::{Case, facts::Port};
 
 /// The protocols that Istio knows
 /// ([`protocol.Parse`](https://github.com/istio/istio/blob/1.26.0/pkg/config/protocol/instance.go)).

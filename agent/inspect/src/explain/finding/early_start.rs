@@ -10,11 +10,11 @@ use usher_core::{
     settings::{annotation, mode::Mode, overrides::HoldKind},
 };
 
-use super::{
-    Case, Finding, Id, Severity,
+use super::{Finding, Id, Severity, own_hold};
+use crate::explain::{
+    Case,
     date::clock,
     facts::{Container, Ended},
-    own_hold,
 };
 
 /// A proxy is ready within this time. An app that ends later has another cause.

@@ -6,7 +6,7 @@ use super::{
     Id, Scene,
     pods::{app, istio, job},
 };
-use crate::explain::{facts::Container, own_hold::waits};
+use crate::explain::{facts::Container, finding::own_hold::waits};
 
 #[test]
 fn hook_that_waits_for_the_proxy() {

@@ -6,7 +6,8 @@ use usher_core::{
     settings::{annotation, mode::Mode},
 };
 
-use super::{Case, Finding, Id, Severity, case::millis, facts::Container};
+use super::{Finding, Id, Severity};
+use crate::explain::{Case, case::millis, facts::Container};
 
 /// A sidecar may take this much longer than its steps.
 const GRACE_MS: u64 = 5_000;

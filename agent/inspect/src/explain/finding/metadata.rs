@@ -8,7 +8,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use usher_core::node::socket::{Socket, State};
 
-use super::{Case, Finding, Id, Severity};
+use super::{Finding, Id, Severity};
+use crate::explain::Case;
 
 const METADATA: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254));
 

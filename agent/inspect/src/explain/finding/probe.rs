@@ -7,12 +7,12 @@
 
 use serde_json::Value;
 
-use super::{
-    Case, Finding, Id, Severity,
+use super::{Finding, Id, NOT_VISIBLE, Severity, short};
+use crate::explain::{
+    Case,
     case::millis,
     date::clock,
     facts::{Act, Container, Probe, State},
-    finding::{NOT_VISIBLE, short},
 };
 
 const REWRITE: &str = "sidecar.istio.io/rewriteAppHTTPProbers";

@@ -6,11 +6,11 @@
 
 use usher_core::{plan::Sidecar, pod::restart_policy::RestartPolicy, settings::annotation};
 
-use super::{
-    Case, Finding, Id, Severity,
+use super::{Finding, Id, Severity, short};
+use crate::explain::{
+    Case,
     date::clock,
     facts::{Container, Ended, State},
-    finding::short,
 };
 
 /// The reason of a container that the kernel killed at its memory limit.

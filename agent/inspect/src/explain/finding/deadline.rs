@@ -5,11 +5,11 @@
 
 use usher_core::settings::annotation;
 
-use super::{
-    Case, Finding, Id, Severity,
+use super::{Finding, Id, NOT_VISIBLE, Severity};
+use crate::explain::{
+    Case,
     case::millis,
-    date::clock,
-    finding::{NOT_VISIBLE, span},
+    date::{clock, span},
 };
 
 /// The deadline is near when this fraction of it is left.

@@ -6,7 +6,8 @@
 
 use usher_core::recipe::Version;
 
-use super::{Case, Finding, Id, Severity, finding::short};
+use super::{Finding, Id, Severity, short};
+use crate::explain::Case;
 
 const ANNOTATION: &str = "sidecar.istio.io/nativeSidecar";
 

@@ -6,10 +6,10 @@
 
 use usher_core::{plan::Sidecar, recipe::step::Step};
 
-use super::{
-    Case, Finding, Id, Severity,
+use super::{Finding, Id, Severity, short};
+use crate::explain::{
+    Case,
     facts::Container,
-    finding::short,
     seen::{OnTerm, Process},
 };
 

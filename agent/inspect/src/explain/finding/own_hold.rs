@@ -7,7 +7,8 @@
 use serde::Deserialize;
 use usher_core::settings::annotation;
 
-use super::{Case, Finding, Id, Severity, facts::Container, finding::short};
+use super::{Finding, Id, Severity, short};
+use crate::explain::{Case, facts::Container};
 
 const CONFIG: &str = "proxy.istio.io/config";
 /// A longer configuration is cut down to the field that matters.
@@ -21,7 +22,7 @@ struct ProxyConfig {
 }
 
 /// Whether the proxy's hook delays the containers after it until the proxy is ready.
-pub(super) fn waits(proxy: &Container) -> bool {
+pub(in crate::explain) fn waits(proxy: &Container) -> bool {
     let words = &proxy.post_start;
     let in_shell = words.iter().any(|word| word.contains("pilot-agent wait"));
     let program = words.iter().any(|word| word.ends_with("pilot-agent"));

@@ -12,11 +12,10 @@ use usher_core::{
     settings::{annotation, mode::Mode},
 };
 
-use super::{
-    Case, Finding, Id, Severity,
+use super::{Finding, Id, Severity, short, stays};
+use crate::explain::{
+    Case,
     facts::{Container, State},
-    finding::short,
-    stays,
 };
 
 /// The evidence that an endpoint is off, and the way to enable it.
