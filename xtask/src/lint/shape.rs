@@ -7,8 +7,7 @@ use super::{finding::Finding, list, source::Source};
 const LONG: usize = 300;
 const TOO_LONG: usize = 400;
 const MAX_ENTRIES: usize = 14;
-/// Folders whose files move to subfolders: a warning until then.
-const MOVING: [&str; 1] = ["agent"];
+
 pub(super) fn length(source: &Source) -> Vec<Finding> {
     let length = source.length();
     if !source.is_rust() || source.is_test_file() || length <= LONG {
@@ -74,13 +73,7 @@ pub(super) fn folders(sources: &[Source]) -> Vec<Finding> {
                 "{} entries; at most {MAX_ENTRIES} are accepted",
                 entries.len()
             );
-            let is_moving = MOVING
-                .iter()
-                .any(|top| folder.split('/').next() == Some(*top));
-            Finding {
-                is_error: !is_moving,
-                ..Finding::error(folder, 1, "wide-folder", message)
-            }
+            Finding::error(folder, 1, "wide-folder", message)
         })
         .collect()
 }
