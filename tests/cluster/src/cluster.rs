@@ -6,9 +6,11 @@
 //! It has one node, or more if [`Config::nodes`] requests them; [`Cluster::members`] lists them all. A request to the
 //! cluster without a node goes to the first.
 
+mod command_line;
 mod component;
 mod config;
 mod control;
+pub(crate) mod istio;
 mod kubectl;
 mod member;
 mod pki;
@@ -36,7 +38,6 @@ pub use self::{
 };
 use crate::{
     image::catalog,
-    mesh,
     node::{
         self, Node,
         address::Link,
@@ -122,7 +123,7 @@ impl Cluster {
             self.up_worker(worker, &facts, &programs, &archives, &progress)?;
         }
         match &programs.istio {
-            Some(istio) => mesh::install(self, &istio.manifest, &progress),
+            Some(programs) => istio::install(self, &programs.manifest, &progress),
             None => Ok(()),
         }
     }

@@ -2,7 +2,10 @@
 
 use anyhow::{Context, Result};
 
-use crate::{Cluster, mesh, programs};
+use crate::{
+    cluster::{Cluster, istio},
+    programs,
+};
 
 /// Names and versions, as the node reports them; Istio's if it is installed.
 pub fn versions(cluster: &Cluster) -> Result<Vec<(String, String)>> {
@@ -18,7 +21,7 @@ pub fn versions(cluster: &Cluster) -> Result<Vec<(String, String)>> {
         ("Kubernetes".to_owned(), text("kubeletVersion")?.to_owned()),
         (name.to_owned(), version.to_owned()),
     ];
-    if mesh::is_installed(cluster) {
+    if istio::is_installed(cluster) {
         found.push(("Istio".to_owned(), programs::ISTIO_VERSION.to_owned()));
     }
     Ok(found)

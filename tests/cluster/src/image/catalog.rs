@@ -3,6 +3,7 @@
 //! The names end like those of the published images, because recipes recognise sidecars by them.
 
 mod iptables;
+mod libraries;
 mod mesh;
 mod static_program;
 

@@ -7,8 +7,7 @@
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 
-use super::SYSTEM;
-use crate::Cluster;
+use crate::{Cluster, cluster::istio::SYSTEM};
 
 #[derive(Debug, Clone)]
 pub struct ControlPlane<'cluster> {

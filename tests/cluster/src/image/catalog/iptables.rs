@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
 
-use super::mesh::libraries;
+use super::libraries;
 use crate::{image::Layer, programs::Iptables};
 
 /// It is in the images' search path.
@@ -20,7 +20,7 @@ pub(super) fn layer(iptables: &Iptables) -> Result<Layer> {
     let folder = Path::new(FOLDER);
     let mut layer = Layer::default();
     for program in &iptables.programs {
-        for library in libraries(program)? {
+        for library in libraries::of(program)? {
             layer = layer.file(library.clone(), library, 0o755);
         }
         let place = folder.join(program.file_name().unwrap_or_default());

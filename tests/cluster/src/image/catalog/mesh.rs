@@ -1,21 +1,17 @@
 //! The images of Envoy and of Istio's proxy, which share the layer with Envoy.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
 use super::{
-    ENVOY, ENVOY_UID, ISTIO_PROXY, ISTIO_UID, RECIPE, base, image, iptables, user, with_program,
+    ENVOY, ENVOY_UID, ISTIO_PROXY, ISTIO_UID, RECIPE, base, image, iptables, libraries, user,
+    with_program,
 };
 use crate::{
     cache::{self, KeyBuilder},
     image::Layer,
     programs::{Mesh, PilotAgent},
-    progress::output,
 };
 
 /// The minimal configuration of Envoy: its admin port on loopback.
@@ -25,10 +21,11 @@ const ENVOY_CONFIG: &str =
 const NO_TOKEN: &str = "e30.e30.e30";
 
 pub(super) fn images(mesh: &Mesh) -> Result<Vec<PathBuf>> {
-    let libraries = libraries(&mesh.envoy)?;
+    let libraries = libraries::of(&mesh.envoy)?;
     let key = KeyBuilder::default()
         .input("recipe", RECIPE)
-        .input("mesh", include_bytes!("mesh.rs"));
+        .input("mesh", include_bytes!("mesh.rs"))
+        .input("libraries", include_bytes!("libraries.rs"));
     let key = with_program(key, "envoy", &mesh.envoy);
     let mut key = with_program(key, "pilot-agent", &mesh.pilot_agent.program)
         .input("iptables", include_bytes!("iptables.rs"));
@@ -102,43 +99,4 @@ fn throw_away_root() -> Result<String> {
     let root = rcgen::generate_simple_self_signed(vec!["usher-test-mesh".to_owned()])
         .context("make a mesh root")?;
     Ok(root.cert.pem())
-}
-
-/// The shared libraries and the loader of a program, by `ldd`.
-pub(super) fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
-    let listed = output(Command::new("ldd").arg(program))?;
-    let mut libraries: Vec<PathBuf> = listed_libraries(&listed).map(PathBuf::from).collect();
-    libraries.sort();
-    libraries.dedup();
-    for library in &libraries {
-        fs::metadata(library)
-            .with_context(|| format!("library {} of {}", library.display(), program.display()))?;
-    }
-    Ok(libraries)
-}
-
-/// The absolute paths in the output of `ldd`: `libm.so.6 => /lib/libm.so.6 (0x…)` and `/lib64/ld.so (0x…)`.
-fn listed_libraries(listed: &str) -> impl Iterator<Item = &str> {
-    listed
-        .lines()
-        .filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn libraries_are_the_absolute_paths() {
-        let listed = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x00007f)\n\
-                      \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
-        let found: Vec<&str> = listed_libraries(listed).collect();
-        assert_eq!(
-            found,
-            [
-                "/lib/x86_64-linux-gnu/libm.so.6",
-                "/lib64/ld-linux-x86-64.so.2"
-            ]
-        );
-    }
 }
