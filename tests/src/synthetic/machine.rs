@@ -8,21 +8,20 @@
 //! network namespaces, in which the agent sees nothing else. The child exits with the
 //! test that started it.
 
+mod mark;
+
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use mark::MARK;
+
 use crate::synthetic::{layout, program};
 
-/// Marks a test that runs in such a machine.
-const MARK: &str = "USHER_TEST_MACHINE";
+pub use mark::is_own;
 
 static MACHINES: AtomicU32 = AtomicU32::new(0);
-
-pub fn is_own() -> bool {
-    std::env::var_os(MARK).is_some()
-}
 
 /// True in a machine of its own. Elsewhere it runs the test of this name
 /// (without the program's) in one, and returns false: the caller has nothing left

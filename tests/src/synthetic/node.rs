@@ -17,8 +17,7 @@ use serde_json::{Map, json};
 use crate::synthetic::bundles::Bundles;
 use crate::synthetic::layout::{Driver, Runtime};
 use crate::synthetic::ledger::Ledger;
-use crate::synthetic::spec::{Origin, PodSpec};
-use crate::synthetic::{Kubelet, Pod, kubelet, machine, program};
+use crate::synthetic::{Kubelet, kubelet, program};
 use crate::wait::slower;
 
 /// The name of the node in its pods.
@@ -27,7 +26,7 @@ pub(crate) const NAME: &str = "synthetic-node";
 const SECOND: Duration = Duration::from_secs(1);
 
 static NODES: AtomicU32 = AtomicU32::new(0);
-static IDS: AtomicU64 = AtomicU64::new(0);
+static CONFIGURATIONS: AtomicU64 = AtomicU64::new(0);
 
 /// A node without Kubernetes. Its directories are removed on drop; drop its
 /// pods first.
@@ -127,7 +126,7 @@ impl Node {
     /// ConfigMap: a new directory, and a replaced link.
     pub fn configure(&self, text: &str) {
         let mount = self.scratch.join("config");
-        let number = IDS.fetch_add(1, Ordering::Relaxed);
+        let number = CONFIGURATIONS.fetch_add(1, Ordering::Relaxed);
         let data = format!("..data_{number}");
         std::fs::create_dir(mount.join(&data)).expect("/tmp is writable");
         std::fs::write(mount.join(&data).join("config.yaml"), text).expect("/tmp is writable");
@@ -181,41 +180,6 @@ impl Node {
         std::fs::write(file, text).expect("/tmp is writable");
     }
 
-    /// Starts to create a pod: the kubelet knows it, its cgroup and its containers follow.
-    /// Does not wait.
-    ///
-    /// # Panics
-    ///
-    /// If the pod requests the node's network namespace, and that is the
-    /// machine's.
-    pub fn create(&self, spec: &PodSpec) -> Pod {
-        assert!(
-            machine::is_own() || !(spec.shares.host_network || spec.shares.host_network_unreported),
-            "the pod would listen on the loopback of the real machine"
-        );
-        let uid = new_uid(spec.origin);
-        let manifest = manifest::without_status(&uid, NAME, spec);
-        let scheme = self.runtime.scheme();
-        self.ledger.enter(&uid, spec, manifest.into(), scheme);
-        Pod::begin(self, uid, spec)
-    }
-
-    /// Creates a pod and waits until its containers run.
-    pub fn run(&self, spec: &PodSpec) -> Pod {
-        let pod = self.create(spec);
-        pod.wait_running();
-        pod
-    }
-
-    /// The same for many pods at once.
-    pub fn run_all(&self, specs: &[PodSpec]) -> Vec<Pod> {
-        let pods: Vec<Pod> = specs.iter().map(|spec| self.create(spec)).collect();
-        for pod in &pods {
-            pod.wait_running();
-        }
-        pods
-    }
-
     pub(crate) const fn ledger(&self) -> &Arc<Ledger> {
         &self.ledger
     }
@@ -251,33 +215,6 @@ impl Drop for Node {
         // The next run removes what is left.
         drop(std::fs::remove_dir_all(&self.scratch));
     }
-}
-
-/// Sixteen hex digits that are unique to this process and this call.
-fn serial() -> String {
-    let count = IDS.fetch_add(1, Ordering::Relaxed);
-    format!("{:08x}{count:08x}", std::process::id())
-}
-
-/// A UID in the format of the API server, or of the kubelet for a file.
-fn new_uid(origin: Origin) -> String {
-    let serial = serial();
-    if origin == Origin::File {
-        return serial.repeat(2);
-    }
-    let (process, count) = serial.split_at(8);
-    let (high, low) = count.split_at(4);
-    format!(
-        "{process}-{high}-4{}-8{}-{}{low}",
-        &low[1..],
-        &high[1..],
-        &process
-    )
-}
-
-/// An id in containerd's format.
-pub(crate) fn new_container_id() -> String {
-    serial().repeat(4)
 }
 
 /// The configuration of an agent on a far slower machine: the default timeouts, scaled.

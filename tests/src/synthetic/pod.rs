@@ -1,5 +1,7 @@
 //! A pod, with the actions of a test on it and its results.
 
+mod create;
+mod id;
 mod network;
 mod order;
 mod start;
@@ -7,20 +9,21 @@ mod start;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use nix::sys::signal::Signal;
 
-use crate::synthetic::bundles::{Bundles, Places};
+use crate::synthetic::bundles::Places;
 use crate::synthetic::layout::{Driver, Runtime};
 use crate::synthetic::ledger::{Attempt, ContainerRecord, Ended, Ledger, PodRecord};
-use crate::synthetic::node::{Node, new_container_id};
+use crate::synthetic::process;
 use crate::synthetic::spec::{ContainerSpec, PodSpec};
-use crate::synthetic::wire::{self, Order, Sandbox};
-use crate::synthetic::{process, program};
+use crate::synthetic::wire::{self, Order};
+
+use id::new_container_id;
 
 pub use network::Visit;
 
@@ -38,7 +41,7 @@ pub struct Request {
     pub line: String,
 }
 
-/// A pod on a [`Node`], removed on drop.
+/// A pod on a [`Node`](crate::synthetic::Node), removed on drop.
 #[derive(Debug)]
 pub struct Pod {
     uid: String,
@@ -56,49 +59,6 @@ pub struct Pod {
 }
 
 impl Pod {
-    pub(crate) fn begin(node: &Node, uid: String, spec: &PodSpec) -> Self {
-        let cgroup = node.driver().pod(node.cgroup_root(), spec.qos, &uid);
-        let sandbox = Sandbox {
-            uid: uid.clone(),
-            cgroup: cgroup.clone(),
-            network_delay: spec.network_delay,
-            host_network: spec.shares.host_network || spec.shares.host_network_unreported,
-            own_users: spec.shares.own_users,
-            routed: spec.routed,
-            filter: network::filter(spec),
-            announcement: network::announcement(node, spec),
-            bundles: node.bundles().is_some(),
-        };
-        let json = serde_json::to_string(&sandbox).expect("plain data");
-        let mut shim = node
-            .command(&program::path())
-            .args(["shim", &json])
-            .stdin(Stdio::piped())
-            .stdout(node.event_pipe())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .expect("the shim starts");
-        let orders = shim.stdin.take().expect("piped above");
-        let pod = Self {
-            uid,
-            spec: spec.clone(),
-            driver: node.driver(),
-            runtime: node.runtime(),
-            cgroup,
-            scratch: node.scratch().to_owned(),
-            ledger: Arc::clone(node.ledger()),
-            bundles: node.bundles().map(Bundles::places),
-            shim,
-            orders: Some(Mutex::new(orders)),
-            initialized: AtomicBool::new(false),
-        };
-        pod.pause();
-        if spec.init_containers.is_empty() {
-            pod.initialize();
-        }
-        pod
-    }
-
     /// The current record of the pod.
     ///
     /// # Panics

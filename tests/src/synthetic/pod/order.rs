@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
+use super::id::new_container_id;
 use super::{PAUSE, Pod};
 use crate::synthetic::ledger::Attempt;
-use crate::synthetic::node::new_container_id;
 use crate::synthetic::spec::{ContainerSpec, RestartPolicy};
 use crate::synthetic::wire::{self, Order, Pids, Program};
 

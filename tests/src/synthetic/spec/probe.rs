@@ -1,11 +1,8 @@
-//! The kubelet's probes of a container, and the properties that decide whether its start can be held.
+//! The kubelet's probes of a container.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
-
-use crate::synthetic::spec::ContainerSpec;
-use crate::synthetic::wire::{ConfigText, Entry, Root};
 
 /// A probe in a pod's spec. The kubelet's stand-in only serves it.
 #[derive(Debug, Clone)]
@@ -63,42 +60,5 @@ impl Probe {
             probe["httpGet"] = json!({"path": "/healthz", "port": 8080, "scheme": "HTTP"});
         }
         (key, probe)
-    }
-}
-
-impl ContainerSpec {
-    /// Adds a probe.
-    #[must_use]
-    pub fn probe(mut self, probe: Probe) -> Self {
-        self.probes.push(probe);
-        self
-    }
-
-    /// Sets the location of its first program.
-    #[must_use]
-    pub const fn entry(mut self, entry: Entry) -> Self {
-        self.entry = entry;
-        self
-    }
-
-    /// Sets the text of its `config.json`.
-    #[must_use]
-    pub const fn config(mut self, config: ConfigText) -> Self {
-        self.shape.config = config;
-        self
-    }
-
-    /// Sets what is mounted as its root.
-    #[must_use]
-    pub const fn root(mut self, root: Root) -> Self {
-        self.shape.root = root;
-        self
-    }
-
-    /// Makes its bundle a symbolic link.
-    #[must_use]
-    pub const fn linked(mut self) -> Self {
-        self.shape.linked = true;
-        self
     }
 }
