@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     act::{Ordered, PlannedTable, RequestOptions, Step, WatchLine},
-    dry_run::{Acts, Allowed, Door, Forecast, Hold, LeftOut, Quit, Rung, Sidecar, Start},
+    dry_run::{Acts, Allowed, Forecast, HeldPort, Hold, LadderStep, LeftOut, Quit, Sidecar, Start},
     pod::{Container, ContainerState, Pod, PodState, Role},
     process::{Log, Metrics, Settings},
     status::{

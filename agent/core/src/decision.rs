@@ -90,7 +90,7 @@ pub enum Kind {
     /// usher holds connections until the sidecars are ready.
     HoldArmed {
         /// The held ports, with the sidecar that listens there.
-        doors: Vec<(String, u16)>,
+        held_ports: Vec<(String, u16)>,
         deadline: Duration,
         /// DNS queries are not held, because the kernel cannot.
         without_dns: bool,

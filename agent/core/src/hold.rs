@@ -1,6 +1,6 @@
 //! Holding a pod's connections until its sidecars are ready.
 //!
-//! A held port ([`Door`]) is released when its sidecar is ready, at the deadline, or when no sidecar will ever be ready.
+//! A held port ([`HeldPort`]) is released when its sidecar is ready, at the deadline, or when no sidecar will ever be ready.
 //! `state` has the phase of a hold, `lifecycle` its transitions, `ports` the release of single ports, and `conditions`
 //! the facts on which they depend. `ruleset` is the nftables table that holds the ports.
 
@@ -21,7 +21,7 @@ use crate::hold::ruleset::{Queue, Ruleset, Then};
 
 /// A port with connections that are held until a sidecar is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Door {
+pub struct HeldPort {
     /// Name of the sidecar's container.
     pub sidecar: String,
     /// The port that a mesh redirects to, or a port that the sidecar listens on.
@@ -122,7 +122,7 @@ pub enum NotHeld {
     /// No recipe recognises any of its containers.
     NoSidecar,
     /// No app connects to its sidecars.
-    NoDoor,
+    NoHeldPort,
     /// It has sidecars only.
     NoApp,
     /// The pod's annotation, its Namespace or the configuration says so.
@@ -134,7 +134,7 @@ pub enum NotHeld {
     Late,
 }
 
-/// Why the doors of a pod were opened.
+/// Why the held ports of a pod were opened.
 #[derive(
     Debug,
     Clone,

@@ -12,14 +12,14 @@ use std::{sync::Arc, time::Duration};
 use self::start::PlannedStart;
 use crate::{
     decision::NotApplicable,
-    hold::{Door, NotHeld},
+    hold::{HeldPort, NotHeld},
     plan::version_query::VersionQueries,
     pod::{
         restart_policy::{RestartPolicy, RestartRule},
         spec::{Container, Pod},
     },
     recipe::{
-        Identity, Order, Purpose, Recipe, Rung, Subject, local_doors, may_be_asked,
+        Identity, LadderStep, Order, Purpose, Recipe, Subject, local_held_ports, may_be_asked,
         step::{Signal, Step},
     },
     settings::{
@@ -36,8 +36,8 @@ const BY_ANNOTATION: &str = "annotation";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     pub sidecars: Vec<Sidecar>,
-    /// Doors of containers that are no sidecars, as the pod declares them.
-    pub(crate) declared: Vec<Door>,
+    /// Held ports of containers that are no sidecars, as the pod declares them.
+    pub(crate) declared: Vec<HeldPort>,
     /// Apps whose starts are to be held.
     pub(crate) starts: Vec<PlannedStart>,
     pub tuning: Tuning,
@@ -54,14 +54,14 @@ pub struct Sidecar {
     pub name: String,
     pub recipe: Arc<str>,
     pub order: Order,
-    pub ladder: Vec<Rung>,
+    pub ladder: Vec<LadderStep>,
     /// How its version could be asked for, where the ladder may depend on it.
     pub(crate) question: Option<AskFor>,
     /// What becomes of it when it ends.
     pub(crate) policy: RestartPolicy,
     pub(crate) rules: Vec<RestartRule>,
     /// Where connections to it wait until it is ready.
-    pub doors: Vec<Door>,
+    pub held_ports: Vec<HeldPort>,
     /// Who it is, where connections that it makes itself pass.
     pub identity: Identity,
 }
@@ -105,8 +105,8 @@ impl Plan {
         let sidecar = |name: &str| sidecars.iter().any(|sidecar| sidecar.name == name);
         let declared = tuning.hold_ports.iter();
         let declared = declared.filter(|(name, _ports)| !sidecar(name));
-        let declared = declared.flat_map(|(name, ports)| local_doors(name, ports));
-        let declared = declared.filter(|door| pod.container(&door.sidecar).is_some());
+        let declared = declared.flat_map(|(name, ports)| local_held_ports(name, ports));
+        let declared = declared.filter(|held_port| pod.container(&held_port.sidecar).is_some());
         let mut plan = Self {
             declared: declared.collect(),
             starts: Vec::new(),
@@ -124,16 +124,16 @@ impl Plan {
         plan
     }
 
-    /// Where connections wait in this pod; of two doors at one port the first.
-    pub fn doors(&self) -> Vec<&Door> {
-        let mut doors: Vec<&Door> = Vec::new();
-        let sidecars = self.sidecars.iter().flat_map(|sidecar| &sidecar.doors);
-        for door in sidecars.chain(&self.declared) {
-            if doors.iter().all(|known| known.port != door.port) {
-                doors.push(door);
+    /// Where connections wait in this pod; of two held ports at one port the first.
+    pub fn held_ports(&self) -> Vec<&HeldPort> {
+        let mut held_ports: Vec<&HeldPort> = Vec::new();
+        let sidecars = self.sidecars.iter().flat_map(|sidecar| &sidecar.held_ports);
+        for held_port in sidecars.chain(&self.declared) {
+            if held_ports.iter().all(|known| known.port != held_port.port) {
+                held_ports.push(held_port);
             }
         }
-        doors
+        held_ports
     }
 
     /// Whether a regular container is an app.
@@ -148,12 +148,12 @@ impl Plan {
         if pod.host_network {
             return Some(NotHeld::HostNetwork);
         }
-        if self.doors().is_empty() {
+        if self.held_ports().is_empty() {
             let names = pod.native_sidecars.clone();
             return Some(match (self.sidecars.is_empty(), names.is_empty()) {
                 (true, false) => NotHeld::NativeOnly { names },
                 (true, true) => NotHeld::NoSidecar,
-                (false, _) => NotHeld::NoDoor,
+                (false, _) => NotHeld::NoHeldPort,
             });
         }
         let mut apps = pod.containers.iter();
@@ -200,7 +200,8 @@ fn sidecar(
     let declared = tuning.hold_ports.get(&container.name);
     let plain = |recipe: &str, order, ladder, question| Sidecar {
         name: container.name.clone(),
-        doors: declared.map_or_else(Vec::new, |ports| local_doors(&container.name, ports)),
+        held_ports: declared
+            .map_or_else(Vec::new, |ports| local_held_ports(&container.name, ports)),
         identity: Identity::default(),
         recipe: recipe.into(),
         order,
@@ -224,14 +225,14 @@ fn sidecar(
             let captured = recipe.hold.captured.as_ref();
             let identity = captured.map(|captured| captured.identity(subject));
             Sidecar {
-                doors: recipe.hold.doors(subject, tuning),
+                held_ports: recipe.hold.held_ports(subject, tuning),
                 identity: identity.unwrap_or_default(),
                 ..sidecar
             }
         }
     };
     if config.ladder.kill {
-        sidecar.ladder.push(Rung {
+        sidecar.ladder.push(LadderStep {
             step: Step::signal(Signal::Kill),
             purpose: Purpose::Quit,
             code: 137,
@@ -258,14 +259,14 @@ pub(crate) fn subject<'pod>(
 }
 
 /// The step that the pod names, and SIGTERM where that is a request.
-fn by_annotation(pod: &Pod, step: &Step) -> Vec<Rung> {
+fn by_annotation(pod: &Pod, step: &Step) -> Vec<LadderStep> {
     let term = Step::signal(Signal::Term);
     let steps = match step {
         Step::Request(_) if may_be_asked(pod) => vec![step.clone(), term],
         Step::Request(_) => vec![term],
         Step::Signal { .. } => vec![step.clone()],
     };
-    let rung = |step| Rung {
+    let ladder_step = |step| LadderStep {
         step,
         purpose: Purpose::Quit,
         // The exit code is not known; the pod's author requested the step.
@@ -273,7 +274,7 @@ fn by_annotation(pod: &Pod, step: &Step) -> Vec<Rung> {
         takes: Duration::ZERO,
         advice: String::new(),
     };
-    steps.into_iter().map(rung).collect()
+    steps.into_iter().map(ladder_step).collect()
 }
 
 fn by_recipe(
@@ -282,7 +283,7 @@ fn by_recipe(
     recipe: &Recipe,
     tuning: &Tuning,
     asked: &VersionQueries,
-) -> (Vec<Rung>, Option<AskFor>) {
+) -> (Vec<LadderStep>, Option<AskFor>) {
     let tag = crate::pod::image::version(&container.image);
     let image = container.image_id.as_ref().unwrap_or(&container.image);
     let subject = subject(pod, container, asked);

@@ -31,7 +31,7 @@ pub use self::{
     condition::Condition,
     describe::{Described, Stretch},
     hold::{Captured, Dns, Get, HoldRecipe, ReadyRecipe},
-    ladder::{Purpose, Rung},
+    ladder::{LadderStep, Purpose},
     one_or_more::OneOrMore,
     pattern::Pattern,
     setting::{Setting, Sources, Value},
@@ -39,7 +39,7 @@ pub use self::{
     version::{Version, Versions},
 };
 pub(crate) use self::{
-    hold::{Identity, local_doors},
+    hold::{Identity, local_held_ports},
     ladder::may_be_asked,
     why::Choice,
 };

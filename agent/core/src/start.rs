@@ -65,7 +65,7 @@ pub enum StartResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Why {
-    /// The doors of its pod were opened.
+    /// The held ports of its pod were opened.
     Opened(Opened),
     /// Its own limit has come, before its probes fail.
     Limit,

@@ -21,7 +21,7 @@ use usher_core::{
     base::{id::SandboxId, time::Timestamp},
     hold::{
         Remains,
-        ruleset::{self, Door, Ruleset, Wanted},
+        ruleset::{self, HeldPort, Ruleset, Wanted},
         syn::{Connection, Copies, Syn},
     },
 };
@@ -225,9 +225,9 @@ impl Gate {
     }
 
     fn renew(&mut self, ports: &[u16], timeout: Duration) {
-        let held: Vec<Door> = ports
+        let held: Vec<HeldPort> = ports
             .iter()
-            .map(|port| Door {
+            .map(|port| HeldPort {
                 port: *port,
                 timeout,
             })

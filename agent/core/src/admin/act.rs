@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     decision::timeline::Entry,
     engine::request::{Answer, Taken},
-    hold::ruleset::{Door, Queue, Wanted},
+    hold::ruleset::{HeldPort, Queue, Wanted},
 };
 
 /// The reply to an operator's request.
@@ -108,7 +108,7 @@ pub struct PlannedTable {
     /// Whether there should be one; otherwise the other fields are empty.
     pub wanted: bool,
     /// The held ports, with the remaining time in milliseconds.
-    pub doors: Vec<(u16, u64)>,
+    pub held_ports: Vec<(u16, u64)>,
     /// How DNS queries are held: `native` or `compat`; None where they are not.
     pub dns: Option<String>,
     /// Users that the hold exempts.
@@ -126,14 +126,16 @@ impl PlannedTable {
             return Self::default();
         };
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let doors = wanted.ports.iter();
+        let held_ports = wanted.ports.iter();
         let queue = |queue| match queue {
             Queue::Native => "native".to_owned(),
             Queue::Compat => "compat".to_owned(),
         };
         Self {
             wanted: true,
-            doors: doors.map(|door| (door.port, ms(door.timeout))).collect(),
+            held_ports: held_ports
+                .map(|held_port| (held_port.port, ms(held_port.timeout)))
+                .collect(),
             dns: wanted.dns.map(queue),
             exempt_uids: wanted.exempt_uids.clone(),
             exempt_gids: wanted.exempt_gids.clone(),
@@ -143,12 +145,12 @@ impl PlannedTable {
 
     /// The ruleset's input; None where there should be no table.
     pub fn to_wanted(&self) -> Option<Wanted> {
-        let doors = self.doors.iter().map(|(port, ms)| Door {
+        let held_ports = self.held_ports.iter().map(|(port, ms)| HeldPort {
             port: *port,
             timeout: Duration::from_millis(*ms),
         });
         let wanted = Wanted {
-            ports: doors.collect(),
+            ports: held_ports.collect(),
             dns: self.dns.as_deref().map(|queue| match queue {
                 "native" => Queue::Native,
                 _ => Queue::Compat,
@@ -180,7 +182,7 @@ mod tests {
     fn what_is_planned_comes_back_as_it_was() {
         for dns in [None, Some(Queue::Native), Some(Queue::Compat)] {
             let wanted = Wanted {
-                ports: vec![Door {
+                ports: vec![HeldPort {
                     port: 15001,
                     timeout: Duration::from_millis(1500),
                 }],

@@ -79,7 +79,7 @@ pub struct Sidecar {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The steps, the first one first.
-    pub ladder: Vec<Rung>,
+    pub ladder: Vec<LadderStep>,
     /// Steps of the recipe that are not there for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
@@ -87,7 +87,7 @@ pub struct Sidecar {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Rung {
+pub struct LadderStep {
     /// What is done.
     pub step: String,
     /// `drain` or `quit`.
@@ -141,7 +141,7 @@ pub struct Hold {
     pub acts: Acts,
     /// What keeps usher from it now.
     pub because: Vec<String>,
-    pub doors: Vec<Door>,
+    pub held_ports: Vec<HeldPort>,
     /// How long at most, in milliseconds.
     pub deadline_ms: u64,
     /// What happens then: `open` or `closed`.
@@ -157,7 +157,7 @@ pub struct Hold {
 /// A port at which connections wait.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Door {
+pub struct HeldPort {
     pub port: u16,
     /// The sidecar that is waited for.
     pub sidecar: String,

@@ -91,11 +91,11 @@ impl fmt::Display for Kind {
             ),
             Self::NotHeld(why) => why.fmt(out),
             Self::HoldArmed {
-                doors,
+                held_ports,
                 deadline,
                 without_dns,
                 starts,
-            } => hold::armed(out, doors, *deadline, *without_dns, starts),
+            } => hold::armed(out, held_ports, *deadline, *without_dns, starts),
             Self::HoldReleased {
                 why,
                 shut,

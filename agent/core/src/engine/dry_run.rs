@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::Engine;
 use crate::{
-    admin::{Acts, Allowed, Forecast, LeftOut, Quit, Rung, Sidecar},
+    admin::{Acts, Allowed, Forecast, LadderStep, LeftOut, Quit, Sidecar},
     base::{id::PodUid, time::Timestamp},
     decision::{GaveUp, Kind, SkipReason, WaitReason},
     plan::{self, Plan},
@@ -105,7 +105,7 @@ impl Engine {
             .flatten();
         let ladder = sidecar.ladder.iter().map(|step| {
             let (allowed, why) = allowed(termination.policy(sidecar, app_failed), step);
-            Rung {
+            LadderStep {
                 step: step.step.to_string(),
                 purpose: match step.purpose {
                     Purpose::Drain => "drain".to_owned(),
@@ -200,7 +200,7 @@ fn quit_acts(view: &PodView, runs: &Runs) -> (Acts, Vec<String>) {
 }
 
 /// Whether a step may be taken. While apps run it may depend on how they end.
-fn allowed(policy: StepPolicy<'_>, step: &crate::recipe::Rung) -> (Allowed, Option<String>) {
+fn allowed(policy: StepPolicy<'_>, step: &crate::recipe::LadderStep) -> (Allowed, Option<String>) {
     let permission = |app_failed: bool| {
         let app_failed = policy.app_failed.or(Some(app_failed));
         StepPolicy {
@@ -222,7 +222,7 @@ fn allowed(policy: StepPolicy<'_>, step: &crate::recipe::Rung) -> (Allowed, Opti
 }
 
 /// The condition that adds a step to the ladder.
-fn chosen(step: &crate::recipe::Rung, choices: &[Choice]) -> String {
+fn chosen(step: &crate::recipe::LadderStep, choices: &[Choice]) -> String {
     let mut choices = choices.iter().filter(|choice| choice.exists);
     let same = choices.find(|choice| choice.step == step.step && choice.code == step.code);
     match (same, step.purpose) {

@@ -25,9 +25,11 @@ impl Conditions<'_> {
     /// Whether a container that may connect has started in this sandbox, or runs
     /// in any sandbox of the pod.
     pub(crate) fn any_app_started(self, first_run: u64) -> bool {
-        let sidecars = self.view.plan.doors();
+        let sidecars = self.view.plan.held_ports();
         self.view.spec.containers.iter().any(|container| {
-            let is_sidecar = sidecars.iter().any(|door| door.sidecar == container.name);
+            let is_sidecar = sidecars
+                .iter()
+                .any(|held_port| held_port.sidecar == container.name);
             let newest = self.runs.newest(&container.name);
             !is_sidecar && newest.is_some_and(|(_id, run)| run.order >= first_run || run.lives())
         })
@@ -87,8 +89,8 @@ impl Conditions<'_> {
 
     /// Whether a run of a sidecar that was seen to live has ended. Adds the runs that live to `seen`.
     pub(super) fn any_sidecar_ended(self, seen: &mut BTreeSet<ContainerId>) -> bool {
-        for door in self.view.plan.doors() {
-            let Some((id, run)) = self.runs.newest(&door.sidecar) else {
+        for held_port in self.view.plan.held_ports() {
+            let Some((id, run)) = self.runs.newest(&held_port.sidecar) else {
                 continue;
             };
             if run.lives() {

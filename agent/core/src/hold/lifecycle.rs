@@ -175,7 +175,11 @@ impl<'engine> HoldReview<'engine> {
                 let wanted = self.wanted(view);
                 sandbox.phase = HoldPhase::Arming {
                     count_only: wanted.count_only,
-                    ports: wanted.ports.iter().map(|door| door.port).collect(),
+                    ports: wanted
+                        .ports
+                        .iter()
+                        .map(|held_port| held_port.port)
+                        .collect(),
                 };
                 actions.push(Action::Arm {
                     sandbox: sandbox.id.clone(),
@@ -211,19 +215,19 @@ impl<'engine> HoldReview<'engine> {
 
     /// The table of a pod with all its ports held.
     pub(crate) fn wanted(self, view: &PodView) -> Wanted {
-        let doors = view.plan.doors();
+        let held_ports = view.plan.held_ports();
         let timeout = view.plan.tuning.hold_deadline + lease(view);
         let ids = |read: fn(&Sidecar) -> &Vec<u32>| {
             let sidecars = view.plan.sidecars.iter();
             let ids: BTreeSet<u32> = sidecars.flat_map(read).copied().collect();
             ids.into_iter().collect()
         };
-        let dns = doors.iter().any(|door| door.dns);
+        let dns = held_ports.iter().any(|held_port| held_port.dns);
         Wanted {
-            ports: doors
+            ports: held_ports
                 .iter()
-                .map(|door| ruleset::Door {
-                    port: door.port,
+                .map(|held_port| ruleset::HeldPort {
+                    port: held_port.port,
                     timeout,
                 })
                 .collect(),
@@ -235,13 +239,13 @@ impl<'engine> HoldReview<'engine> {
     }
 
     fn armed_kind(self, view: &'engine PodView, ports: &BTreeSet<u16>) -> Kind {
-        let doors = view.plan.doors();
-        let dns = doors.iter().any(|door| door.dns);
+        let held_ports = view.plan.held_ports();
+        let dns = held_ports.iter().any(|held_port| held_port.dns);
         Kind::HoldArmed {
-            doors: doors
+            held_ports: held_ports
                 .iter()
-                .filter(|door| ports.contains(&door.port))
-                .map(|door| (door.sidecar.clone(), door.port))
+                .filter(|held_port| ports.contains(&held_port.port))
+                .map(|held_port| (held_port.sidecar.clone(), held_port.port))
                 .collect(),
             deadline: view.plan.tuning.hold_deadline,
             without_dns: dns && self.features.dns.is_none(),

@@ -31,14 +31,16 @@ impl<'engine> HoldReview<'engine> {
             return;
         };
         let mut ports = Vec::new();
-        for door in view.plan.doors() {
-            if door.probe != *probe {
+        for held_port in view.plan.held_ports() {
+            if held_port.probe != *probe {
                 continue;
             }
-            if held.ports.remove(&door.port) {
-                ports.push(door.port);
+            if held.ports.remove(&held_port.port) {
+                ports.push(held_port.port);
             }
-            held.listens.entry(door.sidecar.clone()).or_insert(self.now);
+            held.listens
+                .entry(held_port.sidecar.clone())
+                .or_insert(self.now);
         }
         let id = sandbox.id.clone();
         if held.ports.is_empty() {
@@ -99,21 +101,21 @@ impl<'engine> HoldReview<'engine> {
 
     /// Ports of single sidecars that need not be held any more.
     fn releasable(self, view: &'engine PodView, held: &HeldPorts) -> [(Vec<u16>, Opened); 3] {
-        let doors = view.plan.doors();
+        let held_ports = view.plan.held_ports();
         let unplanned = held
             .ports
             .iter()
             .copied()
-            .filter(|port| doors.iter().all(|door| door.port != *port))
+            .filter(|port| held_ports.iter().all(|held_port| held_port.port != *port))
             .collect();
         let (mut ended, mut silent) = (Vec::new(), Vec::new());
-        for door in &doors {
-            if self.conditions(view).ended_for_good(&door.sidecar) {
-                ended.push(door.port);
+        for held_port in &held_ports {
+            if self.conditions(view).ended_for_good(&held_port.sidecar) {
+                ended.push(held_port.port);
             }
-            let listens = held.listens.get(&door.sidecar);
+            let listens = held.listens.get(&held_port.sidecar);
             if listens.is_some_and(|at| *at + LISTENS_AT_ALL <= self.now) {
-                silent.push(door.port);
+                silent.push(held_port.port);
             }
         }
         [
@@ -133,12 +135,15 @@ impl<'engine> HoldReview<'engine> {
         actions: &mut Vec<Action>,
     ) {
         let mut probes = BTreeSet::new();
-        for door in view.plan.doors() {
-            let newest = self.runs.newest(&door.sidecar);
+        for held_port in view.plan.held_ports() {
+            let newest = self.runs.newest(&held_port.sidecar);
             let runs = newest
                 .is_some_and(|(_id, run)| run.state == RunState::Running && run.order >= first_run);
-            if runs && held.ports.contains(&door.port) && !held.watched.contains(&door.probe) {
-                probes.insert(door.probe.clone());
+            if runs
+                && held.ports.contains(&held_port.port)
+                && !held.watched.contains(&held_port.probe)
+            {
+                probes.insert(held_port.probe.clone());
             }
         }
         if !probes.is_empty() {

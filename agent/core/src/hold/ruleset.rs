@@ -47,7 +47,7 @@ const GATE_PRIORITY: i32 = -90;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wanted {
     /// Ports at which connections wait.
-    pub ports: Vec<Door>,
+    pub ports: Vec<HeldPort>,
     /// How DNS queries to these ports wait; None where they do not.
     pub dns: Option<Queue>,
     /// Users whose connections pass: the mesh proxy's own.
@@ -60,7 +60,7 @@ pub struct Wanted {
 
 /// A port at which connections wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Door {
+pub struct HeldPort {
     /// The port, of a loopback address.
     pub port: u16,
     /// For how long at most. One without time is left out: to the kernel no

@@ -22,8 +22,8 @@ pub(crate) struct PlannedStart {
 /// The apps of a pod. Those that others wait for are none: they would wait for
 /// themselves.
 pub(super) fn starts(pod: &Pod, plan: &Plan) -> Vec<PlannedStart> {
-    let doors = plan.doors();
-    let waited_for = |name: &str| doors.iter().any(|door| door.sidecar == name);
+    let held_ports = plan.held_ports();
+    let waited_for = |name: &str| held_ports.iter().any(|held_port| held_port.sidecar == name);
     let apps = pod.containers.iter();
     let apps = apps.filter(|one| plan.is_app(&one.name) && !waited_for(&one.name));
     apps.map(|app| planned(app, plan.tuning.hold_deadline))

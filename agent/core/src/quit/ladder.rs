@@ -20,7 +20,7 @@ use crate::{
     base::{id::ContainerId, time::Timestamp},
     decision::GaveUp,
     quit::outcome::Outcome,
-    recipe::{Rung, step::Step},
+    recipe::{LadderStep, step::Step},
     settings::config::Ladder,
 };
 
@@ -67,7 +67,7 @@ pub(crate) struct SidecarRun<'plan> {
     pub(crate) run: &'plan ContainerId,
     /// When it was first seen to run.
     pub(crate) since: Option<Timestamp>,
-    pub(crate) ladder: &'plan [Rung],
+    pub(crate) ladder: &'plan [LadderStep],
     pub(crate) timings: &'plan Ladder,
 }
 
@@ -93,7 +93,7 @@ pub(crate) enum Next {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Judgement {
     /// The step was accepted, which is reported.
-    Accepted(Rung),
+    Accepted(LadderStep),
     /// The step failed; the next one, if any, follows.
     Failed { step: Step, next: Option<Step> },
     /// Try the same again, or wait for the exit of the process.

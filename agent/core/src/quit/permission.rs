@@ -5,7 +5,7 @@ use crate::{
     plan::Sidecar,
     pod::restart_policy::{self, Verdict},
     recipe::{
-        Purpose, Rung,
+        LadderStep, Purpose,
         step::{Signal, Step},
     },
 };
@@ -34,7 +34,7 @@ pub(crate) struct StepPolicy<'plan> {
 impl StepPolicy<'_> {
     /// Whether a step does the pod no harm. The kubelet restarts a sidecar that ends against its restart policy, and a
     /// sidecar that ends with an error makes a pod that succeeded a failed one, so that its Job repeats the work.
-    pub(crate) fn permission(self, step: &Rung) -> Permission {
+    pub(crate) fn permission(self, step: &LadderStep) -> Permission {
         if self.force {
             return Permission::Granted;
         }

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::{
         pod::spec::plain,
-        recipe::{Rung, Subject, Version, builtin},
+        recipe::{LadderStep, Subject, Version, builtin},
     };
 
     type Steps = Vec<(Step, i32, Duration)>;
@@ -129,7 +129,8 @@ mod tests {
     #[test]
     fn description_is_what_is_done() {
         let pod = plain::pod(vec![plain::container("a", "a")]);
-        let done = |rung: Rung| (rung.step, rung.code, rung.takes);
+        let done =
+            |ladder_step: LadderStep| (ladder_step.step, ladder_step.code, ladder_step.takes);
         for recipe in builtin().iter() {
             let quit = recipe.quit_by_version();
             let drain = recipe.drain_by_version();
@@ -146,7 +147,9 @@ mod tests {
                 let ladder: Steps = ladder.into_iter().map(done).collect();
                 assert_eq!(steps(&quit, version), ladder, "{} {version:?}", recipe.name);
                 let time = Duration::from_secs(5);
-                let step = recipe.drain_step(subject, time).map(|rung| rung.step);
+                let step = recipe
+                    .drain_step(subject, time)
+                    .map(|ladder_step| ladder_step.step);
                 let first = steps(&drain, version).into_iter().next();
                 assert_eq!(first.map(|(step, ..)| step), step, "{}", recipe.name);
             }

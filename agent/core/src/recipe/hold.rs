@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::{Condition, OneOrMore, Setting, Subject};
 use crate::{
-    hold::{Door, Probe},
+    hold::{HeldPort, Probe},
     settings::overrides::Tuning,
 };
 
@@ -94,14 +94,14 @@ pub struct Identity {
 }
 
 impl HoldRecipe {
-    /// The doors of one container.
-    pub(crate) fn doors(&self, subject: Subject<'_>, tuning: &Tuning) -> Vec<Door> {
+    /// The held ports of one container.
+    pub(crate) fn held_ports(&self, subject: Subject<'_>, tuning: &Tuning) -> Vec<HeldPort> {
         let name = &subject.container.name;
         let mut when = self.when.0.iter();
         let exists = self.when.0.is_empty() || when.any(|condition| condition.holds(subject));
-        let mut doors = Vec::new();
+        let mut held_ports = Vec::new();
         if let Some(captured) = self.captured.as_ref().filter(|_| exists) {
-            doors.extend(captured.doors(subject));
+            held_ports.extend(captured.held_ports(subject));
         }
         let declared = tuning.hold_ports.get(name);
         let local = declared.cloned().unwrap_or_else(|| {
@@ -110,8 +110,8 @@ impl HoldRecipe {
                 .flat_map(|setting| setting.all_of(subject))
                 .collect()
         });
-        doors.extend(local_doors(name, &local));
-        doors
+        held_ports.extend(local_held_ports(name, &local));
+        held_ports
     }
 
     /// Everything in it that pods may change.
@@ -134,11 +134,11 @@ impl HoldRecipe {
     }
 }
 
-/// Doors at ports on loopback; 0 is none.
-pub(crate) fn local_doors(sidecar: &str, ports: &[u16]) -> Vec<Door> {
+/// Held ports at ports on loopback; 0 is none.
+pub(crate) fn local_held_ports(sidecar: &str, ports: &[u16]) -> Vec<HeldPort> {
     let ports = ports.iter().filter(|port| **port != 0);
     ports
-        .map(|port| Door {
+        .map(|port| HeldPort {
             sidecar: sidecar.to_owned(),
             port: *port,
             dns: false,
@@ -148,7 +148,7 @@ pub(crate) fn local_doors(sidecar: &str, ports: &[u16]) -> Vec<Door> {
 }
 
 impl Captured {
-    fn doors(&self, subject: Subject<'_>) -> Vec<Door> {
+    fn held_ports(&self, subject: Subject<'_>) -> Vec<HeldPort> {
         let port = self.port.of(subject);
         if port == 0 {
             return Vec::new();
@@ -156,10 +156,10 @@ impl Captured {
         let ready = self.ready.iter().find_map(|ready| ready.probe(subject));
         let probe = ready.unwrap_or(Probe::Listens { port });
         let dns = self.dns.as_ref().and_then(|dns| dns.port_for(subject));
-        let doors = [Some((port, false)), dns.map(|port| (port, true))];
-        let doors = doors.into_iter().flatten();
-        doors
-            .map(|(port, dns)| Door {
+        let held_ports = [Some((port, false)), dns.map(|port| (port, true))];
+        let held_ports = held_ports.into_iter().flatten();
+        held_ports
+            .map(|(port, dns)| HeldPort {
                 sidecar: subject.container.name.clone(),
                 port,
                 dns,

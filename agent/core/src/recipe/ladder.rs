@@ -10,7 +10,7 @@ use crate::{
 
 /// One step for one sidecar, and what is known of its effects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rung {
+pub struct LadderStep {
     /// What is done.
     pub step: Step,
     pub purpose: Purpose,
@@ -36,26 +36,29 @@ impl Recipe {
     /// The steps that make this container quit, best first: what ends with
     /// code 0 before what does not, what ends soon before what takes longer,
     /// else as the recipe has them.
-    pub(crate) fn quit_ladder(&self, subject: Subject<'_>) -> Vec<Rung> {
-        let mut rungs: Vec<Rung> = self
+    pub(crate) fn quit_ladder(&self, subject: Subject<'_>) -> Vec<LadderStep> {
+        let mut ladder_steps: Vec<LadderStep> = self
             .quit
             .iter()
-            .filter_map(|step| step.rung(subject))
+            .filter_map(|step| step.ladder_step(subject))
             .collect();
-        rungs.sort_by_key(|rung| rank(rung.code, rung.takes));
-        rungs
+        ladder_steps.sort_by_key(|ladder_step| rank(ladder_step.code, ladder_step.takes));
+        ladder_steps
     }
 
     /// The step that drains this container for `time`, if there is one.
-    pub(crate) fn drain_step(&self, subject: Subject<'_>, time: Duration) -> Option<Rung> {
+    pub(crate) fn drain_step(&self, subject: Subject<'_>, time: Duration) -> Option<LadderStep> {
         if time.is_zero() {
             return None;
         }
-        let rung = self.drain.iter().find_map(|step| step.rung(subject))?;
-        Some(Rung {
+        let ladder_step = self
+            .drain
+            .iter()
+            .find_map(|step| step.ladder_step(subject))?;
+        Some(LadderStep {
             purpose: Purpose::Drain,
             takes: time,
-            ..rung
+            ..ladder_step
         })
     }
 }
@@ -66,12 +69,12 @@ pub(super) const fn rank(code: i32, takes: Duration) -> (bool, Duration) {
 }
 
 impl StepRecipe {
-    fn rung(&self, subject: Subject<'_>) -> Option<Rung> {
+    fn ladder_step(&self, subject: Subject<'_>) -> Option<LadderStep> {
         let hold = |condition: &Condition| condition.holds(subject);
         if !(self.when.is_empty() || self.when.iter().any(hold)) || self.unless.iter().any(hold) {
             return None;
         }
-        Some(Rung {
+        Some(LadderStep {
             step: self.act.step(subject)?,
             purpose: Purpose::Quit,
             code: self.code,

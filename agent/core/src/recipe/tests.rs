@@ -47,23 +47,23 @@ fn ladder(case: Case<'_>) -> String {
     let steps: Vec<String> = sidecar
         .ladder
         .iter()
-        .map(|rung| {
-            let drain = if rung.purpose == Purpose::Drain {
+        .map(|ladder_step| {
+            let drain = if ladder_step.purpose == Purpose::Drain {
                 "drain "
             } else {
                 ""
             };
-            let code = if rung.code == 0 {
+            let code = if ladder_step.code == 0 {
                 String::new()
             } else {
-                format!(" ({})", rung.code)
+                format!(" ({})", ladder_step.code)
             };
-            let takes = if rung.takes.is_zero() {
+            let takes = if ladder_step.takes.is_zero() {
                 String::new()
             } else {
-                format!(" {:?}", rung.takes)
+                format!(" {:?}", ladder_step.takes)
             };
-            format!("{drain}{}{code}{takes}", rung.step)
+            format!("{drain}{}{code}{takes}", ladder_step.step)
         })
         .collect();
     format!("{}: {}", sidecar.recipe, steps.join(", "))

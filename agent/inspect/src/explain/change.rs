@@ -96,10 +96,10 @@ fn quit(case: &Case<'_>) -> Option<Change> {
 }
 
 fn hold(case: &Case<'_>) -> Option<Change> {
-    let doors = case.plan.doors();
-    let sidecar = doors
+    let held_ports = case.plan.held_ports();
+    let sidecar = held_ports
         .first()
-        .map_or("its sidecar", |door| door.sidecar.as_str());
+        .map_or("its sidecar", |held_port| held_port.sidecar.as_str());
     let latest = case.newest(|detail| {
         matches!(
             detail,

@@ -27,7 +27,7 @@ mod tests;
 use std::{io, time::Duration};
 
 use nix::errno::Errno;
-use usher_core::hold::ruleset::{COPYING, Door, HELD, Ruleset, Transport};
+use usher_core::hold::ruleset::{COPYING, HELD, HeldPort, Ruleset, Transport};
 
 use self::batch::Batch;
 pub use self::{
@@ -166,13 +166,13 @@ pub fn delete_elements(socket: &Socket, ports: &[u16]) -> Result<bool, NftError>
 /// # Errors
 /// [`NftError`] of the first port that fails; the other ports are renewed anyway. With [`NftError::is_not_there`]
 /// there is no table.
-pub fn renew(socket: &Socket, held_ports: &[Door]) -> Result<(), NftError> {
+pub fn renew(socket: &Socket, held_ports: &[HeldPort]) -> Result<(), NftError> {
     let mut result = Ok(());
-    for door in held_ports {
-        let key = door.port.to_be_bytes();
-        result = result.and(renew_element(socket, HELD, &key, door.timeout));
+    for held_port in held_ports {
+        let key = held_port.port.to_be_bytes();
+        result = result.and(renew_element(socket, HELD, &key, held_port.timeout));
     }
-    if let Some(longest) = held_ports.iter().map(|door| door.timeout).max() {
+    if let Some(longest) = held_ports.iter().map(|held_port| held_port.timeout).max() {
         let tcp = [Transport::Tcp.number()];
         result = result.and(renew_element(socket, COPYING, &tcp, longest));
     }

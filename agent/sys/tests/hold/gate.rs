@@ -4,7 +4,7 @@ use std::{net::UdpSocket, time::Duration};
 
 use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
 use tokio::net::TcpListener;
-use usher_core::hold::ruleset::{Door, Ruleset, Wanted};
+use usher_core::hold::ruleset::{HeldPort, Ruleset, Wanted};
 use usher_sys::net::{
     netlink::{Protocol, Socket},
     netns::Netns,
@@ -24,7 +24,7 @@ pub(crate) const LONG: Duration = Duration::from_secs(600);
 pub(crate) fn hold(netns: &Netns, port: u16, timeout: Duration, more: Wanted) -> Socket {
     let socket = netns.netlink(Protocol::Netfilter).unwrap();
     let wanted = Wanted {
-        ports: vec![Door { port, timeout }],
+        ports: vec![HeldPort { port, timeout }],
         ..more
     };
     install(&socket, &Ruleset::of(&wanted)).unwrap();
@@ -58,7 +58,7 @@ fn connections_are_held_until_the_table_is_deleted() {
 #[test]
 fn one_port_is_released_alone() {
     inside(|netns| async move {
-        let other = Door {
+        let other = HeldPort {
             port: PORT + 1,
             timeout: LONG,
         };

@@ -12,7 +12,7 @@ use tokio::{
 use usher_core::{
     base::time::Timestamp,
     hold::{
-        ruleset::{Door, Wanted},
+        ruleset::{HeldPort, Wanted},
         syn::{Copies, Held, Syn},
     },
 };
@@ -241,7 +241,7 @@ fn late_copy_is_harmless() {
 fn one_sidecar_is_ready_and_another_is_not() {
     inside(|netns| async move {
         let mut pod = Pod::hold(&netns).await;
-        let database = Door {
+        let database = HeldPort {
             port: DATABASE,
             timeout: LONG,
         };

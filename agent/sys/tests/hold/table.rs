@@ -2,7 +2,7 @@
 
 use std::{process::Command, time::Duration};
 
-use usher_core::hold::ruleset::{Door, HELD, Queue, Ruleset, TABLE, Wanted, diff};
+use usher_core::hold::ruleset::{HELD, HeldPort, Queue, Ruleset, TABLE, Wanted, diff};
 use usher_sys::net::{
     netlink::Protocol,
     nft::{
@@ -15,8 +15,8 @@ use crate::scratch::{inside, nft, skipped};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn door(port: u16) -> Door {
-    Door {
+fn held_port(port: u16) -> HeldPort {
+    HeldPort {
         port,
         timeout: MINUTE,
     }
@@ -27,8 +27,8 @@ fn every() -> Vec<Wanted> {
     let mut all = Vec::new();
     for ports in [
         vec![],
-        vec![door(3306)],
-        vec![door(15001), door(5432), door(15053)],
+        vec![held_port(3306)],
+        vec![held_port(15001), held_port(5432), held_port(15053)],
     ] {
         for ids in [vec![], vec![1337], vec![0, u32::MAX - 1]] {
             for dns in [None, Some(Queue::Native), Some(Queue::Compat)] {
@@ -137,12 +137,12 @@ fn deleting_absent_objects_succeeds() {
         assert_eq!(count_held(&socket).unwrap(), 0);
         assert!(!delete_table(&socket).unwrap());
         assert!(!delete_elements(&socket, &[15001]).unwrap());
-        let error = renew(&socket, &[door(15001)]).unwrap_err();
+        let error = renew(&socket, &[held_port(15001)]).unwrap_err();
         assert!(error.is_not_there(), "{error:?}");
         assert_eq!(error.object, "element");
 
         let wanted = Wanted {
-            ports: vec![door(15001), door(5432)],
+            ports: vec![held_port(15001), held_port(5432)],
             ..Wanted::default()
         };
         install(&socket, &Ruleset::of(&wanted)).unwrap();
@@ -166,12 +166,12 @@ fn timeouts_are_renewed() {
     inside(|netns| async move {
         let socket = netns.netlink(Protocol::Netfilter).unwrap();
         let wanted = Wanted {
-            ports: vec![door(15001)],
+            ports: vec![held_port(15001)],
             ..Wanted::default()
         };
         install(&socket, &Ruleset::of(&wanted)).unwrap();
         // An existing port and a new one.
-        let later = [15001, 5432].map(|port| Door {
+        let later = [15001, 5432].map(|port| HeldPort {
             port,
             timeout: 10 * MINUTE,
         });
@@ -251,7 +251,7 @@ fn table_of_another_program_is_read_and_replaced() {
         let found = dump(&socket).unwrap().unwrap();
         assert_eq!(found.ruleset.chains.len(), 4);
         let wanted = Ruleset::of(&Wanted {
-            ports: vec![door(15001)],
+            ports: vec![held_port(15001)],
             ..Wanted::default()
         });
         let difference = diff(&found.ruleset, &wanted);
@@ -276,7 +276,7 @@ fn foreign_chains_and_rules_are_counted() {
         let socket = netns.netlink(Protocol::Netfilter).unwrap();
         assert_eq!(foreign_tables(&socket).unwrap().chains, []);
         let wanted = Wanted {
-            ports: vec![door(15001)],
+            ports: vec![held_port(15001)],
             ..Wanted::default()
         };
         install(&socket, &Ruleset::of(&wanted)).unwrap();

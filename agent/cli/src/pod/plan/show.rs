@@ -1,6 +1,6 @@
 //! The table of a plan.
 
-use usher_core::admin::{Acts, Allowed, Forecast, Hold, Rung, Sidecar};
+use usher_core::admin::{Acts, Allowed, Forecast, Hold, LadderStep, Sidecar};
 use usher_inspect::text::table::{Cell, Table, Tone};
 
 use crate::output::Report;
@@ -35,8 +35,8 @@ impl Report for Forecast {
         }
         for sidecar in &self.quit.sidecars {
             table.lead(recognised(sidecar));
-            for (place, rung) in sidecar.ladder.iter().enumerate() {
-                table.row(row(sidecar, place, rung, wide));
+            for (place, ladder_step) in sidecar.ladder.iter().enumerate() {
+                table.row(row(sidecar, place, ladder_step, wide));
             }
         }
         for sidecar in &self.quit.sidecars {
@@ -80,8 +80,8 @@ fn recognised(sidecar: &Sidecar) -> Cell {
     format!("  {container}: recipe {recipe}, recognized by {recognised_by}{version}{runs}").into()
 }
 
-fn row(sidecar: &Sidecar, place: usize, rung: &Rung, wide: bool) -> Vec<Cell> {
-    let may = match rung.allowed {
+fn row(sidecar: &Sidecar, place: usize, ladder_step: &LadderStep, wide: bool) -> Vec<Cell> {
+    let may = match ladder_step.allowed {
         Allowed::Yes => Cell::new("yes", Tone::Good),
         Allowed::Depends => Cell::new("depends", Tone::Warn),
         Allowed::No => Cell::new("no", Tone::Bad),
@@ -90,24 +90,24 @@ fn row(sidecar: &Sidecar, place: usize, rung: &Rung, wide: bool) -> Vec<Cell> {
         sidecar.container.clone().into(),
         sidecar.stage.clone().into(),
         (place + 1).to_string().into(),
-        rung.step.clone().into(),
-        rung.exit_code.to_string().into(),
-        time(rung.takes_ms).into(),
-        time(rung.next_after_ms).into(),
+        ladder_step.step.clone().into(),
+        ladder_step.exit_code.to_string().into(),
+        time(ladder_step.takes_ms).into(),
+        time(ladder_step.next_after_ms).into(),
         may,
-        rung.chosen.clone().into(),
+        ladder_step.chosen.clone().into(),
     ];
     if wide {
-        row.push(Cell::or_dash(rung.why.clone()));
+        row.push(Cell::or_dash(ladder_step.why.clone()));
     }
     row
 }
 
 /// The details that do not fit into a row.
 fn explain(sidecar: &Sidecar, table: &mut Table) {
-    for rung in &sidecar.ladder {
-        if let Some(why) = &rung.why {
-            let text = format!("  {} {}: {why}", sidecar.container, rung.step);
+    for ladder_step in &sidecar.ladder {
+        if let Some(why) = &ladder_step.why {
+            let text = format!("  {} {}: {why}", sidecar.container, ladder_step.step);
             table.note(Cell::new(text, Tone::Warn));
         }
     }
@@ -125,15 +125,19 @@ fn hold(hold: &Hold, table: &mut Table) {
     for why in &hold.because {
         table.note(format!("  {why}"));
     }
-    for door in &hold.doors {
-        let dns = if door.dns { ", with DNS queries" } else { "" };
+    for held_port in &hold.held_ports {
+        let dns = if held_port.dns {
+            ", with DNS queries"
+        } else {
+            ""
+        };
         let text = format!(
             "  :{} is held for {}{dns} until {}",
-            door.port, door.sidecar, door.opens
+            held_port.port, held_port.sidecar, held_port.opens
         );
         table.note(text);
     }
-    if !hold.doors.is_empty() {
+    if !hold.held_ports.is_empty() {
         let again = if hold.again {
             "; held again while a sidecar restarts"
         } else {

@@ -31,7 +31,7 @@ impl fmt::Display for NotHeld {
                 "no recipe recognizes a sidecar in the pod; annotation {} can declare the ports of one",
                 annotation::HOLD_PORTS
             ),
-            Self::NoDoor => write!(
+            Self::NoHeldPort => write!(
                 out,
                 "no recipe knows a port of the pod's sidecars that apps connect to; annotation {} can declare some",
                 annotation::HOLD_PORTS

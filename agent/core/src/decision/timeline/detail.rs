@@ -141,9 +141,11 @@ impl From<&Kind> for Detail {
             Kind::InvalidAnnotation(_) => Self::InvalidAnnotation,
             Kind::NotHeld(_) => Self::NotHeld,
             Kind::HoldArmed {
-                doors, deadline, ..
+                held_ports,
+                deadline,
+                ..
             } => Self::HoldArmed {
-                ports: doors.iter().map(|(_, port)| *port).collect(),
+                ports: held_ports.iter().map(|(_, port)| *port).collect(),
                 deadline_ms: millis(*deadline),
             },
             Kind::HoldReleased {

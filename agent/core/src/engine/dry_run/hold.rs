@@ -2,7 +2,7 @@
 
 use super::{Engine, ms};
 use crate::{
-    admin::{Acts, Door, Hold, Start},
+    admin::{Acts, HeldPort, Hold, Start},
     decision::Kind,
     hold::{NotHeld, Probe, conditions::Conditions, state::HoldPhase},
     pod::{state::Tracked, view::PodView},
@@ -14,11 +14,11 @@ impl Engine {
     pub(super) fn hold_forecast(&self, view: &PodView, what_if: bool) -> Option<Hold> {
         let tracked = self.pods.get(&view.uid)?;
         let plan = &view.plan;
-        let doors = plan.doors().into_iter().map(|door| Door {
-            port: door.port,
-            sidecar: door.sidecar.clone(),
-            dns: door.dns,
-            opens: match &door.probe {
+        let held_ports = plan.held_ports().into_iter().map(|held_port| HeldPort {
+            port: held_port.port,
+            sidecar: held_port.sidecar.clone(),
+            dns: held_port.dns,
+            opens: match &held_port.probe {
                 Probe::Listens { port } => format!("a process listens on :{port}"),
                 Probe::Answers { port, path } => format!("GET :{port}{path} is answered with 2xx"),
             },
@@ -61,7 +61,7 @@ impl Engine {
             mode: view.modes.hold.to_string(),
             acts,
             because,
-            doors: doors.collect(),
+            held_ports: held_ports.collect(),
             deadline_ms: ms(plan.tuning.hold_deadline),
             on_deadline: plan.tuning.on_deadline.as_str().to_owned(),
             again: plan.tuning.hold_again,

@@ -60,11 +60,15 @@ impl Engine {
             despite.push(Kind::NotHeld(why.clone()).reason());
         }
         let status = hold_status(tracked);
-        let doors = plan.doors();
-        let ports: Vec<u16> = doors.iter().map(|door| door.port).collect();
+        let held_ports = plan.held_ports();
+        let ports: Vec<u16> = held_ports.iter().map(|held_port| held_port.port).collect();
         let until = format!(
             "until {} ready, for at most {:?}",
-            ready_ones(doors.iter().map(|door| door.sidecar.as_str())),
+            ready_ones(
+                held_ports
+                    .iter()
+                    .map(|held_port| held_port.sidecar.as_str())
+            ),
             plan.tuning.hold_deadline
         );
         let says = match &status {
@@ -217,7 +221,12 @@ impl Engine {
         };
         let taken = Taken {
             says,
-            ports: view.plan.doors().iter().map(|door| door.port).collect(),
+            ports: view
+                .plan
+                .held_ports()
+                .iter()
+                .map(|held_port| held_port.port)
+                .collect(),
             ..Taken::default()
         };
         actions.push(accepted(view, order, &taken));
@@ -268,9 +277,11 @@ impl Engine {
         };
         let mut wanted = review.wanted(&view);
         wanted.count_only = held.count_only();
-        wanted.ports.retain(|door| held.ports.contains(&door.port));
-        for door in &mut wanted.ports {
-            door.timeout = left(held, door.timeout, now);
+        wanted
+            .ports
+            .retain(|held_port| held.ports.contains(&held_port.port));
+        for held_port in &mut wanted.ports {
+            held_port.timeout = left(held, held_port.timeout, now);
         }
         Some(wanted)
     }

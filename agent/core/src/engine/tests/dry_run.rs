@@ -175,7 +175,12 @@ fn steps(stage: &Stage, name: &str) -> Vec<String> {
     let sidecar = sidecars.into_iter().find(|one| one.container == name);
     let sidecar = sidecar.unwrap();
     let ladder = sidecar.ladder.iter();
-    let ladder = ladder.map(|rung| format!("{} {}: {}", rung.step, rung.exit_code, rung.chosen));
+    let ladder = ladder.map(|ladder_step| {
+        format!(
+            "{} {}: {}",
+            ladder_step.step, ladder_step.exit_code, ladder_step.chosen
+        )
+    });
     let left_out = sidecar.left_out.iter();
     let left_out = left_out.map(|one| format!("- {} {}: {}", one.step, one.exit_code, one.why));
     ladder.chain(left_out).collect()
@@ -234,9 +239,12 @@ fn a_dry_run_lists_held_ports_and_starts() {
     let mut stage = held(Mode::Enforce, istio());
     let before = stage.forecast(None).hold;
     assert_eq!((before.acts, before.deadline_ms), (Acts::Later, 30_000));
-    let door = &before.doors[0];
-    assert_eq!((door.port, door.sidecar.as_str()), (15001, PROXY));
-    assert_eq!(door.opens, "GET :15021/healthz/ready is answered with 2xx");
+    let held_port = &before.held_ports[0];
+    assert_eq!((held_port.port, held_port.sidecar.as_str()), (15001, PROXY));
+    assert_eq!(
+        held_port.opens,
+        "GET :15021/healthz/ready is answered with 2xx"
+    );
     assert_eq!(before.passing_uids, [1337]);
     stage.shut();
     let shut = stage.forecast(None).hold;

@@ -35,15 +35,15 @@ pub(super) fn line(action: &Action) -> Option<String> {
             format!("answer {:?}{}", reply.outcome, reason.unwrap_or_default())
         }
         Action::Arm { wanted, .. } => {
-            let doors = wanted.ports.iter();
-            let doors: Vec<String> = doors
-                .map(|door| format!("{} {:?}", door.port, door.timeout))
+            let held_ports = wanted.ports.iter();
+            let held_ports: Vec<String> = held_ports
+                .map(|held_port| format!("{} {:?}", held_port.port, held_port.timeout))
                 .collect();
             let dns = wanted.dns.map(|dns| format!(", dns {dns:?}"));
             let count = if wanted.count_only { ", count" } else { "" };
             format!(
                 "arm {}, users {:?}{}{count}",
-                doors.join(", "),
+                held_ports.join(", "),
                 wanted.exempt_uids,
                 dns.unwrap_or_default()
             )
@@ -65,11 +65,11 @@ pub(super) fn line(action: &Action) -> Option<String> {
         }
         Action::ReleaseStart { .. } => "release start".to_owned(),
         Action::Mend { wanted, .. } => {
-            let doors = wanted.ports.iter();
-            let doors: Vec<String> = doors
-                .map(|door| format!("{} {:?}", door.port, door.timeout))
+            let held_ports = wanted.ports.iter();
+            let held_ports: Vec<String> = held_ports
+                .map(|held_port| format!("{} {:?}", held_port.port, held_port.timeout))
                 .collect();
-            format!("mend {}", doors.join(", "))
+            format!("mend {}", held_ports.join(", "))
         }
         Action::Report(decision) => match &decision.kind {
             kind @ (Kind::NotHeld(_)
@@ -165,7 +165,7 @@ impl Stage {
         });
     }
 
-    /// What was found when the doors were opened.
+    /// What was found when the held ports were opened.
     pub(super) fn tallied(&mut self, tally: Tally) {
         self.send(Event::Opened {
             sandbox: sandbox(),

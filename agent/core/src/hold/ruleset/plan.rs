@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    COPY, COPY_PRIORITY, COPYING, Chain, Door, Element, Entry, Family, GATE, GATE_PRIORITY, GROUP,
-    HELD, Key, Match, Rule, Ruleset, Set, Then, Transport, Wanted,
+    COPY, COPY_PRIORITY, COPYING, Chain, Element, Entry, Family, GATE, GATE_PRIORITY, GROUP, HELD,
+    HeldPort, Key, Match, Rule, Ruleset, Set, Then, Transport, Wanted,
 };
 
 impl Ruleset {
@@ -13,12 +13,12 @@ impl Ruleset {
     /// Ports are in order, each once and for the longest of its times, so that
     /// the same wishes give the same table however they are listed.
     pub fn of(wanted: &Wanted) -> Self {
-        let doors = doors(&wanted.ports);
-        let longest = doors.values().max().copied();
+        let held_ports = held_ports(&wanted.ports);
+        let longest = held_ports.values().max().copied();
         let held = Set {
             name: HELD.to_owned(),
             key: Key::Service,
-            elements: doors
+            elements: held_ports
                 .into_iter()
                 .map(|(value, time)| Element {
                     value,
@@ -52,15 +52,18 @@ impl Ruleset {
 
 /// Each port once, with its longest time in whole milliseconds, as the kernel
 /// counts.
-fn doors(ports: &[Door]) -> BTreeMap<u16, Duration> {
-    let mut doors = BTreeMap::new();
-    for door in ports.iter().filter(|door| !door.timeout.is_zero()) {
-        let up = door.timeout + Duration::from_nanos(999_999);
+fn held_ports(ports: &[HeldPort]) -> BTreeMap<u16, Duration> {
+    let mut held_ports = BTreeMap::new();
+    for held_port in ports
+        .iter()
+        .filter(|held_port| !held_port.timeout.is_zero())
+    {
+        let up = held_port.timeout + Duration::from_nanos(999_999);
         let ms = u64::try_from(up.as_millis()).unwrap_or(u64::MAX);
-        let longest = doors.entry(door.port).or_default();
+        let longest = held_ports.entry(held_port.port).or_default();
         *longest = Duration::from_millis(ms).max(*longest);
     }
-    doors
+    held_ports
 }
 
 fn copy(wanted: &Wanted) -> Chain {
@@ -86,7 +89,7 @@ fn gate(wanted: &Wanted) -> Chain {
         vec![Then::Count, Then::Drop]
     };
     for family in [Family::V4, Family::V6] {
-        let mut matches = at_the_door(family, Transport::Tcp);
+        let mut matches = at_the_held_port(family, Transport::Tcp);
         matches.push(Match::Opens);
         rules.push(Rule {
             matches,
@@ -101,7 +104,7 @@ fn gate(wanted: &Wanted) -> Chain {
         };
         for family in [Family::V4, Family::V6] {
             rules.push(Rule {
-                matches: at_the_door(family, Transport::Udp),
+                matches: at_the_held_port(family, Transport::Udp),
                 then: queries.clone(),
             });
         }
@@ -115,7 +118,7 @@ fn gate(wanted: &Wanted) -> Chain {
     }
 }
 
-fn at_the_door(family: Family, transport: Transport) -> Vec<Match> {
+fn at_the_held_port(family: Family, transport: Transport) -> Vec<Match> {
     vec![
         Match::Loopback(family),
         Match::PortIn(transport, HELD.to_owned()),

@@ -4,8 +4,8 @@ use super::super::ruleset::*;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-fn door(port: u16) -> Door {
-    Door {
+fn held_port(port: u16) -> HeldPort {
+    HeldPort {
         port,
         timeout: TIMEOUT,
     }
@@ -14,7 +14,7 @@ fn door(port: u16) -> Door {
 /// Istio's own ports and user.
 fn mesh() -> Wanted {
     Wanted {
-        ports: vec![door(15001)],
+        ports: vec![held_port(15001)],
         exempt_uids: vec![1337],
         ..Wanted::default()
     }
@@ -22,7 +22,7 @@ fn mesh() -> Wanted {
 
 fn with_dns(queue: Queue) -> Wanted {
     Wanted {
-        ports: vec![door(15001), door(15053)],
+        ports: vec![held_port(15001), held_port(15053)],
         dns: Some(queue),
         exempt_gids: vec![1337],
         ..mesh()
@@ -51,7 +51,7 @@ fn mesh_with_groups() {
 #[test]
 fn localhost_only() {
     let wanted = Wanted {
-        ports: vec![door(3306)],
+        ports: vec![held_port(3306)],
         ..Wanted::default()
     };
     is_shown(&wanted, include_str!("tests/localhost.nft"));
@@ -59,12 +59,12 @@ fn localhost_only() {
 
 #[test]
 fn mesh_and_localhost() {
-    let sooner = Door {
+    let sooner = HeldPort {
         port: 5432,
         timeout: Duration::from_micros(12_345_600),
     };
     let wanted = Wanted {
-        ports: vec![door(15001), sooner],
+        ports: vec![held_port(15001), sooner],
         ..mesh()
     };
     is_shown(&wanted, include_str!("tests/mesh-localhost.nft"));
@@ -92,8 +92,8 @@ fn count_only() {
 }
 
 #[test]
-fn a_door_without_time_is_none() {
-    let closed = Door {
+fn held_port_without_time_is_ignored() {
+    let closed = HeldPort {
         port: 80,
         timeout: Duration::ZERO,
     };
@@ -174,7 +174,7 @@ fn differences() {
 }
 
 fn wanted() -> impl Strategy<Value = Wanted> {
-    let door = (0..5_u16, 0..4_000_000_u64).prop_map(|(port, micros)| Door {
+    let held_port = (0..5_u16, 0..4_000_000_u64).prop_map(|(port, micros)| HeldPort {
         port,
         timeout: Duration::from_micros(micros),
     });
@@ -184,7 +184,7 @@ fn wanted() -> impl Strategy<Value = Wanted> {
         Just(Some(Queue::Compat))
     ];
     let ids = || proptest::collection::vec(0..4_u32, 0..4);
-    let ports = proptest::collection::vec(door, 0..6);
+    let ports = proptest::collection::vec(held_port, 0..6);
     (ports, queue, ids(), ids(), any::<bool>()).prop_map(
         |(ports, dns, exempt_uids, exempt_gids, count_only)| Wanted {
             ports,
@@ -210,7 +210,7 @@ proptest! {
 
     #[test]
     fn every_hold_has_a_deadline(wanted in wanted()) {
-        let longest = wanted.ports.iter().map(|door| door.timeout).max();
+        let longest = wanted.ports.iter().map(|held_port| held_port.timeout).max();
         for element in Ruleset::of(&wanted).sets.iter().flat_map(|set| &set.elements) {
             let timeout = element.timeout.unwrap();
             prop_assert!(!timeout.is_zero());
@@ -231,7 +231,7 @@ proptest! {
 fn drift_is_all_but_the_times_that_run() {
     let wanted = |timeout| {
         Ruleset::of(&Wanted {
-            ports: vec![Door {
+            ports: vec![HeldPort {
                 port: 15001,
                 timeout,
             }],

@@ -11,7 +11,7 @@ use crate::{
         outcome::Outcome,
         permission::{Permission, StepPolicy},
     },
-    recipe::{Purpose, Rung, step::Step},
+    recipe::{LadderStep, Purpose, step::Step},
     settings::config::Ladder,
 };
 
@@ -20,7 +20,7 @@ pub(crate) struct Escalation {
     pub(super) run: ContainerId,
     /// As it was when the first step was due: a configuration that is reloaded
     /// in between counts for the next run.
-    ladder: Vec<Rung>,
+    ladder: Vec<LadderStep>,
     /// How many runs of the sidecar usher has terminated, this one included.
     pub(super) runs: usize,
     position: usize,
@@ -64,7 +64,7 @@ impl Phase {
 }
 
 impl Escalation {
-    pub(super) fn new(run: &ContainerId, ladder: &[Rung], runs: usize, phase: Phase) -> Self {
+    pub(super) fn new(run: &ContainerId, ladder: &[LadderStep], runs: usize, phase: Phase) -> Self {
         Self {
             run: run.clone(),
             ladder: ladder.to_vec(),
@@ -206,7 +206,7 @@ impl Escalation {
     }
 
     /// The connection was closed without a reply: by a sidecar that exits, or by an HTTP handler that fails.
-    fn unanswered(&mut self, now: Timestamp, step: Rung, timings: &Ladder) -> Judgement {
+    fn unanswered(&mut self, now: Timestamp, step: LadderStep, timings: &Ladder) -> Judgement {
         self.accepted = true;
         let first = self.unanswered.is_none();
         if first {

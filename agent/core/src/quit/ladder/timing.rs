@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::SidecarRun;
 use crate::{
     base::time::Timestamp,
-    recipe::{Purpose, Rung, step::Step},
+    recipe::{LadderStep, Purpose, step::Step},
     settings::config::Ladder,
 };
 
@@ -41,7 +41,7 @@ fn doubled(first: Duration, times: u32) -> Duration {
 }
 
 /// How long an accepted step has before the next one follows.
-pub(crate) fn settle(step: &Rung, timings: &Ladder) -> Duration {
+pub(crate) fn settle(step: &LadderStep, timings: &Ladder) -> Duration {
     match (step.purpose, &step.step) {
         (Purpose::Drain, _) => step.takes,
         (Purpose::Quit, Step::Request(_)) => step.takes + timings.settle,
@@ -56,7 +56,7 @@ pub(crate) fn settle(step: &Rung, timings: &Ladder) -> Duration {
 pub(super) fn may_listen_yet(
     now: Timestamp,
     sidecar: SidecarRun<'_>,
-    step: &Rung,
+    step: &LadderStep,
     retries: u32,
 ) -> bool {
     let since = sidecar.since.unwrap_or(now);

@@ -156,7 +156,7 @@ fn first_failure<'pod>(
     });
     let mut proxies = case
         .sidecars()
-        .filter(|(sidecar, _)| sidecar.order == Order::Mesh && !sidecar.doors.is_empty())
+        .filter(|(sidecar, _)| sidecar.order == Order::Mesh && !sidecar.held_ports.is_empty())
         .map(|(_, proxy)| proxy)
         .filter(|_| held.is_none());
     proxies.find_map(|proxy| {

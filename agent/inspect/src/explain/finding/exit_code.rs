@@ -97,8 +97,8 @@ fn finding(
     let advice = sidecar
         .ladder
         .iter()
-        .find(|rung| i64::from(rung.code) == code)
-        .map(|rung| rung.advice.as_str())
+        .find(|ladder_step| i64::from(ladder_step.code) == code)
+        .map(|ladder_step| ladder_step.advice.as_str())
         .filter(|advice| !advice.is_empty());
     match (&end.reason[..], advice) {
         (OUT_OF_MEMORY, _) => finding.fix(

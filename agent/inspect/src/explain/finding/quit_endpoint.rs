@@ -48,8 +48,8 @@ fn finding(case: &Case<'_>, sidecar: &Sidecar, container: &Container, off: Off) 
     let other = sidecar
         .ladder
         .iter()
-        .find(|rung| rung.code == 0 && !is_off(&rung.step))
-        .map(|rung| &rung.step);
+        .find(|ladder_step| ladder_step.code == 0 && !is_off(&ladder_step.step))
+        .map(|ladder_step| &ladder_step.step);
     let severity = match (stays::stays(case, container), other) {
         (true, _) => Severity::Error,
         (false, None) => Severity::Warning,
@@ -189,7 +189,7 @@ fn kuma(sidecar: &Sidecar, container: &Container) -> Option<Off> {
 
 /// The first request among the sidecar's steps.
 fn request(sidecar: &Sidecar) -> Option<&Request> {
-    let mut steps = sidecar.ladder.iter().map(|rung| &rung.step);
+    let mut steps = sidecar.ladder.iter().map(|ladder_step| &ladder_step.step);
     steps.find_map(|step| match step {
         Step::Request(request) => Some(request),
         Step::Signal { .. } => None,

@@ -78,7 +78,7 @@ fn is_deaf_shell(process: &Process) -> bool {
 /// An error if only a signal to the first process is known to end the sidecar of a finished pod.
 fn severity(case: &Case<'_>, sidecar: Option<&Sidecar>) -> Severity {
     let only_signals = |sidecar: &Sidecar| {
-        let mut steps = sidecar.ladder.iter().map(|rung| &rung.step);
+        let mut steps = sidecar.ladder.iter().map(|ladder_step| &ladder_step.step);
         steps.all(|step| matches!(step, Step::Signal { process: None, .. }))
     };
     match sidecar {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use usher_core::hold::ruleset::{Door, Queue, Ruleset, Wanted};
+use usher_core::hold::ruleset::{HeldPort, Queue, Ruleset, Wanted};
 
 use super::{NftError, install};
 use crate::net::{
@@ -70,12 +70,12 @@ fn without_log(socket: &Socket, error: NftError) -> Result<(), NftError> {
 }
 
 fn wanted(count_only: bool, dns: Option<Queue>) -> Ruleset {
-    let door = Door {
+    let held_port = HeldPort {
         port: 1,
         timeout: Duration::from_secs(1),
     };
     Ruleset::of(&Wanted {
-        ports: vec![door],
+        ports: vec![held_port],
         dns,
         exempt_uids: vec![1],
         exempt_gids: vec![1],

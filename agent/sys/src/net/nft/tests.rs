@@ -6,13 +6,13 @@ use usher_core::hold::ruleset::{
 use super::super::nft::*;
 use crate::net::netlink::{attribute, message};
 
-const DOOR: Door = Door {
+const HELD_PORT: HeldPort = HeldPort {
     port: 15001,
     timeout: Duration::from_secs(30),
 };
 
 fn wanted() -> impl Strategy<Value = Wanted> {
-    let door = (any::<u16>(), 1..100_000_u64).prop_map(|(port, ms)| Door {
+    let held_port = (any::<u16>(), 1..100_000_u64).prop_map(|(port, ms)| HeldPort {
         port,
         timeout: Duration::from_millis(ms),
     });
@@ -22,7 +22,7 @@ fn wanted() -> impl Strategy<Value = Wanted> {
         Just(Some(Queue::Compat))
     ];
     let ids = || proptest::collection::vec(any::<u32>(), 0..3);
-    let ports = proptest::collection::vec(door, 0..20);
+    let ports = proptest::collection::vec(held_port, 0..20);
     (ports, queue, ids(), ids(), any::<bool>()).prop_map(
         |(ports, dns, exempt_uids, exempt_gids, count_only)| Wanted {
             ports,
@@ -68,7 +68,7 @@ proptest! {
 #[test]
 fn encoded_bytes_are_unchanged() {
     let batch = encode(&Ruleset::of(&Wanted {
-        ports: vec![DOOR],
+        ports: vec![HELD_PORT],
         dns: Some(Queue::Compat),
         exempt_uids: vec![1337],
         exempt_gids: vec![1337],
@@ -123,7 +123,7 @@ fn other_tables_are_skipped() {
 #[test]
 fn remaining_times_and_packet_counts_are_decoded() {
     let ruleset = Ruleset::of(&Wanted {
-        ports: vec![DOOR],
+        ports: vec![HELD_PORT],
         ..Wanted::default()
     });
     let mut bytes = encode(&ruleset);

@@ -12,7 +12,7 @@ fn held_again() -> Pod {
 }
 
 #[test]
-fn sidecar_that_is_started_again_keeps_the_doors_shut() {
+fn restarted_sidecar_keeps_the_hold() {
     let mut stage = held(Mode::Enforce, pod(RestartPolicy::OnFailure, &["app"]));
     stage.shut();
     stage.start("app", "a");
@@ -27,7 +27,7 @@ fn sidecar_that_is_started_again_keeps_the_doors_shut() {
 }
 
 #[test]
-fn sidecar_that_was_killed_before_it_had_begun_keeps_the_doors_shut() {
+fn sidecar_killed_before_its_start_keeps_the_hold() {
     let mut stage = held(Mode::Enforce, istio());
     stage.shut();
     stage.start("app", "a");

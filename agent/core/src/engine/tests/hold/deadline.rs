@@ -3,7 +3,7 @@
 use super::super::hold::*;
 
 #[test]
-fn at_the_deadline_doors_open() {
+fn deadline_releases_held_ports() {
     let mut stage = held(Mode::Enforce, istio());
     stage.shut();
     stage.start("app", "a");
@@ -25,7 +25,7 @@ fn at_the_deadline_doors_open() {
     );
 }
 
-/// Its app was refused, and is seen to have ended before anybody looks at the doors.
+/// Its app was refused, and is seen to have ended before anybody looks at the held ports.
 #[test]
 fn a_release_by_the_kernel_is_reported_as_the_deadline() {
     let went = Tally {
@@ -101,7 +101,7 @@ fn app_of_the_sandbox_before_starts_no_deadline() {
     assert_eq!(stage.take_hold(), ["renew 15001 30s"]);
 }
 
-/// Its doors are to stay shut after five seconds.
+/// Its held ports are to stay shut after five seconds.
 fn closed() -> Stage {
     let mut spec = istio();
     let annotations = [
@@ -126,7 +126,7 @@ fn a_deadline_that_is_put_off_has_its_lease_again() {
 }
 
 #[test]
-fn doors_that_are_to_stay_shut_stay_shut_by_lease() {
+fn hold_that_stays_closed_is_renewed_by_lease() {
     let mut stage = closed();
     stage.start("app", "a");
     stage.start(PROXY, "i");

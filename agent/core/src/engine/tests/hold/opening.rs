@@ -1,9 +1,9 @@
-//! When doors open, and when they stay shut.
+//! When held ports open, and when they stay shut.
 
 use super::super::hold::*;
 
 #[test]
-fn what_opens_the_doors_before_the_sidecar_is_ready() {
+fn reasons_to_release_before_the_sidecar_is_ready() {
     type Change = fn(&mut Stage);
     let cases: [(&str, Change); 6] = [
         ("being deleted", |stage| {

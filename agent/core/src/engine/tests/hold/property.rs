@@ -153,7 +153,7 @@ impl World {
                     assert!(place.shut.is_some() && !place.opening, "nothing to open");
                     place.opening = true;
                 }
-                Action::OpenSome { .. } => panic!("this pod has one door"),
+                Action::OpenSome { .. } => panic!("this pod has one held port"),
                 Action::Renew { sandbox, .. } => {
                     let app = self.app_since.is_none_or(|since| since == self.now);
                     assert!(app, "a deadline is put off while an app may wait");

@@ -1,4 +1,4 @@
-//! What recipes and pods say of doors, and who the proxy is.
+//! What recipes and pods say of held ports, and who the proxy is.
 
 use super::super::hold::*;
 
@@ -53,7 +53,7 @@ fn a_port_may_depend_on_the_sidecars_arguments() {
 }
 
 #[test]
-fn of_two_doors_at_one_port_the_first_counts() {
+fn first_of_two_holds_at_one_port_applies() {
     let mut spec = istio();
     let declared = [("usher.dev/hold-ports".to_owned(), "app=15001".to_owned())];
     spec.annotations = declared.into();

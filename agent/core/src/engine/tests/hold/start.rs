@@ -143,7 +143,7 @@ fn apps_only_and_none_that_others_wait_for() {
 }
 
 #[test]
-fn doors_that_stay_shut_hold_no_start() {
+fn hold_that_stays_closed_holds_no_start() {
     let mut spec = asked_for(istio());
     let closed = [("usher.dev/on-deadline".to_owned(), "closed".to_owned())];
     spec.annotations.extend(closed);

@@ -86,7 +86,7 @@ fn an_app_that_ran_before_its_pod_was_announced() {
 }
 
 #[test]
-fn app_that_ended_unheld_just_before_the_doors_opened() {
+fn app_ended_unheld_just_before_the_release() {
     let mut stage = held(
         Mode::Enforce,
         asked_for(pod(RestartPolicy::Always, &["app"])),
