@@ -160,7 +160,7 @@ fn addresses() {
 /// container.
 #[test]
 fn shell() {
-    let Some(bench) = bench("a_shell") else {
+    let Some(bench) = bench("shell") else {
         return;
     };
     let (pod, name) = bench.run(vault::below_a_shell());
