@@ -129,8 +129,10 @@ fn while_a_file_is_written() {
 #[test]
 fn every_kill_point_is_covered() {
     let mut found = BTreeSet::new();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agent/src");
-    collect(&source, &mut found);
+    for source in ["../agent/src", "../agent/client/src"] {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
+        collect(&source, &mut found);
+    }
     let known = WITHIN.iter().chain(&WRITING).chain(&["before", "after"]);
     let known: BTreeSet<String> = known.map(|place| (*place).to_owned()).collect();
     assert_eq!(found, known);
@@ -144,7 +146,7 @@ fn collect(directory: &Path, found: &mut BTreeSet<String>) {
             continue;
         }
         let text = std::fs::read_to_string(&path).unwrap();
-        let calls = text.split("boundary::reach(\"").skip(1);
+        let calls = text.split("crash_point::reach(\"").skip(1);
         found.extend(calls.filter_map(|call| Some(call.split_once('"')?.0.to_owned())));
     }
 }
