@@ -17,14 +17,13 @@ use usher_core::{
 
 use super::{
     date::span,
-    facts::{Container, Ended, Facts, State},
+    facts::{Container, Ended, Facts, State, non_empty},
     seen::{Process, Seen},
 };
 
 /// The name that Istio gives its proxy. No other container makes a pod one of Istio's.
 pub(super) const ISTIO_PROXY: &str = "istio-proxy";
 
-/// One pod and everything known about it.
 #[derive(Debug)]
 pub struct Case<'pod> {
     pub(super) pod: &'pod Pod,
@@ -65,7 +64,6 @@ impl<'pod> Case<'pod> {
         sidecars.filter_map(|sidecar| Some((sidecar, self.facts.container(&sidecar.name)?)))
     }
 
-    /// The regular sidecars that run.
     pub(super) fn running_sidecars(&self) -> impl Iterator<Item = (&Sidecar, &'pod Container)> {
         self.sidecars().filter(|(_, container)| container.runs())
     }
@@ -103,10 +101,8 @@ impl<'pod> Case<'pod> {
         let State::Ended(ended) = &app.status.state else {
             return None;
         };
-        let rules = self
-            .pod
-            .container(&app.name)
-            .map_or(&[][..], |found| &found.restart_rules);
+        let spec = self.pod.container(&app.name);
+        let rules = spec.map_or(&[][..], |found| &found.restart_rules);
         let code = i32::try_from(ended.code).ok();
         let verdict = restart_policy::judge(self.policy(&app.name), rules, code);
         (verdict == Verdict::EndedForGood).then_some(ended)
@@ -128,12 +124,10 @@ impl<'pod> Case<'pod> {
         self.pod.terminal.is_some() || self.pod.deleting
     }
 
-    /// The decisions of usher, oldest first.
     pub(super) fn decisions(&self) -> &'pod [Entry] {
         self.seen.timeline.as_deref().unwrap_or_default()
     }
 
-    /// The newest decision that matches.
     pub(super) fn newest(&self, matches: impl Fn(&Detail) -> bool) -> Option<&'pod Entry> {
         let mut newest = self.decisions().iter().rev();
         newest.find(|entry| matches(&entry.detail))
@@ -152,13 +146,9 @@ impl<'pod> Case<'pod> {
 
     /// The Node's name, for commands.
     pub(super) fn node(&self) -> &str {
-        match self.facts.node.as_str() {
-            "" => "NODE",
-            name => name,
-        }
+        non_empty(&self.facts.node).unwrap_or("NODE")
     }
 
-    /// How long ago a time was.
     pub(super) fn ago(&self, at_ms: u64) -> String {
         format!("{} ago", self.since(at_ms))
     }
@@ -169,10 +159,18 @@ impl<'pod> Case<'pod> {
 
     /// The command that switches a capability on for the node.
     pub(super) fn enforce(&self, key: &str) -> String {
-        format!(
-            "kubectl annotate node {} {key}=enforce --overwrite",
-            self.node()
-        )
+        let node = self.node();
+        format!("kubectl annotate node {node} {key}=enforce --overwrite")
+    }
+
+    /// The command that prints a container's log.
+    pub(super) fn logs(&self, container: &str) -> String {
+        let (namespace, pod) = (&self.facts.namespace, &self.facts.name);
+        format!("kubectl -n {namespace} logs {pod} -c {container}")
+    }
+
+    pub(super) fn annotation_path(key: &str) -> String {
+        format!("metadata.annotations[{key}]")
     }
 
     /// The part of a pod template that sets an annotation.

@@ -118,7 +118,7 @@ fn hold(case: &Case<'_>) -> Option<Change> {
             )
         }),
         Mode::Observe | Mode::Off => {
-            let waits = |app: &State| matches!(app, State::Waiting { .. });
+            let waits = |app: &State| matches!(app, State::Waiting(_));
             let whose = if case.apps().all(|app| waits(&app.status.state)) {
                 "its apps' connections"
             } else {

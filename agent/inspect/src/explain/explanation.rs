@@ -46,7 +46,6 @@ pub struct Explanation {
     pub unseen: Vec<String>,
 }
 
-/// A container of the pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Member {
@@ -67,6 +66,8 @@ pub struct Member {
 pub fn explain(case: &Case<'_>) -> Explanation {
     let facts = case.facts;
     let findings = diagnose(case);
+    let owner = facts.owner.as_ref();
+    let containers = facts.init.iter().chain(&facts.containers);
     Explanation {
         at_ms: case.seen.now_ms,
         namespace: facts.namespace.clone(),
@@ -75,17 +76,9 @@ pub fn explain(case: &Case<'_>) -> Explanation {
         node: facts.node.clone(),
         phase: facts.phase.clone(),
         restart_policy: case.pod.restart_policy.to_string(),
-        owner: facts
-            .owner
-            .as_ref()
-            .map(|(kind, name)| format!("{kind}/{name}")),
+        owner: owner.map(|(kind, name)| format!("{kind}/{name}")),
         modes: modes(case),
-        containers: facts
-            .init
-            .iter()
-            .chain(&facts.containers)
-            .map(|one| member(case, one))
-            .collect(),
+        containers: containers.map(|one| member(case, one)).collect(),
         network: case.seen.network.clone(),
         timeline: story::moments(case),
         verdict: verdict::judge(case, &findings),
@@ -97,10 +90,8 @@ pub fn explain(case: &Case<'_>) -> Explanation {
 
 /// Whether a finding depends on the kubelet's version.
 pub fn needs_kubelet_version(facts: &Facts) -> bool {
-    facts
-        .containers
-        .iter()
-        .any(|container| container.name == ISTIO_PROXY)
+    let mut containers = facts.containers.iter();
+    containers.any(|container| container.name == ISTIO_PROXY)
 }
 
 impl Explanation {
@@ -111,11 +102,8 @@ impl Explanation {
 }
 
 fn member(case: &Case<'_>, container: &Container) -> Member {
-    let recipe = case
-        .plan
-        .sidecars
-        .iter()
-        .find(|sidecar| sidecar.name == container.name);
+    let mut sidecars = case.plan.sidecars.iter();
+    let recipe = sidecars.find(|sidecar| sidecar.name == container.name);
     let role = if container.is_native {
         Role::Native
     } else if container.is_init() {
@@ -127,21 +115,14 @@ fn member(case: &Case<'_>, container: &Container) -> Member {
     };
     let since = |at: Option<u64>| at.map_or(String::new(), |at| case.since(at));
     let state = match &container.status.state {
-        State::Waiting { reason } if reason.is_empty() => "waiting".to_owned(),
-        State::Waiting { reason } => format!("waiting: {reason}"),
-        State::Running { since_ms } => {
-            let ready = if container.status.ready {
-                ""
-            } else {
-                ", not ready"
-            };
-            format!("running for {}{ready}", since(*since_ms))
+        State::Waiting(reason) if reason.is_empty() => "waiting".to_owned(),
+        State::Waiting(reason) => format!("waiting: {reason}"),
+        State::Running(at) if container.status.ready => format!("running for {}", since(*at)),
+        State::Running(at) => format!("running for {}, not ready", since(*at)),
+        State::Ended(end) => {
+            let since = since(end.finished_ms);
+            format!("ended with exit code {}, {since} ago", end.code)
         }
-        State::Ended(end) => format!(
-            "ended with exit code {}, {} ago",
-            end.code,
-            since(end.finished_ms)
-        ),
     };
     let first = case
         .processes(&container.name)
@@ -161,40 +142,41 @@ fn modes(case: &Case<'_>) -> Vec<String> {
     let Some(modes) = case.seen.modes else {
         return vec!["unknown: no agent replies, and its run directory has no record".to_owned()];
     };
-    let mut lines = vec![
-        format!("quit: {} (node {})", modes.quit, case.node()),
-        format!("hold: {} (node {})", modes.hold, case.node()),
-    ];
-    if let Some(place) = case.opted_out_of_quit() {
-        lines.push(format!("quit: false ({place})"));
-    }
-    if case.plan.tuning.hold == HoldKind::No {
-        lines.push(format!("hold: false ({})", case.opt_out(annotation::HOLD)));
-    }
-    lines
+    let node = case.node();
+    let no_quit = case.opted_out_of_quit();
+    let no_hold = (case.plan.tuning.hold == HoldKind::No).then(|| case.opt_out(annotation::HOLD));
+    [
+        Some(format!("quit: {} (node {node})", modes.quit)),
+        Some(format!("hold: {} (node {node})", modes.hold)),
+        no_quit.map(|place| format!("quit: false ({place})")),
+        no_hold.map(|place| format!("hold: false ({place})")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn unseen(case: &Case<'_>) -> Vec<String> {
-    let mut unseen = Vec::new();
-    match (case.seen.agent, &case.seen.timeline) {
-        (true, _) => {}
-        (false, Some(_)) => unseen.push(
-            "new decisions of usher: no agent replies, and the timeline is that of the last one"
-                .to_owned(),
+    let seen = case.seen;
+    let has_timeline = seen.timeline.is_some();
+    [
+        (
+            !seen.agent && has_timeline,
+            "new decisions of usher: no agent replies, and the timeline is that of the last one",
         ),
-        (false, None) => {
-            unseen
-                .push("decisions of usher: no agent replies, and there is no timeline".to_owned());
-        }
-    }
-    if case.seen.processes.is_none() {
-        unseen.push("processes of its containers".to_owned());
-    }
-    if case.seen.sockets.is_none() {
-        unseen.push("sockets of its network namespace".to_owned());
-    }
-    if case.seen.kubelet.is_none() && needs_kubelet_version(case.facts) {
-        unseen.push("the kubelet's version".to_owned());
-    }
-    unseen
+        (
+            !seen.agent && !has_timeline,
+            "decisions of usher: no agent replies, and there is no timeline",
+        ),
+        (seen.processes.is_none(), "processes of its containers"),
+        (seen.sockets.is_none(), "sockets of its network namespace"),
+        (
+            seen.kubelet.is_none() && needs_kubelet_version(case.facts),
+            "the kubelet's version",
+        ),
+    ]
+    .into_iter()
+    .filter(|(is_unseen, _)| *is_unseen)
+    .map(|(_, what)| what.to_owned())
+    .collect()
 }

@@ -51,26 +51,14 @@ impl Facts {
             #[serde(borrow)]
             items: Option<Vec<&'list RawValue>>,
         }
-        #[derive(Deserialize)]
-        struct Identity {
-            metadata: Metadata,
-        }
-        #[derive(Deserialize)]
-        struct Metadata {
-            uid: String,
-        }
         let list: List<'_> = serde_json::from_slice(list).ok()?;
         let mut items = list.items.unwrap_or_default().into_iter();
-        let ours = items.find(|item| {
-            let identity = serde_json::from_str::<Identity>(item.get());
-            identity.is_ok_and(|found| found.metadata.uid == uid.as_str())
-        })?;
-        serde_json::from_str(ours.get())
-            .ok()
-            .map(|pod| Self::parse(&pod))
+        items.find_map(|item| {
+            let pod: Value = serde_json::from_str(item.get()).ok()?;
+            (pod["metadata"]["uid"] == uid.as_str()).then(|| Self::parse(&pod))
+        })
     }
 
-    /// Parses one pod.
     pub fn parse(pod: &Value) -> Self {
         let (metadata, spec, status) = (&pod["metadata"], &pod["spec"], &pod["status"]);
         let containers = |specs: &str, statuses: &str| -> Vec<Container> {
@@ -133,6 +121,10 @@ fn texts(value: &Value) -> BTreeMap<String, String> {
 fn words(value: &Value) -> Vec<String> {
     let words = list(value).iter().filter_map(Value::as_str);
     words.map(str::to_owned).collect()
+}
+
+pub(super) fn non_empty(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
 }
 
 fn time(value: &Value) -> Option<u64> {

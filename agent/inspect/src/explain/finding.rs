@@ -13,6 +13,7 @@ mod shell;
 mod stays;
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 use usher_core::decision::timeline::Entry;
 
 use super::{Case, date::clock};
@@ -20,7 +21,6 @@ use super::{Case, date::clock};
 /// The source of evidence about what a node cannot show.
 pub(super) const NOT_VISIBLE: &str = "not visible";
 
-/// One thing that is wrong with a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
@@ -45,23 +45,12 @@ pub struct Finding {
 pub struct Evidence {
     /// The field of the pod, the process, the socket or the timeline entry.
     pub source: String,
-    /// Its content.
     pub says: String,
 }
 
 /// The severity of a finding; the worst is the least.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    strum::IntoStaticStr,
-    strum::VariantArray,
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
 )]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
@@ -76,15 +65,7 @@ pub enum Severity {
 
 /// The problems that explain knows. Each name is a heading of the documentation.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    strum::IntoStaticStr,
-    strum::VariantArray,
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
@@ -152,7 +133,14 @@ impl Finding {
         self
     }
 
-    /// Adds evidence.
+    pub(super) fn error(id: Id, problem: impl Into<String>) -> Self {
+        Self::new(id, Severity::Error, problem)
+    }
+
+    pub(super) fn warning(id: Id, problem: impl Into<String>) -> Self {
+        Self::new(id, Severity::Warning, problem)
+    }
+
     #[must_use]
     pub(super) fn because(mut self, source: impl Into<String>, says: impl Into<String>) -> Self {
         let (source, says) = (source.into(), says.into());
@@ -160,11 +148,22 @@ impl Finding {
         self
     }
 
+    /// Adds evidence that may be absent.
+    #[must_use]
+    pub(super) fn because_any<T: Into<String>>(self, evidence: Option<(String, T)>) -> Self {
+        match evidence {
+            Some((source, says)) => self.because(source, says),
+            None => self,
+        }
+    }
+
     /// Adds a decision as evidence.
     #[must_use]
-    pub(super) fn because_of(self, entry: &Entry) -> Self {
-        let source = format!("timeline {} {}", clock(entry.at_ms), entry.detail.name());
-        self.because(source, &entry.reason)
+    pub(super) fn because_of(self, entry: Option<&Entry>) -> Self {
+        self.because_any(entry.map(|entry| {
+            let source = format!("timeline {} {}", clock(entry.at_ms), entry.detail.name());
+            (source, &entry.reason)
+        }))
     }
 
     #[must_use]
@@ -228,8 +227,6 @@ fn fold(findings: &mut Vec<Finding>) {
 
 #[cfg(test)]
 mod tests {
-    use strum::VariantArray;
-
     use super::*;
 
     #[test]
@@ -237,7 +234,7 @@ mod tests {
         for id in Id::VARIANTS {
             assert_eq!(serde_json::to_value(id).unwrap(), id.as_str());
         }
-        for severity in Severity::VARIANTS {
+        for severity in [Severity::Error, Severity::Warning, Severity::Hint] {
             assert_eq!(serde_json::to_value(severity).unwrap(), severity.as_str());
         }
         assert!(Severity::Error < Severity::Hint);

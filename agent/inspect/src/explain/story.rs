@@ -101,7 +101,7 @@ fn runs(container: &Container) -> Vec<Moment> {
             started.into_iter().chain(ended(name, end))
         })
         .collect();
-    if let State::Running { since_ms: Some(at) } = container.status.state {
+    if let State::Running(Some(at)) = container.status.state {
         let says = if container.status.ready {
             "ready"
         } else {

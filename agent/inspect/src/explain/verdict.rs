@@ -5,7 +5,7 @@ use usher_core::{decision::timeline::Detail, hold::Opened};
 
 use super::{
     Case, Finding,
-    facts::{Container, State},
+    facts::{Container, Ended, State, non_empty},
 };
 
 /// The phase of a pod whose containers all ended with 0.
@@ -13,7 +13,6 @@ const SUCCEEDED: &str = "Succeeded";
 /// The reasons of a container that starts for the first time.
 const STARTING: [&str; 3] = ["", "ContainerCreating", "PodInitializing"];
 
-/// The state of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     pub healthy: bool,
@@ -66,12 +65,11 @@ fn state(case: &Case<'_>) -> (bool, String) {
 fn running(case: &Case<'_>) -> (bool, String) {
     let regular = case.sidecars().map(|(_, container)| container);
     let sidecars: Vec<&Container> = regular.chain(case.natives()).collect();
-    if let Some(sidecar) = sidecars.iter().find(|sidecar| !sidecar.status.ready) {
-        let says = format!(
-            "the apps started, and sidecar {} is not ready",
-            sidecar.name
+    if let Some(Container { name, .. }) = sidecars.iter().find(|sidecar| !sidecar.status.ready) {
+        return (
+            true,
+            format!("the apps started, and sidecar {name} is not ready"),
         );
-        return (true, says);
     }
     let running: Vec<&Container> = case.apps().filter(|app| app.runs()).collect();
     let apps: Vec<String> = running
@@ -120,13 +118,10 @@ fn reached_deadline(case: &Case<'_>) -> bool {
 }
 
 fn ended(case: &Case<'_>, finished: u64) -> (bool, String) {
-    let failed = case
-        .ends()
-        .is_some_and(|ends| ends.iter().any(|end| end.code != 0));
-    let how = if failed {
-        "the apps ended, not all with exit code 0"
-    } else {
-        "the apps ended with exit code 0"
+    let failed = case.ends().into_iter().flatten().any(|end| end.code != 0);
+    let how = match failed {
+        true => "the apps ended, not all with exit code 0",
+        false => "the apps ended with exit code 0",
     };
     let rest = match names(case.running_sidecars().map(|(_, container)| container)) {
         (0, _) => "the kubelet is ending the pod".to_owned(),
@@ -136,35 +131,27 @@ fn ended(case: &Case<'_>, finished: u64) -> (bool, String) {
     (!failed, format!("{how}, {}; {rest}", case.ago(finished)))
 }
 
-fn not_running(container: &Container, what: &str) -> (bool, String) {
-    let name = &container.name;
-    match &container.status.state {
-        State::Running { .. } => (true, format!("{what} {name} is running")),
-        State::Ended(end) => (
-            false,
-            format!(
-                "{what} {name} ended with exit code {} and will restart",
-                end.code
-            ),
-        ),
-        State::Waiting { reason } => {
-            let shown = match &reason[..] {
-                "" => "not created yet",
-                reason => reason,
-            };
-            match &container.status.last {
-                Some(end) => (
-                    false,
-                    format!(
-                        "{what} {name} has not restarted after exit code {} ({shown})",
-                        end.code
-                    ),
-                ),
-                None => (
-                    STARTING.contains(&&reason[..]),
-                    format!("{what} {name} has not started ({shown})"),
-                ),
-            }
+fn not_running(container: &Container, kind: &str) -> (bool, String) {
+    let what = format!("{kind} {}", container.name);
+    let reason = match &container.status.state {
+        State::Running(_) => return (true, format!("{what} is running")),
+        State::Ended(Ended { code, .. }) => {
+            return (
+                false,
+                format!("{what} ended with exit code {code} and will restart"),
+            );
         }
+        State::Waiting(reason) => &reason[..],
+    };
+    let shown = non_empty(reason).unwrap_or("not created yet");
+    match &container.status.last {
+        Some(Ended { code, .. }) => (
+            false,
+            format!("{what} has not restarted after exit code {code} ({shown})"),
+        ),
+        None => (
+            STARTING.contains(&reason),
+            format!("{what} has not started ({shown})"),
+        ),
     }
 }

@@ -27,12 +27,10 @@ pub struct Container {
     pub has_post_start: bool,
     /// The command of the `postStart` hook, if the hook is a command.
     pub post_start: Vec<String>,
-    /// It is a native sidecar.
     pub is_native: bool,
     pub status: Status,
 }
 
-/// A declared port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Port {
     /// Empty for a port without a name.
@@ -42,7 +40,6 @@ pub struct Port {
     pub is_tcp: bool,
 }
 
-/// A probe of the kubelet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
     /// The field of the spec: `readinessProbe`.
@@ -55,17 +52,20 @@ pub struct Probe {
 /// The action of a probe. A port is 0 if its name is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
-    /// `httpGet`.
-    Http { port: u16, path: String },
-    /// `tcpSocket`.
-    Tcp { port: u16 },
-    /// `grpc`.
-    Grpc { port: u16 },
+    Http {
+        port: u16,
+        path: String,
+    },
+    Tcp {
+        port: u16,
+    },
+    Grpc {
+        port: u16,
+    },
     /// `exec`, or an unknown action.
     Other,
 }
 
-/// A container's status.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Status {
     /// The newest run.
@@ -80,20 +80,25 @@ pub struct Status {
 /// The state of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// The reason is a word, or empty.
-    Waiting {
-        reason: String,
-    },
-    Running {
-        since_ms: Option<u64>,
-    },
+    /// With the reason, a word or empty.
+    Waiting(String),
+    /// With the start, in milliseconds.
+    Running(Option<u64>),
     Ended(Ended),
 }
 
 impl Default for State {
     fn default() -> Self {
-        let reason = String::new();
-        Self::Waiting { reason }
+        Self::Waiting(String::new())
+    }
+}
+
+impl State {
+    fn ended(&self) -> Option<&Ended> {
+        match self {
+            Self::Ended(ended) => Some(ended),
+            Self::Waiting(_) | Self::Running(_) => None,
+        }
     }
 }
 
@@ -112,31 +117,27 @@ impl Container {
     pub(super) fn parse(spec: &Value, statuses: &[Value], place: String) -> Self {
         let name = text(&spec["name"]);
         let ports: Vec<Port> = list(&spec["ports"]).iter().map(port).collect();
-        let mut all = words(&spec["command"]);
-        all.extend(words(&spec["args"]));
         let hook = &spec["lifecycle"]["postStart"];
-        let fields = ["startupProbe", "livenessProbe", "readinessProbe"];
-        let probes = fields
-            .into_iter()
-            .filter_map(|field| probe(field, &spec[field], &ports))
-            .collect();
-        let status = statuses
-            .iter()
-            .find(|status| status["name"] == name.as_str());
         let user = spec["securityContext"]["runAsUser"].as_u64();
-        let is_native = place.starts_with(INIT) && spec["restartPolicy"] == "Always";
+        let mut statuses = statuses.iter();
         Self {
-            place,
             image: text(&spec["image"]),
-            words: all,
+            words: [words(&spec["command"]), words(&spec["args"])].concat(),
             env: variables(&spec["env"]),
             user: user.and_then(|user| user.try_into().ok()),
+            probes: ["startupProbe", "livenessProbe", "readinessProbe"]
+                .into_iter()
+                .filter_map(|field| probe(field, &spec[field], &ports))
+                .collect(),
             ports,
-            probes,
             has_post_start: hook.is_object(),
             post_start: words(&hook["exec"]["command"]),
-            is_native,
-            status: status.map(self::status).unwrap_or_default(),
+            is_native: place.starts_with(INIT) && spec["restartPolicy"] == "Always",
+            status: statuses
+                .find(|status| status["name"] == name.as_str())
+                .map(status)
+                .unwrap_or_default(),
+            place,
             name,
         }
     }
@@ -146,62 +147,54 @@ impl Container {
         self.place.starts_with(INIT)
     }
 
-    /// The path of the container's status.
+    /// The path of a field of the container's spec.
+    pub fn path(&self, field: &str) -> String {
+        format!("{}.{field}", self.place)
+    }
+
+    /// The path of a variable.
+    pub fn env_path(&self, name: &str) -> String {
+        format!("{}.env[{name}]", self.place)
+    }
+
     pub fn status_path(&self) -> String {
-        let list = if self.is_init() {
-            "initContainerStatuses"
-        } else {
-            "containerStatuses"
-        };
-        format!("status.{list}[{}]", self.name)
+        let prefix = if self.is_init() { "initC" } else { "c" };
+        format!("status.{prefix}ontainerStatuses[{}]", self.name)
     }
 
     /// When the newest run started.
     pub fn started_ms(&self) -> Option<u64> {
         match &self.status.state {
-            State::Running { since_ms } => *since_ms,
+            State::Running(since_ms) => *since_ms,
             State::Ended(ended) => ended.started_ms,
-            State::Waiting { .. } => self.status.last.as_ref()?.started_ms,
+            State::Waiting(_) => self.status.last.as_ref()?.started_ms,
         }
     }
 
     pub fn runs(&self) -> bool {
-        matches!(self.status.state, State::Running { .. })
+        matches!(self.status.state, State::Running(_))
     }
 
     /// The newest run that ended: the present one, or the one before.
     pub fn newest_end(&self) -> Option<&Ended> {
-        match &self.status.state {
-            State::Ended(ended) => Some(ended),
-            State::Waiting { .. } | State::Running { .. } => self.status.last.as_ref(),
-        }
+        self.status.state.ended().or(self.status.last.as_ref())
     }
 
     /// The known runs that ended, oldest first.
     pub fn ends(&self) -> impl Iterator<Item = &Ended> {
-        let present = match &self.status.state {
-            State::Ended(ended) => Some(ended),
-            State::Waiting { .. } | State::Running { .. } => None,
-        };
-        self.status.last.iter().chain(present)
+        self.status.last.iter().chain(self.status.state.ended())
     }
 
     /// The value of a flag, as `--name value` or `--name=value`.
     pub fn flag(&self, name: &str) -> Option<&str> {
-        let mut words = self.words.iter();
-        while let Some(word) = words.next() {
-            let rest = word
-                .trim_start_matches('-')
-                .strip_prefix(name.trim_start_matches('-'));
-            match rest {
-                Some("") if word.starts_with('-') => return words.next().map(String::as_str),
-                Some(rest) if word.starts_with('-') && rest.starts_with('=') => {
-                    return rest.get(1..);
-                }
-                _ => {}
+        let mut words = self.words.iter().enumerate();
+        words.find_map(|(index, word)| {
+            let flag = word.strip_prefix('-')?.trim_start_matches('-');
+            match flag.strip_prefix(name.trim_start_matches('-'))? {
+                "" => self.words.get(index + 1).map(String::as_str),
+                rest => rest.strip_prefix('='),
             }
-        }
-        None
+        })
     }
 
     pub fn variable(&self, name: &str) -> Option<&str> {
@@ -218,25 +211,18 @@ fn variables(env: &Value) -> BTreeMap<String, String> {
 }
 
 fn port(port: &Value) -> Port {
-    let protocol = port["protocol"].as_str().unwrap_or("TCP");
     Port {
         name: text(&port["name"]),
         number: number(&port["containerPort"]),
-        is_tcp: protocol == "TCP",
+        is_tcp: port["protocol"].as_str().is_none_or(|name| name == "TCP"),
     }
 }
 
 fn number(value: &Value) -> u16 {
-    value
-        .as_u64()
-        .and_then(|number| number.try_into().ok())
-        .unwrap_or_default()
+    u16::try_from(value.as_u64().unwrap_or_default()).unwrap_or_default()
 }
 
 fn probe(field: &'static str, probe: &Value, ports: &[Port]) -> Option<Probe> {
-    if !probe.is_object() {
-        return None;
-    }
     let resolve = |port: &Value| match port.as_str() {
         Some(name) => {
             let named = ports.iter().find(|port| port.name == name);
@@ -244,17 +230,14 @@ fn probe(field: &'static str, probe: &Value, ports: &[Port]) -> Option<Probe> {
         }
         None => number(port),
     };
-    let (http, tcp, grpc) = (&probe["httpGet"], &probe["tcpSocket"], &probe["grpc"]);
-    let act = if http.is_object() {
-        let path = text(&http["path"]);
-        Act::Http {
-            port: resolve(&http["port"]),
-            path,
-        }
-    } else if tcp.is_object() {
+    let action = |name: &str| probe[name].is_object().then(|| &probe[name]);
+    let act = if let Some(http) = action("httpGet") {
+        let (port, path) = (resolve(&http["port"]), text(&http["path"]));
+        Act::Http { port, path }
+    } else if let Some(tcp) = action("tcpSocket") {
         let port = resolve(&tcp["port"]);
         Act::Tcp { port }
-    } else if grpc.is_object() {
+    } else if let Some(grpc) = action("grpc") {
         let port = number(&grpc["port"]);
         Act::Grpc { port }
     } else {
@@ -265,7 +248,7 @@ fn probe(field: &'static str, probe: &Value, ports: &[Port]) -> Option<Probe> {
         // The API's maximum.
         Duration::from_secs(seconds.unwrap_or(default).min(i32::MAX as u64))
     };
-    Some(Probe {
+    probe.is_object().then(|| Probe {
         field,
         act,
         initial_delay: seconds("initialDelaySeconds", 0),
@@ -274,29 +257,28 @@ fn probe(field: &'static str, probe: &Value, ports: &[Port]) -> Option<Probe> {
 }
 
 fn status(status: &Value) -> Status {
-    let ended = |state: &Value| {
-        let ended = &state["terminated"];
-        ended.is_object().then(|| Ended {
-            code: ended["exitCode"].as_i64().unwrap_or_default(),
-            reason: text(&ended["reason"]),
-            started_ms: time(&ended["startedAt"]),
-            finished_ms: time(&ended["finishedAt"]),
-        })
-    };
-    let state = &status["state"];
+    let (state, last) = (&status["state"], &status["lastState"]);
     let newest = match ended(state) {
         Some(ended) => State::Ended(ended),
-        None if state["running"].is_object() => State::Running {
-            since_ms: time(&state["running"]["startedAt"]),
-        },
-        None => State::Waiting {
-            reason: text(&state["waiting"]["reason"]),
-        },
+        None if state["running"].is_object() => {
+            State::Running(time(&state["running"]["startedAt"]))
+        }
+        None => State::Waiting(text(&state["waiting"]["reason"])),
     };
     Status {
         state: newest,
-        last: ended(&status["lastState"]),
+        last: ended(last),
         ready: status["ready"] == true,
         restarts: status["restartCount"].as_u64().unwrap_or_default(),
     }
+}
+
+fn ended(state: &Value) -> Option<Ended> {
+    let ended = &state["terminated"];
+    ended.is_object().then(|| Ended {
+        code: ended["exitCode"].as_i64().unwrap_or_default(),
+        reason: text(&ended["reason"]),
+        started_ms: time(&ended["startedAt"]),
+        finished_ms: time(&ended["finishedAt"]),
+    })
 }

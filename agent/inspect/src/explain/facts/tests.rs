@@ -98,9 +98,7 @@ fn a_probe_without_a_period_has_the_kubelets() {
 
 #[test]
 fn states() {
-    let waiting = |reason: &str| State::Waiting {
-        reason: reason.to_owned(),
-    };
+    let waiting = |reason: &str| State::Waiting(reason.to_owned());
     let since = "2026-11-22T00:10:09Z";
     for (state, expected) in [
         (
@@ -111,11 +109,9 @@ fn states() {
         (Value::Null, waiting("")),
         (
             json!({"running": {"startedAt": since}}),
-            State::Running {
-                since_ms: date::parse(since),
-            },
+            State::Running(date::parse(since)),
         ),
-        (json!({"running": {}}), State::Running { since_ms: None }),
+        (json!({"running": {}}), State::Running(None)),
         (
             json!({"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": since}}),
             State::Ended(Ended {

@@ -10,7 +10,7 @@ use usher_core::{
     settings::{annotation, mode::Mode, overrides::HoldKind},
 };
 
-use super::{Finding, Id, Severity, own_hold};
+use super::{Finding, Id, own_hold};
 use crate::explain::{
     Case,
     date::clock,
@@ -26,31 +26,29 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
     let refused = case
         .newest(|detail| matches!(detail, Detail::WouldHold { .. }))
         .and_then(|entry| match entry.detail {
-            Detail::WouldHold { connections, .. } => Some((entry, connections?)),
+            Detail::WouldHold { connections, .. } => {
+                Some((entry, connections.filter(|many| *many > 0)?))
+            }
             _ => None,
-        })
-        .filter(|(_, connections)| *connections > 0);
+        });
     let late = case
         .newest(|detail| matches!(detail, Detail::HoldReleased { .. }))
         .filter(|entry| is_late(&entry.detail));
     let finding = match (late, first_failure(case), refused) {
-        (Some(late), ..) => {
-            let problem = "the proxy was not ready at the hold deadline, and usher released the app's connections";
-            Finding::new(Id::StartedBeforeProxy, Severity::Warning, problem)
-                .because_of(late)
-                .fix(
-                    "Find why the proxy is slow (its log), or extend the hold deadline.",
-                    Case::template_annotation(annotation::HOLD_DEADLINE, "2m"),
-                )
-        }
+        (Some(_), ..) => Finding::warning(
+            Id::StartedBeforeProxy,
+            "the proxy was not ready at the hold deadline, and usher released the app's connections",
+        )
+        .because_of(late)
+        .fix(
+            "Find why the proxy is slow (its log), or extend the hold deadline.",
+            Case::template_annotation(annotation::HOLD_DEADLINE, "2m"),
+        ),
         (None, Some((proxy, app, end)), _) => by_status(case, proxy, app, end),
         (None, None, Some((refused, connections))) => by_count(case, refused, connections),
         (None, None, None) => return Vec::new(),
     };
-    vec![match refused {
-        Some((entry, _)) => finding.because_of(entry),
-        None => finding,
-    }]
+    vec![finding.because_of(refused.map(|(entry, _)| entry))]
 }
 
 /// Whether a hold released connections that then found no listener.
@@ -60,31 +58,26 @@ fn is_late(detail: &Detail) -> bool {
 
 /// usher counted refused connections. Later restarts of the app do not change that.
 fn by_count(case: &Case<'_>, refused: &Entry, connections: u64) -> Finding {
-    let problem = match connections {
-        1 => "1 connection of the app was refused because its proxy was not ready".to_owned(),
-        many => {
-            format!("{many} connections of the app were refused because its proxy was not ready")
-        }
+    let were = match connections {
+        1 => "1 connection of the app was",
+        many => &format!("{many} connections of the app were"),
     };
-    let finding = Finding::new(Id::StartedBeforeProxy, Severity::Warning, problem);
-    let failed = case.apps().find_map(|app| {
-        let before = |end: &&Ended| {
-            // The status has whole seconds.
-            end.code != 0 && end.finished_ms.is_some_and(|at| at <= refused.at_ms + 1000)
-        };
-        Some((app, app.ends().find(before)?))
-    });
+    let problem = format!("{were} refused because its proxy was not ready");
+    // The status has whole seconds.
+    let before = |end: &&Ended| {
+        end.code != 0 && end.finished_ms.is_some_and(|at| at <= refused.at_ms + 1000)
+    };
+    let failed = case
+        .apps()
+        .find_map(|app| Some((app, app.ends().find(before)?)));
     let finding = match failed {
-        Some((app, end)) => Finding {
-            severity: Severity::Error,
-            ..finding
-        }
-        .about(&app.name)
-        .because(
-            app.status_path(),
-            format!("exit code {}, before the proxy was ready", end.code),
-        ),
-        None => finding,
+        Some((app, end)) => Finding::error(Id::StartedBeforeProxy, problem)
+            .about(&app.name)
+            .because(
+                app.status_path(),
+                format!("exit code {}, before the proxy was ready", end.code),
+            ),
+        None => Finding::warning(Id::StartedBeforeProxy, problem),
     };
     advise(case, finding)
 }
@@ -101,16 +94,16 @@ fn by_status(case: &Case<'_>, proxy: &Container, app: &Container, end: &Ended) -
         }
         _ => format!("exit code {code}"),
     };
-    let began = proxy.started_ms().map_or_else(
-        || "has not started".to_owned(),
-        |at| format!("started at {}", clock(at)),
-    );
+    let began = match proxy.started_ms() {
+        Some(at) => format!("started at {}", clock(at)),
+        None => "has not started".to_owned(),
+    };
     let order = if comes_before(case, app, proxy) {
         "the app comes first in the spec"
     } else {
         "the app does not wait for it"
     };
-    let finding = Finding::new(Id::StartedBeforeProxy, Severity::Error, problem)
+    let finding = Finding::error(Id::StartedBeforeProxy, problem)
         .about(app_name)
         .because(app.status_path(), ran)
         .because(proxy.status_path(), format!("{began}; {order}"));
@@ -120,16 +113,13 @@ fn by_status(case: &Case<'_>, proxy: &Container, app: &Container, end: &Ended) -
 fn advise(case: &Case<'_>, finding: Finding) -> Finding {
     if case.plan.tuning.hold == HoldKind::No {
         // The pod's own annotation overrides its Namespace's.
-        let how = match case.facts.annotation(annotation::HOLD) {
-            Some(_) => Case::template_annotation(annotation::HOLD, "true"),
-            None => format!(
-                "kubectl annotate namespace {} {}-",
-                case.facts.namespace,
-                annotation::HOLD
-            ),
+        let (key, namespace) = (annotation::HOLD, &case.facts.namespace);
+        let how = match case.facts.annotation(key) {
+            Some(_) => Case::template_annotation(key, "true"),
+            None => format!("kubectl annotate namespace {namespace} {key}-"),
         };
         return finding
-            .because("opt-out", case.opt_out(annotation::HOLD))
+            .because("opt-out", case.opt_out(key))
             .fix("Remove the setting that disables hold for this pod.", how);
     }
     match case.seen.modes.map(|modes| modes.hold) {
@@ -145,9 +135,7 @@ fn advise(case: &Case<'_>, finding: Finding) -> Finding {
 }
 
 /// The first app that failed before a proxy could be ready, with the proxy and the failed run.
-fn first_failure<'pod>(
-    case: &Case<'pod>,
-) -> Option<(&'pod Container, &'pod Container, &'pod Ended)> {
+fn first_failure<'a>(case: &Case<'a>) -> Option<(&'a Container, &'a Container, &'a Ended)> {
     let held = case.newest(|detail| {
         matches!(
             detail,
@@ -187,9 +175,7 @@ fn is_early(case: &Case<'_>, app: &Container, proxy: &Container, end: &Ended) ->
 }
 
 fn comes_before(case: &Case<'_>, app: &Container, proxy: &Container) -> bool {
-    let place = |container: &Container| {
-        let mut all = case.facts.containers.iter();
-        all.position(|found| found.name == container.name)
-    };
-    place(app) < place(proxy)
+    let mut all = case.facts.containers.iter();
+    all.find(|found| [&app.name, &proxy.name].contains(&&found.name))
+        .is_some_and(|first| first.name != proxy.name)
 }

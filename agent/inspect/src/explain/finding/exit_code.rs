@@ -6,11 +6,11 @@
 
 use usher_core::{plan::Sidecar, pod::restart_policy::RestartPolicy, settings::annotation};
 
-use super::{Finding, Id, Severity, short};
+use super::{Finding, Id, short};
 use crate::explain::{
     Case,
     date::clock,
-    facts::{Container, Ended, State},
+    facts::{Container, Ended, State, non_empty},
 };
 
 /// The reason of a container that the kernel killed at its memory limit.
@@ -42,7 +42,7 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
         .collect()
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Effect {
     PodFails,
     Restarts,
@@ -73,58 +73,46 @@ fn finding(
             "lastState.terminated",
         ),
     };
-    let reason = match &end.reason[..] {
-        "" => "no reason",
-        reason => reason,
-    };
-    let at = end
-        .finished_ms
-        .map_or(String::new(), |at| format!(" at {}", clock(at)));
-    let mut finding = Finding::new(Id::ExitCodeSpoils, Severity::Error, problem)
+    let reason = non_empty(&end.reason).unwrap_or("no reason");
+    let at = end.finished_ms.map(|at| format!(" at {}", clock(at)));
+    let job = case.facts.owner.as_ref().filter(|(kind, _)| kind == "Job");
+    let finding = Finding::error(Id::ExitCodeSpoils, problem)
         .about(name)
         .because(
             format!("{}.{field}", container.status_path()),
-            format!("exitCode {code}, {reason}{at}"),
+            format!("exitCode {code}, {reason}{}", at.unwrap_or_default()),
         )
-        .because("spec.restartPolicy", case.policy(name).to_string());
-    if let Some((kind, owner)) = case.facts.owner.as_ref().filter(|(kind, _)| kind == "Job") {
-        let says = format!(
-            "{}; its backoffLimit, the number of retries, is not on the node",
-            short(owner)
-        );
-        finding = finding.because(format!("metadata.ownerReferences[{kind}]"), says);
-    }
-    let advice = sidecar
-        .ladder
-        .iter()
+        .because("spec.restartPolicy", case.policy(name).to_string())
+        .because_any(job.map(|(kind, owner)| {
+            let retries = "its backoffLimit, the number of retries, is not on the node";
+            (
+                format!("metadata.ownerReferences[{kind}]"),
+                format!("{}; {retries}", short(owner)),
+            )
+        }));
+    let mut steps = sidecar.ladder.iter();
+    let advice = steps
         .find(|ladder_step| i64::from(ladder_step.code) == code)
-        .map(|ladder_step| ladder_step.advice.as_str())
-        .filter(|advice| !advice.is_empty());
-    match (&end.reason[..], advice) {
+        .and_then(|ladder_step| non_empty(&ladder_step.advice));
+    match (reason, advice) {
         (OUT_OF_MEMORY, _) => finding.fix(
             "Raise the sidecar's memory limit.",
             format!("resources:\n  limits:\n    memory: 256Mi    # of {name}"),
         ),
-        (_, Some(advice)) => finding.fix(
-            format!("Make the sidecar end with exit code 0: {advice}."),
-            "",
-        ),
+        (_, Some(advice)) => finding.fix(format!("Make the sidecar end with exit code 0: {advice}."), ""),
         (_, None) if SIGNALS.contains(&code) => finding.fix(
             "A signal ended the sidecar. Enable usher to terminate it by request, which ends it with exit code 0.",
             case.enforce(annotation::QUIT),
         ),
-        (_, None) => finding.fix(
-            "Make the sidecar end with exit code 0; its log has the cause.",
-            format!(
-                "kubectl -n {} logs {} -c {name}{}",
-                case.facts.namespace,
-                case.facts.name,
-                if effect == Effect::Restarts {
-                    " --previous"
-                } else {
-                    ""
-                }
-            ),
-        ),
+        (_, None) => {
+            let run = match effect {
+                Effect::PodFails => "",
+                Effect::Restarts => " --previous",
+            };
+            finding.fix(
+                "Make the sidecar end with exit code 0; its log has the cause.",
+                format!("{}{run}", case.logs(name)),
+            )
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use usher_core::node::socket::{Socket, State};
 
-use super::{Finding, Id, Severity};
+use super::{Finding, Id};
 use crate::explain::Case;
 
 const METADATA: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254));
@@ -31,7 +31,7 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
     };
     let name = &sidecar.name;
     let problem = format!("sidecar {name} waits for a cloud metadata server that does not reply");
-    let finding = Finding::new(Id::MetadataWait, Severity::Warning, problem)
+    let finding = Finding::warning(Id::MetadataWait, problem)
         .about(name)
         .because(
             format!("socket :{} of user {}", socket.local.port(), socket.uid),
@@ -49,7 +49,7 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
     let cloud = sidecar.variable("CLOUD_PLATFORM").unwrap_or("absent");
     vec![
         finding
-            .because(format!("{}.env[CLOUD_PLATFORM]", sidecar.place), cloud)
+            .because(sidecar.env_path("CLOUD_PLATFORM"), cloud)
             .fix(
                 "Declare that the proxy runs in no cloud, for all pods or by this pod's annotation.",
                 "metadata:\n  annotations:\n    proxy.istio.io/config: |\n      proxyMetadata:\n        CLOUD_PLATFORM: none",

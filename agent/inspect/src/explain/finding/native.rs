@@ -44,8 +44,8 @@ fn finding(case: &Case<'_>) -> Option<Finding> {
     let finding = Finding::new(Id::NativePossible, Severity::Hint, problem)
         .about(&proxy.name)
         .because(source, says)
-        .because(format!("{}.image", proxy.place), format!("Istio {istio}"))
-        .because(format!("metadata.annotations[{ANNOTATION}]"), annotated);
+        .because(proxy.path("image"), format!("Istio {istio}"))
+        .because(Case::annotation_path(ANNOTATION), annotated);
     if istio < version(24) {
         return Some(finding.fix(
             "Set ENABLE_NATIVE_SIDECARS=true of istiod; the annotation needs Istio 1.24.",

@@ -7,7 +7,7 @@
 use serde::Deserialize;
 use usher_core::settings::annotation;
 
-use super::{Finding, Id, Severity, short};
+use super::{Finding, Id, short};
 use crate::explain::{Case, facts::Container};
 
 const CONFIG: &str = "proxy.istio.io/config";
@@ -45,7 +45,7 @@ fn finding(case: &Case<'_>) -> Option<Finding> {
         .map(|found| &found.name[..])
         .collect();
     let wanted = wanted(case, proxy);
-    let hook = format!("{}.lifecycle.postStart", proxy.place);
+    let hook = proxy.path("lifecycle.postStart");
     let command = short(&proxy.post_start.join(" "));
     if waits(proxy) {
         let first = before.first()?;
@@ -55,11 +55,11 @@ fn finding(case: &Case<'_>) -> Option<Finding> {
         );
         let (source, says) = wanted.unwrap_or((hook, command));
         return Some(
-            Finding::new(Id::HoldLost, Severity::Error, problem)
+            Finding::error(Id::HoldLost, problem)
                 .about(first)
                 .because(source, says)
                 .because(
-                    format!("{}.name", proxy.place),
+                    proxy.path("name"),
                     format!("{} comes after {apps}", proxy.place),
                 )
                 .fix(
@@ -77,7 +77,7 @@ fn finding(case: &Case<'_>) -> Option<Finding> {
     let problem = format!(
         "Istio does not hold the app: a custom lifecycle replaced the postStart hook of {name}"
     );
-    let finding = Finding::new(Id::HoldLost, Severity::Error, problem)
+    let finding = Finding::error(Id::HoldLost, problem)
         .about(name)
         .because(source, says)
         .because(hook, format!("{found}; Istio's own is: pilot-agent wait"));
@@ -102,10 +102,10 @@ fn wanted(case: &Case<'_>, proxy: &Container) -> Option<(String, String)> {
         .annotation(CONFIG)
         .and_then(|text| Some((text, parse(text)?)));
     let (source, text, wanted) = match annotated {
-        Some((text, wanted)) => (format!("metadata.annotations[{CONFIG}]"), text, wanted),
+        Some((text, wanted)) => (Case::annotation_path(CONFIG), text, wanted),
         None => {
             let text = proxy.variable("PROXY_CONFIG")?;
-            let source = format!("{}.env[PROXY_CONFIG]", proxy.place);
+            let source = proxy.env_path("PROXY_CONFIG");
             (source, text, parse(text)?)
         }
     };

@@ -4,7 +4,7 @@
 //! word. A node cannot see Services. It sees the ports of the pod's containers, and a Service usually has the same names;
 //! so the finding says what to compare.
 
-use super::{Finding, Id, NOT_VISIBLE, Severity, short};
+use super::{Finding, Id, NOT_VISIBLE, short};
 use crate::explain::{Case, facts::Port};
 
 /// The protocols that Istio knows
@@ -40,7 +40,7 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
         .filter_map(|(app, port)| {
             let (problem, name) = wrong(port)?;
             let number = port.number;
-            let finding = Finding::new(Id::PortName, Severity::Warning, problem)
+            let finding = Finding::warning(Id::PortName, problem)
                 .about(&app.name)
                 .because(
                     format!("{}.ports[{number}].name", app.place),

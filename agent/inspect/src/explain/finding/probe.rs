@@ -7,7 +7,7 @@
 
 use serde_json::Value;
 
-use super::{Finding, Id, NOT_VISIBLE, Severity, short};
+use super::{Finding, Id, NOT_VISIBLE, short};
 use crate::explain::{
     Case,
     case::millis,
@@ -69,9 +69,9 @@ fn unknown_path(proxy: &Container, app: &Container, probe: &Probe, path: &str) -
          pod"
     );
     Some(
-        Finding::new(Id::ProbeLost, Severity::Error, problem)
+        Finding::error(Id::ProbeLost, problem)
             .because(format!("{}.{field}.httpGet.path", app.place), short(path))
-            .because(format!("{}.env[{PROBERS}]", proxy.place), says)
+            .because(proxy.env_path(PROBERS), says)
             .fix(
                 "Restore the app's own path and port of the probe in the template; the injector rewrites them.",
                 format!("{field}:\n  httpGet: {{path: /healthz, port: 8080}}"),
@@ -96,13 +96,13 @@ fn not_rewritten(
     );
     let rewrite = case.facts.annotation(REWRITE).map(short);
     Some(
-        Finding::new(Id::ProbeLost, Severity::Error, problem)
+        Finding::error(Id::ProbeLost, problem)
             .because(
                 format!("{}.{field}.{kind}.port", app.place),
                 port.to_string(),
             )
             .because(
-                format!("metadata.annotations[{REWRITE}]"),
+                Case::annotation_path(REWRITE),
                 rewrite.unwrap_or("absent; the mesh's setting applies".to_owned()),
             )
             .because(
@@ -126,10 +126,7 @@ fn is_excluded(case: &Case<'_>, port: u16) -> bool {
 /// Whether a probe fails, as far as the status shows it, after two periods.
 fn fails(case: &Case<'_>, app: &Container, probe: &Probe) -> bool {
     let is_readiness = probe.field == READINESS;
-    let State::Running {
-        since_ms: Some(since),
-    } = app.status.state
-    else {
+    let State::Running(Some(since)) = app.status.state else {
         return !is_readiness && was_killed(app);
     };
     let due = millis(probe.initial_delay + probe.period * 2);

@@ -5,6 +5,7 @@
 
 use usher_core::{
     plan::Sidecar,
+    pod::image,
     recipe::{
         Version,
         step::{Request, Step},
@@ -43,13 +44,11 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
 }
 
 fn finding(case: &Case<'_>, sidecar: &Sidecar, container: &Container, off: Off) -> Finding {
-    let name = &container.name;
+    let (name, endpoint) = (&container.name, off.endpoint);
     let is_off = |step: &Step| matches!(step, Step::Request(request) if request.port == off.port);
-    let other = sidecar
-        .ladder
-        .iter()
-        .find(|ladder_step| ladder_step.code == 0 && !is_off(&ladder_step.step))
-        .map(|ladder_step| &ladder_step.step);
+    let mut steps = sidecar.ladder.iter();
+    let other = steps.find(|ladder_step| ladder_step.code == 0 && !is_off(&ladder_step.step));
+    let other = other.map(|ladder_step| &ladder_step.step);
     let severity = match (stays::stays(case, container), other) {
         (true, _) => Severity::Error,
         (false, None) => Severity::Warning,
@@ -59,29 +58,28 @@ fn finding(case: &Case<'_>, sidecar: &Sidecar, container: &Container, off: Off) 
         Some(step) => format!("{step} remains"),
         None => "no other step ends it with exit code 0".to_owned(),
     };
-    let problem = format!(
-        "sidecar {name} has no quit endpoint ({} is off); {then}",
-        off.endpoint
-    );
-    let finding = Finding::new(Id::QuitEndpointOff, severity, problem)
-        .about(name)
-        .because(off.source, off.says);
-    let socket = format!("socket :{}", off.port);
-    let finding = match case.listens(off.port) {
-        Some(false) => finding.because(socket, "no listener"),
-        Some(true) => finding.because(socket, "a listener, for other paths"),
-        None => finding,
-    };
-    let modes = case.seen.modes;
-    let remedy = match other {
-        Some(step) if modes.is_none_or(|modes| modes.quit != Mode::Enforce) => format!(
+    let problem = format!("sidecar {name} has no quit endpoint ({endpoint} is off); {then}");
+    let socket = case.listens(off.port).map(|listens| match listens {
+        false => "no listener",
+        true => "a listener, for other paths",
+    });
+    let enforces = case
+        .seen
+        .modes
+        .is_some_and(|modes| modes.quit == Mode::Enforce);
+    let remedy = match other.filter(|_| !enforces) {
+        Some(step) => format!(
             "{} Or enable usher to end it by {step}: {}",
             off.remedy,
             case.enforce(annotation::QUIT)
         ),
-        _ => off.remedy.to_owned(),
+        None => off.remedy.to_owned(),
     };
-    finding.fix(remedy, off.how)
+    Finding::new(Id::QuitEndpointOff, severity, problem)
+        .about(name)
+        .because(off.source, off.says)
+        .because_any(socket.map(|says| (format!("socket :{}", off.port), says)))
+        .fix(remedy, off.how)
 }
 
 fn off(case: &Case<'_>, sidecar: &Sidecar, container: &Container) -> Option<Off> {
@@ -99,15 +97,15 @@ fn istio(case: &Case<'_>, container: &Container) -> Option<Off> {
     const PORT: &str = "status.sidecar.istio.io/port";
     let by_flag = container.flag("--statusPort").filter(|port| *port == "0");
     let (source, says) = match (case.facts.annotation(PORT), by_flag) {
-        (Some("0"), _) => (format!("metadata.annotations[{PORT}]"), "\"0\"".to_owned()),
-        (_, Some(_)) => (container.place.clone(), "--statusPort 0".to_owned()),
+        (Some("0"), _) => (Case::annotation_path(PORT), "\"0\""),
+        (_, Some(_)) => (container.place.clone(), "--statusPort 0"),
         _ => return None,
     };
     Some(Off {
         endpoint: "POST :15020/quitquitquit",
         port: 15020,
         source,
-        says,
+        says: says.to_owned(),
         remedy: "Enable the proxy's status port.",
         how: Case::template_annotation(PORT, "15020"),
     })
@@ -121,22 +119,14 @@ fn linkerd(case: &Case<'_>, sidecar: &Sidecar, container: &Container) -> Option<
         major: 2,
         minor: 16,
     };
-    let tag = usher_core::pod::image::tag(&container.image).unwrap_or_default();
+    let tag = image::tag(&container.image).unwrap_or_default();
     let version: Option<Version> = tag.trim_start_matches("stable-").parse().ok();
-    let variable = container.variable(ENABLED);
-    let annotation = case.facts.annotation(KEY);
-    let is_on = match (variable, annotation) {
-        (Some(value), _) => value == "true",
-        (None, Some(value)) => value == "enabled",
-        (None, None) => {
-            version.is_some_and(|version| version.major == 2 && version < OPTIONAL_SINCE)
-        }
-    };
-    let (source, says) = match (variable, annotation) {
-        (Some(value), _) => (format!("{}.env[{ENABLED}]", container.place), short(value)),
-        (None, Some(value)) => (format!("metadata.annotations[{KEY}]"), short(value)),
+    let (is_on, source, says) = match (container.variable(ENABLED), case.facts.annotation(KEY)) {
+        (Some(value), _) => (value == "true", container.env_path(ENABLED), short(value)),
+        (None, Some(value)) => (value == "enabled", Case::annotation_path(KEY), short(value)),
         (None, None) => (
-            format!("{}.env[{ENABLED}]", container.place),
+            version.is_some_and(|version| version.major == 2 && version < OPTIONAL_SINCE),
+            container.env_path(ENABLED),
             "absent; off by default from 2.16 on".to_owned(),
         ),
     };
@@ -154,7 +144,7 @@ fn cloud_sql(sidecar: &Sidecar, container: &Container) -> Option<Off> {
     request(sidecar).is_none().then(|| Off {
         endpoint: "POST :9091/quitquitquit",
         port: 9091,
-        source: format!("{}.args", container.place),
+        source: container.path("args"),
         says: "no --quitquitquit".to_owned(),
         remedy: "Start the proxy with its quit endpoint, or with --exit-zero-on-sigterm.",
         how: "args: [\"--quitquitquit\", \"--exit-zero-on-sigterm\"]    # and the other arguments"
@@ -169,7 +159,7 @@ fn vault(case: &Case<'_>, container: &Container) -> Option<Off> {
     (container.name == "vault-agent" && value != Some("true")).then(|| Off {
         endpoint: "POST /agent/v1/quit",
         port: 8200,
-        source: format!("metadata.annotations[{KEY}]"),
+        source: Case::annotation_path(KEY),
         says: value.map_or("absent; off by default".to_owned(), short),
         remedy: "Enable the endpoint by the pod's annotation.",
         how: Case::template_annotation(KEY, "true"),
@@ -180,7 +170,7 @@ fn kuma(sidecar: &Sidecar, container: &Container) -> Option<Off> {
     request(sidecar).is_none().then(|| Off {
         endpoint: "POST :9901/quitquitquit",
         port: 9901,
-        source: format!("{}.image", container.place),
+        source: container.path("image"),
         says: format!("{}; its admin interface is a Unix socket from 2.14 on", short(&container.image)),
         remedy: "No change is needed where usher sends SIGTERM, on which the sidecar drains for 30 s.",
         how: Case::template_annotation(annotation::QUIT, "true"),

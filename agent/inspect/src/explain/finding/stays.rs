@@ -6,7 +6,7 @@ use usher_core::{
     settings::{annotation, mode::Mode},
 };
 
-use super::{Finding, Id, Severity};
+use super::{Finding, Id};
 use crate::explain::{Case, case::millis, facts::Container};
 
 /// A sidecar may take this much longer than its steps.
@@ -28,18 +28,19 @@ pub(super) fn stays(case: &Case<'_>, container: &Container) -> bool {
         .plan
         .sidecars
         .iter()
-        .find(|sidecar| sidecar.name == container.name)
-        .filter(|_| requested.is_some());
-    let takes = sidecar.map_or(0, |sidecar| {
-        let takes = |purpose| {
-            let steps = sidecar.ladder.iter();
-            steps
-                .filter(move |step| step.purpose == purpose)
-                .map(|step| step.takes)
-        };
-        let quit = takes(Purpose::Quit).max().unwrap_or_default();
-        millis(quit + takes(Purpose::Drain).sum())
-    });
+        .find(|one| one.name == container.name);
+    let takes = sidecar
+        .filter(|_| requested.is_some())
+        .map_or(0, |sidecar| {
+            let takes = |purpose| {
+                let steps = sidecar.ladder.iter();
+                steps
+                    .filter(move |step| step.purpose == purpose)
+                    .map(|step| step.takes)
+            };
+            let quit = takes(Purpose::Quit).max().unwrap_or_default();
+            millis(quit + takes(Purpose::Drain).sum())
+        });
     let latest = [millis(case.plan.tuning.quit_delay), takes, GRACE_MS]
         .into_iter()
         .fold(finished, u64::saturating_add);
@@ -68,7 +69,7 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
         case.ago(finished),
         names.join(", ")
     );
-    let mut finding = Finding::new(Id::SidecarStays, Severity::Error, problem).about(first);
+    let mut finding = Finding::error(Id::SidecarStays, problem).about(first);
     for app in case.apps() {
         if let Some(end) = case.ended_for_good(app) {
             let at = end.finished_ms.map(|at| format!(", {}", case.ago(at)));
@@ -80,8 +81,8 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
 }
 
 fn advise(case: &Case<'_>, finding: Finding, sidecar: &str) -> Finding {
-    let (namespace, pod) = (&case.facts.namespace, &case.facts.name);
-    let delete = format!("kubectl -n {namespace} delete pod {pod}");
+    let namespace = &case.facts.namespace;
+    let delete = format!("kubectl -n {namespace} delete pod {}", case.facts.name);
     if let Some(place) = case.opted_out_of_quit() {
         return finding.because("opt-out", place).fix(
             "Allow usher to terminate the pod's sidecars.",
@@ -106,10 +107,7 @@ fn advise(case: &Case<'_>, finding: Finding, sidecar: &str) -> Finding {
         | Detail::QuitAccepted { .. } => !gave_up,
         _ => false,
     });
-    let finding = match last {
-        Some(entry) => finding.because_of(entry),
-        None => finding,
-    };
+    let finding = finding.because_of(last);
     if gave_up {
         return finding.fix(
             "Follow the advice of the decision, or delete this pod.",
@@ -123,7 +121,7 @@ fn advise(case: &Case<'_>, finding: Finding, sidecar: &str) -> Finding {
         ),
         Some(Mode::Enforce) => finding.fix(
             format!("Find why {sidecar} does not end: its log."),
-            format!("kubectl -n {namespace} logs {pod} -c {sidecar}"),
+            case.logs(sidecar),
         ),
         mode => {
             let says = mode.map_or("unknown".to_owned(), |mode| mode.to_string());
