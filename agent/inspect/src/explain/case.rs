@@ -30,7 +30,6 @@ pub struct Case<'pod> {
     pub(super) facts: &'pod Facts,
     pub(super) seen: &'pod Seen,
     pub(super) plan: Plan,
-    /// The configuration excludes the pod's namespace.
     pub(super) is_excluded: bool,
 }
 
@@ -64,8 +63,9 @@ impl<'pod> Case<'pod> {
         sidecars.filter_map(|sidecar| Some((sidecar, self.facts.container(&sidecar.name)?)))
     }
 
-    pub(super) fn running_sidecars(&self) -> impl Iterator<Item = (&Sidecar, &'pod Container)> {
-        self.sidecars().filter(|(_, container)| container.runs())
+    pub(super) fn running_sidecars(&self) -> impl Iterator<Item = &'pod Container> {
+        let sidecars = self.sidecars().map(|(_, container)| container);
+        sidecars.filter(|container| container.runs())
     }
 
     pub(super) fn natives(&self) -> impl Iterator<Item = &'pod Container> {
@@ -79,12 +79,10 @@ impl<'pod> Case<'pod> {
         (is_regular || proxy.is_native).then_some(proxy)
     }
 
-    /// The version in the tag of a container's image.
     pub(super) fn version(container: &Container) -> Option<Version> {
         image::version(&container.image)
     }
 
-    /// The restart policy that applies to a regular container.
     pub(super) fn policy(&self, name: &str) -> RestartPolicy {
         let container = self.pod.container(name);
         container.map_or(self.pod.restart_policy, |found| self.pod.policy_of(found))
@@ -144,7 +142,6 @@ impl<'pod> Case<'pod> {
         Some(sockets.any(|one| one.state == socket::State::Listen && one.local.port() == port))
     }
 
-    /// The Node's name, for commands.
     pub(super) fn node(&self) -> &str {
         non_empty(&self.facts.node).unwrap_or("NODE")
     }
@@ -163,7 +160,6 @@ impl<'pod> Case<'pod> {
         format!("kubectl annotate node {node} {key}=enforce --overwrite")
     }
 
-    /// The command that prints a container's log.
     pub(super) fn logs(&self, container: &str) -> String {
         let (namespace, pod) = (&self.facts.namespace, &self.facts.name);
         format!("kubectl -n {namespace} logs {pod} -c {container}")
@@ -195,7 +191,11 @@ impl<'pod> Case<'pod> {
     }
 }
 
-/// Milliseconds, as times are kept here.
 pub(super) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+pub(super) fn names<'pod>(containers: impl IntoIterator<Item = &'pod Container>) -> Vec<&'pod str> {
+    let containers = containers.into_iter();
+    containers.map(|container| &container.name[..]).collect()
 }

@@ -7,12 +7,10 @@ use usher_core::{
     settings::{annotation, mode::Mode},
 };
 
-use super::{Case, facts::State};
+use super::{Case, case::names, facts::Container};
 
-/// An effect and its condition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// The effect.
     pub then: String,
     /// The condition: a command, a piece of YAML, or an event.
     pub when: String,
@@ -71,24 +69,18 @@ fn quit(case: &Case<'_>) -> Option<Change> {
         .filter_map(|one| Some(format!("{} by {}", one.name, one.ladder.first()?.step)))
         .collect();
     let then = format!("usher terminates {}", steps.join(", "));
-    let running: Vec<&str> = case
-        .apps()
-        .filter(|app| case.ended_for_good(app).is_none())
-        .map(|app| &app.name[..])
-        .collect();
+    let running = names(case.apps().filter(|app| case.ended_for_good(app).is_none()));
     if let Some(place) = case.opted_out_of_quit() {
         return Some(Change::new(then, format!("remove {place}")));
     }
-    match case.seen.modes?.quit {
-        Mode::Enforce if running.is_empty() => None,
-        Mode::Enforce => Some(Change::new(
-            then,
-            format!("{} ends for good", running.join(" and ")),
-        )),
-        Mode::Observe | Mode::Off if running.is_empty() => {
-            Some(Change::new(then, case.enforce(annotation::QUIT)))
+    match (case.seen.modes?.quit, &running[..]) {
+        (Mode::Enforce, []) => None,
+        (Mode::Enforce, apps) => {
+            let when = format!("{} ends for good", apps.join(" and "));
+            Some(Change::new(then, when))
         }
-        Mode::Observe | Mode::Off => Some(Change::new(
+        (_, []) => Some(Change::new(then, case.enforce(annotation::QUIT))),
+        (_, _) => Some(Change::new(
             format!("{then}, after its apps end"),
             case.enforce(annotation::QUIT),
         )),
@@ -97,9 +89,7 @@ fn quit(case: &Case<'_>) -> Option<Change> {
 
 fn hold(case: &Case<'_>) -> Option<Change> {
     let held_ports = case.plan.held_ports();
-    let sidecar = held_ports
-        .first()
-        .map_or("its sidecar", |held_port| held_port.sidecar.as_str());
+    let sidecar = held_ports.first().map_or("its sidecar", |port| &port.sidecar);
     let latest = case.newest(|detail| {
         matches!(
             detail,
@@ -109,25 +99,17 @@ fn hold(case: &Case<'_>) -> Option<Change> {
     let is_held = latest.is_some_and(|one| !matches!(one.detail, Detail::HoldReleased { .. }));
     match case.seen.modes?.hold {
         Mode::Enforce => is_held.then(|| {
-            Change::new(
-                "usher releases the held connections",
-                format!(
-                    "{sidecar} is ready, or the deadline of {:?} passes",
-                    case.plan.tuning.hold_deadline
-                ),
-            )
+            let deadline = case.plan.tuning.hold_deadline;
+            let when = format!("{sidecar} is ready, or the deadline of {deadline:?} passes");
+            Change::new("usher releases the held connections", when)
         }),
         Mode::Observe | Mode::Off => {
-            let waits = |app: &State| matches!(app, State::Waiting(_));
-            let whose = if case.apps().all(|app| waits(&app.status.state)) {
-                "its apps' connections"
-            } else {
-                "the connections of the next pod like it"
+            let held = match case.apps().all(Container::is_waiting) {
+                true => "its apps' connections",
+                false => "the connections of the next pod like it",
             };
-            Some(Change::new(
-                format!("usher holds {whose} until {sidecar} is ready"),
-                case.enforce(annotation::HOLD),
-            ))
+            let then = format!("usher holds {held} until {sidecar} is ready");
+            Some(Change::new(then, case.enforce(annotation::HOLD)))
         }
     }
 }

@@ -34,7 +34,6 @@ pub struct Explanation {
     /// The modes that apply, each with the place that sets it.
     pub modes: Vec<String>,
     pub containers: Vec<Member>,
-    /// Interfaces, addresses and routes of a pod with a process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
     pub timeline: Vec<Moment>,
@@ -54,7 +53,6 @@ pub struct Member {
     /// The recipe that recognizes the container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<String>,
-    /// The state as a text for people.
     pub state: String,
     pub restarts: u64,
     pub image: String,

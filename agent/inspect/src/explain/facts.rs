@@ -15,7 +15,6 @@ use usher_core::base::id::PodUid;
 pub use self::container::{Act, Container, Ended, Port, Probe, State, Status};
 use super::date;
 
-/// One pod as the kubelet describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Facts {
     pub namespace: String,
@@ -31,7 +30,6 @@ pub struct Facts {
     pub created_ms: Option<u64>,
     /// When the kubelet accepted the pod.
     pub started_ms: Option<u64>,
-    /// When deletion was requested.
     pub deletion_ms: Option<u64>,
     /// From the pod's start.
     pub active_deadline: Option<Duration>,
@@ -39,7 +37,6 @@ pub struct Facts {
     pub shares_processes: bool,
     /// Init containers and native sidecars, in order.
     pub init: Vec<Container>,
-    /// Regular containers, in order.
     pub containers: Vec<Container>,
 }
 
@@ -92,7 +89,6 @@ impl Facts {
         }
     }
 
-    /// The regular or init container with this name.
     pub fn container(&self, name: &str) -> Option<&Container> {
         let mut all = self.containers.iter().chain(&self.init);
         all.find(|container| container.name == name)
@@ -117,7 +113,6 @@ fn texts(value: &Value) -> BTreeMap<String, String> {
     texts.collect()
 }
 
-/// The strings of a list.
 fn words(value: &Value) -> Vec<String> {
     let words = list(value).iter().filter_map(Value::as_str);
     words.map(str::to_owned).collect()

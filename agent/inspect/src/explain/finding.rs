@@ -40,7 +40,6 @@ pub struct Finding {
     pub docs: String,
 }
 
-/// A fact that shows a problem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     /// The field of the pod, the process, the socket or the timeline entry.
@@ -70,7 +69,6 @@ pub enum Severity {
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Id {
-    /// An app ran before its proxy was ready.
     StartedBeforeProxy,
     /// Istio is configured to hold the app, and does not.
     HoldLost,
@@ -82,17 +80,12 @@ pub enum Id {
     #[serde(rename = "shell-is-pid-1")]
     #[strum(serialize = "shell-is-pid-1")]
     ShellIsPid1,
-    /// A sidecar's quit endpoint is off.
     QuitEndpointOff,
     /// A sidecar's exit code fails the pod.
     ExitCodeSpoils,
-    /// A proxy waits for a cloud's metadata server.
     MetadataWait,
-    /// Native sidecars are possible.
     NativePossible,
-    /// The pod is near its deadline.
     DeadlineNear,
-    /// All apps ended, and a sidecar still runs.
     SidecarStays,
 }
 
@@ -157,7 +150,6 @@ impl Finding {
         }
     }
 
-    /// Adds a decision as evidence.
     #[must_use]
     pub(super) fn because_of(self, entry: Option<&Entry>) -> Self {
         self.because_any(entry.map(|entry| {
@@ -183,7 +175,7 @@ pub(super) fn short(text: &str) -> String {
     }
 }
 
-/// Returns what is wrong with a pod, the worst first.
+/// The problems of a pod, the worst first.
 pub fn diagnose(case: &Case<'_>) -> Vec<Finding> {
     let rules = [
         exit_code::find,

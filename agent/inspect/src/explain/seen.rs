@@ -17,12 +17,10 @@ const LETTERS: usize = 256;
 /// `SIGTERM`'s bit in the masks of `/proc/PID/status`.
 const TERM: u64 = 1 << 14;
 
-/// What the node shows about one pod.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Seen {
     /// The present, in milliseconds since 1970.
     pub now_ms: u64,
-    /// The kubelet's version.
     pub kubelet: Option<Version>,
     /// Another pod of this node that has native sidecars and whose apps run.
     pub native_elsewhere: Option<String>,
@@ -39,10 +37,8 @@ pub struct Seen {
     pub timeline: Option<Vec<Entry>>,
 }
 
-/// One process of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Name of its container.
     pub container: String,
     /// The pid in the node's namespace.
     pub pid: Pid,
@@ -50,7 +46,6 @@ pub struct Process {
     pub own_pid: i32,
     /// The kernel's name for it.
     pub name: String,
-    /// Its command line.
     pub words: Vec<String>,
     pub on_term: OnTerm,
 }
@@ -58,7 +53,6 @@ pub struct Process {
 /// How a process handles `SIGTERM`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnTerm {
-    /// By a handler.
     Handles,
     Ignores,
     /// The kernel ends the process, but drops the signal to the first process of a pid namespace.
@@ -78,15 +72,12 @@ impl Process {
             (_, ignored) if ignored & TERM != 0 => OnTerm::Ignores,
             _ => OnTerm::Default,
         };
+        let own_pid = field("NSpid")?.split_whitespace().next_back();
         let mut words: Vec<String> = cmdline
             .split(|byte| *byte == 0)
             .take(WORDS)
-            .map(|word| {
-                String::from_utf8_lossy(word)
-                    .chars()
-                    .take(LETTERS)
-                    .collect()
-            })
+            .map(String::from_utf8_lossy)
+            .map(|word| word.chars().take(LETTERS).collect())
             .collect();
         // The command line ends with a zero.
         while words.last().is_some_and(String::is_empty) {
@@ -95,11 +86,7 @@ impl Process {
         Some(Self {
             container: container.to_owned(),
             pid,
-            own_pid: field("NSpid")?
-                .split_whitespace()
-                .next_back()?
-                .parse()
-                .ok()?,
+            own_pid: own_pid?.parse().ok()?,
             name: field("Name")?.to_owned(),
             words,
             on_term,

@@ -5,10 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{
     Case,
     date::write,
-    facts::{Container, Ended, State},
+    facts::{Container, Ended, State, non_empty},
 };
 
-/// One event in a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Moment {
@@ -19,7 +18,6 @@ pub struct Moment {
     /// Milliseconds since the first event.
     pub after_ms: u64,
     pub from: Origin,
-    /// The name of the event.
     pub what: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
@@ -30,7 +28,6 @@ pub struct Moment {
     pub says: String,
 }
 
-/// The component that reports an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
@@ -47,7 +44,6 @@ impl Origin {
     }
 }
 
-/// All known events, in order.
 pub(super) fn moments(case: &Case<'_>) -> Vec<Moment> {
     let facts = case.facts;
     let pod = [
@@ -91,7 +87,6 @@ fn by_kubelet(at_ms: u64, what: &str, container: Option<&str>, says: &str) -> Mo
     }
 }
 
-/// The known runs of a container.
 fn runs(container: &Container) -> Vec<Moment> {
     let name = Some(&container.name[..]);
     let mut moments: Vec<Moment> = container
@@ -102,10 +97,9 @@ fn runs(container: &Container) -> Vec<Moment> {
         })
         .collect();
     if let State::Running(Some(at)) = container.status.state {
-        let says = if container.status.ready {
-            "ready"
-        } else {
-            "not ready"
+        let says = match container.status.ready {
+            true => "ready",
+            false => "not ready",
         };
         moments.push(by_kubelet(at, "started", name, says));
     }
@@ -114,11 +108,11 @@ fn runs(container: &Container) -> Vec<Moment> {
 
 fn ended(container: Option<&str>, end: &Ended) -> Option<Moment> {
     let at = end.finished_ms?;
-    let reason = match &end.reason[..] {
-        "" => String::new(),
-        reason => format!(" ({reason})"),
+    let code = end.code;
+    let says = match non_empty(&end.reason) {
+        Some(reason) => format!("exit code {code} ({reason})"),
+        None => format!("exit code {code}"),
     };
-    let says = format!("exit code {}{reason}", end.code);
     Some(Moment {
         took_ms: end.started_ms.map(|start| at.saturating_sub(start)),
         ..by_kubelet(at, "ended", container, &says)

@@ -5,6 +5,7 @@ use usher_core::{decision::timeline::Detail, hold::Opened};
 
 use super::{
     Case, Finding,
+    case::names,
     facts::{Container, Ended, State, non_empty},
 };
 
@@ -16,11 +17,9 @@ const STARTING: [&str; 3] = ["", "ContainerCreating", "PodInitializing"];
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     pub healthy: bool,
-    /// The state as a text for people.
     pub says: String,
 }
 
-/// Judges a pod with these findings.
 pub(super) fn judge(case: &Case<'_>, findings: &[Finding]) -> Verdict {
     let trouble = findings.iter().any(|finding| finding.severity.is_trouble());
     let (healthy, says) = state(case);
@@ -87,24 +86,18 @@ fn running(case: &Case<'_>) -> (bool, String) {
         );
         return (false, says);
     }
-    let sidecars = match names(sidecars) {
-        (0, _) => String::new(),
-        (1, name) => format!("; sidecar {name} is ready"),
-        (_, names) => format!("; sidecars {names} are ready"),
+    let sidecars = match &names(sidecars)[..] {
+        [] => String::new(),
+        [name] => format!("; sidecar {name} is ready"),
+        names => format!("; sidecars {} are ready", names.join(", ")),
     };
-    let unready = running.into_iter().filter(|app| !app.status.ready);
-    let (unready, names) = names(unready);
-    let unready_apps = match unready {
-        0 => String::new(),
-        _ => format!("; not ready: {names}"),
-    };
-    (unready == 0, format!("{apps}{sidecars}{unready_apps}"))
-}
-
-fn names<'pod>(containers: impl IntoIterator<Item = &'pod Container>) -> (usize, String) {
-    let containers = containers.into_iter();
-    let names: Vec<&str> = containers.map(|container| &container.name[..]).collect();
-    (names.len(), names.join(", "))
+    match &names(running.into_iter().filter(|app| !app.status.ready))[..] {
+        [] => (true, format!("{apps}{sidecars}")),
+        unready => {
+            let unready = unready.join(", ");
+            (false, format!("{apps}{sidecars}; not ready: {unready}"))
+        }
+    }
 }
 
 /// Whether the last hold reached its deadline. The kubelet reports a sidecar without a readiness probe as ready, so its
@@ -123,9 +116,9 @@ fn ended(case: &Case<'_>, finished: u64) -> (bool, String) {
         true => "the apps ended, not all with exit code 0",
         false => "the apps ended with exit code 0",
     };
-    let rest = match names(case.running_sidecars().map(|(_, container)| container)) {
-        (0, _) => "the kubelet is ending the pod".to_owned(),
-        (_, names) => format!("{names} still runs"),
+    let rest = match &names(case.running_sidecars())[..] {
+        [] => "the kubelet is ending the pod".to_owned(),
+        names => format!("{} still runs", names.join(", ")),
     };
     // A sidecar that runs too long is a finding.
     (!failed, format!("{how}, {}; {rest}", case.ago(finished)))

@@ -6,10 +6,8 @@ use serde_json::Value;
 
 use super::{list, text, time, words};
 
-/// The beginning of the path of an init container.
 const INIT: &str = "spec.initContainers";
 
-/// A regular or init container.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Container {
     pub name: String,
@@ -102,7 +100,6 @@ impl State {
     }
 }
 
-/// A run that ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
     /// 128 + n for signal n.
@@ -147,12 +144,10 @@ impl Container {
         self.place.starts_with(INIT)
     }
 
-    /// The path of a field of the container's spec.
     pub fn path(&self, field: &str) -> String {
         format!("{}.{field}", self.place)
     }
 
-    /// The path of a variable.
     pub fn env_path(&self, name: &str) -> String {
         format!("{}.env[{name}]", self.place)
     }
@@ -173,6 +168,10 @@ impl Container {
 
     pub fn runs(&self) -> bool {
         matches!(self.status.state, State::Running(_))
+    }
+
+    pub fn is_waiting(&self) -> bool {
+        matches!(self.status.state, State::Waiting(_))
     }
 
     /// The newest run that ended: the present one, or the one before.

@@ -8,7 +8,7 @@ use usher_core::settings::annotation;
 use super::{Finding, Id, NOT_VISIBLE, Severity};
 use crate::explain::{
     Case,
-    case::millis,
+    case::{millis, names},
     date::{clock, span},
 };
 
@@ -34,14 +34,10 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
         let problem = "the kubelet ended the pod at its activeDeadlineSeconds";
         (Severity::Error, problem.to_owned())
     } else if only_sidecars {
-        let names: Vec<&str> = case
-            .running_sidecars()
-            .map(|(sidecar, _)| &sidecar.name[..])
-            .collect();
         let problem = format!(
             "every app ended, and in {} activeDeadlineSeconds fails the pod because {} still runs",
             span(left),
-            names.join(", ")
+            names(case.running_sidecars()).join(", ")
         );
         (Severity::Error, problem)
     } else {
@@ -52,19 +48,19 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
         (Severity::Warning, problem)
     };
     let seconds = deadline.as_secs();
-    let mut finding = Finding::new(Id::DeadlineNear, severity, problem)
+    let reason = ("status.reason".to_owned(), EXCEEDED);
+    let finding = Finding::new(Id::DeadlineNear, severity, problem)
         .because(
             "spec.activeDeadlineSeconds",
             format!("{seconds}; the deadline is at {}", clock(end)),
         )
-        .because("status.startTime", clock(started));
-    if exceeded {
-        finding = finding.because("status.reason", EXCEEDED);
-    }
-    let finding = finding.because(
-        NOT_VISIBLE,
-        "the activeDeadlineSeconds of its Job, if any, is not on the node",
-    );
+        .because("status.startTime", clock(started))
+        .because_any(exceeded.then_some(reason))
+        .because(
+            NOT_VISIBLE,
+            "the activeDeadlineSeconds of its Job, if any, is not on the node",
+        );
+    let twice = seconds.saturating_mul(2);
     vec![if only_sidecars {
         finding.fix(
             "Enable usher to terminate the sidecar on this node.",
@@ -73,10 +69,7 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
     } else {
         finding.fix(
             "Raise activeDeadlineSeconds, or find what delays the pod.",
-            format!(
-                "spec:\n  activeDeadlineSeconds: {}",
-                seconds.saturating_mul(2)
-            ),
+            format!("spec:\n  activeDeadlineSeconds: {twice}"),
         )
     }]
 }

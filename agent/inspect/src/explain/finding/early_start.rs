@@ -98,10 +98,9 @@ fn by_status(case: &Case<'_>, proxy: &Container, app: &Container, end: &Ended) -
         Some(at) => format!("started at {}", clock(at)),
         None => "has not started".to_owned(),
     };
-    let order = if comes_before(case, app, proxy) {
-        "the app comes first in the spec"
-    } else {
-        "the app does not wait for it"
+    let order = match comes_before(case, app, proxy) {
+        true => "the app comes first in the spec",
+        false => "the app does not wait for it",
     };
     let finding = Finding::error(Id::StartedBeforeProxy, problem)
         .about(app_name)

@@ -13,7 +13,6 @@ use crate::explain::{
     facts::{Container, Ended, State, non_empty},
 };
 
-/// The reason of a container that the kernel killed at its memory limit.
 const OUT_OF_MEMORY: &str = "OOMKilled";
 /// 128 and the number of `SIGKILL` and `SIGTERM`.
 const SIGNALS: [i64; 2] = [137, 143];
@@ -56,10 +55,9 @@ fn finding(
     effect: Effect,
 ) -> Finding {
     let (name, code) = (&container.name, end.code);
-    let apps = if case.ends().is_some() {
-        "although every app succeeded"
-    } else {
-        "whatever its apps do"
+    let apps = match case.ends() {
+        Some(_) => "although every app succeeded",
+        None => "whatever its apps do",
     };
     let (problem, field) = match effect {
         Effect::PodFails => (

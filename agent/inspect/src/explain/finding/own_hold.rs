@@ -14,7 +14,6 @@ const CONFIG: &str = "proxy.istio.io/config";
 /// A longer configuration is cut down to the field that matters.
 const LONGEST_CONFIG: usize = 80;
 
-/// The part of a proxy's configuration that matters.
 #[derive(Deserialize)]
 struct ProxyConfig {
     #[serde(rename = "holdApplicationUntilProxyStarts")]
@@ -54,19 +53,17 @@ fn finding(case: &Case<'_>) -> Option<Finding> {
             "Istio does not hold the app: app {apps} comes before {name} in the pod and does not wait for it"
         );
         let (source, says) = wanted.unwrap_or((hook, command));
-        return Some(
-            Finding::error(Id::HoldLost, problem)
-                .about(first)
-                .because(source, says)
-                .because(
-                    proxy.path("name"),
-                    format!("{} comes after {apps}", proxy.place),
-                )
-                .fix(
-                    "Put the proxy first in the pod, or enable usher to hold the app's connections in any order.",
-                    case.enforce(annotation::HOLD),
-                ),
-        );
+        let finding = Finding::error(Id::HoldLost, problem)
+            .about(first)
+            .because(source, says)
+            .because(
+                proxy.path("name"),
+                format!("{} comes after {apps}", proxy.place),
+            );
+        return Some(finding.fix(
+            "Put the proxy first in the pod, or enable usher to hold the app's connections in any order.",
+            case.enforce(annotation::HOLD),
+        ));
     }
     let (source, says) = wanted?;
     let found = match (proxy.has_post_start, &proxy.post_start[..]) {
@@ -77,17 +74,17 @@ fn finding(case: &Case<'_>) -> Option<Finding> {
     let problem = format!(
         "Istio does not hold the app: a custom lifecycle replaced the postStart hook of {name}"
     );
+    let apps = (!before.is_empty()).then(|| before.join(", "));
     let finding = Finding::error(Id::HoldLost, problem)
         .about(name)
         .because(source, says)
-        .because(hook, format!("{found}; Istio's own is: pilot-agent wait"));
-    let finding = match &before[..] {
-        [] => finding,
-        apps => finding.because(
-            "spec.containers",
-            format!("{} before {name}", apps.join(", ")),
-        ),
-    };
+        .because(hook, format!("{found}; Istio's own is: pilot-agent wait"))
+        .because_any(apps.map(|apps| {
+            (
+                "spec.containers".to_owned(),
+                format!("{apps} before {name}"),
+            )
+        }));
     Some(finding.fix(
         "Restore the proxy's hook, in the pod template or in values.global.proxy.lifecycle.",
         "lifecycle:\n  postStart:\n    exec:\n      command: [pilot-agent, wait]",
@@ -97,16 +94,12 @@ fn finding(case: &Case<'_>) -> Option<Finding> {
 /// The setting that enables Istio's hold: the pod's annotation, or the mesh's, as far as the injector records it.
 fn wanted(case: &Case<'_>, proxy: &Container) -> Option<(String, String)> {
     let parse = |text: &str| serde_saphyr::from_str::<ProxyConfig>(text).ok()?.hold;
-    let annotated = case
-        .facts
-        .annotation(CONFIG)
-        .and_then(|text| Some((text, parse(text)?)));
-    let (source, text, wanted) = match annotated {
+    let annotated = case.facts.annotation(CONFIG);
+    let (source, text, wanted) = match annotated.and_then(|text| Some((text, parse(text)?))) {
         Some((text, wanted)) => (Case::annotation_path(CONFIG), text, wanted),
         None => {
             let text = proxy.variable("PROXY_CONFIG")?;
-            let source = proxy.env_path("PROXY_CONFIG");
-            (source, text, parse(text)?)
+            (proxy.env_path("PROXY_CONFIG"), text, parse(text)?)
         }
     };
     let says = if text.len() > LONGEST_CONFIG {

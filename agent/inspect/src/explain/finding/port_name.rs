@@ -87,7 +87,6 @@ fn wrong(port: &Port) -> Option<(String, String)> {
     Some((problem, format!("{meant}-{}", rest.join("-"))))
 }
 
-/// The protocol that Istio detects from a name.
 fn detect(name: &str) -> Option<&'static str> {
     if name.starts_with("grpc-web") {
         return Some("grpc-web");

@@ -40,14 +40,11 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
                 // The proxy accepts every connection, so a TCP probe succeeds; exec needs no rewrite.
                 Act::Tcp { .. } | Act::Other => None,
             };
-            let status = &app.status;
-            let since = match status.restarts {
-                0 => format!(
-                    "ready {}, since {}",
-                    status.ready,
-                    clock(app.started_ms().unwrap_or_default())
-                ),
-                restarts => format!("restartCount {restarts}, ready {}", status.ready),
+            let (restarts, ready) = (app.status.restarts, app.status.ready);
+            let started = clock(app.started_ms().unwrap_or_default());
+            let since = match restarts {
+                0 => format!("ready {ready}, since {started}"),
+                _ => format!("restartCount {restarts}, ready {ready}"),
             };
             Some(finding?.about(&app.name).because(app.status_path(), since))
         })
@@ -94,17 +91,15 @@ fn not_rewritten(
         "the {field} of {name} fails because Istio did not rewrite it: the kubelet has no certificate for a mesh with \
          strict mTLS"
     );
-    let rewrite = case.facts.annotation(REWRITE).map(short);
+    let absent = "absent; the mesh's setting applies";
+    let rewrite = case
+        .facts
+        .annotation(REWRITE)
+        .map_or(absent.to_owned(), short);
     Some(
         Finding::error(Id::ProbeLost, problem)
-            .because(
-                format!("{}.{field}.{kind}.port", app.place),
-                port.to_string(),
-            )
-            .because(
-                Case::annotation_path(REWRITE),
-                rewrite.unwrap_or("absent; the mesh's setting applies".to_owned()),
-            )
+            .because(app.path(&format!("{field}.{kind}.port")), port.to_string())
+            .because(Case::annotation_path(REWRITE), rewrite)
             .because(
                 NOT_VISIBLE,
                 "whether a PeerAuthentication requires mTLS is not on the node",
@@ -118,9 +113,8 @@ fn not_rewritten(
 
 fn is_excluded(case: &Case<'_>, port: u16) -> bool {
     let excluded = case.facts.annotation(EXCLUDED).unwrap_or_default();
-    excluded
-        .split(',')
-        .any(|one| one.trim() == port.to_string())
+    let mut ports = excluded.split(',').map(str::trim);
+    ports.any(|one| one == port.to_string())
 }
 
 /// Whether a probe fails, as far as the status shows it, after two periods.

@@ -19,7 +19,6 @@ use crate::explain::{
     facts::{Container, State},
 };
 
-/// The evidence that an endpoint is off, and the way to enable it.
 struct Off {
     endpoint: &'static str,
     port: u16,
@@ -177,7 +176,6 @@ fn kuma(sidecar: &Sidecar, container: &Container) -> Option<Off> {
     })
 }
 
-/// The first request among the sidecar's steps.
 fn request(sidecar: &Sidecar) -> Option<&Request> {
     let mut steps = sidecar.ladder.iter().map(|ladder_step| &ladder_step.step);
     steps.find_map(|step| match step {

@@ -36,9 +36,8 @@ fn below_a_shell(
     let shell = case
         .processes(name)
         .find(|process| process.is_first() && is_deaf_shell(process))?;
-    let below = case
-        .processes(name)
-        .find(|process| process.pid != shell.pid);
+    let mut others = case.processes(name);
+    let below = others.find(|process| process.pid != shell.pid);
     let problem = format!(
         "a shell is the first process of sidecar {name} and forwards no signal: SIGTERM does not reach the sidecar, and the \
          kubelet kills it after the grace period"
@@ -47,19 +46,17 @@ fn below_a_shell(
         OnTerm::Ignores => "SigIgn has SIGTERM",
         OnTerm::Handles | OnTerm::Default => "SigCgt has no SIGTERM",
     };
-    let mut finding = Finding::new(Id::ShellIsPid1, severity(case, sidecar), problem)
+    let finding = Finding::new(Id::ShellIsPid1, severity(case, sidecar), problem)
         .about(name)
         .because(
             format!("process {} (pid 1 of its namespace)", shell.pid),
             format!("{}; {on_term}", short(&shell.words.join(" "))),
-        );
-    if let Some(below) = below {
-        let source = format!(
-            "process {} (pid {} of its namespace)",
-            below.pid, below.own_pid
-        );
-        finding = finding.because(source, short(&below.words.join(" ")));
-    }
+        )
+        .because_any(below.map(|below| {
+            let (pid, own_pid) = (below.pid, below.own_pid);
+            let source = format!("process {pid} (pid {own_pid} of its namespace)");
+            (source, short(&below.words.join(" ")))
+        }));
     let program = below.map_or("SIDECAR", |below| &below.name);
     Some(finding.fix(
         "Make the shell exec the sidecar.",

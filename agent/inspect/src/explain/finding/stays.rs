@@ -7,7 +7,11 @@ use usher_core::{
 };
 
 use super::{Finding, Id};
-use crate::explain::{Case, case::millis, facts::Container};
+use crate::explain::{
+    Case,
+    case::{millis, names},
+    facts::Container,
+};
 
 /// A sidecar may take this much longer than its steps.
 const GRACE_MS: u64 = 5_000;
@@ -56,11 +60,10 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
     let Some(finished) = case.finished_ms() else {
         return Vec::new();
     };
-    let names: Vec<&str> = case
-        .running_sidecars()
-        .filter(|(_, container)| stays(case, container))
-        .map(|(sidecar, _)| &sidecar.name[..])
-        .collect();
+    let names = names(
+        case.running_sidecars()
+            .filter(|container| stays(case, container)),
+    );
     let Some(first) = names.first() else {
         return Vec::new();
     };
