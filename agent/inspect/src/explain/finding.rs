@@ -177,20 +177,20 @@ pub(super) fn short(text: &str) -> String {
 
 /// The problems of a pod, the worst first.
 pub fn diagnose(case: &Case<'_>) -> Vec<Finding> {
-    let rules = [
-        exit_code::find,
-        own_hold::find,
-        early_start::find,
-        probe::find,
-        quit_endpoint::find,
-        shell::find,
-        deadline::find,
-        metadata::find,
-        port_name::find,
-        native::find,
-        stays::find,
-    ];
-    let mut findings = rules.into_iter().flat_map(|find| find(case)).collect();
+    let mut findings = [
+        exit_code::find(case),
+        Vec::from_iter(own_hold::find(case)),
+        Vec::from_iter(early_start::find(case)),
+        probe::find(case),
+        quit_endpoint::find(case),
+        shell::find(case),
+        Vec::from_iter(deadline::find(case)),
+        Vec::from_iter(metadata::find(case)),
+        port_name::find(case),
+        Vec::from_iter(native::find(case)),
+        Vec::from_iter(stays::find(case)),
+    ]
+    .concat();
     fold(&mut findings);
     findings.sort_by_key(|finding| finding.severity);
     findings

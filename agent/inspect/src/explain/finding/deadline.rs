@@ -17,17 +17,15 @@ const LEFT: u64 = 5;
 /// `status.reason` of a pod that the kubelet ended at its deadline.
 const EXCEEDED: &str = "DeadlineExceeded";
 
-pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     let facts = case.facts;
-    let (Some(deadline), Some(started)) = (facts.active_deadline, facts.started_ms) else {
-        return Vec::new();
-    };
+    let (deadline, started) = (facts.active_deadline?, facts.started_ms?);
     let whole = millis(deadline);
     let end = started.saturating_add(whole);
     let left = end.saturating_sub(case.seen.now_ms);
     let exceeded = facts.reason == EXCEEDED;
     if !exceeded && (case.is_over() || left > whole / LEFT) {
-        return Vec::new();
+        return None;
     }
     let only_sidecars = !exceeded && case.ends().is_some();
     let (severity, problem) = if exceeded {
@@ -61,7 +59,7 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
             "the activeDeadlineSeconds of its Job, if any, is not on the node",
         );
     let twice = seconds.saturating_mul(2);
-    vec![if only_sidecars {
+    Some(if only_sidecars {
         finding.fix(
             "Enable usher to terminate the sidecar on this node.",
             case.enforce(annotation::QUIT),
@@ -71,5 +69,5 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
             "Raise activeDeadlineSeconds, or find what delays the pod.",
             format!("spec:\n  activeDeadlineSeconds: {twice}"),
         )
-    }]
+    })
 }

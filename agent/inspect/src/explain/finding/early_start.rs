@@ -22,7 +22,7 @@ const READY_MS: u64 = 10_000;
 /// An app that runs longer has started well.
 const BRIEF_MS: u64 = 30_000;
 
-pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     let refused = case
         .newest(|detail| matches!(detail, Detail::WouldHold { .. }))
         .and_then(|entry| match entry.detail {
@@ -46,9 +46,9 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
         ),
         (None, Some((proxy, app, end)), _) => by_status(case, proxy, app, end),
         (None, None, Some((refused, connections))) => by_count(case, refused, connections),
-        (None, None, None) => return Vec::new(),
+        (None, None, None) => return None,
     };
-    vec![finding.because_of(refused.map(|(entry, _)| entry))]
+    Some(finding.because_of(refused.map(|(entry, _)| entry)))
 }
 
 /// Whether a hold released connections that then found no listener.

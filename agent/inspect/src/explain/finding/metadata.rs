@@ -13,22 +13,17 @@ use crate::explain::Case;
 
 const METADATA: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254));
 
-pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     let waits =
         |one: &&Socket| one.state == State::SynSent && one.peer.ip().to_canonical() == METADATA;
-    let Some(socket) = case.seen.sockets.iter().flatten().find(waits) else {
-        return Vec::new();
-    };
-    let owner = case
+    let socket = case.seen.sockets.iter().flatten().find(waits)?;
+    let (sidecar, _) = case
         .sidecars()
         .map(|(sidecar, container)| (container, &sidecar.identity.users[..]))
         .chain(case.natives().map(|native| (native, &[][..])))
         .find(|(container, users)| {
             container.user == Some(socket.uid) || users.contains(&socket.uid)
-        });
-    let Some((sidecar, _)) = owner else {
-        return Vec::new();
-    };
+        })?;
     let name = &sidecar.name;
     let problem = format!("sidecar {name} waits for a cloud metadata server that does not reply");
     let finding = Finding::warning(Id::MetadataWait, problem)
@@ -41,18 +36,18 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
             ),
         );
     if case.istio().is_none_or(|proxy| proxy.name != *name) {
-        return vec![finding.fix(
+        return Some(finding.fix(
             "Make the network reject connections to the metadata server at once, or allow them.",
             "",
-        )];
+        ));
     }
     let cloud = sidecar.variable("CLOUD_PLATFORM").unwrap_or("absent");
-    vec![
+    Some(
         finding
             .because(sidecar.env_path("CLOUD_PLATFORM"), cloud)
             .fix(
                 "Declare that the proxy runs in no cloud, for all pods or by this pod's annotation.",
                 "metadata:\n  annotations:\n    proxy.istio.io/config: |\n      proxyMetadata:\n        CLOUD_PLATFORM: none",
             ),
-    ]
+    )
 }

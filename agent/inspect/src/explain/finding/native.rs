@@ -15,11 +15,7 @@ const fn version(minor: u32) -> Version {
     Version { major: 1, minor }
 }
 
-pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
-    finding(case).into_iter().collect()
-}
-
-fn finding(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     let proxy = case
         .istio()
         .filter(|proxy| !proxy.is_native && !case.is_over())?;

@@ -28,11 +28,7 @@ pub(in crate::explain) fn waits(proxy: &Container) -> bool {
     in_shell || program && words.iter().any(|word| word == "wait")
 }
 
-pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
-    finding(case).into_iter().collect()
-}
-
-fn finding(case: &Case<'_>) -> Option<Finding> {
+pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     let proxy = case.istio().filter(|proxy| !proxy.is_native)?;
     let name = &proxy.name;
     let before: Vec<&str> = case

@@ -56,17 +56,13 @@ fn gave_up(case: &Case<'_>) -> bool {
         .is_some()
 }
 
-pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
-    let Some(finished) = case.finished_ms() else {
-        return Vec::new();
-    };
+pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
+    let finished = case.finished_ms()?;
     let names = names(
         case.running_sidecars()
             .filter(|container| stays(case, container)),
     );
-    let Some(first) = names.first() else {
-        return Vec::new();
-    };
+    let first = names.first()?;
     let problem = format!(
         "every app ended {} and {} still runs, so the pod does not finish",
         case.ago(finished),
@@ -80,7 +76,7 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
             finding = finding.because(app.status_path(), says);
         }
     }
-    vec![advise(case, finding, first)]
+    Some(advise(case, finding, first))
 }
 
 fn advise(case: &Case<'_>, finding: Finding, sidecar: &str) -> Finding {
