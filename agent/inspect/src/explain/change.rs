@@ -89,7 +89,9 @@ fn quit(case: &Case<'_>) -> Option<Change> {
 
 fn hold(case: &Case<'_>) -> Option<Change> {
     let held_ports = case.plan.held_ports();
-    let sidecar = held_ports.first().map_or("its sidecar", |port| &port.sidecar);
+    let sidecar = held_ports
+        .first()
+        .map_or("its sidecar", |port| &port.sidecar);
     let latest = case.newest(|detail| {
         matches!(
             detail,
