@@ -2,14 +2,14 @@
 //!
 //! | folder | what |
 //! | --- | --- |
-//! | [`pod`] | reports about pods: `pods`, `explain`, `plan` |
-//! | [`network`] | the network namespace of a pod: `conns`, `capture`, `request`, `rules` |
-//! | [`operate`] | operator requests to the agent: `quit`, `hold`, `release` |
-//! | [`node`] | the node and its agent: `status`, `check`, `config`, `log`, `metrics`, `watch`, `sysdump`, `cleanup` |
-//! | [`data_source`] | where reports come from: the agent, the node itself, or a sysdump (`--file`) |
-//! | [`output`] | tables, JSON, YAML, and files that only their owner can read |
-//! | [`completion`] | shell completion |
-//! | [`global`], [`failure`], [`stderr`], [`runtime`] | global flags, exit codes, errors |
+//! | `pod` | reports about pods: `pods`, `explain`, `plan` |
+//! | `network` | the network namespace of a pod: `conns`, `capture`, `request`, `rules` |
+//! | `operate` | operator requests to the agent: `quit`, `hold`, `release` |
+//! | `node` | the node and its agent: `status`, `check`, `config`, `log`, `metrics`, `watch`, `sysdump`, `cleanup` |
+//! | `data_source` | where reports come from: the agent, the node itself, or a sysdump (`--file`) |
+//! | `output` | tables, JSON, YAML, and files that only their owner can read |
+//! | `completion` | shell completion |
+//! | `global`, `failure`, `stderr`, `runtime` | global flags, exit codes, errors |
 //!
 //! Results go to standard output, and everything else to standard error.
 //!
