@@ -2,7 +2,7 @@
 //! the agent keeps for every pod.
 //!
 //! Parsing is lenient: a field that is missing or has another type counts as absent, since explain is for broken pods.
-//! Nothing in here may panic, whatever the bytes are.
+//! Nothing here panics on any input.
 
 mod container;
 

@@ -22,7 +22,7 @@ pub struct Seen {
     /// The present, in milliseconds since 1970.
     pub now_ms: u64,
     pub kubelet: Option<Version>,
-    /// Another pod of this node that has native sidecars and whose apps run.
+    /// Another pod of this node that has native sidecars and running apps.
     pub native_elsewhere: Option<String>,
     /// An agent replies.
     pub agent: bool,

@@ -40,7 +40,7 @@ fn state(case: &Case<'_>) -> (bool, String) {
     if let Some(finished) = case.finished_ms() {
         return ended(case, finished);
     }
-    // Once a regular container started, the init containers ended, whatever their status still says.
+    // Once a regular container started, the init containers ended, even if their status is outdated.
     let mut containers = facts.containers.iter();
     let started = containers.any(|container| container.started_ms().is_some());
     let init = facts

@@ -1,4 +1,4 @@
-//! What would change what usher does with a pod, word for word.
+//! The exact texts of changes.
 
 use serde_json::json;
 use usher_core::hold::Opened;
@@ -25,7 +25,7 @@ fn assert_changes(scene: &Scene, expected: &[(&str, &str)]) {
     assert_eq!(changes.collect::<Vec<_>>(), expected);
 }
 
-/// A pod whose containers have not begun.
+/// A pod without started containers.
 fn young() -> Scene {
     Scene::new(job(&[app(json!({})), istio(json!({}))]))
 }

@@ -1,4 +1,4 @@
-//! What an explanation says of a pod itself, whatever is wrong with it.
+//! The parts of an explanation that do not depend on findings.
 
 use serde_json::json;
 use usher_core::{recipe::Version, settings::mode::Modes};

@@ -1,4 +1,4 @@
-//! Whatever a pod says, an explanation comes of it, bounded by what it says.
+//! Every pod has an explanation of bounded size.
 
 use proptest::prelude::*;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Where a pod stands, to the letter.
+//! The exact texts of verdicts.
 
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ fn pod_that_begins() {
         (app_waits(fetched(), "PodInitializing", &json!({})), true, "app app has not started (PodInitializing)"),
         // The status of init containers may lag behind.
         (with_init().running("app", 30), true, "app app has been running for 30 s"),
-        // A sidecar that runs along holds nothing up, whatever its state.
+        // A sidecar does not delay the pod in any state.
         (sidecar_first, true, "app app has not started (PodInitializing)"),
         (app_waits(plain(), "ContainerCreating", &json!({})), true, "app app has not started (ContainerCreating)"),
         (app_waits(plain(), "ImagePullBackOff", &json!({})), false, "app app has not started (ImagePullBackOff)"),

@@ -102,7 +102,7 @@ fn only_a_proxy_that_takes_connections_is_awaited() {
         !before("envoy", "envoyproxy/envoy:v1"),
         "no traffic is redirected there"
     );
-    // Its hook has the app wait, so that whatever ended it so soon was something else.
+    // Its hook delays the app, so the app ended for another reason.
     let hook = json!({"lifecycle": {"postStart": {"exec": {"command": ["pilot-agent", "wait"]}}}});
     let waits = pair(&[istio(hook), app(json!({}))]).running("istio-proxy", 40);
     assert_eq!(early(&waits.ended("app", 39, 37, 1)), None);

@@ -1,4 +1,4 @@
-//! Pods whose work is done, or nearly.
+//! Pods that finished or are near their end.
 
 use serde_json::{Value, json};
 use usher_core::{hold::Opened, settings::mode::Mode};
@@ -103,7 +103,7 @@ fn exit_code_that_spoils_a_job() {
 }
 
 #[test]
-fn pod_whose_time_is_nearly_up() {
+fn pod_near_its_deadline() {
     let near = healthy().deadline(65);
     only(
         &near,
@@ -148,11 +148,11 @@ fn sidecar_that_stays() {
         Id::SidecarStays,
         &["every step was tried", "delete pod"],
     );
-    let asked = healthy()
+    let requested = healthy()
         .mode(Mode::Enforce)
         .ended("app", 60, 6, 0)
         .decided(6, QUIT_ACCEPTED, "POST");
-    assert_eq!(troubles(&asked), [""; 0], "it has 5 s for SIGTERM");
+    assert_eq!(troubles(&requested), [""; 0], "it has 5 s for SIGTERM");
 }
 
 #[test]

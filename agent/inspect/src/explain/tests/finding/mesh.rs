@@ -177,7 +177,7 @@ fn native_sidecar_that_is_possible() {
     assert_eq!(ids(&other), []);
     other.seen.native_elsewhere = Some("shop/other".to_owned());
     assert_eq!(ids(&other), hint);
-    let asked = scene(33, "1.27.0").annotation("sidecar.istio.io/nativeSidecar", "false");
-    assert!(asked.explain().findings[0].remedy.contains("remove it"));
-    assert!(asked.explain().verdict.healthy, "a hint is no trouble");
+    let opted_out = scene(33, "1.27.0").annotation("sidecar.istio.io/nativeSidecar", "false");
+    assert!(opted_out.explain().findings[0].remedy.contains("remove it"));
+    assert!(opted_out.explain().verdict.healthy, "a hint is no trouble");
 }

@@ -51,7 +51,7 @@ fn probe_that_has_had_its_time() {
         ("failed, to be started", backs_off(live(), 1), &[]),
         ("not killed by readiness", backs_off(ready(), 137), &[]),
         ("killed by something else, ready again", scene(ready()).killed("app", 137), &[]),
-        ("readiness not asked for yet", scene(starting).unready("app"), &[]),
+        ("readiness not probed yet", scene(starting).unready("app"), &[]),
     ];
     for (what, scene, expected) in table {
         let lost: Vec<&str> = troubles(&scene);

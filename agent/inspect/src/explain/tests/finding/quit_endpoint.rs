@@ -9,7 +9,7 @@ use super::{
 
 const ISTIO: &str = "registry.example/istio/proxyv2:1.26.2";
 
-/// A Job's pod, whose app and sidecar run.
+/// A Job's pod with a running app and sidecar.
 fn scene(name: &str, image: &str, more: Value) -> Scene {
     let scene = Scene::new(job(&[app(json!({})), proxy(name, image, more)]));
     scene.running("app", 60).running(name, 59)

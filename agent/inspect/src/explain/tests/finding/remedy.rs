@@ -1,4 +1,4 @@
-//! What is to be done about a sidecar's exit code and a pod's deadline, word for word.
+//! The exact remedies for a sidecar's exit code and a pod's deadline.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Shells in front of a sidecar: which are some, and how grave they are.
+//! Shells in front of a sidecar: detection and severity.
 
 use serde_json::json;
 
@@ -23,7 +23,7 @@ fn shell_is_grave_where_only_a_signal_to_it_is_left() {
     for (scene, severity) in [
         (below(sql(), "sql"), Severity::Warning),
         (below(sql().ended("app", 60, 1, 0), "sql"), Severity::Error),
-        // It can be asked by a request.
+        // A request can end it.
         (
             below(healthy().ended("app", 60, 1, 0), "istio-proxy"),
             Severity::Warning,

@@ -1,4 +1,4 @@
-//! How long a sidecar may take to end, and what is advised when it takes longer.
+//! The time that a sidecar may take to end, and the advice after it.
 
 use serde_json::json;
 
@@ -10,24 +10,24 @@ fn done(ago: u64) -> Scene {
 }
 
 #[test]
-fn sidecar_has_as_long_as_what_was_asked_takes() {
+fn sidecar_has_as_long_as_the_request_takes() {
     let stays = ["sidecar-stays"].as_slice();
-    let asked = |ago| {
+    let requested = |ago| {
         done(ago)
             .mode(Mode::Enforce)
             .decided(ago, QUIT_ACCEPTED, "POST")
     };
     // It drains for this long, and its slowest way to end takes 5 s.
-    let drains = |ago| asked(ago).annotation("usher.dev/drain", "20s");
+    let drains = |ago| requested(ago).annotation("usher.dev/drain", "20s");
     let delayed = |ago| done(ago).annotation("usher.dev/quit-delay", "30s");
     let mut deleted = done(30);
     deleted.pod["metadata"]["deletionTimestamp"] = json!("2026-11-22T00:10:00Z");
     #[rustfmt::skip]
     let table = [
-        ("not asked, 5 s", done(5), [].as_slice()),
-        ("not asked, longer", done(6), stays),
-        ("asked, 5 s and 5 s", asked(10), &[]),
-        ("asked, longer", asked(11), stays),
+        ("no request, 5 s", done(5), [].as_slice()),
+        ("no request, longer", done(6), stays),
+        ("request, 5 s and 5 s", requested(10), &[]),
+        ("request, longer", requested(11), stays),
         ("drains, 20 s and 5 s and 5 s", drains(30), &[]),
         ("drains, longer", drains(31), stays),
         ("delayed, 30 s and 5 s", delayed(35), &[]),
