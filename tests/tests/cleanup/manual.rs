@@ -61,7 +61,7 @@ fn removes_everything_without_an_agent() {
 
     let ran = host.cleanup(&[]);
     assert_eq!(ran.code, Some(0));
-    assert_eq!(ran.stdout, "nothing of usher is on this node\n");
+    assert_eq!(ran.stdout, "usher is not installed on this node\n");
 }
 
 #[test]
