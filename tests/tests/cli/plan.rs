@@ -37,6 +37,8 @@ fn same_with_and_without_an_agent() {
     );
     pod.finish("app", 0);
     agent.wait_for("gave-up", &pod.name());
+    // Until then the exit code of the proxy is unknown, and with it whether the pod failed.
+    agent.wait_for("sidecar-ended", &pod.name());
     let ended = json(&node, &["plan", "planned"]);
     assert_eq!(ended["quit"]["sidecars"][0]["ladder"][0]["allowed"], "no");
     agent.kill();
