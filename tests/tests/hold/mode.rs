@@ -67,7 +67,7 @@ fn excluded_by_configuration_while_held() {
     node.configure("excludedNamespaces: [default]\n");
     refused(&pod.visit("app"));
     let why = opened(&agent, &pod);
-    assert!(why.contains("do not want it"), "{why}");
+    assert!(why.contains("no longer request"), "{why}");
     assert!(!has_table(&pod));
 }
 
@@ -84,6 +84,6 @@ fn disabled_while_held() {
     let agent = Agent::start(&node);
     refused(&pod.visit("app"));
     let why = opened(&agent, &pod);
-    assert!(why.contains("do not want it"), "{why}");
+    assert!(why.contains("no longer request"), "{why}");
     assert!(!has_table(&pod));
 }

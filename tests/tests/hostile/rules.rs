@@ -133,7 +133,7 @@ fn more_rules_than_the_agent_reads() {
     let left = |line: &serde_json::Value| {
         line["message"]
             .as_str()
-            .is_some_and(|text| text.contains("could not look into"))
+            .is_some_and(|text| text.contains("could not read a pod's network namespace"))
     };
     eventually("the table to be left", || agent.log().count(left) > 0);
     is_sound(&agent);

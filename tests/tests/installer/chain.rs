@@ -130,7 +130,9 @@ fn installs_before_and_after_the_network() {
                         .log()
                         .wait("the plugin to wait for a network", |line| {
                             let message = line["message"].as_str()?;
-                            message.contains("waits for a network").then_some(())
+                            message
+                                .contains("found no network configuration")
+                                .then_some(())
                         });
                     host.write(name, &text);
                     agent

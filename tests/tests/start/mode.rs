@@ -41,7 +41,7 @@ fn excluded_by_configuration_while_held() {
     node.configure("excludedNamespaces: [default]\n");
     pod.first_instruction(APP);
     let why = release_reason(&agent, &pod);
-    assert!(why.contains("do not want it"), "{why}");
+    assert!(why.contains("no longer request"), "{why}");
 }
 
 #[test]
