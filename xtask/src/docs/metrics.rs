@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn alerts_have_all_cells() {
         let text = alerts().unwrap();
-        assert!(text.contains("| `UsherNotReady` | warning | 10m | The agent of usher on NODE"));
+        assert!(text.contains("| `UsherNotReady` | warning | 10m | The usher agent on NODE"));
         assert!(!text.contains("{{"), "{text}");
         assert!(recorded().unwrap().contains("p99_rate5m"));
     }

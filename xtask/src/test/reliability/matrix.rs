@@ -177,9 +177,9 @@ mod tests {
         "pid, sandbox or pod",
         "kernel lacks",
         "CNI configuration",
-        "agent removed",
+        "usher uninstalled",
         "malformed input",
-        "configuration broken",
+        "broken configuration",
     ];
 
     #[test]
