@@ -40,7 +40,6 @@ use crate::{
 pub(crate) struct Requests {
     /// List the kubelet's pods.
     pub(crate) pods: mpsc::Sender<()>,
-    /// Read this Namespace.
     pub(crate) namespaces: mpsc::Sender<String>,
     /// Whether the CNI plugin is to be installed.
     pub(crate) plugin: watch::Sender<bool>,

@@ -44,7 +44,6 @@ pub(crate) struct Sandboxes {
 #[derive(Debug)]
 struct Sandbox {
     netns: Arc<Netns>,
-    /// The pod's span.
     span: Span,
     /// CNI plugins that wait for the reply.
     waiting: Vec<oneshot::Sender<Reply>>,

@@ -44,7 +44,6 @@ pub(crate) struct Settings {
 pub(crate) struct Starts {
     bundle_dir: PathBuf,
     proc: ProcRoot,
-    /// The starts to hold.
     wanted: HashMap<PodUid, Vec<Start>>,
     /// Watched while there are starts to hold.
     bundles: Option<Bundles>,

@@ -10,7 +10,6 @@ const LASTING: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
 pub struct Backoff {
-    /// Attempts in a row.
     tries: u32,
     last: Option<Instant>,
     due: Option<Instant>,

@@ -28,9 +28,7 @@ const LOOK: &str = "run this as root on the node itself";
 /// Where usher may have installed something.
 #[derive(Debug, Clone)]
 pub struct Places {
-    /// Directories of network configurations.
     pub conf_dirs: Vec<PathBuf>,
-    /// Directories of CNI plugins.
     pub bin_dirs: Vec<PathBuf>,
     pub run_dir: PathBuf,
     /// The plugin's log, where it is not in the run directory.

@@ -30,7 +30,6 @@ pub const API_VERSION: &str = "usher.dev/cli/v1";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Document<T> {
-    /// [`API_VERSION`].
     pub api_version: String,
     /// What it is, such as `Status`.
     pub kind: String,
@@ -65,7 +64,6 @@ impl<T> Document<T> {
 /// All pods of the node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pods {
-    /// By namespace and name.
     pub items: Vec<Pod>,
 }
 

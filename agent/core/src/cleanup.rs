@@ -27,7 +27,6 @@ pub enum Thing {
     /// The table in the network namespace of a process.
     Table {
         netns: NetnsId,
-        /// A process in it.
         pid: Pid,
         /// The name of that process.
         name: String,
@@ -90,7 +89,6 @@ impl fmt::Display for Thing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Obstacle {
     pub why: String,
-    /// What to do.
     pub advice: &'static str,
 }
 
@@ -124,9 +122,7 @@ impl Found {
 /// What became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
-    /// It would be removed.
     WouldGo,
-    /// It was removed.
     Gone,
     Left(Obstacle),
 }
@@ -135,7 +131,6 @@ pub enum Fate {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     pub thing: Thing,
-    /// What became of it.
     pub fate: Fate,
 }
 

@@ -44,13 +44,22 @@ pub enum Kind {
     /// The pod is not finished, or usher may not act on it yet.
     Waiting(WaitReason),
     /// The pod's processes are not visible on the node.
-    RuntimeUnsupported { runtime_class: Option<String> },
+    RuntimeUnsupported {
+        runtime_class: Option<String>,
+    },
     /// A sidecar reported its version, which the tag of its image does not contain.
-    VersionReported { version: Version },
+    VersionReported {
+        version: Version,
+    },
     /// Every app container ended for good; usher terminates these sidecars.
-    PodFinished { sidecars: Vec<String> },
+    PodFinished {
+        sidecars: Vec<String>,
+    },
     /// Observe mode: the step that enforce would try first.
-    WouldQuit { recipe: Arc<str>, step: Step },
+    WouldQuit {
+        recipe: Arc<str>,
+        step: Step,
+    },
     /// The sidecar drains before usher requests it to quit.
     DrainAccepted {
         recipe: Arc<str>,
@@ -79,10 +88,13 @@ pub enum Kind {
         /// None where the kernel did not report it.
         status: Option<ExitStatus>,
     },
-    /// No step is left.
-    GaveUp { reason: GaveUp },
+    GaveUp {
+        reason: GaveUp,
+    },
     /// usher does not act on this finished pod.
-    Skipped { reason: SkipReason },
+    Skipped {
+        reason: SkipReason,
+    },
     /// An annotation or label is invalid and is ignored.
     InvalidAnnotation(InvalidAnnotation),
     /// usher does not hold connections of this pod.
@@ -97,7 +109,6 @@ pub enum Kind {
         /// The apps that are held at their start as well.
         starts: Vec<Start>,
     },
-    /// usher released the connections.
     HoldReleased {
         why: Opened,
         /// How long this agent held them.
@@ -109,7 +120,9 @@ pub enum Kind {
     /// Connections could not be held, or could not be released.
     HoldFailed(Failed),
     /// The deadline has passed, and connections stay held as the pod's annotation requests.
-    HoldStaysClosed { deadline: Duration },
+    HoldStaysClosed {
+        deadline: Duration,
+    },
     /// usher found the hold of an earlier agent.
     HoldAdopted {
         /// The ports that are still held.

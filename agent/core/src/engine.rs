@@ -50,7 +50,6 @@ pub struct Engine {
     pods: BTreeMap<PodUid, Box<Tracked>>,
     /// What the kernel supports of the hold.
     features: Option<Features>,
-    /// The pod of each sandbox.
     sandboxes: BTreeMap<SandboxId, PodUid>,
     /// Sandboxes that the runtime announced without a UID, of pods that the kubelet
     /// has not listed yet.
@@ -60,13 +59,9 @@ pub struct Engine {
 /// How many pods the engine tracks, for metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Census {
-    /// Pods with a cgroup.
     pub pods: usize,
-    /// Pods that are finished.
     pub finished: usize,
-    /// Pods with held connections.
     pub held: usize,
-    /// Containers with held starts.
     pub held_starts: usize,
 }
 

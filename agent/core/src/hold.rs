@@ -36,17 +36,9 @@ pub struct HeldPort {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Probe {
     /// A process listens on this TCP port on loopback.
-    Listens {
-        /// The port.
-        port: u16,
-    },
+    Listens { port: u16 },
     /// A `GET` on loopback is answered with a status of 2xx.
-    Answers {
-        /// The TCP port.
-        port: u16,
-        /// Path and query.
-        path: String,
-    },
+    Answers { port: u16, path: String },
 }
 
 /// The kernel features that holds need.
@@ -106,19 +98,13 @@ pub enum NotHeld {
     /// The Node's annotation says so.
     Off,
     /// The node's kernel cannot.
-    Kernel {
-        /// What it lacks.
-        lacks: String,
-    },
+    Kernel { lacks: String },
     /// The configuration excludes its namespace.
     ExcludedNamespace,
     /// Its network namespace is the node's.
     HostNetwork,
     /// Its sidecars are native ones, which are ready before the apps start.
-    NativeOnly {
-        /// Their names.
-        names: Vec<String>,
-    },
+    NativeOnly { names: Vec<String> },
     /// No recipe recognises any of its containers.
     NoSidecar,
     /// No app connects to its sidecars.
@@ -149,9 +135,7 @@ pub enum NotHeld {
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Opened {
-    /// Its sidecars are ready.
     Ready,
-    /// The deadline has come.
     Deadline,
     /// A sidecar ended and will not be started again.
     SidecarEnded,
@@ -163,7 +147,6 @@ pub enum Opened {
     NotWanted,
     /// An init container runs, which its sidecars wait for.
     InitContainer,
-    /// An operator released them.
     #[serde(rename = "operator")]
     #[strum(serialize = "operator")]
     ByOperator,

@@ -50,7 +50,6 @@ pub struct Plan {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sidecar {
-    /// Name of the container.
     pub name: String,
     pub recipe: Arc<str>,
     pub order: Order,

@@ -103,7 +103,6 @@ pub struct Recipe {
 /// One way to recognise a kind; everything that is given must hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recognition {
-    /// The container's name.
     pub names: Vec<Pattern>,
     /// The end of its image's path.
     pub images: Vec<Pattern>,
@@ -116,7 +115,6 @@ pub struct Recognition {
 /// A request whose JSON answer has the version somewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// TCP port on loopback.
     pub port: Setting<u16>,
     /// Path, beginning with a slash.
     pub path: String,
@@ -128,7 +126,6 @@ pub struct Question {
 /// One step of a recipe, with the effects that are known of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepRecipe {
-    /// What is done.
     pub act: Act,
     /// It exists only where one of these holds; empty for everywhere.
     pub when: Vec<Condition>,
@@ -145,12 +142,10 @@ pub struct StepRecipe {
 /// What a step does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
-    /// A request to loopback.
     Request {
         method: Method,
         /// TCP port; 0 where the port is switched off, and the step with it.
         port: Setting<u16>,
-        /// Path and query.
         path: Setting<String>,
         /// Headers from the sidecar's own environment.
         headers: Vec<Header>,
@@ -224,7 +219,6 @@ impl Recognition {
 /// What recipes look at in a pod, so that the rest need not be kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reads {
-    /// Keys of annotations.
     pub annotations: BTreeSet<String>,
     /// Names of variables with literal values.
     pub env: BTreeSet<String>,

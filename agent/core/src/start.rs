@@ -22,7 +22,6 @@ use crate::{hold::Opened, pod::spec::ProbeKind};
 /// A container whose start is to be held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
-    /// Its name.
     pub container: String,
     /// How long at most, from the moment that its start waits.
     pub limit: Duration,
@@ -33,7 +32,6 @@ pub struct Start {
 /// A probe of the kubelet that a start that waits fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probed {
-    /// Which.
     pub kind: ProbeKind,
     /// How soon after the container's start the kubelet may end it for that.
     pub kills_after: Duration,
@@ -46,7 +44,6 @@ pub enum StartResult {
     Marked,
     /// The holder cannot mark the container, for this reason.
     Unable(String),
-    /// The start is held.
     Held,
     /// The holder exited, and the kernel released what it held.
     Lost,
@@ -88,14 +85,11 @@ impl Why {
 /// Why a start is not held although that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotHeld {
-    /// The node cannot.
     Node {
-        /// What it lacks.
         lacks: String,
     },
     /// This container's cannot be.
     Container {
-        /// Why.
         reason: String,
     },
     /// A probe of the kubelet would end it too soon.

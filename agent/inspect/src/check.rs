@@ -90,7 +90,6 @@ pub enum Outcome {
 /// A question, the same for every node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Question {
-    /// Never changes.
     pub id: &'static str,
     pub category: Category,
     /// The good answer, as a sentence without a full stop.
@@ -105,10 +104,8 @@ pub struct Question {
 pub struct Check {
     pub id: Cow<'static, str>,
     pub category: Category,
-    /// The good answer.
     pub title: Cow<'static, str>,
     pub outcome: Outcome,
-    /// The observation.
     pub saw: String,
     /// The consequence of a bad answer.
     pub why: Cow<'static, str>,

@@ -32,9 +32,7 @@ pub const MAX_SOCKETS: usize = 32 * 1024;
 /// The role of a container in its pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// An app container.
     App,
-    /// A sidecar.
     Sidecar,
     /// The sandbox, which holds the pod's namespaces.
     Sandbox,
@@ -49,7 +47,6 @@ pub struct Container {
     pub id: ContainerId,
     /// Name in the pod, or a substitute.
     pub name: String,
-    /// Role in the pod.
     pub role: Role,
 }
 
@@ -62,9 +59,7 @@ pub struct Scene {
     pub is_partial: bool,
     /// The file descriptors of some processes could not be read.
     pub is_blind: bool,
-    /// The pod's containers.
     pub containers: Vec<Container>,
-    /// Processes of the containers.
     pub processes: Vec<Process>,
     /// Inode of a socket, and index of a process that holds it; sorted.
     pub held: Vec<(u32, u32)>,

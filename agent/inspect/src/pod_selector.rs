@@ -5,7 +5,6 @@ use std::net::IpAddr;
 /// The attributes of a pod that can select it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Candidate {
-    /// UID.
     pub uid: String,
     /// `namespace/name`; None if it is not known.
     pub name: Option<String>,
@@ -20,26 +19,18 @@ pub struct Candidate {
 /// Not exactly one pod matches.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotOne {
-    /// No pod matches.
     #[error(
         "no pod on this node matches {selector:?} (namespace/name, UID, container ID, PID, IP address or part of a \
          name); for a pod on another node use the agent there (kubectl get pods -n usher -o wide); pods on this node: {}",
         listed(.pods)
     )]
     None {
-        /// The argument.
         selector: String,
         /// All pods of the node.
         pods: Vec<String>,
     },
-    /// Several pods match.
     #[error("{selector:?} matches several pods: {}", listed(.pods))]
-    Several {
-        /// The argument.
-        selector: String,
-        /// The pods that match.
-        pods: Vec<String>,
-    },
+    Several { selector: String, pods: Vec<String> },
 }
 
 /// Number of pods that an error lists.

@@ -46,7 +46,6 @@ pub(super) struct Channels {
 
 pub(super) struct Services<'args> {
     pub(super) args: &'args Args,
-    /// For health and metrics.
     pub(super) http: std::net::TcpListener,
     /// None where the agent does not install the CNI plugin.
     pub(super) plugin: Option<cni::Settings>,

@@ -15,7 +15,6 @@ use super::{NodeLoop, operator::OperatorRequest};
 
 #[derive(Debug)]
 pub(crate) enum Input {
-    /// The Node's annotations.
     Node(Annotations),
     /// The run directory has no annotations of the Node. The API server may follow with them.
     NodeUnknown,

@@ -14,7 +14,6 @@ use super::NodeLoop;
 
 #[derive(Debug)]
 pub(crate) enum OperatorRequest {
-    /// Act on a pod.
     Order(Order, oneshot::Sender<Ordered>),
     /// What the agent would do with a pod, in this mode or the Node's; None for an unknown pod.
     Forecast(PodUid, Option<Mode>, oneshot::Sender<Option<Forecast>>),

@@ -67,7 +67,6 @@ pub(crate) enum Command {
     OpenAll,
     /// Set the timeout of these held ports, from now on.
     Renew(Vec<u16>, Duration),
-    /// Replace the table.
     Mend(Wanted),
 }
 
@@ -81,7 +80,6 @@ pub(crate) struct Gate {
     /// Opened after the reply to the CNI plugin, which does not need it.
     sender: Option<Sender>,
     copies: Copies,
-    /// Held ports.
     ports: Vec<u16>,
     count_only: bool,
     released: BTreeSet<Connection>,

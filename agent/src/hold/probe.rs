@@ -77,7 +77,6 @@ impl Drop for LoadGuard {
 pub(super) struct Target {
     pub(super) sandbox: SandboxId,
     pub(super) netns: Arc<Netns>,
-    /// The pod's span.
     pub(super) span: Span,
 }
 

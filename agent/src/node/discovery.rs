@@ -138,7 +138,6 @@ impl Discovery {
         dead
     }
 
-    /// A living container.
     pub(crate) fn living(&mut self, key: &ContainerKey) -> Option<&mut Living> {
         self.living.get_mut(key)
     }

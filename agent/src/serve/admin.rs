@@ -52,9 +52,7 @@ const MODE: u32 = 0o600;
 #[derive(Debug, Clone)]
 pub(crate) struct Admin {
     pub(crate) node_name: String,
-    /// The agent's start.
     pub(crate) started: Instant,
-    /// To the event loop.
     pub(crate) inputs: mpsc::Sender<Input>,
     pub(crate) recorder: RecorderHandle,
     pub(crate) readiness: Arc<Readiness>,

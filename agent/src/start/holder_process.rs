@@ -27,7 +27,6 @@ const REPLY: Duration = Duration::from_secs(2);
 /// This many ends in a row, each within [`LASTING`] of the one before, are worth an Event.
 const ENDS: u32 = 3;
 const LASTING: Duration = Duration::from_secs(300);
-/// This program.
 const PROGRAM: &str = "/proc/self/exe";
 
 #[derive(Debug, thiserror::Error)]

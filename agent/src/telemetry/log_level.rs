@@ -48,7 +48,6 @@ pub(crate) struct LogLevel {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The number of changes.
     changes: u64,
     /// The filter that replaces the base, and until when.
     replacement: Option<(String, Instant)>,

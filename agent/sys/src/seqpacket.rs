@@ -42,7 +42,6 @@ pub enum Error {
     /// No connection could be accepted.
     #[error("accepting a connection")]
     Accept(#[source] io::Error),
-    /// A connection failed.
     #[error("{call} on a connection")]
     Connection {
         call: &'static str,

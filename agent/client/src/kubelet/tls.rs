@@ -41,7 +41,6 @@ pub enum Error {
 /// Files with the trusted certificates.
 #[derive(Debug)]
 pub struct Trust {
-    /// CA certificates.
     pub ca: PathBuf,
     /// The kubelet's self-signed certificate.
     pub pinned: Option<PathBuf>,

@@ -20,7 +20,6 @@ pub struct Ordered {
     pub order: String,
     /// `taken`, `nothing` or `refused`.
     pub answer: String,
-    /// Nothing was changed.
     pub dry_run: bool,
     /// What the agent does, or why it does nothing.
     pub says: String,
@@ -36,7 +35,6 @@ pub struct Ordered {
     /// The sidecars that are terminated, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
-    /// The held ports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<u16>,
 }
@@ -120,7 +118,6 @@ pub struct PlannedTable {
 }
 
 impl PlannedTable {
-    /// What is wanted.
     pub fn of(wanted: Option<&Wanted>) -> Self {
         let Some(wanted) = wanted else {
             return Self::default();

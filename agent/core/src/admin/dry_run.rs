@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Forecast {
-    /// The pod's UID.
     pub uid: String,
     /// `namespace/name`.
     pub pod: String,
@@ -19,7 +18,6 @@ pub struct Forecast {
     /// What of annotations and labels cannot be used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<String>,
-    /// Showing its sidecars out.
     pub quit: Quit,
     /// Having its connections and starts wait.
     pub hold: Hold,
@@ -29,11 +27,9 @@ pub struct Forecast {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Acts {
-    /// It is being done.
     Now,
     /// When what it waits for has happened.
     Later,
-    /// Not, as things are.
     #[default]
     No,
 }
@@ -68,7 +64,6 @@ pub struct Quit {
 #[serde(rename_all = "camelCase")]
 pub struct Sidecar {
     pub container: String,
-    /// Whether it runs.
     pub runs: bool,
     pub recipe: String,
     /// What it was recognised by.
@@ -88,7 +83,6 @@ pub struct Sidecar {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LadderStep {
-    /// What is done.
     pub step: String,
     /// `drain` or `quit`.
     pub purpose: String,
@@ -124,11 +118,9 @@ pub enum Allowed {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeftOut {
-    /// What would be done.
     pub step: String,
     /// The exit code that would come of it.
     pub exit_code: i32,
-    /// Why it is not.
     pub why: String,
 }
 
@@ -148,9 +140,7 @@ pub struct Hold {
     pub on_deadline: String,
     /// Whether they wait again while a sidecar is started again.
     pub again: bool,
-    /// Users whose connections pass.
     pub passing_uids: Vec<u32>,
-    /// Apps whose starts wait.
     pub starts: Vec<Start>,
 }
 
@@ -163,7 +153,6 @@ pub struct HeldPort {
     pub sidecar: String,
     /// Whether DNS queries wait there as well.
     pub dns: bool,
-    /// What opens it.
     pub opens: String,
 }
 

@@ -10,22 +10,18 @@ pub struct Pod {
     pub namespace: Option<String>,
     /// Its name, likewise.
     pub name: Option<String>,
-    /// How far it is.
     pub state: PodState,
     /// The decision that stands, such as `waiting`.
     pub decision: Option<String>,
-    /// Why, in words.
     pub reason: Option<String>,
     /// Ports at which connections wait.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_ports: Vec<u16>,
-    /// Apps whose starts wait.
     #[serde(default)]
     pub held_starts: usize,
     /// It uses the node's own network namespace.
     #[serde(default)]
     pub host_network: bool,
-    /// It is being deleted.
     #[serde(default)]
     pub deleting: bool,
     /// Its containers: init ones, native sidecars, regular ones, in the order of the spec; then those without a name.
@@ -40,7 +36,6 @@ pub enum PodState {
     Unknown,
     /// There is nothing for usher to do in it.
     NotApplicable,
-    /// Its connections wait.
     Held,
     /// Its apps run, or are to.
     Running,
@@ -125,7 +120,6 @@ pub enum ContainerState {
     /// It has a cgroup and no init process yet.
     Starting,
     Running,
-    /// Its init process ended.
     Exited,
 }
 

@@ -14,20 +14,15 @@ pub struct Status {
     pub node: String,
     /// The agent; None where none answers.
     pub agent: Option<Agent>,
-    /// What usher may do.
     pub modes: Modes,
-    /// What the kernel lacks.
     pub lacks: Lacks,
     pub pods: Census,
     #[serde(default)]
     pub kubelet: Kubelet,
-    /// The API server.
     #[serde(default)]
     pub api_server: ApiServer,
-    /// The CNI plugin.
     #[serde(default)]
     pub plugin: Plugin,
-    /// The configuration file.
     #[serde(default)]
     pub configuration: Configuration,
     /// What is wrong, the worst first.
@@ -98,7 +93,6 @@ pub struct Plugin {
     pub installed: bool,
     /// The file that has the entry, or why there is none.
     pub detail: Option<String>,
-    /// Whether the installation failed.
     pub failed: bool,
 }
 
@@ -115,11 +109,8 @@ pub struct Configuration {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Lacks {
-    /// For holding connections.
     pub hold: Option<String>,
-    /// For holding DNS queries.
     pub dns: Option<String>,
-    /// For holding starts.
     pub start: Option<String>,
 }
 
@@ -127,13 +118,11 @@ pub struct Lacks {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Census {
-    /// Pods with a cgroup.
     pub seen: usize,
     /// Those of them that are finished.
     pub finished: usize,
     /// Those of them whose connections wait.
     pub held: usize,
-    /// Containers whose starts wait.
     pub held_starts: usize,
     /// Those that usher has something to do with.
     #[serde(default)]

@@ -57,12 +57,12 @@ pub enum State {
     Installed,
     /// Not there. So is it in a file that is no list.
     Absent,
-    /// There, with other settings.
     Stale,
     /// There, with another plugin after it.
     NotLast,
-    /// There several times.
-    Repeated { count: usize },
+    Repeated {
+        count: usize,
+    },
     /// The runtimes cannot use this file, or we cannot.
     Unusable(Error),
 }

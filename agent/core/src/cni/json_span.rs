@@ -19,14 +19,10 @@ const DEEPEST: usize = 10_000;
 /// What a JSON text is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// `{...}`
     Object,
-    /// `[...]`
     Array,
-    /// `"..."`
     Text,
     Number,
-    /// true or false.
     Bool,
     Null,
 }

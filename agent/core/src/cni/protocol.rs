@@ -41,7 +41,6 @@ const LONGEST_REASON: usize = 512;
 pub struct Request {
     /// The pod. Its UID is missing from runtimes that do not give it (cri-dockerd).
     pub pod: PodName,
-    /// The pod's sandbox.
     pub sandbox: SandboxId,
     /// The interface that the plugins before made.
     pub interface: String,
@@ -51,7 +50,6 @@ pub struct Request {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     pub outcome: Outcome,
-    /// Why, for people.
     pub reason: Option<String>,
 }
 
@@ -59,7 +57,6 @@ pub struct Reply {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Its connections wait.
     Held,
     /// It needs no hold, or none now.
     Open,

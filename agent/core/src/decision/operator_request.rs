@@ -6,7 +6,6 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Verb {
-    /// Terminate the sidecars now.
     Quit {
         /// Also if an app is running, or if it turns a succeeded pod into a failed one.
         force: bool,
@@ -33,7 +32,6 @@ pub struct Requester {
 pub struct OperatorRequest {
     pub verb: Verb,
     pub requester: Requester,
-    /// What the agent does.
     pub summary: String,
 }
 

@@ -24,7 +24,6 @@ const TOTAL_ENTRIES: usize = 8192;
 pub struct Entry {
     /// Milliseconds since 1970-01-01T00:00:00Z.
     pub at_ms: u64,
-    /// UID of the pod.
     pub uid: String,
     /// `namespace/name` of the pod, or its UID before the kubelet listed it.
     pub pod: String,
@@ -74,7 +73,6 @@ pub enum InvalidLine {
     /// It is not the JSON of an entry.
     #[error("invalid timeline entry")]
     Json(#[from] serde_json::Error),
-    /// Its UID is not a UID.
     #[error("invalid pod UID in a timeline entry")]
     Uid(#[from] crate::base::id::InvalidId),
 }

@@ -29,7 +29,6 @@ pub enum Action {
     /// network namespace; the result is [`crate::Event::VersionAnswered`].
     AskVersion {
         key: ContainerKey,
-        /// TCP port.
         port: u16,
         /// Path, beginning with a slash.
         path: String,
@@ -41,7 +40,6 @@ pub enum Action {
     /// [`crate::Event::Attempted`].
     Attempt {
         key: ContainerKey,
-        /// What to try.
         step: Step,
         /// How long it may take.
         timeout: Duration,
@@ -74,7 +72,6 @@ pub enum Action {
     Renew {
         sandbox: SandboxId,
         ports: Vec<u16>,
-        /// How long.
         timeout: Duration,
     },
     /// Forget this sandbox and close everything of it.

@@ -13,18 +13,15 @@ use crate::{
     start::StartResult,
 };
 
-/// Something happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// The modes of the Node's annotations.
     Modes(Modes),
-    /// A new configuration.
     Configured(Arc<Config>),
     /// The answer to [`crate::Action::FetchNamespace`]; None where there was
     /// none.
     Namespace {
         name: String,
-        /// What it says.
         values: Option<NamespaceValues>,
     },
     /// The kubelet's list of all pods of the node.
@@ -38,7 +35,6 @@ pub enum Event {
     PodAppeared(PodUid),
     /// The cgroup of a pod is gone.
     PodGone(PodUid),
-    /// A container changed.
     Container {
         key: ContainerKey,
         change: ContainerChange,
@@ -47,7 +43,6 @@ pub enum Event {
     Attempted {
         /// The sidecar that was to quit.
         key: ContainerKey,
-        /// What came of it.
         outcome: Outcome,
     },
     /// The answer to [`crate::Action::AskVersion`]; None where there was none.
@@ -65,22 +60,22 @@ pub enum Event {
     /// The table of this sandbox is installed, or cannot be.
     Armed {
         sandbox: SandboxId,
-        /// What came of it.
         result: Result<(), String>,
     },
     /// A probe of [`crate::Action::Watch`] succeeded.
-    Ready { sandbox: SandboxId, probe: Probe },
+    Ready {
+        sandbox: SandboxId,
+        probe: Probe,
+    },
     /// The ports of this sandbox are released, or cannot be.
     Opened {
         sandbox: SandboxId,
-        /// What had waited.
         result: Result<Tally, String>,
     },
     /// The network namespace of this container is open, as that of a sandbox
     /// which is called by the container's id from now on.
     Found {
         key: ContainerKey,
-        /// The id.
         sandbox: SandboxId,
         /// What an earlier agent left in it.
         remains: Option<Remains>,
@@ -101,7 +96,6 @@ pub enum Event {
 }
 
 impl Event {
-    /// A change of one container.
     pub const fn container(key: ContainerKey, change: ContainerChange) -> Self {
         Self::Container { key, change }
     }

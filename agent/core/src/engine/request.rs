@@ -12,11 +12,9 @@ use crate::{
     hold::NotHeld,
 };
 
-/// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
     pub pod: PodUid,
-    /// What an operator requests.
     pub verb: Verb,
     pub requester: Requester,
     /// Only report what usher would do.
@@ -77,13 +75,11 @@ pub enum Refused {
         "the node's kernel shows none of its processes: a sandboxed runtime such as gVisor or Kata"
     )]
     Hidden,
-    /// Something else ends it.
     #[error("{0}")]
     Skipped(SkipReason),
     /// All that is left would harm the pod.
     #[error("{container}: {why}")]
     Spoils {
-        /// The sidecar.
         container: String,
         /// What is left, and what it would do.
         why: GaveUp,

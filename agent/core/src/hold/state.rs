@@ -32,7 +32,6 @@ pub(crate) struct Hold {
     pub(crate) by_operator: bool,
     /// The pod's namespace is being opened for the operator's request.
     pub(crate) opens_namespace: bool,
-    /// Starts of its apps.
     pub(crate) starts: Starts,
 }
 
@@ -65,7 +64,6 @@ pub(crate) enum Origin {
     },
 }
 
-/// The phase of a hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HoldPhase {
     /// Whether to hold is not decided.
@@ -84,7 +82,6 @@ pub(crate) enum HoldPhase {
         /// The hold is decided again afterwards: a table that only counts is replaced by one that holds.
         rearm: bool,
     },
-    /// No connection is held.
     Released {
         /// An operator released it: it is not armed again automatically.
         by_operator: bool,
@@ -114,7 +111,6 @@ impl HoldPhase {
 pub(crate) enum TableKind {
     /// Observe mode: it counts them.
     CountOnly,
-    /// It holds them.
     Holding,
     /// It holds them, and an earlier agent installed it.
     Adopted,
@@ -129,7 +125,6 @@ pub(crate) struct HeldPorts {
     pub(crate) deadline: Timestamp,
     pub(crate) table: TableKind,
     pub(crate) ports: BTreeSet<u16>,
-    /// The probes that run.
     pub(crate) watched: BTreeSet<Probe>,
     /// When the first port of a sidecar was found listening.
     pub(crate) listens: BTreeMap<String, Timestamp>,

@@ -27,9 +27,7 @@ const CHECKSUM_IN_IPV4: usize = 10;
 /// The two ends of a connection, as the app's socket has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Connection {
-    /// The app's end.
     pub source: SocketAddr,
-    /// Where it connects to.
     pub destination: SocketAddr,
 }
 
@@ -169,7 +167,6 @@ impl Syn {
 struct IpHeader {
     source: IpAddr,
     destination: IpAddr,
-    /// Length of this header.
     length: usize,
     /// Length of the packet, this header included.
     total: usize,

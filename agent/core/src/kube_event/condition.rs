@@ -19,9 +19,7 @@ pub enum NodeCondition {
     /// The error, with its place in the file.
     ConfigurationRejected(String),
     ConfigurationAccepted,
-    /// The missing kernel feature.
     HoldUnsupported(String),
-    /// What the node lacks.
     StartUnsupported(String),
     CniPluginInstallFailed(String),
     /// The file with the plugin's entry.

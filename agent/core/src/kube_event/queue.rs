@@ -47,7 +47,6 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
 #[derive(Debug, Clone, Copy)]
 struct Limits {
-    /// Objects in the queue.
     waiting: usize,
     /// Bytes of all unsent Events.
     bytes: usize,
@@ -103,7 +102,6 @@ pub enum ApiResult {
     Accepted,
     /// The Event, or the namespace of the object it regards, is gone.
     Gone,
-    /// A permanent error.
     Rejected,
     /// A transient error, with the server's `Retry-After` if it sent one.
     Retry(Option<Duration>),

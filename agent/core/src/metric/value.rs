@@ -68,7 +68,6 @@ pub enum KubeletResult {
     Token,
     Unauthorized,
     Forbidden,
-    /// Any other status.
     ServerError,
     /// The reply is not a valid list of pods.
     Decode,
@@ -100,7 +99,6 @@ pub enum RunFile {
     NodeAnnotations,
     #[strum(serialize = "namespaces.json")]
     Namespaces,
-    /// The last valid configuration.
     #[strum(serialize = "config.yaml")]
     Config,
 }

@@ -24,7 +24,6 @@ pub const CONTAINER_NAME: &str = "io.kubernetes.cri.container-name";
 /// Annotation: the pod's UID.
 pub const SANDBOX_UID: &str = "io.kubernetes.cri.sandbox-uid";
 
-/// What a bundle is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundle {
     pub pod: PodUid,

@@ -20,7 +20,6 @@ pub struct Network {
     /// The pod has no network namespace of its own: it shares the node's, which is not listed.
     #[serde(skip_serializing_if = "is_false")]
     pub host_network: bool,
-    /// Interfaces, by index.
     pub interfaces: Vec<Interface>,
     /// Routes of all tables but `local`, in the kernel's order.
     pub routes: Vec<Route>,
@@ -37,7 +36,6 @@ pub struct Interface {
     pub index: u32,
     /// Name. A pod with `CAP_NET_ADMIN` can change it.
     pub name: String,
-    /// Whether packets can pass.
     pub state: InterfaceState,
     /// The largest packet, in bytes.
     pub mtu: u32,
@@ -57,7 +55,6 @@ pub struct Interface {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InterfaceState {
-    /// Enabled, with a carrier.
     Up,
     /// Enabled, but the other end is down.
     NoCarrier,
@@ -75,7 +72,6 @@ pub struct Route {
     /// Name of the outgoing interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// Preferred source address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<IpAddr>,
     /// Priority; the lowest value wins.
@@ -93,7 +89,6 @@ pub struct Route {
 #[serde(into = "String", try_from = "String")]
 pub struct Prefix {
     pub address: IpAddr,
-    /// Length in bits.
     pub length: u8,
 }
 

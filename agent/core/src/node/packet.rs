@@ -13,7 +13,6 @@ pub const ETHERNET_HEADER: usize = 14;
 pub enum Link {
     /// An Ethernet header; loopback has one, too, of zeros.
     Ethernet,
-    /// Nothing, as in tunnels.
     Nothing,
 }
 
@@ -38,9 +37,7 @@ impl Link {
 /// Which way a packet went, as the pod sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// To the pod.
     In,
-    /// From the pod.
     Out,
 }
 
@@ -52,7 +49,6 @@ pub enum Reception {
     Broadcast,
     Multicast,
     Other,
-    /// It left the pod.
     Outgoing,
 }
 
@@ -76,7 +72,6 @@ pub struct Interface {
     pub index: u32,
     /// Its name, which who owns the namespace may choose.
     pub name: String,
-    /// Its hardware type.
     pub hardware: u16,
 }
 
@@ -91,11 +86,9 @@ pub struct Packet<'a> {
     pub hardware: u16,
     /// What stands behind the link header.
     pub protocol: u16,
-    /// Whom it was for.
     pub reception: Reception,
     /// A VLAN's protocol and tag, which the kernel takes out of the link header.
     pub vlan: Option<(u16, u16)>,
-    /// How long it was.
     pub length: u32,
     /// Its first bytes, from the link header on.
     pub bytes: &'a [u8],
@@ -116,7 +109,6 @@ impl Packet<'_> {
 /// ([filter.h](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/filter.h)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instruction {
-    /// What to do.
     pub code: u16,
     /// How many instructions to skip where a condition holds.
     pub jump_true: u8,

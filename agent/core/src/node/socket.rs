@@ -106,7 +106,6 @@ impl State {
     }
 }
 
-/// Not a state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is no state; there are {}", State::ALL.map(State::as_str).join(", "))]
 pub struct UnknownState {
@@ -161,11 +160,9 @@ impl<'de> Deserialize<'de> for State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimerKind {
-    /// It retransmits unacknowledged data.
     Retransmit,
     /// It asks whether the other side is alive, or ends the connection.
     Keepalive,
-    /// It forgets the connection.
     TimeWait,
     /// It asks whether the other side takes data again.
     Persist,
@@ -197,18 +194,14 @@ impl TimerKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timer {
     pub kind: TimerKind,
-    /// How long yet.
     pub left: Duration,
 }
 
 /// One socket of a network namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Socket {
-    /// What it speaks.
     pub protocol: Protocol,
-    /// What it does.
     pub state: State,
-    /// Its own end.
     pub local: SocketAddr,
     /// The other end; unspecified with port 0 where there is none.
     pub peer: SocketAddr,
@@ -221,7 +214,6 @@ pub struct Socket {
     /// Unacknowledged bytes, or the most connections that may
     /// wait to be accepted.
     pub send_queue: u32,
-    /// User who made it.
     pub uid: u32,
     /// Number in the kernel's file system of sockets; 0 where no descriptor
     /// is open.

@@ -11,7 +11,6 @@ use crate::{
 /// An app whose start is to be held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PlannedStart {
-    /// Name of the container.
     pub(crate) container: String,
     /// How long at most, or why not.
     pub(crate) limit: Result<Duration, NotHeld>,

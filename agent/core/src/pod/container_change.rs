@@ -8,17 +8,17 @@ use crate::pod::exit_status::ExitStatus;
 /// the appearance of the pod's cgroup and its removal; later ones are ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContainerChange {
-    /// The cgroup exists.
     Appeared,
     /// The init process was found. The mounts give the name; a sandbox has none.
-    Started { name: Option<String> },
+    Started {
+        name: Option<String>,
+    },
     /// The mounts gave the name of a container that started without one.
     Named(String),
     /// The init process runs the image's program.
     Executed,
     /// No process appeared for longer than any start takes: the runtime hides them.
     Hidden,
-    /// The init process exited.
     Exited,
     /// The init process exited before it ran the image's program, as far as is known.
     ///
@@ -28,6 +28,5 @@ pub enum ContainerChange {
     NotStarted,
     /// The exit status of the init process.
     ExitStatus(ExitStatus),
-    /// The cgroup is gone.
     Gone,
 }

@@ -7,7 +7,6 @@ use std::fmt;
 pub enum ExitStatus {
     /// It called exit with this code.
     Code(u8),
-    /// A signal ended it.
     Signal(u8),
 }
 

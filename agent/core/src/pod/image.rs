@@ -14,7 +14,6 @@ pub fn repository(image: &str) -> &str {
     }
 }
 
-/// The tag of an image, if it has one.
 pub fn tag(image: &str) -> Option<&str> {
     let image = image.split_once('@').map_or(image, |(name, _digest)| name);
     image

@@ -42,7 +42,6 @@ pub enum BadPod {
         /// What is wrong, and where.
         source: serde_json::Error,
     },
-    /// Its UID is not one.
     #[error("pod {namespace}/{name} of the kubelet's list has a bad UID")]
     Uid {
         namespace: String,

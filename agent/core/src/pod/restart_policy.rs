@@ -16,7 +16,6 @@ pub enum RestartPolicy {
     Always,
     /// Started again after a code other than 0.
     OnFailure,
-    /// Not started again.
     Never,
 }
 

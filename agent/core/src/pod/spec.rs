@@ -14,9 +14,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
     pub uid: PodUid,
-    /// Namespace, for people.
     pub namespace: String,
-    /// Name, for people.
     pub name: String,
     /// Its annotations that begin with [`crate::settings::annotation::PREFIX`], and
     /// those that a recipe looks at.

@@ -20,7 +20,6 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) struct Tracked {
     pub(crate) uid: PodUid,
-    /// Its cgroup exists.
     pub(crate) present: bool,
     /// Its cgroup is gone, and replies of its sidecars are pending.
     pub(crate) leaving: bool,

@@ -18,7 +18,6 @@ pub enum Outcome {
     Refused,
     /// No whole answer within the attempt's time.
     TimedOut,
-    /// The signal was delivered.
     Signalled,
     /// The process had already ended, or is not the one it was.
     Gone,

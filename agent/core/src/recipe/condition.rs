@@ -10,7 +10,6 @@ use super::{Subject, Versions};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Condition {
-    /// The sidecar's version.
     pub version: Versions,
     /// A flag without a value among its arguments.
     pub flag: Option<String>,

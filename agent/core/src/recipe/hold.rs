@@ -44,7 +44,6 @@ pub struct Captured {
     pub users: Vec<u32>,
     #[serde(default)]
     pub groups: Vec<u32>,
-    /// Queries that it redirects.
     pub dns: Option<Dns>,
     /// How the proxy says that it is ready: the first way that exists counts,
     /// and where there is none it is ready when it listens.
@@ -80,9 +79,7 @@ pub struct ReadyRecipe {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Get {
-    /// TCP port on loopback.
     pub port: Setting<u16>,
-    /// Path and query.
     pub path: Setting<String>,
 }
 

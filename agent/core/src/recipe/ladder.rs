@@ -11,7 +11,6 @@ use crate::{
 /// One step for one sidecar, and what is known of its effects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LadderStep {
-    /// What is done.
     pub step: Step,
     pub purpose: Purpose,
     /// Exit code that it leads to.

@@ -26,9 +26,7 @@ pub struct Setting<T> {
 /// Where a setting is looked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Sources<'setting> {
-    /// Annotations of the pod.
     pub annotations: &'setting [String],
-    /// Flags with a value.
     pub args: &'setting [String],
     /// Variables with a literal value.
     pub env: &'setting [String],

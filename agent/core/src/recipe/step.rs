@@ -22,7 +22,6 @@ pub enum Step {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Request {
     pub method: Method,
-    /// TCP port on loopback.
     pub port: u16,
     /// Path and query, beginning with a slash.
     pub path: String,
@@ -34,18 +33,14 @@ pub struct Request {
 /// process, as Dapr's API token does. It is left out where there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Header {
-    /// Name of the header.
     pub name: String,
-    /// Name of the variable.
     pub env: String,
 }
 
 /// Methods that a recipe may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// `GET`.
     Get,
-    /// `POST`.
     Post,
 }
 

@@ -78,7 +78,6 @@ impl Versions {
             .collect()
     }
 
-    /// The oldest version in it.
     pub(super) fn oldest(self) -> Version {
         self.from.unwrap_or(Version { major: 0, minor: 0 })
     }

@@ -11,9 +11,7 @@ pub(crate) struct Choice {
     pub(crate) step: Step,
     /// Exit code that it leads to.
     pub(crate) code: i32,
-    /// Whether it is there.
     pub(crate) exists: bool,
-    /// Why, or why not.
     pub(crate) why: String,
 }
 

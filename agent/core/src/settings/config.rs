@@ -33,7 +33,6 @@ pub struct Config {
     pub excluded_namespaces: BTreeSet<String>,
     /// What counts where neither pod nor Namespace says something.
     pub defaults: Defaults,
-    /// Timings of the ladder.
     pub ladder: Ladder,
 }
 
@@ -53,7 +52,6 @@ pub struct Defaults {
     pub hold: bool,
     /// How long they wait at most.
     pub hold_deadline: Duration,
-    /// What happens then.
     pub on_deadline: OnDeadline,
     /// Whether they wait again while a sidecar that ended is started again.
     pub hold_again: bool,

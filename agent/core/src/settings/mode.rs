@@ -19,7 +19,6 @@ use crate::settings::annotation;
 )]
 #[strum(serialize_all = "lowercase", const_into_str)]
 pub enum Mode {
-    /// Nothing is decided.
     Off,
     /// Everything is decided and recorded, nothing is done.
     #[default]
@@ -71,7 +70,6 @@ pub struct Modes {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("annotation {key} of the Node ignored, {used} counts")]
 pub struct InvalidAnnotation {
-    /// The annotation's key.
     pub key: &'static str,
     /// The mode that counts instead.
     pub used: Mode,

@@ -40,7 +40,6 @@ pub struct Tuning {
     pub hold: HoldKind,
     /// How long at most.
     pub hold_deadline: Duration,
-    /// What happens then.
     pub on_deadline: OnDeadline,
     /// Whether they wait again while a sidecar is started again.
     pub hold_again: bool,
@@ -60,7 +59,6 @@ pub enum Named {
 /// An annotation or label that could not be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidAnnotation {
-    /// Where it stands.
     pub place: Place,
     pub key: &'static str,
     /// The beginning of its value.
@@ -72,11 +70,8 @@ pub struct InvalidAnnotation {
 /// Where a value may stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// Annotation of the pod.
     Pod,
-    /// Annotation of its Namespace.
     Namespace,
-    /// Label of its Namespace.
     NamespaceLabel,
 }
 

@@ -30,7 +30,6 @@ struct Marked<Exec> {
 /// What becomes of an execve.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict<Exec> {
-    /// It goes on.
     Allow(Exec),
     /// It waits: the start of this container.
     Hold(ContainerId),
@@ -39,7 +38,6 @@ pub enum Verdict<Exec> {
 /// A start that is not held any more.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Released<Exec> {
-    /// The container.
     pub container: ContainerId,
     /// The execve that goes on now, and how long it waited.
     pub held: Option<(Exec, Duration)>,

@@ -20,23 +20,16 @@ pub enum Order {
     /// Hold the start of this container. With it come descriptors of its bundle
     /// and of its root.
     Mark {
-        /// The container.
         container: ContainerId,
         /// How long at most.
         limit: Duration,
     },
     /// With it come descriptors of mounts on which the program of this container
     /// may lie.
-    Volumes {
-        /// The container.
-        container: ContainerId,
-    },
+    Volumes { container: ContainerId },
     /// Do not hold the start of this container any more. With it come
     /// descriptors of its root and of those mounts, while it has them.
-    Release {
-        /// The container.
-        container: ContainerId,
-    },
+    Release { container: ContainerId },
 }
 
 /// What the holder reports.
@@ -46,35 +39,22 @@ pub enum News {
     /// It holds starts from now on.
     Ready,
     /// [`Order::Mark`] is done.
-    Marked {
-        /// The container.
-        container: ContainerId,
-    },
+    Marked { container: ContainerId },
     /// [`Order::Mark`] or [`Order::Volumes`] cannot be done.
     Unable {
-        /// The container.
         container: ContainerId,
-        /// Why.
         reason: String,
     },
     /// The kernel refused an exec that it asked about: it ends, and is not to be
     /// started again.
-    Refused {
-        /// Why.
-        reason: String,
-    },
+    Refused { reason: String },
     /// The start of this container is held.
-    Held {
-        /// The container.
-        container: ContainerId,
-    },
+    Held { container: ContainerId },
     /// The start of this container is not held any more.
     Released {
-        /// The container.
         container: ContainerId,
         /// How long it was, if it was.
         held: Option<Duration>,
-        /// Its limit has come.
         at_limit: bool,
     },
 }

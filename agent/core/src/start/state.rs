@@ -31,7 +31,6 @@ pub(crate) struct Starts {
 pub(super) enum Progress {
     /// The holder will hold it.
     Marked,
-    /// It is held.
     Held(Timestamp),
     /// There is nothing to hold any more.
     Over,

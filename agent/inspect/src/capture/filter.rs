@@ -27,9 +27,7 @@ const OUTGOING: u32 = 4;
 /// A protocol after the IP header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// TCP.
     Tcp,
-    /// UDP.
     Udp,
     /// ICMP, or ICMPv6.
     Icmp,
@@ -96,13 +94,10 @@ impl Host {
 /// A packet filter. A packet matches if every list that is not empty has a value that matches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Interface indexes.
     pub interfaces: Vec<u32>,
     /// Direction. Packets on loopback match both directions.
     pub direction: Option<Direction>,
-    /// Protocols.
     pub protocols: Vec<Protocol>,
-    /// Hosts at either end.
     pub hosts: Vec<Host>,
     /// TCP or UDP ports at either end.
     pub ports: Vec<u16>,

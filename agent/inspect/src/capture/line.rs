@@ -24,13 +24,10 @@ const TCP_FLAGS: [(u8, char); 6] = [
 /// The parsed headers of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
-    /// Direction.
     pub direction: Option<Direction>,
-    /// Protocol.
     pub protocol: Protocol,
     /// Source and destination of an IP packet.
     pub ends: Option<(End, End)>,
-    /// Length on the link.
     pub length: u32,
 }
 
@@ -46,26 +43,18 @@ pub enum End {
 /// Protocol of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// TCP.
     Tcp {
-        /// Flags.
         flags: u8,
-        /// Length of the payload.
         payload: usize,
     },
-    /// UDP.
     Udp {
-        /// Length of the payload.
         payload: usize,
     },
     /// ICMP or ICMPv6.
     Icmp {
-        /// Type.
         kind: u8,
-        /// Code.
         code: u8,
     },
-    /// Address resolution.
     Arp,
     /// A later fragment, or a packet with incomplete headers.
     Part,

@@ -46,9 +46,7 @@ const ADDRESSES: usize = 12;
 pub struct Statistics {
     /// Start of the capture, in nanoseconds since 1970.
     pub start_ns: u64,
-    /// End of the capture.
     pub end_ns: u64,
-    /// Packets in the file.
     pub delivered: u64,
     /// Matching packets that the kernel received, and those of them that it dropped, if both are known for this interface.
     pub received_and_dropped: Option<(u64, u64)>,

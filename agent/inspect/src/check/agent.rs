@@ -95,7 +95,6 @@ pub enum Watch {
 pub enum Plugin {
     /// The file of the agent's image.
     Same,
-    /// Another file.
     Other,
     Absent,
     /// It cannot be compared, for this reason.

@@ -23,7 +23,6 @@ questions! {
 /// A capability and its purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Needed {
-    /// As Kubernetes writes it.
     pub name: &'static str,
     /// The function that needs it.
     pub purpose: &'static str,

@@ -31,7 +31,6 @@ pub enum Wanted {
     /// The Node's mode of hold is enforce.
     Yes,
     No,
-    /// There is no agent.
     Unknown,
 }
 
@@ -40,7 +39,6 @@ pub enum Wanted {
 pub struct Found {
     /// The directory of network configurations.
     pub conf_dir: String,
-    /// Their names and contents.
     pub files: Result<Vec<(String, String)>, String>,
     pub conf_writable: Result<(), String>,
     /// The directory of CNI plugins.
@@ -48,7 +46,6 @@ pub struct Found {
     pub bin_writable: Result<(), String>,
     /// The configured name of the network configuration, without extension.
     pub stem: Option<String>,
-    /// The correct entry.
     pub entry: Option<Entry>,
     pub wanted: Wanted,
 }

@@ -53,7 +53,6 @@ const TESTED: (u32, u32) = (6, 1);
 /// The result of a try, or its error.
 pub type Tried = Result<(), String>;
 
-/// The results.
 #[derive(Debug, Clone)]
 pub struct Found {
     /// As `uname -r` prints it.
@@ -66,7 +65,6 @@ pub struct Found {
     pub exit: Result<bool, String>,
     /// A group with permission events for execs.
     pub fanotify: Result<(), Lack>,
-    /// One more inotify instance.
     pub inotify: Tried,
     pub limits: Limits,
     /// The number of pods on the node.
@@ -82,7 +80,6 @@ pub struct Network {
     pub log: Tried,
     /// `queue` of nftables, or else of iptables, and a reader.
     pub queue: Tried,
-    /// The kind of queue.
     pub queue_kind: Option<&'static str>,
     /// Whether the kernel lists sockets.
     pub sockets: Result<bool, String>,

@@ -18,7 +18,6 @@ pub struct Found {
     pub token: String,
     /// The path of the certificates that the kubelet's must match.
     pub ca: String,
-    /// The number of pods.
     pub pods: Result<usize, Refusal>,
 }
 
@@ -33,7 +32,6 @@ pub struct Refusal {
 /// The cause of a failed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::VariantArray)]
 pub enum Cause {
-    /// An invalid flag.
     Setting,
     /// The token cannot be read.
     Token,

@@ -22,7 +22,6 @@ questions! {
 /// The version of the cgroup hierarchy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// Version 2.
     Unified,
     /// Version 1, alone or with version 2.
     Legacy,
@@ -31,7 +30,6 @@ pub enum Layout {
 /// The cgroups of pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cgroups {
-    /// Their directory.
     pub root: String,
     pub layout: Layout,
     /// The name of the cgroup of all pods.
@@ -45,7 +43,6 @@ pub struct Cgroups {
 pub enum Bundles {
     /// No directory is set, so no start is held.
     Off,
-    /// The number of bundles.
     Seen(u64),
     Absent,
     /// They are not visible, for this reason.

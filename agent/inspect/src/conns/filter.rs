@@ -8,7 +8,6 @@ use super::Row;
 /// address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// List everything.
     pub all: bool,
     /// Only listeners, and datagram sockets without a peer.
     pub listening: bool,
@@ -27,7 +26,6 @@ pub struct Filter {
 pub(super) enum Hidden {
     /// A filter does not match.
     Filtered,
-    /// The connection is closed.
     Closed,
     /// The socket has neither an address nor a peer.
     Unbound,

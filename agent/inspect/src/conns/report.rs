@@ -14,14 +14,11 @@ use crate::text::table::{Cell, Table, Tone};
 pub struct Conns {
     /// `namespace/name`, or the UID.
     pub pod: String,
-    /// UID.
     pub uid: String,
     /// The pod uses the node's network namespace. Only sockets that are certainly the pod's are listed.
     #[serde(default)]
     pub host_network: bool,
-    /// Names of the containers.
     pub containers: Vec<String>,
-    /// One for each socket.
     pub sockets: Vec<Row>,
     /// Number of listed sockets by state.
     pub states: BTreeMap<State, usize>,
@@ -99,7 +96,6 @@ impl Conns {
         remarks
     }
 
-    /// The table.
     pub fn table(&self, wide: bool) -> Table {
         let mut columns = vec![
             "PROTO",

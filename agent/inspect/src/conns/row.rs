@@ -10,15 +10,12 @@ use super::{Owner, Scene, Via};
 /// Limit of processes listed for one socket; further ones are counted.
 const MAX_PROCESSES: usize = 16;
 
-/// One socket.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
     pub protocol: Protocol,
     pub state: State,
-    /// Local address.
     pub local: SocketAddr,
-    /// Peer address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<SocketAddr>,
     /// The socket is bound to an IPv6 address and accepts IPv4 too.
@@ -31,7 +28,6 @@ pub struct Row {
     pub receive_queue: u32,
     /// Bytes that the peer has not acknowledged.
     pub send_queue: u32,
-    /// Name of the container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
     /// How the owner is known.
@@ -47,9 +43,7 @@ pub struct Row {
     pub via: Option<Way>,
     /// UID of the user that created the socket.
     pub uid: u32,
-    /// Inode of the socket.
     pub inode: u32,
-    /// The running timer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timer: Option<RunningTimer>,
     /// Retransmissions of the oldest unacknowledged data.
@@ -70,24 +64,20 @@ pub struct Row {
 pub struct Backlog {
     /// Connections that are not accepted yet.
     pub length: u32,
-    /// Limit of the queue.
     pub max: u32,
 }
 
 /// A process that holds a socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// PID on the node.
     pub pid: i32,
     /// Process name (`comm`).
     pub name: String,
 }
 
-/// A running timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunningTimer {
-    /// Kind of timer.
     pub kind: TimerKind,
     /// Remaining time in milliseconds.
     pub left_ms: u64,
@@ -112,12 +102,10 @@ pub enum OwnerKind {
 /// The path of a connection through the mesh.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Way {
-    /// The kind of path.
     pub how: How,
     /// The sidecar or the app at the other end; None outside of the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
-    /// The sidecar's port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     /// Why the path is not known.
@@ -129,17 +117,12 @@ pub struct Way {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum How {
-    /// Not through a sidecar.
     Direct,
-    /// Redirected to a sidecar.
     Through,
-    /// Received through a sidecar.
     From,
-    /// Addressed to a sidecar.
     To,
     /// The sidecar's end of an app's connection.
     For,
-    /// Not known.
     Unknown,
 }
 
@@ -254,7 +237,6 @@ impl Row {
         format!("{}/{}{more}", first.pid, first.name)
     }
 
-    /// Sort key.
     pub(super) fn rank(&self) -> impl Ord + '_ {
         let waits = self.peer.is_none();
         let port = if waits { self.local.port() } else { 0 };

@@ -24,22 +24,17 @@ const MAX_CANDIDATES: usize = 64;
 pub enum Via {
     /// Not a connection, or not one of an app.
     None,
-    /// Not through a sidecar.
     Direct,
-    /// Redirected to this port.
     Through {
         /// The container that accepted it; None outside of the pod.
         container: Option<usize>,
         /// The port that accepted it.
         port: u16,
     },
-    /// Received through this container.
     From(Option<usize>),
-    /// Addressed to this container.
     To {
         /// The container; None for a process outside of the pod.
         container: Option<usize>,
-        /// The port.
         port: u16,
     },
     /// The sidecar's end of a connection of this container.

@@ -24,7 +24,6 @@ pub struct Seen {
     pub kubelet: Option<Version>,
     /// Another pod of this node that has native sidecars and running apps.
     pub native_elsewhere: Option<String>,
-    /// An agent replies.
     pub agent: bool,
     pub modes: Option<Modes>,
     /// None if they were not inspected.

@@ -8,11 +8,9 @@ pub const MAX_LENGTH: usize = 256 * 1024;
 /// Where a body ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// No body.
     Empty,
     /// After this many bytes.
     Length(u64),
-    /// After the last chunk.
     Chunked,
     /// At the end of the connection.
     UntilClose,
@@ -21,11 +19,9 @@ pub enum Framing {
 /// The head of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// Status code.
     pub status: u16,
     /// Length in bytes, including the empty line.
     pub length: usize,
-    /// Where the body ends.
     pub framing: Framing,
 }
 

@@ -19,7 +19,6 @@ pub struct Url {
 pub enum Host {
     /// The pod's loopback, in both address families.
     Localhost,
-    /// An address.
     Address(IpAddr),
 }
 
@@ -47,12 +46,10 @@ pub enum InvalidUrl {
 }
 
 impl Url {
-    /// The host.
     pub fn host(&self) -> Host {
         self.host
     }
 
-    /// The port.
     pub fn port(&self) -> u16 {
         self.port
     }

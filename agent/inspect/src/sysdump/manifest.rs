@@ -13,25 +13,20 @@ pub const API_VERSION: &str = "usher.dev/sysdump/v1";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Manifest {
-    /// [`API_VERSION`].
     pub api_version: String,
     /// Time of creation, and modification time of every file. Milliseconds since 1970-01-01T00:00:00Z.
     pub at_ms: u64,
-    /// Version of usher.
     pub usher: String,
     /// The node's name, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// The pods, by UID.
     #[serde(default)]
     pub pods: Vec<Pod>,
     /// Every other file, by path.
     #[serde(default)]
     pub files: Vec<File>,
-    /// What is not available.
     #[serde(default)]
     pub missing: Vec<Missing>,
-    /// Redactions, by rule.
     #[serde(default)]
     pub redacted: Vec<Redacted>,
 }
@@ -40,7 +35,6 @@ pub struct Manifest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pod {
-    /// UID.
     pub uid: String,
     /// Namespace, if it is known.
     #[serde(default)]
@@ -48,10 +42,8 @@ pub struct Pod {
     /// Name, if it is known.
     #[serde(default)]
     pub name: String,
-    /// IP addresses.
     #[serde(default)]
     pub ips: Vec<String>,
-    /// Containers.
     #[serde(default)]
     pub containers: Vec<Container>,
     /// The folder of its reports.
@@ -68,7 +60,6 @@ pub struct Container {
     /// The runtime's container ID.
     #[serde(default)]
     pub id: String,
-    /// PIDs on the node.
     #[serde(default)]
     pub pids: Vec<i32>,
 }
@@ -77,7 +68,6 @@ pub struct Container {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct File {
-    /// Path in the sysdump.
     pub path: String,
     /// Origin: a command, or a file of the node.
     pub source: String,
@@ -103,9 +93,7 @@ pub struct Missing {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Redacted {
-    /// Name of the rule.
     pub rule: String,
-    /// What the rule redacts.
     pub what: String,
     /// Number of redactions by file.
     pub files: BTreeMap<String, u64>,
@@ -152,7 +140,6 @@ impl Manifest {
             .sort_by(|one, other| one.rule.cmp(&other.rule));
     }
 
-    /// The file with this path.
     pub fn file(&self, path: &str) -> Option<&File> {
         self.files.iter().find(|file| file.path == path)
     }

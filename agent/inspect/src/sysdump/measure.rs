@@ -48,7 +48,6 @@ pub fn size(text: &str) -> Result<u64, NotASize> {
         })
 }
 
-/// A size as text.
 pub fn size_text(bytes: u64) -> String {
     match bytes {
         0..=1023 => format!("{bytes} bytes"),

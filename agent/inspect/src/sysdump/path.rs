@@ -2,7 +2,6 @@
 
 use super::manifest;
 
-/// The manifest.
 pub const MANIFEST: &str = "manifest.json";
 /// Limit of a namespace or a name in a folder name; both are DNS labels or nearly so.
 const MAX_NAME: usize = 63;
@@ -16,7 +15,6 @@ pub enum DocumentPath<'a> {
     Pod {
         /// The folder of the pod, see [`folder`].
         folder: &'a str,
-        /// The subcommand.
         command: &'a str,
     },
 }

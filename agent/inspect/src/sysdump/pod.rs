@@ -14,9 +14,7 @@ enum Keep {
     Fields(&'static [(&'static str, Keep)]),
     /// This part of each element.
     Each(&'static Keep),
-    /// Annotations or labels.
     Notes,
-    /// Environment variables.
     Variables,
     /// The arguments of a command line.
     Words,

@@ -33,7 +33,6 @@ const REMOVED_KEYS: [&str; 1] = ["kubectl.kubernetes.io/last-applied-configurati
 pub enum Rule {
     /// Annotations and labels of other programs.
     Annotation,
-    /// Arguments of command lines.
     Argument,
     /// Values with a secret name.
     Named,
@@ -41,7 +40,6 @@ pub enum Rule {
     Field,
     /// Parts of a text that look like a secret.
     Text,
-    /// Values of environment variables.
     Variable,
 }
 
@@ -74,7 +72,6 @@ impl Rule {
         }
     }
 
-    /// All rules.
     pub const ALL: [Self; 6] = [
         Self::Annotation,
         Self::Argument,

@@ -3,13 +3,11 @@
 /// The output of a command: lines, a table, lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Table {
-    /// Lines before the table.
     pub lead: Vec<Cell>,
     /// Names of the columns, in capitals.
     pub columns: Vec<&'static str>,
     /// The rows, each with a cell for each column.
     pub rows: Vec<Vec<Cell>>,
-    /// Lines after the table.
     pub notes: Vec<Cell>,
 }
 
@@ -25,18 +23,13 @@ pub struct Cell {
 /// The meaning of a text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// Neutral.
     #[default]
     Plain,
-    /// As expected.
     Good,
-    /// Needs attention.
     Warn,
-    /// A problem.
     Bad,
     /// Less important than the rest.
     Faint,
-    /// A heading.
     Strong,
 }
 
@@ -66,7 +59,6 @@ impl Table {
 }
 
 impl Cell {
-    /// A text with a tone.
     pub fn new(text: impl Into<String>, tone: Tone) -> Self {
         let text = text.into();
         Self { text, tone }

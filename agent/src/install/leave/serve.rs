@@ -5,7 +5,6 @@ use tokio::{net::TcpListener, sync::watch};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum State {
-    /// These things are left.
     Working(Vec<String>),
     Clean,
 }

@@ -11,7 +11,6 @@ use k8s_openapi::api::{
 };
 use serde_json::{Value, json};
 
-/// The variable of `--leave`.
 pub(super) const VARIABLE: &str = "USHER_LEAVE";
 const RUN_DIR_VARIABLE: &str = "USHER_RUN_DIR";
 /// The default run directory.

@@ -85,14 +85,10 @@ sockopt_impl!(
 const MEMORY_INFO: usize = 9;
 const DROPS: usize = 8;
 
-/// Netlink protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// nftables, nflog and nfqueue.
     Netfilter,
-    /// Interfaces, addresses and routes.
     Route,
-    /// Sockets (sock_diag).
     SockDiag,
 }
 

@@ -44,7 +44,6 @@ const LOOPBACK: u32 = 1;
 pub enum State {
     /// Sent a SYN and waits for the reply.
     SynSent,
-    /// Listens for connections.
     Listens,
     Other,
 }

@@ -47,7 +47,6 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 pub enum Mark {
     /// The file system, wherever it is mounted.
     FileSystem,
-    /// One mount.
     Mount,
 }
 

@@ -38,7 +38,6 @@ pub(crate) struct TargetContainer {
     pub(crate) recipe: Option<String>,
     /// Its init process, in the host's pid namespace.
     pub(crate) init: Option<Pid>,
-    /// All its processes.
     pub(crate) processes: Vec<Pid>,
 }
 
@@ -172,7 +171,6 @@ impl Target {
         proc.is_in(pid, &self.key(container)).unwrap_or(false)
     }
 
-    /// The running containers.
     pub(crate) fn running(&self) -> impl Iterator<Item = &TargetContainer> {
         self.containers
             .iter()

@@ -22,7 +22,6 @@ pub(super) enum Ended {
     ReaderClosed,
     /// The output cannot be written.
     Unwritable(std::io::Error),
-    /// The packet socket failed.
     Broken(usher_sys::net::packet::Error),
 }
 

@@ -19,15 +19,11 @@ pub(super) enum Ended {
     Whole,
     /// The server closed the connection too early.
     Cut,
-    /// The connection failed.
     Broken(io::Error),
-    /// The timeout expired.
     Late(Duration),
     /// The body is longer than the limit.
     TooLong(u64),
-    /// The head is invalid.
     Head(head::Error),
-    /// The body is invalid.
     Body(body::Error),
     /// Standard output cannot be written.
     Unwritable(io::Error),

@@ -15,11 +15,9 @@ use crate::output::Report;
 pub(crate) struct Rules {
     pub(super) pod: String,
     pub(super) uid: String,
-    /// Device and inode.
     pub(super) netns: String,
     /// `inet usher`; absent when nothing is held and nothing is counted.
     pub(super) table: Option<Table>,
-    /// Chains of other programs.
     pub(super) others: Vec<Foreign>,
     /// Number of chains that are not in `others`.
     pub(super) others_left_out: usize,

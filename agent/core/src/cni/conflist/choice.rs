@@ -10,7 +10,6 @@ use super::{Error, Kind, document::Document};
 /// What a directory's files come to.
 #[derive(Debug)]
 pub struct Choice<'a> {
-    /// The configuration to edit.
     pub primary: Option<Primary<'a>>,
     /// The files that sort before it, or all when there is none, and why it is none of them.
     pub skipped: Vec<Skipped<'a>>,
@@ -21,7 +20,6 @@ pub struct Choice<'a> {
 pub struct Primary<'a> {
     /// The name of its file.
     pub name: &'a str,
-    /// What its extension says.
     pub kind: Kind,
 }
 

@@ -19,9 +19,7 @@ pub enum Error {
     Shape {
         /// Where: `plugins[2].type`.
         place: String,
-        /// What is there.
         found: Shape,
-        /// What should be.
         wanted: Shape,
     },
     /// Something has to be there and is not.

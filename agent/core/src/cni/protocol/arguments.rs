@@ -25,12 +25,7 @@ pub enum InvalidArguments {
     Missing { key: &'static str },
     /// It is no name that a pod can have.
     #[error("{key} in CNI_ARGS is no name: {value:?}")]
-    Name {
-        key: &'static str,
-        /// Its value, cut.
-        value: String,
-    },
-    /// Its UID is none.
+    Name { key: &'static str, value: String },
     #[error("{UID} in CNI_ARGS is no UID")]
     Uid(#[source] InvalidId),
 }

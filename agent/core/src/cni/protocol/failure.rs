@@ -34,7 +34,6 @@ impl Code {
 pub struct Failure {
     pub code: Code,
     pub message: String,
-    /// More about it.
     pub details: String,
 }
 

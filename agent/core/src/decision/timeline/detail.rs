@@ -54,7 +54,6 @@ pub enum Detail {
         cause: Option<Opened>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         held_ms: Option<u64>,
-        /// Connections that were held.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         connections: Option<u64>,
     },
@@ -70,7 +69,6 @@ pub enum Detail {
     WouldHold {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         held_ms: Option<u64>,
-        /// Connections that were refused.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         connections: Option<u64>,
     },

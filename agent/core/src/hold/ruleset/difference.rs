@@ -78,7 +78,6 @@ pub fn drift(found: &Ruleset, wanted: &Ruleset) -> Diff {
     diff(found, &wanted)
 }
 
-/// The pieces of `one` that `other` has not.
 fn beyond(one: &Ruleset, other: &Ruleset) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for set in &one.sets {

@@ -14,7 +14,6 @@ pub const MOST_COPIES: usize = 4096;
 /// A copy and when it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// The copy.
     pub syn: Syn,
     /// When it came, or later: [`Syn::prepared_for_injection`] must not be given too long an age.
     pub arrived: Timestamp,

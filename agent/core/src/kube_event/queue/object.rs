@@ -45,7 +45,6 @@ pub(super) struct Object {
     series: Series,
     /// The count that was sent to the server last.
     sent: u32,
-    /// The last repetition.
     pub(super) seen: Timestamp,
     /// Whether the queue contains it.
     pub(super) waits: bool,

@@ -46,7 +46,6 @@ pub(crate) struct Run {
     pub(crate) order: u64,
     /// When its init process was found.
     pub(crate) since: Option<Timestamp>,
-    /// Its cgroup is gone.
     gone: bool,
     /// Its processes cannot be seen.
     pub(crate) hidden: bool,

@@ -17,7 +17,6 @@ use crate::settings::{
 pub struct Setting {
     /// What it is called: the key of the file, a flag, or an annotation.
     pub key: String,
-    /// What it is.
     pub value: String,
     /// Where it comes from: `default`, `flag`, `variable NAME`, `FILE:LINE`, `annotation KEY` and the like.
     pub source: String,

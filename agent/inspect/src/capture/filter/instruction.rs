@@ -55,7 +55,6 @@ impl Program {
         self.put(LOAD_HALF_X, at);
     }
 
-    /// X = `value`.
     pub(super) fn set_x(&mut self, value: u32) {
         self.put(LOAD_X, value);
     }

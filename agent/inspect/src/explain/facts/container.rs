@@ -14,9 +14,7 @@ pub struct Container {
     /// The path in the pod: `spec.containers[0]`.
     pub place: String,
     pub image: String,
-    /// Command and arguments.
     pub words: Vec<String>,
-    /// Variables with literal values.
     pub env: BTreeMap<String, String>,
     /// `runAsUser` of its own security context.
     pub user: Option<u32>,
@@ -66,9 +64,7 @@ pub enum Act {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Status {
-    /// The newest run.
     pub state: State,
-    /// The run before it.
     pub last: Option<Ended>,
     /// Also true for a running container without a readiness probe.
     pub ready: bool,

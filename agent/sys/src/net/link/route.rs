@@ -21,7 +21,6 @@ pub(super) struct Decoded {
 }
 
 impl Decoded {
-    /// The routes, with the interfaces' names.
     pub(super) fn named(self, interfaces: &[Interface]) -> impl Iterator<Item = Route> {
         let Self { route, hops } = self;
         let name = |index: u32| {

@@ -63,7 +63,6 @@ fn end(bytes: &mut Vec<u8>, start: usize) {
 /// A received attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attribute<'a> {
-    /// The type, without flags.
     pub kind: u16,
     pub value: &'a [u8],
 }

@@ -11,13 +11,11 @@ use nix::errno::Errno;
 
 use super::attribute;
 
-/// Requests an acknowledgement.
 pub use netlink_packet_core::NLM_F_ACK as ACK;
 /// Adds the object after the existing ones.
 pub use netlink_packet_core::NLM_F_APPEND as APPEND;
 /// Creates the object if it does not exist.
 pub use netlink_packet_core::NLM_F_CREATE as CREATE;
-/// Requests all objects.
 pub use netlink_packet_core::NLM_F_DUMP as DUMP;
 /// Flag of a reply: objects changed during the dump, so some may be missing or listed twice.
 pub use netlink_packet_core::NLM_F_DUMP_INTR as INTERRUPTED;
@@ -61,11 +59,9 @@ pub fn add_flags(bytes: &mut [u8], more: u16) {
 pub struct Message<'a> {
     /// The message type; its meaning depends on the protocol.
     pub kind: u16,
-    /// The header's flags.
     pub flags: u16,
     /// The sequence number of the request.
     pub sequence: u32,
-    /// The payload.
     pub body: &'a [u8],
 }
 
@@ -74,7 +70,6 @@ pub struct Message<'a> {
 pub enum Verdict {
     /// The request succeeded, or the dump is complete.
     Done,
-    /// The request failed.
     Rejected {
         errno: Errno,
         /// The kernel's text (ext-ack), if it sent one.

@@ -19,7 +19,6 @@ const VERDICT_CODE: u16 = 1;
 
 /// The register of all loads and comparisons.
 const REGISTER: u32 = 1;
-/// The register of verdicts.
 const REGISTER_VERDICT: u32 = 0;
 
 /// `NF_ACCEPT` and `NF_DROP`.
@@ -77,7 +76,6 @@ pub(super) enum Expression {
     Counter(u64),
     /// Sends a copy to an nflog group at once.
     Log(u16),
-    /// Ends the chain.
     Verdict(u32),
     /// Queues the packet, if the queue has a listener.
     Queue(u16, Queue),

@@ -21,7 +21,6 @@ use crate::net::netlink::{
 pub struct Found {
     /// The table; expressions that usher never makes are included by name.
     pub ruleset: Ruleset,
-    /// Remaining times of elements.
     pub remaining: Vec<RemainingTime>,
     /// Packets that the gate's rules have counted.
     pub packets: u64,
@@ -32,7 +31,6 @@ pub struct Found {
 /// Remaining time of an element.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemainingTime {
-    /// Name of the set.
     pub set: String,
     pub value: u16,
     pub time: Duration,

@@ -37,7 +37,6 @@ const TCP_FLAGS: Field = Field {
 const CONNECTION_FLAGS: [u8; 1] = [0x17];
 const SYN: [u8; 1] = [0x02];
 
-/// The expressions of a rule.
 pub(super) fn expressions(rule: &Rule) -> Vec<Expression> {
     let mut list = Vec::with_capacity(16);
     let mut is_tcp = false;

@@ -41,7 +41,6 @@ sockopt_impl!(
     [u32; 3]
 );
 sockopt_impl!(
-    /// The filter program.
     Attach,
     SetOnly,
     libc::SOL_SOCKET,

@@ -21,7 +21,6 @@ pub(super) enum Level {
     /// The directory that holds kubepods, or will.
     Root,
     Kubepods,
-    /// One QoS class.
     Qos,
     Pod(PodUid),
 }
@@ -30,7 +29,6 @@ pub(super) enum Level {
 pub(super) struct Update {
     pub(super) changes: Vec<Change>,
     pub(super) errors: Vec<Error>,
-    /// The kernel dropped events.
     pub(super) overflowed: bool,
 }
 

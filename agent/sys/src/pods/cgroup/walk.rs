@@ -21,7 +21,6 @@ pub struct FoundPod {
 }
 
 impl FoundPod {
-    /// The key of one of its containers.
     pub fn key(&self, id: &ContainerId) -> ContainerKey {
         ContainerKey {
             pod: self.uid.clone(),
