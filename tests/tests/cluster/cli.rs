@@ -54,7 +54,7 @@ const NODE: [(&[&str], &str); 4] = [
     (&["check", "--pre"], "✓"),
 ];
 /// Values that vary with the cluster, besides those that always do.
-const VARIES: [(&str, &str); 13] = [
+const VARIES: [(&str, &str); 16] = [
     (
         r#""(pid|inode|atMs|uid|upMs|listedMsAgo|heardMsAgo|quitForMs|holdForMs|sinceMs|agoMs|atS)": \d+"#,
         r#""$1": NUMBER"#,
@@ -62,6 +62,9 @@ const VARIES: [(&str, &str); 13] = [
     (r"\b\d+/(envoy|pilot-agent|usher-test-app)", "PID/$1"),
     (r"process \d+", "process PID"),
     (r"\b10\.\d+\.\d+\.\d+\b", "IP"),
+    (r"\b([0-9a-f]{2}:){5}[0-9a-f]{2}\b", "MAC"),
+    (r"\bfe80::[0-9a-f:]+/64", "LINK-LOCAL/64"),
+    (r#""peer": \d+"#, r#""peer": NUMBER"#),
     (r"\b(IP|127\.0\.0\.1):(3|4|5|6)\d{4}\b", "$1:PORT"),
     (r"(?i)date: .*", "date: DATE"),
     (r"\d+ pods", "N pods"),
