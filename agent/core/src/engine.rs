@@ -96,8 +96,8 @@ impl Engine {
             }
             Event::Walked => self.tree_walked(now, &mut actions),
             // === API server and kubelet ===
-            Event::Namespace { name, values } => {
-                if self.namespaces.answered(now, &name, values) {
+            Event::Namespace { name, reply } => {
+                if self.namespaces.answered(now, &name, reply) {
                     self.outdate_plans(|pod| pod.namespace == name);
                 }
                 self.review_all(now, &mut actions);

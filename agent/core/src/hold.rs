@@ -118,6 +118,8 @@ pub enum NotHeld {
     /// Its apps had started before usher looked at it, and nothing was left in
     /// it by an earlier agent.
     Late,
+    /// Its apps had started before its Namespace could be read.
+    NamespaceReadLate,
 }
 
 /// Why the held ports of a pod were opened.

@@ -30,5 +30,9 @@ pub mod start;
 
 pub use self::{
     decision::Decision,
-    engine::{Engine, action::Action, event::Event},
+    engine::{
+        Engine,
+        action::Action,
+        event::{Event, NamespaceReply},
+    },
 };

@@ -134,7 +134,7 @@ impl Services<'_> {
 
     fn namespaces(&self) -> Namespaces {
         let run_dir = self.args.node.run_dir.clone();
-        Namespaces::new(run_dir, Arc::clone(&self.reporter.metrics))
+        Namespaces::new(run_dir, self.reporter.clone())
     }
 
     /// Sends the Node's annotations to the event loop whenever they change.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracing::{Level, Span};
 use usher_core::{
-    Action, Event,
+    Action, Event, NamespaceReply,
     base::id::{ContainerKey, PodUid, SandboxId},
     metric::value::Value,
 };
@@ -55,7 +55,8 @@ impl NodeLoop {
         // Full when very many Namespaces come at once: the engine requests it again later.
         if let Err(full) = self.requests.namespaces.try_send(name) {
             let name = full.into_inner();
-            self.follow_up([Event::Namespace { name, values: None }]);
+            let reply = NamespaceReply::Failed { last: None };
+            self.follow_up([Event::Namespace { name, reply }]);
         }
     }
 

@@ -5,9 +5,9 @@ use std::{mem, sync::Arc};
 use tokio::sync::oneshot;
 use usher_client::run_dir::Annotations;
 use usher_core::{
-    Event, admin,
+    Event, NamespaceReply, admin,
     pod::spec::Pod,
-    settings::{config::Config, mode::Modes, overrides::NamespaceValues},
+    settings::{config::Config, mode::Modes},
 };
 use usher_sys::pods::cgroup;
 
@@ -19,8 +19,7 @@ pub(crate) enum Input {
     /// The run directory has no annotations of the Node. The API server may follow with them.
     NodeUnknown,
     Config(Arc<Config>),
-    /// A Namespace's annotations and labels; None where the request failed.
-    Namespace(String, Option<NamespaceValues>),
+    Namespace(String, NamespaceReply),
     /// The kubelet's pods; None where the request failed.
     Pods(Option<Vec<Pod>>),
     /// A liveness probe of the event loop.
@@ -53,8 +52,8 @@ impl NodeLoop {
                     self.apply_modes();
                 }
             }
-            Input::Namespace(name, values) => {
-                self.step(Event::Namespace { name, values });
+            Input::Namespace(name, reply) => {
+                self.step(Event::Namespace { name, reply });
             }
             Input::Pods(pods) => {
                 // The engine takes a container that is in the list and not in the tree for gone, so the changes of

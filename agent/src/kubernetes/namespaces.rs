@@ -1,66 +1,64 @@
 //! The Namespaces' annotations and labels, with one request for each Namespace that a pod of this node is in.
 //!
-//! The run directory keeps the last values, which stay in use while the API server is unreachable.
+//! The run directory keeps the last values, which stay in use while a Namespace cannot be read, whatever the reason. A
+//! rejected request (403) is a failure like any other: an API server that has just started rejects every request, and
+//! the Namespace may opt out.
+
+mod cache;
+mod unread;
 
 use std::{
-    collections::BTreeMap,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, Client, core::PartialObjectMeta};
+use kube::{
+    Api, Client,
+    core::{PartialObjectMeta, Status},
+};
 use tokio::sync::mpsc;
 use tracing::Instrument;
-use usher_client::{
-    error_chain::chain,
-    run_dir::{self, namespaces::Kept},
-};
+use usher_client::{error_chain::chain, run_dir::namespaces::Kept};
 use usher_core::{
-    metric::value::{NamespaceResult, RunFile},
+    NamespaceReply,
+    metric::value::NamespaceResult,
     settings::{
         annotation,
         overrides::{NamespaceValues, Values},
     },
 };
 
-use crate::{event_loop::Input, telemetry::metrics::Metrics};
+use self::{
+    cache::Cache,
+    unread::{Unread, effect},
+};
+use crate::{event_loop::Input, telemetry::reporter::Reporter};
 
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Namespaces that are kept. One more clears the rest.
-const CAPACITY: usize = 1024;
-
-/// The last values of each Namespace.
-#[derive(Debug)]
-struct Cache {
-    values: BTreeMap<String, Kept>,
-    /// They are in the run directory.
-    is_saved: bool,
-}
 
 /// Reads Namespaces for the event loop.
 #[derive(Debug, Clone)]
 pub(crate) struct Namespaces {
-    run_dir: PathBuf,
-    metrics: Arc<Metrics>,
-    cache: Arc<Mutex<Cache>>,
+    reporter: Reporter,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    cache: Cache,
+    unread: Unread,
 }
 
 impl Namespaces {
-    pub(crate) fn new(run_dir: PathBuf, metrics: Arc<Metrics>) -> Self {
-        let kept = run_dir::load(&run_dir, run_dir::NAMESPACES).unwrap_or_else(|error| {
-            tracing::warn!(error = %chain(&error), "could not read the last values of Namespaces");
-            None
-        });
+    pub(crate) fn new(run_dir: PathBuf, reporter: Reporter) -> Self {
+        let cache = Cache::load(run_dir, Arc::clone(&reporter.metrics));
+        let unread = Unread::default();
         Self {
-            run_dir,
-            metrics,
-            cache: Arc::new(Mutex::new(Cache {
-                values: kept.unwrap_or_default(),
-                is_saved: true,
-            })),
+            reporter,
+            state: Arc::new(Mutex::new(State { cache, unread })),
         }
     }
 
@@ -75,98 +73,96 @@ impl Namespaces {
             let (this, client, inputs) = (self.clone(), client.clone(), inputs.clone());
             let span = tracing::debug_span!("namespace", name);
             let get = async move {
-                let values = match client {
-                    None => Some(NamespaceValues::default()),
+                let reply = match client {
+                    None => NamespaceReply::Read(NamespaceValues::default()),
                     Some(client) => this.get(client, &name).await,
                 };
                 // Fails only when the agent is ending.
-                drop(inputs.send(Input::Namespace(name, values)).await);
+                drop(inputs.send(Input::Namespace(name, reply)).await);
             };
             tokio::spawn(get.instrument(span.or_current()));
         }
     }
 
-    /// None where the request failed and no earlier values are known.
-    async fn get(&self, client: Client, name: &str) -> Option<NamespaceValues> {
+    async fn get(&self, client: Client, name: &str) -> NamespaceReply {
         let api: Api<Namespace> = Api::all(client);
         let response = tokio::time::timeout(TIMEOUT, api.get_metadata(name)).await;
-        let error = match response {
+        match response {
             Ok(Ok(namespace)) => {
-                self.metrics.namespace_requests.inc(&NamespaceResult::Ok);
-                return Some(self.keep(name, own_values(namespace)));
+                self.succeeded(name, NamespaceResult::Ok);
+                let values = own_values(namespace);
+                NamespaceReply::Read(self.state().cache.keep(name, values))
             }
-            Ok(Err(kube::Error::Api(status))) if status.is_not_found() => {
-                self.metrics
-                    .namespace_requests
-                    .inc(&NamespaceResult::NotFound);
-                return Some(NamespaceValues::default());
+            Ok(Err(kube::Error::Api(status))) if does_not_exist(&status, name) => {
+                self.succeeded(name, NamespaceResult::NotFound);
+                // It was deleted before its pods were: its last values apply to them. A static pod's may never have existed.
+                let last = self.state().cache.last_values(name);
+                NamespaceReply::Read(last.unwrap_or_default())
             }
-            Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => {
-                self.metrics
-                    .namespace_requests
-                    .inc(&NamespaceResult::Forbidden);
-                let last = self.last_values(name);
-                let used = match last {
-                    Some(_) => "its last known annotations apply",
-                    None => "its annotations do not apply",
+            Ok(Err(error)) => {
+                let result = match &error {
+                    kube::Error::Api(status) if status.is_forbidden() => NamespaceResult::Forbidden,
+                    _ => NamespaceResult::Failed,
                 };
-                tracing::warn!(
-                    namespace = name,
-                    "not allowed to get this Namespace: {used}"
-                );
-                return Some(last.unwrap_or_default());
+                self.failed(name, result, &chain(&error))
             }
-            Ok(Err(error)) => chain(&error),
-            Err(_elapsed) => format!("no response within {TIMEOUT:?}"),
-        };
-        self.metrics
-            .namespace_requests
-            .inc(&NamespaceResult::Failed);
-        let last = self.last_values(name);
-        if last.is_some() {
-            tracing::debug!(
-                namespace = name,
-                error,
-                "could not get a Namespace; its last annotations stay in use"
-            );
-        } else {
+            Err(_elapsed) => {
+                let error = format!("no response within {TIMEOUT:?}");
+                self.failed(name, NamespaceResult::Failed, &error)
+            }
+        }
+    }
+
+    fn succeeded(&self, name: &str, result: NamespaceResult) {
+        self.reporter.metrics.namespace_requests.inc(&result);
+        let mut state = self.state();
+        if state.unread.succeeded(name) {
+            tracing::info!(namespace = name, "read the Namespace again");
+        }
+        let lines = state.unread.lines();
+        self.reporter.health.set_unread_namespaces(lines);
+    }
+
+    fn failed(&self, name: &str, result: NamespaceResult, error: &str) -> NamespaceReply {
+        self.reporter.metrics.namespace_requests.inc(&result);
+        let mut state = self.state();
+        let last = state.cache.last_values(name);
+        let now = Instant::now();
+        let (failures, condition) = state.unread.failed(now, name, error, last.is_some());
+        let lines = state.unread.lines();
+        drop(state);
+        self.reporter.health.set_unread_namespaces(lines);
+        if let Some(condition) = condition {
+            self.reporter.events.send_node(&condition);
+        }
+        let effect = effect(last.is_some());
+        if failures == 1 {
             tracing::warn!(
                 namespace = name,
                 error,
-                "could not get a Namespace, which may have opted out; its pods wait until the agent can read it"
+                "could not get the Namespace, retrying: {effect}"
+            );
+        } else {
+            tracing::debug!(
+                namespace = name,
+                error,
+                failures,
+                "could not get the Namespace again: {effect}"
             );
         }
-        last
+        NamespaceReply::Failed { last }
     }
 
-    /// None where the Namespace was never read.
-    fn last_values(&self, name: &str) -> Option<NamespaceValues> {
-        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        cache.values.get(name).cloned().map(Into::into)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn keep(&self, name: &str, values: Kept) -> NamespaceValues {
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_changed = cache.values.get(name) != Some(&values);
-        if is_changed {
-            if cache.values.len() >= CAPACITY {
-                cache.values.clear();
-            }
-            cache.values.insert(name.to_owned(), values.clone());
-        }
-        if is_changed || !cache.is_saved {
-            let saved = run_dir::save(&self.run_dir, run_dir::NAMESPACES, &cache.values);
-            cache.is_saved = saved.is_ok();
-            if let Err(error) = saved {
-                self.metrics.run_dir_errors.inc(&RunFile::Namespaces);
-                tracing::warn!(
-                    error = %chain(&error),
-                    "could not save the annotations of a Namespace; a restart without API server would not know them"
-                );
-            }
-        }
-        values.into()
-    }
+/// Whether the API server reports that this Namespace does not exist. A 404 without details is from a proxy, or from a
+/// server that does not serve Namespaces yet.
+fn does_not_exist(status: &Status, name: &str) -> bool {
+    let details = status.details.as_ref();
+    status.is_not_found() && details.is_some_and(|details| details.name == name)
 }
 
 /// The annotations and labels that belong to usher.
@@ -184,35 +180,23 @@ fn own_values(namespace: PartialObjectMeta<Namespace>) -> Kept {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
-    use usher_client::run_dir::namespaces;
-
     use super::*;
-    use crate::telemetry::metrics::Format;
 
     #[test]
-    fn values_that_could_not_be_saved_are_saved_with_the_next_response() {
-        let dir = tempfile::tempdir().unwrap();
-        let metrics = Arc::new(Metrics::new());
-        let namespaces = Namespaces::new(dir.path().to_owned(), Arc::clone(&metrics));
-        let read = Kept {
-            annotations: [("usher.dev/quit".to_owned(), "false".to_owned())].into(),
-            ..Kept::default()
-        };
-        let in_the_way = dir.path().join("namespaces.json.new");
-        fs::create_dir(&in_the_way).unwrap();
-        let values = namespaces.keep("shop", read.clone());
-        assert_eq!(namespaces.last_values("shop"), Some(values.clone()));
-        assert_eq!(namespaces::kept(dir.path()), BTreeMap::new());
-        let counted = "usher_run_dir_errors_total{file=\"namespaces.json\"} 1";
-        let text = metrics.text(Format::OpenMetrics);
-        assert!(text.contains(counted), "{text}");
-        fs::remove_dir(in_the_way).unwrap();
-        namespaces.keep("shop", read);
-        assert_eq!(
-            namespaces::kept(dir.path()),
-            [("shop".to_owned(), values)].into()
-        );
+    fn only_the_api_server_itself_can_report_a_missing_namespace() {
+        let parse = |json| serde_json::from_value::<Status>(json).unwrap();
+        let missing = serde_json::json!({
+            "kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound",
+            "message": "namespaces \"shop\" not found", "details": {"name": "shop", "kind": "namespaces"},
+        });
+        assert!(does_not_exist(&parse(missing.clone()), "shop"));
+        assert!(!does_not_exist(&parse(missing), "another"));
+        let no_details = serde_json::json!({
+            "kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound",
+            "message": "the server could not find the requested resource", "details": {},
+        });
+        assert!(!does_not_exist(&parse(no_details), "shop"));
+        let page = Status::failure("404 page not found", "Failed to parse error data");
+        assert!(!does_not_exist(&page.with_code(404), "shop"));
     }
 }

@@ -27,6 +27,7 @@ struct State {
     node_watched: bool,
     node_received: Option<Instant>,
     node_watch_error: Option<String>,
+    unread_namespaces: Vec<String>,
     quit: Option<(Mode, Instant)>,
     hold: Option<(Mode, Instant)>,
     plugin: Plugin,
@@ -53,6 +54,11 @@ impl Health {
         if error.is_none() {
             state.node_received = Some(Instant::now());
         }
+    }
+
+    /// The Namespaces that cannot be read, a line for each.
+    pub(crate) fn set_unread_namespaces(&self, lines: Vec<String>) {
+        self.state().unread_namespaces = lines;
     }
 
     /// The modes in force, and the Node's annotations that set them.
@@ -101,6 +107,7 @@ impl Health {
             watched: state.node_watched,
             heard_ms_ago: state.node_received.map(ago),
             error: state.node_watch_error.clone(),
+            unread_namespaces: state.unread_namespaces.clone(),
         };
         status.modes.quit_for_ms = state.quit.map(|(_, since)| ago(since));
         status.modes.hold_for_ms = state.hold.map(|(_, since)| ago(since));

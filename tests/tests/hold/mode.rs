@@ -1,6 +1,6 @@
 //! Modes without a hold, and the end of a hold by a change of the mode.
 
-use usher_tests::synthetic::Agent;
+use usher_tests::synthetic::{Agent, ApiServer};
 
 use crate::{armed, has_table, holding, node, opened, ready_on_command, reason, refused};
 
@@ -86,4 +86,30 @@ fn disabled_while_held() {
     let why = opened(&agent, &pod);
     assert!(why.contains("no longer request"), "{why}");
     assert!(!has_table(&pod));
+}
+
+/// The API server rejects the request for the Namespace, which opts out: its pods are not held, and their ADD does not
+/// wait for a retry.
+#[test]
+fn unreadable_namespace() {
+    let Some(node) = holding() else { return };
+    let server = ApiServer::start();
+    server.annotate(&[("usher.dev/hold", "enforce")]);
+    server.annotate_namespace("default", &[("usher.dev/hold", "false")]);
+    server.forbid("get namespaces");
+    let agent = Agent::start_with_api(&node, &server, &[]);
+    let enforcing = "capability=\"hold\",mode=\"enforce\"";
+    agent.wait_metric("usher_mode", enforcing, |mode| mode > 0.5);
+    let pod = node.run(&ready_on_command("unread"));
+    refused(&pod.visit("app"));
+    assert_eq!(pod.added(1).code, Some(0));
+    let replied = agent.metric("usher_cni_announcements_total", "result=\"open\"");
+    assert!(replied > 0.5, "{}", agent.metrics());
+    server.allow("get namespaces");
+    not_held(&agent);
+    let decisions = agent.decisions(&pod.name());
+    assert!(
+        !decisions.contains(&"hold-armed".to_owned()),
+        "{decisions:?}"
+    );
 }

@@ -81,6 +81,9 @@ pub struct ApiServer {
     pub heard_ms_ago: Option<u64>,
     /// Why the watch is broken, where it is.
     pub error: Option<String>,
+    /// The Namespaces that cannot be read, each with what applies to its pods, and the error.
+    #[serde(default)]
+    pub unread_namespaces: Vec<String>,
 }
 
 /// The CNI plugin on the host.
@@ -228,6 +231,12 @@ impl Status {
             wrong(
                 format!("the watch on the Node is broken: {error}"),
                 "usher check",
+            );
+        }
+        for namespace in &self.api_server.unread_namespaces {
+            wrong(
+                format!("cannot read the Namespace {namespace}"),
+                "kubectl auth can-i get namespaces --as system:serviceaccount:usher:usher",
             );
         }
         if let (Some(lacks), "enforce") = (&self.lacks.hold, self.modes.hold.as_str()) {

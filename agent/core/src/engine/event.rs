@@ -13,16 +13,23 @@ use crate::{
     start::StartResult,
 };
 
+/// The result of [`crate::Action::FetchNamespace`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NamespaceReply {
+    /// The current values.
+    Read(NamespaceValues),
+    /// The request failed, with the values of the last one that did not.
+    Failed { last: Option<NamespaceValues> },
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// The modes of the Node's annotations.
     Modes(Modes),
     Configured(Arc<Config>),
-    /// The answer to [`crate::Action::FetchNamespace`]; None where there was
-    /// none.
     Namespace {
         name: String,
-        values: Option<NamespaceValues>,
+        reply: NamespaceReply,
     },
     /// The kubelet's list of all pods of the node.
     Pods(Vec<Pod>),

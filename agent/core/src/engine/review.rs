@@ -13,7 +13,7 @@ use crate::{
         action::Action,
         kubelet_poll::{self, KubeletPoll},
     },
-    hold::review::HoldReview,
+    hold::{lifecycle, review::HoldReview},
     plan::Plan,
     pod::{
         completion::{self, Progress},
@@ -40,7 +40,8 @@ impl Engine {
         let (view, quit) = match self.refresh(now, uid, actions) {
             Ok(view) => {
                 let quit = self.review_quit(&view, actions);
-                (Some(view), quit)
+                let retry = self.namespaces.due(&view.spec.namespace);
+                (Some(view), quit.into_iter().chain(retry).min())
             }
             Err(wake) => (None, wake),
         };
@@ -70,14 +71,20 @@ impl Engine {
             report_change(tracked, mode, Kind::Waiting(WaitReason::Unlisted), actions);
             return Err(None);
         };
+        // The list of a pod without a cgroup did not fetch its Namespace. A failed request is repeated.
+        let is_needed = self.namespaces.get(&spec.namespace).is_none()
+            || self.namespaces.due(&spec.namespace).is_some();
+        if is_needed && self.namespaces.ask(now, &spec.namespace, true) {
+            actions.push(Action::FetchNamespace(spec.namespace.clone()));
+        }
         let Some(values) = self.namespaces.get(&spec.namespace) else {
-            // The list of a pod that had no cgroup yet did not fetch its Namespace. A fetch that failed is repeated.
-            if self.namespaces.ask(now, &spec.namespace, true) {
-                actions.push(Action::FetchNamespace(spec.namespace.clone()));
-            }
             let kind = Kind::Waiting(WaitReason::NamespaceUnknown);
             report_change(tracked, mode, kind, actions);
-            return Err(self.namespaces.due(&spec.namespace));
+            let retry = self.namespaces.due(&spec.namespace);
+            if let (Some(_), Some(sandbox)) = (retry, &mut tracked.hold.sandbox) {
+                lifecycle::namespace_failed(sandbox, actions);
+            }
+            return Err(retry);
         };
         let is_outdated = tracked.plan_outdated;
         if is_outdated {

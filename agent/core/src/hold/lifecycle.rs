@@ -207,6 +207,12 @@ impl<'engine> HoldReview<'engine> {
         if sandbox.is_found() && !self.by_operator && conditions.any_regular_container_started(0) {
             return Judgement::Never(NotHeld::Late);
         }
+        if sandbox.namespace_failed
+            && !self.by_operator
+            && conditions.any_regular_container_started(sandbox.first_run)
+        {
+            return Judgement::Never(NotHeld::NamespaceReadLate);
+        }
         if !conditions.init_containers_completed(sandbox.first_run) {
             return Judgement::Later;
         }
@@ -275,6 +281,13 @@ impl<'engine> HoldReview<'engine> {
             });
         }
     }
+}
+
+/// The pod's Namespace cannot be read. Replies at once: the plugin does not wait for a retry.
+pub(crate) fn namespace_failed(sandbox: &mut Sandbox, actions: &mut Vec<Action>) {
+    sandbox.namespace_failed = true;
+    let reason = "its Namespace cannot be read; its connections wait once it has been read";
+    reply(sandbox, Outcome::Open, reason, actions);
 }
 
 /// Replies to the CNI plugin, at most once.

@@ -50,6 +50,8 @@ pub(crate) struct Sandbox {
     pub(crate) first_run: u64,
     pub(crate) origin: Origin,
     pub(crate) phase: HoldPhase,
+    /// A request for the pod's Namespace failed while its values were unknown.
+    pub(crate) namespace_failed: bool,
 }
 
 /// How the agent learned of a sandbox.
@@ -191,6 +193,7 @@ impl Sandbox {
             first_run,
             origin: Origin::Announced { reply: None },
             phase: HoldPhase::Pending,
+            namespace_failed: false,
         }
     }
 
@@ -202,6 +205,7 @@ impl Sandbox {
                 unreported_ports: None,
             },
             phase: HoldPhase::Pending,
+            namespace_failed: false,
         }
     }
 

@@ -27,6 +27,12 @@ pub enum NodeCondition {
     StartHolderFailed,
     /// The error of the last request.
     KubeletUnreachable(String),
+    NamespaceUnread {
+        name: String,
+        error: String,
+        /// The values of an earlier request are in use.
+        has_last_values: bool,
+    },
     /// The number of dropped Events.
     EventsDropped(u64),
     /// The key of the taint.
@@ -62,6 +68,7 @@ impl NodeCondition {
             Self::CniPluginInstalled(_) => Reason::CniPluginInstalled,
             Self::StartHolderFailed => Reason::StartHolderFailed,
             Self::KubeletUnreachable(_) => Reason::KubeletUnreachable,
+            Self::NamespaceUnread { .. } => Reason::NamespaceUnread,
             Self::EventsDropped(_) => Reason::EventsDropped,
             Self::StartupTaintRemoved(_) => Reason::StartupTaintRemoved,
             Self::StartupTaintNotRemoved { .. } => Reason::StartupTaintNotRemoved,
@@ -113,6 +120,23 @@ impl NodeCondition {
                  permissions, address and certificate: {}",
                 quoted(error)
             ),
+            Self::NamespaceUnread {
+                name,
+                error,
+                has_last_values,
+            } => {
+                let effect = if *has_last_values {
+                    "its last known annotations apply"
+                } else {
+                    "its pods are neither held nor terminated until it can be read, because it may opt out"
+                };
+                format!(
+                    "cannot read the Namespace {}: {effect}; usher retries. Check the permission: \
+                     kubectl auth can-i get namespaces --as system:serviceaccount:usher:usher ({})",
+                    quoted(name),
+                    quoted(error)
+                )
+            }
             Self::EventsDropped(count) => format!(
                 "{count} Events were dropped while the API server was unavailable or slow; the agent's log has the decisions"
             ),
@@ -154,6 +178,11 @@ mod tests {
             NodeCondition::CniPluginInstalled(long.clone()),
             NodeCondition::StartHolderFailed,
             NodeCondition::KubeletUnreachable(long.clone()),
+            NodeCondition::NamespaceUnread {
+                name: "n".repeat(63),
+                error: long.clone(),
+                has_last_values: false,
+            },
             NodeCondition::EventsDropped(u64::MAX),
             NodeCondition::StartupTaintRemoved(long.clone()),
             NodeCondition::StartupTaintNotRemoved {

@@ -40,6 +40,7 @@ pub enum Reason {
     CniPluginInstalled,
     StartHolderFailed,
     KubeletUnreachable,
+    NamespaceUnread,
     EventsDropped,
     StartupTaintRemoved,
     StartupTaintNotRemoved,
@@ -244,6 +245,13 @@ impl Reason {
                 "Watch",
                 "The kubelet has not listed its pods for a minute; usher does not manage new pods",
                 "Check the permission to get `nodes/pods`, the kubelet's address and certificate (`USHER_KUBELET*`)",
+            ),
+            Self::NamespaceUnread => (
+                Warning,
+                Node,
+                "Watch",
+                "A Namespace cannot be read. Where it was read before, its last annotations apply; otherwise its pods wait",
+                "Check the permission to get `namespaces`, and whether the API server responds: the note has the error",
             ),
             Self::EventsDropped => (
                 Warning,

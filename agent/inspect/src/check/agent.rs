@@ -35,6 +35,9 @@ questions! {
         API_SERVER = "agent-api-server",
             "the agent watches its Node at the API server",
             "changes of the Node's annotations have no effect; the last known ones apply";
+        NAMESPACES = "agent-namespaces",
+            "the agent reads the Namespaces of its pods",
+            "the pods of a Namespace that was never read are neither held nor terminated, because it may opt out";
         EVENTS = "agent-events",
             "Kubernetes Events are sent",
             "the decisions are in the log and the timeline all the same";
@@ -75,6 +78,8 @@ pub struct Agent {
     /// The age of the kubelet's last list.
     pub listed: Option<Duration>,
     pub node: Watch,
+    /// The Namespaces that cannot be read, a line for each.
+    pub unread_namespaces: Vec<String>,
     pub plugin: Plugin,
     pub samples: Vec<Sample>,
 }
@@ -127,6 +132,7 @@ fn of_agent(agent: &Agent, own: &str) -> Vec<Check> {
         holder(&agent.samples),
         list(agent),
         api_server(agent),
+        namespaces(agent),
         events(&agent.samples),
         failures(&agent.samples),
     ]
@@ -235,6 +241,20 @@ fn api_server(agent: &Agent) -> Check {
             "kubectl auth can-i watch nodes --as system:serviceaccount:usher:usher; where that says yes, the node does not reach the API server",
         ),
     }
+}
+
+fn namespaces(agent: &Agent) -> Check {
+    if agent.node == Watch::Off {
+        return NAMESPACES.skipped("the agent runs with --api-server off");
+    }
+    if !agent.unread_namespaces.is_empty() {
+        return NAMESPACES.failed(
+            agent.unread_namespaces.join("; "),
+            "kubectl auth can-i get namespaces --as system:serviceaccount:usher:usher; where that says yes, the node does not reach the API server",
+        );
+    }
+    let requests = sum(&agent.samples, "usher_namespace_requests_total", &[]);
+    NAMESPACES.ok(format!("{requests} requests"))
 }
 
 fn events(samples: &[Sample]) -> Check {

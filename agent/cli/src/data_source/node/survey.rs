@@ -15,7 +15,7 @@ use usher_client::{
     run_dir::{self, namespaces},
 };
 use usher_core::{
-    Action, Engine, Event,
+    Action, Engine, Event, NamespaceReply,
     admin::Pod,
     base::{
         id::{ContainerKey, PodUid},
@@ -203,7 +203,7 @@ fn feed_engine(
                     now,
                     Event::Namespace {
                         name,
-                        values: Some(values),
+                        reply: NamespaceReply::Read(values),
                     },
                 );
             }

@@ -169,6 +169,7 @@ async fn of(
             (true, false) => Watch::Alive(heard),
             (true, true) => Watch::Broken(heard),
         },
+        unread_namespaces: status.api_server.unread_namespaces,
         plugin: settings.map_or(Plugin::Absent, plugin),
         samples: samples.items,
     })

@@ -45,6 +45,9 @@ impl fmt::Display for NotHeld {
                 annotation::HOLD
             ),
             Self::Late => out.write_str("the pod's apps had started before usher"),
+            Self::NamespaceReadLate => {
+                out.write_str("the pod's apps had started before its Namespace could be read")
+            }
             Self::Ending => out.write_str("the pod is being deleted, or its apps have ended"),
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::stage::{PROXY, Stage, key, pod, status, uid};
 use crate::{
-    Event,
+    Event, NamespaceReply,
     pod::{
         container_change::ContainerChange,
         restart_policy::RestartPolicy,
@@ -153,7 +153,7 @@ fn a_namespace_that_opts_out_later_is_heard() {
     let name = "shop".to_owned();
     stage.send(Event::Namespace {
         name,
-        values: Some(values),
+        reply: NamespaceReply::Read(values),
     });
     stage.exit("a", 0);
     assert_eq!(stage.take(), ["skipped: OptedOut"]);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    Action, Decision, Engine, Event,
+    Action, Decision, Engine, Event, NamespaceReply,
     base::{
         id::{ContainerId, ContainerKey, PodUid},
         time::Timestamp,
@@ -210,7 +210,9 @@ impl Stage {
         assert!(wake.is_none_or(|wake| wake > self.now), "a busy loop");
         for name in namespaces {
             let values = self.namespace.clone();
-            self.send(Event::Namespace { name, values });
+            let failed = NamespaceReply::Failed { last: None };
+            let reply = values.map_or(failed, NamespaceReply::Read);
+            self.send(Event::Namespace { name, reply });
         }
     }
 

@@ -22,6 +22,7 @@ pub(super) fn agent(more: &str) -> agent::Found {
             ],
             listed: Some(Duration::from_secs(20)),
             node: agent::Watch::Alive(Some(Duration::from_secs(3))),
+            unread_namespaces: Vec::new(),
             plugin: agent::Plugin::Same,
             samples: sample::parse(&format!("{SAMPLES}{more}")),
         }),
@@ -46,7 +47,7 @@ fn healthy_agent() {
 #[test]
 fn unhealthy_agent() {
     type Case<'a> = (&'a str, Outcome, &'a str, &'a dyn Fn(&mut agent::Agent));
-    let cases: [Case<'_>; 9] = [
+    let cases: [Case<'_>; 10] = [
         ("agent-ready", Outcome::Failed, "kubectl logs", &|agent| {
             agent.waits.push("the kubelet".to_owned());
         }),
@@ -81,6 +82,15 @@ fn unhealthy_agent() {
             Outcome::Failed,
             "can-i watch nodes",
             &|agent| agent.node = agent::Watch::Broken(None),
+        ),
+        (
+            "agent-namespaces",
+            Outcome::Failed,
+            "can-i get namespaces",
+            &|agent| {
+                let line = "shop (its pods wait until it can be read): forbidden";
+                agent.unread_namespaces.push(line.to_owned());
+            },
         ),
         (
             "agent-configuration",

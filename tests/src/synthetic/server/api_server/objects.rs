@@ -63,6 +63,11 @@ impl Objects {
     }
 
     pub(super) fn namespace(&self, name: &str) -> Answer {
+        if self.gone.contains(name) {
+            let (status, mut body) = failure(404, "NotFound");
+            body["details"] = json!({"name": name, "kind": "namespaces"});
+            return (status, body);
+        }
         let namespace = json!({
             "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
             "metadata": {"name": name, "annotations": self.namespaces.get(name)},

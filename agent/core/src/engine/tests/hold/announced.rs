@@ -98,6 +98,37 @@ fn a_sandbox_whose_pod_is_not_listed_waits_for_it_five_seconds() {
     assert_eq!(stage.take_hold(), turned_away);
 }
 
+/// The plugin does not wait for retries. The pod is held from the first reply on, unless its apps have started by then.
+#[test]
+fn unreadable_namespace_delays_no_add() {
+    let unread =
+        "answer Open: its Namespace cannot be read; its connections wait once it has been read";
+    for (app_starts, expected) in [
+        (false, vec![ARM]),
+        (
+            true,
+            vec![
+                "not-held: the pod's apps had started before its Namespace could be read",
+                "forget",
+            ],
+        ),
+    ] {
+        let mut stage = bare(Mode::Enforce, istio());
+        let values = stage.namespace.take();
+        stage.send(Event::PodAppeared(uid()));
+        stage.list();
+        stage.announce();
+        assert_eq!(stage.take_hold(), [unread]);
+        if app_starts {
+            stage.start("app", "a");
+        }
+        assert_eq!(stage.take_hold(), [""; 0]);
+        stage.namespace = values;
+        stage.pass(seconds(2));
+        assert_eq!(stage.take_hold(), expected);
+    }
+}
+
 #[test]
 fn init_containers_are_not_held() {
     let mut spec = istio();

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::super::stage::{PROXY, id, pod, uid};
 use crate::{
-    Action, Engine, Event,
+    Action, Engine, Event, NamespaceReply,
     base::{
         id::{ContainerKey, SandboxId},
         time::Timestamp,
@@ -177,8 +177,8 @@ impl World {
             }
         }
         for name in namespaces {
-            let values = Some(NamespaceValues::default());
-            self.send(Event::Namespace { name, values });
+            let reply = NamespaceReply::Read(NamespaceValues::default());
+            self.send(Event::Namespace { name, reply });
         }
     }
 

@@ -1,0 +1,120 @@
+//! The Namespaces whose last request failed, for `usher check` and an Event of the Node.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use usher_core::kube_event::NodeCondition;
+
+/// Failures in a row before an Event: an API server that has just started rejects every request for a moment.
+const WORTH_AN_EVENT: u32 = 3;
+/// The engine retries a Namespace that is in use within 60 s. An older failure is of a Namespace without pods.
+const STALE: Duration = Duration::from_secs(150);
+
+/// The failing requests, by Namespace.
+#[derive(Debug, Default)]
+pub(super) struct Unread {
+    failing: BTreeMap<String, Failing>,
+    /// The Event of the current failure has been sent.
+    is_reported: bool,
+}
+
+#[derive(Debug)]
+struct Failing {
+    error: String,
+    at: Instant,
+    failures: u32,
+    has_last_values: bool,
+}
+
+impl Unread {
+    /// A request succeeded. Whether earlier ones for this Namespace had failed.
+    pub(super) fn succeeded(&mut self, name: &str) -> bool {
+        let was_failing = self.failing.remove(name).is_some();
+        self.is_reported &= !self.failing.is_empty();
+        was_failing
+    }
+
+    /// A request failed. Gives the number of failures in a row, and the condition to report, if any.
+    pub(super) fn failed(
+        &mut self,
+        now: Instant,
+        name: &str,
+        error: &str,
+        has_last_values: bool,
+    ) -> (u32, Option<NodeCondition>) {
+        self.failing
+            .retain(|_name, failing| now.duration_since(failing.at) < STALE);
+        self.is_reported &= !self.failing.is_empty();
+        let failing = self.failing.entry(name.to_owned());
+        let failing = failing.or_insert_with(|| Failing {
+            error: String::new(),
+            at: now,
+            failures: 0,
+            has_last_values,
+        });
+        error.clone_into(&mut failing.error);
+        failing.at = now;
+        failing.failures += 1;
+        failing.has_last_values = has_last_values;
+        let failures = failing.failures;
+        let is_due = failures >= WORTH_AN_EVENT && !self.is_reported;
+        self.is_reported |= is_due;
+        let condition = is_due.then(|| NodeCondition::NamespaceUnread {
+            name: name.to_owned(),
+            error: error.to_owned(),
+            has_last_values,
+        });
+        (failures, condition)
+    }
+
+    /// One line for each Namespace.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let line = |(name, failing): (&String, &Failing)| {
+            let effect = effect(failing.has_last_values);
+            format!("{name} ({effect}): {}", failing.error)
+        };
+        self.failing.iter().map(line).collect()
+    }
+}
+
+/// What applies to the pods of a Namespace that cannot be read.
+pub(super) const fn effect(has_last_values: bool) -> &'static str {
+    if has_last_values {
+        "its last known annotations apply"
+    } else {
+        "its pods wait until it can be read"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lasting_failure_is_reported_once() {
+        let mut unread = Unread::default();
+        let now = Instant::now();
+        let mut report = |name| unread.failed(now, name, "forbidden", false).1;
+        assert_eq!([report("shop"), report("shop")], [None, None]);
+        assert!(report("shop").is_some());
+        let more = [report("shop"), report("a"), report("a"), report("a")];
+        assert_eq!(more, [None, None, None, None]);
+        assert!(unread.succeeded("shop") && unread.succeeded("a") && !unread.succeeded("a"));
+        unread.failed(now, "shop", "forbidden", false);
+        unread.failed(now, "shop", "forbidden", false);
+        let (failures, condition) = unread.failed(now, "shop", "forbidden", false);
+        assert!(failures == 3 && condition.is_some(), "another failure");
+    }
+
+    #[test]
+    fn namespace_without_pods_is_forgotten() {
+        let mut unread = Unread::default();
+        let now = Instant::now();
+        unread.failed(now, "gone", "forbidden", false);
+        unread.failed(now + STALE, "shop", "timeout", true);
+        let line = "shop (its last known annotations apply): timeout";
+        assert_eq!(unread.lines(), [line]);
+    }
+}
