@@ -24,7 +24,7 @@ use usher_sys::{net::netns::Netns, pods::container::Init};
 
 pub(crate) use self::gate::Command as GateCommand;
 use self::{
-    gate::{Command, Gate},
+    gate::{Command, Gate, NodeCopies},
     probe::RunningProbe,
 };
 use crate::{hold::cni_socket::Announcement, quit::Host};
@@ -38,6 +38,7 @@ pub(crate) struct Sandboxes {
     events: mpsc::Sender<Event>,
     /// The moment that timestamps count from.
     started: Instant,
+    copies: NodeCopies,
     probes: probe::Load,
 }
 
@@ -80,6 +81,7 @@ impl Sandboxes {
             open: HashMap::new(),
             events,
             started,
+            copies: NodeCopies::default(),
             probes: probe::Load::default(),
         }
     }
@@ -141,7 +143,7 @@ impl Sandboxes {
     /// Creates a sandbox's gate, so that connections wait.
     pub(crate) fn arm(&mut self, id: SandboxId, wanted: &Wanted) -> Option<Event> {
         let sandbox = self.open.get_mut(&id)?;
-        let armed = Gate::arm(&sandbox.netns, wanted, self.started);
+        let armed = Gate::arm(&sandbox.netns, wanted, self.started, self.copies.of(&id));
         let result = match armed {
             Ok(gate) => {
                 sandbox.run_gate(gate, &id, &self.events);
@@ -239,7 +241,7 @@ impl Sandboxes {
             return Ok(None);
         }
         let mut sandbox = Sandbox::new(netns, span);
-        let adopted = Gate::adopt(&sandbox.netns, self.started)?;
+        let adopted = Gate::adopt(&sandbox.netns, self.started, self.copies.of(id))?;
         let remains = adopted.map(|(gate, remains)| {
             sandbox.run_gate(gate, id, &self.events);
             remains

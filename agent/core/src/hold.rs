@@ -63,8 +63,7 @@ pub struct Tally {
     pub longest: Duration,
     /// How long before this report the ports were released.
     pub ago: Duration,
-    /// Connections of which no copy was left to send on: they go on with their
-    /// own next retransmission.
+    /// Copies that were dropped for lack of room. Their connections continue with their own next retransmission.
     pub lost: usize,
 }
 

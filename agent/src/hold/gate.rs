@@ -5,11 +5,11 @@
 //! inject the copy of each connection that still waits; then delete the table. The reader stays for a while, for copies
 //! of connections that were on their way.
 
+mod copies;
 mod opening;
 mod sender;
 
 use std::{
-    collections::BTreeSet,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -22,7 +22,7 @@ use usher_core::{
     hold::{
         Remains,
         ruleset::{self, HeldPort, Ruleset, Wanted},
-        syn::{Connection, Copies, Syn},
+        syn::{ConnectionCount, Syn},
     },
 };
 use usher_sys::net::{
@@ -35,7 +35,8 @@ use usher_sys::net::{
     sockdiag,
 };
 
-use self::sender::Sender;
+pub(crate) use self::copies::NodeCopies;
+use self::{copies::SandboxCopies, sender::Sender};
 
 /// More copies in one read than an app that waits sends.
 const FLOOD: usize = 512;
@@ -79,14 +80,14 @@ pub(crate) struct Gate {
     queue: Option<Queue>,
     /// Opened after the reply to the CNI plugin, which does not need it.
     sender: Option<Sender>,
-    copies: Copies,
+    copies: SandboxCopies,
     ports: Vec<u16>,
     count_only: bool,
-    released: BTreeSet<Connection>,
+    released: ConnectionCount,
     /// The kernel released a port at its timeout.
     timed_out: bool,
     /// Connections that did not wait any more after a timeout.
-    expired: BTreeSet<Connection>,
+    expired: ConnectionCount,
     /// The time of the first connection.
     first: Option<Timestamp>,
     /// Connections in observe mode, which only counts them.
@@ -98,8 +99,13 @@ impl Gate {
     ///
     /// # Errors
     /// Any [`Error`]: then there is no table.
-    pub(super) fn arm(netns: &Netns, wanted: &Wanted, started: Instant) -> Result<Self, Error> {
-        let mut gate = Self::open(netns, started)?;
+    pub(super) fn arm(
+        netns: &Netns,
+        wanted: &Wanted,
+        started: Instant,
+        copies: SandboxCopies,
+    ) -> Result<Self, Error> {
+        let mut gate = Self::open(netns, started, copies)?;
         gate.count_only = wanted.count_only;
         gate.ports = wanted.ports.iter().map(|held| held.port).collect();
         if wanted.dns.is_some() {
@@ -115,12 +121,16 @@ impl Gate {
     ///
     /// # Errors
     /// Any [`Error`].
-    pub(super) fn adopt(netns: &Netns, started: Instant) -> Result<Option<(Self, Remains)>, Error> {
+    pub(super) fn adopt(
+        netns: &Netns,
+        started: Instant,
+        copies: SandboxCopies,
+    ) -> Result<Option<(Self, Remains)>, Error> {
         let table = netns.netlink(Protocol::Netfilter)?;
         let Some(found) = nft::dump(&table)? else {
             return Ok(None);
         };
-        let mut gate = Self::open(netns, started)?;
+        let mut gate = Self::open(netns, started, copies)?;
         let held = found
             .remaining
             .iter()
@@ -135,19 +145,19 @@ impl Gate {
         Ok(Some((gate, remains)))
     }
 
-    fn open(netns: &Netns, started: Instant) -> Result<Self, Error> {
+    fn open(netns: &Netns, started: Instant, copies: SandboxCopies) -> Result<Self, Error> {
         Ok(Self {
             started,
             table: netns.netlink(Protocol::Netfilter)?,
             log: Log::bind(netns, ruleset::GROUP)?,
             queue: None,
             sender: None,
-            copies: Copies::default(),
+            copies,
             ports: Vec::new(),
             count_only: false,
-            released: BTreeSet::new(),
+            released: ConnectionCount::default(),
             timed_out: false,
-            expired: BTreeSet::new(),
+            expired: ConnectionCount::default(),
             first: None,
             counted: 0,
         })

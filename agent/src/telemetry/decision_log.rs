@@ -202,8 +202,8 @@ impl Recorder {
             } => {
                 metrics.holds.inc(&HoldResult::Released(*why));
                 metrics.held.observe(shut.as_secs_f64());
-                let connections = count(tally.connections);
-                metrics.held_connections.inc_by(connections);
+                metrics.held_connections.inc_by(count(tally.connections));
+                metrics.dropped_copies.inc_by(count(tally.lost));
             }
             Kind::HoldFailed(_) => metrics.holds.inc(&HoldResult::Failed),
             Kind::StartReleased { why, held } => {

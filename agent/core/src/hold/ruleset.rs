@@ -12,7 +12,8 @@
 //! port by then, at a loopback address; the same port of another host is not
 //! held. The chain [`COPY`] comes first and hands out copies of the packets that
 //! open connections, while the set [`COPYING`] says so, to be sent again at the
-//! release.
+//! release. It precedes the redirection, because the copy needs the destination
+//! that the app connects to, so it also copies connections that pass the gate.
 
 mod difference;
 mod plan;

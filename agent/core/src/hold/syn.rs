@@ -7,8 +7,14 @@
 //!
 //! Bytes come from the pod and may be anything: what is no plain SYN is refused, and nothing here panics. Refusing
 //! costs a connection no more than the wait for its next retransmission.
+//!
+//! Data behind the TCP header (TCP Fast Open) is left out: a server that acknowledges the SYN alone makes the client send
+//! the data again ([RFC 7413](https://www.rfc-editor.org/rfc/rfc7413#section-4.2.1)). So a copy is at most 120 bytes long,
+//! whatever the pod sends.
 
 mod copies;
+mod count;
+mod store;
 
 use std::{
     fmt,
@@ -16,13 +22,20 @@ use std::{
     time::Duration,
 };
 
-pub use self::copies::{Copies, Held, MOST_COPIES};
+pub use self::{
+    copies::{Copies, Held, MOST_COPIES},
+    count::ConnectionCount,
+    store::{BUDGET, CopyStore},
+};
 
 const TCP: u8 = 6;
 /// Length of a TCP header without options.
 const TCP_HEADER: usize = 20;
 const CHECKSUM_IN_TCP: usize = 16;
 const CHECKSUM_IN_IPV4: usize = 10;
+const LENGTH_IN_IPV4: usize = 2;
+/// The length of what follows the header.
+const LENGTH_IN_IPV6: usize = 4;
 
 /// The two ends of a connection, as the app's socket has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,7 +82,7 @@ impl NotASyn {
     }
 }
 
-/// The packet that opens a connection, IP header first.
+/// The packet that opens a connection, IP header first, without data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Syn {
     connection: Connection,
@@ -90,12 +103,14 @@ impl Syn {
             length: packet.len(),
         };
         let ip = IpHeader::read(packet)?;
-        let packet = packet.get(..ip.total).ok_or(truncated)?;
-        let segment = packet.get(ip.length..).ok_or(NotASyn::Header)?;
-        let header: &[u8; TCP_HEADER] = segment.first_chunk().ok_or(NotASyn::Header)?;
+        let segment = packet.get(ip.length..).ok_or(truncated)?;
+        let header: &[u8; TCP_HEADER] = segment.first_chunk().ok_or(truncated)?;
         let data_offset = usize::from(header[12] >> 4) * 4;
-        let options = segment.get(TCP_HEADER..data_offset);
-        let options = options.ok_or(NotASyn::Header)?;
+        if data_offset < TCP_HEADER || ip.length + data_offset > ip.total {
+            return Err(NotASyn::Header);
+        }
+        // Data may be cut off.
+        let options = segment.get(TCP_HEADER..data_offset).ok_or(truncated)?;
         // FIN, SYN, RST and ACK: the same test as the rule's that makes the copy.
         if header[13] & 0x17 != 0x02 {
             return Err(NotASyn::Flags);
@@ -108,11 +123,10 @@ impl Syn {
             },
             timestamp: timestamp(options).map(|at| ip.length + TCP_HEADER + at),
             tcp: ip.length,
-            packet: packet.into(),
+            packet: without_data(&packet[..ip.length + data_offset], &ip),
         })
     }
 
-    /// Whose packet it is.
     pub fn connection(&self) -> Connection {
         self.connection
     }
@@ -120,6 +134,12 @@ impl Syn {
     /// The sequence number that the connection starts with: the same in every retransmission.
     pub fn sequence(&self) -> u32 {
         self.number(self.tcp + 4)
+    }
+
+    /// Length of the packet.
+    #[expect(clippy::len_without_is_empty, reason = "a packet is never empty")]
+    pub fn len(&self) -> usize {
+        self.packet.len()
     }
 
     /// The packet as the kernel would send it again now, `age` after it was copied: timestamp advanced, checksums
@@ -219,6 +239,19 @@ impl IpHeader {
             total: header.len() + payload,
         })
     }
+}
+
+/// A packet that ends after these headers.
+fn without_data(headers: &[u8], ip: &IpHeader) -> Box<[u8]> {
+    let mut packet: Box<[u8]> = headers.into();
+    let (place, length) = if ip.source.is_ipv4() {
+        (LENGTH_IN_IPV4, packet.len())
+    } else {
+        (LENGTH_IN_IPV6, packet.len() - ip.length)
+    };
+    let [.., high, low] = length.to_be_bytes();
+    packet[place..place + 2].copy_from_slice(&[high, low]);
+    packet
 }
 
 /// Where the value of the timestamp option begins.

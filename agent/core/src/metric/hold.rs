@@ -31,6 +31,12 @@ pub const REFUSED: Metric = Metric::counter(
     "Connections that were refused in observe mode, and that a hold would have prevented",
 );
 
+pub const DROPPED_COPIES: Metric = Metric::counter(
+    "usher_hold_dropped_copies_total",
+    &[],
+    "Copies of SYNs of held pods that were dropped for lack of room; their connections continue with their next retransmission",
+);
+
 pub const SUPPORTED: Metric = Metric::gauge(
     "usher_hold_supported",
     &[],
@@ -73,6 +79,7 @@ pub(super) const ALL: &[&Metric] = &[
     &HELD,
     &CONNECTIONS,
     &REFUSED,
+    &DROPPED_COPIES,
     &SUPPORTED,
     &ANNOUNCEMENTS,
     &CNI_LISTENING,

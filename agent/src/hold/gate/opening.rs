@@ -1,6 +1,6 @@
 //! Releases a gate: the held ports, then the connections that wait, then the table.
 
-use std::time::Duration;
+use std::{iter, time::Duration};
 
 use usher_client::{crash_point, error_chain::chain};
 use usher_core::hold::{Tally, syn::Syn};
@@ -60,14 +60,15 @@ impl Gate {
         let Some(sender) = &mut self.sender else {
             return;
         };
-        for held in self.copies.take() {
+        let batches = iter::repeat_with(|| self.copies.take_batch());
+        for held in batches.take_while(|batch| !batch.is_empty()).flatten() {
             let connection = held.syn.connection();
             match sender.send(&held, now) {
-                Injection::Injected => self.released.insert(connection),
+                Injection::Injected => self.released.add(&connection),
                 // A connection that timed out looks the same as one that the kernel released.
-                Injection::TooLate if self.timed_out => self.expired.insert(connection),
+                Injection::TooLate if self.timed_out => self.expired.add(&connection),
                 Injection::TooLate | Injection::Skipped => continue,
-            };
+            }
             let first = self.first.get_or_insert(held.since);
             *first = held.since.min(*first);
         }
@@ -93,12 +94,15 @@ impl Gate {
         }
         self.linger().await;
         let now = self.now();
-        let expired = self.expired.difference(&self.released);
-        let by_kernel = if timed_out { expired.count() } else { 0 };
+        let by_kernel = if timed_out {
+            self.expired.without(&self.released)
+        } else {
+            0
+        };
         let connections = if self.count_only {
             self.counted
         } else {
-            self.released.len() + by_kernel
+            self.released.total() + by_kernel
         };
         let waited = self.first.filter(|_| connections > 0);
         let lost = self.copies.dropped() + u64::from(self.log.dropped());

@@ -49,9 +49,9 @@ const PREFIX: u16 = 10;
 /// Length of `struct nfgenmsg`, which precedes the attributes.
 const FAMILY: usize = 4;
 
-/// How much of each packet is copied. A SYN is at most 120 bytes long, unless it
-/// has data (TCP Fast Open).
-const COPIED: u32 = 256;
+/// How much of each packet is copied: an IP header and a TCP header with all their options. A SYN is longer only with data
+/// (TCP Fast Open).
+const COPIED: u32 = 120;
 
 /// Receive buffer for copies; the kernel accounts them twice.
 const ROOM: usize = 1024 * 1024;
@@ -93,7 +93,7 @@ impl Error {
 /// A copied packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Its first bytes, from the IP header on; 256 at most.
+    /// Its first bytes, from the IP header on; 120 at most.
     pub payload: &'a [u8],
     /// The netfilter hook; 3 is output.
     pub hook: Option<u8>,

@@ -87,7 +87,7 @@ impl Pod {
         assert!(delete_table(&self.nft).unwrap());
         let keep = keep(&mut self.copies, self.clock);
         self.log.drain(keep).unwrap();
-        let all: Vec<_> = self.copies.take().collect();
+        let all = self.copies.take(usize::MAX);
         let waiting = all.iter().filter(|held| self.inject_if_it_waits(held));
         waiting.count()
     }

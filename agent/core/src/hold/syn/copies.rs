@@ -1,24 +1,37 @@
-//! The newest copy of each connection that waits.
+//! The newest copy of each connection of one sandbox that waits.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
-    mem,
+    iter,
 };
 
 use super::{Connection, Syn};
 use crate::base::time::Timestamp;
 
-/// How many connections of a pod are remembered.
+/// How many connections of a pod have a copy.
 pub const MOST_COPIES: usize = 4096;
 
-/// A copy and when it came.
+/// Memory of the two map entries of a copy. A node of a `BTreeMap` has room for 11 entries, and at least 5 of them are in
+/// use; the rest is for the links between nodes.
+const ENTRIES: usize = 5 * (size_of::<(u64, Held)>() + size_of::<(Connection, u64)>()) / 2;
+/// An allocator rounds a packet up to a multiple of this, and uses as much again to manage it.
+const ALLOCATION: usize = 16;
+
+/// A copy and when it arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
     pub syn: Syn,
-    /// When it came, or later: [`Syn::prepared_for_injection`] must not be given too long an age.
+    /// When it arrived, or later: [`Syn::prepared_for_injection`] must not be given too long an age.
     pub arrived: Timestamp,
-    /// When the first copy of the same connection came.
+    /// When the first copy of the same connection arrived.
     pub since: Timestamp,
+}
+
+impl Held {
+    /// Memory of the copy and its entries, an upper bound.
+    fn bytes(&self) -> usize {
+        ENTRIES + self.syn.len().next_multiple_of(ALLOCATION) + ALLOCATION
+    }
 }
 
 /// The newest copy of each connection, [`MOST_COPIES`] at most.
@@ -28,9 +41,10 @@ pub struct Held {
 pub struct Copies {
     /// By the number of their arrival, oldest first.
     held: BTreeMap<u64, Held>,
-    /// The number of each connection's newest.
+    /// The number of each connection's newest copy.
     numbers: BTreeMap<Connection, u64>,
     next: u64,
+    bytes: usize,
     connections: u64,
     dropped: u64,
 }
@@ -47,6 +61,7 @@ impl Copies {
                 None
             }
         };
+        self.bytes -= older.as_ref().map_or(0, Held::bytes);
         // With another sequence number it is another connection between the same ends.
         let same = older.filter(|older| older.syn.sequence() == syn.sequence());
         if same.is_none() {
@@ -58,25 +73,36 @@ impl Copies {
             arrived,
             since,
         };
+        self.bytes += held.bytes();
         self.held.insert(number, held);
-        if self.held.len() > MOST_COPIES
-            && let Some((_, oldest)) = self.held.pop_first()
-        {
-            self.numbers.remove(&oldest.syn.connection());
-            self.dropped += 1;
+        if self.held.len() > MOST_COPIES {
+            self.drop_oldest();
         }
     }
 
-    /// All copies, oldest first, for a release of some ports: what is held yet comes back as a copy of the same
+    /// Drops the oldest copy and counts it. Returns whether there was one.
+    pub(super) fn drop_oldest(&mut self) -> bool {
+        let oldest = self.take_oldest();
+        self.dropped += u64::from(oldest.is_some());
+        oldest.is_some()
+    }
+
+    /// All copies, oldest first, for a release of some ports: what is still held comes back as a copy of the same
     /// connection.
     pub fn iter(&self) -> impl Iterator<Item = &Held> {
         self.held.values()
     }
 
-    /// Takes all copies out, oldest first. What was counted stays counted.
-    pub fn take(&mut self) -> impl ExactSizeIterator<Item = Held> + use<> {
-        self.numbers.clear();
-        mem::take(&mut self.held).into_values()
+    /// Takes up to `most` copies, oldest first. The counters stay as they are.
+    pub fn take(&mut self, most: usize) -> Vec<Held> {
+        iter::from_fn(|| self.take_oldest()).take(most).collect()
+    }
+
+    fn take_oldest(&mut self) -> Option<Held> {
+        let (_number, oldest) = self.held.pop_first()?;
+        self.numbers.remove(&oldest.syn.connection());
+        self.bytes -= oldest.bytes();
+        Some(oldest)
     }
 
     /// How many are kept.
@@ -89,12 +115,17 @@ impl Copies {
         self.held.is_empty()
     }
 
-    /// How many connections were seen since the start; one that was taken or dropped and comes again counts again.
+    /// Memory of the copies and their entries, an upper bound.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many connections were seen since the start. One that was taken or dropped and arrives again counts again.
     pub fn connections(&self) -> u64 {
         self.connections
     }
 
-    /// How many copies were dropped because there were too many.
+    /// How many copies were dropped for lack of room.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }

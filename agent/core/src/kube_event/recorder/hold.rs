@@ -77,7 +77,7 @@ fn failed_note(failed: &Failed) -> String {
 }
 
 fn opened(why: Opened, shut: Duration, adopted: bool, tally: Tally) -> Option<(Reason, String)> {
-    let waited = match tally.connections {
+    let mut waited = match tally.connections {
         0 => "no connection had waited".to_owned(),
         many => format!(
             "{} waited, the first for {}",
@@ -85,9 +85,14 @@ fn opened(why: Opened, shut: Duration, adopted: bool, tally: Tally) -> Option<(R
             elapsed(tally.longest)
         ),
     };
+    if tally.lost > 0 {
+        let lost = tally.lost;
+        waited += &format!("; {lost} more continue with their next retransmission");
+    }
+    let any_waited = tally.connections + tally.lost > 0;
     let why = match why {
-        Opened::Ready if tally.connections > 0 => "the sidecar is ready",
-        Opened::SidecarEnded if tally.connections > 0 => "the sidecar ended and does not restart",
+        Opened::Ready if any_waited => "the sidecar is ready",
+        Opened::SidecarEnded if any_waited => "the sidecar ended and does not restart",
         Opened::Deadline => {
             let late = if adopted {
                 "at the deadline".to_owned()

@@ -166,6 +166,15 @@ fn table() {
         adopted: false,
         tally: tally(connections),
     };
+    let lost = |why| Kind::HoldReleased {
+        why,
+        shut,
+        adopted: false,
+        tally: Tally {
+            lost: 3,
+            ..Tally::default()
+        },
+    };
     let adopted = |why| Kind::HoldReleased {
         why,
         shut,
@@ -224,6 +233,16 @@ fn table() {
             opened(Opened::SidecarEnded, 1),
             Reason::ConnectionsHeld,
             "1 connection had waited",
+        ),
+        (
+            lost(Opened::Ready),
+            Reason::ConnectionsHeld,
+            "no connection had waited; 3 more continue with their next retransmission",
+        ),
+        (
+            lost(Opened::Deadline),
+            Reason::HoldDeadlineExceeded,
+            "no connection had waited; 3 more continue with their next retransmission. Find out why",
         ),
         (
             opened(Opened::Deadline, 0),

@@ -1,0 +1,59 @@
+//! The copies of SYNs of all gates, which share one budget.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use usher_core::{
+    base::{id::SandboxId, time::Timestamp},
+    hold::syn::{CopyStore, Held, Syn},
+};
+
+/// Copies that are taken at once; those that remain stay within the budget meanwhile.
+const BATCH: usize = 256;
+
+/// The store of all gates. No lock is held across IO.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NodeCopies(Arc<Mutex<CopyStore>>);
+
+impl NodeCopies {
+    pub(crate) fn of(&self, sandbox: &SandboxId) -> SandboxCopies {
+        SandboxCopies {
+            node: self.clone(),
+            sandbox: sandbox.clone(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, CopyStore> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The copies of one gate. Dropping it removes them from the store.
+#[derive(Debug)]
+pub(crate) struct SandboxCopies {
+    node: NodeCopies,
+    sandbox: SandboxId,
+}
+
+impl SandboxCopies {
+    pub(super) fn keep(&self, syn: Syn, arrived: Timestamp) {
+        self.node.lock().keep(&self.sandbox, syn, arrived);
+    }
+
+    /// The oldest copies; empty when none is left.
+    pub(super) fn take_batch(&self) -> Vec<Held> {
+        self.node.lock().take(&self.sandbox, BATCH)
+    }
+
+    /// How many copies were dropped for lack of room.
+    pub(super) fn dropped(&self) -> u64 {
+        self.node.lock().dropped(&self.sandbox)
+    }
+}
+
+impl Drop for SandboxCopies {
+    fn drop(&mut self) {
+        // The lock ends with this statement, before the copies are freed.
+        let forgotten = self.node.lock().forget(&self.sandbox);
+        drop(forgotten);
+    }
+}
