@@ -8,9 +8,10 @@ use crate::promtool::{passes, promtool};
 
 const DASHBOARD: &str = include_str!("../../../deploy/chart/files/dashboards/usher.json");
 /// The variables in the forms that Grafana inserts.
-const VARIABLES: [(&str, &str); 3] = [
+const VARIABLES: [(&str, &str); 4] = [
     ("$__rate_interval", "2m"),
     ("$__range", "6h"),
+    ("$cluster", ".*"),
     ("$node", "node-a|node-b"),
 ];
 const SOURCE: &str = "${datasource}";
@@ -22,14 +23,14 @@ fn dashboard() -> Dashboard {
 #[test]
 fn every_panel_has_a_description() {
     let dashboard = dashboard();
-    assert_eq!(dashboard.variables, ["datasource", "node"]);
+    assert_eq!(dashboard.variables, ["datasource", "cluster", "node"]);
     let mut titles = BTreeSet::new();
     for panel in &dashboard.panels {
         let title = &panel.title;
         assert!(titles.insert(title), "two panels {title:?}");
         assert!(panel.description.ends_with('.'), "{title:?}");
         assert!(!panel.unit.is_empty() && !panel.row.is_empty(), "{title:?}");
-        assert!(["stat", "timeseries"].contains(&panel.kind.as_str()));
+        assert!(["stat", "table", "timeseries"].contains(&panel.kind.as_str()));
         assert_eq!(panel.source, SOURCE, "{title:?}");
         let mut legends = BTreeSet::new();
         for query in &panel.queries {
@@ -53,7 +54,8 @@ fn every_query_selects_nodes_and_uses_served_metrics() {
                 let known = is_served(name);
                 assert!(known, "nothing serves {name}: {expression}");
             }
-            assert!(expression.contains("node=~\"$node\""), "{expression}");
+            let selector = "cluster=~\"$cluster\", node=~\"$node\"";
+            assert!(expression.contains(selector), "{expression}");
         }
     }
 }

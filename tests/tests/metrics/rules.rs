@@ -8,6 +8,9 @@ use crate::promtool::{passes, promtool};
 
 const RULES: &str = "deploy/chart/files/rules/usher.yaml";
 const TESTS: &str = "tests/prometheus/usher_test.yaml";
+/// The page that every `runbook_url` names, with a section for each symptom.
+const RUNBOOK: &str = "docs/troubleshooting.md";
+
 #[derive(Debug, Deserialize)]
 struct File {
     groups: Vec<Group>,
@@ -36,6 +39,7 @@ struct Labels {
 struct Annotations {
     summary: String,
     description: String,
+    runbook_url: String,
 }
 
 fn text(path: &str) -> String {
@@ -67,7 +71,12 @@ fn alerts_fire_exactly_when_expected() {
 
 #[test]
 fn every_alert_has_a_test_and_instructions() {
-    let tests = text(TESTS);
+    let (tests, runbook) = (text(TESTS), text(RUNBOOK));
+    let sections: BTreeSet<String> = runbook
+        .lines()
+        .filter_map(|line| line.strip_prefix("## "))
+        .map(|title| title.to_lowercase().replace(' ', "-").replace('\'', ""))
+        .collect();
     for rule in rules() {
         let Some(alert) = rule.alert else {
             continue;
@@ -79,12 +88,12 @@ fn every_alert_has_a_test_and_instructions() {
         let Annotations {
             summary,
             description,
+            runbook_url,
         } = rule.annotations.unwrap();
         assert!(summary.ends_with('.') && description.ends_with('.'));
-        let pages = description
-            .split(|letter: char| letter.is_whitespace() || "(),;".contains(letter))
-            .filter_map(|word| word.trim_end_matches('.').strip_prefix("docs/"));
-        assert!(pages.count() > 0, "{alert} names no page of the docs");
+        let (page, anchor) = runbook_url.split_once('#').unwrap();
+        assert_eq!(page, RUNBOOK, "{alert}");
+        assert!(sections.contains(anchor), "{alert}: no section {anchor}");
     }
 }
 

@@ -88,7 +88,7 @@ pub(super) fn panels() -> Result<String> {
         }
         let (title, description) = (&panel.title, &panel.description);
         text.push_str(&format!("**{title}.** {description}\n\n"));
-        if panel.kind != "stat" {
+        if panel.kind == "timeseries" {
             let file = pictures::file_name(title);
             text.push_str(&format!("![{title}]({IMAGES}/{file})\n\n"));
         }

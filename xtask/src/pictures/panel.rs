@@ -44,7 +44,9 @@ impl Run {
 
     /// The panels that do not show just a number.
     pub(super) fn over_time(&self) -> impl Iterator<Item = &Panel> {
-        self.panels.iter().filter(|panel| panel.kind != "stat")
+        self.panels
+            .iter()
+            .filter(|panel| panel.kind == "timeseries")
     }
 }
 

@@ -17,7 +17,7 @@ pub struct Panel {
     pub row: String,
     pub title: String,
     pub description: String,
-    /// `stat` or `timeseries`.
+    /// `stat`, `table` or `timeseries`.
     pub kind: String,
     /// Grafana's name of the unit.
     pub unit: String,

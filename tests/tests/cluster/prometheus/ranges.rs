@@ -4,9 +4,10 @@ use serde_json::{Value, json};
 use usher_cluster::prometheus::{Dashboard, Panel, Server, Span};
 
 /// The variables that Grafana would insert for a run of some minutes, scraped every second.
-pub(super) const VARIABLES: [(&str, &str); 3] = [
+pub(super) const VARIABLES: [(&str, &str); 4] = [
     ("$__rate_interval", "15s"),
     ("$__range", "1h"),
+    ("$cluster", ".*"),
     ("$node", ".*"),
 ];
 
