@@ -12,23 +12,47 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What the DaemonSet knows its pods by. It can never change, so it has no version. */}}
+{{/* The agent's ServiceAccount. */}}
+{{- define "usher.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "usher.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- required "serviceAccount.create=false needs serviceAccount.name: the ServiceAccount that the agents use" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The labels by which the DaemonSet selects its pods. A selector can never change, so no value adds to it and it has no version. */}}
 {{- define "usher.selectorLabels" -}}
 app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: agent
 {{- end -}}
 
-{{- define "usher.labels" -}}
-app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/part-of: usher
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{/* The labels of an object, with those of `labels`. The chart's own labels win over `labels`, and these over commonLabels. */}}
+{{- define "usher.labelsWith" -}}
+{{- $context := .context -}}
+{{- $own := dict
+  "app.kubernetes.io/name" (default $context.Chart.Name $context.Values.nameOverride)
+  "app.kubernetes.io/instance" $context.Release.Name
+  "app.kubernetes.io/version" $context.Chart.AppVersion
+  "app.kubernetes.io/part-of" "usher"
+  "app.kubernetes.io/managed-by" $context.Release.Service
+  "helm.sh/chart" (printf "%s-%s" $context.Chart.Name $context.Chart.Version | replace "+" "_") -}}
+{{- toYaml (merge $own (default (dict) .labels) $context.Values.commonLabels) -}}
 {{- end -}}
 
-{{/* No mesh takes a pod of ours for an app. */}}
+{{- define "usher.labels" -}}
+{{- include "usher.labelsWith" (dict "context" .) -}}
+{{- end -}}
+
+{{/* The labels of the agent's pods. */}}
+{{- define "usher.podLabels" -}}
+{{- $selector := include "usher.selectorLabels" . | fromYaml -}}
+{{- $unmeshed := include "usher.unmeshedLabels" . | fromYaml -}}
+{{- toYaml (merge $selector $unmeshed .Values.podLabels .Values.commonLabels) -}}
+{{- end -}}
+
+{{/* No mesh injects a sidecar into usher's own pods. */}}
 {{- define "usher.unmeshedLabels" -}}
 sidecar.istio.io/inject: "false"
 istio.io/dataplane-mode: none
@@ -40,11 +64,26 @@ linkerd.io/inject: disabled
 consul.hashicorp.com/connect-inject: "false"
 {{- end -}}
 
+{{/* global.imageRegistry replaces the registry's host of the repository, or is put before a repository without one. */}}
 {{- define "usher.image" -}}
+{{- $repository := .Values.image.repository -}}
+{{- if not $repository -}}
+{{- fail "image.repository is empty: push usher's image to your registry, then add --set image.repository=REGISTRY/usher-agent (docs/install.md)" -}}
+{{- end -}}
+{{- with .Values.global.imageRegistry -}}
+{{- $repository = printf "%s/%s" (trimSuffix "/" .) (regexReplaceAll "^([^/]*[.:][^/]*|localhost)/" $repository "") -}}
+{{- end -}}
 {{- if .Values.image.digest -}}
-{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{ $repository }}@{{ .Values.image.digest }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{ $repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{- end -}}
+{{- end -}}
+
+{{/* A list of Secrets, as YAML; empty without any. */}}
+{{- define "usher.imagePullSecrets" -}}
+{{- with concat (default (list) .Values.global.imagePullSecrets) .Values.imagePullSecrets | uniq -}}
+{{- toYaml . -}}
 {{- end -}}
 {{- end -}}
 

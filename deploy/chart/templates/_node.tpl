@@ -1,4 +1,4 @@
-{{/* What the nodes have, and where: the platform's entry, and before it the user's values. As YAML, to be read by fromYaml. */}}
+{{/* The nodes' directories and features: the user's values, else the entry of the platform. As YAML, for fromYaml. */}}
 {{- define "usher.node" -}}
 {{- $platforms := .Files.Get "files/platforms.yaml" | fromYaml -}}
 {{- $own := dict -}}
@@ -14,7 +14,7 @@
 {{- toYaml $node -}}
 {{- end -}}
 
-{{/* An AppArmor profile as the annotation says it that was there before the field. */}}
+{{/* An AppArmor profile in the form of the annotation, which Kubernetes before 1.30 has instead of the field. */}}
 {{- define "usher.appArmorAnnotation" -}}
 {{- if eq .type "Localhost" }}localhost/{{ .localhostProfile }}
 {{- else if eq .type "RuntimeDefault" }}runtime/default
@@ -39,7 +39,16 @@
 {{- end -}}
 {{- end -}}
 
-{{/* When the Job that has the nodes leave is ended: a minute after it should have given up by itself. */}}
+{{/* Whether the agents get nodes/proxy: as the value says, else where the cluster is older than 1.33. */}}
+{{- define "usher.nodesProxy" -}}
+{{- if kindIs "invalid" .Values.kubelet.nodesProxy -}}
+{{- if semverCompare "<1.33-0" .Capabilities.KubeVersion.Version }}true{{ end -}}
+{{- else if .Values.kubelet.nodesProxy -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{/* The deadline of the Job that cleans the nodes, in seconds: a minute after its own timeout. */}}
 {{- define "usher.leaveDeadline" -}}
 {{- $number := regexFind "^[0-9]+" .Values.leave.timeout | int -}}
 {{- if hasSuffix "m" .Values.leave.timeout }}{{ $number = mul $number 60 }}{{ end -}}

@@ -23,7 +23,7 @@ const CONF_DIRS: [&str; 4] = [
     "/var/snap/microk8s/current/args/cni-network",
 ];
 /// Directories of CNI plugins on the supported platforms.
-const BIN_DIRS: [&str; 6] = [
+const BIN_DIRS: [&str; 7] = [
     "/opt/cni/bin",
     "/var/lib/cni/bin",
     // GKE.
@@ -32,6 +32,8 @@ const BIN_DIRS: [&str; 6] = [
     // Older releases of k3s.
     "/var/lib/rancher/k3s/data/current/bin",
     "/var/snap/microk8s/current/opt/cni/bin",
+    // k3d.
+    "/bin",
 ];
 
 /// Exit code if something is left.

@@ -46,10 +46,14 @@ impl Release {
         release
     }
 
-    /// Helm's output, with the image's tag and more values.
+    /// Helm's output, with the image and more values.
     pub(super) fn helm(&self, args: &[&str], values: &[&str]) -> String {
-        let tag = format!("image.tag={TAG}");
-        let values = [&[tag.as_str()], values].concat();
+        let image = [
+            format!("image.repository={IMAGE}"),
+            format!("image.tag={TAG}"),
+        ];
+        let image: Vec<&str> = image.iter().map(String::as_str).collect();
+        let values = [&image, values].concat();
         let sets = values.iter().flat_map(|value| ["--set", value]);
         let mut helm = helm(&self.lab.cluster);
         helm.args(args).args(["--timeout", "180s"]).args(sets);

@@ -21,10 +21,16 @@ use crate::lab;
 /// Kinds of the Prometheus Operator and of OpenShift.
 const OTHERS: &str = "PodMonitor,PrometheusRule,SecurityContextConstraints";
 /// The names in the chart's values.
-const PLATFORMS: [&str; 9] = [
+const PLATFORMS: [&str; 15] = [
     "",
+    "kubeadm",
+    "kind",
     "k3s",
+    "k3d",
+    "rke2",
     "k0s",
+    "eks",
+    "aks",
     "gke",
     "openshift",
     "microk8s",
@@ -33,7 +39,17 @@ const PLATFORMS: [&str; 9] = [
     "bottlerocket",
 ];
 /// Every option that is disabled by default, and one of each value that can be set.
-const EVERYTHING: [&str; 26] = [
+const EVERYTHING: [&str; 36] = [
+    "global.imageRegistry=registry.example",
+    "global.imagePullSecrets[0].name=mirror",
+    "commonLabels.team=a",
+    "serviceAccount.name=agent",
+    "revisionHistoryLimit=3",
+    "metrics.podMonitor.namespace=monitoring",
+    "metrics.podMonitor.labels.release=prometheus",
+    "metrics.podMonitor.jobLabel=app",
+    "metrics.rules.namespace=monitoring",
+    "metrics.rules.runbookBase=https://git.example/usher",
     "namespace.create=true",
     "config.ladder.settle=3s",
     "kubelet.certificate=/var/lib/kubelet/pki/kubelet.crt",
@@ -157,7 +173,8 @@ fn close(schema: &mut Value, named: &mut BTreeSet<String>) {
 
 fn rendered(cluster: &Cluster, platform: &str, values: &[&str]) -> String {
     let platform = format!("platform={platform}");
-    let values = [values, &[platform.as_str()]].concat();
+    let image = "image.repository=usher.test/usher-agent";
+    let values = [values, &[platform.as_str(), image]].concat();
     let sets = values.iter().flat_map(|value| ["--set", value]);
     let mut helm = helm(cluster);
     helm.args(["template", "usher", CHART, "--kube-version", "1.36.0"]);

@@ -9,7 +9,11 @@ use super::CHART;
 use crate::workspace::root;
 
 /// The differences to an installation by Helm: the Namespace is one of the objects, and the image is that of this tree.
-const VALUES: [&str; 2] = ["namespace.create=true", "image.tag=dev"];
+const VALUES: [&str; 3] = [
+    "namespace.create=true",
+    "image.repository=usher.test/usher-agent",
+    "image.tag=dev",
+];
 /// Labels of objects that Helm manages.
 const OF_HELM: [&str; 2] = ["app.kubernetes.io/managed-by: ", "helm.sh/chart: "];
 
