@@ -10,6 +10,7 @@ mod opening;
 mod sender;
 
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -88,10 +89,14 @@ pub(crate) struct Gate {
     timed_out: bool,
     /// Connections that did not wait any more after a timeout.
     expired: ConnectionCount,
-    /// The time of the first connection.
-    first: Option<Timestamp>,
+    /// The longest wait of a released connection, until the release of its port; in observe mode of a counted one.
+    longest: Duration,
+    /// The longest wait of an expired connection.
+    longest_expired: Duration,
     /// Connections in observe mode, which only counts them.
     counted: usize,
+    /// The time of the first counted connection to each port that is still held.
+    first_counted: BTreeMap<u16, Timestamp>,
 }
 
 impl Gate {
@@ -158,8 +163,10 @@ impl Gate {
             released: ConnectionCount::default(),
             timed_out: false,
             expired: ConnectionCount::default(),
-            first: None,
+            longest: Duration::ZERO,
+            longest_expired: Duration::ZERO,
             counted: 0,
+            first_counted: BTreeMap::new(),
         })
     }
 
@@ -225,7 +232,8 @@ impl Gate {
 
     fn receive(&mut self, syn: Syn, now: Timestamp) {
         if self.count_only {
-            self.first.get_or_insert(now);
+            let port = syn.connection().destination.port();
+            self.first_counted.entry(port).or_insert(now);
             self.counted += 1;
         } else {
             self.copies.keep(syn, now);
