@@ -16,6 +16,7 @@ mod pids;
 mod rights;
 mod rules;
 mod storm;
+mod syns;
 
 use std::time::Duration;
 

@@ -27,7 +27,7 @@ const CONNECTIONS: usize = 4_000;
 /// From the readiness of another pod's sidecar to the connection and its report.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 
-fn holding() -> Option<Node> {
+pub(crate) fn holding() -> Option<Node> {
     privilege::granted_with(&["nft", "nsenter"]).then(|| {
         let node = Node::new();
         node.annotate(&[("usher.dev/hold", "enforce")]);
@@ -35,19 +35,23 @@ fn holding() -> Option<Node> {
     })
 }
 
-fn captured(name: &str, apps: impl IntoIterator<Item = ContainerSpec>, listen: Listen) -> PodSpec {
+pub(crate) fn captured(
+    name: &str,
+    apps: impl IntoIterator<Item = ContainerSpec>,
+    listen: Listen,
+) -> PodSpec {
     let spec = apps.into_iter().fold(PodSpec::new(name), PodSpec::with);
     spec.with(mesh::proxy(listen))
         .captured(Capture::default())
         .announced()
 }
 
-fn client(name: &str, connections: usize) -> ContainerSpec {
+pub(crate) fn client(name: &str, connections: usize) -> ContainerSpec {
     ContainerSpec::client(name, Client::to(FAR).times(connections).staying())
 }
 
 /// Another pod's connection waits for its sidecar, and succeeds.
-fn another_connects(node: &Node, agent: &Agent, name: &str) {
+pub(crate) fn another_connects(node: &Node, agent: &Agent, name: &str) {
     let pod = node.run(&captured(name, [client("app", 1)], Listen::OnCommand));
     agent.wait_for("hold-armed", &pod.name());
     let begun = Instant::now();

@@ -88,6 +88,11 @@ impl Limited {
         self.write("cgroup.procs", &pid.to_string());
     }
 
+    /// The file that a process enters with its pid.
+    pub fn processes(&self) -> PathBuf {
+        self.path.join("cgroup.procs")
+    }
+
     fn write(&self, file: &str, value: &str) {
         let path = self.path.join(file);
         std::fs::write(&path, value).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
