@@ -175,6 +175,13 @@ fn examples_are_valid() {
 }
 
 #[test]
+fn quickstart_shows_the_example() {
+    let readme = examples(&read("README.md").unwrap());
+    let example = read("deploy/examples/job.yaml").unwrap();
+    assert!(readme.iter().any(|shown| shown.text == example));
+}
+
+#[test]
 fn pages_are_as_the_code_generates_them() {
     check().unwrap();
 }
