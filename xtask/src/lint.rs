@@ -3,6 +3,7 @@
 mod exit_path;
 mod finding;
 mod imports;
+mod links;
 mod list;
 mod packages;
 mod policy;
@@ -102,6 +103,7 @@ fn rules() -> Result<()> {
     let mut found: Vec<Finding> = sources.iter().flat_map(of_file).collect();
     found.extend(shape::folders(&sources));
     found.extend(words::check(&sources));
+    found.extend(links::check(&sources, |path| root().join(path).exists()));
     found.extend(packages::check()?);
     found.extend(exit_path::check()?);
     found.extend(report::check()?);
