@@ -19,7 +19,7 @@ use usher_cluster::{
     progress::say,
 };
 
-use self::build::Architecture;
+use self::{archive::Published, build::Architecture};
 use crate::workspace::{root, shown, target_dir};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -32,9 +32,12 @@ pub(crate) struct Args {
     /// Build the programs again, from a copy of the sources in another folder, and compare
     #[arg(long)]
     verify: bool,
-    /// The image's name [default: usher.test/usher-agent:VERSION]
+    /// The image's name, which the chart then has by default [default: usher.test/usher-agent:VERSION]
     #[arg(long)]
     tag: Option<String>,
+    /// URL of the folder that contains docs, for the links of the chart's alerts
+    #[arg(long)]
+    docs: Option<String>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -64,7 +67,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let name = name.unwrap_or_else(|| format!("usher.test/usher-agent:{VERSION}"));
     let digest = write_image(&name, &built, &dist)?;
     sbom::write(&dist.join(format!("usher-{VERSION}.cdx.json")))?;
-    archive::chart(&dist)?;
+    let published = Published {
+        image: args.tag.as_deref(),
+        docs: args.docs.as_deref(),
+    };
+    archive::chart(&published, &dist)?;
     let sums = sums(&dist)?;
     fs::write(dist.join("SHA256SUMS"), &sums).context("write SHA256SUMS")?;
     say(&format!(

@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use usher_cluster::{
     image::{self, Layer},
     programs,
@@ -71,16 +71,62 @@ pub(super) fn manual() -> Result<Extras> {
     Ok(files)
 }
 
+/// Values that a published chart has by default.
+#[derive(Debug, Default)]
+pub(super) struct Published<'a> {
+    /// The image's name, with its tag.
+    pub(super) image: Option<&'a str>,
+    /// The URL of the folder that contains `docs`.
+    pub(super) docs: Option<&'a str>,
+}
+
+impl Published<'_> {
+    fn apply(&self, values: &str) -> Result<String> {
+        let repository = self.image.map(|image| match image.rsplit_once(':') {
+            Some((repository, tag)) if !tag.contains('/') => repository,
+            _ => image,
+        });
+        let defaults = [
+            ("\n  repository: ", repository),
+            ("\n    runbookBase: ", self.docs),
+        ];
+        let mut values = values.to_owned();
+        for (key, value) in defaults {
+            let Some(value) = value else { continue };
+            let empty = format!("{key}\"\"\n");
+            let count = values.matches(&empty).count();
+            ensure!(
+                count == 1,
+                "values.yaml has {count} times {:?}",
+                empty.trim()
+            );
+            values = values.replace(&empty, &format!("{key}{value}\n"));
+        }
+        Ok(values)
+    }
+}
+
 /// Writes `usher-VERSION.tgz`, packed by helm and again without helm's time.
-pub(super) fn chart(dist: &Path) -> Result<()> {
+pub(super) fn chart(published: &Published<'_>, dist: &Path) -> Result<()> {
     let folder = target_dir().join("dist-chart");
+    let sources = folder.join("usher");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;
+    }
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    run(Command::new("cp")
+        .arg("-r")
+        .arg(root().join(CHART))
+        .arg(&sources))?;
+    let values = sources.join("values.yaml");
+    let text = fs::read_to_string(&values).context("read values.yaml")?;
+    fs::write(&values, published.apply(&text)?).context("write values.yaml")?;
     let mut package = Command::new(programs::helm()?);
     package
         .args(["package", "--app-version", VERSION, "--version", VERSION])
         .arg("--destination")
         .arg(&folder)
-        .arg(root().join(CHART));
+        .arg(&sources);
     run(&mut package)?;
     let name = format!("usher-{VERSION}.tgz");
     let plain = folder.join("chart.tar");
@@ -91,6 +137,26 @@ pub(super) fn chart(dist: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn published_chart_has_its_image_and_documentation() {
+        let values = fs::read_to_string(root().join(CHART).join("values.yaml")).unwrap();
+        let published = Published {
+            image: Some("registry.example:5000/a/usher-agent:1.2.3"),
+            docs: Some("https://git.example/usher/blob/v1.2.3"),
+        };
+        let text = published.apply(&values).unwrap();
+        assert!(text.contains("\n  repository: registry.example:5000/a/usher-agent\n"));
+        assert!(text.contains("\n    runbookBase: https://git.example/usher/blob/v1.2.3\n"));
+        assert_eq!(Published::default().apply(&values).unwrap(), values);
+        let without_tag = Published {
+            image: Some("registry.example:5000/usher-agent"),
+            docs: None,
+        };
+        let text = without_tag.apply(&values).unwrap();
+        assert!(text.contains("repository: registry.example:5000/usher-agent\n"));
+        assert!(published.apply("image: {}\n").is_err());
+    }
 
     #[test]
     fn same_content_gives_the_same_bytes() {
