@@ -18,6 +18,7 @@ use crate::{
     recipe::{Version, step::Step},
     settings::overrides::InvalidAnnotation,
     start::{self, Start, Why},
+    worker::Trouble,
 };
 
 /// The names of all decisions, as in logs and metrics.
@@ -128,6 +129,8 @@ pub enum Kind {
         /// The ports that are still held.
         ports: Vec<u16>,
     },
+    /// The pod's network namespace troubles the worker: usher leaves it alone for a while.
+    Quarantined(Trouble),
     /// Observe mode: what a hold would have prevented.
     WouldHold {
         /// How long connections would have been held.

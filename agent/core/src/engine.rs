@@ -63,6 +63,8 @@ pub struct Census {
     pub finished: usize,
     pub held: usize,
     pub held_starts: usize,
+    /// Pods that the worker left alone for a while, or does.
+    pub quarantined: usize,
 }
 
 impl Engine {
@@ -135,6 +137,10 @@ impl Engine {
                 sandbox,
                 remains,
             } => self.found(now, &key, sandbox, remains, &mut actions),
+            Event::NotFound { key } => self.not_found(&key.pod),
+            Event::Quarantined { subject, trouble } => {
+                self.quarantined(&subject, trouble, &mut actions);
+            }
             Event::Start { key, name, result } => {
                 self.start_reported(now, &key, &name, result, &mut actions);
             }
@@ -170,6 +176,11 @@ impl Engine {
                 .count(),
             held: self.pods.values().filter(|pod| pod.hold.holds()).count(),
             held_starts: self.pods.values().map(|pod| pod.hold.starts.held()).sum(),
+            quarantined: self
+                .pods
+                .values()
+                .filter(|pod| pod.present && pod.trouble.is_some())
+                .count(),
         }
     }
 

@@ -33,7 +33,7 @@ pub struct HeldPort {
 }
 
 /// The probe of a sidecar's readiness.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Probe {
     /// A process listens on this TCP port on loopback.
     Listens { port: u16 },
@@ -53,13 +53,13 @@ pub struct Features {
 }
 
 /// What was held when the ports of a pod were released.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Tally {
     /// Held connections; in observe mode refused ones.
     pub connections: usize,
     /// Those of them that the kernel had released before, when their time was over.
     pub by_kernel: usize,
-    /// How long the longest of them waited, until its own port was released.
+    /// How long the first of them was held.
     pub longest: Duration,
     /// How long before this report the ports were released.
     pub ago: Duration,
@@ -68,7 +68,7 @@ pub struct Tally {
 }
 
 /// What an earlier agent left in a pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remains {
     /// The held ports, and how long the kernel still holds them.
     pub ports: Vec<(u16, Duration)>,

@@ -27,6 +27,7 @@ pub mod quit;
 pub mod recipe;
 pub mod settings;
 pub mod start;
+pub mod worker;
 
 pub use self::{
     decision::Decision,

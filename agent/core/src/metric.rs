@@ -12,6 +12,7 @@ pub mod quit;
 pub mod sample;
 pub mod start;
 pub mod value;
+pub mod worker;
 
 pub use self::value::Value;
 
@@ -135,6 +136,7 @@ pub fn all() -> impl Iterator<Item = &'static Metric> {
         quit::ALL,
         hold::ALL,
         start::ALL,
+        worker::ALL,
         event::ALL,
         node::ALL,
         process::ALL,

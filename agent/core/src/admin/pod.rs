@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::worker::Trouble;
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pod {
@@ -24,6 +26,9 @@ pub struct Pod {
     pub host_network: bool,
     #[serde(default)]
     pub deleting: bool,
+    /// Why usher leaves it alone, or did for a while.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quarantine: Option<Trouble>,
     /// Its containers: init ones, native sidecars, regular ones, in the order of the spec; then those without a name.
     pub containers: Vec<Container>,
 }
@@ -201,6 +206,7 @@ mod tests {
                 held_starts: 0,
                 host_network: false,
                 deleting: false,
+                quarantine: None,
                 containers: Vec::new(),
             };
             assert_eq!(pod.display_name(), called);

@@ -127,6 +127,9 @@ pub struct Census {
     /// Those of them whose connections wait.
     pub held: usize,
     pub held_starts: usize,
+    /// Those that usher leaves alone because they trouble its worker, or did.
+    #[serde(default)]
+    pub quarantined: usize,
     /// Those that usher has something to do with.
     #[serde(default)]
     pub ours: usize,
@@ -170,6 +173,7 @@ impl From<engine::Census> for Census {
             finished: census.finished,
             held: census.held,
             held_starts: census.held_starts,
+            quarantined: census.quarantined,
             ours: 0,
             failed: 0,
         }
@@ -254,6 +258,15 @@ impl Status {
             wrong(
                 format!("the CNI plugin is not in place: {detail}"),
                 "usher check",
+            );
+        }
+        if self.pods.quarantined > 0 {
+            wrong(
+                format!(
+                    "{} pods were left alone for what they do to their network",
+                    self.pods.quarantined
+                ),
+                "usher pods -o wide, then usher explain POD",
             );
         }
         if self.pods.failed > 0 {

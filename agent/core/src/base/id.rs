@@ -26,7 +26,8 @@ impl InvalidId {
 
 /// UID of a pod, as the API writes it (`8-4-4-4-12` hex digits, or 32 hex
 /// digits for a static pod).
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct PodUid(Arc<str>);
 
 impl PodUid {
@@ -59,20 +60,6 @@ impl PodUid {
 #[serde(try_from = "String", into = "String")]
 pub struct ContainerId(Arc<str>);
 
-impl TryFrom<String> for ContainerId {
-    type Error = InvalidId;
-
-    fn try_from(text: String) -> Result<Self, InvalidId> {
-        Self::parse(&text)
-    }
-}
-
-impl From<ContainerId> for String {
-    fn from(id: ContainerId) -> Self {
-        id.as_str().to_owned()
-    }
-}
-
 impl ContainerId {
     /// Takes a bare id.
     pub fn parse(text: &str) -> Result<Self, InvalidId> {
@@ -100,7 +87,8 @@ impl ContainerId {
 
 /// Id that the container runtime gives a pod's sandbox when it calls a CNI plugin, in the characters that
 /// [the specification](https://www.cni.dev/docs/spec/#parameters) allows.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct SandboxId(Arc<str>);
 
 impl SandboxId {
@@ -125,7 +113,7 @@ impl SandboxId {
 ///
 /// Unlike a path or a pid it cannot mean another namespace while a process
 /// keeps this one open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NetnsId {
     /// `st_dev` of the namespace file.
     pub dev: u64,
@@ -134,7 +122,7 @@ pub struct NetnsId {
 }
 
 /// Process id in the host's pid namespace; good only together with a pidfd.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Pid(pub i32);
 
 macro_rules! text_id {
@@ -148,6 +136,20 @@ macro_rules! text_id {
         impl fmt::Debug for $name {
             fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(formatter, "{}({})", stringify!($name), self.0)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidId;
+
+            fn try_from(text: String) -> Result<Self, InvalidId> {
+                Self::parse(&text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> Self {
+                id.as_str().to_owned()
             }
         }
     };
@@ -170,7 +172,7 @@ impl fmt::Display for Pid {
 }
 
 /// One run of a container in a pod.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ContainerKey {
     pub pod: PodUid,
     /// The run: a restarted container has another id.

@@ -110,6 +110,7 @@ impl fmt::Display for Kind {
                 annotation::ON_DEADLINE
             ),
             Self::HoldAdopted { ports } => hold::adopted(out, ports),
+            Self::Quarantined(trouble) => write!(out, "{trouble}; usher leaves the pod alone for a while"),
             Self::WouldHold {
                 shut,
                 tally,

@@ -11,6 +11,7 @@ use crate::{
     quit::outcome::Outcome,
     settings::{config::Config, mode::Modes, overrides::NamespaceValues},
     start::StartResult,
+    worker::Trouble,
 };
 
 /// The result of [`crate::Action::FetchNamespace`].
@@ -87,6 +88,15 @@ pub enum Event {
         /// What an earlier agent left in it.
         remains: Option<Remains>,
     },
+    /// [`crate::Action::Look`] opened no namespace.
+    NotFound {
+        key: ContainerKey,
+    },
+    /// The worker cannot go on in the network namespace of this container or sandbox for a while.
+    Quarantined {
+        subject: Subject,
+        trouble: Trouble,
+    },
     /// No start can be held on this node any more, for this reason.
     CannotHoldStarts(String),
     /// The holder reports about the start of a container of
@@ -100,6 +110,13 @@ pub enum Event {
     Ordered(Order),
     /// The moment that [`crate::Engine::next_wake`] gave has come.
     Timer,
+}
+
+/// What a job of the worker is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    Container(ContainerKey),
+    Sandbox(SandboxId),
 }
 
 impl Event {

@@ -9,7 +9,8 @@ use crate::{
         time::Timestamp,
     },
     cni::protocol::{Outcome, Reply, Request},
-    engine::action::Action,
+    decision::Kind,
+    engine::{action::Action, event::Subject},
     hold::{
         Opened, Probe, Remains, Tally,
         state::{HeldPorts, HoldPhase, Origin, Sandbox, TableKind},
@@ -17,6 +18,7 @@ use crate::{
     pod::view::PodView,
     settings::config::LONGEST_WAIT,
     start::StartResult,
+    worker::Trouble,
 };
 
 /// How long the sandbox of an unknown pod is kept: the plugin does not wait
@@ -219,6 +221,42 @@ impl Engine {
         tracked.hold.sandbox = Some(found);
         self.sandboxes.insert(sandbox, key.pod.clone());
         self.review_pod(now, &key.pod, actions);
+    }
+
+    /// The namespace of a pod that was not announced could not be opened.
+    pub(super) fn not_found(&mut self, uid: &PodUid) {
+        if let Some(tracked) = self.pods.get_mut(uid)
+            && mem::take(&mut tracked.hold.opens_namespace)
+        {
+            tracked.hold.by_operator = false;
+        }
+    }
+
+    /// The worker leaves a pod alone for a while.
+    pub(super) fn quarantined(
+        &mut self,
+        subject: &Subject,
+        trouble: Trouble,
+        actions: &mut Vec<Action>,
+    ) {
+        let uid = match subject {
+            Subject::Container(key) => Some(key.pod.clone()),
+            Subject::Sandbox(sandbox) => self.owner(sandbox),
+        };
+        let Some((uid, tracked)) =
+            uid.and_then(|uid| Some((uid.clone(), self.pods.get_mut(&uid)?)))
+        else {
+            return;
+        };
+        tracked.trouble = Some(trouble);
+        let spec = tracked.spec.as_deref();
+        actions.push(Action::report(
+            &uid,
+            spec,
+            None,
+            Kind::Quarantined(trouble),
+            None,
+        ));
     }
 
     /// The sandbox of a pod is gone when its own process is.

@@ -83,6 +83,7 @@ fn pod_of(tracked: &Tracked, view: Option<&PodView>) -> Pod {
         held_starts,
         host_network: spec.is_some_and(|spec| spec.host_network),
         deleting: spec.is_some_and(|spec| spec.deleting),
+        quarantine: tracked.trouble,
         containers: containers_of(&tracked.runs, spec, plan),
     }
 }

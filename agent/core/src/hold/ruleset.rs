@@ -23,6 +23,8 @@ mod text;
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 pub use self::difference::{Diff, Piece, diff, drift};
 
 /// Name of the table, of family inet.
@@ -39,18 +41,13 @@ pub const GATE: &str = "gate";
 /// the pod's namespace.
 pub const GROUP: u16 = 9643;
 
-/// The priority (`SO_PRIORITY`) of the sockets that usher opens in a pod: their connections are neither held, copied nor
-/// counted. Unlike a socket mark it meets no routing rule and no rule of a mesh, and a loopback device has no queues
-/// that read it. Any value above 6 needs `CAP_NET_ADMIN` or `CAP_NET_RAW`.
-pub const SOCKET_PRIORITY: u32 = 0x7573_6872;
-
 /// Before everything but connection tracking's own setup.
 const COPY_PRIORITY: i32 = -300;
 /// After the redirection of the mesh (-100).
 const GATE_PRIORITY: i32 = -90;
 
 /// What a pod's table is made from.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Wanted {
     /// Ports at which connections wait.
     pub ports: Vec<HeldPort>,
@@ -65,7 +62,7 @@ pub struct Wanted {
 }
 
 /// A port at which connections wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HeldPort {
     /// The port, of a loopback address.
     pub port: u16,
@@ -75,7 +72,7 @@ pub struct HeldPort {
 }
 
 /// How packets are put into a queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Queue {
     /// By nftables itself (`CONFIG_NFT_QUEUE`).
     Native,
@@ -160,8 +157,6 @@ pub struct Rule {
 /// What a packet may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Match {
-    /// Its socket has this priority.
-    Priority(u32),
     /// It is from a socket of this user.
     User(u32),
     /// It is from a socket of this group.

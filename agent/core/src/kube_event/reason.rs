@@ -25,6 +25,7 @@ pub enum Reason {
     HoldDeadlineExceeded,
     HoldStaysClosed,
     HoldFailed,
+    PodQuarantined,
     StartHeld,
     StartReleasedEarly,
     StartMissed,
@@ -154,6 +155,15 @@ impl Reason {
                 "Hold",
                 "usher could not hold the pod's connections, or could not release them before the deadline",
                 "The note has the kernel's error; report it unless it is a limit of the node",
+            ),
+            Self::PodQuarantined => (
+                Warning,
+                Pod,
+                "Quarantine",
+                "A system call in the pod's network namespace did not return in time, or the pod's packet filter is so large that \
+                 none would. usher leaves the pod alone for a while: a minute, and longer each time",
+                "Find out what the pod does to its network: `nft list ruleset` in its namespace. usher ends its sidecars by signal \
+                 only, and holds nothing there",
             ),
             Self::StartHeld => (
                 Normal,

@@ -15,6 +15,7 @@ use crate::{
     pod::{completion, container_change::ContainerChange, spec::Pod, view::PodView},
     quit::ladder::Quit,
     settings::{config::Config, mode::Modes},
+    worker::Trouble,
 };
 
 #[derive(Debug, Clone)]
@@ -36,6 +37,8 @@ pub(crate) struct Tracked {
     pub(crate) runs: Runs,
     pub(crate) hold: Hold,
     pub(crate) quit: Quit,
+    /// Why it was quarantined last.
+    pub(crate) trouble: Option<Trouble>,
 }
 
 impl Tracked {
@@ -53,6 +56,7 @@ impl Tracked {
             runs: Runs::default(),
             hold: Hold::default(),
             quit: Quit::default(),
+            trouble: None,
         }
     }
 

@@ -4,7 +4,16 @@
 ///
 /// None of these says that the sidecar ended; only the end of its process
 /// does.
-#[derive(Debug, Clone, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[derive(
+    Debug,
+    Clone,
+    PartialEq,
+    Eq,
+    serde::Serialize,
+    serde::Deserialize,
+    strum::IntoStaticStr,
+    strum::VariantNames,
+)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Outcome {
     /// It answered with a status of 2xx.

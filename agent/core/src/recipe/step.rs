@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// One way to act on a sidecar.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -19,7 +19,7 @@ pub enum Step {
 }
 
 /// An HTTP request without a body.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Request {
     pub method: Method,
     pub port: u16,
@@ -31,21 +31,21 @@ pub struct Request {
 
 /// A header whose value stands in the environment of the sidecar's own
 /// process, as Dapr's API token does. It is left out where there is none.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Header {
     pub name: String,
     pub env: String,
 }
 
 /// Methods that a recipe may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Method {
     Get,
     Post,
 }
 
 /// Signals that a recipe may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Signal {
     /// `SIGTERM`.
     #[serde(rename = "SIGTERM")]

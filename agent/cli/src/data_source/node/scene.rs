@@ -53,6 +53,7 @@ impl Scene {
             held_starts: 0,
             host_network: false,
             deleting: false,
+            quarantine: None,
             containers: Vec::new(),
         };
         Self {

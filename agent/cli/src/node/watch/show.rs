@@ -122,9 +122,11 @@ fn time(at_ms: u64) -> String {
 
 fn tone(detail: &Detail) -> Tone {
     match detail {
-        Detail::GaveUp | Detail::StepFailed | Detail::HoldFailed | Detail::RuntimeUnsupported => {
-            Tone::Bad
-        }
+        Detail::GaveUp
+        | Detail::StepFailed
+        | Detail::HoldFailed
+        | Detail::Quarantined
+        | Detail::RuntimeUnsupported => Tone::Bad,
         Detail::HoldStaysClosed { .. }
         | Detail::InvalidAnnotation
         | Detail::Skipped

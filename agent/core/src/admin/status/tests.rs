@@ -45,6 +45,7 @@ fn pods_are_counted() {
         finished: 3,
         held: 2,
         held_starts: 1,
+        quarantined: 1,
     };
     let pods = [
         (PodState::Unknown, None),
@@ -67,6 +68,7 @@ fn pods_are_counted() {
         held_starts: 0,
         host_network: false,
         deleting: false,
+        quarantine: None,
         containers: Vec::new(),
     });
     let expected = Census {
@@ -74,6 +76,7 @@ fn pods_are_counted() {
         finished: 3,
         held: 2,
         held_starts: 1,
+        quarantined: 1,
         ours: 6,
         failed: 4,
     };

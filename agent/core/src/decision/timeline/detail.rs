@@ -66,6 +66,7 @@ pub enum Detail {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         ports: Vec<u16>,
     },
+    Quarantined,
     WouldHold {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         held_ms: Option<u64>,
@@ -160,6 +161,7 @@ impl From<&Kind> for Detail {
             Kind::HoldAdopted { ports } => Self::HoldAdopted {
                 ports: ports.clone(),
             },
+            Kind::Quarantined(_) => Self::Quarantined,
             Kind::WouldHold { shut, tally, .. } => Self::WouldHold {
                 held_ms: millis(*shut),
                 connections: u64::try_from(tally.connections).ok(),

@@ -256,16 +256,17 @@ impl Engine {
         }
     }
 
-    /// Whether the hold that an operator has just requested came about, or will, once all actions of the request are
-    /// done.
-    pub fn hold_came_about(&mut self, uid: &PodUid) -> bool {
-        let Some(tracked) = self.pods.get_mut(uid) else {
-            return false;
+    /// Whether the hold that an operator requested came about, or will; None while its namespace is being opened or its
+    /// table is being installed.
+    pub fn hold_came_about(&self, uid: &PodUid) -> Option<bool> {
+        let Some(tracked) = self.pods.get(uid) else {
+            return Some(false);
         };
-        if std::mem::take(&mut tracked.hold.opens_namespace) {
-            tracked.hold.by_operator = false;
-        }
-        tracked.hold.by_operator
+        let hold = &tracked.hold;
+        let sandbox = hold.sandbox.as_ref();
+        let is_pending = hold.opens_namespace
+            || sandbox.is_some_and(|sandbox| matches!(sandbox.phase, HoldPhase::Arming { .. }));
+        (!is_pending).then_some(hold.by_operator)
     }
 
     /// The table that is wanted in a pod's network namespace now, if one is.

@@ -43,6 +43,13 @@ pub(super) fn content(node: &str, decision: &Decision) -> Option<(Reason, String
             (Reason::HoldStaysClosed, note)
         }
         Kind::HoldFailed(failed) => (Reason::HoldFailed, failed_note(failed)),
+        Kind::Quarantined(trouble) => {
+            let note = format!(
+                "{trouble}; usher holds no connections of the pod and sends no requests to its sidecars for a while. See nft list \
+                 ruleset in the pod's network namespace"
+            );
+            (Reason::PodQuarantined, note)
+        }
         Kind::StartReleased { why, held } => return released(app, *why, *held),
         Kind::StartMissed => {
             let note = format!(
@@ -80,7 +87,7 @@ fn opened(why: Opened, shut: Duration, adopted: bool, tally: Tally) -> Option<(R
     let mut waited = match tally.connections {
         0 => "no connection had waited".to_owned(),
         many => format!(
-            "{} waited, the longest for {}",
+            "{} waited, the first for {}",
             connections(many, "had", "had"),
             elapsed(tally.longest)
         ),

@@ -39,7 +39,7 @@ fn what_only_counted_is_made_to_hold() {
     assert_eq!(output.ports, [15001]);
     assert_eq!(output.despite, ["the node's mode is observe"]);
     assert_eq!(stage.take_hold(), ["open all"]);
-    assert!(stage.engine.hold_came_about(&uid()));
+    assert_eq!(stage.engine.hold_came_about(&uid()), Some(true));
     stage.opened(0);
     assert_eq!(stage.take_hold()[1..], [ARM.to_owned()]);
     stage.armed();
@@ -54,7 +54,7 @@ fn what_only_counted_is_made_to_hold() {
         "{output:?}"
     );
     assert_eq!(output[2], "forget");
-    assert!(!stage.engine.hold_came_about(&uid()));
+    assert_eq!(stage.engine.hold_came_about(&uid()), Some(false));
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn after_the_fact_new_connections_wait() {
             result,
         });
         assert_eq!(stage.take_hold(), [ARMED, WATCH]);
-        assert!(stage.engine.hold_came_about(&uid()));
+        assert_eq!(stage.engine.hold_came_about(&uid()), Some(true));
         let again = stage.order(Verb::Hold);
         assert!(matches!(again, Answer::Nothing(_)), "{again:?}");
         stage.pass(seconds(30));
@@ -84,7 +84,11 @@ fn after_the_fact_new_connections_wait() {
             sandbox,
             result: Ok(crate::hold::Tally::default()),
         });
-        assert!(!stage.engine.hold_came_about(&uid()), "{mode:?}");
+        assert_eq!(
+            stage.engine.hold_came_about(&uid()),
+            Some(false),
+            "{mode:?}"
+        );
     }
 }
 
@@ -93,13 +97,16 @@ fn a_namespace_that_cannot_be_opened_is_reported() {
     let mut stage = started(Mode::Observe, istio());
     taken(stage.order(Verb::Hold));
     assert_eq!(stage.take_hold(), ["look"]);
-    assert!(!stage.engine.hold_came_about(&uid()));
+    assert_eq!(stage.engine.hold_came_about(&uid()), None);
+    let key = key("a");
+    stage.send(Event::NotFound { key });
+    assert_eq!(stage.engine.hold_came_about(&uid()), Some(false));
     // And a table that cannot be made.
     taken(stage.order(Verb::Hold));
     let sandbox = found(&mut stage, "a");
     let result = Err("no".to_owned());
     stage.send(Event::Armed { sandbox, result });
-    assert!(!stage.engine.hold_came_about(&uid()));
+    assert_eq!(stage.engine.hold_came_about(&uid()), Some(false));
 }
 
 #[test]

@@ -1,0 +1,37 @@
+//! The worker process, which does everything inside the network namespaces of pods.
+//!
+//! A pod with `NET_ADMIN` can make one system call in its namespace last for minutes: its own packet filter runs in it.
+//! So the event loop only sends jobs ([`message::Job`]) and receives replies ([`message::Reply`]). A pod for which a job
+//! does not return is quarantined ([`quarantine`]).
+
+pub mod message;
+pub mod quarantine;
+
+use std::fmt;
+
+/// The most rules that may be evaluated for one packet of a pod. A rule takes some 30 ns, and a request has about ten
+/// packets.
+pub const MAX_RULES: u64 = 200_000;
+
+/// Why a pod is quarantined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trouble {
+    /// A job in its network namespace did not return in time.
+    Stuck,
+    /// Its packet filter evaluates more than [`MAX_RULES`] for one packet.
+    CostlyRules,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stuck => formatter
+                .write_str("a system call in the pod's network namespace did not return in time"),
+            Self::CostlyRules => write!(
+                formatter,
+                "the packet filter in the pod's network namespace may evaluate more than {MAX_RULES} rules for one packet"
+            ),
+        }
+    }
+}

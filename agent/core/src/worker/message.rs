@@ -1,0 +1,361 @@
+//! The messages between the agent and its worker process: JSON on a socket of type SOCK_SEQPACKET, so that a message is
+//! never divided. Both ends are the same binary.
+
+use std::{path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use super::Trouble;
+use crate::{
+    base::id::{ContainerKey, NetnsId, Pid, SandboxId},
+    hold::{Probe, Remains, Tally, ruleset::Wanted},
+    quit::outcome::Outcome,
+    recipe::step::{Request, Signal},
+};
+
+/// No message is longer: the body of a version query is the largest part.
+pub const LONGEST_MESSAGE: usize = 160 * 1024;
+
+/// Identifies a job until its reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobId(pub u64);
+
+/// A job in one network namespace. Its descriptors come with the message, in the order that each variant gives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    pub id: JobId,
+    pub netns: NetnsId,
+    pub job: Job,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "job", rename_all = "kebab-case")]
+pub enum Job {
+    /// Read the rules of the namespace, so that the first request need not. Descriptor: namespace. It has no reply.
+    Check,
+    /// Send a request to a sidecar. Descriptors: pidfd of its init process, namespace, and a socket in it if there is one.
+    Request {
+        pid: Pid,
+        request: Request,
+        timeout: Duration,
+    },
+    /// Send a `GET` and return the body. Descriptors: pidfd, namespace.
+    Query { port: u16, path: String },
+    /// Signal a process of a container by its name. Descriptor: pidfd of the init process.
+    Signal {
+        key: ContainerKey,
+        cgroup: PathBuf,
+        process: String,
+        signal: Signal,
+    },
+    /// Install the table of a sandbox. Descriptor: namespace.
+    Arm { sandbox: SandboxId, wanted: Wanted },
+    /// Look for the table of an earlier worker or agent. Descriptor: namespace.
+    Adopt { sandbox: SandboxId },
+    /// Probe until it succeeds or the sandbox is released. Descriptor: namespace.
+    Probe { sandbox: SandboxId, probe: Probe },
+    /// Release connections to these ports.
+    OpenSome { sandbox: SandboxId, ports: Vec<u16> },
+    /// Release every connection and delete the table.
+    OpenAll { sandbox: SandboxId },
+    /// Set the timeout of these held ports, from now on.
+    Renew {
+        sandbox: SandboxId,
+        ports: Vec<u16>,
+        timeout: Duration,
+    },
+    /// Replace the table.
+    Mend { sandbox: SandboxId, wanted: Wanted },
+    /// Delete the table, and close everything in the namespace. It has no reply.
+    Forget { sandbox: SandboxId },
+}
+
+/// What the worker reports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "kebab-case")]
+pub enum Reply {
+    /// The worker takes jobs.
+    Started,
+    /// [`Job::Request`] or [`Job::Signal`] is over.
+    Attempted {
+        id: JobId,
+        outcome: Outcome,
+    },
+    Answered {
+        id: JobId,
+        body: Option<String>,
+    },
+    Armed {
+        id: JobId,
+        result: Result<(), String>,
+    },
+    Adopted {
+        id: JobId,
+        result: Result<Option<Remains>, String>,
+    },
+    ProbeSucceeded {
+        id: JobId,
+    },
+    /// Some ports are released, or timeouts are renewed, or the table is replaced.
+    Done {
+        id: JobId,
+    },
+    /// Everything is released: as ordered, or because the hold failed.
+    Opened {
+        sandbox: SandboxId,
+        result: Result<Tally, String>,
+    },
+    /// The namespace troubles the worker. Its jobs get no reply.
+    Troubled {
+        netns: NetnsId,
+        trouble: Trouble,
+    },
+    /// The system call that was stuck has returned.
+    Recovered {
+        netns: NetnsId,
+    },
+}
+
+/// The message cannot be decoded.
+#[derive(Debug, thiserror::Error)]
+#[error("message between agent and worker cannot be read")]
+pub struct InvalidMessage(#[from] serde_json::Error);
+
+impl Job {
+    /// How long the worker may take until it replies. None where the reply depends on the pod, or there is none.
+    pub fn limit(&self) -> Option<Duration> {
+        match self {
+            Self::Request { timeout, .. } => Some(*timeout + MARGIN),
+            Self::Query { .. } => Some(QUERY + MARGIN),
+            Self::Signal { .. }
+            | Self::Arm { .. }
+            | Self::Adopt { .. }
+            | Self::OpenSome { .. }
+            | Self::OpenAll { .. }
+            | Self::Renew { .. }
+            | Self::Mend { .. } => Some(CALLS + MARGIN),
+            Self::Check | Self::Probe { .. } | Self::Forget { .. } => None,
+        }
+    }
+}
+
+/// How long a version query may take.
+pub const QUERY: Duration = Duration::from_secs(1);
+/// How long the system calls of a job may take that waits for nothing in the pod.
+pub const CALLS: Duration = Duration::from_millis(500);
+/// What a job may take beyond its own time before its namespace counts as stuck.
+pub const MARGIN: Duration = Duration::from_millis(500);
+
+impl Order {
+    /// As it is sent.
+    ///
+    /// # Errors
+    /// [`InvalidMessage`]: a signal that no recipe may use.
+    pub fn encode(&self) -> Result<Vec<u8>, InvalidMessage> {
+        Ok(serde_json::to_vec(self)?)
+    }
+
+    /// # Errors
+    /// [`InvalidMessage`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, InvalidMessage> {
+        decode(bytes)
+    }
+}
+
+impl Reply {
+    /// As it is sent.
+    pub fn encode(&self) -> Vec<u8> {
+        // Plain data: it cannot fail.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// # Errors
+    /// [`InvalidMessage`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, InvalidMessage> {
+        decode(bytes)
+    }
+}
+
+fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, InvalidMessage> {
+    Ok(serde_json::from_slice(bytes)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        base::id::{ContainerId, PodUid},
+        hold::ruleset::{HeldPort, Queue},
+        recipe::step::{Header, Method},
+    };
+
+    fn sandbox() -> SandboxId {
+        SandboxId::parse("5a").unwrap()
+    }
+
+    fn jobs() -> Vec<Job> {
+        let wanted = || Wanted {
+            ports: vec![HeldPort {
+                port: 15001,
+                timeout: Duration::from_millis(1500),
+            }],
+            dns: Some(Queue::Compat),
+            exempt_uids: vec![1337],
+            exempt_gids: Vec::new(),
+            count_only: false,
+        };
+        let request = Request {
+            method: Method::Post,
+            port: 3500,
+            path: "/v1.0/shutdown".to_owned(),
+            headers: vec![Header {
+                name: "dapr-api-token".to_owned(),
+                env: "DAPR_API_TOKEN".to_owned(),
+            }],
+        };
+        let probe = Probe::Answers {
+            port: 15021,
+            path: "/healthz/ready".to_owned(),
+        };
+        let key = ContainerKey {
+            pod: PodUid::parse(&"1".repeat(32)).unwrap(),
+            id: ContainerId::parse(&"c0".repeat(32)).unwrap(),
+        };
+        vec![
+            Job::Check,
+            Job::Request {
+                pid: Pid(7),
+                request,
+                timeout: Duration::from_secs(2),
+            },
+            Job::Query {
+                port: 15000,
+                path: "/server_info".to_owned(),
+            },
+            Job::Signal {
+                key,
+                cgroup: "/sys/fs/cgroup/kubepods/x".into(),
+                process: "vault".to_owned(),
+                signal: Signal::Term,
+            },
+            Job::Arm {
+                sandbox: sandbox(),
+                wanted: wanted(),
+            },
+            Job::Adopt { sandbox: sandbox() },
+            Job::Probe {
+                sandbox: sandbox(),
+                probe,
+            },
+            Job::OpenSome {
+                sandbox: sandbox(),
+                ports: vec![1, 2],
+            },
+            Job::OpenAll { sandbox: sandbox() },
+            Job::Renew {
+                sandbox: sandbox(),
+                ports: vec![1],
+                timeout: Duration::from_secs(20),
+            },
+            Job::Mend {
+                sandbox: sandbox(),
+                wanted: wanted(),
+            },
+            Job::Forget { sandbox: sandbox() },
+        ]
+    }
+
+    #[test]
+    fn an_order_is_decoded_as_it_was_encoded() {
+        let netns = NetnsId { dev: 4, ino: 4026 };
+        for (number, job) in jobs().into_iter().enumerate() {
+            let id = JobId(number as u64);
+            let order = Order { id, netns, job };
+            let message = order.encode().unwrap();
+            assert_eq!(Order::decode(&message).unwrap(), order);
+        }
+    }
+
+    #[test]
+    fn a_reply_is_decoded_as_it_was_encoded() {
+        let (id, netns) = (JobId(u64::MAX), NetnsId { dev: 4, ino: 4026 });
+        let tally = Tally {
+            connections: 3,
+            longest: Duration::from_micros(17),
+            ..Tally::default()
+        };
+        let remains = Remains {
+            ports: vec![(15001, Duration::from_secs(3))],
+            count_only: true,
+            queries: false,
+        };
+        let replies = [
+            Reply::Started,
+            Reply::Attempted {
+                id,
+                outcome: Outcome::Rejected(404),
+            },
+            Reply::Attempted {
+                id,
+                outcome: Outcome::Failed("no".to_owned()),
+            },
+            Reply::Answered {
+                id,
+                body: Some("\"\n".repeat(1000)),
+            },
+            Reply::Armed {
+                id,
+                result: Err("no".to_owned()),
+            },
+            Reply::Adopted {
+                id,
+                result: Ok(Some(remains)),
+            },
+            Reply::ProbeSucceeded { id },
+            Reply::Done { id },
+            Reply::Opened {
+                sandbox: sandbox(),
+                result: Ok(tally),
+            },
+            Reply::Troubled {
+                netns,
+                trouble: Trouble::CostlyRules,
+            },
+            Reply::Recovered { netns },
+        ];
+        for reply in replies {
+            assert_eq!(Reply::decode(&reply.encode()).unwrap(), reply);
+        }
+    }
+
+    #[test]
+    fn other_texts_are_no_messages() {
+        for text in ["", "{}", r#"{"reply":"dance"}"#, r#"{"id":1,"job":{}}"#] {
+            assert!(Order::decode(text.as_bytes()).is_err(), "{text}");
+            assert!(Reply::decode(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sigkill_is_not_for_a_named_process() {
+        let Some(Job::Signal {
+            key,
+            cgroup,
+            process,
+            ..
+        }) = jobs().into_iter().nth(3)
+        else {
+            panic!();
+        };
+        let job = Job::Signal {
+            key,
+            cgroup,
+            process,
+            signal: Signal::Kill,
+        };
+        let netns = NetnsId { dev: 4, ino: 4026 };
+        let id = JobId(1);
+        assert!(Order { id, netns, job }.encode().is_err());
+    }
+}

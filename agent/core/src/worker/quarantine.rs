@@ -1,0 +1,152 @@
+//! Which network namespaces get no jobs for a while.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::Trouble;
+use crate::base::{id::NetnsId, time::Timestamp};
+
+/// How long a namespace is left alone after it recovered. Doubles each time, up to the second value.
+const SHORTEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_secs(3600);
+/// More namespaces than a node has pods. The one whose time is over first is forgotten first.
+const MAX_ENTRIES: usize = 1024;
+
+/// The namespaces that trouble the worker, or did.
+#[derive(Debug, Default)]
+pub struct Quarantine {
+    entries: BTreeMap<NetnsId, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    trouble: Trouble,
+    times: u32,
+    /// None while a system call is stuck.
+    until: Option<Timestamp>,
+}
+
+impl Quarantine {
+    /// The namespace troubles the worker. Returns whether it did not before.
+    pub fn begin(&mut self, now: Timestamp, netns: NetnsId, trouble: Trouble) -> bool {
+        let was_in = self.trouble(now, netns).is_some();
+        let entry = self.entries.entry(netns).or_insert(Entry {
+            trouble,
+            times: 0,
+            until: None,
+        });
+        entry.trouble = trouble;
+        if !was_in {
+            entry.times = entry.times.saturating_add(1);
+        }
+        entry.until = match trouble {
+            Trouble::Stuck => None,
+            Trouble::CostlyRules => Some(now + time(entry.times)),
+        };
+        self.forget_one();
+        !was_in
+    }
+
+    /// The system call that was stuck has returned.
+    pub fn recovered(&mut self, now: Timestamp, netns: NetnsId) {
+        if let Some(entry) = self.entries.get_mut(&netns)
+            && entry.until.is_none()
+        {
+            entry.until = Some(now + time(entry.times));
+        }
+    }
+
+    /// A worker has ended: no system call of it is stuck any more, or none that could be waited for.
+    pub fn worker_ended(&mut self, now: Timestamp) {
+        for entry in self.entries.values_mut() {
+            entry.until.get_or_insert(now + time(entry.times));
+        }
+    }
+
+    /// Why the namespace gets no jobs now.
+    pub fn trouble(&self, now: Timestamp, netns: NetnsId) -> Option<Trouble> {
+        let entry = self.entries.get(&netns)?;
+        let is_over = entry.until.is_some_and(|until| now >= until);
+        (!is_over).then_some(entry.trouble)
+    }
+
+    fn forget_one(&mut self) {
+        if self.entries.len() <= MAX_ENTRIES {
+            return;
+        }
+        let first = self
+            .entries
+            .iter()
+            .filter_map(|(netns, entry)| Some((entry.until?, *netns)))
+            .min();
+        if let Some((_until, netns)) = first {
+            self.entries.remove(&netns);
+        }
+    }
+}
+
+fn time(times: u32) -> Duration {
+    let doublings = times.saturating_sub(1).min(16);
+    SHORTEST.saturating_mul(1 << doublings).min(LONGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::new(Duration::from_secs(seconds))
+    }
+
+    fn netns(ino: u64) -> NetnsId {
+        NetnsId { dev: 4, ino }
+    }
+
+    #[test]
+    fn a_stuck_namespace_waits_for_its_recovery_and_a_minute() {
+        let mut quarantine = Quarantine::default();
+        assert_eq!(quarantine.trouble(at(0), netns(1)), None);
+        assert!(quarantine.begin(at(1), netns(1), Trouble::Stuck));
+        assert!(!quarantine.begin(at(2), netns(1), Trouble::Stuck));
+        assert_eq!(quarantine.trouble(at(9999), netns(1)), Some(Trouble::Stuck));
+        assert_eq!(quarantine.trouble(at(9999), netns(2)), None);
+        quarantine.recovered(at(10_000), netns(1));
+        assert!(quarantine.trouble(at(10_059), netns(1)).is_some());
+        assert!(quarantine.trouble(at(10_060), netns(1)).is_none());
+        // The second time it takes twice as long.
+        assert!(quarantine.begin(at(11_000), netns(1), Trouble::Stuck));
+        quarantine.recovered(at(11_000), netns(1));
+        assert!(quarantine.trouble(at(11_119), netns(1)).is_some());
+        assert!(quarantine.trouble(at(11_120), netns(1)).is_none());
+    }
+
+    #[test]
+    fn costly_rules_are_checked_again_after_a_minute() {
+        let mut quarantine = Quarantine::default();
+        assert!(quarantine.begin(at(0), netns(1), Trouble::CostlyRules));
+        let costly = Some(Trouble::CostlyRules);
+        assert_eq!(quarantine.trouble(at(59), netns(1)), costly);
+        assert_eq!(quarantine.trouble(at(60), netns(1)), None);
+        quarantine.recovered(at(60), netns(7));
+    }
+
+    #[test]
+    fn the_end_of_the_worker_counts_as_recovery() {
+        let mut quarantine = Quarantine::default();
+        quarantine.begin(at(0), netns(1), Trouble::Stuck);
+        quarantine.worker_ended(at(5));
+        assert!(quarantine.trouble(at(64), netns(1)).is_some());
+        assert!(quarantine.trouble(at(65), netns(1)).is_none());
+    }
+
+    #[test]
+    fn the_number_of_entries_is_bounded() {
+        let mut quarantine = Quarantine::default();
+        for ino in 0..3000 {
+            quarantine.begin(at(ino), netns(ino), Trouble::CostlyRules);
+        }
+        assert_eq!(quarantine.entries.len(), MAX_ENTRIES);
+        assert!(quarantine.trouble(at(3000), netns(2999)).is_some());
+        let time = time(u32::MAX);
+        assert_eq!(time, LONGEST);
+    }
+}
