@@ -35,10 +35,11 @@ use crate::{
         kubelet::Kubelet,
     },
     node::{config_file::ConfigFile, discovery::Discovery, kernel_features, privileges},
-    quit::{Host, Reads},
+    quit::Host,
     serve::http,
     start::{self, Launch},
     telemetry::{decision_log::Recorder, metrics::Metrics, reporter::Reporter},
+    worker,
 };
 
 /// The process that is in the host's own namespaces.
@@ -123,7 +124,6 @@ fn host(args: &Args) -> anyhow::Result<Host> {
     Ok(Host {
         netns: host_netns(&proc)?,
         proc,
-        reads: Reads::default(),
     })
 }
 
@@ -145,11 +145,18 @@ fn edges(args: &Args, host: Host, reporter: &Reporter) -> anyhow::Result<(Edges,
             flags: args.log.flags(),
         },
     };
+    let flags = [
+        vec!["--proc".to_owned(), node.proc.display().to_string()],
+        args.log.flags(),
+    ];
     let edges = Edges {
         discovery,
         announcements,
         starts,
         host,
+        worker: worker::Launch {
+            flags: flags.concat(),
+        },
     };
     let events = [Event::Kernel(features)].into_iter().chain(walked);
     Ok((edges, events.collect()))

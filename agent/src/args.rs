@@ -3,7 +3,7 @@
 pub(crate) mod leave;
 mod sources;
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Parser, ValueEnum};
 use usher_client::{cni_args, node_args};
@@ -11,6 +11,9 @@ use usher_core::settings::config::origin::Setting;
 
 /// The first word of the holder's command line.
 pub(crate) const HOLDER: &str = "hold-starts";
+
+/// The first word of the worker's command line.
+pub(crate) const WORKER: &str = "work";
 
 /// The node agent of usher.
 #[derive(Debug, Parser)]
@@ -90,11 +93,25 @@ pub(crate) struct HolderArgs {
     pub(crate) log: LogArgs,
 }
 
+/// The worker process, which the agent starts. Executes jobs in the network namespaces of pods, as received on standard
+/// input.
+#[derive(Debug, Parser)]
+#[command(name = "usher-agent work")]
+pub(crate) struct WorkerArgs {
+    /// The host's /proc
+    #[arg(long)]
+    pub(crate) proc: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+}
+
 /// The role of the process.
 #[derive(Debug)]
 pub(crate) enum Invocation {
     Agent(Box<Args>),
     Holder(HolderArgs),
+    Worker(WorkerArgs),
     LeaveCluster(leave::LeaveClusterArgs),
 }
 
@@ -104,6 +121,8 @@ impl Invocation {
         let mut words = std::env::args_os().skip(1).peekable();
         if words.peek().is_some_and(|word| word == HOLDER) {
             Self::Holder(HolderArgs::parse_from(words))
+        } else if words.peek().is_some_and(|word| word == WORKER) {
+            Self::Worker(WorkerArgs::parse_from(words))
         } else if words.peek().is_some_and(|word| word == leave::CLUSTER) {
             Self::LeaveCluster(leave::LeaveClusterArgs::parse_from(words))
         } else {
@@ -115,6 +134,7 @@ impl Invocation {
         match self {
             Self::Agent(args) => &args.log,
             Self::Holder(args) => &args.log,
+            Self::Worker(args) => &args.log,
             Self::LeaveCluster(args) => &args.log,
         }
     }
@@ -142,6 +162,7 @@ mod tests {
     fn flags_are_consistent() {
         Args::command().debug_assert();
         HolderArgs::command().debug_assert();
+        WorkerArgs::command().debug_assert();
         leave::LeaveClusterArgs::command().debug_assert();
     }
 }

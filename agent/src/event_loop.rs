@@ -1,7 +1,7 @@
 //! The event loop: it passes everything that happens on the node to the engine, one event after the other, and carries
 //! out the engine's actions.
 //!
-//! It runs on a thread of its own, with nothing else on it but discovery and attempts, so that a long list of pods or a
+//! It runs on a thread of its own, with nothing else on it but discovery, so that a long list of pods or a
 //! slow API server never delays the request that follows an exit.
 
 mod actions;
@@ -12,13 +12,13 @@ mod overdue;
 mod records;
 mod snapshot;
 
-use std::{mem, sync::Arc, time::Instant};
+use std::{mem, time::Instant};
 
 use tokio::sync::{mpsc, watch};
 use usher_client::crash_point;
 use usher_core::{
     Action, Engine, Event, engine::request::Answer, kube_event::NodeCondition,
-    pod::container_change::ContainerChange,
+    pod::container_change::ContainerChange, worker::message::Job,
 };
 use usher_sys::pods::cgroup;
 
@@ -26,13 +26,14 @@ pub(crate) use self::{
     input::{Input, View},
     operator::OperatorRequest,
 };
-use self::{modes::NodeState, records::Records};
+use self::{modes::NodeState, operator::PendingHold, records::Records};
 use crate::{
-    hold::{GateCommand, Sandboxes, cni_socket::Announcement},
+    hold::{Sandboxes, cni_socket::Announcement},
     node::{config_file::Loaded, discovery::Discovery},
-    quit::{Attempts, Host, MAX_ATTEMPTS},
+    quit::{self, Host},
     start::{self, Starts},
     telemetry::{decision_log::Record, reporter::Reporter},
+    worker::{self, Worker},
 };
 
 /// What the event loop requests from the service thread.
@@ -60,6 +61,7 @@ pub(crate) struct Edges {
     pub(crate) announcements: mpsc::Receiver<Announcement>,
     pub(crate) starts: start::Settings,
     pub(crate) host: Host,
+    pub(crate) worker: worker::Launch,
 }
 
 #[derive(Debug)]
@@ -69,14 +71,14 @@ pub(crate) struct NodeLoop {
     started: Instant,
     node: NodeState,
 
-    host: Arc<Host>,
+    host: Host,
     discovery: Discovery,
     announcements: mpsc::Receiver<Announcement>,
     sandboxes: Sandboxes,
     starts: Starts,
-    attempts: Attempts,
-    /// Events of the tasks: attempts, version queries, gates and probes.
-    task_events: mpsc::Receiver<Event>,
+    worker: Worker,
+    /// Operators' requests for a hold that are not done yet.
+    pending_holds: Vec<PendingHold>,
 
     inputs: mpsc::Receiver<Input>,
     requests: Requests,
@@ -93,8 +95,6 @@ impl NodeLoop {
         reporter: Reporter,
         loaded: Loaded,
     ) -> Self {
-        let (events, task_events) = mpsc::channel(MAX_ATTEMPTS);
-        let host = Arc::new(edges.host);
         let started = Instant::now();
         Self {
             engine: Engine::new(loaded.config),
@@ -102,11 +102,11 @@ impl NodeLoop {
             node: NodeState::new(loaded.trusted),
             discovery: edges.discovery,
             announcements: edges.announcements,
-            sandboxes: Sandboxes::new(started, events.clone()),
+            sandboxes: Sandboxes::default(),
             starts: Starts::new(edges.starts, reporter.clone()),
-            attempts: Attempts::new(Arc::clone(&host), events),
-            task_events,
-            host,
+            worker: Worker::new(edges.worker, started, reporter.clone()),
+            pending_holds: Vec::new(),
+            host: edges.host,
             inputs: channels.inputs,
             requests: channels.requests,
             records: Records::new(channels.records),
@@ -153,12 +153,7 @@ impl NodeLoop {
                 events = self.starts.next() => {
                     self.steps(events);
                 }
-                Some(event) = self.task_events.recv() => {
-                    if let Event::Attempted { outcome, .. } = &event {
-                        self.reporter.metrics.attempts.inc(outcome);
-                    }
-                    self.step(event);
-                }
+                news = self.worker.next() => self.receive_news(news),
                 input = self.inputs.recv() => match input {
                     Some(input) => self.receive(input)?,
                     None => {
@@ -195,6 +190,7 @@ impl NodeLoop {
         metrics.finished_pods.set(gauge(census.finished));
         metrics.held_pods.set(gauge(census.held));
         metrics.held_starts.set(gauge(census.held_starts));
+        metrics.quarantined_pods.set(gauge(census.quarantined));
     }
 
     fn step(&mut self, event: Event) -> Option<Answer> {
@@ -222,12 +218,14 @@ impl NodeLoop {
                 answer = self.act(action).or(answer);
             }
         }
+        self.settle_holds();
         answer
     }
 
     /// Keeps what the event loop itself needs of an event.
     fn note(&mut self, event: &Event) {
         tracing::trace!(?event, "received an event");
+        self.sandboxes.note(event);
         match event {
             Event::Attempted { .. } => crash_point::reach("answer-due", ""),
             Event::Kernel(features) => self.node.missing_feature = features.hold.clone().err(),
@@ -261,23 +259,28 @@ impl NodeLoop {
             Action::Report(decision) => self.records.push(Record::now(decision)),
             Action::Answer { sandbox, reply } => self.sandboxes.answer(&sandbox, &reply),
             Action::Arm { sandbox, wanted } => {
-                let armed = self.sandboxes.arm(sandbox, &wanted);
-                self.follow_up(armed);
+                self.sandboxes.arm(&mut self.worker, sandbox, wanted);
             }
-            Action::Watch { sandbox, probes } => self.sandboxes.probe(&sandbox, probes),
+            Action::Watch { sandbox, probes } => {
+                self.sandboxes.probe(&mut self.worker, &sandbox, probes);
+            }
             Action::OpenSome { sandbox, ports } => {
-                self.gate(&sandbox, GateCommand::OpenSome(ports));
+                self.change(sandbox, |sandbox| Job::OpenSome { sandbox, ports });
             }
-            Action::OpenAll { sandbox } => self.gate(&sandbox, GateCommand::OpenAll),
+            Action::OpenAll { sandbox } => self.change(sandbox, |sandbox| Job::OpenAll { sandbox }),
             Action::Renew {
                 sandbox,
                 ports,
                 timeout,
-            } => self.gate(&sandbox, GateCommand::Renew(ports, timeout)),
+            } => self.change(sandbox, |sandbox| Job::Renew {
+                sandbox,
+                ports,
+                timeout,
+            }),
             Action::Mend { sandbox, wanted } => {
-                self.gate(&sandbox, GateCommand::Mend(wanted));
+                self.change(sandbox, |sandbox| Job::Mend { sandbox, wanted });
             }
-            Action::Forget { sandbox } => self.sandboxes.forget(&sandbox),
+            Action::Forget { sandbox } => self.sandboxes.forget(&mut self.worker, &sandbox),
             Action::Look { key } => self.look(&key),
             Action::HoldStarts { pod, starts } => {
                 let events = self.starts.set(&pod, starts);
@@ -288,7 +291,11 @@ impl NodeLoop {
             Action::AskVersion { key, port, path } => self.ask_version(key, port, path),
             Action::Attempt { key, step, timeout } => {
                 let sidecar = self.discovery.take_attempt(&key);
-                self.attempts.start(key, sidecar, step, timeout);
+                tracing::debug!(container_id = %key.id, %step, "trying a step");
+                let done = quit::attempt(&self.host, &mut self.worker, key, sidecar, step, timeout);
+                if let Some(event) = done {
+                    self.worker.report(event);
+                }
             }
         }
         crash_point::reach("after", kind);

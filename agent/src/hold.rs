@@ -1,45 +1,38 @@
 //! Sandboxes with open network namespaces.
 //!
-//! The engine decides (`usher_core::Action`). [`Sandboxes`] creates the table of a sandbox and its sockets (`gate`), and
-//! probes whether its sidecars are ready (`probe`). Every descriptor of a sandbox keeps its namespace alive, so all of
-//! them are closed when the engine forgets it. An agent that ends leaves the tables to the next agent, and to their
-//! deadlines.
+//! The engine decides (`usher_core::Action`). [`Sandboxes`] keeps the namespaces open and sends the worker the jobs that
+//! install the table of a sandbox, probe whether its sidecars are ready, and release it. Every descriptor of a sandbox
+//! keeps its namespace alive, so all of them are closed when the engine forgets it. An agent that ends leaves the tables
+//! to the next agent, and to their deadlines.
 
 pub(crate) mod cni_socket;
-mod gate;
-mod probe;
 
-use std::{collections::HashMap, sync::Arc, time::Instant};
+use std::{collections::HashMap, sync::Arc};
 
-use tokio::sync::{mpsc, oneshot};
-use tracing::{Instrument, Span};
+use tokio::sync::oneshot;
+use tracing::Span;
 use usher_client::error_chain::chain;
 use usher_core::{
     Event,
     base::id::{ContainerKey, SandboxId},
     cni::protocol::{PodName, Reply},
-    hold::{Probe, Remains, ruleset::Wanted},
+    hold::{Probe, Tally, ruleset::Wanted},
+    worker::message::Job,
 };
-use usher_sys::{net::netns::Netns, pods::container::Init};
-
-pub(crate) use self::gate::Command as GateCommand;
-use self::{
-    gate::{Command, Gate, NodeCopies},
-    probe::RunningProbe,
+use usher_sys::{
+    net::netns::{self, Netns},
+    pods::container::Init,
 };
-use crate::{hold::cni_socket::Announcement, quit::Host};
 
-/// Commands that may wait for a gate. The engine sends fewer.
-const COMMANDS: usize = 64;
+use crate::{
+    hold::cni_socket::Announcement,
+    quit::Host,
+    worker::{Descriptor, Purpose, Worker},
+};
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Sandboxes {
     open: HashMap<SandboxId, Sandbox>,
-    events: mpsc::Sender<Event>,
-    /// The moment that timestamps count from.
-    started: Instant,
-    copies: NodeCopies,
-    probes: probe::Load,
 }
 
 #[derive(Debug)]
@@ -48,9 +41,10 @@ struct Sandbox {
     span: Span,
     /// CNI plugins that wait for the reply.
     waiting: Vec<oneshot::Sender<Reply>>,
-    gate: Option<mpsc::Sender<Command>>,
-    /// Dropping a probe ends it.
-    probes: Vec<RunningProbe>,
+    /// The worker has a table here, or is to install one.
+    has_table: bool,
+    /// Those that have not succeeded.
+    probes: Vec<Probe>,
 }
 
 impl Sandbox {
@@ -59,33 +53,26 @@ impl Sandbox {
             netns: Arc::new(netns),
             span,
             waiting: Vec::new(),
-            gate: None,
+            has_table: false,
             probes: Vec::new(),
         }
     }
 
-    fn run_gate(&mut self, gate: Gate, id: &SandboxId, events: &mpsc::Sender<Event>) {
-        let (commands, receiver) = mpsc::channel(COMMANDS);
-        self.gate = Some(commands);
-        self.probes.clear();
-        let netns = Arc::clone(&self.netns);
-        let run = gate.run(id.clone(), netns, receiver, events.clone());
-        tokio::spawn(run.instrument(self.span.clone()));
+    fn send(&self, worker: &mut Worker, purpose: Purpose, job: Job) {
+        let descriptors = vec![Descriptor::Netns(Arc::clone(&self.netns))];
+        worker.send(self.netns.id(), purpose, job, descriptors);
+    }
+
+    fn send_probe(&self, worker: &mut Worker, id: &SandboxId, probe: Probe) {
+        let job = Job::Probe {
+            sandbox: id.clone(),
+            probe: probe.clone(),
+        };
+        self.send(worker, Purpose::Probe(id.clone(), probe), job);
     }
 }
 
 impl Sandboxes {
-    /// Timestamps count from `started`. Gates and probes send to `events`.
-    pub(crate) fn new(started: Instant, events: mpsc::Sender<Event>) -> Self {
-        Self {
-            open: HashMap::new(),
-            events,
-            started,
-            copies: NodeCopies::default(),
-            probes: probe::Load::default(),
-        }
-    }
-
     /// The span of a sandbox's pod.
     pub(crate) fn span(&self, sandbox: &SandboxId) -> Span {
         self.open
@@ -140,113 +127,169 @@ impl Sandboxes {
         }
     }
 
-    /// Creates a sandbox's gate, so that connections wait.
-    pub(crate) fn arm(&mut self, id: SandboxId, wanted: &Wanted) -> Option<Event> {
-        let sandbox = self.open.get_mut(&id)?;
-        let armed = Gate::arm(&sandbox.netns, wanted, self.started, self.copies.of(&id));
-        let result = match armed {
-            Ok(gate) => {
-                sandbox.run_gate(gate, &id, &self.events);
-                Ok(())
-            }
-            Err(error) => Err(chain(&error)),
+    /// Installs a sandbox's table, so that connections wait. The reply is [`Event::Armed`].
+    pub(crate) fn arm(&mut self, worker: &mut Worker, id: SandboxId, wanted: Wanted) {
+        let Some(sandbox) = self.open.get_mut(&id) else {
+            return;
         };
-        Some(Event::Armed {
-            sandbox: id,
-            result,
-        })
+        sandbox.has_table = true;
+        sandbox.probes.clear();
+        let job = Job::Arm {
+            sandbox: id.clone(),
+            wanted,
+        };
+        sandbox.send(worker, Purpose::Arm(id), job);
     }
 
     /// Runs these probes until they succeed.
-    pub(crate) fn probe(&mut self, id: &SandboxId, probes: Vec<Probe>) {
+    pub(crate) fn probe(&mut self, worker: &mut Worker, id: &SandboxId, probes: Vec<Probe>) {
         let Some(sandbox) = self.open.get_mut(id) else {
             return;
         };
         for probe in probes {
-            let target = probe::Target {
-                sandbox: id.clone(),
-                netns: Arc::clone(&sandbox.netns),
-                span: sandbox.span.clone(),
-            };
-            let running = RunningProbe::start(target, probe, &self.probes, self.events.clone());
-            sandbox.probes.push(running);
+            sandbox.send_probe(worker, id, probe.clone());
+            sandbox.probes.push(probe);
         }
     }
 
-    /// Sends a command to a sandbox's gate. Without a gate, opening all succeeds at once.
-    pub(crate) fn command(&mut self, id: &SandboxId, command: Command) -> Option<Event> {
-        let sandbox = self.open.get_mut(id)?;
-        let opens_all = matches!(command, Command::OpenAll);
+    /// Changes a sandbox's table. Without a table, opening all succeeds at once.
+    pub(crate) fn change(&mut self, worker: &mut Worker, id: SandboxId, job: Job) -> Option<Event> {
+        let sandbox = self.open.get_mut(&id)?;
+        let opens_all = matches!(job, Job::OpenAll { .. });
         if opens_all {
             sandbox.probes.clear();
+            worker.cancel_probes(&id);
         }
-        let sent = match &sandbox.gate {
-            Some(gate) => gate.try_send(command).is_ok(),
-            None => false,
-        };
-        if opens_all {
-            sandbox.gate = None;
+        if sandbox.has_table {
+            let purpose = match opens_all {
+                true => Purpose::OpenAll(id),
+                false => Purpose::Change(id),
+            };
+            sandbox.send(worker, purpose, job);
+            return None;
         }
-        (opens_all && !sent).then(|| Event::Opened {
-            sandbox: id.clone(),
-            result: Ok(usher_core::hold::Tally::default()),
+        opens_all.then(|| Event::Opened {
+            sandbox: id,
+            result: Ok(Tally::default()),
         })
     }
 
     /// Closes every descriptor of a sandbox.
-    pub(crate) fn forget(&mut self, id: &SandboxId) {
-        self.open.remove(id);
+    pub(crate) fn forget(&mut self, worker: &mut Worker, id: &SandboxId) {
+        let Some(sandbox) = self.open.remove(id) else {
+            return;
+        };
+        worker.cancel_probes(id);
+        let job = Job::Forget {
+            sandbox: id.clone(),
+        };
+        // The worker has it open where it was sent a job, and then needs no namespace.
+        worker.send(
+            sandbox.netns.id(),
+            Purpose::Change(id.clone()),
+            job,
+            Vec::new(),
+        );
     }
 
-    /// Opens the namespace of a container, and adopts the table of an earlier agent in it. `span` is the pod's.
+    /// Opens the namespace of a container, and looks for the table of an earlier agent in it. `span` is the pod's. The
+    /// reply is [`Event::Found`]; an event at once is that of a failure.
     pub(crate) fn look(
         &mut self,
+        worker: &mut Worker,
         host: &Host,
         key: &ContainerKey,
         init: &Init,
         span: Span,
     ) -> Option<Event> {
-        let id = SandboxId::parse(key.id.as_str()).ok()?;
-        let found = self.adopt(host, init, &id, span);
-        match found {
-            Ok(None) => None,
-            Ok(Some(remains)) => Some(Event::Found {
-                key: key.clone(),
-                sandbox: id,
-                remains,
-            }),
+        let not_found = || Event::NotFound { key: key.clone() };
+        let Ok(id) = SandboxId::parse(key.id.as_str()) else {
+            return Some(not_found());
+        };
+        let netns = match open(host, init) {
+            Ok(Some(netns)) => netns,
+            Ok(None) => return Some(not_found()),
             // The process has ended meanwhile.
-            Err(_) if !init.pidfd.is_alive() => None,
+            Err(_) if !init.pidfd.is_alive() => return Some(not_found()),
             Err(error) => {
-                tracing::warn!(error = %chain(&error), "could not read a pod's network namespace; connections that an earlier agent holds there are released at their deadline");
-                None
+                tracing::warn!(error = %chain(&error), "could not open a pod's network namespace; connections that an earlier agent holds there are released at their deadline");
+                return Some(not_found());
+            }
+        };
+        let sandbox = Sandbox::new(netns, span);
+        let job = Job::Adopt {
+            sandbox: id.clone(),
+        };
+        sandbox.send(worker, Purpose::Look(key.clone(), id.clone()), job);
+        self.open.insert(id, sandbox);
+        None
+    }
+
+    /// Keeps what an event says of a sandbox.
+    pub(crate) fn note(&mut self, event: &Event) {
+        match event {
+            Event::Found {
+                sandbox, remains, ..
+            } => self.set_table(sandbox, remains.is_some()),
+            Event::NotFound { key } => {
+                if let Ok(id) = SandboxId::parse(key.id.as_str()) {
+                    self.open.remove(&id);
+                }
+            }
+            Event::Armed { sandbox, result } => self.set_table(sandbox, result.is_ok()),
+            Event::Opened { sandbox, .. } => self.set_table(sandbox, false),
+            Event::Ready { sandbox, probe } => {
+                if let Some(open) = self.open.get_mut(sandbox) {
+                    open.probes.retain(|running| running != probe);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn set_table(&mut self, id: &SandboxId, has_table: bool) {
+        if let Some(sandbox) = self.open.get_mut(id) {
+            sandbox.has_table = has_table;
+        }
+    }
+
+    /// Another worker adopts the tables of the one that ended.
+    pub(crate) fn readopt(&self, worker: &mut Worker) {
+        for (id, sandbox) in self.open.iter().filter(|(_id, open)| open.has_table) {
+            let job = Job::Adopt {
+                sandbox: id.clone(),
+            };
+            sandbox.send(worker, Purpose::Readopt(id.clone()), job);
+        }
+        for (id, sandbox) in &self.open {
+            for probe in &sandbox.probes {
+                sandbox.send_probe(worker, id, probe.clone());
             }
         }
     }
 
-    /// None for the host's namespace, and for that of a process that has ended or moved to another one.
-    fn adopt(
-        &mut self,
-        host: &Host,
-        init: &Init,
-        id: &SandboxId,
-        span: Span,
-    ) -> Result<Option<Option<Remains>>, gate::Error> {
-        if init.netns == host.netns {
-            return Ok(None);
-        }
-        let netns = Netns::of_process(&host.proc, init.pidfd.pid())?;
-        // After opening: a process that is alive now had this pid when its namespace was opened.
-        if !init.pidfd.is_alive() || netns.id() != init.netns {
-            return Ok(None);
-        }
-        let mut sandbox = Sandbox::new(netns, span);
-        let adopted = Gate::adopt(&sandbox.netns, self.started, self.copies.of(id))?;
-        let remains = adopted.map(|(gate, remains)| {
-            sandbox.run_gate(gate, id, &self.events);
-            remains
-        });
-        self.open.insert(id.clone(), sandbox);
-        Ok(Some(remains))
+    /// A table of an earlier worker was adopted, or is gone.
+    pub(crate) fn readopted(&self, id: SandboxId, is_there: Result<bool, String>) -> Option<Event> {
+        let result = match is_there {
+            Ok(true) => return None,
+            Ok(false) => Ok(Tally::default()),
+            Err(error) => Err(error),
+        };
+        Some(Event::Opened {
+            sandbox: id,
+            result,
+        })
     }
+}
+
+/// Opens the namespace of a container. None for the host's, and for that of a process that has ended or moved to another
+/// one.
+fn open(host: &Host, init: &Init) -> Result<Option<Netns>, netns::Error> {
+    if init.netns == host.netns {
+        return Ok(None);
+    }
+    let netns = Netns::of_process(&host.proc, init.pidfd.pid())?;
+    // After opening: a process that is alive now had this pid when its namespace was opened.
+    let is_of_container = init.pidfd.is_alive() && netns.id() == init.netns;
+    Ok(is_of_container.then_some(netns))
 }

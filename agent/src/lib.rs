@@ -6,17 +6,18 @@
 //! | `app` | wiring: the event loop, the service thread, and the channels between them |
 //! | `event_loop` | passes events to the engine of `usher-core`, and carries out its actions |
 //! | `node` | reads of the node: containers, kernel features, the configuration file, own privileges |
-//! | `quit` | attempts to terminate a sidecar: loopback requests and signals |
-//! | `hold` | sandboxes with held connections: the CNI socket, gates, and readiness probes |
+//! | `quit` | attempts to terminate a sidecar: jobs of the worker, and signals |
+//! | `hold` | sandboxes with held connections: the CNI socket, and jobs of the worker |
+//! | `worker` | the worker process: everything inside the network namespaces of pods |
 //! | `start` | held starts: the runtime's bundles, and the holder process |
 //! | `kubernetes` | the kubelet's pods, the Node, Namespaces, Events, the startup taint |
 //! | `serve` | health, readiness and metrics over HTTP, and the admin socket |
 //! | `install` | the CNI plugin's installation; `--leave` and `leave-cluster`, which remove usher |
 //! | `telemetry` | log, metrics, health, and the recorder of decisions |
 //!
-//! One binary has four roles: the agent, the holder process that it starts (`hold-starts`), the agent that removes
-//! usher from its node (`--leave`), and the Job that makes every agent of a cluster do so (`leave-cluster`). The
-//! command-line tool `usher` is the crate `usher-cli`. Both use `usher-client`.
+//! One binary has five roles: the agent, the worker and the holder processes that it starts (`work`, `hold-starts`), the
+//! agent that removes usher from its node (`--leave`), and the Job that makes every agent of a cluster do so
+//! (`leave-cluster`). The command-line tool `usher` is the crate `usher-cli`. Both use `usher-client`.
 
 mod app;
 mod args;
@@ -29,6 +30,7 @@ mod quit;
 mod serve;
 mod start;
 mod telemetry;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -60,6 +62,7 @@ pub fn agent() -> ExitCode {
         Invocation::Agent(args) if args.leave.leave => leave::run(&args),
         Invocation::Agent(args) => app::run(&args),
         Invocation::Holder(_) => holder::run(),
+        Invocation::Worker(args) => worker::run(&args),
         Invocation::LeaveCluster(args) => leave_cluster::run(&args),
     };
     match ended {

@@ -1,51 +1,25 @@
-//! Attempts to terminate a sidecar, and version queries.
+//! Termination of sidecars: the jobs of the worker, and signals to init processes.
 //!
-//! Everything that names the sidecar is checked again right before the attempt: its init
-//! process must be alive by pidfd, and the network namespace must be the one
-//! that the container was started in, and not the host's.
+//! Everything that names the sidecar is checked right before an attempt: its init process must be alive by pidfd, and the
+//! network namespace must be the one that the container was started in, and not the host's.
 
-mod environment;
-mod http;
-mod loopback;
-mod version_query;
+use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
 
-use std::{io, sync::Arc, time::Duration};
-
-use http_body_util::Empty;
-use hyper::{
-    Response,
-    body::{Bytes, Incoming},
-    client::conn::http1,
-};
-use hyper_util::rt::TokioIo;
 use nix::sys::signal;
-use tokio::{
-    net::TcpStream,
-    sync::{Semaphore, mpsc},
-};
-use tracing::Instrument;
 use usher_client::{crash_point, error_chain::chain};
 use usher_core::{
     Event,
     base::id::{ContainerKey, NetnsId},
-    metric::value::Value,
     quit::outcome::Outcome,
     recipe::step::{Request, Signal, Step},
+    worker::message::Job,
 };
-use usher_sys::pods::{
-    container::{self, Init},
-    pidfd::Pidfd,
-    proc::ProcRoot,
-};
-
-use self::loopback::{connect, is_refused, open, places};
-pub(crate) use self::{
-    environment::Reads,
-    loopback::{Socket, prepare},
+use usher_sys::{
+    net::netns::{self, Netns},
+    pods::{container::Init, pidfd::Pidfd, proc::ProcRoot},
 };
 
-/// Attempts at the same time: each is a socket and a few kB. More wait.
-pub(crate) const MAX_ATTEMPTS: usize = 256;
+use crate::worker::{self, Descriptor, Purpose, Worker};
 
 /// What attempts need to know of the host.
 #[derive(Debug, Clone)]
@@ -53,197 +27,167 @@ pub(crate) struct Host {
     pub(crate) proc: ProcRoot,
     /// The host's own network namespace: never a pod's.
     pub(crate) netns: NetnsId,
-    pub(crate) reads: Reads,
 }
 
-/// Runs attempts and version queries in tasks, which send their results as events.
+/// The namespace of a sidecar and a socket in it, opened while the app runs. They keep the namespace alive no longer than
+/// the sidecar does: they are closed when it ends.
 #[derive(Debug)]
-pub(crate) struct Attempts {
-    host: Arc<Host>,
-    permits: Arc<Semaphore>,
-    events: mpsc::Sender<Event>,
+pub(crate) struct Prepared {
+    netns: Arc<Netns>,
+    socket: OwnedFd,
 }
 
 /// A sidecar that lives, for an attempt.
 #[derive(Debug)]
 pub(crate) struct Sidecar {
     pub(crate) init: Arc<Init>,
-    /// The socket that was prepared for its first request.
-    pub(crate) socket: Option<Socket>,
+    /// For its first request.
+    pub(crate) prepared: Option<Prepared>,
     /// The pod's other containers are in the same network namespace.
     pub(crate) in_pod_netns: bool,
 }
 
-/// The target of an attempt.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Target<'init> {
-    pub(crate) host: &'init Host,
-    pub(crate) key: &'init ContainerKey,
-    pub(crate) init: &'init Init,
-    /// The pod's other containers are in the same network namespace.
-    pub(crate) in_pod_netns: bool,
+/// Opens what the first request to a sidecar needs, and has the rules of its namespace checked.
+///
+/// # Errors
+/// The outcome that a request would have.
+pub(crate) fn prepare(
+    host: &Host,
+    worker: &mut Worker,
+    key: &ContainerKey,
+    init: &Init,
+) -> Result<Prepared, Outcome> {
+    let netns = Arc::new(open(host, init)?);
+    let socket = netns
+        .tcp_socket(worker::PREPARED)
+        .map_err(|error| Outcome::Failed(chain(&error)))?;
+    let descriptors = vec![Descriptor::Netns(Arc::clone(&netns))];
+    worker.send(
+        netns.id(),
+        Purpose::Prepare(key.clone()),
+        Job::Check,
+        descriptors,
+    );
+    Ok(Prepared { netns, socket })
 }
 
-impl Attempts {
-    pub(crate) fn new(host: Arc<Host>, events: mpsc::Sender<Event>) -> Self {
-        Self {
-            host,
-            permits: Arc::new(Semaphore::new(MAX_ATTEMPTS)),
-            events,
-        }
-    }
-
-    /// Starts an attempt with a sidecar; None when it does not live any more.
-    pub(crate) fn start(
-        &self,
-        key: ContainerKey,
-        sidecar: Option<Sidecar>,
-        step: Step,
-        timeout: Duration,
-    ) {
-        let host = Arc::clone(&self.host);
-        let permits = Arc::clone(&self.permits);
-        let events = self.events.clone();
-        let attempt = async move {
-            let outcome = match sidecar {
-                None => Outcome::Gone,
-                Some(sidecar) => {
-                    // Never closed.
-                    let _permit = permits.acquire().await;
-                    let target = Target {
-                        host: &host,
-                        key: &key,
-                        init: &sidecar.init,
-                        in_pod_netns: sidecar.in_pod_netns,
-                    };
-                    target.attempt(sidecar.socket, &step, timeout).await
-                }
-            };
-            tracing::debug!(container_id = %key.id, %step, outcome = outcome.name(), detail = detail(&outcome), "tried a step");
-            // Fails only when the agent is ending.
-            drop(events.send(Event::Attempted { key, outcome }).await);
-        };
-        tokio::spawn(attempt.in_current_span());
-    }
-}
-
-impl Target<'_> {
-    async fn attempt(self, prepared: Option<Socket>, step: &Step, timeout: Duration) -> Outcome {
-        let request = match step {
-            Step::Request(request) => request,
+/// Tries one step with a sidecar; None when it does not live any more. Returns the outcome where it is known at once.
+pub(crate) fn attempt(
+    host: &Host,
+    worker: &mut Worker,
+    key: ContainerKey,
+    sidecar: Option<Sidecar>,
+    step: Step,
+    timeout: Duration,
+) -> Option<Event> {
+    let outcome = match (sidecar, step) {
+        (None, _step) => Outcome::Gone,
+        (
+            Some(sidecar),
             Step::Signal {
                 signal,
                 process: None,
-            } => return send(&self.init.pidfd, *signal),
+            },
+        ) => self::signal(&sidecar.init.pidfd, signal),
+        (
+            Some(Sidecar { init, .. }),
             Step::Signal {
                 signal,
-                process: Some(name),
-            } => return self.signal_named(*signal, name),
-        };
-        let attempt = async {
-            let headers = match self.headers(request).await {
-                Ok(headers) => headers,
-                Err(why) => return Outcome::Failed(why),
+                process: Some(process),
+            },
+        ) => {
+            let job = Job::Signal {
+                key: key.clone(),
+                cgroup: init.cgroup.to_path_buf(),
+                process,
+                signal,
             };
-            let stream = match self.connect(prepared, request.port).await {
-                Ok(stream) => stream,
-                Err(outcome) => return outcome,
-            };
-            let Ok(message) = http::message(request, headers) else {
-                // Not the error's own text: a value in it may be a secret.
-                let why = "a header cannot be made of the variable's value";
-                return Outcome::Failed(why.to_owned());
-            };
-            crash_point::reach("request-due", "");
-            let status = exchange(stream, message, http::status).await;
-            crash_point::reach("request-answered", "");
-            http::outcome(status)
-        };
-        tokio::time::timeout(timeout, attempt)
-            .await
-            .unwrap_or(Outcome::TimedOut)
-    }
-
-    fn signal_named(self, signal: Signal, name: &str) -> Outcome {
-        let Self {
-            host, key, init, ..
-        } = self;
-        if !init.pidfd.is_alive() {
-            return Outcome::Gone;
+            worker.send(
+                init.netns,
+                Purpose::Attempt(key),
+                job,
+                vec![Descriptor::Init(init)],
+            );
+            return None;
         }
-        match container::named_process(&host.proc, key, &init.cgroup, name) {
-            Ok(Some(process)) => send(&process, signal),
-            Ok(None) => Outcome::NoProcess,
-            Err(error) => Outcome::Failed(chain(&error)),
-        }
-    }
-
-    /// Connects to the port on one of the loopback addresses.
-    async fn connect(self, mut prepared: Option<Socket>, port: u16) -> Result<TcpStream, Outcome> {
-        if !self.in_pod_netns {
-            let why = "its pod's other containers are in another network namespace";
-            return Err(Outcome::Failed(why.to_owned()));
-        }
-        for place in places() {
-            if !self.init.pidfd.is_alive() {
-                return Err(Outcome::Gone);
-            }
-            let socket = match prepared.take() {
-                Some(socket) => socket,
-                None => open(self, place)?,
-            };
-            let failed = |error: io::Error| format!("connecting to port {port}: {error}");
-            match connect(socket, port).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) if is_refused(&error) => {}
-                Err(error) => return Err(Outcome::Failed(failed(error))),
+        (Some(sidecar), Step::Request(request)) => {
+            match send(host, worker, &key, sidecar, request, timeout) {
+                Ok(()) => return None,
+                Err(outcome) => outcome,
             }
         }
-        Err(Outcome::Refused)
-    }
-
-    /// Headers with values from the environment of the sidecar's init process. Only that process receives them.
-    async fn headers(self, request: &Request) -> Result<Vec<(String, String)>, String> {
-        let (reads, pid) = (&self.host.reads, self.init.pidfd.pid());
-        let wanted = &request.headers;
-        let mut headers = reads
-            .headers(&self.host.proc, &self.key.pod, pid, wanted)
-            .await?;
-        // What was read was the sidecar's if it is alive by now.
-        if !self.init.pidfd.is_alive() {
-            headers.clear();
-        }
-        Ok(headers)
-    }
+    };
+    Some(Event::Attempted { key, outcome })
 }
 
-/// Sends a request without a body over a connection.
-pub(crate) async fn ask(stream: TcpStream, request: &Request) -> Outcome {
-    match http::message(request, Vec::new()) {
-        Ok(message) => http::outcome(exchange(stream, message, http::status).await),
-        Err(error) => Outcome::Failed(chain(&error)),
+fn send(
+    host: &Host,
+    worker: &mut Worker,
+    key: &ContainerKey,
+    sidecar: Sidecar,
+    request: Request,
+    timeout: Duration,
+) -> Result<(), Outcome> {
+    if !sidecar.in_pod_netns {
+        let why = "its pod's other containers are in another network namespace";
+        return Err(Outcome::Failed(why.to_owned()));
     }
+    let (netns, socket) = match sidecar.prepared {
+        Some(Prepared { netns, socket }) => (netns, Some(Descriptor::Socket(socket))),
+        None => (Arc::new(open(host, &sidecar.init)?), None),
+    };
+    let job = Job::Request {
+        pid: sidecar.init.pidfd.pid(),
+        request,
+        timeout,
+    };
+    let id = netns.id();
+    let descriptors = [Descriptor::Init(sidecar.init), Descriptor::Netns(netns)];
+    let descriptors = descriptors.into_iter().chain(socket).collect();
+    worker.send(id, Purpose::Attempt(key.clone()), job, descriptors);
+    Ok(())
 }
 
-/// Sends a request, and reads of the response what `read` takes.
-async fn exchange<T, Read: Future<Output = T>>(
-    stream: TcpStream,
-    message: hyper::Request<Empty<Bytes>>,
-    read: impl FnOnce(Response<Incoming>) -> Read,
-) -> Result<T, hyper::Error> {
-    let (mut sender, connection) = http1::Builder::new()
-        .max_buf_size(http::HEAD_BYTES)
-        .handshake(TokioIo::new(stream))
-        .await?;
-    let response = async { Ok(read(sender.send_request(message).await?).await) };
-    tokio::pin!(response);
-    tokio::select! {
-        biased;
-        response = &mut response => response,
-        // Polling the connection is what moves the bytes; it may end with the
-        // response in hand.
-        _closed = connection => response.await,
+/// Queries the version of a container that lived a moment ago. Returns the event where there is no answer.
+pub(crate) fn query_version(
+    host: &Host,
+    worker: &mut Worker,
+    key: ContainerKey,
+    init: Option<Arc<Init>>,
+    in_pod_netns: bool,
+    port: u16,
+    path: String,
+) -> Option<Event> {
+    let opened = init.and_then(|init| Some((open(host, &init).ok()?, init)));
+    let Some((netns, init)) = opened.filter(|_| in_pod_netns) else {
+        return Some(Event::VersionAnswered { key, body: None });
+    };
+    worker.send(
+        netns.id(),
+        Purpose::QueryVersion(key),
+        Job::Query { port, path },
+        vec![Descriptor::Init(init), Descriptor::Netns(Arc::new(netns))],
+    );
+    None
+}
+
+/// Opens the namespace that a container was started in.
+fn open(host: &Host, init: &Init) -> Result<Netns, Outcome> {
+    let netns = Netns::of_process(&host.proc, init.pidfd.pid());
+    // The order matters: a process that is alive now had its number when its namespace was opened.
+    if !init.pidfd.is_alive() {
+        return Err(Outcome::Gone);
     }
+    let failed = |error: netns::Error| Outcome::Failed(chain(&error));
+    let netns = netns.map_err(failed)?;
+    let why = if netns.id() == host.netns {
+        "it is in the host's network namespace".to_owned()
+    } else if netns.id() != init.netns {
+        format!("it is in {}, started in {}", netns.id(), init.netns)
+    } else {
+        return Ok(netns);
+    };
+    Err(Outcome::Failed(why))
 }
 
 /// What the outcome's name does not include.
@@ -255,7 +199,7 @@ pub(crate) fn detail(outcome: &Outcome) -> Option<String> {
     }
 }
 
-fn send(process: &Pidfd, signal: Signal) -> Outcome {
+pub(crate) fn signal(process: &Pidfd, signal: Signal) -> Outcome {
     let number = match signal {
         Signal::Term => signal::Signal::SIGTERM,
         Signal::Int => signal::Signal::SIGINT,

@@ -10,8 +10,14 @@
 #[inline]
 pub const fn reach(_place: &str, _of: &str) {}
 
+/// The variables that a child process needs for its own crash points.
+#[cfg(not(feature = "boundaries"))]
+pub const fn variables() -> [(&'static str, String); 0] {
+    []
+}
+
 #[cfg(feature = "boundaries")]
-pub use stop::reach;
+pub use stop::{reach, variables};
 
 #[cfg(feature = "boundaries")]
 mod stop {
@@ -28,6 +34,14 @@ mod stop {
 
     /// How often the crash point was reached.
     static TIMES: AtomicU32 = AtomicU32::new(0);
+
+    /// The variables that a child process needs for its own crash points.
+    pub fn variables() -> Vec<(&'static str, String)> {
+        [PLACE, FILE]
+            .into_iter()
+            .filter_map(|name| Some((name, env::var(name).ok()?)))
+            .collect()
+    }
 
     pub fn reach(place: &str, of: &str) {
         let Ok(wanted) = env::var(PLACE) else {

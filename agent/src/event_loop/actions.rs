@@ -7,14 +7,12 @@ use usher_core::{
     Action, Event, NamespaceReply,
     base::id::{ContainerKey, PodUid, SandboxId},
     metric::value::Value,
+    worker::message::Job,
 };
 use usher_sys::pods::container::Init;
 
 use super::NodeLoop;
-use crate::{
-    hold::GateCommand,
-    quit::{self, Target},
-};
+use crate::{quit, worker::News};
 
 impl NodeLoop {
     /// The span of an action: a child of its pod's. At the default level only the pods with an open sandbox have a span,
@@ -60,19 +58,39 @@ impl NodeLoop {
         }
     }
 
-    pub(super) fn gate(&mut self, sandbox: &SandboxId, command: GateCommand) {
-        let done = self.sandboxes.command(sandbox, command);
+    pub(super) fn change(&mut self, sandbox: SandboxId, job: impl FnOnce(SandboxId) -> Job) {
+        let job = job(sandbox.clone());
+        let done = self.sandboxes.change(&mut self.worker, sandbox, job);
         self.follow_up(done);
     }
 
     pub(super) fn look(&mut self, key: &ContainerKey) {
         let living = self.discovery.living(key);
         let init = living.map(|living| Arc::clone(&living.init));
-        let found = init.and_then(|init| {
-            self.sandboxes
-                .look(&self.host, key, &init, self.pod_span(&key.pod))
-        });
-        self.follow_up(found);
+        let span = self.pod_span(&key.pod);
+        let failed = match init {
+            None => Some(Event::NotFound { key: key.clone() }),
+            Some(init) => self
+                .sandboxes
+                .look(&mut self.worker, &self.host, key, &init, span),
+        };
+        self.follow_up(failed);
+    }
+
+    pub(super) fn receive_news(&mut self, news: News) {
+        let event = match news {
+            News::Event(event) => Some(event),
+            News::Readopted(sandbox, is_there) => self.sandboxes.readopted(sandbox, is_there),
+            News::Ended => {
+                self.sandboxes.readopt(&mut self.worker);
+                None
+            }
+        };
+        if let Some(Event::Attempted { key, outcome }) = &event {
+            self.reporter.metrics.attempts.inc(outcome);
+            tracing::debug!(container_id = %key.id, outcome = outcome.name(), detail = quit::detail(outcome), "tried a step");
+        }
+        self.steps(event);
     }
 
     /// Passes the result of an action to the engine at once. Timers are left to the step that the action is part of,
@@ -91,15 +109,8 @@ impl NodeLoop {
         let Some(living) = self.discovery.living(key) else {
             return;
         };
-        let target = Target {
-            host: &self.host,
-            key,
-            init: &living.init,
-            // Checked when the socket is used.
-            in_pod_netns: true,
-        };
-        match quit::prepare(target) {
-            Ok(socket) => living.socket = Some(socket),
+        match quit::prepare(&self.host, &mut self.worker, key, &living.init) {
+            Ok(prepared) => living.prepared = Some(prepared),
             // The attempt reports it, if there is one.
             Err(outcome) => {
                 tracing::debug!(container_id = %key.id, outcome = outcome.name(), detail = quit::detail(&outcome), "could not prepare a socket");
@@ -116,7 +127,17 @@ impl NodeLoop {
         let living = self.discovery.living(&key);
         let init = living.map(|living| Arc::clone(&living.init));
         let in_pod_netns = self.is_in_pod_netns(&key, init.as_ref());
-        self.attempts
-            .query_version(key, init, in_pod_netns, port, path);
+        let failed = quit::query_version(
+            &self.host,
+            &mut self.worker,
+            key,
+            init,
+            in_pod_netns,
+            port,
+            path,
+        );
+        if let Some(event) = failed {
+            self.worker.report(event);
+        }
     }
 }

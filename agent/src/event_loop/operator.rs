@@ -1,5 +1,7 @@
 //! Requests of operators about one pod.
 
+use std::mem;
+
 use tokio::sync::oneshot;
 use usher_core::{
     Event,
@@ -21,12 +23,21 @@ pub(crate) enum OperatorRequest {
     Table(PodUid, oneshot::Sender<PlannedTable>),
 }
 
+/// A request for a hold that was accepted.
+#[derive(Debug)]
+pub(super) struct PendingHold {
+    pod: PodUid,
+    done: Ordered,
+    failed: Ordered,
+    reply: oneshot::Sender<Ordered>,
+}
+
 impl NodeLoop {
     /// A client that has stopped waiting gets no reply.
     pub(super) fn reply(&mut self, request: OperatorRequest) {
         let now = self.now();
         match request {
-            OperatorRequest::Order(order, reply) => drop(reply.send(self.order(order))),
+            OperatorRequest::Order(order, reply) => self.order(order, reply),
             OperatorRequest::Forecast(uid, mode, reply) => {
                 drop(reply.send(self.engine.forecast(now, &uid, mode)));
             }
@@ -37,7 +48,7 @@ impl NodeLoop {
         }
     }
 
-    fn order(&mut self, order: Order) -> Ordered {
+    fn order(&mut self, order: Order, reply: oneshot::Sender<Ordered>) {
         let _entered = self.pod_span(&order.pod).entered();
         tracing::info!(
             order = order.verb.as_str(),
@@ -49,16 +60,38 @@ impl NodeLoop {
             pod, verb, dry_run, ..
         } = order.clone();
         let failed = || Answer::Refused(Refused::Failed);
-        let mut answer = self.step(Event::Ordered(order)).unwrap_or_else(failed);
-        // The gate is armed by now, unless its namespace cannot be opened or its table cannot be created.
-        let holds = verb == Verb::Hold && !dry_run && matches!(answer, Answer::Taken(_));
-        if holds && !self.engine.hold_came_about(&pod) {
-            answer = failed();
-        }
+        let answer = self.step(Event::Ordered(order)).unwrap_or_else(failed);
         let name = self
             .engine
             .pod_name(&pod)
             .unwrap_or_else(|| pod.to_string());
-        Ordered::new(&name, verb.as_str(), dry_run, answer)
+        let ordered = |answer| Ordered::new(&name, verb.as_str(), dry_run, answer);
+        if verb == Verb::Hold && !dry_run && matches!(answer, Answer::Taken(_)) {
+            // The hold may still fail: its namespace is opened and its table is installed meanwhile.
+            self.pending_holds.push(PendingHold {
+                pod,
+                done: ordered(answer),
+                failed: ordered(failed()),
+                reply,
+            });
+            self.settle_holds();
+        } else {
+            drop(reply.send(ordered(answer)));
+        }
+    }
+
+    /// Replies to the requests for a hold that came about, or failed.
+    pub(super) fn settle_holds(&mut self) {
+        for hold in mem::take(&mut self.pending_holds) {
+            let ordered = match self.engine.hold_came_about(&hold.pod) {
+                None => {
+                    self.pending_holds.push(hold);
+                    continue;
+                }
+                Some(true) => hold.done,
+                Some(false) => hold.failed,
+            };
+            drop(hold.reply.send(ordered));
+        }
     }
 }

@@ -20,7 +20,7 @@ use usher_sys::pods::{
 };
 
 use crate::{
-    quit::{Sidecar, Socket},
+    quit::{Prepared, Sidecar},
     telemetry::metrics::Metrics,
 };
 
@@ -36,8 +36,8 @@ const LATE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Living {
     pub(crate) init: Arc<Init>,
-    /// A socket for the first request, if it is a sidecar.
-    pub(crate) socket: Option<Socket>,
+    /// For the first request, if it is a sidecar.
+    pub(crate) prepared: Option<Prepared>,
 }
 
 /// A change of a container that its task observed.
@@ -145,11 +145,11 @@ impl Discovery {
     /// What an attempt with a living container needs.
     pub(crate) fn take_attempt(&mut self, key: &ContainerKey) -> Option<Sidecar> {
         let living = self.living.get_mut(key)?;
-        let (init, socket) = (Arc::clone(&living.init), living.socket.take());
+        let (init, prepared) = (Arc::clone(&living.init), living.prepared.take());
         Some(Sidecar {
             in_pod_netns: self.is_in_pod_netns(key, init.netns),
             init,
-            socket,
+            prepared,
         })
     }
 
@@ -164,8 +164,8 @@ impl Discovery {
     fn begin(&mut self, key: &ContainerKey, init: Arc<Init>) {
         let namespaces = self.namespaces.entry(key.pod.clone()).or_default();
         namespaces.push((key.id.clone(), init.netns));
-        let socket = None;
-        self.living.insert(key.clone(), Living { init, socket });
+        let prepared = None;
+        self.living.insert(key.clone(), Living { init, prepared });
     }
 
     fn end(&mut self, key: &ContainerKey) {

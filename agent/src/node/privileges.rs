@@ -18,6 +18,9 @@ const EVENT_LOOP: [Needed; 5] = [
     Needed::Kill,
 ];
 
+/// For the worker.
+const WORKER: [Needed; 5] = EVENT_LOOP;
+
 /// Drops what the process does not need, while it has one thread.
 ///
 /// # Errors
@@ -28,6 +31,7 @@ pub(crate) fn drop_at_start(invocation: &Invocation) -> Result<(), capability::E
         Invocation::Agent(_) => starting.as_slice(),
         // The holder drops the rest when it has its fanotify group.
         Invocation::Holder(_) => &[Needed::SysAdmin],
+        Invocation::Worker(_) => &WORKER,
         Invocation::LeaveCluster(_) => &[],
     };
     capability::keep_only(needed)?;

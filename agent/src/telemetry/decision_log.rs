@@ -330,6 +330,7 @@ fn log(kind: &Kind, entry: &Entry) {
         | Kind::StepFailed { .. }
         | Kind::RuntimeUnsupported { .. }
         | Kind::HoldFailed(_)
+        | Kind::Quarantined(_)
         | Kind::HoldStaysClosed { .. }
         | Kind::HoldReleased {
             why: Opened::Deadline,

@@ -20,6 +20,7 @@ use usher_core::{
             AnnouncementResult, Capability, ConfigResult, DiscoveryOperation, EventResult,
             HoldResult, KubeletResult, NamespaceResult, RunFile, StartHoldResult, Version,
         },
+        worker,
     },
     quit::outcome::Outcome,
     settings::mode::Mode,
@@ -58,6 +59,10 @@ pub(crate) struct Metrics {
     pub(crate) start_supported: Gauge,
     pub(crate) holder_up: Gauge,
     pub(crate) holder_restarts: Counter,
+
+    pub(crate) worker_up: Gauge,
+    pub(crate) worker_exits: Counter,
+    pub(crate) quarantined_pods: Gauge,
 
     pub(crate) ready: Gauge,
     pub(crate) modes: States<Capability, Mode>,
@@ -112,6 +117,10 @@ impl Metrics {
             start_supported: all.gauge(&start::SUPPORTED),
             holder_up: all.gauge(&start::HOLDER_UP),
             holder_restarts: all.counter(&start::HOLDER_RESTARTS),
+
+            worker_up: all.gauge(&worker::UP),
+            worker_exits: all.counter(&worker::EXITS),
+            quarantined_pods: all.gauge(&worker::QUARANTINED),
 
             ready: all.gauge(&node::READY),
             modes: all.states(&node::MODE),

@@ -4,6 +4,7 @@ mod boundary;
 mod holder;
 mod log;
 mod scrape;
+mod worker;
 
 use std::ffi::OsStr;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -238,11 +239,6 @@ impl Agent {
     /// Its resource usage so far.
     pub fn usage(&self) -> Usage {
         Usage::of(self.pid())
-    }
-
-    /// Whether it waits for the end of a process.
-    pub fn watches(&self, pid: i32) -> bool {
-        process::has_pidfd(self.pid(), pid)
     }
 
     pub fn open_descriptors(&self) -> usize {

@@ -1,4 +1,4 @@
-//! An agent that does not read, and more connections than the kernel keeps copies of (`ENOBUFS`).
+//! A worker that does not read, and more connections than the kernel keeps copies of (`ENOBUFS`).
 
 use nix::sys::signal::Signal;
 use usher_tests::synthetic::catalog::mesh;
@@ -33,11 +33,11 @@ fn dropped_copies_are_counted_and_their_connections_continue() {
     let app = ContainerSpec::client("app", Client::to(FAR).times(CONNECTIONS)).later();
     let pod = node.create(&pod("flood", app, mesh::proxy(Listen::OnCommand)));
     armed(&agent, &pod);
-    agent.signal(Signal::SIGSTOP);
+    agent.signal_worker(Signal::SIGSTOP);
     pod.start("app");
     eventually("copies to find no room", || dropped(&pod) > 0);
     ready(&pod);
-    agent.signal(Signal::SIGCONT);
+    agent.signal_worker(Signal::SIGCONT);
     let why = opened(&agent, &pod);
     assert!(
         why.contains("more continue with their next retransmission"),

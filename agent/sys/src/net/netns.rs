@@ -13,7 +13,7 @@ mod scan;
 use std::{
     fs::File,
     io,
-    os::fd::{AsFd, AsRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     path::PathBuf,
     thread,
 };
@@ -22,14 +22,11 @@ use nix::{
     errno::Errno,
     sched::{CloneFlags, setns, unshare},
     sys::{
-        socket::{AddressFamily, SockFlag, SockProtocol, SockType, setsockopt, socket, sockopt},
+        socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket},
         stat::fstat,
     },
 };
-use usher_core::{
-    base::id::{NetnsId, Pid},
-    hold::ruleset::SOCKET_PRIORITY,
-};
+use usher_core::base::id::{NetnsId, Pid};
 
 pub use self::scan::{Scan, has_ended, scan};
 use crate::{
@@ -39,8 +36,6 @@ use crate::{
 
 /// Stack of the throw-away thread: it makes two system calls.
 const STACK: usize = 64 * 1024;
-
-const PRIORITY: i32 = SOCKET_PRIORITY as i32;
 
 /// Of every socket.
 const FLAGS: SockFlag = SockFlag::SOCK_CLOEXEC.union(SockFlag::SOCK_NONBLOCK);
@@ -135,18 +130,13 @@ impl Netns {
         self.id
     }
 
-    /// Opens a non-blocking TCP socket in the namespace, which no hold of usher holds or counts
-    /// ([`SOCKET_PRIORITY`]). Takes about 50 µs, in which the calling thread waits.
+    /// Opens a non-blocking TCP socket in the namespace. Takes about 50 µs, in
+    /// which the calling thread waits.
     ///
     /// # Errors
     /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
     pub fn tcp_socket(&self, family: AddressFamily) -> Result<OwnedFd, Error> {
-        self.socket(|| {
-            let opened = socket(family, SockType::Stream, FLAGS, None)?;
-            // Without the capability to set it, the connection is one like the app's.
-            let _unset = setsockopt(&opened, sockopt::Priority, &PRIORITY);
-            Ok(opened)
-        })
+        self.socket(|| Ok(socket(family, SockType::Stream, FLAGS, None)?))
     }
 
     /// Opens a non-blocking socket that sends whole IP packets, including the header
@@ -204,6 +194,12 @@ impl Netns {
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
+    }
+}
+
+impl AsFd for Netns {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 

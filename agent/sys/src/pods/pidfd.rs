@@ -12,10 +12,13 @@
 
 use std::{
     io,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
 };
 
-use nix::errno::Errno;
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+};
 use tokio::io::unix::AsyncFd;
 use usher_core::{base::id::Pid, pod::exit_status::ExitStatus};
 
@@ -72,11 +75,7 @@ impl Pidfd {
 
     /// Whether the process runs and is not a zombie.
     pub fn is_alive(&self) -> bool {
-        use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-        use std::os::fd::AsFd;
-        let mut fds = [PollFd::new(self.fd.get_ref().as_fd(), PollFlags::POLLIN)];
-        // An error can only be EINTR or ENOMEM. "Ended" is the safe result: nothing is done to the process then.
-        matches!(poll(&mut fds, PollTimeout::ZERO), Ok(0))
+        is_alive(self.as_fd())
     }
 
     /// Waits until the process has ended.
@@ -145,6 +144,19 @@ impl Pidfd {
             source: io::Error::last_os_error(),
         })
     }
+}
+
+impl AsFd for Pidfd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.get_ref().as_fd()
+    }
+}
+
+/// Whether the process of a pidfd runs and is not a zombie.
+pub fn is_alive(pidfd: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::new(pidfd, PollFlags::POLLIN)];
+    // An error can only be EINTR or ENOMEM. "Ended" is the safe result: nothing is done to the process then.
+    matches!(poll(&mut fds, PollTimeout::ZERO), Ok(0))
 }
 
 #[expect(unsafe_code, reason = "pidfd_open has no wrapper in nix")]

@@ -9,10 +9,22 @@ use std::io;
 ///
 /// # Errors
 /// `EACCES` without `CAP_SYS_NICE`; the priority is unchanged then.
-#[expect(unsafe_code, reason = "setpriority has no wrapper in nix")]
 pub fn raise() -> io::Result<()> {
+    set(-20)
+}
+
+/// Gives the calling thread the ordinary priority, whatever it inherited.
+///
+/// # Errors
+/// `EACCES` where the thread has a lower one.
+pub fn reset() -> io::Result<()> {
+    set(0)
+}
+
+#[expect(unsafe_code, reason = "setpriority has no wrapper in nix")]
+fn set(nice: i32) -> io::Result<()> {
     // SAFETY: the arguments are numbers; 0 is the calling thread.
-    match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) } {
+    match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

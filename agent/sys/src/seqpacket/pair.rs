@@ -6,12 +6,13 @@ use nix::{
     errno::Errno,
     sys::socket::{AddressFamily, SockFlag, SockType, socketpair},
 };
+use tokio::io::Interest;
 
 use super::{
     Connection, Error, failed,
     message::{receive_now, send_now},
 };
-use crate::pods::readiness::register;
+use crate::pods::readiness::register_for;
 
 impl Connection {
     /// Creates a pair: an end for this process, which requires a tokio runtime on the thread, and one for another
@@ -23,11 +24,42 @@ impl Connection {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let ends = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags);
         let (own, other) = ends.map_err(failed("socketpair"))?;
-        let fd = register(own).map_err(|source| Error::Connection {
+        Ok((Self::adopt(own)?, Plain(other)))
+    }
+
+    /// Takes an end that another process passed. Requires a tokio runtime on the thread.
+    ///
+    /// # Errors
+    /// [`Error::Connection`].
+    pub fn adopt(end: OwnedFd) -> Result<Self, Error> {
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let fd = register_for(end, interest).map_err(|source| Error::Connection {
             call: "epoll_ctl",
             source,
         })?;
-        Ok((Self { fd }, Plain(other)))
+        Ok(Self { fd })
+    }
+
+    /// Sends a message and descriptors, and waits for buffer space. Dropping the future sends all or nothing.
+    ///
+    /// # Errors
+    /// [`Error::Connection`], usually because the peer has closed.
+    pub async fn send_when_ready(
+        &self,
+        message: &[u8],
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<(), Error> {
+        loop {
+            let ready = self.fd.writable().await;
+            let mut ready = ready.map_err(|source| Error::Connection {
+                call: "sendmsg",
+                source,
+            })?;
+            match send_now(self.fd.get_ref().as_fd(), message, fds) {
+                Err(Errno::EAGAIN) => ready.clear_ready(),
+                sent => return sent.map_err(failed("sendmsg")),
+            }
+        }
     }
 }
 

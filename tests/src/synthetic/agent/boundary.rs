@@ -57,6 +57,7 @@ impl Doomed {
     /// Resumes it at the kill point, as a normal agent.
     pub fn resume(self) -> Agent {
         self.agent.signal(Signal::SIGCONT);
+        self.agent.signal_worker(Signal::SIGCONT);
         self.agent
     }
 

@@ -34,8 +34,6 @@ const TARGET_REVISION: u32 = 3;
 /// Metadata of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meta {
-    /// Priority of the socket; 4 bytes in host byte order.
-    Priority,
     /// User of the socket; 4 bytes in host byte order.
     User,
     /// Group of the socket; 4 bytes in host byte order.
@@ -46,8 +44,7 @@ pub(super) enum Meta {
     Protocol,
 }
 
-const METAS: [(Meta, u32); 5] = [
-    (Meta::Priority, 2),
+const METAS: [(Meta, u32); 4] = [
     (Meta::User, 10),
     (Meta::Group, 11),
     (Meta::Version, 15),

@@ -5,8 +5,6 @@
 //! the agent polls. The probes poll only while connections wait, and the less often the more of them run.
 
 use std::{
-    io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -14,24 +12,23 @@ use std::{
     time::Duration,
 };
 
-use nix::sys::socket::AddressFamily;
-use tokio::{sync::mpsc, task::AbortHandle};
-use tracing::{Instrument, Span};
+use tokio::task::AbortHandle;
 use usher_client::error_chain::chain;
 use usher_core::{
-    Event,
-    base::id::SandboxId,
     hold::Probe,
-    quit::outcome::Outcome,
     recipe::step::{Method, Request},
+    worker::message::{JobId, Reply},
 };
 use usher_sys::net::{
     netns::Netns,
     sockdiag::{self, Sockets},
-    tcp,
 };
 
-use crate::quit::ask;
+use super::{
+    lanes::{Kind, Lane, Lanes},
+    replies::Replies,
+    request,
+};
 
 /// The bounds of the polling interval.
 const MIN_INTERVAL: Duration = Duration::from_millis(1);
@@ -72,14 +69,6 @@ impl Drop for LoadGuard {
     }
 }
 
-/// The sandbox that a probe runs in.
-#[derive(Debug)]
-pub(super) struct Target {
-    pub(super) sandbox: SandboxId,
-    pub(super) netns: Arc<Netns>,
-    pub(super) span: Span,
-}
-
 /// A probe that runs until it succeeds or this is dropped.
 #[derive(Debug)]
 pub(super) struct RunningProbe(AbortHandle);
@@ -90,76 +79,79 @@ impl Drop for RunningProbe {
     }
 }
 
+/// Where a probe runs.
+#[derive(Debug, Clone)]
+pub(super) struct Target {
+    pub(super) netns: Arc<Netns>,
+    pub(super) lane: Arc<Lane>,
+    pub(super) lanes: Lanes,
+    pub(super) replies: Replies,
+}
+
 impl RunningProbe {
-    pub(super) fn start(
-        target: Target,
-        probe: Probe,
-        load: &Load,
-        events: mpsc::Sender<Event>,
-    ) -> Self {
-        let Target {
-            sandbox,
-            netns,
-            span,
-        } = target;
+    pub(super) fn start(id: JobId, target: Target, probe: Probe, load: &Load) -> Self {
         let guard = load.add();
         let run = async move {
             let mut backoff = MIN_BACKOFF;
-            while let Err(error) = until_ready(&netns, &probe, &guard.0).await {
+            while let Err(error) = target.until_ready(&probe, &guard.0).await {
                 if backoff == MIN_BACKOFF {
-                    tracing::warn!(%sandbox, error = %chain(&error), "could not probe whether a sidecar is ready; retrying");
+                    tracing::warn!(netns = %target.netns.id(), error = %chain(&error), "could not probe whether a sidecar is ready; retrying");
                 }
                 tokio::time::sleep(backoff).await;
                 backoff = MAX_BACKOFF.min(backoff * 2);
             }
-            drop(events.send(Event::Ready { sandbox, probe }).await);
+            target.replies.send(Reply::ProbeSucceeded { id }).await;
         };
-        Self(tokio::spawn(run.instrument(span)).abort_handle())
+        Self(tokio::spawn(run).abort_handle())
     }
 }
 
-async fn until_ready(netns: &Netns, probe: &Probe, load: &Load) -> Result<(), sockdiag::Error> {
-    let mut sockets = Sockets::open(netns)?;
-    let (Probe::Listens { port } | Probe::Answers { port, .. }) = *probe;
-    loop {
-        if sockets.listens(port)? {
-            match probe {
-                Probe::Listens { .. } => return Ok(()),
-                Probe::Answers { path, .. } => {
-                    let response = tokio::time::timeout(RESPONSE, is_ready(netns, port, path));
-                    if response.await.unwrap_or(false) {
-                        return Ok(());
+impl Target {
+    async fn until_ready(&self, probe: &Probe, load: &Load) -> Result<(), sockdiag::Error> {
+        let mut sockets = Sockets::open(&self.netns)?;
+        let (Probe::Listens { port } | Probe::Answers { port, .. }) = *probe;
+        loop {
+            if sockets.listens(port)? {
+                match probe {
+                    Probe::Listens { .. } => return Ok(()),
+                    Probe::Answers { path, .. } => {
+                        if self.is_ready(port, path).await {
+                            return Ok(());
+                        }
+                        tokio::time::sleep(NOT_READY.max(load.interval())).await;
                     }
-                    tokio::time::sleep(NOT_READY.max(load.interval())).await;
                 }
+            } else {
+                tokio::time::sleep(load.interval()).await;
             }
-        } else {
-            tokio::time::sleep(load.interval()).await;
         }
     }
-}
 
-/// Sends the request to the listener of the port, on IPv4 first.
-async fn is_ready(netns: &Netns, port: u16, path: &str) -> bool {
-    let request = Request {
-        method: Method::Get,
-        port,
-        path: path.to_owned(),
-        headers: Vec::new(),
-    };
-    let loopbacks = [
-        (AddressFamily::Inet, IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        (AddressFamily::Inet6, IpAddr::V6(Ipv6Addr::LOCALHOST)),
-    ];
-    for (family, loopback) in loopbacks {
-        let Ok(fd) = netns.tcp_socket(family) else {
-            return false;
+    /// Sends the request on a thread of its own: it passes the rules of the pod.
+    async fn is_ready(&self, port: u16, path: &str) -> bool {
+        let request = Request {
+            method: Method::Get,
+            port,
+            path: path.to_owned(),
+            headers: Vec::new(),
         };
-        match tcp::connect(fd, loopback, port).await {
-            Ok(stream) => return ask(stream, &request).await == Outcome::Accepted,
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-            Err(_unreachable) => return false,
+        let (netns, lane) = (Arc::clone(&self.netns), Arc::clone(&self.lane));
+        let calls = move || {
+            lane.rules.check(&netns)?;
+            Ok(request::is_ready(&netns, &request, RESPONSE))
+        };
+        let ready = self
+            .lanes
+            .run(&self.lane, Kind::Request, RESPONSE, calls)
+            .await;
+        match ready {
+            Some(Ok(is_ready)) => is_ready,
+            Some(Err(trouble)) => {
+                self.lanes.trouble(&self.lane, trouble).await;
+                // The agent gives the hold up.
+                std::future::pending().await
+            }
+            None => false,
         }
     }
-    false
 }

@@ -1,21 +1,28 @@
 //! Releases a gate: the held ports, then the connections that wait, then the table.
 
-use std::time::Duration;
+use std::{iter, time::Duration};
 
 use usher_client::{crash_point, error_chain::chain};
-use usher_core::hold::{Tally, syn::Syn};
+use usher_core::{
+    base::time::Timestamp,
+    hold::{Tally, syn::Syn},
+};
 use usher_sys::net::nft::{self, NftError};
 
 use super::{Gate, port_list, sender::Injection};
 
-/// How long copies are read after the ports are released.
-const LINGER: Duration = Duration::from_millis(20);
-
 /// More ports are released by deleting the table only. usher holds fewer, but a pod can add elements to its own table.
 const MAX_PORTS: usize = 64;
 
+/// All ports are released.
+#[derive(Debug)]
+pub(in crate::worker) struct Opened {
+    at: Timestamp,
+    timed_out: bool,
+}
+
 impl Gate {
-    pub(super) fn open_some(&mut self, ports: &[u16]) -> Result<(), NftError> {
+    pub(in crate::worker) fn open_some(&mut self, ports: &[u16]) -> Result<(), NftError> {
         let opened = nft::delete_elements(&self.table, ports);
         match &opened {
             Ok(were_held) => {
@@ -48,8 +55,8 @@ impl Gate {
     }
 
     /// Injects the copies of connections that still wait. The table drops and copies again those to a port that is
-    /// still held. Each wait ends with the release of the connection's own port.
-    fn release_connections(&mut self) {
+    /// still held.
+    pub(in crate::worker) fn release_connections(&mut self) {
         self.read();
         if let Some(queue) = &self.queue
             && let Err(error) = queue.accept_all()
@@ -57,50 +64,31 @@ impl Gate {
             tracing::warn!(error = %chain(&error), "could not release DNS queries; their resolvers retry");
         }
         let now = self.now();
-        let counted = self
-            .first_counted
-            .extract_if(.., |port, _| !self.ports.contains(port));
-        for (_port, first) in counted {
-            self.longest = self.longest.max(now.since(first));
-        }
         let Some(sender) = &mut self.sender else {
             return;
         };
-        // Copies that are put back come last.
-        let mut left = self.copies.len();
-        while left > 0 {
-            let batch = self.copies.take_batch(left);
-            if batch.is_empty() {
-                break;
+        let batches = iter::repeat_with(|| self.copies.take_batch());
+        for held in batches.take_while(|batch| !batch.is_empty()).flatten() {
+            let connection = held.syn.connection();
+            match sender.send(&held, now) {
+                Injection::Injected => self.released.add(&connection),
+                // A connection that timed out looks the same as one that the kernel released.
+                Injection::TooLate if self.timed_out => self.expired.add(&connection),
+                Injection::TooLate | Injection::Skipped => continue,
             }
-            left -= batch.len();
-            for held in batch {
-                let connection = held.syn.connection();
-                let waited = now.since(held.since);
-                match sender.send(&held, now) {
-                    Injection::Injected => {
-                        self.released.add(&connection);
-                        self.longest = self.longest.max(waited);
-                    }
-                    // A connection that timed out looks the same as one that the kernel released.
-                    Injection::TooLate if self.timed_out => {
-                        self.expired.add(&connection);
-                        self.longest_expired = self.longest_expired.max(waited);
-                    }
-                    Injection::TooLate => {}
-                    // Keeps the time since which it waits.
-                    Injection::Skipped => self.copies.put_back(held),
-                }
-            }
+            let first = self.first.get_or_insert(held.since);
+            *first = held.since.min(*first);
         }
     }
 
+    /// Releases the ports and the connections that wait, and deletes the table.
+    ///
     /// # Errors
     /// When ports are still held: the kernel releases them at their deadline.
-    pub(super) async fn open_all(&mut self) -> Result<Tally, NftError> {
+    pub(in crate::worker) fn open_all(&mut self) -> Result<Opened, NftError> {
         let ports = self.ports.clone();
         let still_held = ports.len() > MAX_PORTS || self.open_some(&ports).is_err();
-        let mut opened = self.now();
+        let mut at = self.now();
         // A failure does not matter where no port is held any more.
         let deleted = self.delete();
         // Where another process has deleted the table, the kernel's timeout did not release the ports.
@@ -110,13 +98,15 @@ impl Gate {
             if !self.count_only {
                 deleted?;
             }
-            opened = self.now();
-            self.ports.clear();
+            at = self.now();
             self.release_connections();
         }
-        self.linger().await;
+        Ok(Opened { at, timed_out })
+    }
+
+    pub(in crate::worker) fn tally(&self, opened: &Opened) -> Tally {
         let now = self.now();
-        let by_kernel = if timed_out {
+        let by_kernel = if opened.timed_out {
             self.expired.without(&self.released)
         } else {
             0
@@ -126,39 +116,14 @@ impl Gate {
         } else {
             self.released.total() + by_kernel
         };
-        let longest = match by_kernel {
-            0 => self.longest,
-            _ => self.longest.max(self.longest_expired),
-        };
+        let waited = self.first.filter(|_| connections > 0);
         let lost = self.copies.dropped() + u64::from(self.log.dropped());
-        Ok(Tally {
+        Tally {
             connections,
             by_kernel,
-            longest,
-            ago: now.since(opened),
+            longest: waited.map_or(Duration::ZERO, |first| opened.at.since(first)),
+            ago: now.since(opened.at),
             lost: usize::try_from(lost).unwrap_or(usize::MAX),
-        })
-    }
-
-    /// Releases connections that were on their way when the ports were released.
-    async fn linger(&mut self) {
-        let end = tokio::time::sleep(LINGER);
-        tokio::pin!(end);
-        loop {
-            let mut arrived = Vec::new();
-            let read = self
-                .log
-                .receive(|packet| arrived.extend(Syn::parse(packet.payload).ok()));
-            tokio::select! {
-                biased;
-                () = &mut end => return,
-                read = read => if read.is_err() { return },
-            }
-            let now = self.now();
-            for syn in arrived {
-                self.receive(syn, now);
-            }
-            self.release_connections();
         }
     }
 }

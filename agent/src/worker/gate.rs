@@ -9,17 +9,11 @@ mod copies;
 mod opening;
 mod sender;
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
 use usher_client::{crash_point, error_chain::chain};
 use usher_core::{
-    Event,
-    base::{id::SandboxId, time::Timestamp},
+    base::time::Timestamp,
     hold::{
         Remains,
         ruleset::{self, HeldPort, Ruleset, Wanted},
@@ -36,17 +30,13 @@ use usher_sys::net::{
     sockdiag,
 };
 
-pub(crate) use self::copies::NodeCopies;
+pub(super) use self::copies::NodeCopies;
 use self::{copies::SandboxCopies, sender::Sender};
 
 /// More copies in one read than an app that waits sends.
 const FLOOD: usize = 512;
-/// Wait after that many. A copy that finds no room meanwhile is lost, and its connection continues with its next
-/// retransmission.
-const PAUSE: Duration = Duration::from_millis(2);
-
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub(super) enum Error {
     #[error(transparent)]
     Netns(#[from] netns::Error),
     #[error(transparent)]
@@ -62,18 +52,7 @@ pub(crate) enum Error {
 }
 
 #[derive(Debug)]
-pub(crate) enum Command {
-    /// Release connections to these ports.
-    OpenSome(Vec<u16>),
-    /// Release every connection, and end.
-    OpenAll,
-    /// Set the timeout of these held ports, from now on.
-    Renew(Vec<u16>, Duration),
-    Mend(Wanted),
-}
-
-#[derive(Debug)]
-pub(crate) struct Gate {
+pub(super) struct Gate {
     /// The moment that timestamps count from.
     started: Instant,
     table: Socket,
@@ -89,14 +68,10 @@ pub(crate) struct Gate {
     timed_out: bool,
     /// Connections that did not wait any more after a timeout.
     expired: ConnectionCount,
-    /// The longest wait of a released connection, until the release of its port; in observe mode of a counted one.
-    longest: Duration,
-    /// The longest wait of an expired connection.
-    longest_expired: Duration,
+    /// The time of the first connection.
+    first: Option<Timestamp>,
     /// Connections in observe mode, which only counts them.
     counted: usize,
-    /// The time of the first counted connection to each port that is still held.
-    first_counted: BTreeMap<u16, Timestamp>,
 }
 
 impl Gate {
@@ -135,7 +110,15 @@ impl Gate {
         let Some(found) = nft::dump(&table)? else {
             return Ok(None);
         };
-        let mut gate = Self::open(netns, started, copies)?;
+        let mut gate = match Self::open(netns, started, copies) {
+            Ok(gate) => gate,
+            Err(error) => {
+                // As while a worker that was killed is stuck in a system call: its reader is still there.
+                tracing::warn!(error = %chain(&error), "could not read the copies of connections that wait; released them");
+                nft::delete_table(&table)?;
+                return Ok(None);
+            }
+        };
         let held = found
             .remaining
             .iter()
@@ -163,67 +146,37 @@ impl Gate {
             released: ConnectionCount::default(),
             timed_out: false,
             expired: ConnectionCount::default(),
-            longest: Duration::ZERO,
-            longest_expired: Duration::ZERO,
+            first: None,
             counted: 0,
-            first_counted: BTreeMap::new(),
         })
     }
 
-    /// Runs until everything is released or the sandbox is forgotten.
-    pub(super) async fn run(
-        mut self,
-        sandbox: SandboxId,
-        netns: Arc<Netns>,
-        mut commands: mpsc::Receiver<Command>,
-        events: mpsc::Sender<Event>,
-    ) {
-        match Sender::open(&netns) {
+    /// Opens the sockets that inject copies. The reply to the CNI plugin does not wait for them.
+    pub(super) fn open_sender(&mut self, netns: &Netns) {
+        match Sender::open(netns) {
             Ok(sender) => self.sender = Some(sender),
             Err(error) => {
-                tracing::warn!(%sandbox, error = %chain(&error), "could not open the injector; connections continue with their next retransmissions");
+                tracing::warn!(error = %chain(&error), "could not open the injector; connections continue with their next retransmissions");
             }
         }
-        drop(netns);
-        loop {
-            let mut arrived = Vec::new();
-            tokio::select! {
-                biased;
-                command = commands.recv() => match command {
-                    // Where a port cannot be released, deleting the table releases all.
-                    Some(Command::OpenSome(ports)) => if self.open_some(&ports).is_err() { break },
-                    Some(Command::Renew(ports, timeout)) => self.renew(&ports, timeout),
-                    Some(Command::Mend(wanted)) => self.mend(&wanted),
-                    Some(Command::OpenAll) => break,
-                    // The sandbox is forgotten: its namespace is gone, or about to go.
-                    None => {
-                        drop(self.delete());
-                        return;
-                    }
-                },
-                read = self.log.receive(|packet| arrived.extend(Syn::parse(packet.payload).ok())) => {
-                    if let Err(error) = read {
-                        // Without copies, connections continue with their next retransmission.
-                        tracing::warn!(%sandbox, error = %chain(&error), "could not read the copies of waiting connections; released the sandbox");
-                        break;
-                    }
-                }
-            }
-            let now = self.now();
-            let flooded = arrived.len() >= FLOOD;
-            for syn in arrived {
-                self.receive(syn, now);
-            }
-            if flooded {
-                // The other pods' turn.
-                tokio::time::sleep(PAUSE).await;
-            }
+    }
+
+    /// Waits for copies and keeps them. Returns whether there are more than an app that waits sends. Dropping the future
+    /// loses none.
+    ///
+    /// # Errors
+    /// When they cannot be read: without copies, connections continue with their next retransmission.
+    pub(super) async fn receive_copies(&mut self) -> Result<bool, nflog::Error> {
+        let mut arrived = Vec::new();
+        self.log
+            .receive(|packet| arrived.extend(Syn::parse(packet.payload).ok()))
+            .await?;
+        let now = self.now();
+        let is_flood = arrived.len() >= FLOOD;
+        for syn in arrived {
+            self.receive(syn, now);
         }
-        let result = self.open_all().await.map_err(|error| chain(&error));
-        // Close the sockets before the event: the engine may arm the sandbox again.
-        drop(self);
-        // Fails only when the agent is ending.
-        drop(events.send(Event::Opened { sandbox, result }).await);
+        Ok(is_flood)
     }
 
     fn now(&self) -> Timestamp {
@@ -232,15 +185,14 @@ impl Gate {
 
     fn receive(&mut self, syn: Syn, now: Timestamp) {
         if self.count_only {
-            let port = syn.connection().destination.port();
-            self.first_counted.entry(port).or_insert(now);
+            self.first.get_or_insert(now);
             self.counted += 1;
         } else {
             self.copies.keep(syn, now);
         }
     }
 
-    fn renew(&mut self, ports: &[u16], timeout: Duration) {
+    pub(super) fn renew(&mut self, ports: &[u16], timeout: Duration) {
         let held: Vec<HeldPort> = ports
             .iter()
             .map(|port| HeldPort {
@@ -254,14 +206,14 @@ impl Gate {
         }
     }
 
-    fn mend(&self, wanted: &Wanted) {
+    pub(super) fn mend(&self, wanted: &Wanted) {
         if let Err(error) = nft::install(&self.table, &Ruleset::of(wanted)) {
             tracing::warn!(error = %chain(&error), "could not replace the table; it stays as it was found");
         }
     }
 
     /// Deletes the table. Returns whether it existed.
-    fn delete(&self) -> Result<bool, NftError> {
+    pub(super) fn delete(&self) -> Result<bool, NftError> {
         let deleted = nft::delete_table(&self.table);
         if let Err(error) = &deleted {
             tracing::warn!(error = %chain(error), "could not delete the table; held ports are released at their deadline");

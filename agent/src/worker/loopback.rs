@@ -1,8 +1,4 @@
 //! Connections to loopback in a sidecar's network namespace.
-//!
-//! The first socket is opened when the sidecar starts, since opening one takes
-//! a thread that has to be started and waited for. It keeps the namespace alive
-//! no longer than the sidecar does: it is closed when that ends.
 
 use std::{
     io,
@@ -12,14 +8,10 @@ use std::{
 
 use nix::{errno::Errno, sys::socket::AddressFamily};
 use tokio::net::TcpStream;
-use usher_client::error_chain::chain;
-use usher_core::quit::outcome::Outcome;
 use usher_sys::net::{
     netns::{self, Netns},
     tcp,
 };
-
-use super::Target;
 
 /// An address family and its loopback address.
 type Place = (AddressFamily, IpAddr);
@@ -33,9 +25,17 @@ const LOOPBACK: [Place; 2] = [
 /// A TCP socket in a sidecar's network namespace, and where it is to connect
 /// to.
 #[derive(Debug)]
-pub(crate) struct Socket {
+pub(super) struct Socket {
     fd: OwnedFd,
     loopback: IpAddr,
+}
+
+impl Socket {
+    /// The socket that the agent opened for the first request.
+    pub(super) fn prepared(fd: OwnedFd) -> Self {
+        let [(_family, loopback), _second] = LOOPBACK;
+        Self { fd, loopback }
+    }
 }
 
 /// The places to try, in order.
@@ -43,33 +43,13 @@ pub(super) const fn places() -> [Place; 2] {
     LOOPBACK
 }
 
-/// Opens the first socket for a sidecar.
-pub(crate) fn prepare(target: Target<'_>) -> Result<Socket, Outcome> {
-    let [first, _second] = LOOPBACK;
-    open(target, first)
-}
+/// The family of the socket that the agent opens for the first request.
+pub(crate) const PREPARED: AddressFamily = LOOPBACK[0].0;
 
-/// Opens a socket in the namespace that the sidecar was started in.
-pub(super) fn open(target: Target<'_>, place: Place) -> Result<Socket, Outcome> {
-    let Target { host, init, .. } = target;
+pub(super) fn open(netns: &Netns, place: Place) -> Result<Socket, netns::Error> {
     let (family, loopback) = place;
-    let netns = Netns::of_process(&host.proc, init.pidfd.pid());
-    // The order matters: a process that is alive now had its number when its
-    // namespace was opened.
-    if !init.pidfd.is_alive() {
-        return Err(Outcome::Gone);
-    }
-    let failed = |error: netns::Error| Outcome::Failed(chain(&error));
-    let netns = netns.map_err(failed)?;
-    let why = if netns.id() == host.netns {
-        "it is in the host's network namespace".to_owned()
-    } else if netns.id() != init.netns {
-        format!("it is in {}, started in {}", netns.id(), init.netns)
-    } else {
-        let fd = netns.tcp_socket(family).map_err(failed)?;
-        return Ok(Socket { fd, loopback });
-    };
-    Err(Outcome::Failed(why))
+    let fd = netns.tcp_socket(family)?;
+    Ok(Socket { fd, loopback })
 }
 
 /// Connects. On loopback the handshake is over when the system call returns, so

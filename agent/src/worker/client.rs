@@ -1,0 +1,369 @@
+//! The agent's side of the worker: jobs and their replies, deadlines, and the quarantine.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::time::sleep_until;
+use usher_client::{backoff::Backoff, error_chain::chain};
+use usher_core::{
+    Event,
+    base::{
+        id::{NetnsId, SandboxId},
+        time::Timestamp,
+    },
+    engine::event::Subject,
+    worker::{
+        Trouble,
+        message::{Job, JobId, LONGEST_MESSAGE, Order, Reply},
+        quarantine::Quarantine,
+    },
+};
+use usher_sys::{net::netns::Netns, pods::container::Init, seqpacket};
+
+use super::{
+    pending::{PendingJobs, Purpose},
+    process::{Launch, Running},
+};
+use crate::telemetry::reporter::Reporter;
+
+/// Jobs that wait for a reply, or to be sent. Further ones fail.
+const MAX_JOBS: usize = 4096;
+/// How long the worker as a whole may be late with a reply. A job that is stuck is reported before.
+const LATE: Duration = Duration::from_secs(2);
+
+/// A descriptor that goes with a job.
+#[derive(Debug)]
+pub(crate) enum Descriptor {
+    Init(Arc<Init>),
+    Netns(Arc<Netns>),
+    Socket(OwnedFd),
+}
+
+/// What the worker reports.
+#[derive(Debug)]
+pub(crate) enum News {
+    Event(Event),
+    /// The table of an earlier worker is adopted, or gone.
+    Readopted(SandboxId, Result<bool, String>),
+    /// The worker has ended, and another one will follow: every table needs a reader again.
+    Ended,
+}
+
+#[derive(Debug)]
+struct Unsent {
+    message: Vec<u8>,
+    descriptors: Vec<Descriptor>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Worker {
+    launch: Launch,
+    reporter: Reporter,
+    /// The moment that timestamps count from.
+    started: Instant,
+    running: Option<Running>,
+    backoff: Backoff,
+    last_id: u64,
+    jobs: PendingJobs,
+    unsent: VecDeque<Unsent>,
+    quarantine: Quarantine,
+    /// The subject of the last job of each namespace.
+    subjects: BTreeMap<NetnsId, Subject>,
+    news: VecDeque<News>,
+}
+
+impl Worker {
+    pub(crate) fn new(launch: Launch, started: Instant, reporter: Reporter) -> Self {
+        Self {
+            launch,
+            reporter,
+            started,
+            running: None,
+            backoff: Backoff::default(),
+            last_id: 0,
+            jobs: PendingJobs::default(),
+            unsent: VecDeque::new(),
+            quarantine: Quarantine::default(),
+            subjects: BTreeMap::new(),
+            news: VecDeque::new(),
+        }
+    }
+
+    /// Sends a job. Where that is not possible, the event of its failure follows.
+    pub(crate) fn send(
+        &mut self,
+        netns: NetnsId,
+        purpose: Purpose,
+        job: Job,
+        descriptors: Vec<Descriptor>,
+    ) {
+        // What is to be closed is closed even so.
+        let is_forget = matches!(job, Job::Forget { .. });
+        if !is_forget && let Some(trouble) = self.quarantine.trouble(self.now(), netns) {
+            return self.fail(&purpose, &trouble.to_string());
+        }
+        if self.jobs.len() >= MAX_JOBS {
+            return self.fail(&purpose, "too many jobs wait for the worker process");
+        }
+        self.last_id += 1;
+        let id = JobId(self.last_id);
+        let has_reply = !matches!(job, Job::Check | Job::Forget { .. });
+        let due = job.limit().map(|limit| Instant::now() + limit * 2 + LATE);
+        let message = match (Order { id, netns, job }).encode() {
+            Ok(message) => message,
+            Err(error) => return self.fail(&purpose, &chain(&error)),
+        };
+        self.subjects.insert(netns, purpose.subject());
+        if self.subjects.len() > MAX_JOBS {
+            self.subjects.pop_first();
+        }
+        if has_reply {
+            self.jobs.insert(id, netns, purpose, due);
+        }
+        self.unsent.push_back(Unsent {
+            message,
+            descriptors,
+        });
+        self.flush();
+    }
+
+    /// Adds an event that needed no job.
+    pub(crate) fn report(&mut self, event: Event) {
+        self.event(event);
+    }
+
+    /// Drops the probes of a sandbox: they get no replies.
+    pub(crate) fn cancel_probes(&mut self, sandbox: &SandboxId) {
+        self.jobs
+            .remove_all(|purpose| matches!(purpose, Purpose::Probe(of, _probe) if of == sandbox));
+    }
+
+    /// Waits for the worker, and keeps it running. The future may be dropped at any time.
+    pub(crate) async fn next(&mut self) -> News {
+        loop {
+            if let Some(news) = self.news.pop_front() {
+                return news;
+            }
+            let Some(running) = &self.running else {
+                let due = self.backoff.due(Instant::now());
+                sleep_until(due.into()).await;
+                self.start();
+                continue;
+            };
+            let mut buffer = vec![0; LONGEST_MESSAGE];
+            let late = self.jobs.due();
+            let received = tokio::select! {
+                biased;
+                received = running.socket.receive(&mut buffer) => received,
+                sent = send_first(&running.socket, self.unsent.front()) => match sent {
+                    Ok(()) => {
+                        self.unsent.pop_front();
+                        continue;
+                    }
+                    Err(error) => Err(error),
+                },
+                () = at(late) => {
+                    self.ended("it did not reply in time");
+                    continue;
+                }
+            };
+            match received {
+                Ok(Some((length, _descriptors))) => {
+                    match Reply::decode(buffer.get(..length).unwrap_or_default()) {
+                        Ok(reply) => self.received(reply),
+                        Err(error) => {
+                            tracing::error!(error = %chain(&error), "received an invalid message from the worker process");
+                        }
+                    }
+                }
+                Ok(None) => self.ended("it closed its socket"),
+                Err(error) => self.ended(&chain(&error)),
+            }
+        }
+    }
+
+    fn start(&mut self) {
+        self.backoff.tried(Instant::now());
+        match self.launch.start() {
+            Ok(running) => {
+                self.running = Some(running);
+                self.reporter.metrics.worker_up.set(1);
+                self.flush();
+            }
+            Err(error) => {
+                tracing::error!(error = %chain(&error), "could not start the worker process; trying again");
+                self.expire();
+            }
+        }
+    }
+
+    /// Sends as much as the socket takes now.
+    fn flush(&mut self) {
+        let Some(running) = &self.running else {
+            return;
+        };
+        while let Some(first) = self.unsent.front() {
+            let descriptors = first.descriptors();
+            // The next receive reports a closed socket, and waits for a full one.
+            if running
+                .socket
+                .send_with(&first.message, &descriptors)
+                .is_err()
+            {
+                return;
+            }
+            self.unsent.pop_front();
+        }
+    }
+
+    fn received(&mut self, reply: Reply) {
+        match reply {
+            Reply::Started => {}
+            Reply::Attempted { id, outcome } => {
+                if let Some(Purpose::Attempt(key)) = self.jobs.take(id) {
+                    self.event(Event::Attempted { key, outcome });
+                }
+            }
+            Reply::Answered { id, body } => {
+                if let Some(Purpose::QueryVersion(key)) = self.jobs.take(id) {
+                    self.event(Event::VersionAnswered { key, body });
+                }
+            }
+            Reply::Armed { id, result } => {
+                if let Some(Purpose::Arm(sandbox)) = self.jobs.take(id) {
+                    self.event(Event::Armed { sandbox, result });
+                }
+            }
+            Reply::Adopted { id, result } => match self.jobs.take(id) {
+                Some(Purpose::Look(key, sandbox)) => match result {
+                    Ok(remains) => self.event(Event::Found {
+                        key,
+                        sandbox,
+                        remains,
+                    }),
+                    Err(error) => {
+                        tracing::warn!(error, uid = %key.pod, "could not read a pod's network namespace; connections that an earlier agent holds there are released at their deadline");
+                        self.event(Event::NotFound { key });
+                    }
+                },
+                Some(Purpose::Readopt(sandbox)) => {
+                    let is_there = result.map(|remains| remains.is_some());
+                    self.news.push_back(News::Readopted(sandbox, is_there));
+                }
+                _ => {}
+            },
+            Reply::ProbeSucceeded { id } => {
+                if let Some(Purpose::Probe(sandbox, probe)) = self.jobs.take(id) {
+                    self.event(Event::Ready { sandbox, probe });
+                }
+            }
+            Reply::Done { id } => drop(self.jobs.take(id)),
+            Reply::Opened { sandbox, result } => {
+                self.jobs.remove_all(|purpose| purpose.is_hold_of(&sandbox));
+                self.event(Event::Opened { sandbox, result });
+            }
+            Reply::Troubled { netns, trouble } => self.troubled(netns, trouble),
+            Reply::Recovered { netns } => self.quarantine.recovered(self.now(), netns),
+        }
+    }
+
+    fn troubled(&mut self, netns: NetnsId, trouble: Trouble) {
+        let is_new = self.quarantine.begin(self.now(), netns, trouble);
+        if let Some(subject) = self.subjects.get(&netns).filter(|_| is_new) {
+            let subject = subject.clone();
+            self.event(Event::Quarantined { subject, trouble });
+        }
+        let why = trouble.to_string();
+        self.fail_all(|of, _due| of == netns, &why);
+    }
+
+    fn ended(&mut self, reason: &str) {
+        tracing::error!(
+            reason,
+            "the worker process ended; jobs in progress failed, and tables are adopted by the next one"
+        );
+        if let Some(running) = self.running.take() {
+            running.end();
+        }
+        let metrics = &self.reporter.metrics;
+        metrics.worker_up.set(0);
+        metrics.worker_exits.inc();
+        self.quarantine.worker_ended(self.now());
+        self.unsent.clear();
+        self.fail_all(|_netns, _due| true, "the worker process ended");
+        self.news.push_back(News::Ended);
+    }
+
+    /// Fails the jobs that are overdue while no worker runs.
+    fn expire(&mut self) {
+        let now = Instant::now();
+        let is_due = |_netns, due: &Option<Instant>| due.is_some_and(|due| due <= now);
+        self.fail_all(is_due, "the worker process could not be started");
+    }
+
+    fn fail_all(&mut self, which: impl Fn(NetnsId, &Option<Instant>) -> bool, why: &str) {
+        for purpose in self.jobs.take_all(which) {
+            self.fail(&purpose, why);
+        }
+    }
+
+    fn fail(&mut self, purpose: &Purpose, why: &str) {
+        if let Purpose::Readopt(sandbox) = purpose {
+            let lost = News::Readopted(sandbox.clone(), Err(why.to_owned()));
+            self.news.push_back(lost);
+        }
+        if let Some(event) = purpose.failure(why) {
+            self.event(event);
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        self.news.push_back(News::Event(event));
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::new(self.started.elapsed())
+    }
+}
+
+impl AsFd for Descriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Init(init) => init.pidfd.as_fd(),
+            Self::Netns(netns) => netns.as_fd(),
+            Self::Socket(fd) => fd.as_fd(),
+        }
+    }
+}
+
+impl Unsent {
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.descriptors.iter().map(AsFd::as_fd).collect()
+    }
+}
+
+/// Sends a message when the socket has room.
+async fn send_first(
+    socket: &seqpacket::Connection,
+    first: Option<&Unsent>,
+) -> Result<(), seqpacket::Error> {
+    match first {
+        None => std::future::pending().await,
+        Some(first) => {
+            socket
+                .send_when_ready(&first.message, &first.descriptors())
+                .await
+        }
+    }
+}
+
+async fn at(when: Option<Instant>) {
+    match when {
+        None => std::future::pending().await,
+        Some(when) => sleep_until(when.into()).await,
+    }
+}

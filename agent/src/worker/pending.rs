@@ -1,0 +1,154 @@
+//! Jobs that wait for the worker's reply, and what each is for.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Instant,
+};
+
+use usher_core::{
+    Event,
+    base::id::{ContainerKey, NetnsId, SandboxId},
+    engine::event::Subject,
+    hold::Probe,
+    quit::outcome::Outcome,
+    worker::message::JobId,
+};
+
+/// What a job is for: the event of its reply.
+#[derive(Debug, Clone)]
+pub(crate) enum Purpose {
+    /// It prepares another one.
+    Prepare(ContainerKey),
+    Attempt(ContainerKey),
+    QueryVersion(ContainerKey),
+    Arm(SandboxId),
+    /// Look for the table of an earlier agent.
+    Look(ContainerKey, SandboxId),
+    /// Adopt the table of an earlier worker.
+    Readopt(SandboxId),
+    Probe(SandboxId, Probe),
+    Change(SandboxId),
+    OpenAll(SandboxId),
+}
+
+#[derive(Debug)]
+struct Pending {
+    netns: NetnsId,
+    purpose: Purpose,
+    due: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct PendingJobs {
+    jobs: HashMap<JobId, Pending>,
+    due: BTreeSet<(Instant, JobId)>,
+}
+
+impl PendingJobs {
+    pub(super) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// When the first reply is overdue.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due.first().map(|(due, _id)| *due)
+    }
+
+    pub(super) fn insert(
+        &mut self,
+        id: JobId,
+        netns: NetnsId,
+        purpose: Purpose,
+        due: Option<Instant>,
+    ) {
+        self.due.extend(due.map(|due| (due, id)));
+        let pending = Pending {
+            netns,
+            purpose,
+            due,
+        };
+        self.jobs.insert(id, pending);
+    }
+
+    /// Removes a job; None for one that has failed.
+    pub(super) fn take(&mut self, id: JobId) -> Option<Purpose> {
+        let pending = self.jobs.remove(&id)?;
+        if let Some(due) = pending.due {
+            self.due.remove(&(due, id));
+        }
+        Some(pending.purpose)
+    }
+
+    /// Removes these jobs, in the order in which they were sent.
+    pub(super) fn take_all(
+        &mut self,
+        which: impl Fn(NetnsId, &Option<Instant>) -> bool,
+    ) -> Vec<Purpose> {
+        let mut ids: Vec<JobId> = self
+            .jobs
+            .iter()
+            .filter(|(_id, pending)| which(pending.netns, &pending.due))
+            .map(|(id, _pending)| *id)
+            .collect();
+        ids.sort_unstable();
+        ids.into_iter().filter_map(|id| self.take(id)).collect()
+    }
+
+    pub(super) fn remove_all(&mut self, which: impl Fn(&Purpose) -> bool) {
+        let Self { jobs, due } = self;
+        jobs.retain(|id, pending| {
+            let goes = which(&pending.purpose);
+            if let (true, Some(at)) = (goes, pending.due) {
+                due.remove(&(at, *id));
+            }
+            !goes
+        });
+    }
+}
+
+impl Purpose {
+    pub(super) fn subject(&self) -> Subject {
+        match self {
+            Self::Prepare(key) | Self::Attempt(key) | Self::QueryVersion(key) => {
+                Subject::Container(key.clone())
+            }
+            Self::Look(key, _sandbox) => Subject::Container(key.clone()),
+            Self::Arm(sandbox)
+            | Self::Readopt(sandbox)
+            | Self::Probe(sandbox, _)
+            | Self::Change(sandbox)
+            | Self::OpenAll(sandbox) => Subject::Sandbox(sandbox.clone()),
+        }
+    }
+
+    /// The event of a failure. A probe or a change of a table has none: the deadline of the hold follows.
+    pub(super) fn failure(&self, why: &str) -> Option<Event> {
+        let why = why.to_owned();
+        let event = match self.clone() {
+            Self::Attempt(key) => Event::Attempted {
+                key,
+                outcome: Outcome::Failed(why),
+            },
+            Self::QueryVersion(key) => Event::VersionAnswered { key, body: None },
+            Self::Arm(sandbox) => Event::Armed {
+                sandbox,
+                result: Err(why),
+            },
+            Self::Look(key, _sandbox) => Event::NotFound { key },
+            Self::OpenAll(sandbox) => Event::Opened {
+                sandbox,
+                result: Err(why),
+            },
+            Self::Prepare(_) | Self::Readopt(_) | Self::Probe(..) | Self::Change(_) => return None,
+        };
+        Some(event)
+    }
+
+    /// Whether it ends with the hold of this sandbox.
+    pub(super) fn is_hold_of(&self, sandbox: &SandboxId) -> bool {
+        match self {
+            Self::Probe(of, _) | Self::Change(of) | Self::OpenAll(of) => of == sandbox,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Requests and signals to one sidecar, in the worker.
+//!
+//! Everything that names the sidecar is checked right before: its init process must be alive by pidfd. The agent has
+//! checked that the namespace is the one that the container was started in, and not the host's.
+
+use std::{
+    cell::OnceCell,
+    future::Future,
+    io,
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+    time::Duration,
+};
+
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::{
+    Response,
+    body::{Bytes, Incoming},
+    client::conn::http1,
+};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    net::TcpStream,
+    runtime::{Builder, Runtime},
+};
+use usher_client::{crash_point, error_chain::chain};
+use usher_core::{
+    base::id::{ContainerKey, Pid},
+    quit::outcome::Outcome,
+    recipe::step::{Header, Method, Request, Signal},
+    worker::message::QUERY,
+};
+use usher_sys::{
+    net::netns::Netns,
+    pods::{container, pidfd, proc::ProcRoot},
+};
+
+use super::{
+    http,
+    loopback::{self, Socket},
+};
+use crate::quit;
+
+/// Envoy's `server_info` has some 10 kB.
+const BODY_BYTES: usize = 64 * 1024;
+
+thread_local! {
+    /// For the requests of this thread.
+    static RUNTIME: OnceCell<Runtime> = const { OnceCell::new() };
+}
+
+/// A sidecar.
+#[derive(Debug)]
+pub(super) struct Target<'netns> {
+    /// Of its init process.
+    pub(super) pidfd: OwnedFd,
+    pub(super) netns: &'netns Netns,
+}
+
+impl Target<'_> {
+    /// Sends a request that is to terminate the sidecar.
+    pub(super) fn attempt(
+        &self,
+        proc: &ProcRoot,
+        pid: Pid,
+        prepared: Option<OwnedFd>,
+        request: &Request,
+        timeout: Duration,
+    ) -> Outcome {
+        let attempt = async {
+            let headers = match self.headers(proc, pid, &request.headers) {
+                Ok(headers) => headers,
+                Err(why) => return Outcome::Failed(why),
+            };
+            let stream = match self.connect(prepared, request.port).await {
+                Ok(stream) => stream,
+                Err(outcome) => return outcome,
+            };
+            let Ok(message) = http::message(request, headers) else {
+                // Not the error's own text: a value in it may be a secret.
+                let why = "a header cannot be made of the variable's value";
+                return Outcome::Failed(why.to_owned());
+            };
+            crash_point::reach("request-due", "");
+            let status = exchange(stream, message, http::status).await;
+            crash_point::reach("request-answered", "");
+            http::outcome(status)
+        };
+        match block_on(timeout, attempt) {
+            Ok(outcome) => outcome.unwrap_or(Outcome::TimedOut),
+            Err(why) => Outcome::Failed(why),
+        }
+    }
+
+    /// The body of a successful response.
+    pub(super) fn query(&self, port: u16, path: &str) -> Option<String> {
+        let request = Request {
+            method: Method::Get,
+            port,
+            path: path.to_owned(),
+            headers: Vec::new(),
+        };
+        let read = |response: Response<Incoming>| async {
+            if !response.status().is_success() {
+                return None;
+            }
+            let body = Limited::new(response.into_body(), BODY_BYTES)
+                .collect()
+                .await;
+            String::from_utf8(body.ok()?.to_bytes().into()).ok()
+        };
+        let query = async {
+            let stream = self.connect(None, port).await.ok()?;
+            let message = http::message(&request, Vec::new()).ok()?;
+            exchange(stream, message, read).await.ok()?
+        };
+        block_on(QUERY, query).ok().flatten().flatten()
+    }
+
+    /// Connects to the port on one of the loopback addresses.
+    async fn connect(&self, prepared: Option<OwnedFd>, port: u16) -> Result<TcpStream, Outcome> {
+        let mut prepared = prepared.map(Socket::prepared);
+        for place in loopback::places() {
+            if !pidfd::is_alive(self.pidfd.as_fd()) {
+                return Err(Outcome::Gone);
+            }
+            let socket = match prepared.take() {
+                Some(socket) => socket,
+                None => loopback::open(self.netns, place)
+                    .map_err(|error| Outcome::Failed(chain(&error)))?,
+            };
+            let failed = |error: io::Error| format!("connecting to port {port}: {error}");
+            match loopback::connect(socket, port).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) if loopback::is_refused(&error) => {}
+                Err(error) => return Err(Outcome::Failed(failed(error))),
+            }
+        }
+        Err(Outcome::Refused)
+    }
+
+    /// Headers with values from the environment of the sidecar's init process. Only that process receives them. Whose
+    /// memory this is may delay the read for as long as it likes
+    /// ([userfaultfd(2)](https://man7.org/linux/man-pages/man2/userfaultfd.2.html)).
+    fn headers(
+        &self,
+        proc: &ProcRoot,
+        pid: Pid,
+        wanted: &[Header],
+    ) -> Result<Vec<(String, String)>, String> {
+        let value = |header: &Header| match proc.variable(pid, &header.env) {
+            Ok(value) => value.map(|value| Ok((header.name.clone(), value))),
+            Err(error) => Some(Err(chain(&error))),
+        };
+        let headers: Vec<_> = wanted.iter().filter_map(value).collect::<Result<_, _>>()?;
+        // What was read was the sidecar's if it is alive by now.
+        match pidfd::is_alive(self.pidfd.as_fd()) {
+            true => Ok(headers),
+            false => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Signals the oldest process of this name in a container whose init process lives.
+pub(super) fn signal(
+    proc: &ProcRoot,
+    init: &OwnedFd,
+    key: &ContainerKey,
+    cgroup: &Path,
+    process: &str,
+    signal: Signal,
+) -> Outcome {
+    if !pidfd::is_alive(init.as_fd()) {
+        return Outcome::Gone;
+    }
+    let signalled = with_runtime(|runtime| {
+        // A pidfd is registered with a runtime when it is opened.
+        let _entered = runtime.enter();
+        match container::named_process(proc, key, cgroup, process) {
+            Ok(Some(process)) => quit::signal(&process, signal),
+            Ok(None) => Outcome::NoProcess,
+            Err(error) => Outcome::Failed(chain(&error)),
+        }
+    });
+    signalled.unwrap_or_else(Outcome::Failed)
+}
+
+/// Sends a readiness request to the listener of the port, on IPv4 first.
+pub(super) fn is_ready(netns: &Netns, request: &Request, timeout: Duration) -> bool {
+    let ready = async {
+        for place in loopback::places() {
+            let Ok(socket) = loopback::open(netns, place) else {
+                return false;
+            };
+            match loopback::connect(socket, request.port).await {
+                Ok(stream) => {
+                    let Ok(message) = http::message(request, Vec::new()) else {
+                        return false;
+                    };
+                    let status = exchange(stream, message, http::status).await;
+                    return http::outcome(status) == Outcome::Accepted;
+                }
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                Err(_unreachable) => return false,
+            }
+        }
+        false
+    };
+    block_on(timeout, ready) == Ok(Some(true))
+}
+
+/// Sends a request, and reads of the response what `read` takes.
+async fn exchange<T, Read: Future<Output = T>>(
+    stream: TcpStream,
+    message: hyper::Request<Empty<Bytes>>,
+    read: impl FnOnce(Response<Incoming>) -> Read,
+) -> Result<T, hyper::Error> {
+    let (mut sender, connection) = http1::Builder::new()
+        .max_buf_size(http::HEAD_BYTES)
+        .handshake(TokioIo::new(stream))
+        .await?;
+    let response = async { Ok(read(sender.send_request(message).await?).await) };
+    tokio::pin!(response);
+    tokio::select! {
+        biased;
+        response = &mut response => response,
+        // Polling the connection is what moves the bytes; it may end with the
+        // response in hand.
+        _closed = connection => response.await,
+    }
+}
+
+/// Runs a future on this thread; None when it takes too long.
+///
+/// # Errors
+/// In words, where the thread has no runtime.
+fn block_on<T>(limit: Duration, future: impl Future<Output = T>) -> Result<Option<T>, String> {
+    with_runtime(|runtime| {
+        runtime.block_on(async { tokio::time::timeout(limit, future).await.ok() })
+    })
+}
+
+fn with_runtime<T>(run: impl FnOnce(&Runtime) -> T) -> Result<T, String> {
+    RUNTIME.with(|kept| {
+        if let Some(runtime) = kept.get() {
+            return Ok(run(runtime));
+        }
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| format!("starting a runtime: {error}"))?;
+        Ok(run(kept.get_or_init(|| runtime)))
+    })
+}

@@ -1,0 +1,290 @@
+//! The holds: one task for each sandbox, which executes the agent's orders one after the other.
+
+use std::{
+    collections::HashMap,
+    mem,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use usher_client::error_chain::chain;
+use usher_core::{
+    base::id::SandboxId,
+    hold::{Probe, Remains, Tally, ruleset::Wanted},
+    worker::message::{CALLS, Job, JobId, Reply},
+};
+use usher_sys::net::{netns::Netns, nflog};
+
+use super::{
+    gate::{Gate, NodeCopies},
+    lanes::{Kind, Lanes},
+    probe::{Load, RunningProbe, Target},
+    replies::Replies,
+};
+
+/// How long copies are read after the ports are released.
+const LINGER: Duration = Duration::from_millis(20);
+/// Wait after a flood of copies. A copy that finds no room meanwhile is lost, and its connection continues with its next
+/// retransmission.
+const PAUSE: Duration = Duration::from_millis(2);
+const LOST: &str = "the worker lost the sockets of the hold";
+
+/// The sandboxes that the agent has sent orders for.
+#[derive(Debug)]
+pub(super) struct Sandboxes {
+    tasks: HashMap<SandboxId, UnboundedSender<(JobId, Job)>>,
+    lanes: Lanes,
+    replies: Replies,
+    load: Load,
+    copies: NodeCopies,
+    started: Instant,
+}
+
+/// One sandbox.
+struct Sandbox {
+    id: SandboxId,
+    started: Instant,
+    /// Its namespace, and where its system calls run.
+    place: Target,
+    load: Load,
+    copies: NodeCopies,
+    gate: Option<Gate>,
+    probes: Vec<RunningProbe>,
+}
+
+impl Sandboxes {
+    pub(super) fn new(lanes: Lanes, replies: Replies) -> Self {
+        Self {
+            tasks: HashMap::new(),
+            lanes,
+            replies,
+            load: Load::default(),
+            copies: NodeCopies::default(),
+            started: Instant::now(),
+        }
+    }
+
+    /// Passes an order to the task of its sandbox. The first one of a sandbox comes with its namespace.
+    pub(super) async fn order(
+        &mut self,
+        id: JobId,
+        sandbox: SandboxId,
+        job: Job,
+        netns: Option<Arc<Netns>>,
+    ) {
+        let is_forget = matches!(job, Job::Forget { .. });
+        if !self.tasks.contains_key(&sandbox) {
+            let Some(netns) = netns else {
+                return self.without_task(id, sandbox, job).await;
+            };
+            let task = Sandbox {
+                id: sandbox.clone(),
+                started: self.started,
+                place: Target {
+                    lane: self.lanes.lane(netns.id()),
+                    netns,
+                    lanes: self.lanes.clone(),
+                    replies: self.replies.clone(),
+                },
+                load: self.load.clone(),
+                copies: self.copies.clone(),
+                gate: None,
+                probes: Vec::new(),
+            };
+            let (orders, receiver) = unbounded_channel();
+            tokio::spawn(task.run(receiver));
+            self.tasks.insert(sandbox.clone(), orders);
+        }
+        if let Some(orders) = self.tasks.get(&sandbox) {
+            // Fails only when the task has panicked.
+            drop(orders.send((id, job)));
+        }
+        if is_forget {
+            self.tasks.remove(&sandbox);
+        }
+    }
+
+    /// Nothing is held in the sandbox.
+    async fn without_task(&self, id: JobId, sandbox: SandboxId, job: Job) {
+        let reply = match job {
+            Job::OpenAll { .. } => Reply::Opened {
+                sandbox,
+                result: Ok(Tally::default()),
+            },
+            Job::Forget { .. } => return,
+            _ => Reply::Done { id },
+        };
+        self.replies.send(reply).await;
+    }
+}
+
+impl Sandbox {
+    async fn run(mut self, mut orders: UnboundedReceiver<(JobId, Job)>) {
+        loop {
+            let order = match &mut self.gate {
+                None => orders.recv().await,
+                Some(gate) => tokio::select! {
+                    biased;
+                    order = orders.recv() => order,
+                    read = gate.receive_copies() => {
+                        self.read(read).await;
+                        continue;
+                    }
+                },
+            };
+            match order {
+                Some((_id, Job::Forget { .. })) => break,
+                Some((id, job)) => self.execute(id, job).await,
+                // The worker is ending; the next one adopts the table.
+                None => return,
+            }
+        }
+        self.probes.clear();
+        self.change(|gate, _netns| drop(gate.delete())).await;
+    }
+
+    async fn read(&mut self, read: Result<bool, nflog::Error>) {
+        match read {
+            Ok(false) => {}
+            // The other pods' turn.
+            Ok(true) => tokio::time::sleep(PAUSE).await,
+            Err(error) => {
+                tracing::warn!(sandbox = %self.id, error = %chain(&error), "could not read the copies of waiting connections; released the sandbox");
+                self.open_all().await;
+            }
+        }
+    }
+
+    async fn execute(&mut self, id: JobId, job: Job) {
+        match job {
+            Job::Arm { wanted, .. } => {
+                let result = self.arm(wanted).await;
+                let is_armed = result.is_ok();
+                self.reply(Reply::Armed { id, result }).await;
+                if is_armed {
+                    self.change(Gate::open_sender).await;
+                }
+            }
+            Job::Adopt { .. } => {
+                let result = self.adopt().await;
+                self.reply(Reply::Adopted { id, result }).await;
+                self.change(Gate::open_sender).await;
+            }
+            Job::Probe { probe, .. } => self.probe(id, probe),
+            Job::OpenSome { ports, .. } => {
+                let opened = self
+                    .change(move |gate, _netns| gate.open_some(&ports))
+                    .await;
+                // Where a port cannot be released, deleting the table releases all.
+                if matches!(opened, Some(Err(_))) {
+                    self.open_all().await;
+                }
+                self.reply(Reply::Done { id }).await;
+            }
+            Job::OpenAll { .. } => self.open_all().await,
+            Job::Renew { ports, timeout, .. } => {
+                self.change(move |gate, _netns| gate.renew(&ports, timeout))
+                    .await;
+                self.reply(Reply::Done { id }).await;
+            }
+            Job::Mend { wanted, .. } => {
+                self.change(move |gate, _netns| gate.mend(&wanted)).await;
+                self.reply(Reply::Done { id }).await;
+            }
+            // They are not about a sandbox, or end it.
+            Job::Check
+            | Job::Request { .. }
+            | Job::Query { .. }
+            | Job::Signal { .. }
+            | Job::Forget { .. } => {}
+        }
+    }
+
+    fn probe(&mut self, id: JobId, probe: Probe) {
+        let running = RunningProbe::start(id, self.place.clone(), probe, &self.load);
+        self.probes.push(running);
+    }
+
+    async fn arm(&mut self, wanted: Wanted) -> Result<(), String> {
+        self.probes.clear();
+        let (netns, started) = (Arc::clone(&self.place.netns), self.started);
+        let copies = self.copies.of(&self.id);
+        let armed = self.run_calls(move || Gate::arm(&netns, &wanted, started, copies));
+        let armed = armed.await.ok_or(LOST)?;
+        self.gate = Some(armed.map_err(|error| chain(&error))?);
+        Ok(())
+    }
+
+    async fn adopt(&mut self) -> Result<Option<Remains>, String> {
+        let (netns, started) = (Arc::clone(&self.place.netns), self.started);
+        let copies = self.copies.of(&self.id);
+        let adopted = self.run_calls(move || Gate::adopt(&netns, started, copies));
+        let adopted = adopted.await.ok_or(LOST)?;
+        let Some((gate, remains)) = adopted.map_err(|error| chain(&error))? else {
+            return Ok(None);
+        };
+        self.gate = Some(gate);
+        Ok(Some(remains))
+    }
+
+    /// Releases everything and reports it. Without a gate this succeeds at once.
+    async fn open_all(&mut self) {
+        self.probes.clear();
+        let result = match self.gate.is_some() {
+            true => self.release().await,
+            false => Ok(Tally::default()),
+        };
+        // Close the sockets before the reply: the engine may arm the sandbox again.
+        drop(mem::take(&mut self.gate));
+        let sandbox = self.id.clone();
+        self.reply(Reply::Opened { sandbox, result }).await;
+    }
+
+    async fn release(&mut self) -> Result<Tally, String> {
+        let opened = self.change(|gate, _netns| gate.open_all()).await;
+        let opened = opened.ok_or(LOST)?.map_err(|error| chain(&error))?;
+        // Connections that were on their way when the ports were released.
+        let end = tokio::time::sleep(LINGER);
+        tokio::pin!(end);
+        loop {
+            let gate = self.gate.as_mut().ok_or(LOST)?;
+            tokio::select! {
+                biased;
+                () = &mut end => return Ok(gate.tally(&opened)),
+                read = gate.receive_copies() => if read.is_err() {
+                    return Ok(gate.tally(&opened));
+                },
+            }
+            self.change(|gate, _netns| gate.release_connections()).await;
+        }
+    }
+
+    /// Runs system calls with the gate. Without one, nothing happens.
+    async fn change<T: Send + 'static>(
+        &mut self,
+        change: impl FnOnce(&mut Gate, &Netns) -> T + Send + 'static,
+    ) -> Option<T> {
+        let mut gate = self.gate.take()?;
+        let netns = Arc::clone(&self.place.netns);
+        let calls = self.run_calls(move || {
+            let done = change(&mut gate, &netns);
+            (gate, done)
+        });
+        let (gate, done) = calls.await?;
+        self.gate = Some(gate);
+        Some(done)
+    }
+
+    async fn run_calls<T: Send + 'static>(
+        &self,
+        calls: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let Target { lane, lanes, .. } = &self.place;
+        lanes.run(lane, Kind::Change, CALLS, calls).await
+    }
+
+    async fn reply(&self, reply: Reply) {
+        self.place.replies.send(reply).await;
+    }
+}

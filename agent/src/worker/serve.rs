@@ -1,0 +1,225 @@
+//! The worker's main loop: receives jobs until the agent is gone.
+
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+    path::PathBuf,
+    process,
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::Context;
+use nix::sys::{prctl, signal::Signal};
+use tokio::runtime::Builder;
+use usher_client::error_chain::chain;
+use usher_core::{
+    base::id::NetnsId,
+    quit::outcome::Outcome,
+    worker::message::{CALLS, Job, JobId, LONGEST_MESSAGE, Order, QUERY, Reply},
+};
+use usher_sys::{
+    net::netns::Netns, pods::proc::ProcRoot, process::priority, seqpacket::Connection,
+};
+
+use super::{
+    lanes::{Kind, Lanes, NODE},
+    replies::{Replies, forward},
+    request::{self, Target},
+    sandbox::Sandboxes,
+};
+use crate::args::WorkerArgs;
+
+/// One for each request, and one for each pod that has its table changed or is stuck.
+const THREADS: usize = NODE + 1024;
+/// Most of it is never touched.
+const STACK: usize = 512 * 1024;
+
+struct Server {
+    proc: ProcRoot,
+    lanes: Lanes,
+    sandboxes: Sandboxes,
+    replies: Replies,
+}
+
+/// Works until the agent at the other end of standard input is gone.
+///
+/// # Errors
+/// When the worker cannot start.
+#[expect(
+    clippy::exit,
+    reason = "the end of main would wait for threads that are stuck"
+)]
+pub(crate) fn run(args: &WorkerArgs) -> anyhow::Result<()> {
+    // Also a worker that is stopped ends with the agent.
+    prctl::set_pdeathsig(Signal::SIGKILL).context("prctl(PR_SET_PDEATHSIG)")?;
+    // The event loop's priority is inherited.
+    priority::reset().context("resetting the priority")?;
+    let stdin = io::stdin().as_fd().try_clone_to_owned();
+    let stdin = stdin.context("duplicating standard input")?;
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(THREADS)
+        .thread_stack_size(STACK)
+        .thread_name("pod")
+        .build()
+        .context("starting the runtime")?;
+    runtime.block_on(serve(stdin, args.proc.clone()))?;
+    // Without waiting for threads that are stuck.
+    process::exit(0)
+}
+
+async fn serve(stdin: OwnedFd, proc: PathBuf) -> anyhow::Result<()> {
+    let agent = Connection::adopt(stdin).context("registering the socket to the agent")?;
+    let (replies, waiting) = Replies::new();
+    replies.send(Reply::Started).await;
+    let lanes = Lanes::new(replies.clone());
+    let mut server = Server {
+        proc: ProcRoot::new(proc),
+        sandboxes: Sandboxes::new(lanes.clone(), replies.clone()),
+        lanes,
+        replies,
+    };
+    tokio::select! {
+        () = forward(waiting, &agent) => Ok(()),
+        received = server.receive(&agent) => received,
+    }
+}
+
+impl Server {
+    async fn receive(&mut self, agent: &Connection) -> anyhow::Result<()> {
+        let mut buffer = vec![0; LONGEST_MESSAGE];
+        loop {
+            let received = agent.receive(&mut buffer).await;
+            let Some((length, descriptors)) = received.context("receiving a job")? else {
+                return Ok(());
+            };
+            match Order::decode(buffer.get(..length).unwrap_or_default()) {
+                Ok(order) => self.execute(order, descriptors).await,
+                Err(error) => {
+                    tracing::error!(error = %chain(&error), "received an invalid job from the agent");
+                }
+            }
+        }
+    }
+
+    async fn execute(&mut self, order: Order, descriptors: Vec<OwnedFd>) {
+        let Order { id, netns, job } = order;
+        let mut descriptors = descriptors.into_iter();
+        match job {
+            // The check before each request is all.
+            Job::Check => {
+                if let Some(netns) = namespace(netns, descriptors.next()) {
+                    self.run(netns, CALLS, |_netns| (), |_done| None);
+                }
+            }
+            Job::Request {
+                pid,
+                request,
+                timeout,
+            } => {
+                let (Some(pidfd), Some(netns)) =
+                    (descriptors.next(), namespace(netns, descriptors.next()))
+                else {
+                    return self.fail(id).await;
+                };
+                let (proc, prepared) = (self.proc.clone(), descriptors.next());
+                let attempt = move |netns: &Netns| {
+                    let target = Target { pidfd, netns };
+                    target.attempt(&proc, pid, prepared, &request, timeout)
+                };
+                self.run(netns, timeout, attempt, move |outcome| {
+                    attempted(id, outcome)
+                });
+            }
+            Job::Query { port, path } => {
+                let (Some(pidfd), Some(netns)) =
+                    (descriptors.next(), namespace(netns, descriptors.next()))
+                else {
+                    return self.fail(id).await;
+                };
+                let query = move |netns: &Netns| Target { pidfd, netns }.query(port, &path);
+                self.run(netns, QUERY, query, move |body| {
+                    let body = body.flatten();
+                    Some(Reply::Answered { id, body })
+                });
+            }
+            Job::Signal {
+                key,
+                cgroup,
+                process,
+                signal,
+            } => {
+                let Some(init) = descriptors.next() else {
+                    return self.fail(id).await;
+                };
+                let (proc, lane) = (self.proc.clone(), self.lanes.lane(netns));
+                let (lanes, replies) = (self.lanes.clone(), self.replies.clone());
+                let calls = move || request::signal(&proc, &init, &key, &cgroup, &process, signal);
+                tokio::spawn(async move {
+                    let outcome = lanes.run(&lane, Kind::Request, CALLS, calls).await;
+                    if let Some(reply) = attempted(id, outcome) {
+                        replies.send(reply).await;
+                    }
+                });
+            }
+            Job::Arm { ref sandbox, .. }
+            | Job::Adopt { ref sandbox }
+            | Job::Probe { ref sandbox, .. }
+            | Job::OpenSome { ref sandbox, .. }
+            | Job::OpenAll { ref sandbox }
+            | Job::Renew { ref sandbox, .. }
+            | Job::Mend { ref sandbox, .. }
+            | Job::Forget { ref sandbox } => {
+                let sandbox = sandbox.clone();
+                let netns = namespace(netns, descriptors.next()).map(Arc::new);
+                self.sandboxes.order(id, sandbox, job, netns).await;
+            }
+        }
+    }
+
+    /// Runs system calls that send packets in a namespace, once its rules are checked.
+    fn run<T: Send + 'static>(
+        &self,
+        netns: Netns,
+        limit: Duration,
+        calls: impl FnOnce(&Netns) -> T + Send + 'static,
+        reply: impl FnOnce(Option<T>) -> Option<Reply> + Send + 'static,
+    ) {
+        let (lanes, replies) = (self.lanes.clone(), self.replies.clone());
+        let lane = lanes.lane(netns.id());
+        tokio::spawn(async move {
+            let checked = {
+                let lane = Arc::clone(&lane);
+                move || lane.rules.check(&netns).map(|()| calls(&netns))
+            };
+            let done = match lanes.run(&lane, Kind::Request, limit, checked).await {
+                Some(Ok(done)) => Some(done),
+                // The agent fails all jobs of the namespace.
+                Some(Err(trouble)) => return lanes.trouble(&lane, trouble).await,
+                None => None,
+            };
+            if let Some(reply) = reply(done) {
+                replies.send(reply).await;
+            }
+        });
+    }
+
+    /// An order without its descriptors: the process has no more of them.
+    async fn fail(&self, id: JobId) {
+        let outcome = Outcome::Failed("the worker process has no descriptors left".to_owned());
+        self.replies.send(Reply::Attempted { id, outcome }).await;
+    }
+}
+
+/// The reply to an attempt that may not have got a thread in time.
+fn attempted(id: JobId, outcome: Option<Outcome>) -> Option<Reply> {
+    let outcome = outcome.unwrap_or(Outcome::TimedOut);
+    Some(Reply::Attempted { id, outcome })
+}
+
+/// The namespace of an order, if its descriptor is of it.
+fn namespace(id: NetnsId, descriptor: Option<OwnedFd>) -> Option<Netns> {
+    let netns = Netns::from_fd(descriptor?).ok()?;
+    (netns.id() == id).then_some(netns)
+}
