@@ -36,7 +36,7 @@ use crate::{
     },
     node::{config_file::ConfigFile, discovery::Discovery, kernel_features, privileges},
     quit::Host,
-    serve::http,
+    serve::connection,
     start::{self, Launch},
     telemetry::{decision_log::Recorder, metrics::Metrics, reporter::Reporter},
     worker,
@@ -48,8 +48,12 @@ const HOST_INIT: Pid = Pid(1);
 /// Runs the agent until SIGTERM or SIGINT.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     raise_file_limit();
-    // Bind first: where another agent runs, it has this port, and keeps its sockets and files.
-    let http = http::listen(args.http).with_context(|| format!("listening on {}", args.http))?;
+    // Bind first: where another agent runs, it has this port, and keeps its sockets and files. The address of the metrics
+    // differs between agents while it is changed.
+    let [probes, http] = [args.probes, args.http].map(|address| {
+        connection::listen(address).with_context(|| format!("listening on {address}"))
+    });
+    let (probes, http) = (probes?, http?);
     let (reporter, publisher) = reporter(args);
     let kubelet = Kubelet::new(&args.node.kubelet, reporter.clone())?;
     let host = host(args)?;
@@ -72,6 +76,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let service_thread = ServiceThread {
         services: Services {
             args,
+            probes,
             http,
             plugin,
             kubelet,

@@ -9,6 +9,8 @@ use clap::{Parser, ValueEnum};
 use usher_client::{cni_args, node_args};
 use usher_core::settings::config::origin::Setting;
 
+use crate::serve::probes;
+
 /// The first word of the holder's command line.
 pub(crate) const HOLDER: &str = "hold-starts";
 
@@ -40,9 +42,18 @@ pub(crate) struct Args {
     )]
     pub(crate) startup_taint: String,
 
-    /// Address of /healthz, /readyz and /metrics
+    /// Address of /metrics
     #[arg(long, env = "USHER_HTTP", default_value = "127.0.0.1:9643")]
     pub(crate) http: SocketAddr,
+
+    /// Address of /healthz and /readyz, on loopback
+    #[arg(
+        long,
+        env = "USHER_PROBES",
+        default_value = "127.0.0.1:9644",
+        value_parser = probes::parse_address
+    )]
+    pub(crate) probes: SocketAddr,
 
     #[command(flatten)]
     pub(crate) leave: leave::LeaveArgs,

@@ -28,7 +28,8 @@ use crate::{
     node::config_file::ConfigFile,
     serve::{
         admin::{self, Admin},
-        http::{self, Readiness, Service},
+        metrics::{self, Service},
+        probes::{self, Probes, Readiness, ServiceThread},
     },
     telemetry::{decision_log::RecorderHandle, reporter::Reporter},
 };
@@ -46,6 +47,7 @@ pub(super) struct Channels {
 
 pub(super) struct Services<'args> {
     pub(super) args: &'args Args,
+    pub(super) probes: std::net::TcpListener,
     pub(super) http: std::net::TcpListener,
     /// None where the agent does not install the CNI plugin.
     pub(super) plugin: Option<cni::Settings>,
@@ -66,12 +68,21 @@ impl Services<'_> {
     pub(super) async fn serve(mut self) -> anyhow::Result<()> {
         let readiness = Arc::new(Readiness::default());
         let admin = self.admin(&readiness);
-        let health = Service {
+        tracing::info!(
+            probes = %self.probes.local_addr()?,
+            http = %self.http.local_addr()?,
+            "serving probes and metrics"
+        );
+        let (service_thread, pings) = ServiceThread::new();
+        let probes = Probes {
+            readiness: Arc::clone(&readiness),
+            event_loop: self.channels.inputs.downgrade(),
+            service_thread,
+        };
+        let service = Service {
             metrics: Arc::clone(&self.reporter.metrics),
             readiness: Arc::clone(&readiness),
-            inputs: self.channels.inputs.clone(),
         };
-        tracing::info!(http = %self.http.local_addr()?, "serving health and metrics");
         self.send_last_known_annotations().await?;
         let client = match self.args.api_server {
             ApiServer::Off => None,
@@ -100,11 +111,13 @@ impl Services<'_> {
             // Fails only when the agent is ending.
             drop(inputs.send(Input::Config(config)).await);
         });
+        probes.spawn(self.probes)?;
         let listener = TcpListener::from_std(self.http)?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         tokio::select! {
-            () = http::serve(listener, health) => Ok(()),
+            () = metrics::serve(listener, service) => Ok(()),
+            () = probes::reply_to_pings(pings) => Ok(()),
             () = node => Ok(()),
             () = taint => Ok(()),
             () = pods => Ok(()),

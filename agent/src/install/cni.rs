@@ -44,7 +44,7 @@ use usher_core::kube_event::NodeCondition;
 use usher_sys::files::directory::Places;
 
 use self::state::State;
-use crate::{serve::http::Readiness, telemetry::reporter::Reporter};
+use crate::{serve::probes::Readiness, telemetry::reporter::Reporter};
 
 /// How long a file may be invalid while another process writes it.
 const SETTLING: Duration = Duration::from_secs(1);

@@ -34,10 +34,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("starting the runtime")?;
     runtime.block_on(async {
-        let listener = TcpListener::bind(args.http)
+        let listener = TcpListener::bind(args.probes)
             .await
-            .with_context(|| format!("listening on {}", args.http))?;
-        tracing::info!(http = %listener.local_addr()?, "removing usher from the node");
+            .with_context(|| format!("listening on {}", args.probes))?;
+        tracing::info!(probes = %listener.local_addr()?, "removing usher from the node");
         let state = watch::Sender::new(State::Working(Vec::new()));
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;

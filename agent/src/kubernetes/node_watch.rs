@@ -25,7 +25,7 @@ use usher_client::{
 };
 use usher_core::{metric::value::RunFile, settings::annotation};
 
-use crate::{event_loop::Input, serve::http::Readiness, telemetry::reporter::Reporter};
+use crate::{event_loop::Input, serve::probes::Readiness, telemetry::reporter::Reporter};
 
 /// How long a GET may take.
 const GET: Duration = Duration::from_secs(10);

@@ -16,7 +16,7 @@ use serde_json::Value;
 use usher_client::{backoff::Backoff, error_chain::chain};
 use usher_core::{kube_event::NodeCondition, node::taint};
 
-use crate::{serve::http::Readiness, telemetry::reporter::Reporter};
+use crate::{serve::probes::Readiness, telemetry::reporter::Reporter};
 
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -39,7 +39,7 @@ use usher_core::settings::config::origin::Setting;
 
 use crate::{
     event_loop::Input,
-    serve::http::Readiness,
+    serve::probes::Readiness,
     telemetry::{decision_log::RecorderHandle, health::Health, metrics::Metrics},
 };
 

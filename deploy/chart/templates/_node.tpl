@@ -26,12 +26,6 @@
 {{- regexFind "[0-9]+$" .Values.http.listen -}}
 {{- end -}}
 
-{{/* The host to probe: loopback where it listens there, else the pod's own address, which is the node's. */}}
-{{- define "usher.probeHost" -}}
-{{- if regexMatch "^(127[.]0[.]0[.]1|0[.]0[.]0[.]0):" .Values.http.listen }}host: 127.0.0.1, {{ end -}}
-{{- if regexMatch "^\\[::1?\\]:" .Values.http.listen }}host: "::1", {{ end -}}
-{{- end -}}
-
 {{/* Fails if scraping is enabled but no client can reach the metrics. */}}
 {{- define "usher.requireReachableHttp" -}}
 {{- if regexMatch "^(127[.]0[.]0[.]1|\\[::1\\]):" .context.Values.http.listen -}}

@@ -30,12 +30,14 @@ const BINARY: &str = "USHER_AGENT_BIN";
 /// The agent's log filter, to find the cause of a failure.
 const FILTER: &str = "USHER_AGENT_LOG";
 const NAME: &str = "usher-agent";
-/// Where the agent serves HTTP.
+/// Where the agent serves metrics.
 const HTTP: &str = "USHER_HTTP";
+/// Where the agent serves probes.
+const PROBES: &str = "USHER_PROBES";
 /// Metrics have no notification, so this is the polling interval.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The placeholder address until the agent logs the one that it serves HTTP at.
+/// The placeholder address until the agent logs the one that it serves at.
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// A running agent. Killed on drop.
@@ -45,6 +47,7 @@ pub struct Agent {
     log: Log,
     readers: Vec<JoinHandle<()>>,
     http: SocketAddr,
+    probes: SocketAddr,
 }
 
 impl Agent {
@@ -101,7 +104,7 @@ impl Agent {
 
     fn execute(node: &Node, command: Command, server: Option<&ApiServer>) -> Self {
         let mut agent = Self::spawn(node, command, server, &[]);
-        agent.http = agent.log.wait("the agent to serve HTTP", served);
+        (agent.probes, agent.http) = agent.log.wait("the agent to serve HTTP", served);
         agent
     }
 
@@ -116,6 +119,7 @@ impl Agent {
         command
             .env_clear()
             .env(HTTP, "127.0.0.1:0")
+            .env(PROBES, "127.0.0.1:0")
             .envs(variables.iter().copied());
         if let Some(directory) = node.bundle_dir() {
             command.env("USHER_BUNDLE_DIR", directory);
@@ -155,23 +159,31 @@ impl Agent {
             log,
             readers,
             http: NOWHERE,
+            probes: NOWHERE,
         }
     }
 
-    /// Starts another agent on its node, with the same address, and waits until that agent has exited.
+    /// Starts another agent on its node, with the same address for probes, and waits until that agent has exited.
     ///
     /// # Panics
     ///
     /// If it does not exit.
     pub fn rival(&self, node: &Node) -> Vec<Value> {
-        let address = self.http.to_string();
-        let rival = Self::spawn(node, on(node, &binary()), None, &[(HTTP, address.as_ref())]);
+        let address = self.probes.to_string();
+        let variables = [(PROBES, address.as_ref())];
+        let rival = Self::spawn(node, on(node, &binary()), None, &variables);
         rival.log.wait_closed();
         rival.kill()
     }
 
+    /// The address of its metrics.
     pub const fn http(&self) -> SocketAddr {
         self.http
+    }
+
+    /// The address of its probes.
+    pub const fn probes(&self) -> SocketAddr {
+        self.probes
     }
 
     /// Its log so far, with functions to wait for more.
@@ -197,8 +209,9 @@ impl Agent {
             .collect()
     }
 
+    /// The response to a probe: status and body.
     pub fn get(&self, path: &str) -> (u16, String) {
-        scrape::ask(self.http, path)
+        scrape::ask(self.probes, path)
     }
 
     /// Its metrics, as text.
@@ -311,9 +324,10 @@ fn on(node: &Node, program: &Path) -> Command {
     bundles.map_or_else(|| Command::new(program), |bundles| bundles.beside(program))
 }
 
-/// The HTTP address in a line of its log.
-fn served(line: &Value) -> Option<SocketAddr> {
-    line.get("http")?.as_str()?.parse().ok()
+/// The addresses of probes and metrics in a line of its log. An agent that leaves serves no metrics.
+fn served(line: &Value) -> Option<(SocketAddr, SocketAddr)> {
+    let address = |field| line.get(field)?.as_str()?.parse().ok();
+    Some((address("probes")?, address("http").unwrap_or(NOWHERE)))
 }
 
 /// The agent's binary.

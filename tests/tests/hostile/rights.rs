@@ -75,10 +75,11 @@ fn of_each_thread() {
     });
     let threads = threads(agent.pid());
     let names: Vec<&str> = threads.keys().map(String::as_str).collect();
-    assert_eq!(names, ["log", "main", "services"]);
+    assert_eq!(names, ["log", "main", "probes", "services"]);
     let bounding = DECIDING | SYS_NICE;
     has(&threads["main"], DECIDING, bounding);
     has(&threads["services"], 0, bounding);
+    has(&threads["probes"], 0, bounding);
     has(&threads["log"], 0, bounding);
 }
 

@@ -39,7 +39,7 @@ const PLATFORMS: [&str; 15] = [
     "bottlerocket",
 ];
 /// Every option that is disabled by default, and one of each value that can be set.
-const EVERYTHING: [&str; 36] = [
+const EVERYTHING: [&str; 37] = [
     "global.imageRegistry=registry.example",
     "global.imagePullSecrets[0].name=mirror",
     "commonLabels.team=a",
@@ -57,6 +57,7 @@ const EVERYTHING: [&str; 36] = [
     "startupTaint.enabled=true",
     "resourceQuota.enabled=true",
     "http.listen=$(HOST_IP):9643",
+    "http.probePort=9645",
     "metrics.scrapeAnnotations=true",
     "metrics.podMonitor.enabled=true",
     "metrics.rules.enabled=true",

@@ -1,0 +1,186 @@
+//! Connections of the listeners for probes and metrics, which need no authentication.
+//!
+//! The number of connections is limited, and each ends after one request or a deadline. At the limit a new connection
+//! replaces the oldest one without a request, so that silent clients cannot block others. A client on the network has a
+//! limit of its own, and its newest connection is refused, so that it can only block itself.
+
+use std::{
+    collections::VecDeque,
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::Router;
+use hyper::{
+    server::conn::http1,
+    service::{Service, service_fn},
+};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::AbortHandle,
+};
+use usher_client::error_chain::chain;
+
+/// Connections at the same time.
+const MAX_CONNECTIONS: usize = 64;
+/// Connections of one client on the network at the same time.
+const MAX_OF_A_CLIENT: usize = 8;
+/// How long a connection may last. The slowest response takes 2 s.
+const LONGEST: Duration = Duration::from_secs(5);
+/// How long a connection may take to send the head of its request.
+const HEAD: Duration = Duration::from_secs(1);
+/// Bytes of a request's head.
+const LONGEST_HEAD: usize = 16 * 1024;
+/// Wait after a failed accept: no descriptors are left.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Binds an address. Clients that connect wait for [`serve`]. Needs no runtime.
+///
+/// # Errors
+/// Also when another agent has the port.
+pub(crate) fn listen(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
+    let listener = std::net::TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// The clients that can connect to a listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clients {
+    /// Processes of the node, which all have the same address.
+    Node,
+    Network,
+}
+
+/// A connection that is open, or was until now.
+#[derive(Debug)]
+struct Connection {
+    client: IpAddr,
+    task: AbortHandle,
+    has_request: Arc<AtomicBool>,
+}
+
+/// Serves until the process ends.
+pub(crate) async fn serve(listener: TcpListener, router: Router, clients: Clients) {
+    let routes = TowerToHyperService::new(router);
+    let mut open = VecDeque::with_capacity(MAX_CONNECTIONS);
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                let client = client(peer.ip());
+                if has_room(&mut open, client, clients) {
+                    open.push_back(spawn(stream, client, routes.clone()));
+                }
+                // A request that has arrived is read before the next connection can replace this one.
+                tokio::task::yield_now().await;
+            }
+            Err(error) => {
+                tracing::warn!(error = %chain(&error), "could not accept a connection for probes or metrics");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// The client at an address: with IPv6, a host has all addresses of its /64.
+fn client(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+/// Whether a connection of this client is accepted. Makes room for it at the limit.
+fn has_room(open: &mut VecDeque<Connection>, client: IpAddr, clients: Clients) -> bool {
+    open.retain(|connection| !connection.task.is_finished());
+    let of_client = open.iter().filter(|open| open.client == client).count();
+    if clients == Clients::Network && of_client >= MAX_OF_A_CLIENT {
+        return false;
+    }
+    if open.len() >= MAX_CONNECTIONS {
+        let is_silent = |connection: &Connection| !connection.has_request.load(Ordering::Relaxed);
+        let oldest = open.iter().position(is_silent).unwrap_or(0);
+        if let Some(connection) = open.remove(oldest) {
+            connection.task.abort();
+        }
+    }
+    true
+}
+
+fn spawn(stream: TcpStream, client: IpAddr, routes: TowerToHyperService<Router>) -> Connection {
+    let has_request = Arc::new(AtomicBool::new(false));
+    let received = Arc::clone(&has_request);
+    let respond = service_fn(move |request| {
+        received.store(true, Ordering::Relaxed);
+        routes.call(request)
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .keep_alive(false)
+        .max_buf_size(LONGEST_HEAD)
+        .serve_connection(TokioIo::new(stream), respond);
+    let task = tokio::spawn(async {
+        // A client that closes early, or sends an invalid request, gets no response.
+        drop(tokio::time::timeout(LONGEST, connection).await);
+    });
+    Connection {
+        client,
+        task: task.abort_handle(),
+        has_request,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection(client: IpAddr) -> Connection {
+        let task = tokio::spawn(std::future::pending::<()>());
+        Connection {
+            client,
+            task: task.abort_handle(),
+            has_request: Arc::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn newest_connection_of_a_client_with_many_is_refused() {
+        let [many, other] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(IpAddr::from);
+        let mut open: VecDeque<_> = (0..MAX_OF_A_CLIENT).map(|_| connection(many)).collect();
+        assert!(!has_room(&mut open, many, Clients::Network));
+        assert!(has_room(&mut open, other, Clients::Network));
+        assert!(has_room(&mut open, many, Clients::Node));
+        assert_eq!(open.len(), MAX_OF_A_CLIENT, "none was replaced");
+    }
+
+    #[tokio::test]
+    async fn new_connection_replaces_the_oldest_without_a_request() {
+        let address = |last| IpAddr::from([10, 0, 0, last]);
+        let numbers = 0..u8::try_from(MAX_CONNECTIONS).unwrap();
+        let mut open: VecDeque<_> = numbers.map(|last| connection(address(last))).collect();
+        open[0].has_request.store(true, Ordering::Relaxed);
+        assert!(has_room(&mut open, address(200), Clients::Network));
+        let left: Vec<_> = open.iter().take(2).map(|open| open.client).collect();
+        assert_eq!(left, [address(0), address(2)]);
+    }
+
+    #[test]
+    fn addresses_of_a_host_are_one_client() {
+        let of = |text: &str| client(text.parse().unwrap());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:2"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
+    }
+}
