@@ -27,6 +27,7 @@ mod restart;
 mod stopped;
 mod timeline;
 mod unread;
+mod worker;
 
 use usher_tests::privilege;
 use usher_tests::synthetic::{Agent, Node, Pod};

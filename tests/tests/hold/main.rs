@@ -17,6 +17,7 @@ mod life;
 mod local;
 mod mode;
 mod owner;
+mod worker;
 
 use std::process::Command;
 use std::time::Duration;

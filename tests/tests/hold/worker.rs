@@ -1,0 +1,56 @@
+//! The worker process ends while connections wait.
+
+use nix::sys::signal::Signal;
+use usher_tests::synthetic::{Agent, clock::eventually};
+
+use crate::{armed, connected, has_table, holding, opened, ready, ready_on_command, waits};
+
+/// The next worker adopts the tables. Copies are lost, so connections continue with their next retransmission.
+#[test]
+fn killed_while_connections_wait() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pods = ["first", "second"].map(|name| node.run(&ready_on_command(name)));
+    for pod in &pods {
+        armed(&agent, pod);
+        waits(pod, 1);
+    }
+    let killed = agent.worker();
+    agent.signal_worker(Signal::SIGKILL);
+    agent.wait_metric("usher_worker_exits_total", "", |exits| exits > 0.5);
+    eventually("another worker", || {
+        agent.worker().is_some_and(|worker| Some(worker) != killed)
+    });
+    for pod in &pods {
+        assert!(has_table(pod));
+        ready(pod);
+    }
+    for pod in &pods {
+        connected(&pod.visit("app"), 1);
+        let why = opened(&agent, pod);
+        assert!(why.contains("is ready"), "{why}");
+    }
+    // And the next pod is held as usual.
+    let next = node.run(&ready_on_command("next"));
+    armed(&agent, &next);
+    ready(&next);
+    connected(&next.visit("app"), 1);
+}
+
+/// A worker that does not reply is replaced. Its pods are released by the kernel at their deadline at the latest.
+#[test]
+fn stopped_while_connections_wait() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&ready_on_command("first").annotation("usher.dev/hold-deadline", "5s"));
+    armed(&agent, &pod);
+    waits(&pod, 1);
+    agent.signal_worker(Signal::SIGSTOP);
+    ready(&pod);
+    agent.wait_metric("usher_worker_exits_total", "", |exits| exits > 0.5);
+    connected(&pod.visit("app"), 1);
+    let next = node.run(&ready_on_command("next"));
+    armed(&agent, &next);
+    ready(&next);
+    connected(&next.visit("app"), 1);
+}
