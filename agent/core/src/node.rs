@@ -6,5 +6,6 @@ pub mod init_process;
 pub mod mountinfo;
 pub mod network;
 pub mod packet;
+pub mod packet_filter;
 pub mod socket;
 pub mod taint;

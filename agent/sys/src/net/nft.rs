@@ -14,6 +14,7 @@
 //! Linux 6.18; the youngest feature in use, timeouts of elements, came with 4.1.
 
 mod batch;
+mod cost;
 mod dump;
 mod expression;
 mod feature_probe;
@@ -31,6 +32,7 @@ use usher_core::hold::ruleset::{COPYING, HELD, HeldPort, Ruleset, Transport};
 
 use self::batch::Batch;
 pub use self::{
+    cost::{Cost, cost, generation},
     feature_probe::{Features, probe},
     foreign::{ForeignChain, ForeignTables, foreign_tables},
     found::{Found, RemainingTime, decode},
@@ -50,6 +52,8 @@ pub enum Operation {
     Renew,
     /// The table was to be read.
     Dump,
+    /// All rules of the namespace were to be read.
+    Measure,
 }
 
 impl Operation {
@@ -60,23 +64,25 @@ impl Operation {
             Self::Release => "nft-release",
             Self::Renew => "nft-renew",
             Self::Dump => "nft-dump",
+            Self::Measure => "nft-measure",
         }
     }
 
     fn words(self) -> &'static str {
         match self {
-            Self::Install => "installing",
-            Self::Delete => "deleting",
-            Self::Release => "releasing",
-            Self::Renew => "renewing",
-            Self::Dump => "reading",
+            Self::Install => "installing the hold",
+            Self::Delete => "deleting the hold",
+            Self::Release => "releasing the hold",
+            Self::Renew => "renewing the hold",
+            Self::Dump => "reading the hold",
+            Self::Measure => "reading the packet filter",
         }
     }
 }
 
 /// The kernel rejected an operation.
 #[derive(Debug, thiserror::Error)]
-#[error("{words} the hold: {object}{detail}", words = .operation.words(),
+#[error("{words}: {object}{detail}", words = .operation.words(),
         detail = .detail.as_ref().map(|text| format!(" ({text})")).unwrap_or_default())]
 pub struct NftError {
     pub operation: Operation,

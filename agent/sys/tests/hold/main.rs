@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod attempt;
+mod cost;
 mod gate;
 mod log;
 mod queue;

@@ -16,6 +16,8 @@ pub(super) const SET_GET: u16 = TABLE_NEW | 10;
 pub(super) const ELEMENTS_NEW: u16 = TABLE_NEW | 12;
 pub(super) const ELEMENTS_GET: u16 = TABLE_NEW | 13;
 pub(super) const ELEMENTS_DELETE: u16 = TABLE_NEW | 14;
+pub(super) const GENERATION_NEW: u16 = TABLE_NEW | 15;
+pub(super) const GENERATION_GET: u16 = TABLE_NEW | 16;
 pub(super) const BATCH_BEGIN: u16 = 16;
 pub(super) const BATCH_END: u16 = 17;
 
@@ -47,6 +49,7 @@ pub(super) mod element {
     pub(crate) const ALL: u16 = 3;
     pub(crate) const ONE: u16 = 1;
     pub(crate) const KEY: u16 = 1;
+    pub(crate) const DATA: u16 = 2;
     pub(crate) const VALUE: u16 = 1;
     pub(crate) const TIMEOUT: u16 = 4;
     /// Remaining time in milliseconds.
@@ -71,3 +74,15 @@ pub(super) mod rules {
     pub(crate) const CHAIN: u16 = 2;
     pub(crate) const EXPRESSIONS: u16 = 4;
 }
+
+/// Attributes and values of verdicts.
+pub(super) mod verdict {
+    pub(crate) const DATA: u16 = 2;
+    pub(crate) const CODE: u16 = 1;
+    pub(crate) const CHAIN: u16 = 2;
+    pub(crate) const JUMP: i32 = -3;
+    pub(crate) const GOTO: i32 = -4;
+}
+
+/// Attribute of the generation of all rules.
+pub(super) const GENERATION: u16 = 1;

@@ -1,0 +1,247 @@
+//! From the kernel's messages to a [`PacketFilter`].
+
+use std::collections::BTreeMap;
+
+use usher_core::node::packet_filter::{
+    Branch, Chain, Hook, Index, PacketFilter, Point, Rule, VerdictMap,
+};
+
+use super::super::number::{
+    CHAIN_NEW, ELEMENTS_NEW, FAMILY, HEADER, NAME_OF_TABLE, RULE_NEW, chain, element, rules,
+    verdict,
+};
+use crate::net::netlink::{
+    attribute::{attributes, find},
+    message::Message,
+};
+
+const CHAINS: usize = 4096;
+const RULES: usize = 20_000;
+/// Verdict maps have as many elements, all together.
+const ELEMENTS: usize = 20_000;
+
+const IPV4: u8 = 2;
+const NETDEV: u8 = 5;
+const IPV6: u8 = 10;
+
+// Attributes of an expression.
+const EXPRESSION: u16 = 1;
+const EXPRESSION_NAME: u16 = 1;
+const EXPRESSION_DATA: u16 = 2;
+const IMMEDIATE_DATA: u16 = 2;
+const LOOKUP_SET: u16 = 1;
+const LOOKUP_DESTINATION: u16 = 3;
+/// The register of the verdict.
+const VERDICT_REGISTER: u32 = 0;
+
+/// Expressions that take the time of one comparison or a few.
+const CHEAP: [&str; 9] = [
+    "bitwise",
+    "byteorder",
+    "cmp",
+    "counter",
+    "ct",
+    "immediate",
+    "meta",
+    "payload",
+    "range",
+];
+/// Cost of any other one: it searches a set, runs a module of iptables, writes a log.
+const DEAR: u64 = 16;
+
+/// There is more than is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Overflow;
+
+/// The name of a chain or map in its table.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub(super) family: u8,
+    pub(super) table: String,
+    pub(super) name: String,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Collector {
+    filter: PacketFilter,
+    chains: BTreeMap<Key, Index>,
+    maps: BTreeMap<Key, Index>,
+    rules: usize,
+    elements: usize,
+}
+
+impl Collector {
+    pub(super) fn filter(&self) -> &PacketFilter {
+        &self.filter
+    }
+
+    /// The maps that rules refer to, in the order of their indices.
+    pub(super) fn map_keys(&self) -> Vec<Key> {
+        let mut keys: Vec<_> = self.maps.iter().collect();
+        keys.sort_by_key(|(_key, index)| **index);
+        keys.into_iter().map(|(key, _index)| key.clone()).collect()
+    }
+
+    /// Adds a chain, or a rule of a chain that was added before.
+    pub(super) fn take(&mut self, message: Message<'_>) -> Result<(), Overflow> {
+        let (Some(family), Some(body)) = (message.body.first(), message.body.get(HEADER..)) else {
+            return Ok(());
+        };
+        let text = |kind| find(body, kind).and_then(|text| text.text());
+        let key = |name: &str| {
+            Some(Key {
+                family: *family,
+                table: text(NAME_OF_TABLE)?.to_owned(),
+                name: name.to_owned(),
+            })
+        };
+        match message.kind {
+            CHAIN_NEW => {
+                let Some(key) = text(chain::NAME).and_then(key) else {
+                    return Ok(());
+                };
+                if self.filter.chains.len() == CHAINS {
+                    return Err(Overflow);
+                }
+                self.chains.insert(key, self.filter.chains.len());
+                self.filter.chains.push(Chain {
+                    hook: hook(*family, body),
+                    rules: Vec::new(),
+                });
+            }
+            RULE_NEW => {
+                let Some(key) = text(rules::CHAIN).and_then(key) else {
+                    return Ok(());
+                };
+                self.rules += 1;
+                if self.rules > RULES {
+                    return Err(Overflow);
+                }
+                let expressions = find(body, rules::EXPRESSIONS).map_or(&[][..], |all| all.value);
+                let rule = self.rule(&key, expressions);
+                let chain = self.chains.get(&key);
+                if let Some(chain) = chain.and_then(|index| self.filter.chains.get_mut(*index)) {
+                    chain.rules.push(rule);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// `chain` is the one of the rule.
+    fn rule(&mut self, chain: &Key, expressions: &[u8]) -> Rule {
+        let mut rule = Rule::default();
+        for expression in attributes(expressions).filter(|part| part.kind == EXPRESSION) {
+            let name = find(expression.value, EXPRESSION_NAME).and_then(|name| name.text());
+            let name = name.unwrap_or_default();
+            let cost = if CHEAP.contains(&name) { 1 } else { DEAR };
+            rule.expressions += cost;
+            let data = find(expression.value, EXPRESSION_DATA).map_or(&[][..], |data| data.value);
+            let branch = match name {
+                "immediate" => {
+                    find(data, IMMEDIATE_DATA).and_then(|data| self.branch(chain, data.value))
+                }
+                "lookup" => self.verdict_map(chain, data),
+                _ => None,
+            };
+            rule.branches.extend(branch);
+        }
+        // A rule without expressions costs its own header.
+        rule.expressions = rule.expressions.max(1);
+        rule
+    }
+
+    /// The branch of data that are a verdict, if it is a jump or goto. An unknown chain has an index beyond all.
+    fn branch(&self, near: &Key, data: &[u8]) -> Option<Branch> {
+        let data = find(data, verdict::DATA)?.value;
+        let code = find(data, verdict::CODE)?.u32()?.cast_signed();
+        let target = || {
+            let name = find(data, verdict::CHAIN).and_then(|name| name.text());
+            let key = name.map(|name| near.sibling(name));
+            key.and_then(|key| self.chains.get(&key).copied())
+                .unwrap_or(Index::MAX)
+        };
+        match code {
+            verdict::JUMP => Some(Branch::Jump(target())),
+            verdict::GOTO => Some(Branch::Goto(target())),
+            _ => None,
+        }
+    }
+
+    fn verdict_map(&mut self, near: &Key, data: &[u8]) -> Option<Branch> {
+        if find(data, LOOKUP_DESTINATION)?.u32()? != VERDICT_REGISTER {
+            return None;
+        }
+        let key = near.sibling(find(data, LOOKUP_SET)?.text()?);
+        let next = self.filter.maps.len();
+        let index = *self.maps.entry(key).or_insert(next);
+        if index == next {
+            self.filter.maps.push(VerdictMap::default());
+        }
+        Some(Branch::Map(index))
+    }
+
+    /// Adds elements of the verdict map with this index and key.
+    pub(super) fn take_elements(
+        &mut self,
+        index: Index,
+        map: &Key,
+        message: Message<'_>,
+    ) -> Result<(), Overflow> {
+        let all = message
+            .body
+            .get(HEADER..)
+            .filter(|_| message.kind == ELEMENTS_NEW)
+            .and_then(|body| find(body, element::ALL))
+            .map_or(&[][..], |all| all.value);
+        for one in attributes(all).filter(|part| part.kind == element::ONE) {
+            self.elements += 1;
+            if self.elements > ELEMENTS {
+                return Err(Overflow);
+            }
+            let data = find(one.value, element::DATA).map_or(&[][..], |data| data.value);
+            let branch = self.branch(map, data);
+            if let Some(map) = self.filter.maps.get_mut(index) {
+                map.branches.extend(branch);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Key {
+    /// Another object in the same table.
+    fn sibling(&self, name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            ..self.clone()
+        }
+    }
+}
+
+/// The hook of a base chain; None for other chains, and for families that see no IP packets on loopback. A chain of a
+/// network device counts whatever the device is.
+fn hook(family: u8, body: &[u8]) -> Option<Hook> {
+    let hook = find(body, chain::HOOK)?;
+    let number = find(hook.value, chain::HOOK_NUMBER)?.u32()?;
+    let (ipv4, ipv6) = match family {
+        FAMILY | NETDEV => (true, true),
+        IPV4 => (true, false),
+        IPV6 => (false, true),
+        _ => return None,
+    };
+    let point = match (family, number) {
+        (NETDEV, 0) | (_, 5) => Point::Ingress,
+        (NETDEV, _) => Point::Egress,
+        (_, 0) => Point::Prerouting,
+        (_, 1) => Point::Input,
+        (_, 2) => Point::Forward,
+        (_, 3) => Point::Output,
+        _ => Point::Postrouting,
+    };
+    Some(Hook { point, ipv4, ipv6 })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! What rules cost a packet. No packet passes the costly ones here: the first rule of their base chain accepts it.
+
+use std::{
+    fmt::Write,
+    io::Write as _,
+    process::{Command, Stdio},
+};
+
+use usher_sys::net::{
+    netlink::{Protocol, Socket},
+    netns::Netns,
+    nft::{Cost, cost, generation},
+};
+
+use crate::scratch::{inside, nft, skipped};
+
+/// The rules of istio-init, of both families, for the restore programs of iptables.
+const ISTIO: &str = "*nat
+:ISTIO_INBOUND - [0:0]
+:ISTIO_REDIRECT - [0:0]
+:ISTIO_IN_REDIRECT - [0:0]
+:ISTIO_OUTPUT - [0:0]
+-A PREROUTING -p tcp -j ISTIO_INBOUND
+-A OUTPUT -j ISTIO_OUTPUT
+-A ISTIO_INBOUND -p tcp --dport 15008 -j RETURN
+-A ISTIO_INBOUND -p tcp --dport 15090 -j RETURN
+-A ISTIO_INBOUND -p tcp --dport 15021 -j RETURN
+-A ISTIO_INBOUND -p tcp --dport 15020 -j RETURN
+-A ISTIO_INBOUND -p tcp -j ISTIO_IN_REDIRECT
+-A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15001
+-A ISTIO_IN_REDIRECT -p tcp -j REDIRECT --to-ports 15006
+-A ISTIO_OUTPUT -o lo -p tcp ! --dport 15008 -m owner --uid-owner 1337 -j ISTIO_IN_REDIRECT
+-A ISTIO_OUTPUT -o lo -m owner ! --uid-owner 1337 -j RETURN
+-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN
+-A ISTIO_OUTPUT -o lo -p tcp ! --dport 15008 -m owner --gid-owner 1337 -j ISTIO_IN_REDIRECT
+-A ISTIO_OUTPUT -o lo -m owner ! --gid-owner 1337 -j RETURN
+-A ISTIO_OUTPUT -m owner --gid-owner 1337 -j RETURN
+-A ISTIO_OUTPUT -j ISTIO_REDIRECT
+COMMIT
+";
+
+/// Passes rules to a restore program of iptables; false where the program does not exist.
+fn restore(program: &str, rules: &str) -> bool {
+    let started = Command::new(program).stdin(Stdio::piped()).spawn();
+    let Ok(mut restore) = started else {
+        skipped(&format!("needs the program {program}"));
+        return false;
+    };
+    let mut input = restore.stdin.take().unwrap();
+    input.write_all(rules.as_bytes()).unwrap();
+    drop(input);
+    assert!(restore.wait().unwrap().success(), "{program}");
+    true
+}
+
+/// Chains of which each jumps `fan` times to the next one.
+fn tower(depth: usize, fan: usize) -> String {
+    let mut rules = String::from("table inet costly {\n");
+    for level in (0..=depth).rev() {
+        let jumps = format!("jump c{}\n", level + 1).repeat(fan);
+        let rules_of = match level {
+            0 => format!("type filter hook output priority 0\naccept\n{jumps}"),
+            level if level == depth => String::from("counter\n"),
+            _ => jumps,
+        };
+        writeln!(rules, "chain c{level} {{\n{rules_of}}}").unwrap();
+    }
+    rules + "}\n"
+}
+
+fn socket(netns: &Netns) -> Socket {
+    netns.netlink(Protocol::Netfilter).unwrap()
+}
+
+fn evaluations(netns: &Netns) -> u64 {
+    cost(&socket(netns)).unwrap().evaluations
+}
+
+#[test]
+fn nested_chains_multiply() {
+    for (depth, at_least) in [(13, 4_u64.pow(13)), (14, 4_u64.pow(14))] {
+        inside(move |netns| async move {
+            nft(&tower(depth, 4));
+            let found = evaluations(&netns);
+            assert!((at_least..3 * at_least).contains(&found), "{found}");
+        });
+    }
+}
+
+#[test]
+fn rules_of_a_mesh_are_cheap() {
+    inside(|netns| async move {
+        assert_eq!(evaluations(&netns), 0);
+        for program in ["iptables-nft-restore", "ip6tables-nft-restore"] {
+            if !restore(program, ISTIO) {
+                return;
+            }
+            let found = evaluations(&netns);
+            assert!((20..500).contains(&found), "{found}");
+        }
+    });
+}
+
+#[test]
+fn too_many_rules_are_not_read() {
+    inside(|netns| async move {
+        let rules = "meta mark 1 counter\n".repeat(30_000);
+        nft(&format!("table inet many {{ chain many {{\n{rules}}}\n}}"));
+        assert_eq!(evaluations(&netns), u64::MAX);
+    });
+}
+
+#[test]
+fn verdict_maps_lead_to_their_worst_chain() {
+    inside(|netns| async move {
+        let long = "meta mark 1 counter\n".repeat(1000);
+        nft(&format!(
+            "table ip maps {{
+                map ports {{ type inet_service : verdict; elements = {{ 80 : jump long, 81 : goto short }} }}
+                chain long {{\n{long}}}
+                chain unused {{\n{long}}}
+                chain short {{ counter; }}
+                chain output {{
+                    type filter hook output priority 0
+                    tcp dport vmap @ports
+                    ct state vmap {{ established : accept, invalid : drop }}
+                    udp dport vmap {{ 53 : jump short, 54 : goto long }}
+                }}
+            }}"
+        ));
+        // Each rule of the long chain has three expressions. The second map's goto does not return.
+        let found = evaluations(&netns);
+        assert!((6000..6200).contains(&found), "{found}");
+    });
+}
+
+#[test]
+fn generation_changes_with_the_rules() {
+    inside(|netns| async move {
+        let socket = socket(&netns);
+        let before = generation(&socket).unwrap();
+        let read = cost(&socket).unwrap();
+        assert_eq!(
+            (read.generation, generation(&socket).unwrap()),
+            (before, before)
+        );
+        nft("table inet one { chain output { type filter hook output priority 0; counter; }; }");
+        assert_ne!(generation(&socket).unwrap(), before);
+        let Cost {
+            generation: number,
+            evaluations,
+        } = cost(&socket).unwrap();
+        assert_eq!((number, evaluations), (generation(&socket).unwrap(), 1));
+    });
+}
+
+/// Chains of a network device count as well, those of a bridge do not.
+#[test]
+fn other_families() {
+    inside(|netns| async move {
+        nft(
+            "table netdev lo { chain in { type filter hook ingress device lo priority 0; counter; counter; }; }",
+        );
+        assert_eq!(evaluations(&netns), 2);
+        nft("table arp one { chain in { type filter hook input priority 0; counter; }; }");
+        assert_eq!(evaluations(&netns), 2);
+    });
+}
