@@ -59,7 +59,7 @@ pub struct Tally {
     pub connections: usize,
     /// Those of them that the kernel had released before, when their time was over.
     pub by_kernel: usize,
-    /// How long the first of them was held.
+    /// How long the longest of them waited, until its own port was released.
     pub longest: Duration,
     /// How long before this report the ports were released.
     pub ago: Duration,

@@ -9,7 +9,10 @@ mod copies;
 mod opening;
 mod sender;
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use usher_client::{crash_point, error_chain::chain};
 use usher_core::{
@@ -68,10 +71,14 @@ pub(super) struct Gate {
     timed_out: bool,
     /// Connections that did not wait any more after a timeout.
     expired: ConnectionCount,
-    /// The time of the first connection.
-    first: Option<Timestamp>,
+    /// The longest wait of a released connection, until the release of its port; in observe mode of a counted one.
+    longest: Duration,
+    /// The longest wait of an expired connection.
+    longest_expired: Duration,
     /// Connections in observe mode, which only counts them.
     counted: usize,
+    /// The time of the first counted connection to each port that is still held.
+    first_counted: BTreeMap<u16, Timestamp>,
 }
 
 impl Gate {
@@ -146,8 +153,10 @@ impl Gate {
             released: ConnectionCount::default(),
             timed_out: false,
             expired: ConnectionCount::default(),
-            first: None,
+            longest: Duration::ZERO,
+            longest_expired: Duration::ZERO,
             counted: 0,
+            first_counted: BTreeMap::new(),
         })
     }
 
@@ -185,7 +194,8 @@ impl Gate {
 
     fn receive(&mut self, syn: Syn, now: Timestamp) {
         if self.count_only {
-            self.first.get_or_insert(now);
+            let port = syn.connection().destination.port();
+            self.first_counted.entry(port).or_insert(now);
             self.counted += 1;
         } else {
             self.copies.keep(syn, now);

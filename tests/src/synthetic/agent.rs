@@ -254,6 +254,11 @@ impl Agent {
         Usage::of(self.pid())
     }
 
+    /// Whether it waits for the end of a process.
+    pub fn watches(&self, pid: i32) -> bool {
+        process::has_pidfd(self.pid(), pid)
+    }
+
     pub fn open_descriptors(&self) -> usize {
         process::open_descriptors(self.pid())
     }

@@ -135,6 +135,16 @@ pub fn open_descriptors(pid: u32) -> usize {
     entries(pid, "fd").len()
 }
 
+/// Whether this process has an open pidfd of another one
+/// ([proc_pid_fdinfo(5)](https://man7.org/linux/man-pages/man5/proc_pid_fdinfo.5.html)).
+pub fn has_pidfd(pid: u32, of: i32) -> bool {
+    let line = format!("Pid:\t{of}");
+    entries(pid, "fdinfo").iter().any(|path| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.lines().any(|found| found == line)
+    })
+}
+
 /// The network namespaces that this process holds open, as `net:[inode]`.
 pub fn held_networks(pid: u32) -> BTreeSet<String> {
     let links = entries(pid, "fd");

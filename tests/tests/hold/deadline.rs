@@ -10,8 +10,8 @@ use usher_tests::synthetic::{Agent, Pod, PodSpec};
 use usher_tests::wait::slower;
 
 use crate::{
-    FAR, armed, client, connected, eventually, has_table, holding, nft, opened, pod, ready,
-    ready_on_command, reason, refused, waits,
+    FAR, SIDECAR, armed, client, connected, eventually, has_table, holding, nft, opened, pod,
+    ready, ready_on_command, reason, refused, waits,
 };
 
 fn brief(name: &str) -> PodSpec {
@@ -52,6 +52,23 @@ fn kernel_releases_connections_at_the_deadline_and_it_is_reported() {
     );
     assert!(why.contains("1 connection had waited"), "{why}");
     assert!(!has_table(&pod));
+}
+
+/// usher's own readiness probes are not connections of the app, however often the sidecar answers that it is not ready.
+#[test]
+fn own_probes_are_not_counted() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let proxy = mesh::never_ready();
+    let deadline = slower(Duration::from_secs(4));
+    let pod = node.run(&pod("unready", client(FAR), proxy).hold_deadline(deadline));
+    waits(&pod, 1);
+    eventually("readiness probes", || pod.requests(SIDECAR).len() >= 20);
+    agent.signal(Signal::SIGSTOP);
+    refused(&pod.visit("app"));
+    agent.signal(Signal::SIGCONT);
+    let why = opened(&agent, &pod);
+    assert!(why.contains("1 connection had waited"), "{why}");
 }
 
 #[test]

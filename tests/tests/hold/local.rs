@@ -1,6 +1,9 @@
 //! Sidecars that apps connect to directly, on loopback.
 
+use std::time::{Duration, Instant};
+
 use usher_tests::synthetic::catalog::{cloud_sql, dapr, mesh};
+use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::wire::{Capture, Client, Listen, Listener, Sidecar};
 use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec};
 
@@ -65,4 +68,60 @@ fn two_sidecars_are_released_separately() {
     ready(&pod);
     connected(&pod.visit("app"), 1);
     opened(&agent, &pod);
+}
+
+/// The wait in milliseconds that the release of a pod's ports reports for its one connection.
+fn waited_ms(why: &str) -> u128 {
+    let (_, waited) = why.split_once("1 connection had waited, ").expect(why);
+    let milliseconds: f64 = waited.split(' ').next().unwrap().parse().expect(why);
+    milliseconds.ceil() as u128
+}
+
+/// The wait of a connection ends with the release of its own port, whatever other ports are released before or after.
+#[test]
+fn waits_are_those_of_each_port() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let spec = |name: &str, app| {
+        PodSpec::new(name)
+            .with(app)
+            .with(mesh::proxy(Listen::OnCommand))
+            .with(dapr::starting(Listen::OnCommand))
+            .captured(Capture::default())
+            .announced()
+    };
+    let pause = || {
+        let start = Instant::now();
+        eventually("time to pass", || {
+            start.elapsed() > Duration::from_millis(600)
+        });
+    };
+
+    let pod = node.run(&spec("last", client(FAR)));
+    let start = Instant::now();
+    waits(&pod, 1);
+    let waiting = Instant::now();
+    pause();
+    pod.tell("daprd", "listen");
+    pause();
+    ready(&pod);
+    let at_least = waiting.elapsed().as_millis();
+    connected(&pod.visit("app"), 1);
+    let why = opened(&agent, &pod);
+    let waited = waited_ms(&why);
+    assert!(
+        at_least - 20 <= waited && waited <= start.elapsed().as_millis(),
+        "{why}"
+    );
+
+    let start = Instant::now();
+    let pod = node.run(&spec("first", client(STATE)).with(ContainerSpec::app("idle")));
+    waits(&pod, 1);
+    pod.tell("daprd", "listen");
+    connected(&pod.visit("app"), 1);
+    let at_most = start.elapsed().as_millis();
+    pause();
+    ready(&pod);
+    let why = opened(&agent, &pod);
+    assert!(waited_ms(&why) <= at_most, "{why}");
 }

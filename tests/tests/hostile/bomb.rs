@@ -4,7 +4,9 @@ use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::wire::{Mischief, Program};
 use usher_tests::synthetic::{Agent, Node, Pod, PodSpec};
 
-use crate::{APP, another_is_quit, done, enforcing, finish_and_quit, hostile, is_quit, is_sound};
+use crate::{
+    APP, all_done, another_is_quit, enforcing, finish_and_quit, hostile, is_quit, is_sound,
+};
 
 /// Enough to matter to the agent's scan, and no danger to the machine.
 const PROCESSES: u32 = 400;
@@ -18,10 +20,14 @@ fn bomber(name: &str) -> PodSpec {
 fn in_a_pid_namespace_of_its_own() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
-    let pod = done(&node, &bomber("bomb"));
-    pod.finish(APP, 0);
+    let pods = all_done(&node, bomber);
+    for pod in &pods {
+        pod.finish(APP, 0);
+    }
     another_is_quit(&node, &agent, "other");
-    is_quit(&agent, &pod);
+    for pod in &pods {
+        is_quit(&agent, pod);
+    }
     is_sound(&agent);
 }
 
@@ -30,13 +36,17 @@ fn in_a_pid_namespace_of_its_own() {
 fn with_processes_that_outlive_the_app() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
-    let pod = done(&node, &bomber("bomb").sharing_processes());
+    let pods = all_done(&node, |name| bomber(name).sharing_processes());
     // The app has been observed: otherwise the rest of its container could be taken for it. A runtime kills that.
     another_is_quit(&node, &agent, "before");
-    pod.finish(APP, 0);
+    for pod in &pods {
+        pod.finish(APP, 0);
+    }
     another_is_quit(&node, &agent, "other");
-    is_quit(&agent, &pod);
-    whole(&pod);
+    for pod in &pods {
+        is_quit(&agent, pod);
+        whole(pod);
+    }
     is_sound(&agent);
 }
 

@@ -5,15 +5,15 @@ use std::net::TcpListener;
 use usher_tests::synthetic::wire::{Answer, Effect, Listener, Manner, Program, Route, Sidecar};
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 
-use crate::{APP, SIDECAR, another_is_quit, asked, enforcing, is_sound, terms};
+use crate::{APP, ATTACKERS, SIDECAR, another_is_quit, asked, enforcing, is_sound, terms};
 
 const IMPOSTOR: &str = "impostor";
 
 /// A pod with an app whose container has a process on the proxy's ports. It outlives the app, which is possible if the pod
 /// shares its pid namespace.
-fn taken(node: &Node, answer: Answer, effect: Effect) -> Pod {
+fn taken(node: &Node, name: &str, answer: Answer, effect: Effect) -> Pod {
     let proxy = ContainerSpec::istio(Manner::Quit).refusing();
-    let pod = node.run(&PodSpec::beside_app("taken", proxy).sharing_processes());
+    let pod = node.run(&PodSpec::beside_app(name, proxy).sharing_processes());
     let routes = vec![Route::any(answer, effect)];
     let listeners = [15_020, 15_000].map(|port| Listener::new(port, routes.clone()));
     let impostor = Sidecar {
@@ -29,15 +29,26 @@ fn taken(node: &Node, answer: Answer, effect: Effect) -> Pod {
 fn gains_nothing(answer: Answer, effect: Effect) {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
-    let pod = taken(&node, answer, effect);
+    let pods: Vec<Pod> = (0..ATTACKERS)
+        .map(|number| taken(&node, &format!("taken-{number}"), answer.clone(), effect))
+        .collect();
     // The app has been observed: otherwise the rest of its container could be taken for it.
     another_is_quit(&node, &agent, "before");
-    pod.finish(APP, 0);
+    for pod in &pods {
+        pod.finish(APP, 0);
+    }
     another_is_quit(&node, &agent, "other");
+    for pod in &pods {
+        gained_nothing(&agent, pod);
+    }
+    is_sound(&agent);
+}
+
+fn gained_nothing(agent: &Agent, pod: &Pod) {
     assert_eq!(pod.ended(SIDECAR).code(), 0);
     agent.wait_for("sidecar-ended", &pod.name());
-    assert_eq!(terms(&pod, SIDECAR), 1);
-    let asked = asked(&pod, IMPOSTOR);
+    assert_eq!(terms(pod, SIDECAR), 1);
+    let asked = asked(pod, IMPOSTOR);
     assert!(!asked.is_empty());
     assert!(
         asked
@@ -47,7 +58,6 @@ fn gains_nothing(answer: Answer, effect: Effect) {
     );
     // The number of attempts is small, whatever it responds.
     assert!(asked.len() <= 6, "{asked:?}");
-    is_sound(&agent);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The real agent with hostile pods: the harm of such a pod affects no other pod.
 //!
-//! In each test a pod attacks while another one finishes, which is quit by one request as usual. The
-//! container of the hostile pod runs as root with all capabilities: more than most clusters permit.
+//! In each test pods attack while another one finishes, which is quit by one request as usual, and within a second. The
+//! containers of the hostile pods run as root with all capabilities: more than most clusters permit.
 //!
 //! Needs root and a built agent (`cargo build -p usher-agent -p usher-cni`), and for some tests the programs `ip`,
 //! `nft` and `nsenter`.
@@ -18,15 +18,23 @@ mod rules;
 mod storm;
 mod syns;
 
+use std::time::Duration;
+
 use usher_tests::privilege;
+use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::wire::{Manner, Mischief, Program};
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
+use usher_tests::wait::slower;
 
 const SIDECAR: &str = "istio-proxy";
 /// The hostile container, if it is an app.
 const APP: &str = "app";
 /// The agent's memory limit here, in KiB: a debug build has 30 MiB and more when idle.
 const PEAK_KIB: u64 = 96 * 1024;
+/// The number of pods that attack at the same time.
+const ATTACKERS: usize = 3;
+/// From the exit of another pod's app to the request to its sidecar.
+const QUIT_LIMIT: Duration = Duration::from_secs(1);
 
 /// A node in enforce mode; None if tests are skipped here.
 fn enforcing() -> Option<Node> {
@@ -56,6 +64,17 @@ fn done(node: &Node, spec: &PodSpec) -> Pod {
     pod
 }
 
+/// Runs several of them at the same time.
+fn all_done(node: &Node, spec: impl Fn(&str) -> PodSpec) -> Vec<Pod> {
+    let pods: Vec<Pod> = (0..ATTACKERS)
+        .map(|number| node.create(&spec(&format!("hostile-{number}"))))
+        .collect();
+    for pod in &pods {
+        pod.wait_line(APP, "done");
+    }
+    pods
+}
+
 /// Ends the app, and expects one request to the sidecar, by POST to the status port, and its exit with 0.
 fn finish_and_quit(agent: &Agent, pod: &Pod) {
     pod.finish(APP, 0);
@@ -69,8 +88,16 @@ fn is_quit(agent: &Agent, pod: &Pod) {
     assert_eq!(terms(pod, SIDECAR), 0);
 }
 
+/// A pod that does no harm finishes: its sidecar gets its request at once.
 fn another_is_quit(node: &Node, agent: &Agent, name: &str) {
-    finish_and_quit(agent, &node.run(&PodSpec::job(name)));
+    let pod = node.run(&PodSpec::job(name));
+    // Otherwise the kubelet reports the end, a second later.
+    let app = pod.pid(APP);
+    eventually("the agent to observe the app", || agent.watches(app));
+    finish_and_quit(agent, &pod);
+    let exit_ns = pod.ended(APP).exit_ns().unwrap();
+    let delay = Duration::from_nanos(pod.request(SIDECAR).at_ns - exit_ns);
+    assert!(delay < slower(QUIT_LIMIT), "{name} waited for {delay:?}");
 }
 
 /// The requests to a container, with their ports.

@@ -4,21 +4,23 @@ use usher_tests::synthetic::wire::{Mischief, MountTrick};
 use usher_tests::synthetic::{Agent, Pod, PodSpec};
 
 use crate::{
-    APP, SIDECAR, another_is_quit, asked, done, enforcing, finish_and_quit, hostile, is_sound,
-    terms,
+    APP, SIDECAR, all_done, another_is_quit, asked, done, enforcing, finish_and_quit, hostile,
+    is_sound, terms,
 };
 
 /// A container that claims to be the sidecar affects only itself: the agent sends no request and no signal
 /// to another process, and delays no other pod.
-fn only_itself(trick: Mischief) {
+fn only_itself(trick: &Mischief) {
     let Some(node) = enforcing() else { return };
     let bystander = node.run(&PodSpec::job("bystander"));
-    let pod = done(&node, &hostile("liar", trick));
+    let pods = all_done(&node, |name| hostile(name, trick.clone()));
     // The agent reads mounts that exist before it starts, and mounts that appear later.
     let agent = Agent::start(&node);
     another_is_quit(&node, &agent, "other");
-    pod.finish(APP, 0);
-    pod.ended(APP);
+    for pod in &pods {
+        pod.finish(APP, 0);
+        pod.ended(APP);
+    }
     another_is_quit(&node, &agent, "later");
     is_untouched(&bystander);
     finish_and_quit(&agent, &bystander);
@@ -34,9 +36,9 @@ fn is_untouched(pod: &Pod) {
 #[test]
 fn claim_to_be_the_sidecar() {
     let claim = MountTrick::claim(None, SIDECAR);
-    only_itself(Mischief::default().mounting(claim.clone()));
+    only_itself(&Mischief::default().mounting(claim.clone()));
     let hidden = Mischief::default().mounting(claim);
-    only_itself(hidden.mounting(MountTrick::HideTerminationLog));
+    only_itself(&hidden.mounting(MountTrick::HideTerminationLog));
 }
 
 /// The cgroup identifies its pod.

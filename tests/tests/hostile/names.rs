@@ -7,7 +7,7 @@ use std::path::Path;
 use usher_tests::synthetic::wire::Mischief;
 use usher_tests::synthetic::{Agent, PodSpec};
 
-use crate::{another_is_quit, done, enforcing, finish_and_quit, hostile, is_sound};
+use crate::{all_done, another_is_quit, done, enforcing, finish_and_quit, hostile, is_sound};
 
 /// The limit of all annotations of an object together: 256 KiB
 /// (`TotalAnnotationSizeLimitB` of Kubernetes' `api/validation`).
@@ -22,8 +22,9 @@ fn of_processes() {
     let Some(node) = enforcing() else { return };
     let before = done(&node, &hostile("before", Mischief::default().named(NAME)));
     let agent = Agent::start(&node);
-    let after = done(&node, &hostile("after", Mischief::default().named(NAME)));
-    for pod in [&before, &after] {
+    let after = all_done(&node, |name| hostile(name, Mischief::default().named(NAME)));
+    another_is_quit(&node, &agent, "other");
+    for pod in [&before].into_iter().chain(&after) {
         finish_and_quit(&agent, pod);
     }
     let lines = agent.log().lines();

@@ -5,14 +5,16 @@
 use std::fmt::Write;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use usher_tests::privilege;
 use usher_tests::synthetic::catalog::mesh;
 use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::wire::{Capture, Client, Listen};
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
+use usher_tests::wait::slower;
 
-use crate::{SIDECAR, is_sound};
+use crate::{ATTACKERS, SIDECAR, is_sound};
 
 /// A remote address without a listener.
 const FAR: &str = "10.7.7.7:8080";
@@ -22,6 +24,8 @@ const EXPRESSIONS: usize = 40;
 const RULES: usize = 2_000;
 const APPS: usize = 5;
 const CONNECTIONS: usize = 4_000;
+/// From the readiness of another pod's sidecar to the connection and its report.
+const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 
 pub(crate) fn holding() -> Option<Node> {
     privilege::granted_with(&["nft", "nsenter"]).then(|| {
@@ -50,8 +54,11 @@ pub(crate) fn client(name: &str, connections: usize) -> ContainerSpec {
 pub(crate) fn another_connects(node: &Node, agent: &Agent, name: &str) {
     let pod = node.run(&captured(name, [client("app", 1)], Listen::OnCommand));
     agent.wait_for("hold-armed", &pod.name());
+    let begun = Instant::now();
     pod.tell(SIDECAR, "listen");
     is_connected(&pod);
+    let delay = begun.elapsed();
+    assert!(delay < slower(CONNECT_LIMIT), "{name} waited for {delay:?}");
 }
 
 /// Connections of a pod that wait for a response
@@ -88,16 +95,28 @@ fn is_connected(pod: &Pod) {
     assert_eq!(visit.failed, [], "{visit:?}");
 }
 
-/// Changes the rules of a held pod before its sidecar is ready.
+/// Changes the rules of held pods before their sidecars are ready.
 fn changes(script: &str) {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.run(&captured("changes", [client("app", 1)], Listen::OnCommand));
-    agent.wait_for("hold-armed", &pod.name());
-    pod.filter(script);
+    let specs: Vec<PodSpec> = (0..ATTACKERS)
+        .map(|number| {
+            let name = format!("changes-{number}");
+            captured(&name, [client("app", 1)], Listen::OnCommand)
+        })
+        .collect();
+    let pods = node.run_all(&specs);
+    for pod in &pods {
+        agent.wait_for("hold-armed", &pod.name());
+        pod.filter(script);
+    }
     another_connects(&node, &agent, "other");
-    pod.tell(SIDECAR, "listen");
-    agent.wait_for("hold-released", &pod.name());
+    for pod in &pods {
+        pod.tell(SIDECAR, "listen");
+    }
+    for pod in &pods {
+        agent.wait_for("hold-released", &pod.name());
+    }
     another_connects(&node, &agent, "later");
     is_sound(&agent);
 }

@@ -1,35 +1,40 @@
-//! Cgroup directories that one pod creates and removes as fast as possible.
+//! Cgroup directories that pods create and remove as fast as possible.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use usher_tests::synthetic::clock::eventually;
-use usher_tests::synthetic::{Agent, PodSpec};
+use usher_tests::synthetic::{Agent, Pod, PodSpec};
 
-use crate::{another_is_quit, enforcing, finish_and_quit, is_sound};
+use crate::{ATTACKERS, another_is_quit, enforcing, finish_and_quit, is_sound};
 
 /// The minimum while other pods are processed: more than the kernel's event queue can hold.
 const DIRECTORIES: usize = 20_000;
 const PODS: usize = 10;
 
-/// Creates and removes directories that look like containers', until it is stopped.
-fn storm(cgroup: &Path, made: &AtomicUsize, enough: &AtomicBool) {
-    while !enough.load(Ordering::Relaxed) {
+/// Creates and removes directories that look like containers', in each pod in turn, until it is stopped.
+fn storm(pods: &[Pod], made: &AtomicUsize, enough: &AtomicBool) {
+    for pod in pods.iter().cycle() {
+        if enough.load(Ordering::Relaxed) {
+            return;
+        }
         let number = made.fetch_add(1, Ordering::Relaxed);
-        let directory = cgroup.join(format!("{number:064x}"));
+        let directory = pod.cgroup().join(format!("{number:064x}"));
         std::fs::create_dir(&directory).unwrap();
         std::fs::remove_dir(&directory).unwrap();
     }
 }
 
 #[test]
-fn of_one_pod() {
+fn of_several_pods() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
-    let pod = node.run(&PodSpec::job("storm"));
+    let specs: Vec<PodSpec> = (0..ATTACKERS)
+        .map(|number| PodSpec::job(&format!("storm-{number}")))
+        .collect();
+    let pods = node.run_all(&specs);
     let (made, enough) = (AtomicUsize::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        scope.spawn(|| storm(pod.cgroup(), &made, &enough));
+        scope.spawn(|| storm(&pods, &made, &enough));
         // If a check fails, the storm ends.
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             for number in 0..PODS {
@@ -45,7 +50,9 @@ fn of_one_pod() {
             std::panic::resume_unwind(panic);
         }
     });
-    finish_and_quit(&agent, &pod);
+    for pod in &pods {
+        finish_and_quit(&agent, pod);
+    }
     another_is_quit(&node, &agent, "last");
     is_sound(&agent);
 }

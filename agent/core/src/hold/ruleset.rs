@@ -41,6 +41,11 @@ pub const GATE: &str = "gate";
 /// the pod's namespace.
 pub const GROUP: u16 = 9643;
 
+/// The priority (`SO_PRIORITY`) of the sockets that usher opens in a pod: their connections are neither held, copied nor
+/// counted. Unlike a socket mark it meets no routing rule and no rule of a mesh, and a loopback device has no queues
+/// that read it. Any value above 6 needs `CAP_NET_ADMIN` or `CAP_NET_RAW`.
+pub const SOCKET_PRIORITY: u32 = 0x7573_6872;
+
 /// Before everything but connection tracking's own setup.
 const COPY_PRIORITY: i32 = -300;
 /// After the redirection of the mesh (-100).
@@ -157,6 +162,8 @@ pub struct Rule {
 /// What a packet may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Match {
+    /// Its socket has this priority.
+    Priority(u32),
     /// It is from a socket of this user.
     User(u32),
     /// It is from a socket of this group.

@@ -39,9 +39,17 @@ impl SandboxCopies {
         self.node.lock().keep(&self.sandbox, syn, arrived);
     }
 
-    /// The oldest copies; empty when none is left.
-    pub(super) fn take_batch(&self) -> Vec<Held> {
-        self.node.lock().take(&self.sandbox, BATCH)
+    pub(super) fn len(&self) -> usize {
+        self.node.lock().len(&self.sandbox)
+    }
+
+    /// The oldest copies, up to `most`; empty when none is left.
+    pub(super) fn take_batch(&self, most: usize) -> Vec<Held> {
+        self.node.lock().take(&self.sandbox, most.min(BATCH))
+    }
+
+    pub(super) fn put_back(&self, held: Held) {
+        self.node.lock().put_back(&self.sandbox, held);
     }
 
     /// How many copies were dropped for lack of room.

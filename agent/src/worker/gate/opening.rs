@@ -1,7 +1,5 @@
 //! Releases a gate: the held ports, then the connections that wait, then the table.
 
-use std::{iter, time::Duration};
-
 use usher_client::{crash_point, error_chain::chain};
 use usher_core::{
     base::time::Timestamp,
@@ -64,20 +62,41 @@ impl Gate {
             tracing::warn!(error = %chain(&error), "could not release DNS queries; their resolvers retry");
         }
         let now = self.now();
+        let counted = self
+            .first_counted
+            .extract_if(.., |port, _| !self.ports.contains(port));
+        for (_port, first) in counted {
+            self.longest = self.longest.max(now.since(first));
+        }
         let Some(sender) = &mut self.sender else {
             return;
         };
-        let batches = iter::repeat_with(|| self.copies.take_batch());
-        for held in batches.take_while(|batch| !batch.is_empty()).flatten() {
-            let connection = held.syn.connection();
-            match sender.send(&held, now) {
-                Injection::Injected => self.released.add(&connection),
-                // A connection that timed out looks the same as one that the kernel released.
-                Injection::TooLate if self.timed_out => self.expired.add(&connection),
-                Injection::TooLate | Injection::Skipped => continue,
+        // Copies that are put back come last.
+        let mut left = self.copies.len();
+        while left > 0 {
+            let batch = self.copies.take_batch(left);
+            if batch.is_empty() {
+                break;
             }
-            let first = self.first.get_or_insert(held.since);
-            *first = held.since.min(*first);
+            left -= batch.len();
+            for held in batch {
+                let connection = held.syn.connection();
+                let waited = now.since(held.since);
+                match sender.send(&held, now) {
+                    Injection::Injected => {
+                        self.released.add(&connection);
+                        self.longest = self.longest.max(waited);
+                    }
+                    // A connection that timed out looks the same as one that the kernel released.
+                    Injection::TooLate if self.timed_out => {
+                        self.expired.add(&connection);
+                        self.longest_expired = self.longest_expired.max(waited);
+                    }
+                    Injection::TooLate => {}
+                    // Keeps the time since which it waits.
+                    Injection::Skipped => self.copies.put_back(held),
+                }
+            }
         }
     }
 
@@ -99,6 +118,7 @@ impl Gate {
                 deleted?;
             }
             at = self.now();
+            self.ports.clear();
             self.release_connections();
         }
         Ok(Opened { at, timed_out })
@@ -116,12 +136,15 @@ impl Gate {
         } else {
             self.released.total() + by_kernel
         };
-        let waited = self.first.filter(|_| connections > 0);
+        let longest = match by_kernel {
+            0 => self.longest,
+            _ => self.longest.max(self.longest_expired),
+        };
         let lost = self.copies.dropped() + u64::from(self.log.dropped());
         Tally {
             connections,
             by_kernel,
-            longest: waited.map_or(Duration::ZERO, |first| opened.at.since(first)),
+            longest,
             ago: now.since(opened.at),
             lost: usize::try_from(lost).unwrap_or(usize::MAX),
         }

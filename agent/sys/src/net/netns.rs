@@ -22,11 +22,14 @@ use nix::{
     errno::Errno,
     sched::{CloneFlags, setns, unshare},
     sys::{
-        socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket},
+        socket::{AddressFamily, SockFlag, SockProtocol, SockType, setsockopt, socket, sockopt},
         stat::fstat,
     },
 };
-use usher_core::base::id::{NetnsId, Pid};
+use usher_core::{
+    base::id::{NetnsId, Pid},
+    hold::ruleset::SOCKET_PRIORITY,
+};
 
 pub use self::scan::{Scan, has_ended, scan};
 use crate::{
@@ -36,6 +39,8 @@ use crate::{
 
 /// Stack of the throw-away thread: it makes two system calls.
 const STACK: usize = 64 * 1024;
+
+const PRIORITY: i32 = SOCKET_PRIORITY as i32;
 
 /// Of every socket.
 const FLAGS: SockFlag = SockFlag::SOCK_CLOEXEC.union(SockFlag::SOCK_NONBLOCK);
@@ -130,13 +135,18 @@ impl Netns {
         self.id
     }
 
-    /// Opens a non-blocking TCP socket in the namespace. Takes about 50 µs, in
-    /// which the calling thread waits.
+    /// Opens a non-blocking TCP socket in the namespace, which no hold of usher holds or counts
+    /// ([`SOCKET_PRIORITY`]). Takes about 50 µs, in which the calling thread waits.
     ///
     /// # Errors
     /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
     pub fn tcp_socket(&self, family: AddressFamily) -> Result<OwnedFd, Error> {
-        self.socket(|| Ok(socket(family, SockType::Stream, FLAGS, None)?))
+        self.socket(|| {
+            let opened = socket(family, SockType::Stream, FLAGS, None)?;
+            // Without the capability to set it, the connection is one like the app's.
+            let _unset = setsockopt(&opened, sockopt::Priority, &PRIORITY);
+            Ok(opened)
+        })
     }
 
     /// Opens a non-blocking socket that sends whole IP packets, including the header

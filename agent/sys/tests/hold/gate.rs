@@ -1,15 +1,24 @@
 //! Connections and DNS queries at the gate: which are held, which pass, and how they are released.
 
-use std::{net::UdpSocket, time::Duration};
+use std::{
+    io::ErrorKind,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket},
+    time::Duration,
+};
 
-use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
+use nix::{
+    sys::socket::AddressFamily,
+    unistd::{Gid, Uid, setfsgid, setfsuid},
+};
 use tokio::net::TcpListener;
 use usher_core::hold::ruleset::{HeldPort, Ruleset, Wanted};
 use usher_sys::net::{
     netlink::{Protocol, Socket},
     netns::Netns,
+    nflog::{GROUP, Log},
     nfqueue::{QUEUE, Queue},
     nft::{count_held, delete_elements, delete_table, dump, install, probe},
+    tcp,
 };
 
 use crate::{
@@ -51,6 +60,39 @@ fn connections_are_held_until_the_table_is_deleted() {
         assert!(delete_table(&socket).unwrap());
         for attempt in waiting {
             attempt.connected().await;
+        }
+    });
+}
+
+#[test]
+fn connections_of_usher_pass_and_are_not_copied() {
+    inside(|netns| async move {
+        for count_only in [false, true] {
+            let more = Wanted {
+                count_only,
+                ..Wanted::default()
+            };
+            let socket = hold(&netns, PORT, LONG, more);
+            let mut log = Log::bind(&netns, GROUP).unwrap();
+            for (family, loopback) in [
+                (AddressFamily::Inet, IpAddr::from(Ipv4Addr::LOCALHOST)),
+                (AddressFamily::Inet6, IpAddr::from(Ipv6Addr::LOCALHOST)),
+            ] {
+                for port in [PORT, PORT + 1] {
+                    let own = tcp::connect(netns.tcp_socket(family).unwrap(), loopback, port);
+                    let error = tokio::time::timeout(LONG / 20, own)
+                        .await
+                        .unwrap()
+                        .unwrap_err();
+                    assert_eq!(
+                        error.kind(),
+                        ErrorKind::ConnectionRefused,
+                        "{loopback}:{port}"
+                    );
+                }
+            }
+            log.drain(|copy| panic!("{copy:?}")).unwrap();
+            assert_eq!(dump(&socket).unwrap().unwrap().packets, 0);
         }
     });
 }

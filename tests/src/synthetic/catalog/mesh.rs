@@ -17,6 +17,13 @@ pub fn proxy(listen: Listen) -> ContainerSpec {
     container(vec![Listener::original(Capture::PORT), ready()], listen)
 }
 
+/// A proxy that answers that it is not ready, and has no listener for the app's connections.
+pub fn never_ready() -> ContainerSpec {
+    let unready = Route::any(Answer::Status(503), Effect::Stay);
+    let listener = Listener::new(READY_PORT, vec![unready]).on(Place::Everywhere);
+    container(vec![listener], Listen::After(Duration::ZERO))
+}
+
 /// The same for a pod with captured DNS queries.
 pub fn resolver(listen: Listen) -> ContainerSpec {
     let listeners = vec![

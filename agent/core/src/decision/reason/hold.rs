@@ -145,7 +145,7 @@ pub(super) fn released(
     match tally.connections {
         0 => out.write_str("no connection had waited"),
         1 => write!(out, "1 connection had waited, {longest}"),
-        many => write!(out, "{many} connections had waited, the first {longest}"),
+        many => write!(out, "{many} connections had waited, the longest {longest}"),
     }?;
     match tally.lost {
         0 => Ok(()),

@@ -1,10 +1,10 @@
 //! From what is wanted to the rules.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, iter, time::Duration};
 
 use super::{
     COPY, COPY_PRIORITY, COPYING, Chain, Element, Entry, Family, GATE, GATE_PRIORITY, GROUP, HELD,
-    HeldPort, Key, Match, Rule, Ruleset, Set, Then, Transport, Wanted,
+    HeldPort, Key, Match, Rule, Ruleset, SOCKET_PRIORITY, Set, Then, Transport, Wanted,
 };
 
 impl Ruleset {
@@ -133,9 +133,11 @@ fn exemptions(wanted: &Wanted) -> Vec<Rule> {
         ids.dedup();
         ids
     };
+    let own = Match::Priority(SOCKET_PRIORITY);
     let users = sorted(&wanted.exempt_uids).into_iter().map(Match::User);
     let groups = sorted(&wanted.exempt_gids).into_iter().map(Match::Group);
-    users
+    iter::once(own)
+        .chain(users)
         .chain(groups)
         .map(|socket| Rule {
             matches: vec![socket],

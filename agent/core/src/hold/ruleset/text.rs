@@ -120,6 +120,15 @@ impl Display for Rule {
 impl Display for Match {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
+            // nft writes a priority as the handle of a traffic class.
+            Self::Priority(value) => {
+                write!(
+                    out,
+                    "meta priority {:04x}:{:04x}",
+                    value >> 16,
+                    value & 0xffff
+                )
+            }
             Self::User(id) => write!(out, "meta skuid {id}"),
             Self::Group(id) => write!(out, "meta skgid {id}"),
             Self::ProtocolIn(set) => write!(out, "meta l4proto @{set}"),

@@ -105,6 +105,18 @@ impl Copies {
         Some(oldest)
     }
 
+    /// Puts back a copy that was taken and not sent, with the time since which its connection waits. A newer copy of
+    /// the same connection, which comes in its place, keeps that time.
+    pub fn put_back(&mut self, held: Held) {
+        let connection = held.syn.connection();
+        if self.len() < MOST_COPIES && !self.numbers.contains_key(&connection) {
+            self.bytes += held.bytes();
+            self.numbers.insert(connection, self.next);
+            self.held.insert(self.next, held);
+            self.next += 1;
+        }
+    }
+
     /// How many are kept.
     pub fn len(&self) -> usize {
         self.held.len()

@@ -42,6 +42,21 @@ impl CopyStore {
         self.bytes -= copies.bytes();
         copies.keep(syn, arrived);
         self.bytes += copies.bytes();
+        self.fit();
+    }
+
+    /// Puts back a copy that was taken and not sent ([`Copies::put_back`]).
+    pub fn put_back(&mut self, sandbox: &SandboxId, held: Held) {
+        let Some(copies) = self.sandboxes.get_mut(sandbox) else {
+            return;
+        };
+        self.bytes -= copies.bytes();
+        copies.put_back(held);
+        self.bytes += copies.bytes();
+        self.fit();
+    }
+
+    fn fit(&mut self) {
         while self.bytes > self.budget && self.drop_from_largest() {}
     }
 
@@ -69,6 +84,11 @@ impl CopyStore {
         let taken = copies.take(most);
         self.bytes += copies.bytes();
         taken
+    }
+
+    /// How many copies of a sandbox are kept.
+    pub fn len(&self, sandbox: &SandboxId) -> usize {
+        self.sandboxes.get(sandbox).map_or(0, Copies::len)
     }
 
     /// How many copies of a sandbox were dropped for lack of room.

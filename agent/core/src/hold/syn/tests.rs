@@ -346,6 +346,25 @@ fn newest_copy_of_each_connection_is_kept() {
 }
 
 #[test]
+fn copy_that_is_put_back_keeps_the_time_since_which_it_waits() {
+    let at = |ms| crate::base::time::Timestamp::new(Duration::from_millis(ms));
+    let syn = || Syn::parse(&ENDS.packet(&LINUX)).unwrap();
+    let mut copies = Copies::default();
+    copies.keep(syn(), at(0));
+    let bytes = copies.bytes();
+    let taken = copies.take(1).remove(0);
+    copies.put_back(taken.clone());
+    assert_eq!(copies.bytes(), bytes);
+    assert_eq!(copies.iter().next(), Some(&taken));
+    // The table dropped what was sent, and copied it.
+    copies.keep(syn(), at(700));
+    copies.put_back(taken);
+    let times = copies.iter().map(|held| (held.arrived, held.since));
+    assert_eq!(times.collect::<Vec<_>>(), [(at(700), at(0))]);
+    assert_eq!((copies.connections(), copies.dropped()), (1, 0));
+}
+
+#[test]
 fn oldest_copy_goes_when_there_are_too_many() {
     let mut copies = Copies::default();
     for source in 1..=MOST_COPIES as u16 + 2 {

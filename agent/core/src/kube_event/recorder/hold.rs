@@ -87,7 +87,7 @@ fn opened(why: Opened, shut: Duration, adopted: bool, tally: Tally) -> Option<(R
     let mut waited = match tally.connections {
         0 => "no connection had waited".to_owned(),
         many => format!(
-            "{} waited, the first for {}",
+            "{} waited, the longest for {}",
             connections(many, "had", "had"),
             elapsed(tally.longest)
         ),

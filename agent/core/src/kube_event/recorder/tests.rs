@@ -227,7 +227,7 @@ fn table() {
         (
             opened(Opened::Ready, 2),
             Reason::ConnectionsHeld,
-            "ready, 2000 ms after the hold began; 2 connections had waited, the first for 812 ms",
+            "ready, 2000 ms after the hold began; 2 connections had waited, the longest for 812 ms",
         ),
         (
             opened(Opened::SidecarEnded, 1),

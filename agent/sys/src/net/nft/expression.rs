@@ -34,6 +34,8 @@ const TARGET_REVISION: u32 = 3;
 /// Metadata of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meta {
+    /// Priority of the socket; 4 bytes in host byte order.
+    Priority,
     /// User of the socket; 4 bytes in host byte order.
     User,
     /// Group of the socket; 4 bytes in host byte order.
@@ -44,7 +46,8 @@ pub(super) enum Meta {
     Protocol,
 }
 
-const METAS: [(Meta, u32); 4] = [
+const METAS: [(Meta, u32); 5] = [
+    (Meta::Priority, 2),
     (Meta::User, 10),
     (Meta::Group, 11),
     (Meta::Version, 15),

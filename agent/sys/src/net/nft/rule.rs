@@ -42,6 +42,7 @@ pub(super) fn expressions(rule: &Rule) -> Vec<Expression> {
     let mut is_tcp = false;
     for part in &rule.matches {
         match part {
+            Match::Priority(value) => test(&mut list, Meta::Priority, &value.to_ne_bytes()),
             Match::User(id) => test(&mut list, Meta::User, &id.to_ne_bytes()),
             Match::Group(id) => test(&mut list, Meta::Group, &id.to_ne_bytes()),
             Match::ProtocolIn(set) => {
@@ -135,6 +136,9 @@ fn condition(list: &[Expression], is_tcp: bool) -> Option<(Match, &[Expression])
     let known = |meta| Expression::Meta(meta);
     if let [first, Equals(value), rest @ ..] = list {
         let id = value.as_slice().try_into().map(u32::from_ne_bytes).ok();
+        if *first == known(Meta::Priority) {
+            return Some((Match::Priority(id?), rest));
+        }
         if *first == known(Meta::User) {
             return Some((Match::User(id?), rest));
         }

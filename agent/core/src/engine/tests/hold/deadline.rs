@@ -20,7 +20,7 @@ fn deadline_releases_held_ports() {
         "{output:?}"
     );
     assert!(
-        output[0].ends_with("2 connections had waited, the first 240 ms"),
+        output[0].ends_with("2 connections had waited, the longest 240 ms"),
         "{output:?}"
     );
 }
@@ -61,7 +61,7 @@ fn a_release_by_the_kernel_is_reported_as_the_deadline() {
         stage.tallied(went);
         let expected = format!(
             "hold-released: the sidecar is not ready at the deadline: connections are released and may be refused, {opened} \
-             after the hold began; 2 connections had waited, the first 4520 ms"
+             after the hold began; 2 connections had waited, the longest 4520 ms"
         );
         assert_eq!(stage.take_hold()[0], expected);
     }

@@ -86,6 +86,7 @@ enum Step {
     Take {
         sandbox: u8,
         most: usize,
+        put_back: bool,
     },
     Forget {
         sandbox: u8,
@@ -100,7 +101,8 @@ fn step() -> impl Strategy<Value = Step> {
             source,
             sequence,
         }),
-        1 => (0..3_u8, 0..8_usize).prop_map(|(sandbox, most)| Step::Take { sandbox, most }),
+        1 => (0..3_u8, 0..8_usize, any::<bool>())
+            .prop_map(|(sandbox, most, put_back)| Step::Take { sandbox, most, put_back }),
         1 => (0..3_u8).prop_map(|sandbox| Step::Forget { sandbox }),
     ]
 }
@@ -121,10 +123,16 @@ proptest! {
                     alone.keep(syn(source, sequence), arrived);
                     was_large[usize::from(number)] |= alone.bytes() > SMALL / 3;
                 }
-                Step::Take { sandbox: number, most } => {
+                Step::Take { sandbox: number, most, put_back } => {
                     let taken = store.take(&sandbox(number), most);
+                    let alone = &mut alone[usize::from(number)];
+                    let expected = alone.take(most);
                     if !was_large[usize::from(number)] {
-                        prop_assert_eq!(taken, alone[usize::from(number)].take(most));
+                        prop_assert_eq!(&taken, &expected);
+                    }
+                    for (held, expected) in taken.into_iter().zip(expected).filter(|_| put_back) {
+                        store.put_back(&sandbox(number), held);
+                        alone.put_back(expected);
                     }
                 }
                 Step::Forget { sandbox: number } => {
