@@ -1,11 +1,12 @@
 //! Holding a pod's connections until its sidecars are ready.
 //!
 //! A held port ([`HeldPort`]) is released when its sidecar is ready, at the deadline, or when no sidecar will ever be ready.
-//! `state` has the phase of a hold, `lifecycle` its transitions, `ports` the release of single ports, and `conditions`
-//! the facts on which they depend. `ruleset` is the nftables table that holds the ports.
+//! `state` has the phase of a hold, `lifecycle` its transitions, `ports` and `listeners` the release of single ports, and
+//! `conditions` the facts on which they depend. `ruleset` is the nftables table that holds the ports.
 
 pub(crate) mod conditions;
 pub(crate) mod lifecycle;
+mod listeners;
 pub(crate) mod manual;
 mod ports;
 pub(crate) mod review;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::listeners::PROBE_GRACE;
 use crate::hold::ruleset::{Queue, Ruleset, Then};
 
 /// A port with connections that are held until a sidecar is ready.
@@ -30,6 +32,11 @@ pub struct HeldPort {
     pub dns: bool,
     /// The probe that releases it.
     pub probe: Probe,
+    /// The port of the mesh's captured connections, for this port and that of its DNS. A proxy that has listened there
+    /// for a while serves, whether its readiness can be probed or not.
+    pub captured: Option<u16>,
+    /// The recipe only assumes that the sidecar listens there: it may use another port of its kind.
+    pub is_assumed: bool,
 }
 
 /// The probe of a sidecar's readiness.
@@ -137,6 +144,8 @@ pub enum NotHeld {
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Opened {
     Ready,
+    /// The sidecar has listened on its captured port for some seconds, and its readiness probe has not succeeded.
+    ProbeFailed,
     Deadline,
     /// A sidecar ended and will not be started again.
     SidecarEnded,

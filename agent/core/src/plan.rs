@@ -4,38 +4,37 @@
 //! It follows from the pod's spec, its Namespace, the configuration and the
 //! versions that sidecars reported; it is rebuilt when one of these changes.
 
+mod sidecar;
 pub(crate) mod start;
 pub mod version_query;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use self::start::PlannedStart;
+pub use self::sidecar::Sidecar;
+pub(crate) use self::sidecar::subject;
 use crate::{
     decision::NotApplicable,
     hold::{HeldPort, NotHeld},
     plan::version_query::VersionQueries,
     pod::{
-        restart_policy::{RestartPolicy, RestartRule},
+        restart_policy::RestartPolicy,
         spec::{Container, Pod},
     },
-    recipe::{
-        Identity, LadderStep, Order, Purpose, Recipe, Subject, local_held_ports, may_be_asked,
-        step::{Signal, Step},
-    },
+    recipe::{Order, declared_held_ports},
     settings::{
         annotation,
         config::Config,
-        overrides::{HoldKind, InvalidAnnotation, Named, NamespaceValues, Place, Tuning},
+        overrides::{HoldKind, InvalidAnnotation, NamespaceValues, Place, Tuning},
     },
 };
-
-/// Recipe of sidecars that a pod's annotation names.
-const BY_ANNOTATION: &str = "annotation";
 
 /// The plan for one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     pub sidecars: Vec<Sidecar>,
+    /// Containers that end by themselves once the others have ended: usher neither waits for them nor terminates them.
+    pub self_ending: Vec<SelfEnding>,
     /// Held ports of containers that are no sidecars, as the pod declares them.
     pub(crate) declared: Vec<HeldPort>,
     /// Apps whose starts are to be held.
@@ -48,31 +47,11 @@ pub struct Plan {
     pub not_held: Option<NotHeld>,
 }
 
+/// A container that ends by itself once the other containers of its pod have ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sidecar {
+pub struct SelfEnding {
     pub name: String,
     pub recipe: Arc<str>,
-    pub order: Order,
-    pub ladder: Vec<LadderStep>,
-    /// How its version could be asked for, where the ladder may depend on it.
-    pub(crate) question: Option<AskFor>,
-    /// What becomes of it when it ends.
-    pub(crate) policy: RestartPolicy,
-    pub(crate) rules: Vec<RestartRule>,
-    /// Where connections to it wait until it is ready.
-    pub held_ports: Vec<HeldPort>,
-    /// Who it is, where connections that it makes itself pass.
-    pub identity: Identity,
-}
-
-/// A question for a sidecar's version.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AskFor {
-    /// The image that the answer is about.
-    pub(crate) image: String,
-    pub(crate) port: u16,
-    pub(crate) path: String,
-    pub(crate) pointer: String,
 }
 
 impl Plan {
@@ -97,19 +76,23 @@ impl Plan {
         let mut sidecars: Vec<Sidecar> = pod
             .containers
             .iter()
-            .filter_map(|container| sidecar(pod, container, config, &tuning, asked))
+            .filter_map(|container| sidecar::sidecar(pod, container, config, &tuning, asked))
             .collect();
+        let self_ending = self_ending(pod, config, &tuning);
+        keep_log_work(pod, &tuning, &self_ending, &mut sidecars);
+        keep_own_ports(&mut sidecars);
         // A plan is kept, and most have one.
         sidecars.shrink_to_fit();
         let sidecar = |name: &str| sidecars.iter().any(|sidecar| sidecar.name == name);
         let declared = tuning.hold_ports.iter();
         let declared = declared.filter(|(name, _ports)| !sidecar(name));
-        let declared = declared.flat_map(|(name, ports)| local_held_ports(name, ports));
+        let declared = declared.flat_map(|(name, ports)| declared_held_ports(name, ports));
         let declared = declared.filter(|held_port| pod.container(&held_port.sidecar).is_some());
         let mut plan = Self {
             declared: declared.collect(),
             starts: Vec::new(),
             sidecars,
+            self_ending,
             tuning,
             bad,
             not_ours: None,
@@ -126,8 +109,7 @@ impl Plan {
     /// Where connections wait in this pod; of two held ports at one port the first.
     pub fn held_ports(&self) -> Vec<&HeldPort> {
         let mut held_ports: Vec<&HeldPort> = Vec::new();
-        let sidecars = self.sidecars.iter().flat_map(|sidecar| &sidecar.held_ports);
-        for held_port in sidecars.chain(&self.declared) {
+        for held_port in self.claims() {
             if held_ports.iter().all(|known| known.port != held_port.port) {
                 held_ports.push(held_port);
             }
@@ -135,9 +117,24 @@ impl Plan {
         held_ports
     }
 
+    /// All held ports. Several sidecars may claim one port, of which one listens there.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = &HeldPort> {
+        self.sidecars
+            .iter()
+            .flat_map(|sidecar| &sidecar.held_ports)
+            .chain(&self.declared)
+    }
+
     /// Whether a regular container is an app.
     pub fn is_app(&self, name: &str) -> bool {
-        !self.sidecars.iter().any(|sidecar| sidecar.name == name)
+        !self.sidecars.iter().any(|sidecar| sidecar.name == name) && !self.ends_by_itself(name)
+    }
+
+    /// Whether a regular container ends by itself once the others have ended.
+    pub fn ends_by_itself(&self, name: &str) -> bool {
+        self.self_ending
+            .iter()
+            .any(|container| container.name == name)
     }
 
     fn why_not_held(&self, pod: &Pod, config: &Config) -> Option<NotHeld> {
@@ -189,113 +186,57 @@ impl Plan {
     }
 }
 
-fn sidecar(
+fn self_ending(pod: &Pod, config: &Config, tuning: &Tuning) -> Vec<SelfEnding> {
+    let recipe = |container: &Container| {
+        sidecar::recipe_of(pod, container, config).filter(|recipe| recipe.ends_by_itself)
+    };
+    pod.containers
+        .iter()
+        .filter(|container| !tuning.named.contains_key(&container.name))
+        .filter_map(|container| {
+            Some(SelfEnding {
+                name: container.name.clone(),
+                recipe: recipe(container)?.name.as_str().into(),
+            })
+        })
+        .collect()
+}
+
+/// A log shipper without an app that it serves is the pod's work, as in the drainer Jobs of the logging operator: it is an
+/// app then.
+fn keep_log_work(
     pod: &Pod,
-    container: &Container,
-    config: &Config,
     tuning: &Tuning,
-    asked: &VersionQueries,
-) -> Option<Sidecar> {
-    let declared = tuning.hold_ports.get(&container.name);
-    let plain = |recipe: &str, order, ladder, question| Sidecar {
-        name: container.name.clone(),
-        held_ports: declared
-            .map_or_else(Vec::new, |ports| local_held_ports(&container.name, ports)),
-        identity: Identity::default(),
-        recipe: recipe.into(),
-        order,
-        ladder,
-        question,
-        policy: pod.policy_of(container),
-        rules: container.restart_rules.clone(),
+    self_ending: &[SelfEnding],
+    sidecars: &mut Vec<Sidecar>,
+) {
+    let serves = |container: &Container| {
+        let mut sidecars = sidecars.iter().map(|sidecar| &sidecar.name);
+        let mut self_ending = self_ending.iter().map(|container| &container.name);
+        sidecars.any(|name| *name == container.name)
+            || self_ending.any(|name| *name == container.name)
     };
-    let mut sidecar = match tuning.named.get(&container.name) {
-        Some(Named::App) => return None,
-        Some(Named::Sidecar(step)) => {
-            let ladder = by_annotation(pod, step);
-            plain(BY_ANNOTATION, Order::Helper, ladder, None)
-        }
-        None => {
-            let mut recipes = config.recipes.iter();
-            let recipe = recipes.find(|recipe| recipe.recognises(pod, container))?;
-            let (ladder, question) = by_recipe(pod, container, recipe, tuning, asked);
-            let sidecar = plain(&recipe.name, recipe.order, ladder, question);
-            let subject = subject(pod, container, asked);
-            let captured = recipe.hold.captured.as_ref();
-            let identity = captured.map(|captured| captured.identity(subject));
-            Sidecar {
-                held_ports: recipe.hold.held_ports(subject, tuning),
-                identity: identity.unwrap_or_default(),
-                ..sidecar
-            }
-        }
-    };
-    if config.ladder.kill {
-        sidecar.ladder.push(LadderStep {
-            step: Step::signal(Signal::Kill),
-            purpose: Purpose::Quit,
-            code: 137,
-            takes: Duration::ZERO,
-            advice: String::new(),
+    if pod.containers.iter().all(serves) {
+        sidecars.retain(|sidecar| {
+            sidecar.order != Order::Logs || tuning.named.contains_key(&sidecar.name)
         });
     }
-    Some(sidecar)
 }
 
-/// A container, with what is known of its version.
-pub(crate) fn subject<'pod>(
-    pod: &'pod Pod,
-    container: &'pod Container,
-    asked: &VersionQueries,
-) -> Subject<'pod> {
-    let tag = crate::pod::image::version(&container.image);
-    let image = container.image_id.as_ref().unwrap_or(&container.image);
-    Subject {
-        pod,
-        container,
-        version: tag.or_else(|| asked.version(image)),
-    }
-}
-
-/// The step that the pod names, and SIGTERM where that is a request.
-fn by_annotation(pod: &Pod, step: &Step) -> Vec<LadderStep> {
-    let term = Step::signal(Signal::Term);
-    let steps = match step {
-        Step::Request(_) if may_be_asked(pod) => vec![step.clone(), term],
-        Step::Request(_) => vec![term],
-        Step::Signal { .. } => vec![step.clone()],
-    };
-    let ladder_step = |step| LadderStep {
-        step,
-        purpose: Purpose::Quit,
-        // The exit code is not known; the pod's author requested the step.
-        code: 0,
-        takes: Duration::ZERO,
-        advice: String::new(),
-    };
-    steps.into_iter().map(ladder_step).collect()
-}
-
-fn by_recipe(
-    pod: &Pod,
-    container: &Container,
-    recipe: &Recipe,
-    tuning: &Tuning,
-    asked: &VersionQueries,
-) -> (Vec<LadderStep>, Option<AskFor>) {
-    let tag = crate::pod::image::version(&container.image);
-    let image = container.image_id.as_ref().unwrap_or(&container.image);
-    let subject = subject(pod, container, asked);
-    let question = recipe
-        .question(subject)
-        .filter(|_| tag.is_none())
-        .map(|(port, question)| AskFor {
-            image: image.clone(),
-            port,
-            path: question.path.clone(),
-            pointer: question.pointer.clone(),
+/// A port at which one sidecar is known to listen is no port that another one may listen at.
+fn keep_own_ports(sidecars: &mut [Sidecar]) {
+    let known: Vec<(String, u16)> = sidecars
+        .iter()
+        .flat_map(|sidecar| &sidecar.held_ports)
+        .filter(|held_port| !held_port.is_assumed)
+        .map(|held_port| (held_port.sidecar.clone(), held_port.port))
+        .collect();
+    for sidecar in sidecars {
+        sidecar.held_ports.retain(|held_port| {
+            !held_port.is_assumed
+                || known
+                    .iter()
+                    .all(|(owner, port)| *owner == held_port.sidecar || *port != held_port.port)
         });
-    let drain = recipe.drain_step(subject, tuning.drain);
-    let ladder = drain.into_iter().chain(recipe.quit_ladder(subject));
-    (ladder.collect(), question)
+    }
 }

@@ -19,10 +19,11 @@ mod pattern;
 mod setting;
 pub mod step;
 mod subject;
+mod takes;
 mod version;
 mod why;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
@@ -30,21 +31,25 @@ pub use self::{
     builtin::{Builtin, builtin},
     condition::Condition,
     describe::{Described, Stretch},
-    hold::{Captured, Dns, Get, HoldRecipe, ReadyRecipe},
+    hold::{Captured, Dns, Get, HoldRecipe, Instances, PortList, ReadyRecipe},
     ladder::{LadderStep, Purpose},
     one_or_more::OneOrMore,
     pattern::Pattern,
     setting::{Setting, Sources, Value},
     subject::Subject,
+    takes::Takes,
     version::{Version, Versions},
 };
 pub(crate) use self::{
-    hold::{Identity, local_held_ports},
+    hold::{Identity, declared_held_ports},
     ladder::may_be_asked,
     why::Choice,
 };
 use crate::{
-    pod::spec::{Container, Pod},
+    pod::{
+        image,
+        spec::{Container, Pod},
+    },
     recipe::step::{Header, Method, Signal},
 };
 
@@ -96,6 +101,8 @@ pub struct Recipe {
     pub drain: Vec<StepRecipe>,
     /// Ways to make it quit.
     pub quit: Vec<StepRecipe>,
+    /// It ends without a request once the other containers of its pod have ended.
+    pub ends_by_itself: bool,
     /// Where connections to it wait until it is ready.
     pub hold: HoldRecipe,
 }
@@ -106,6 +113,10 @@ pub struct Recognition {
     pub names: Vec<Pattern>,
     /// The end of its image's path.
     pub images: Vec<Pattern>,
+    /// Tags of its image.
+    pub tags: Vec<Pattern>,
+    /// Base names of the program that it runs, also below a shell.
+    pub programs: Vec<Pattern>,
     /// These words stand one after the other in its command and arguments.
     pub args: Vec<String>,
     /// What its flags, environment and annotations must say.
@@ -134,7 +145,7 @@ pub struct StepRecipe {
     /// Exit code that it leads to.
     pub code: i32,
     /// How long the sidecar takes to end.
-    pub takes: Setting<Duration>,
+    pub takes: Takes,
     /// What would allow a clean end, where this is none.
     pub advice: String,
 }
@@ -163,7 +174,7 @@ impl Recipe {
         let subject = Subject {
             pod,
             container,
-            version: None,
+            version: image::version(&container.image),
         };
         self.recognise.iter().any(|way| way.holds(subject))
     }
@@ -187,10 +198,9 @@ impl Recipe {
                 Act::Request { port, path, .. } => vec![port.sources(), path.sources()],
                 Act::Signal { .. } => Vec::new(),
             };
-            request.into_iter().chain([step.takes.sources()])
+            request.into_iter().chain(step.takes.sources())
         });
-        let ports = self.hold.ports().map(Setting::sources);
-        asked.chain(steps).chain(ports)
+        asked.chain(steps).chain(self.hold.sources())
     }
 
     fn conditions(&self) -> impl Iterator<Item = &Condition> {
@@ -211,9 +221,22 @@ impl Recognition {
             && any(&self.images, &|pattern| {
                 pattern.matches_image(&container.image)
             })
+            && any(&self.tags, &|pattern| {
+                image::tag(&container.image).is_some_and(|tag| pattern.matches(tag))
+            })
+            && any(&self.programs, &|pattern| {
+                subject.program().is_some_and(|name| pattern.matches(name))
+            })
             && subject.has_words(&self.args)
             && self.when.holds(subject)
     }
+}
+
+/// The variable of a place in the environment, without the pointer into its document.
+fn variable(place: &str) -> &str {
+    place
+        .split_once('#')
+        .map_or(place, |(name, _pointer)| name)
 }
 
 /// What recipes look at in a pod, so that the rest need not be kept.
@@ -233,13 +256,15 @@ impl Reads {
                 reads
                     .annotations
                     .extend(sources.annotations.iter().cloned());
-                reads.env.extend(sources.env.iter().cloned());
+                let names = sources.env.iter().map(|place| variable(place));
+                reads.env.extend(names.map(str::to_owned));
             }
             for condition in recipe.conditions() {
                 reads
                     .annotations
                     .extend(condition.annotations.keys().cloned());
                 reads.env.extend(condition.env.keys().cloned());
+                reads.env.extend(condition.variables.iter().cloned());
             }
         }
         reads

@@ -6,7 +6,7 @@ use std::{
 };
 
 use usher_core::recipe::{
-    Act, Condition, Described, HoldRecipe, Pattern, ReadyRecipe, Recipe, Recognition, Setting,
+    Act, Captured, Condition, Described, HoldRecipe, Pattern, ReadyRecipe, Recipe, Recognition, Setting,
     Sources, Value,
 };
 
@@ -25,6 +25,12 @@ fn way(way: &Recognition) -> String {
     if !way.images.is_empty() {
         parts.push(format!("image {}", patterns(&way.images)));
     }
+    if !way.tags.is_empty() {
+        parts.push(format!("tag {}", patterns(&way.tags)));
+    }
+    if !way.programs.is_empty() {
+        parts.push(format!("program {}", patterns(&way.programs)));
+    }
     if !way.args.is_empty() {
         parts.push(format!("arguments {}", code(&way.args.join(" "))));
     }
@@ -41,6 +47,7 @@ fn condition(condition: &Condition) -> String {
         version: _,
         flag,
         env,
+        variables,
         annotations,
     } = condition;
     let pairs = |what: &str, sign: &str, pairs: &BTreeMap<String, String>| {
@@ -49,6 +56,11 @@ fn condition(condition: &Condition) -> String {
     };
     let mut parts: Vec<String> = flag.iter().map(|flag| code(flag)).collect();
     parts.extend(pairs("variable", "=", env));
+    parts.extend(
+        variables
+            .iter()
+            .map(|name| format!("variable {}", code(name))),
+    );
     parts.extend(pairs("annotation", ": ", annotations));
     listed(&parts, "and")
 }
@@ -87,56 +99,106 @@ pub(super) fn hold(recipe: &Recipe) -> Option<String> {
     let HoldRecipe {
         captured,
         local,
+        listed,
+        instances,
         when,
+        unless,
     } = &recipe.hold;
-    let port = |port: &Setting<u16>| code(&format!(":{}", port.default()));
-    let mut parts = Vec::new();
-    if let Some(captured) = captured {
-        let probe = |ready: &ReadyRecipe| {
-            let get = format!(
-                "GET :{}{}",
-                ready.get.port.default(),
-                ready.get.path.default()
-            );
-            let version = |word: &str, conditions: &[Condition]| {
-                let versions = conditions.iter().map(|one| one.version);
-                let mut limited = versions.filter(|versions| versions.is_limited());
-                limited
-                    .next()
-                    .map(|versions| format!(" ({word}{versions})"))
-            };
-            let when = version("", &ready.when.0);
-            let only = when.or_else(|| version("not ", &ready.unless.0));
-            format!("{}{}", code(&get), only.unwrap_or_default())
-        };
-        let ready: Vec<String> = captured.ready.iter().map(probe).collect();
-        let until = match listed(&ready, "or") {
-            none if none.is_empty() => "it listens there".to_owned(),
-            some => format!("{some} is answered with 2xx"),
-        };
-        let dns = captured.dns.as_ref().map(|dns| port(&dns.port));
-        let dns = dns.map_or_else(String::new, |dns| format!(" (DNS: {dns})"));
-        let redirected = port(&captured.port);
+    let mut parts: Vec<String> = captured.iter().map(redirected).collect();
+    let port = |port: &u16| code(&format!(":{port}"));
+    let mut ports: Vec<String> = local.iter().map(|one| port(one.default())).collect();
+    ports.extend(listed.iter().map(|list| {
+        let places = list.annotations.iter().chain(&list.args).chain(&list.env);
+        let places: Vec<String> = places.map(|place| code(place)).collect();
+        format!("the ports that {} lists", listed_or(&places))
+    }));
+    ports.extend(instances.iter().map(|instances| {
+        let defaults: Vec<String> = instances.defaults.iter().map(port).collect();
+        format!(
+            "the port of each instance (from {} on)",
+            listed_or(&defaults)
+        )
+    }));
+    if !ports.is_empty() {
         parts.push(format!(
-            "what is redirected to {redirected}{dns}, until {until}"
-        ));
-    }
-    if !local.is_empty() {
-        let ports: Vec<String> = local.iter().map(port).collect();
-        let ports = listed(&ports, "and");
-        parts.push(format!(
-            "connections to {ports} on loopback, until it listens there"
+            "connections to {} on loopback, each until it listens there",
+            super::markdown::listed(&ports, "and")
         ));
     }
     if parts.is_empty() {
         return None;
     }
-    let when: Vec<String> = when.0.iter().map(condition).collect();
-    let only = match listed(&when, "or") {
-        none if none.is_empty() => none,
-        some => format!(" Only with {some}."),
-    };
+    let only = clause(" Only with", &when.0) + &clause(" Not with", &unless.0);
     Some(format!("Held: {}.{only}", parts.join("; ")))
+}
+
+fn listed_or(texts: &[String]) -> String {
+    listed(texts, "or")
+}
+
+/// A sentence about conditions; nothing where there are none.
+fn clause(word: &str, conditions: &[Condition]) -> String {
+    let texts: Vec<String> = conditions.iter().map(condition).collect();
+    match listed(&texts, "or") {
+        none if none.is_empty() => none,
+        some => format!("{word} {some}."),
+    }
+}
+
+/// The connections that a mesh redirects.
+fn redirected(captured: &Captured) -> String {
+    let probe = |ready: &ReadyRecipe| {
+        let get = format!(
+            "GET :{}{}",
+            ready.get.port.default(),
+            ready.get.path.default()
+        );
+        let conditions = |word: &str, conditions: &[Condition]| {
+            let versions = conditions
+                .iter()
+                .map(|one| one.version)
+                .filter(|versions| versions.is_limited())
+                .map(|versions| versions.to_string());
+            let texts: Vec<String> = versions
+                .chain(conditions.iter().map(condition))
+                .filter(|text| !text.is_empty())
+                .collect();
+            (!texts.is_empty()).then(|| format!("{word}{}", listed_or(&texts)))
+        };
+        let backend = ready.backend.as_ref().map(|port| {
+            let port = code(&format!(":{}", port.default()));
+            format!("not where {port} is off")
+        });
+        let all: Vec<String> = [
+            conditions("", &ready.when.0),
+            conditions("not ", &ready.unless.0),
+            backend,
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        match all.as_slice() {
+            [] => code(&get),
+            all => format!("{} ({})", code(&get), all.join("; ")),
+        }
+    };
+    let ready: Vec<String> = captured.ready.iter().map(probe).collect();
+    let until = match listed(&ready, "or") {
+        none if none.is_empty() => "it listens there".to_owned(),
+        some => format!("{some} is answered with 2xx, or 2 s after it listens there"),
+    };
+    let port = |port: &Setting<u16>| code(&format!(":{}", port.default()));
+    let dns = captured.dns.as_ref().map(|dns| port(&dns.port));
+    let dns = dns.map_or_else(String::new, |dns| format!(" (DNS: {dns})"));
+    let only = clause(" Only with", &captured.when.0) + &clause(" Not with", &captured.unless.0);
+    let only = match only.trim().trim_end_matches('.') {
+        "" => String::new(),
+        some => format!(" ({})", some.to_lowercase()),
+    };
+    format!(
+        "what is redirected to {}{dns}, until {until}{only}",
+        port(&captured.port)
+    )
 }
 
 /// The values that a pod can override and the places where it does, in the order of the recipe.
@@ -151,7 +213,8 @@ pub(super) fn overrides(recipe: &Recipe) -> Vec<String> {
         if let Act::Request { port: at, path, .. } = &step.act {
             all.extend([port(at), sources("path", path, |path| code(path))]);
         }
-        all.push(sources("time", &step.takes, |takes| time(*takes)));
+        let times = step.takes.settings().iter();
+        all.extend(times.map(|takes| sources("time", takes, |takes| time(*takes))));
     }
     all.extend(recipe.hold.ports().map(port));
     let mut seen = BTreeSet::new();

@@ -35,12 +35,15 @@ fn rows(recipe: &Recipe) -> Vec<[String; 6]> {
             name,
             recognised,
             versions.to_string(),
-            joined(steps.iter().map(|step| {
-                let only = if step.when.is_empty() { "" } else { " (if)" };
-                format!("{}{only}", act(step))
-            })),
+            match recipe.ends_by_itself {
+                true => "nothing: it ends by itself".to_owned(),
+                false => joined(steps.iter().map(|step| {
+                    let only = if step.when.is_empty() { "" } else { " (if)" };
+                    format!("{}{only}", act(step))
+                })),
+            },
             same(steps.iter().map(|step| step.step.code.to_string())),
-            same(steps.iter().map(|step| ends_in(*step.step.takes.default()))),
+            same(steps.iter().map(|step| ends_in(step.step.takes.by_default()))),
         ]);
     }
     rows
@@ -64,10 +67,12 @@ fn joined(texts: impl Iterator<Item = String>) -> String {
 /// The texts, or one if they are all the same.
 fn same(texts: impl Iterator<Item = String>) -> String {
     let mut texts: Vec<String> = texts.collect();
-    if texts.iter().all(|text| *text == texts[0]) {
-        texts.truncate(1);
+    let all = texts.join(", ");
+    texts.dedup();
+    match texts.as_slice() {
+        [one] => one.clone(),
+        _ => all,
     }
-    texts.join(", ")
 }
 
 pub(super) fn each() -> String {
@@ -78,15 +83,18 @@ pub(super) fn each() -> String {
 
 fn section(recipe: &Recipe) -> String {
     let ways = recognition(recipe).join("; or ");
+    let kind = if recipe.ends_by_itself {
+        "Ends by itself once the other containers have ended".to_owned()
+    } else {
+        format!("Stage: {}", recipe.order.as_str())
+    };
     let mut blocks = vec![
         format!("### {}", recipe.name),
-        format!(
-            "{}. Stage: {}. Recognised by {ways}.",
-            recipe.title,
-            recipe.order.as_str()
-        ),
-        steps(recipe).trim_end().to_owned(),
+        format!("{}. {kind}. Recognised by {ways}.", recipe.title),
     ];
+    if !recipe.quit.is_empty() {
+        blocks.push(steps(recipe).trim_end().to_owned());
+    }
     let mut facts = Vec::new();
     if let Some(question) = &recipe.version {
         facts.push(format!(
@@ -133,7 +141,7 @@ fn steps(recipe: &Recipe) -> String {
                 format!("{number}. {}", act(step)),
                 exists(step),
                 step.step.code.to_string(),
-                ends_in(*step.step.takes.default()),
+                ends_in(step.step.takes.by_default()),
             ]);
         }
     }

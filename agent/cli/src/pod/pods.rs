@@ -68,7 +68,7 @@ impl Report for Pods {
                 pod.display_name().into(),
                 Cell::new(pod.state.as_str(), tone(pod.state)),
                 containers(pod, &[Role::App]),
-                containers(pod, &[Role::Sidecar, Role::Native]),
+                containers(pod, &[Role::Sidecar, Role::SelfEnding, Role::Native]),
                 Cell::or_dash(pod.decision.clone()),
                 Cell::or_dash(pod.reason.clone()),
             ];

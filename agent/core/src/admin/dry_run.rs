@@ -57,6 +57,9 @@ pub struct Quit {
     pub delay_ms: u64,
     /// The sidecars, in the order in which they are terminated.
     pub sidecars: Vec<Sidecar>,
+    /// Containers that end by themselves once the others have ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub self_ending: Vec<String>,
 }
 
 /// How one sidecar is terminated.
@@ -140,7 +143,11 @@ pub struct Hold {
     pub on_deadline: String,
     /// Whether they wait again while a sidecar is started again.
     pub again: bool,
+    /// Users of the sidecars: their connections are not held.
     pub passing_uids: Vec<u32>,
+    /// Groups of the sidecars, likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passing_gids: Vec<u32>,
     pub starts: Vec<Start>,
 }
 

@@ -96,6 +96,9 @@ pub enum Role {
     App,
     /// A recipe or an annotation says that it serves the apps.
     Sidecar,
+    /// It ends by itself once the others have ended.
+    #[serde(rename = "self-ending")]
+    SelfEnding,
     /// An init container with `restartPolicy: Always`, which the kubelet ends.
     Native,
     /// An init container that ends before the regular ones start.
@@ -109,6 +112,7 @@ impl Role {
         match self {
             Self::App => "app",
             Self::Sidecar => "sidecar",
+            Self::SelfEnding => "self-ending",
             Self::Native => "native",
             Self::Init => "init",
             Self::Other => "other",
@@ -169,6 +173,7 @@ mod tests {
         for (role, word) in [
             (Role::App, "app"),
             (Role::Sidecar, "sidecar"),
+            (Role::SelfEnding, "self-ending"),
             (Role::Native, "native"),
             (Role::Init, "init"),
             (Role::Other, "other"),

@@ -82,6 +82,12 @@ impl Engine {
                 .into_iter()
                 .map(|sidecar| self.sidecar_forecast(termination, sidecar))
                 .collect(),
+            self_ending: view
+                .plan
+                .self_ending
+                .iter()
+                .map(|container| container.name.clone())
+                .collect(),
         }
     }
 

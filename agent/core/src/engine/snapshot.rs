@@ -123,6 +123,7 @@ fn containers_of(runs: &Runs, spec: Option<&spec::Pod>, plan: Option<&Plan>) -> 
             });
             let role = match (plan, sidecar) {
                 (None, _) => Role::Other,
+                (Some(plan), None) if plan.ends_by_itself(&found.name) => Role::SelfEnding,
                 (Some(_), None) => Role::App,
                 (Some(_), Some(_)) => Role::Sidecar,
             };

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use super::{
     Failed, NotHeld, Opened, Tally,
-    ports::next_look,
     review::{HoldReview, lease},
     state::{HeldPorts, Hold, HoldPhase, LEASE, Origin, Sandbox, TableKind},
 };
@@ -49,7 +48,7 @@ impl<'engine> HoldReview<'engine> {
                         });
                         None
                     }
-                    None => Some(next_look(held, self.now)),
+                    None => Some(self.next_look(held)),
                 }
             }
             HoldPhase::Released {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{
-    Opened, Probe, Tally,
+    HeldPort, Opened, Probe, Tally,
     review::{HoldReview, lease},
     state::{HeldPorts, Hold, HoldPhase, LEASE, TableKind},
 };
@@ -15,9 +15,6 @@ use crate::{
     settings::{config::OnDeadline, mode::Mode},
 };
 
-/// A sidecar that listens on one of its ports does not use the ports on which it
-/// does not listen by then.
-const LISTENS_AT_ALL: Duration = Duration::from_secs(1);
 /// What a deadline may have lost when the first app starts.
 const NEGLIGIBLE: Duration = Duration::from_secs(1);
 
@@ -30,22 +27,20 @@ impl<'engine> HoldReview<'engine> {
         let HoldPhase::Holding(held) = &mut sandbox.phase else {
             return;
         };
-        let mut ports = Vec::new();
-        for held_port in view.plan.held_ports() {
-            if held_port.probe != *probe {
-                continue;
-            }
-            if held.ports.remove(&held_port.port) {
-                ports.push(held_port.port);
-            }
-            held.listens
-                .entry(held_port.sidecar.clone())
-                .or_insert(self.now);
+        if let Probe::Listens { port } = probe {
+            held.listening.entry(*port).or_insert(self.now);
         }
+        let ports: Vec<u16> = view
+            .plan
+            .held_ports()
+            .into_iter()
+            .filter(|held_port| held_port.probe == *probe && held.ports.remove(&held_port.port))
+            .map(|held_port| held_port.port)
+            .collect();
         let id = sandbox.id.clone();
         if held.ports.is_empty() {
             sandbox.phase = HoldPhase::Releasing {
-                why: Opened::Ready,
+                why: held.reason(Opened::Ready),
                 held: held.clone(),
                 rearm: false,
             };
@@ -81,13 +76,15 @@ impl<'engine> HoldReview<'engine> {
         if self.conditions(view).any_init_container_runs() {
             return Some(Opened::InitContainer);
         }
+        self.forget_listeners_of_earlier_runs(view, held);
         for (ports, why) in self.releasable(view, held) {
+            held.probe_failed |= why == Opened::ProbeFailed && !ports.is_empty();
             let ports: Vec<u16> = ports
                 .into_iter()
                 .filter(|port| held.ports.remove(port))
                 .collect();
             if held.ports.is_empty() {
-                return Some(why);
+                return Some(held.reason(why));
             }
             if !ports.is_empty() {
                 let sandbox = id.clone();
@@ -99,32 +96,6 @@ impl<'engine> HoldReview<'engine> {
         self.at_deadline(view, held, id, actions)
     }
 
-    /// Ports of single sidecars that need not be held any more.
-    fn releasable(self, view: &'engine PodView, held: &HeldPorts) -> [(Vec<u16>, Opened); 3] {
-        let held_ports = view.plan.held_ports();
-        let unplanned = held
-            .ports
-            .iter()
-            .copied()
-            .filter(|port| held_ports.iter().all(|held_port| held_port.port != *port))
-            .collect();
-        let (mut ended, mut silent) = (Vec::new(), Vec::new());
-        for held_port in &held_ports {
-            if self.conditions(view).ended_for_good(&held_port.sidecar) {
-                ended.push(held_port.port);
-            }
-            let listens = held.listens.get(&held_port.sidecar);
-            if listens.is_some_and(|at| *at + LISTENS_AT_ALL <= self.now) {
-                silent.push(held_port.port);
-            }
-        }
-        [
-            (unplanned, Opened::NotWanted),
-            (ended, Opened::SidecarEnded),
-            (silent, Opened::Ready),
-        ]
-    }
-
     /// Starts the probes of the sidecars that run.
     fn watch(
         self,
@@ -134,18 +105,18 @@ impl<'engine> HoldReview<'engine> {
         id: &SandboxId,
         actions: &mut Vec<Action>,
     ) {
-        let mut probes = BTreeSet::new();
-        for held_port in view.plan.held_ports() {
-            let newest = self.runs.newest(&held_port.sidecar);
-            let runs = newest
-                .is_some_and(|(_id, run)| run.state == RunState::Running && run.order >= first_run);
-            if runs
-                && held.ports.contains(&held_port.port)
-                && !held.watched.contains(&held_port.probe)
-            {
-                probes.insert(held_port.probe.clone());
-            }
-        }
+        let is_up = |name: &str| {
+            self.runs.newest(name).is_some_and(|(_id, run)| {
+                run.state == RunState::Running && run.order >= first_run
+            })
+        };
+        let probes: BTreeSet<Probe> = view
+            .plan
+            .claims()
+            .filter(|claim| held.ports.contains(&claim.port) && is_up(&claim.sidecar))
+            .flat_map(HeldPort::probes)
+            .filter(|probe| !held.watched.contains(probe))
+            .collect();
         if !probes.is_empty() {
             held.watched.extend(probes.iter().cloned());
             actions.push(Action::Watch {
@@ -220,6 +191,21 @@ impl<'engine> HoldReview<'engine> {
         None
     }
 
+    /// When to review held ports again.
+    pub(super) fn next_look(self, held: &HeldPorts) -> Timestamp {
+        let deadline = if held.is_timed {
+            held.renew.unwrap_or(held.deadline)
+        } else {
+            half_time(held)
+        };
+        self.view
+            .map_or_else(Vec::new, |view| self.timed_releases(view, held))
+            .into_iter()
+            .map(|release| release.at)
+            .filter(|at| *at > self.now)
+            .fold(deadline, Timestamp::min)
+    }
+
     /// The kernel released ports before this agent did, at the deadline. An app with a
     /// refused connection has exited by then.
     pub(super) fn released_by_kernel(self, held: &HeldPorts, tally: Tally) -> Kind {
@@ -233,22 +219,6 @@ impl<'engine> HoldReview<'engine> {
         };
         held.opened(self.now - late, Opened::Deadline, tally, Vec::new())
     }
-}
-
-/// When to review held ports again.
-pub(super) fn next_look(held: &HeldPorts, now: Timestamp) -> Timestamp {
-    let deadline = if held.is_timed {
-        held.renew.unwrap_or(held.deadline)
-    } else {
-        half_time(held)
-    };
-    held.listens
-        .values()
-        .map(|at| *at + LISTENS_AT_ALL)
-        .filter(|at| *at > now)
-        .chain([deadline])
-        .min()
-        .unwrap_or(deadline)
 }
 
 /// When a deadline that does not count yet is extended.

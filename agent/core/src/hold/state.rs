@@ -128,8 +128,10 @@ pub(crate) struct HeldPorts {
     pub(crate) table: TableKind,
     pub(crate) ports: BTreeSet<u16>,
     pub(crate) watched: BTreeSet<Probe>,
-    /// When the first port of a sidecar was found listening.
-    pub(crate) listens: BTreeMap<String, Timestamp>,
+    /// When each port was found to have a listener.
+    pub(crate) listening: BTreeMap<u16, Timestamp>,
+    /// Ports were released although the readiness probe of their sidecar had not succeeded.
+    pub(crate) probe_failed: bool,
     /// When the kernel's timeouts are renewed.
     pub(crate) renew: Option<Timestamp>,
     /// An app has started, so that connections may be held: the deadline is not extended any more.
@@ -150,7 +152,8 @@ impl HeldPorts {
             table,
             ports,
             watched: BTreeSet::new(),
-            listens: BTreeMap::new(),
+            listening: BTreeMap::new(),
+            probe_failed: false,
             renew: None,
             // A table that only counts is not worth a change in the kernel.
             is_timed: matches!(table, TableKind::CountOnly),
@@ -159,6 +162,14 @@ impl HeldPorts {
 
     pub(crate) fn count_only(&self) -> bool {
         self.table == TableKind::CountOnly
+    }
+
+    /// Why the last ports are released: a probe that failed is reported, also where another sidecar was ready later.
+    pub(crate) const fn reason(&self, why: Opened) -> Opened {
+        match why {
+            Opened::Ready if self.probe_failed => Opened::ProbeFailed,
+            _ => why,
+        }
     }
 
     /// The decision that reports the end of the hold.

@@ -155,7 +155,7 @@ pub enum HoldResult {
 }
 
 impl Value for HoldResult {
-    const NAMES: &'static [&'static str] = &concat::<8>(Opened::VARIANTS, &["failed"]);
+    const NAMES: &'static [&'static str] = &concat::<9>(Opened::VARIANTS, &["failed"]);
 
     fn name(&self) -> &'static str {
         match self {
@@ -171,7 +171,7 @@ pub struct StartHoldResult(pub Why);
 
 impl Value for StartHoldResult {
     const NAMES: &'static [&'static str] =
-        &concat::<10>(Opened::VARIANTS, Why::VARIANTS.split_at(1).1);
+        &concat::<11>(Opened::VARIANTS, Why::VARIANTS.split_at(1).1);
 
     fn name(&self) -> &'static str {
         self.0.as_str()
@@ -208,6 +208,7 @@ mod tests {
     fn values_of_several_types_are_listed_in_order() {
         let holds = [
             HoldResult::Released(Opened::Ready),
+            HoldResult::Released(Opened::ProbeFailed),
             HoldResult::Released(Opened::Deadline),
             HoldResult::Released(Opened::SidecarEnded),
             HoldResult::Released(Opened::Ending),
@@ -219,6 +220,7 @@ mod tests {
         assert_eq!(holds.map(|one| one.name()), HoldResult::NAMES);
         let starts = [
             Why::Opened(Opened::Ready),
+            Why::Opened(Opened::ProbeFailed),
             Why::Opened(Opened::Deadline),
             Why::Opened(Opened::SidecarEnded),
             Why::Opened(Opened::Ending),

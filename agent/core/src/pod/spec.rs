@@ -59,8 +59,10 @@ pub struct Container {
     pub env: BTreeMap<String, String>,
     /// The user that it runs as by its own or the pod's security context.
     pub user: Option<u32>,
-    /// The group, likewise.
-    pub group: Option<u32>,
+    /// The user of its own security context, which no other container inherits.
+    pub own_user: Option<u32>,
+    /// The group of its own security context.
+    pub own_group: Option<u32>,
     /// Own restart policy, if it has one
     /// ([KEP-5307](https://github.com/kubernetes/enhancements/issues/5307)).
     pub restart_policy: Option<RestartPolicy>,

@@ -15,17 +15,27 @@ pub struct Condition {
     pub flag: Option<String>,
     /// Variables of its environment that have these literal values.
     pub env: BTreeMap<String, String>,
+    /// Variables of its environment that have a literal value, whichever it is.
+    pub variables: Vec<String>,
     /// Annotations of the pod that have these values.
     pub annotations: BTreeMap<String, String>,
 }
 
 impl Condition {
+    /// Whether something exists that `when` and `unless` condition: where one of `when`
+    /// holds, or there is none, and none of `unless`.
+    pub(super) fn permit(when: &[Self], unless: &[Self], subject: Subject<'_>) -> bool {
+        let holds = |condition: &Self| condition.holds(subject);
+        (when.is_empty() || when.iter().any(holds)) && !unless.iter().any(holds)
+    }
+
     /// Whether it holds for a container.
     pub(super) fn holds(&self, subject: Subject<'_>) -> bool {
         let Self {
             version,
             flag,
             env,
+            variables,
             annotations,
         } = self;
         let same = |(want, found): (&String, Option<&str>)| found == Some(want.as_str());
@@ -35,6 +45,7 @@ impl Condition {
                 .iter()
                 .map(|(name, want)| (want, subject.env(name)))
                 .all(same)
+            && variables.iter().all(|name| subject.env(name).is_some())
             && annotations
                 .iter()
                 .map(|(key, want)| (want, subject.annotation(key)))

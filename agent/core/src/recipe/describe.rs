@@ -29,7 +29,7 @@ impl Recipe {
     /// The ways to make it quit, newest versions first.
     pub fn quit_by_version(&self) -> Vec<Stretch<'_>> {
         by_version(&self.quit, |steps| {
-            steps.sort_by_key(|step| ladder::rank(step.step.code, *step.step.takes.default()));
+            steps.sort_by_key(|step| ladder::rank(step.step.code, step.step.takes.by_default()));
         })
     }
 
@@ -96,9 +96,10 @@ fn is_of_version(condition: &Condition) -> bool {
         version: _,
         flag,
         env,
+        variables,
         annotations,
     } = condition;
-    flag.is_none() && env.is_empty() && annotations.is_empty()
+    flag.is_none() && env.is_empty() && variables.is_empty() && annotations.is_empty()
 }
 
 #[cfg(test)]
@@ -122,7 +123,7 @@ mod tests {
         assert!(fitting.next().is_none(), "two ranges have {version:?}");
         let steps = stretch.steps.iter().filter(|step| step.when.is_empty());
         steps
-            .map(|Described { step, .. }| (step.act.by_default(), step.code, *step.takes.default()))
+            .map(|Described { step, .. }| (step.act.by_default(), step.code, step.takes.by_default()))
             .collect()
     }
 

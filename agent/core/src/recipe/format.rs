@@ -12,13 +12,13 @@
 //!       takes: 5s
 //! ```
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
 use super::{
     Act, Condition, HoldRecipe, OneOrMore, Order, Pattern, Question, Recipe, Recognition, Setting,
-    StepRecipe,
+    StepRecipe, Takes,
 };
 use crate::recipe::step::{Header, Method, Signal, is_path};
 
@@ -43,7 +43,10 @@ struct RawRecipe {
     version: Option<RawQuestion>,
     #[serde(default)]
     drain: Vec<StepRecipe>,
+    #[serde(default)]
     quit: Vec<StepRecipe>,
+    #[serde(default)]
+    ends_by_itself: bool,
     #[serde(default)]
     hold: HoldRecipe,
 }
@@ -55,6 +58,10 @@ struct RawRecognition {
     name: Vec<Pattern>,
     #[serde(default)]
     image: Vec<Pattern>,
+    #[serde(default)]
+    tag: Vec<Pattern>,
+    #[serde(default)]
+    program: Vec<Pattern>,
     #[serde(default)]
     args: Vec<String>,
     #[serde(default)]
@@ -82,7 +89,8 @@ struct RawStep {
     unless: OneOrMore<Condition>,
     #[serde(default)]
     code: u8,
-    takes: Option<Setting<Duration>>,
+    #[serde(default)]
+    takes: Takes,
     #[serde(default)]
     advice: String,
 }
@@ -116,10 +124,16 @@ impl TryFrom<RawRecipe> for Recipe {
         if raw.recognise.is_empty() {
             return Err(format!("recipe {name} recognises nothing"));
         }
-        if raw.quit.is_empty() || raw.quit.len() > STEPS || raw.drain.len() > STEPS {
+        if raw.ends_by_itself && !(raw.quit.is_empty() && raw.drain.is_empty()) {
+            return Err(format!(
+                "recipe {name} ends by itself and must have no steps"
+            ));
+        }
+        let lacks_steps = raw.quit.is_empty() && !raw.ends_by_itself;
+        if lacks_steps || raw.quit.len() > STEPS || raw.drain.len() > STEPS {
             return Err(format!("recipe {name} must have 1 to {STEPS} steps"));
         }
-        if raw.hold.ports().count() > PORTS {
+        if raw.hold.sources().count() > PORTS {
             return Err(format!("recipe {name} holds at more than {PORTS} ports"));
         }
         let version = raw.version.map(|question| Question {
@@ -148,6 +162,7 @@ impl TryFrom<RawRecipe> for Recipe {
             version,
             drain: raw.drain,
             quit: raw.quit,
+            ends_by_itself: raw.ends_by_itself,
             hold: raw.hold,
         })
     }
@@ -157,12 +172,18 @@ impl TryFrom<RawRecognition> for Recognition {
     type Error = String;
 
     fn try_from(raw: RawRecognition) -> Result<Self, String> {
-        if raw.name.is_empty() && raw.image.is_empty() && raw.args.is_empty() {
-            return Err("a container is recognised by name, image or args".to_owned());
+        if raw.name.is_empty()
+            && raw.image.is_empty()
+            && raw.program.is_empty()
+            && raw.args.is_empty()
+        {
+            return Err("a container is recognised by name, image, program or args".to_owned());
         }
         Ok(Self {
             names: raw.name,
             images: raw.image,
+            tags: raw.tag,
+            programs: raw.program,
             args: raw.args,
             when: raw.when,
         })
@@ -190,7 +211,7 @@ impl TryFrom<RawStep> for StepRecipe {
             when: raw.when.0,
             unless: raw.unless.0,
             code: raw.code.into(),
-            takes: raw.takes.unwrap_or(Setting::fixed(Duration::ZERO)),
+            takes: raw.takes,
             advice: raw.advice,
         })
     }

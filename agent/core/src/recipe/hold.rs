@@ -8,12 +8,20 @@
 //!     ready:
 //!       - get: {port: 15021, path: /healthz/ready}
 //!   local: [5432]             # ports on loopback that apps connect to
-//!   when: {flag: --listen}    # optional
+//!   listed:                   # more of them, in a list that the pod has
+//!     - {args: [-instances], after: "=tcp:"}
+//!   when: {flag: --listen}    # optional, also unless
 //! ```
+
+mod instances;
+mod port_list;
+
+use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use super::{Condition, OneOrMore, Setting, Subject};
+pub use self::{instances::Instances, port_list::PortList};
+use super::{Condition, OneOrMore, Setting, Sources, Subject};
 use crate::{
     hold::{HeldPort, Probe},
     settings::overrides::Tuning,
@@ -25,11 +33,17 @@ use crate::{
 pub struct HoldRecipe {
     /// Connections that the mesh redirects to its proxy.
     pub captured: Option<Captured>,
-    /// Ports on loopback that apps connect to. Each opens when the sidecar
-    /// listens at it.
+    /// Ports on loopback that apps connect to. Each is released when the sidecar
+    /// listens on it.
     pub local: Vec<Setting<u16>>,
+    /// Ports on loopback that the pod lists.
+    pub listed: Vec<PortList>,
+    /// Ports on loopback of a database proxy, one for each instance.
+    pub instances: Option<Instances>,
     /// Only where one of these holds; empty for everywhere.
     pub when: OneOrMore<Condition>,
+    /// Not where one of these holds.
+    pub unless: OneOrMore<Condition>,
 }
 
 /// What a mesh redirects to its proxy.
@@ -45,6 +59,12 @@ pub struct Captured {
     #[serde(default)]
     pub groups: Vec<u32>,
     pub dns: Option<Dns>,
+    /// The mesh redirects only where one of these holds; empty for everywhere.
+    #[serde(default)]
+    pub when: OneOrMore<Condition>,
+    /// It does not redirect where one of these holds.
+    #[serde(default)]
+    pub unless: OneOrMore<Condition>,
     /// How the proxy says that it is ready: the first way that exists counts,
     /// and where there is none it is ready when it listens.
     #[serde(default)]
@@ -67,6 +87,9 @@ pub struct Dns {
 pub struct ReadyRecipe {
     /// The request; any status of 2xx means ready.
     pub get: Get,
+    /// The port that the response comes from in the end, where the proxy only forwards
+    /// the request; 0 where it is off, and no response ever comes.
+    pub backend: Option<Setting<u16>>,
     /// It exists only where one of these holds; empty for everywhere.
     #[serde(default)]
     pub when: OneOrMore<Condition>,
@@ -90,56 +113,115 @@ pub struct Identity {
     pub(crate) groups: Vec<u32>,
 }
 
+/// The held ports of one container.
+#[derive(Debug, Default)]
+pub(crate) struct ContainerPorts {
+    pub(crate) held_ports: Vec<HeldPort>,
+    /// On how many of its assumed ports it listens in the end.
+    pub(crate) assumed_listeners: usize,
+}
+
 impl HoldRecipe {
-    /// The held ports of one container.
-    pub(crate) fn held_ports(&self, subject: Subject<'_>, tuning: &Tuning) -> Vec<HeldPort> {
+    pub(crate) fn container_ports(&self, subject: Subject<'_>, tuning: &Tuning) -> ContainerPorts {
         let name = &subject.container.name;
-        let mut when = self.when.0.iter();
-        let exists = self.when.0.is_empty() || when.any(|condition| condition.holds(subject));
+        let exists = Condition::permit(&self.when.0, &self.unless.0, subject);
         let mut held_ports = Vec::new();
         if let Some(captured) = self.captured.as_ref().filter(|_| exists) {
             held_ports.extend(captured.held_ports(subject));
         }
-        let declared = tuning.hold_ports.get(name);
-        let local = declared.cloned().unwrap_or_else(|| {
-            let settings = self.local.iter().filter(|_| exists);
-            settings
-                .flat_map(|setting| setting.all_of(subject))
-                .collect()
-        });
-        held_ports.extend(local_held_ports(name, &local));
-        held_ports
+        let mut assumed_listeners = 1;
+        if let Some(declared) = tuning.hold_ports.get(name) {
+            held_ports.extend(declared_held_ports(name, declared));
+        } else if exists {
+            let mut known = Vec::new();
+            let mut assumed = Vec::new();
+            for setting in &self.local {
+                match setting.set_by(subject) {
+                    set if set.is_empty() => assumed.push(*setting.default()),
+                    set => known.extend(set),
+                }
+            }
+            known.extend(self.listed.iter().flat_map(|list| list.ports(subject)));
+            if let Some(instances) = &self.instances {
+                let ports = instances.ports(subject);
+                known.extend(ports.known);
+                assumed.extend(ports.assumed);
+                assumed_listeners = ports.assumed_listeners.max(1);
+            }
+            held_ports.extend(local_held_ports(name, &known, false));
+            assumed.retain(|port| !known.contains(port));
+            held_ports.extend(local_held_ports(name, &assumed, true));
+        }
+        ContainerPorts {
+            held_ports,
+            assumed_listeners,
+        }
     }
 
-    /// Everything in it that pods may change.
+    /// The ports with a default that pods may change.
     pub fn ports(&self) -> impl Iterator<Item = &Setting<u16>> {
         let captured = self.captured.iter().flat_map(|captured| {
             let dns = captured.dns.iter().map(|dns| &dns.port);
-            let ready = captured.ready.iter().map(|ready| &ready.get.port);
+            let ready = captured
+                .ready
+                .iter()
+                .flat_map(|ready| [&ready.get.port].into_iter().chain(&ready.backend));
             [&captured.port].into_iter().chain(dns).chain(ready)
         });
-        captured.chain(&self.local)
+        let instances = self.instances.iter().map(|instances| &instances.port);
+        captured.chain(&self.local).chain(instances)
+    }
+
+    /// Everything that it reads of a pod, besides conditions.
+    pub(super) fn sources(&self) -> impl Iterator<Item = Sources<'_>> {
+        let instances = self.instances.iter().map(Instances::sources);
+        self.ports()
+            .map(Setting::sources)
+            .chain(self.listed.iter().map(PortList::sources))
+            .chain(instances)
     }
 
     pub(super) fn conditions(&self) -> impl Iterator<Item = &Condition> {
         let captured = self.captured.iter().flat_map(|captured| {
             let dns = captured.dns.iter().flat_map(|dns| &dns.when.0);
-            let ready = captured.ready.iter();
-            dns.chain(ready.flat_map(|ready| ready.when.0.iter().chain(&ready.unless.0)))
+            let ready = captured
+                .ready
+                .iter()
+                .flat_map(|ready| ready.when.0.iter().chain(&ready.unless.0));
+            let own = captured.when.0.iter().chain(&captured.unless.0);
+            dns.chain(ready).chain(own)
         });
-        self.when.0.iter().chain(captured)
+        let instances = self
+            .instances
+            .iter()
+            .flat_map(|instances| &instances.unless.0);
+        self.when
+            .0
+            .iter()
+            .chain(&self.unless.0)
+            .chain(captured)
+            .chain(instances)
     }
 }
 
-/// Held ports at ports on loopback; 0 is none.
-pub(crate) fn local_held_ports(sidecar: &str, ports: &[u16]) -> Vec<HeldPort> {
-    let ports = ports.iter().filter(|port| **port != 0);
+/// Ports on loopback that the pod's annotation declares.
+pub(crate) fn declared_held_ports(sidecar: &str, ports: &[u16]) -> Vec<HeldPort> {
+    local_held_ports(sidecar, ports, false)
+}
+
+/// Held ports on loopback, each once; 0 is none.
+fn local_held_ports(sidecar: &str, ports: &[u16], is_assumed: bool) -> Vec<HeldPort> {
+    let mut seen = BTreeSet::new();
     ports
+        .iter()
+        .filter(|port| **port != 0 && seen.insert(**port))
         .map(|port| HeldPort {
             sidecar: sidecar.to_owned(),
             port: *port,
             dns: false,
             probe: Probe::Listens { port: *port },
+            captured: None,
+            is_assumed,
         })
         .collect()
 }
@@ -147,25 +229,27 @@ pub(crate) fn local_held_ports(sidecar: &str, ports: &[u16]) -> Vec<HeldPort> {
 impl Captured {
     fn held_ports(&self, subject: Subject<'_>) -> Vec<HeldPort> {
         let port = self.port.of(subject);
-        if port == 0 {
+        if port == 0 || !Condition::permit(&self.when.0, &self.unless.0, subject) {
             return Vec::new();
         }
         let ready = self.ready.iter().find_map(|ready| ready.probe(subject));
-        let probe = ready.unwrap_or(Probe::Listens { port });
         let dns = self.dns.as_ref().and_then(|dns| dns.port_for(subject));
-        let held_ports = [Some((port, false)), dns.map(|port| (port, true))];
-        let held_ports = held_ports.into_iter().flatten();
-        held_ports
-            .map(|(port, dns)| HeldPort {
+        [Some((port, false)), dns.map(|port| (port, true))]
+            .into_iter()
+            .flatten()
+            .map(|(own, dns)| HeldPort {
                 sidecar: subject.container.name.clone(),
-                port,
+                port: own,
                 dns,
-                probe: probe.clone(),
+                probe: ready.clone().unwrap_or(Probe::Listens { port: own }),
+                captured: Some(port),
+                is_assumed: false,
             })
             .collect()
     }
 
-    /// Who the proxy is. Root identifies no proxy: apps run as root as well.
+    /// Who the proxy is. Root identifies no proxy: apps run as root as well. So does a
+    /// user or group of the pod, which the apps inherit as the proxy does.
     pub(crate) fn identity(&self, subject: Subject<'_>) -> Identity {
         let ids = |known: &[u32], own: Option<u32>| {
             let mut ids: Vec<u32> = known.iter().copied().chain(own).collect();
@@ -175,8 +259,8 @@ impl Captured {
             ids
         };
         Identity {
-            users: ids(&self.users, subject.container.user),
-            groups: ids(&self.groups, subject.container.group),
+            users: ids(&self.users, subject.container.own_user),
+            groups: ids(&self.groups, subject.container.own_group),
         }
     }
 }
@@ -193,9 +277,10 @@ impl Dns {
 
 impl ReadyRecipe {
     fn probe(&self, subject: Subject<'_>) -> Option<Probe> {
-        let holds = |condition: &Condition| condition.holds(subject);
-        let when = &self.when.0;
-        if !(when.is_empty() || when.iter().any(holds)) || self.unless.0.iter().any(holds) {
+        let answers = |backend: &Setting<u16>| backend.of(subject) != 0;
+        if !Condition::permit(&self.when.0, &self.unless.0, subject)
+            || !self.backend.as_ref().is_none_or(answers)
+        {
             return None;
         }
         let port = self.get.port.of(subject);

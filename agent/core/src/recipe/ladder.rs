@@ -69,8 +69,7 @@ pub(super) const fn rank(code: i32, takes: Duration) -> (bool, Duration) {
 
 impl StepRecipe {
     fn ladder_step(&self, subject: Subject<'_>) -> Option<LadderStep> {
-        let hold = |condition: &Condition| condition.holds(subject);
-        if !(self.when.is_empty() || self.when.iter().any(hold)) || self.unless.iter().any(hold) {
+        if !Condition::permit(&self.when, &self.unless, subject) {
             return None;
         }
         Some(LadderStep {

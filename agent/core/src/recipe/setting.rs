@@ -1,6 +1,6 @@
 //! Values that a pod's author may have changed: ports, paths, drain times.
 
-use std::{fmt, marker::PhantomData, time::Duration};
+use std::{borrow::Cow, fmt, marker::PhantomData, time::Duration};
 
 use serde::{
     Deserialize, Deserializer,
@@ -14,7 +14,8 @@ use crate::{base::duration, recipe::step};
 ///
 /// In a recipe it is the default alone, or a map of `default` and any of
 /// `annotations`, `args` and `env`. The first source that has a readable value
-/// counts.
+/// counts. `NAME#/pointer` in `env` reads a value of a variable that is a JSON document
+/// ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting<T> {
     default: T,
@@ -43,8 +44,14 @@ pub trait Value: Sized + Clone {
 impl Value for u16 {
     const WHAT: &'static str = "a TCP port";
 
+    /// A port, or the first address of a list with its port, as Linkerd's proxy gets
+    /// it: `127.0.0.1:4140,[::1]:4140`.
     fn read(text: &str) -> Option<Self> {
-        text.trim().parse().ok()
+        let first = text.split(',').next()?;
+        let port = first
+            .rsplit_once(':')
+            .map_or(first, |(_address, port)| port);
+        port.trim().parse().ok()
     }
 }
 
@@ -82,28 +89,36 @@ impl<T: Value> Setting<T> {
 
     /// The value for a container.
     pub(super) fn of(&self, subject: Subject<'_>) -> T {
-        let annotations = self.annotations.iter().map(|key| subject.annotation(key));
-        let args = self.args.iter().flat_map(|name| subject.flags(name));
-        let args = args.map(Some);
-        let env = self.env.iter().map(|name| subject.env(name));
-        let texts = annotations.chain(args).chain(env).flatten();
-        let mut values = texts.filter_map(T::read);
-        values.next().unwrap_or_else(|| self.default.clone())
+        let set = self.set_by(subject).into_iter().next();
+        set.unwrap_or_else(|| self.default.clone())
     }
 
-    /// All values for a container: of the first source that has any.
-    pub(super) fn all_of(&self, subject: Subject<'_>) -> Vec<T> {
-        let annotations = self.annotations.iter();
-        let annotations = annotations.map(|key| Vec::from_iter(subject.annotation(key)));
-        let args = self.args.iter().map(|name| subject.flags(name));
+    /// The values that the pod sets for a container: those of the first source that has
+    /// any.
+    pub(super) fn set_by(&self, subject: Subject<'_>) -> Vec<T> {
+        let annotations = self
+            .annotations
+            .iter()
+            .map(|key| Vec::from_iter(subject.annotation(key).map(Cow::Borrowed)));
+        let args = self
+            .args
+            .iter()
+            .map(|name| subject.flags(name).into_iter().map(Cow::Borrowed).collect());
         let env = self
             .env
             .iter()
-            .map(|name| Vec::from_iter(subject.env(name)));
-        let all = annotations.chain(args).chain(env);
-        let mut all = all.map(|texts| texts.into_iter().filter_map(T::read).collect::<Vec<T>>());
-        let found = all.find(|values| !values.is_empty());
-        found.unwrap_or_else(|| vec![self.default.clone()])
+            .map(|name| Vec::from_iter(subject.env_at(name)));
+        annotations
+            .chain(args)
+            .chain(env)
+            .map(|texts: Vec<Cow<'_, str>>| {
+                texts
+                    .iter()
+                    .filter_map(|text| T::read(text))
+                    .collect::<Vec<T>>()
+            })
+            .find(|values| !values.is_empty())
+            .unwrap_or_default()
     }
 
     /// Where it is looked for.

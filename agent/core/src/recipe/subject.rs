@@ -1,5 +1,9 @@
 //! The container that a recipe is applied to, and what can be read off it.
 
+mod shell;
+
+use std::borrow::Cow;
+
 use super::Version;
 use crate::pod::spec::{Container, Pod};
 
@@ -16,21 +20,29 @@ impl<'pod> Subject<'pod> {
     /// Whether these words stand one after the other in the command and its
     /// arguments.
     pub(super) fn has_words(self, words: &[String]) -> bool {
-        let found = || {
-            let all = &self.container.words;
-            all.windows(words.len()).any(|window| window == words)
-        };
-        words.is_empty() || found()
+        let all = self.words();
+        words.is_empty() || all.windows(words.len()).any(|window| window == words)
+    }
+
+    /// Command and arguments; below a shell, the words of the script.
+    pub(super) fn words(self) -> Vec<&'pod str> {
+        shell::words(&self.container.words)
+    }
+
+    /// The program that decides how long the container runs: its first one, or below a
+    /// shell the last one of the script.
+    pub(super) fn program(self) -> Option<&'pod str> {
+        shell::program(&self.container.words)
     }
 
     /// The value of a flag: `--port 1`, `--port=1`, or with one dash, as Go's
     /// flags allow.
     pub(super) fn flag(self, name: &str) -> Option<&'pod str> {
-        let mut words = self.container.words.iter();
+        let mut words = self.words().into_iter();
         while let Some(word) = words.next() {
             match flag(word, name) {
                 Some(Some(value)) => return Some(value),
-                Some(None) => return words.next().map(String::as_str),
+                Some(None) => return words.next(),
                 None => {}
             }
         }
@@ -43,20 +55,16 @@ impl<'pod> Subject<'pod> {
         let Some(name) = name.strip_prefix('?') else {
             return self.flag(name).into_iter().collect();
         };
-        let words = self.container.words.iter();
-        let parameters = words.filter_map(|word| word.split_once('?'));
-        parameters
-            .flat_map(|(_word, all)| all.split('&'))
-            .filter_map(|one| one.split_once('='))
-            .filter(|(key, _value)| *key == name)
-            .map(|(_key, value)| value)
+        self.words()
+            .into_iter()
+            .filter_map(|word| parameter(word, name))
             .collect()
     }
 
     /// Whether a flag that takes no value is set: `--x`, or `--x=true`.
     pub(super) fn is_set(self, name: &str) -> bool {
-        let mut words = self.container.words.iter().rev();
-        let last = words.find_map(|word| flag(word, name));
+        let words = self.words();
+        let last = words.iter().rev().find_map(|word| flag(word, name));
         last.is_some_and(|value| !matches!(value, Some("false" | "0")))
     }
 
@@ -64,9 +72,32 @@ impl<'pod> Subject<'pod> {
         self.container.env.get(name).map(String::as_str)
     }
 
+    /// The value of a variable, or with `NAME#/pointer` a value of its JSON document.
+    pub(super) fn env_at(self, place: &str) -> Option<Cow<'pod, str>> {
+        let Some((name, pointer)) = place.split_once('#') else {
+            return self.env(place).map(Cow::Borrowed);
+        };
+        let document: serde_json::Value = serde_json::from_str(self.env(name)?).ok()?;
+        let value = match document.pointer(pointer)? {
+            serde_json::Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        Some(Cow::Owned(value))
+    }
+
     pub(super) fn annotation(self, key: &str) -> Option<&'pod str> {
         self.pod.annotations.get(key).map(String::as_str)
     }
+}
+
+/// The value of a parameter of a word: `instance?port=5432&x=1`.
+pub(super) fn parameter<'word>(word: &'word str, name: &str) -> Option<&'word str> {
+    let (_word, parameters) = word.split_once('?')?;
+    parameters
+        .split('&')
+        .filter_map(|one| one.split_once('='))
+        .find(|(key, _value)| *key == name)
+        .map(|(_key, value)| value)
 }
 
 /// What a word says of a flag: nothing, that it is there, or its value.

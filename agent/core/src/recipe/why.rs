@@ -43,6 +43,8 @@ impl Recognition {
         let mut parts = Vec::new();
         parts.extend(name.map(|name| format!("name {name}")));
         parts.extend(image.map(|image| format!("image {image}")));
+        let program = subject.program().filter(|_| !self.programs.is_empty());
+        parts.extend(program.map(|program| format!("program {program}")));
         if !self.args.is_empty() {
             parts.push(format!("arguments {}", self.args.join(" ")));
         }
@@ -94,6 +96,7 @@ impl Condition {
             version,
             flag,
             env,
+            variables,
             annotations,
         } = self;
         let mut words = Vec::new();
@@ -108,6 +111,7 @@ impl Condition {
                 .collect()
         };
         words.extend(pairs("variable", env));
+        words.extend(variables.iter().map(|name| format!("variable {name}")));
         words.extend(pairs("annotation", annotations));
         words
     }

@@ -216,7 +216,9 @@ fn container(target: &Target, member: &Member) -> Container {
     let name = known.and_then(|known| known.name.clone());
     let role = match (known.map(|known| known.role), &name) {
         (Some(admin::Role::App | admin::Role::Init), _) => Role::App,
-        (Some(admin::Role::Sidecar | admin::Role::Native), _) => Role::Sidecar,
+        (Some(admin::Role::Sidecar | admin::Role::SelfEnding | admin::Role::Native), _) => {
+            Role::Sidecar
+        }
         // A container without a name is the sandbox.
         (Some(admin::Role::Other), None) => Role::Sandbox,
         (Some(admin::Role::Other) | None, _) => Role::Unknown,

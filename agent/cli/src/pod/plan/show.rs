@@ -39,6 +39,11 @@ impl Report for Forecast {
                 table.row(row(sidecar, place, ladder_step, wide));
             }
         }
+        for container in &self.quit.self_ending {
+            table.lead(format!(
+                "  {container}: ends by itself once the other containers have ended; not waited for and not terminated"
+            ));
+        }
         for sidecar in &self.quit.sidecars {
             explain(sidecar, &mut table);
         }
@@ -150,13 +155,12 @@ fn hold(hold: &Hold, table: &mut Table) {
         );
         table.note(text);
     }
-    if !hold.passing_uids.is_empty() {
-        let uids = hold.passing_uids.iter().map(ToString::to_string);
-        let text = format!(
-            "  connections of UID {} are not held",
-            uids.collect::<Vec<_>>().join(", ")
-        );
-        table.note(text);
+    for (kind, ids) in [("UID", &hold.passing_uids), ("GID", &hold.passing_gids)] {
+        if !ids.is_empty() {
+            let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+            let text = format!("  connections of {kind} {} are not held", ids.join(", "));
+            table.note(text);
+        }
     }
     for start in &hold.starts {
         let why = start.why.as_ref().map(|why| format!(": {why}"));

@@ -75,6 +75,9 @@ impl fmt::Display for Opened {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::Ready => "the sidecar is ready",
+            Self::ProbeFailed => {
+                "the sidecar listens, but its readiness probe has not succeeded within 2 s: connections are released"
+            }
             Self::Deadline => {
                 "the sidecar is not ready at the deadline: connections are released and may be refused"
             }

@@ -1,11 +1,14 @@
 //! Which connections and starts usher would hold.
 
+use std::collections::BTreeSet;
+
 use super::{Engine, ms};
 use crate::{
     admin::{Acts, HeldPort, Hold, Start},
     decision::Kind,
-    hold::{NotHeld, Probe, conditions::Conditions, state::HoldPhase},
+    hold::{NotHeld, PROBE_GRACE, Probe, conditions::Conditions, state::HoldPhase},
     pod::{state::Tracked, view::PodView},
+    recipe::Identity,
     settings::mode::Mode,
     start::{self, Probed},
 };
@@ -20,7 +23,13 @@ impl Engine {
             dns: held_port.dns,
             opens: match &held_port.probe {
                 Probe::Listens { port } => format!("a process listens on :{port}"),
-                Probe::Answers { port, path } => format!("GET :{port}{path} is answered with 2xx"),
+                Probe::Answers { port, path } => {
+                    let answers = format!("GET :{port}{path} is answered with 2xx");
+                    let listens = held_port.captured.map(|port| {
+                        format!(", or {PROBE_GRACE:?} after a process listens on :{port}")
+                    });
+                    answers + &listens.unwrap_or_default()
+                }
             },
         });
         let lacks = self
@@ -49,13 +58,14 @@ impl Engine {
                 },
             }
         });
-        let mut uids: Vec<u32> = plan
-            .sidecars
-            .iter()
-            .flat_map(|sidecar| sidecar.identity.users.iter().copied())
-            .collect();
-        uids.sort_unstable();
-        uids.dedup();
+        let ids = |read: fn(&Identity) -> &Vec<u32>| -> Vec<u32> {
+            let sidecars = plan.sidecars.iter();
+            let ids: BTreeSet<u32> = sidecars
+                .flat_map(|sidecar| read(&sidecar.identity))
+                .copied()
+                .collect();
+            ids.into_iter().collect()
+        };
         let (acts, because) = self.hold_acts(view, tracked, what_if);
         Some(Hold {
             mode: view.modes.hold.to_string(),
@@ -65,7 +75,8 @@ impl Engine {
             deadline_ms: ms(plan.tuning.hold_deadline),
             on_deadline: plan.tuning.on_deadline.as_str().to_owned(),
             again: plan.tuning.hold_again,
-            passing_uids: uids,
+            passing_uids: ids(|identity| &identity.users),
+            passing_gids: ids(|identity| &identity.groups),
             starts: starts.collect(),
         })
     }

@@ -99,6 +99,9 @@ fn opened(why: Opened, shut: Duration, adopted: bool, tally: Tally) -> Option<(R
     let any_waited = tally.connections + tally.lost > 0;
     let why = match why {
         Opened::Ready if any_waited => "the sidecar is ready",
+        Opened::ProbeFailed if any_waited => {
+            "the sidecar listens, but its readiness probe did not succeed"
+        }
         Opened::SidecarEnded if any_waited => "the sidecar ended and does not restart",
         Opened::Deadline => {
             let late = if adopted {

@@ -113,12 +113,13 @@ impl RawContainer {
         pod: Option<RawSecurity>,
         reads: &Reads,
     ) -> Container {
-        let id = |read: fn(RawSecurity) -> Option<i64>| {
-            let own = self.security_context.and_then(read);
-            u32::try_from(own.or_else(|| pod.and_then(read))?).ok()
-        };
-        let user = id(|security| security.run_as_user);
-        let group = id(|security| security.run_as_group);
+        let id = |id: Option<i64>| u32::try_from(id?).ok();
+        let own = self.security_context;
+        let own_user = id(own.and_then(|security| security.run_as_user));
+        let own_group = id(own.and_then(|security| security.run_as_group));
+        let user = id(own
+            .and_then(|security| security.run_as_user)
+            .or_else(|| pod.and_then(|security| security.run_as_user)));
         let rules = self.restart_policy_rules.unwrap_or_default();
         let mut words = self.command.unwrap_or_default();
         words.extend(self.args.unwrap_or_default());
@@ -139,7 +140,8 @@ impl RawContainer {
             words,
             env: env.collect(),
             user,
-            group,
+            own_user,
+            own_group,
             restart_policy: self.restart_policy.map(Into::into),
             restart_rules: rules
                 .into_iter()

@@ -184,20 +184,23 @@ fn empty_and_broken_answers() {
 }
 
 #[test]
-fn users_and_groups_of_containers_come_before_those_of_the_pod() {
+fn users_of_containers_come_before_those_of_the_pod_and_their_own_ids_are_known() {
     let pod = one(&format!(
         r#"{{
           "metadata": {{"namespace":"shop","name":"report-x","uid":"{UID}"}},
           "spec": {{"securityContext":{{"runAsUser":1000,"runAsGroup":2000,"fsGroup":1}},
             "containers":[{{"name":"app"}},
-              {{"name":"istio-proxy","securityContext":{{"runAsUser":1337,"privileged":false}}}},
+              {{"name":"istio-proxy","securityContext":{{"runAsUser":1337,"runAsGroup":7,"privileged":false}}}},
               {{"name":"odd","securityContext":{{"runAsUser":-1}}}}]}}}}"#
     ));
-    let ids = pod.containers.iter().map(|one| (one.user, one.group));
+    let ids = pod
+        .containers
+        .iter()
+        .map(|one| (one.user, one.own_user, one.own_group));
     let expected = [
-        (Some(1000), Some(2000)),
-        (Some(1337), Some(2000)),
-        (None, Some(2000)),
+        (Some(1000), None, None),
+        (Some(1337), Some(1337), Some(7)),
+        (None, None, None),
     ];
     assert_eq!(ids.collect::<Vec<_>>(), expected);
 }

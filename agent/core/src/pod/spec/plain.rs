@@ -15,7 +15,8 @@ pub fn container(name: &str, image: &str) -> Container {
         restart_policy: None,
         restart_rules: Vec::new(),
         user: None,
-        group: None,
+        own_user: None,
+        own_group: None,
         probes: Vec::new(),
         status: None,
     }

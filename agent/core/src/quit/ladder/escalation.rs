@@ -1,8 +1,10 @@
 //! How far one run of a sidecar is on its escalation ladder.
 
+use std::mem;
+
 use super::{
     Judgement, Next, SidecarRun,
-    timing::{MIN_SIGNAL_AGE, again, may_listen_yet, retry, settle},
+    timing::{LOOK_AHEAD_AFTER, MIN_SIGNAL_AGE, again, may_listen_yet, retry, settle},
 };
 use crate::{
     base::{id::ContainerId, time::Timestamp},
@@ -34,6 +36,12 @@ pub(crate) struct Escalation {
     late: Option<Timestamp>,
     /// Position of the first step that was not permitted, and why.
     skipped: Option<(usize, GaveUp)>,
+    /// When the port of the current step was first found without a listener.
+    refused_since: Option<Timestamp>,
+    /// The next attempt is with the next request of the ladder, in case the port of the current one never opens.
+    looks_ahead: bool,
+    /// Position of the step of the attempt that is in flight, where it is not the current step.
+    ahead: Option<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +84,9 @@ impl Escalation {
             unanswered: None,
             late: None,
             skipped: None,
+            refused_since: None,
+            looks_ahead: false,
+            ahead: None,
         }
     }
 
@@ -86,6 +97,15 @@ impl Escalation {
         sidecar: SidecarRun<'_>,
         policy: StepPolicy<'_>,
     ) -> Next {
+        if let Phase::Waiting { until } = self.phase
+            && until <= now
+            && mem::take(&mut self.looks_ahead)
+            && let Some((position, step)) = self.next_request(policy)
+        {
+            self.ahead = Some(position);
+            self.phase = Phase::InFlight;
+            return Next::Attempt(step);
+        }
         match self.phase.clone() {
             Phase::Waiting { until } if until <= now => loop {
                 let step = self.ladder.get(self.position);
@@ -141,6 +161,25 @@ impl Escalation {
         }
     }
 
+    /// The next permitted request of the ladder to another port.
+    fn next_request(&self, policy: StepPolicy<'_>) -> Option<(usize, Step)> {
+        let port = |step: &LadderStep| match &step.step {
+            Step::Request(request) => Some(request.port),
+            Step::Signal { .. } => None,
+        };
+        let current = port(self.ladder.get(self.position)?);
+        self.ladder
+            .iter()
+            .enumerate()
+            .skip(self.position + 1)
+            .find(|(_position, step)| {
+                port(step).is_some()
+                    && port(step) != current
+                    && policy.permission(step) == Permission::Granted
+            })
+            .map(|(position, step)| (position, step.step.clone()))
+    }
+
     /// Applies the outcome of the attempt that is in flight.
     pub(super) fn attempted(
         &mut self,
@@ -149,6 +188,18 @@ impl Escalation {
         outcome: &Outcome,
     ) -> Option<Judgement> {
         let timings = sidecar.timings;
+        if let Some(position) = self.ahead.take() {
+            if *outcome == Outcome::Refused {
+                self.phase = Phase::Waiting {
+                    until: now + retry(self.retries),
+                };
+                self.retries += 1;
+                return Some(Judgement::Wait);
+            }
+            // It listens, and the current step's port does not.
+            self.advance(now);
+            self.position = position;
+        }
         let step = self.ladder.get(self.position)?.clone();
         Some(match outcome {
             Outcome::NoReply if step.purpose == Purpose::Quit => {
@@ -184,6 +235,8 @@ impl Escalation {
             Outcome::Refused if may_listen_yet(now, sidecar, &step, self.retries) => {
                 let wait = retry(self.retries);
                 self.retries += 1;
+                let since = *self.refused_since.get_or_insert(now);
+                self.looks_ahead = now.since(since) >= LOOK_AHEAD_AFTER;
                 self.phase = Phase::Waiting { until: now + wait };
                 Judgement::Wait
             }
@@ -244,6 +297,8 @@ impl Escalation {
         self.position += 1;
         self.retries = 0;
         self.unanswered = None;
+        self.refused_since = None;
+        self.looks_ahead = false;
         self.phase = Phase::Waiting { until: now };
         self.ladder.get(self.position).map(|step| step.step.clone())
     }

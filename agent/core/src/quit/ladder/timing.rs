@@ -21,6 +21,9 @@ const FIRST_AGAIN: Duration = Duration::from_millis(100);
 /// How often a refused connection is retried with a sidecar that has run for long
 /// enough to listen.
 const REFUSED_RETRIES: u32 = 3;
+/// How long the port of a step may have no listener before the next request of the ladder is tried as well: Istio's status
+/// port is open some 100 ms before Envoy's admin port, which ends the sidecar without a drain.
+pub(super) const LOOK_AHEAD_AFTER: Duration = Duration::from_millis(500);
 /// The age from which a sidecar receives signals. Before, its process may be the runtime's, which a signal ends badly, or have no
 /// handler yet: as the first process of a pid namespace it would never receive the signal
 /// ([pid_namespaces(7)](https://man7.org/linux/man-pages/man7/pid_namespaces.7.html)).

@@ -1,0 +1,190 @@
+//! Ports that are released because of what their sidecar listens on, or because it ended.
+//!
+//! A port that a recipe knows waits for its own listener. A port that a recipe assumes, as a database proxy's before the
+//! proxy knows the engine, is released when its sidecar listens elsewhere. A captured port whose readiness probe does not
+//! succeed is released when the proxy has listened for [`PROBE_GRACE`]: without usher its connections would reach the proxy.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use super::{HeldPort, Opened, Probe, review::HoldReview, state::HeldPorts};
+use crate::{
+    base::time::Timestamp,
+    plan::{Plan, Sidecar},
+    pod::view::PodView,
+};
+
+/// A sidecar that listens on one of its assumed ports does not use those on which it does not listen by then.
+const ASSUMED_GRACE: Duration = Duration::from_secs(1);
+/// How long a proxy that listens has until its readiness probe succeeds.
+pub(crate) const PROBE_GRACE: Duration = Duration::from_secs(2);
+
+/// The release of a port at a known time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TimedRelease {
+    port: u16,
+    pub(super) at: Timestamp,
+    why: Opened,
+}
+
+impl HeldPort {
+    /// Everything that is probed for it.
+    pub(super) fn probes(&self) -> impl Iterator<Item = Probe> {
+        let captured = self.captured.map(|port| Probe::Listens { port });
+        captured.into_iter().chain([self.probe.clone()])
+    }
+}
+
+impl<'engine> HoldReview<'engine> {
+    /// Ports of single sidecars that need not be held any more.
+    pub(super) fn releasable(
+        self,
+        view: &'engine PodView,
+        held: &HeldPorts,
+    ) -> [(Vec<u16>, Opened); 4] {
+        let claims: Vec<&HeldPort> = view.plan.claims().collect();
+        let is_unplanned = |port: &u16| claims.iter().all(|claim| claim.port != *port);
+        let has_ended = |port: &u16| {
+            claims
+                .iter()
+                .filter(|claim| claim.port == *port)
+                .all(|claim| self.conditions(view).ended_for_good(&claim.sidecar))
+        };
+        let (unplanned, planned): (Vec<u16>, Vec<u16>) = held.ports.iter().partition(|port| is_unplanned(port));
+        let ended = planned.into_iter().filter(has_ended).collect();
+        let timed = self.timed_releases(view, held);
+        let due = |why: Opened| {
+            timed
+                .iter()
+                .filter(|release| release.at <= self.now && release.why == why)
+                .map(|release| release.port)
+                .collect()
+        };
+        [
+            (unplanned, Opened::NotWanted),
+            (ended, Opened::SidecarEnded),
+            (due(Opened::Ready), Opened::Ready),
+            (due(Opened::ProbeFailed), Opened::ProbeFailed),
+        ]
+    }
+
+    /// The held ports that are released without a probe of their own, and when.
+    pub(super) fn timed_releases(self, view: &'engine PodView, held: &HeldPorts) -> Vec<TimedRelease> {
+        view.plan
+            .held_ports()
+            .into_iter()
+            .filter(|held_port| held.ports.contains(&held_port.port))
+            .filter_map(|held_port| match held_port.captured {
+                Some(captured) => self.release_of_captured(view, held, held_port, captured),
+                None if held_port.is_assumed => self.release_of_assumed(view, held, held_port),
+                None => None,
+            })
+            .collect()
+    }
+
+    fn release_of_captured(
+        self,
+        view: &PodView,
+        held: &HeldPorts,
+        held_port: &HeldPort,
+        captured: u16,
+    ) -> Option<TimedRelease> {
+        if !self.runs.is_living(&held_port.sidecar) {
+            return None;
+        }
+        let listens = held.listening.get(&captured);
+        let (since, why) = match listens {
+            Some(since) => (*since, Opened::ProbeFailed),
+            // Its upstreams on loopback are all there, so that this pod has no captured connections.
+            None => (self.all_local_listen(view, held, &held_port.sidecar)?, Opened::Ready),
+        };
+        Some(TimedRelease {
+            port: held_port.port,
+            at: since + PROBE_GRACE,
+            why,
+        })
+    }
+
+    /// Since when a mesh proxy listens on all local ports that it is known to have; None where it has none.
+    fn all_local_listen(self, view: &PodView, held: &HeldPorts, sidecar: &str) -> Option<Timestamp> {
+        view.plan
+            .claims()
+            .filter(|claim| claim.sidecar == sidecar && claim.captured.is_none())
+            .map(|claim| held.listening.get(&claim.port).copied())
+            .reduce(|one, other| Some(one?.max(other?)))?
+    }
+
+    fn release_of_assumed(
+        self,
+        view: &'engine PodView,
+        held: &HeldPorts,
+        held_port: &HeldPort,
+    ) -> Option<TimedRelease> {
+        let group = alternatives(&view.plan, held_port.port);
+        let expected: usize = group
+            .iter()
+            .filter(|sidecar| !self.conditions(view).ended_for_good(&sidecar.name))
+            .map(|sidecar| sidecar.assumed_listeners)
+            .sum();
+        let listeners: Vec<Timestamp> = assumed_ports(&group)
+            .iter()
+            .filter_map(|port| held.listening.get(port).copied())
+            .collect();
+        let newest = listeners.iter().max()?;
+        (listeners.len() >= expected).then_some(TimedRelease {
+            port: held_port.port,
+            at: *newest + ASSUMED_GRACE,
+            why: Opened::Ready,
+        })
+    }
+
+    /// A sidecar that was started again does not listen because its earlier run did.
+    pub(super) fn forget_listeners_of_earlier_runs(self, view: &PodView, held: &mut HeldPorts) {
+        for claim in view.plan.claims() {
+            let Some(port) = claim.captured else {
+                continue;
+            };
+            let newest = self.runs.newest(&claim.sidecar);
+            let started = newest.and_then(|(_id, run)| run.since);
+            let listens = held.listening.get(&port);
+            if started > listens.copied() && listens.is_some() {
+                held.listening.remove(&port);
+                held.watched.remove(&Probe::Listens { port });
+            }
+        }
+    }
+}
+
+/// The sidecars that may listen at an assumed port, and all that share assumed ports with these: which of them listens at
+/// which port is not known.
+fn alternatives(plan: &Plan, port: u16) -> Vec<&Sidecar> {
+    let assumes = |sidecar: &Sidecar, port: u16| {
+        let mut held_ports = sidecar.held_ports.iter();
+        held_ports.any(|held_port| held_port.is_assumed && held_port.port == port)
+    };
+    let mut group: Vec<&Sidecar> = plan
+        .sidecars
+        .iter()
+        .filter(|sidecar| assumes(sidecar, port))
+        .collect();
+    loop {
+        let ports = assumed_ports(&group);
+        let all: Vec<&Sidecar> = plan
+            .sidecars
+            .iter()
+            .filter(|sidecar| ports.iter().any(|port| assumes(sidecar, *port)))
+            .collect();
+        if all.len() == group.len() {
+            return group;
+        }
+        group = all;
+    }
+}
+
+fn assumed_ports(sidecars: &[&Sidecar]) -> BTreeSet<u16> {
+    sidecars
+        .iter()
+        .flat_map(|sidecar| &sidecar.held_ports)
+        .filter(|held_port| held_port.is_assumed)
+        .map(|held_port| held_port.port)
+        .collect()
+}

@@ -1,0 +1,176 @@
+//! One sidecar of a pod: its recipe, its ladder, its held ports.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    hold::HeldPort,
+    plan::version_query::VersionQueries,
+    pod::{
+        restart_policy::{RestartPolicy, RestartRule},
+        spec::{Container, Pod},
+    },
+    recipe::{
+        Identity, LadderStep, Order, Purpose, Recipe, Subject, declared_held_ports, may_be_asked,
+        step::{Signal, Step},
+    },
+    settings::{
+        config::Config,
+        overrides::{Named, Tuning},
+    },
+};
+
+/// Recipe of sidecars that a pod's annotation names.
+const BY_ANNOTATION: &str = "annotation";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sidecar {
+    pub name: String,
+    pub recipe: Arc<str>,
+    pub order: Order,
+    pub ladder: Vec<LadderStep>,
+    /// How its version could be asked for, where the ladder may depend on it.
+    pub(crate) question: Option<AskFor>,
+    /// What becomes of it when it ends.
+    pub(crate) policy: RestartPolicy,
+    pub(crate) rules: Vec<RestartRule>,
+    /// Where connections to it wait until it is ready.
+    pub held_ports: Vec<HeldPort>,
+    /// On how many of the ports that its recipe assumes it listens in the end.
+    pub(crate) assumed_listeners: usize,
+    /// Who it is, where connections that it makes itself pass.
+    pub identity: Identity,
+}
+
+/// A question for a sidecar's version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AskFor {
+    /// The image that the answer is about.
+    pub(crate) image: String,
+    pub(crate) port: u16,
+    pub(crate) path: String,
+    pub(crate) pointer: String,
+}
+
+/// The sidecar that a container is, if it is one.
+pub(super) fn sidecar(
+    pod: &Pod,
+    container: &Container,
+    config: &Config,
+    tuning: &Tuning,
+    asked: &VersionQueries,
+) -> Option<Sidecar> {
+    let declared = tuning.hold_ports.get(&container.name);
+    let plain = |recipe: &str, order, ladder, question| Sidecar {
+        name: container.name.clone(),
+        held_ports: declared
+            .map_or_else(Vec::new, |ports| declared_held_ports(&container.name, ports)),
+        assumed_listeners: 1,
+        identity: Identity::default(),
+        recipe: recipe.into(),
+        order,
+        ladder,
+        question,
+        policy: pod.policy_of(container),
+        rules: container.restart_rules.clone(),
+    };
+    let mut sidecar = match tuning.named.get(&container.name) {
+        Some(Named::App) => return None,
+        Some(Named::Sidecar(step)) => {
+            let ladder = by_annotation(pod, step);
+            plain(BY_ANNOTATION, Order::Helper, ladder, None)
+        }
+        None => {
+            let recipe = recipe_of(pod, container, config).filter(|recipe| !recipe.ends_by_itself)?;
+            let (ladder, question) = by_recipe(pod, container, recipe, tuning, asked);
+            let sidecar = plain(&recipe.name, recipe.order, ladder, question);
+            let subject = subject(pod, container, asked);
+            let captured = recipe.hold.captured.as_ref();
+            let identity = captured.map(|captured| captured.identity(subject));
+            let ports = recipe.hold.container_ports(subject, tuning);
+            Sidecar {
+                held_ports: ports.held_ports,
+                assumed_listeners: ports.assumed_listeners,
+                identity: identity.unwrap_or_default(),
+                ..sidecar
+            }
+        }
+    };
+    if config.ladder.kill {
+        sidecar.ladder.push(LadderStep {
+            step: Step::signal(Signal::Kill),
+            purpose: Purpose::Quit,
+            code: 137,
+            takes: Duration::ZERO,
+            advice: String::new(),
+        });
+    }
+    Some(sidecar)
+}
+
+/// The recipe that recognizes a container.
+pub(super) fn recipe_of<'config>(
+    pod: &Pod,
+    container: &Container,
+    config: &'config Config,
+) -> Option<&'config Recipe> {
+    let mut recipes = config.recipes.iter();
+    recipes.find(|recipe| recipe.recognises(pod, container))
+}
+
+/// A container, with what is known of its version.
+pub(crate) fn subject<'pod>(
+    pod: &'pod Pod,
+    container: &'pod Container,
+    asked: &VersionQueries,
+) -> Subject<'pod> {
+    let tag = crate::pod::image::version(&container.image);
+    let image = container.image_id.as_ref().unwrap_or(&container.image);
+    Subject {
+        pod,
+        container,
+        version: tag.or_else(|| asked.version(image)),
+    }
+}
+
+/// The step that the pod names, and SIGTERM where that is a request.
+fn by_annotation(pod: &Pod, step: &Step) -> Vec<LadderStep> {
+    let term = Step::signal(Signal::Term);
+    let steps = match step {
+        Step::Request(_) if may_be_asked(pod) => vec![step.clone(), term],
+        Step::Request(_) => vec![term],
+        Step::Signal { .. } => vec![step.clone()],
+    };
+    let ladder_step = |step| LadderStep {
+        step,
+        purpose: Purpose::Quit,
+        // The exit code is not known; the pod's author requested the step.
+        code: 0,
+        takes: Duration::ZERO,
+        advice: String::new(),
+    };
+    steps.into_iter().map(ladder_step).collect()
+}
+
+fn by_recipe(
+    pod: &Pod,
+    container: &Container,
+    recipe: &Recipe,
+    tuning: &Tuning,
+    asked: &VersionQueries,
+) -> (Vec<LadderStep>, Option<AskFor>) {
+    let tag = crate::pod::image::version(&container.image);
+    let image = container.image_id.as_ref().unwrap_or(&container.image);
+    let subject = subject(pod, container, asked);
+    let question = recipe
+        .question(subject)
+        .filter(|_| tag.is_none())
+        .map(|(port, question)| AskFor {
+            image: image.clone(),
+            port,
+            path: question.path.clone(),
+            pointer: question.pointer.clone(),
+        });
+    let drain = recipe.drain_step(subject, tuning.drain);
+    let ladder = drain.into_iter().chain(recipe.quit_ladder(subject));
+    (ladder.collect(), question)
+}
