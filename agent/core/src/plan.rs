@@ -10,9 +10,9 @@ pub mod version_query;
 
 use std::sync::Arc;
 
-use self::start::PlannedStart;
 pub use self::sidecar::Sidecar;
 pub(crate) use self::sidecar::subject;
+use self::start::PlannedStart;
 use crate::{
     decision::NotApplicable,
     hold::{HeldPort, NotHeld},

@@ -19,7 +19,6 @@ mod pattern;
 mod setting;
 pub mod step;
 mod subject;
-mod takes;
 mod version;
 mod why;
 
@@ -35,9 +34,8 @@ pub use self::{
     ladder::{LadderStep, Purpose},
     one_or_more::OneOrMore,
     pattern::Pattern,
-    setting::{Setting, Sources, Value},
+    setting::{Setting, Sources, Takes, Value},
     subject::Subject,
-    takes::Takes,
     version::{Version, Versions},
 };
 pub(crate) use self::{
@@ -203,6 +201,11 @@ impl Recipe {
         asked.chain(steps).chain(self.hold.sources())
     }
 
+    #[cfg(test)]
+    pub(crate) fn hold_conditions(&self) -> impl Iterator<Item = &Condition> {
+        self.hold.conditions()
+    }
+
     fn conditions(&self) -> impl Iterator<Item = &Condition> {
         let recognise = self.recognise.iter().map(|way| &way.when);
         let steps = self.steps();
@@ -234,9 +237,7 @@ impl Recognition {
 
 /// The variable of a place in the environment, without the pointer into its document.
 fn variable(place: &str) -> &str {
-    place
-        .split_once('#')
-        .map_or(place, |(name, _pointer)| name)
+    place.split_once('#').map_or(place, |(name, _pointer)| name)
 }
 
 /// What recipes look at in a pod, so that the rest need not be kept.
@@ -272,4 +273,4 @@ impl Reads {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -6,8 +6,8 @@ use std::{
 };
 
 use usher_core::recipe::{
-    Act, Captured, Condition, Described, HoldRecipe, Pattern, ReadyRecipe, Recipe, Recognition, Setting,
-    Sources, Value,
+    Act, Captured, Condition, Described, HoldRecipe, Pattern, ReadyRecipe, Recipe, Recognition,
+    Setting, Sources, Value,
 };
 
 use super::markdown::{code, codes, listed};
@@ -46,6 +46,7 @@ fn condition(condition: &Condition) -> String {
     let Condition {
         version: _,
         flag,
+        shell,
         env,
         variables,
         annotations,
@@ -55,6 +56,7 @@ fn condition(condition: &Condition) -> String {
         pairs.iter().map(pair).collect::<Vec<_>>()
     };
     let mut parts: Vec<String> = flag.iter().map(|flag| code(flag)).collect();
+    parts.extend(shell.then(|| "a script of a shell".to_owned()));
     parts.extend(pairs("variable", "=", env));
     parts.extend(
         variables

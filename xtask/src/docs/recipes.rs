@@ -43,7 +43,11 @@ fn rows(recipe: &Recipe) -> Vec<[String; 6]> {
                 })),
             },
             same(steps.iter().map(|step| step.step.code.to_string())),
-            same(steps.iter().map(|step| ends_in(step.step.takes.by_default()))),
+            same(
+                steps
+                    .iter()
+                    .map(|step| ends_in(step.step.takes.by_default())),
+            ),
         ]);
     }
     rows

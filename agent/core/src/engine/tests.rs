@@ -1,6 +1,7 @@
 //! The engine as a whole: scenes of one pod's life, as events.
 
 mod dry_run;
+mod field;
 mod hold;
 mod kubelet;
 mod ladder;

@@ -49,7 +49,8 @@ impl<'engine> HoldReview<'engine> {
                 .filter(|claim| claim.port == *port)
                 .all(|claim| self.conditions(view).ended_for_good(&claim.sidecar))
         };
-        let (unplanned, planned): (Vec<u16>, Vec<u16>) = held.ports.iter().partition(|port| is_unplanned(port));
+        let (unplanned, planned): (Vec<u16>, Vec<u16>) =
+            held.ports.iter().partition(|port| is_unplanned(port));
         let ended = planned.into_iter().filter(has_ended).collect();
         let timed = self.timed_releases(view, held);
         let due = |why: Opened| {
@@ -68,7 +69,11 @@ impl<'engine> HoldReview<'engine> {
     }
 
     /// The held ports that are released without a probe of their own, and when.
-    pub(super) fn timed_releases(self, view: &'engine PodView, held: &HeldPorts) -> Vec<TimedRelease> {
+    pub(super) fn timed_releases(
+        self,
+        view: &'engine PodView,
+        held: &HeldPorts,
+    ) -> Vec<TimedRelease> {
         view.plan
             .held_ports()
             .into_iter()
@@ -95,7 +100,10 @@ impl<'engine> HoldReview<'engine> {
         let (since, why) = match listens {
             Some(since) => (*since, Opened::ProbeFailed),
             // Its upstreams on loopback are all there, so that this pod has no captured connections.
-            None => (self.all_local_listen(view, held, &held_port.sidecar)?, Opened::Ready),
+            None => (
+                self.all_local_listen(view, held, &held_port.sidecar)?,
+                Opened::Ready,
+            ),
         };
         Some(TimedRelease {
             port: held_port.port,
@@ -105,7 +113,12 @@ impl<'engine> HoldReview<'engine> {
     }
 
     /// Since when a mesh proxy listens on all local ports that it is known to have; None where it has none.
-    fn all_local_listen(self, view: &PodView, held: &HeldPorts, sidecar: &str) -> Option<Timestamp> {
+    fn all_local_listen(
+        self,
+        view: &PodView,
+        held: &HeldPorts,
+        sidecar: &str,
+    ) -> Option<Timestamp> {
         view.plan
             .claims()
             .filter(|claim| claim.sidecar == sidecar && claim.captured.is_none())

@@ -106,9 +106,9 @@ impl<'engine> HoldReview<'engine> {
         actions: &mut Vec<Action>,
     ) {
         let is_up = |name: &str| {
-            self.runs.newest(name).is_some_and(|(_id, run)| {
-                run.state == RunState::Running && run.order >= first_run
-            })
+            self.runs
+                .newest(name)
+                .is_some_and(|(_id, run)| run.state == RunState::Running && run.order >= first_run)
         };
         let probes: BTreeSet<Probe> = view
             .plan

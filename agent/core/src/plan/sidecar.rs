@@ -62,8 +62,9 @@ pub(super) fn sidecar(
     let declared = tuning.hold_ports.get(&container.name);
     let plain = |recipe: &str, order, ladder, question| Sidecar {
         name: container.name.clone(),
-        held_ports: declared
-            .map_or_else(Vec::new, |ports| declared_held_ports(&container.name, ports)),
+        held_ports: declared.map_or_else(Vec::new, |ports| {
+            declared_held_ports(&container.name, ports)
+        }),
         assumed_listeners: 1,
         identity: Identity::default(),
         recipe: recipe.into(),
@@ -80,7 +81,8 @@ pub(super) fn sidecar(
             plain(BY_ANNOTATION, Order::Helper, ladder, None)
         }
         None => {
-            let recipe = recipe_of(pod, container, config).filter(|recipe| !recipe.ends_by_itself)?;
+            let recipe =
+                recipe_of(pod, container, config).filter(|recipe| !recipe.ends_by_itself)?;
             let (ladder, question) = by_recipe(pod, container, recipe, tuning, asked);
             let sidecar = plain(&recipe.name, recipe.order, ladder, question);
             let subject = subject(pod, container, asked);

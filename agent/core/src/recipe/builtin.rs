@@ -20,13 +20,15 @@ macro_rules! files {
 }
 
 /// In the order in which they are tried.
-const FILES: [Builtin; 8] = files![
+const FILES: [Builtin; 10] = files![
     "istio.yaml",
     "linkerd.yaml",
     "consul.yaml",
     "kuma.yaml",
     "other-meshes.yaml",
+    "databases.yaml",
     "helpers.yaml",
+    "volumes.yaml",
     "logs.yaml",
     "envoy.yaml"
 ];

@@ -13,6 +13,8 @@ pub struct Condition {
     pub version: Versions,
     /// A flag without a value among its arguments.
     pub flag: Option<String>,
+    /// Its command is a script of a shell.
+    pub shell: bool,
     /// Variables of its environment that have these literal values.
     pub env: BTreeMap<String, String>,
     /// Variables of its environment that have a literal value, whichever it is.
@@ -34,6 +36,7 @@ impl Condition {
         let Self {
             version,
             flag,
+            shell,
             env,
             variables,
             annotations,
@@ -41,6 +44,7 @@ impl Condition {
         let same = |(want, found): (&String, Option<&str>)| found == Some(want.as_str());
         version.contain(subject.version)
             && flag.as_deref().is_none_or(|name| subject.is_set(name))
+            && (!shell || subject.is_script())
             && env
                 .iter()
                 .map(|(name, want)| (want, subject.env(name)))

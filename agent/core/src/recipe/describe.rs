@@ -95,11 +95,12 @@ fn is_of_version(condition: &Condition) -> bool {
     let Condition {
         version: _,
         flag,
+        shell,
         env,
         variables,
         annotations,
     } = condition;
-    flag.is_none() && env.is_empty() && variables.is_empty() && annotations.is_empty()
+    flag.is_none() && !shell && env.is_empty() && variables.is_empty() && annotations.is_empty()
 }
 
 #[cfg(test)]
@@ -123,7 +124,9 @@ mod tests {
         assert!(fitting.next().is_none(), "two ranges have {version:?}");
         let steps = stretch.steps.iter().filter(|step| step.when.is_empty());
         steps
-            .map(|Described { step, .. }| (step.act.by_default(), step.code, step.takes.by_default()))
+            .map(|Described { step, .. }| {
+                (step.act.by_default(), step.code, step.takes.by_default())
+            })
             .collect()
     }
 
@@ -181,6 +184,9 @@ mod tests {
             .iter()
             .map(|step| (step.when.len(), step.unless.len(), step.step.code))
             .collect();
-        assert_eq!(counts, [(2, 0, 0), (2, 0, 0), (0, 2, 143)]);
+        assert_eq!(
+            counts,
+            [(2, 0, 0), (2, 0, 0), (2, 0, 0), (1, 2, 143), (0, 2, 143)]
+        );
     }
 }

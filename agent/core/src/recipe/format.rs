@@ -199,7 +199,7 @@ impl TryFrom<RawStep> for StepRecipe {
             (None, Some(request), None) => request.act(Method::Get),
             (None, None, Some(signal)) => Act::Signal {
                 signal,
-                process: raw.process.clone(),
+                process: raw.process.as_deref().map(comm),
             },
             _ => return Err("a step is one of post, get and signal".to_owned()),
         };
@@ -215,6 +215,12 @@ impl TryFrom<RawStep> for StepRecipe {
             advice: raw.advice,
         })
     }
+}
+
+/// The name of a process as the kernel keeps it
+/// ([proc_pid_comm(5)](https://man7.org/linux/man-pages/man5/proc_pid_comm.5.html)).
+fn comm(name: &str) -> String {
+    name.chars().take(15).collect()
 }
 
 impl RawRequest {

@@ -1,5 +1,7 @@
 //! Values that a pod's author may have changed: ports, paths, drain times.
 
+mod takes;
+
 use std::{borrow::Cow, fmt, marker::PhantomData, time::Duration};
 
 use serde::{
@@ -7,6 +9,7 @@ use serde::{
     de::{self, MapAccess, Visitor, value::MapAccessDeserializer},
 };
 
+pub use self::takes::Takes;
 use super::Subject;
 use crate::{base::duration, recipe::step};
 

@@ -35,6 +35,11 @@ impl<'pod> Subject<'pod> {
         shell::program(&self.container.words)
     }
 
+    /// Whether the command is a script of a shell.
+    pub(super) fn is_script(self) -> bool {
+        shell::script_at(&self.container.words).is_some()
+    }
+
     /// The value of a flag: `--port 1`, `--port=1`, or with one dash, as Go's
     /// flags allow.
     pub(super) fn flag(self, name: &str) -> Option<&'pod str> {

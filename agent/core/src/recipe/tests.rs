@@ -1,3 +1,4 @@
+pub(crate) mod field;
 mod format;
 mod istio;
 mod kinds;
@@ -36,7 +37,7 @@ fn ladder(case: Case<'_>) -> String {
     let pod = Pod {
         annotations: owned(case.annotations),
         host_network: case.host_network,
-        ..plain::pod(vec![container])
+        ..plain::pod(vec![container, plain::container("work", "shop/work:1")])
     };
     let config = Config::default();
     let namespace = NamespaceValues::default();

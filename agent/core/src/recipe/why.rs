@@ -95,6 +95,7 @@ impl Condition {
         let Self {
             version,
             flag,
+            shell,
             env,
             variables,
             annotations,
@@ -104,6 +105,7 @@ impl Condition {
             words.push(format!("version {version}"));
         }
         words.extend(flag.iter().map(|flag| format!("argument {flag}")));
+        words.extend(shell.then(|| "a shell's script".to_owned()));
         let pairs = |what: &str, pairs: &BTreeMap<String, String>| -> Vec<String> {
             let pairs = pairs.iter();
             pairs

@@ -4,7 +4,9 @@ mod again;
 mod announced;
 mod deadline;
 mod failed;
+mod field;
 mod found;
+mod never_longer;
 mod opening;
 mod property;
 mod recipe;
@@ -89,7 +91,8 @@ pub(super) fn line(action: &Action) -> Option<String> {
     })
 }
 
-pub(super) const WATCH: &str = "watch [Answers { port: 15021, path: \"/healthz/ready\" }]";
+pub(super) const WATCH: &str =
+    "watch [Listens { port: 15001 }, Answers { port: 15021, path: \"/healthz/ready\" }]";
 pub(super) const ARMED: &str =
     "hold-armed: connections to istio-proxy :15001 are held, for at most 30s";
 pub(super) const ARM: &str = "arm 15001 30s, users [1337]";

@@ -224,3 +224,48 @@ fn what_was_asked_before_observe_ends_as_asked() {
     stage.exit("i", 0);
     assert_eq!(stage.take(), ["istio-proxy sidecar-ended as requested"]);
 }
+
+/// An Istio 1.24 whose Envoy has no admin port: the status port listens already, and the first port never opens.
+#[test]
+fn a_port_that_never_opens_does_not_delay_a_step_whose_port_listens() {
+    let mut spec = pod(RestartPolicy::Never, &["app"]);
+    spec.containers[1].image = "istio/proxyv2:1.24.3".to_owned();
+    let mut stage = Stage::new(Mode::Enforce, spec);
+    stage.run_all();
+    stage.exit("a", 0);
+    assert_eq!(stage.take(), ["pod-finished", ADMIN]);
+    let begin = stage.now;
+    let mut attempts = vec![ADMIN.to_owned()];
+    while attempts.last().is_some_and(|last| last == ADMIN) {
+        stage.outcome("i", Outcome::Refused);
+        stage.pass(Duration::from_millis(250));
+        attempts = stage.take();
+    }
+    assert_eq!(attempts, [STATUS]);
+    let waited = stage.now.since(begin);
+    assert!(waited < Duration::from_secs(2), "{waited:?}");
+    stage.outcome("i", Outcome::Accepted);
+    assert_eq!(stage.take(), ["istio-proxy quit-accepted"]);
+    // Its drain.
+    stage.pass(Duration::from_secs(5));
+    stage.exit("i", 0);
+    assert_eq!(stage.take(), ["istio-proxy sidecar-ended as requested"]);
+}
+
+/// A sidecar that does not listen yet: both ports are tried in turn, and the first one that opens is taken.
+#[test]
+fn ports_that_do_not_listen_yet_are_tried_in_turn() {
+    let mut stage = never();
+    stage.run_all();
+    stage.exit("a", 0);
+    let mut attempts = stage.take();
+    for _ in 0..12 {
+        stage.outcome("i", Outcome::Refused);
+        stage.pass(Duration::from_millis(250));
+        attempts.extend(stage.take());
+    }
+    let last = &attempts[attempts.len() - 4..];
+    assert!(last == [STATUS, ADMIN, STATUS, ADMIN] || last == [ADMIN, STATUS, ADMIN, STATUS]);
+    let failed = |line: &String| line.contains("step-failed");
+    assert!(!attempts.iter().any(failed), "{attempts:?}");
+}

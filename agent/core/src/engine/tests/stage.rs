@@ -97,6 +97,8 @@ pub(super) struct Stage {
     pub(super) hold_mode: Mode,
     /// Answers to operators.
     pub(super) answers: Vec<Answer>,
+    /// Everything that was done.
+    pub(super) actions: Vec<Action>,
 }
 
 impl Stage {
@@ -118,6 +120,7 @@ impl Stage {
             hold: Vec::new(),
             hold_mode: Mode::Off,
             answers: Vec::new(),
+            actions: Vec::new(),
         };
         stage.mode(mode);
         stage.send(Event::Walked);
@@ -133,6 +136,7 @@ impl Stage {
     pub(super) fn send(&mut self, event: Event) {
         let actions = self.engine.step(self.now, event);
         let mut namespaces = Vec::new();
+        self.actions.extend(actions.iter().cloned());
         for action in actions {
             if let Some(line) = super::hold::line(&action) {
                 self.hold.push(line);

@@ -80,11 +80,7 @@ impl Instances {
             // The kubelet or a shell replaces the variable.
             name.starts_with('$') || self.words.iter().any(|pattern| pattern.matches(name))
         };
-        let words: Vec<&str> = subject
-            .words()
-            .into_iter()
-            .filter(is_instance)
-            .collect();
+        let words: Vec<&str> = subject.words().into_iter().filter(is_instance).collect();
         if !words.is_empty() {
             return words;
         }
@@ -104,10 +100,7 @@ impl Instances {
 
     /// The variables that name instances, without those with a number.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
-        self.env
-            .iter()
-            .step_by(NUMBERED + 1)
-            .map(String::as_str)
+        self.env.iter().step_by(NUMBERED + 1).map(String::as_str)
     }
 }
 
@@ -129,11 +122,15 @@ impl<'de> Deserialize<'de> for Instances {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = RawInstances::deserialize(deserializer)?;
         if raw.defaults.is_empty() {
-            return Err(D::Error::custom("instances need the defaults of their ports"));
+            return Err(D::Error::custom(
+                "instances need the defaults of their ports",
+            ));
         }
         let env = raw.env.into_iter().flat_map(|name| {
             let numbered = (0..NUMBERED).map(|number| format!("{name}_{number}"));
-            [name.clone()].into_iter().chain(numbered.collect::<Vec<_>>())
+            [name.clone()]
+                .into_iter()
+                .chain(numbered.collect::<Vec<_>>())
         });
         Ok(Self {
             words: raw.words,

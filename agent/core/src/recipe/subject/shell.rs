@@ -27,8 +27,9 @@ pub(super) fn words(command: &[String]) -> Vec<&str> {
 pub(super) fn program(command: &[String]) -> Option<&str> {
     match script_at(command) {
         None => executed(command.iter().map(String::as_str)),
-        Some(at) => last_command(&command[at])
-            .and_then(|line| executed(line.split_whitespace().map(bare))),
+        Some(at) => {
+            last_command(&command[at]).and_then(|line| executed(line.split_whitespace().map(bare)))
+        }
     }
 }
 
@@ -57,7 +58,7 @@ fn executed<'word>(words: impl Iterator<Item = &'word str>) -> Option<&'word str
 }
 
 /// Where the script of a shell stands in its command.
-fn script_at(command: &[String]) -> Option<usize> {
+pub(super) fn script_at(command: &[String]) -> Option<usize> {
     let shell = command
         .iter()
         .position(|word| SHELLS.contains(&base_name(word)))?;
@@ -72,7 +73,10 @@ fn script_at(command: &[String]) -> Option<usize> {
 
 fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _value)| {
-        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        !name.is_empty()
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     })
 }
 
@@ -97,14 +101,37 @@ mod tests {
     fn programs() {
         let v1 = "I=$(cat /opt/data/vars.env)\necho $I\n/cloud_sql_proxy -instances=$I=tcp:5432\n";
         for (words, expected) in [
-            (&["/cloud_sql_proxy", "-instances=a=tcp:5432"][..], Some("cloud_sql_proxy")),
-            (&["dumb-init", "--", "/usr/bin/pilot-agent", "proxy"], Some("pilot-agent")),
+            (
+                &["/cloud_sql_proxy", "-instances=a=tcp:5432"][..],
+                Some("cloud_sql_proxy"),
+            ),
+            (
+                &["dumb-init", "--", "/usr/bin/pilot-agent", "proxy"],
+                Some("pilot-agent"),
+            ),
             (&["/bin/sh", "-c", v1], Some("cloud_sql_proxy")),
             (&["sh", "-ec", "exec bao agent"], Some("bao")),
-            (&["sh", "-c", "A=1 ./cloud-sql-proxy \\\n  --port 1 \\\n  p:r:i"], Some("cloud-sql-proxy")),
+            (
+                &[
+                    "sh",
+                    "-c",
+                    "A=1 ./cloud-sql-proxy \\\n  --port 1 \\\n  p:r:i",
+                ],
+                Some("cloud-sql-proxy"),
+            ),
             // The work of an app that brings its own proxy.
-            (&["sh", "-c", "/cloud_sql_proxy -instances=a=tcp:1 & ./migrate"], Some("migrate")),
-            (&["sh", "-c", "if x; then ./cloud_sql_proxy; fi"], Some("cloud_sql_proxy")),
+            (
+                &[
+                    "sh",
+                    "-c",
+                    "/cloud_sql_proxy -instances=a=tcp:1 & ./migrate",
+                ],
+                Some("migrate"),
+            ),
+            (
+                &["sh", "-c", "if x; then ./cloud_sql_proxy; fi"],
+                Some("cloud_sql_proxy"),
+            ),
             (&["-instances=a=tcp:5432"], None),
             (&["sh", "-c"], Some("sh")),
             (&[], None),
@@ -116,6 +143,9 @@ mod tests {
     #[test]
     fn words_of_a_script() {
         let command = command(&["tini", "sh", "-xec", "a 'b' \"-c=1\"; d", "e"]);
-        assert_eq!(words(&command), ["tini", "sh", "-xec", "a", "b", "-c=1", "d", "e"]);
+        assert_eq!(
+            words(&command),
+            ["tini", "sh", "-xec", "a", "b", "-c=1", "d", "e"]
+        );
     }
 }

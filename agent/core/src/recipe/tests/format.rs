@@ -53,7 +53,11 @@ fn limits() {
         ("name", "a".repeat(64), "is no name"),
         ("name", "a_b".to_owned(), "is no name"),
         ("recognise", "[]".to_owned(), "recognises nothing"),
-        ("recognise", "[{}]".to_owned(), "name, image or args"),
+        (
+            "recognise",
+            "[{}]".to_owned(),
+            "name, image, program or args",
+        ),
         ("quit", "[]".to_owned(), "1 to 16 steps"),
         ("quit", list(SIGNAL, 17), "1 to 16 steps"),
         ("drain", list(SIGNAL, 17), "1 to 16 steps"),

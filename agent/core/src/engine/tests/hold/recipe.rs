@@ -13,7 +13,7 @@ fn armed(spec: Pod) -> String {
 fn who_the_proxy_is() {
     let users = |user| {
         let mut spec = istio();
-        spec.containers[1].user = user;
+        spec.containers[1].own_user = user;
         armed(spec)
     };
     assert_eq!(users(None), ARM);
@@ -33,7 +33,8 @@ fn how_it_says_that_it_is_ready_depends_on_its_version() {
         stage.take_hold().remove(0)
     };
     assert_eq!(probe("istio/proxyv2:1.6.0"), WATCH);
-    let before = "watch [Answers { port: 15020, path: \"/healthz/ready\" }]";
+    let before =
+        "watch [Listens { port: 15001 }, Answers { port: 15020, path: \"/healthz/ready\" }]";
     assert_eq!(probe("istio/proxyv2:1.5.9"), before);
 }
 

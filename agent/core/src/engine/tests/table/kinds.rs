@@ -108,13 +108,19 @@ fn who_is_there() {
         ),
         row(
             "sidecars only",
-            "Never logs istio-proxy",
-            "all logs!0 1m",
+            "Never sql istio-proxy",
+            "all sql!0 1m",
             &[
                 UNLISTED,
                 "waiting: the API server has not returned the pod's Namespace yet",
                 "not-applicable: the pod has sidecars only",
             ],
+        ),
+        row(
+            "a log shipper that is the pod's work",
+            "Never logs istio-proxy",
+            "all ; logs!0",
+            &[FINISHED, QUIT],
         ),
         row(
             "the annotation names one",

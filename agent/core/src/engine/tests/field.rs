@@ -1,0 +1,146 @@
+//! Pods from the field: how their sidecars are terminated once their apps have ended.
+
+use std::time::Duration;
+
+use super::stage::Stage;
+use crate::{quit::outcome::Outcome, recipe::tests::field::pod_of, settings::mode::Mode};
+
+/// The pod of a case in enforce mode, all of whose containers run: `r0`, `r1`, ... in the order of the spec.
+fn running(case: &str) -> Stage {
+    let mut stage = Stage::new(Mode::Enforce, pod_of(case));
+    stage.send(crate::Event::PodAppeared(super::stage::uid()));
+    for (number, container) in stage.spec.containers.clone().into_iter().enumerate() {
+        stage.start(&container.name, &format!("r{number}"));
+    }
+    stage.list();
+    stage.pass(Duration::from_secs(20));
+    stage.take();
+    stage
+}
+
+/// The main container ends, then each sidecar as it is requested: the requests in their order.
+fn requests(case: &str, apps: &[&str], sidecars: &[&str]) -> Vec<String> {
+    let mut stage = running(case);
+    for app in apps {
+        stage.exit(app, 0);
+    }
+    let mut requests = Vec::new();
+    for sidecar in sidecars {
+        requests.extend(
+            stage
+                .take()
+                .into_iter()
+                .filter(|line| line.starts_with('r')),
+        );
+        stage.outcome(sidecar, Outcome::Accepted);
+        stage.exit(sidecar, 0);
+    }
+    requests.extend(
+        stage
+            .take()
+            .into_iter()
+            .filter(|line| line.starts_with('r')),
+    );
+    requests
+}
+
+#[test]
+fn helpers_before_the_mesh() {
+    let status = "POST :15020/quitquitquit";
+    let admin = "POST :15000/quitquitquit";
+    for (case, first, then) in [
+        ("Azure Workload Identity", "SIGTERM", status),
+        ("X-Ray daemon of App Mesh", "SIGTERM", "SIGTERM"),
+        ("Open Policy Agent", "SIGTERM", admin),
+        (
+            "Linkerd's debug container",
+            "SIGTERM",
+            "POST :4191/shutdown",
+        ),
+    ] {
+        let expected = [format!("r1 {first}"), format!("r2 {then}")];
+        assert_eq!(requests(case, &["r0"], &["r1", "r2"]), expected, "{case}");
+    }
+    for (case, first) in [
+        ("OpenBao agent", "r1 SIGTERM to bao"),
+        ("Datadog agent", "r1 SIGTERM"),
+        ("instrumentation for Go", "r1 SIGTERM"),
+        ("NetBird", "r1 SIGTERM"),
+        (
+            "Docker in Docker beside a build agent",
+            "r1 SIGTERM to dockerd",
+        ),
+        (
+            "Cloud SQL proxy v1 below a shell",
+            "r1 SIGTERM to cloud_sql_proxy",
+        ),
+        (
+            "Cloud SQL proxy v1 in an own image",
+            "r1 SIGTERM to cloud_sql_proxy",
+        ),
+        ("AlloyDB", "r1 POST :9092/quitquitquit"),
+        (
+            "Linkerd from a registry with one repository",
+            "r1 POST :4191/shutdown",
+        ),
+    ] {
+        assert_eq!(requests(case, &["r0"], &["r1"]), [first], "{case}");
+    }
+}
+
+/// GKE ends it when the proxy has ended as well: a wait for it would be a wait for each other.
+#[test]
+fn what_ends_by_itself_is_neither_waited_for_nor_terminated() {
+    let mut stage = running("GCS FUSE beside Istio");
+    stage.exit("r1", 0);
+    let finished = "pod-finished";
+    assert_eq!(stage.take(), [finished, "r2 POST :15000/quitquitquit"]);
+    stage.outcome("r2", Outcome::Accepted);
+    stage.exit("r2", 0);
+    let ended = [
+        "istio-proxy quit-accepted",
+        "istio-proxy sidecar-ended as requested",
+    ];
+    assert_eq!(stage.take(), ended);
+    stage.pass(Duration::from_secs(600));
+    assert!(stage.take().is_empty());
+}
+
+#[test]
+fn log_shippers_whose_work_is_the_pod_s_are_waited_for() {
+    let drainer = "the drainer Job of the logging operator";
+    assert_eq!(requests(drainer, &["r0"], &[]), [""; 0]);
+    assert_eq!(requests(drainer, &["r0", "r1"], &["r2"]), ["r2 SIGTERM"]);
+    let import = "a Job that ships logs, in a mesh";
+    assert_eq!(
+        requests(import, &["r0"], &["r1"]),
+        ["r1 POST :15000/quitquitquit"]
+    );
+}
+
+/// Each takes its documented time, and ends.
+#[test]
+fn a_documented_time_is_no_failure() {
+    for (case, takes) in [
+        ("Dapr that blocks its shutdown", 45),
+        (
+            "Dapr that blocks its shutdown and ends slowly, by arguments",
+            80,
+        ),
+        ("Consul with transparent proxy and DNS", 45),
+        ("a Cloud SQL proxy that waits for its connections", 20),
+    ] {
+        let mut stage = running(case);
+        let name = stage.spec.containers[1].name.clone();
+        stage.exit("r0", 0);
+        stage.take();
+        stage.outcome("r1", Outcome::Accepted);
+        stage.pass(Duration::from_secs(takes));
+        stage.exit("r1", 0);
+        let expected = [
+            format!("{name} quit-accepted"),
+            format!("{name} sidecar-ended as requested"),
+        ];
+        assert_eq!(stage.take(), expected, "{case}");
+    }
+}
