@@ -56,7 +56,7 @@ fn condition(condition: &Condition) -> String {
         pairs.iter().map(pair).collect::<Vec<_>>()
     };
     let mut parts: Vec<String> = flag.iter().map(|flag| code(flag)).collect();
-    parts.extend(shell.then(|| "a script of a shell".to_owned()));
+    parts.extend(shell.then(|| "a shell".to_owned()));
     parts.extend(pairs("variable", "=", env));
     parts.extend(
         variables
@@ -218,7 +218,11 @@ pub(super) fn overrides(recipe: &Recipe) -> Vec<String> {
         let times = step.takes.settings().iter();
         all.extend(times.map(|takes| sources("time", takes, |takes| time(*takes))));
     }
-    all.extend(recipe.hold.ports().map(port));
+    let (first, others): (Vec<_>, Vec<_>) =
+        recipe.hold.ports().partition(|port| *port.default() == 0);
+    all.extend(others.into_iter().map(port));
+    let of_instance = |port| sources("port of the first instance", port, |_none| String::new());
+    all.extend(first.into_iter().map(of_instance));
     let mut seen = BTreeSet::new();
     all.into_iter()
         .flatten()
@@ -249,6 +253,6 @@ fn sources<T: Value>(
             .map(move |name| format!("{kind} {}", code(name)))
     })
     .collect();
-    let default = show(setting.default());
-    (!places.is_empty()).then(|| format!("{what} {default}: {}", listed(&places, "or")))
+    let what = format!("{what} {}", show(setting.default()));
+    (!places.is_empty()).then(|| format!("{}: {}", what.trim_end(), listed(&places, "or")))
 }

@@ -160,9 +160,11 @@ fn steps(recipe: &Recipe) -> String {
 /// The advice where a step does not end with code 0.
 fn advice(recipe: &Recipe) -> Vec<String> {
     let steps = recipe.quit.iter().filter(|step| !step.advice.is_empty());
-    steps
+    let mut texts: Vec<String> = steps
         .map(|step| format!("Instead of exit code {}: {}.", step.code, step.advice))
-        .collect()
+        .collect();
+    texts.dedup();
+    texts
 }
 
 fn drain(recipe: &Recipe) -> Option<String> {

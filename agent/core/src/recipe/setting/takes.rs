@@ -19,7 +19,7 @@ pub struct Takes(Vec<Setting<Duration>>);
 
 impl Takes {
     /// The sum for a container.
-    pub(super) fn of(&self, subject: Subject<'_>) -> Duration {
+    pub(in crate::recipe) fn of(&self, subject: Subject<'_>) -> Duration {
         self.0.iter().map(|time| time.of(subject)).sum()
     }
 
@@ -32,7 +32,7 @@ impl Takes {
         &self.0
     }
 
-    pub(super) fn sources(&self) -> impl Iterator<Item = Sources<'_>> {
+    pub(in crate::recipe) fn sources(&self) -> impl Iterator<Item = Sources<'_>> {
         self.0.iter().map(Setting::sources)
     }
 }
