@@ -15,7 +15,10 @@ use usher_core::{
     worker::message::Job,
 };
 use usher_sys::{
-    net::netns::{self, Netns},
+    net::{
+        netlink::Protocol,
+        netns::{self, Netns},
+    },
     pods::{container::Init, pidfd::Pidfd, proc::ProcRoot},
 };
 
@@ -35,6 +38,8 @@ pub(crate) struct Host {
 pub(crate) struct Prepared {
     netns: Arc<Netns>,
     socket: OwnedFd,
+    /// Reads the rules.
+    rules: OwnedFd,
 }
 
 /// A sidecar that lives, for an attempt.
@@ -58,9 +63,9 @@ pub(crate) fn prepare(
     init: &Init,
 ) -> Result<Prepared, Outcome> {
     let netns = Arc::new(open(host, init)?);
-    let socket = netns
-        .tcp_socket(worker::PREPARED)
-        .map_err(|error| Outcome::Failed(chain(&error)))?;
+    let failed = |error: netns::Error| Outcome::Failed(chain(&error));
+    let socket = netns.tcp_socket(worker::PREPARED).map_err(failed)?;
+    let rules = netns.netlink(Protocol::Netfilter).map_err(failed)?.into();
     let descriptors = vec![Descriptor::Netns(Arc::clone(&netns))];
     worker.send(
         netns.id(),
@@ -68,7 +73,11 @@ pub(crate) fn prepare(
         Job::Check,
         descriptors,
     );
-    Ok(Prepared { netns, socket })
+    Ok(Prepared {
+        netns,
+        socket,
+        rules,
+    })
 }
 
 /// Tries one step with a sidecar; None when it does not live any more. Returns the outcome where it is known at once.
@@ -132,9 +141,13 @@ fn send(
         let why = "its pod's other containers are in another network namespace";
         return Err(Outcome::Failed(why.to_owned()));
     }
-    let (netns, socket) = match sidecar.prepared {
-        Some(Prepared { netns, socket }) => (netns, Some(Descriptor::Socket(socket))),
-        None => (Arc::new(open(host, &sidecar.init)?), None),
+    let (netns, sockets) = match sidecar.prepared {
+        Some(Prepared {
+            netns,
+            socket,
+            rules,
+        }) => (netns, vec![socket, rules]),
+        None => (Arc::new(open(host, &sidecar.init)?), Vec::new()),
     };
     let job = Job::Request {
         pid: sidecar.init.pidfd.pid(),
@@ -143,7 +156,8 @@ fn send(
     };
     let id = netns.id();
     let descriptors = [Descriptor::Init(sidecar.init), Descriptor::Netns(netns)];
-    let descriptors = descriptors.into_iter().chain(socket).collect();
+    let sockets = sockets.into_iter().map(Descriptor::Socket);
+    let descriptors = descriptors.into_iter().chain(sockets).collect();
     worker.send(id, Purpose::Attempt(key.clone()), job, descriptors);
     Ok(())
 }

@@ -9,9 +9,9 @@ pub mod quarantine;
 
 use std::fmt;
 
-/// The most rules that may be evaluated for one packet of a pod. A rule takes some 30 ns, and a request has about ten
-/// packets.
-pub const MAX_RULES: u64 = 200_000;
+/// The most expressions of rules that may be evaluated for one packet of a pod: 3 ms of the kernel's time. A request has
+/// about ten packets.
+pub const MAX_EVALUATIONS: u64 = 100_000;
 
 /// Why a pod is quarantined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -19,7 +19,7 @@ pub const MAX_RULES: u64 = 200_000;
 pub enum Trouble {
     /// A job in its network namespace did not return in time.
     Stuck,
-    /// Its packet filter evaluates more than [`MAX_RULES`] for one packet.
+    /// Its packet filter evaluates more than [`MAX_EVALUATIONS`] expressions for one packet.
     CostlyRules,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for Trouble {
                 .write_str("a system call in the pod's network namespace did not return in time"),
             Self::CostlyRules => write!(
                 formatter,
-                "the packet filter in the pod's network namespace may evaluate more than {MAX_RULES} rules for one packet"
+                "the packet filter in the pod's network namespace may evaluate more than {MAX_EVALUATIONS} expressions for one packet"
             ),
         }
     }

@@ -11,6 +11,7 @@ mod sender;
 
 use std::{
     collections::BTreeMap,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -35,6 +36,7 @@ use usher_sys::net::{
 
 pub(super) use self::copies::NodeCopies;
 use self::{copies::SandboxCopies, sender::Sender};
+use super::lanes::Lane;
 
 /// More copies in one read than an app that waits sends.
 const FLOOD: usize = 512;
@@ -58,6 +60,9 @@ pub(super) enum Error {
 pub(super) struct Gate {
     /// The moment that timestamps count from.
     started: Instant,
+    lane: Arc<Lane>,
+    /// The pod's own rules are so many that nothing is sent in its namespace.
+    is_costly: bool,
     table: Socket,
     log: Log,
     queue: Option<Queue>,
@@ -71,6 +76,8 @@ pub(super) struct Gate {
     timed_out: bool,
     /// Connections that did not wait any more after a timeout.
     expired: ConnectionCount,
+    /// Copies that there was no time to inject.
+    not_injected: u64,
     /// The longest wait of a released connection, until the release of its port; in observe mode of a counted one.
     longest: Duration,
     /// The longest wait of an expired connection.
@@ -91,8 +98,9 @@ impl Gate {
         wanted: &Wanted,
         started: Instant,
         copies: SandboxCopies,
+        lane: Arc<Lane>,
     ) -> Result<Self, Error> {
-        let mut gate = Self::open(netns, started, copies)?;
+        let mut gate = Self::open(netns, started, copies, lane)?;
         gate.count_only = wanted.count_only;
         gate.ports = wanted.ports.iter().map(|held| held.port).collect();
         if wanted.dns.is_some() {
@@ -112,12 +120,13 @@ impl Gate {
         netns: &Netns,
         started: Instant,
         copies: SandboxCopies,
+        lane: Arc<Lane>,
     ) -> Result<Option<(Self, Remains)>, Error> {
         let table = netns.netlink(Protocol::Netfilter)?;
         let Some(found) = nft::dump(&table)? else {
             return Ok(None);
         };
-        let mut gate = match Self::open(netns, started, copies) {
+        let mut gate = match Self::open(netns, started, copies, lane) {
             Ok(gate) => gate,
             Err(error) => {
                 // As while a worker that was killed is stuck in a system call: its reader is still there.
@@ -140,9 +149,16 @@ impl Gate {
         Ok(Some((gate, remains)))
     }
 
-    fn open(netns: &Netns, started: Instant, copies: SandboxCopies) -> Result<Self, Error> {
+    fn open(
+        netns: &Netns,
+        started: Instant,
+        copies: SandboxCopies,
+        lane: Arc<Lane>,
+    ) -> Result<Self, Error> {
         Ok(Self {
             started,
+            lane,
+            is_costly: false,
             table: netns.netlink(Protocol::Netfilter)?,
             log: Log::bind(netns, ruleset::GROUP)?,
             queue: None,
@@ -153,6 +169,7 @@ impl Gate {
             released: ConnectionCount::default(),
             timed_out: false,
             expired: ConnectionCount::default(),
+            not_injected: 0,
             longest: Duration::ZERO,
             longest_expired: Duration::ZERO,
             counted: 0,
@@ -186,6 +203,11 @@ impl Gate {
             self.receive(syn, now);
         }
         Ok(is_flood)
+    }
+
+    /// Whether nothing was sent in the namespace because of the pod's own rules.
+    pub(super) fn is_costly(&self) -> bool {
+        self.is_costly
     }
 
     fn now(&self) -> Timestamp {

@@ -121,7 +121,7 @@ impl Lane {
             netns,
             requests: Semaphore::new(REQUESTS),
             changes: Semaphore::new(1),
-            rules: Cache,
+            rules: Cache::default(),
         }
     }
 

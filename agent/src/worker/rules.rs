@@ -1,23 +1,64 @@
 //! Checks how many rules of its own a pod's namespace evaluates for one packet, before the worker sends one there.
+//!
+//! A thread that is stuck in the kernel takes a processor that no other thread gets. The worker contains that, but a node
+//! has few processors, and a few such pods would take them all.
 
-use usher_core::worker::Trouble;
-use usher_sys::net::netns::Netns;
+use std::sync::{Mutex, PoisonError};
 
-/// The last check of a namespace.
+use usher_client::error_chain::chain;
+use usher_core::worker::{MAX_EVALUATIONS, Trouble};
+use usher_sys::net::{
+    netlink::{Protocol, Socket},
+    netns::Netns,
+    nft::{self, Cost, NftError},
+};
+
+/// The last check of a namespace. Every change of its rules makes another generation.
 #[derive(Debug, Default)]
-pub(super) struct Cache;
+pub(super) struct Cache(Mutex<Option<Cost>>);
 
 impl Cache {
-    /// Reads the rules of the namespace where they have changed since the last check.
+    /// Reads the rules of the namespace where they have changed since the last check, with the socket that the agent has
+    /// opened or with one of its own. Rules that cannot be read count as cheap: the worker is made to be stuck.
     ///
     /// # Errors
     /// [`Trouble::CostlyRules`].
-    #[expect(
-        clippy::unused_self,
-        clippy::unnecessary_wraps,
-        reason = "the reader of rules is not there yet"
-    )]
-    pub(super) fn check(&self, _netns: &Netns) -> Result<(), Trouble> {
-        Ok(())
+    pub(super) fn check(&self, netns: &Netns, socket: Option<&Socket>) -> Result<(), Trouble> {
+        match socket {
+            Some(socket) => self.check_with(socket),
+            None => match netns.netlink(Protocol::Netfilter) {
+                Ok(socket) => self.check_with(&socket),
+                Err(error) => {
+                    tracing::debug!(error = %chain(&error), "could not open a socket to read rules");
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    /// The same with a socket in the namespace.
+    ///
+    /// # Errors
+    /// [`Trouble::CostlyRules`].
+    pub(super) fn check_with(&self, socket: &Socket) -> Result<(), Trouble> {
+        match self.cost(socket) {
+            Ok(cost) if cost.evaluations > MAX_EVALUATIONS => Err(Trouble::CostlyRules),
+            Ok(_cheap) => Ok(()),
+            Err(error) => {
+                tracing::debug!(error = %chain(&error), "could not read the rules of a namespace");
+                Ok(())
+            }
+        }
+    }
+
+    fn cost(&self, socket: &Socket) -> Result<Cost, NftError> {
+        let generation = nft::generation(socket)?;
+        let known = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.filter(|known| known.generation == generation) {
+            return Ok(known);
+        }
+        let cost = nft::cost(socket)?;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(cost);
+        Ok(cost)
     }
 }

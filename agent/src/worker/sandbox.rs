@@ -12,7 +12,10 @@ use usher_client::error_chain::chain;
 use usher_core::{
     base::id::SandboxId,
     hold::{Probe, Remains, Tally, ruleset::Wanted},
-    worker::message::{CALLS, Job, JobId, Reply},
+    worker::{
+        Trouble,
+        message::{CALLS, Job, JobId, Reply},
+    },
 };
 use usher_sys::net::{netns::Netns, nflog};
 
@@ -51,6 +54,9 @@ struct Sandbox {
     copies: NodeCopies,
     gate: Option<Gate>,
     probes: Vec<RunningProbe>,
+    /// The pod's own rules are too many.
+    is_costly: bool,
+    is_reported: bool,
 }
 
 impl Sandboxes {
@@ -91,6 +97,8 @@ impl Sandboxes {
                 copies: self.copies.clone(),
                 gate: None,
                 probes: Vec::new(),
+                is_costly: false,
+                is_reported: false,
             };
             let (orders, receiver) = unbounded_channel();
             tokio::spawn(task.run(receiver));
@@ -129,13 +137,17 @@ impl Sandbox {
                     order = orders.recv() => order,
                     read = gate.receive_copies() => {
                         self.read(read).await;
+                        self.report_trouble().await;
                         continue;
                     }
                 },
             };
             match order {
                 Some((_id, Job::Forget { .. })) => break,
-                Some((id, job)) => self.execute(id, job).await,
+                Some((id, job)) => {
+                    self.execute(id, job).await;
+                    self.report_trouble().await;
+                }
                 // The worker is ending; the next one adopts the table.
                 None => return,
             }
@@ -201,6 +213,14 @@ impl Sandbox {
         }
     }
 
+    /// After the reply to the order: the agent fails those that are left.
+    async fn report_trouble(&mut self) {
+        if self.is_costly && !mem::replace(&mut self.is_reported, true) {
+            let Target { lane, lanes, .. } = &self.place;
+            lanes.trouble(lane, Trouble::CostlyRules).await;
+        }
+    }
+
     fn probe(&mut self, id: JobId, probe: Probe) {
         let running = RunningProbe::start(id, self.place.clone(), probe, &self.load);
         self.probes.push(running);
@@ -209,8 +229,8 @@ impl Sandbox {
     async fn arm(&mut self, wanted: Wanted) -> Result<(), String> {
         self.probes.clear();
         let (netns, started) = (Arc::clone(&self.place.netns), self.started);
-        let copies = self.copies.of(&self.id);
-        let armed = self.run_calls(move || Gate::arm(&netns, &wanted, started, copies));
+        let (copies, lane) = (self.copies.of(&self.id), Arc::clone(&self.place.lane));
+        let armed = self.run_calls(move || Gate::arm(&netns, &wanted, started, copies, lane));
         let armed = armed.await.ok_or(LOST)?;
         self.gate = Some(armed.map_err(|error| chain(&error))?);
         Ok(())
@@ -218,8 +238,8 @@ impl Sandbox {
 
     async fn adopt(&mut self) -> Result<Option<Remains>, String> {
         let (netns, started) = (Arc::clone(&self.place.netns), self.started);
-        let copies = self.copies.of(&self.id);
-        let adopted = self.run_calls(move || Gate::adopt(&netns, started, copies));
+        let (copies, lane) = (self.copies.of(&self.id), Arc::clone(&self.place.lane));
+        let adopted = self.run_calls(move || Gate::adopt(&netns, started, copies, lane));
         let adopted = adopted.await.ok_or(LOST)?;
         let Some((gate, remains)) = adopted.map_err(|error| chain(&error))? else {
             return Ok(None);
@@ -272,6 +292,7 @@ impl Sandbox {
             (gate, done)
         });
         let (gate, done) = calls.await?;
+        self.is_costly |= gate.is_costly();
         self.gate = Some(gate);
         Some(done)
     }

@@ -19,7 +19,10 @@ use usher_core::{
     worker::message::{CALLS, Job, JobId, LONGEST_MESSAGE, Order, QUERY, Reply},
 };
 use usher_sys::{
-    net::netns::Netns, pods::proc::ProcRoot, process::priority, seqpacket::Connection,
+    net::{netlink::Socket, netns::Netns},
+    pods::proc::ProcRoot,
+    process::priority,
+    seqpacket::Connection,
 };
 
 use super::{
@@ -110,7 +113,7 @@ impl Server {
             // The check before each request is all.
             Job::Check => {
                 if let Some(netns) = namespace(netns, descriptors.next()) {
-                    self.run(netns, CALLS, |_netns| (), |_done| None);
+                    self.run(netns, None, CALLS, |_netns| (), |_done| None);
                 }
             }
             Job::Request {
@@ -124,11 +127,12 @@ impl Server {
                     return self.fail(id).await;
                 };
                 let (proc, prepared) = (self.proc.clone(), descriptors.next());
+                let rules = descriptors.next().map(Socket::from);
                 let attempt = move |netns: &Netns| {
                     let target = Target { pidfd, netns };
                     target.attempt(&proc, pid, prepared, &request, timeout)
                 };
-                self.run(netns, timeout, attempt, move |outcome| {
+                self.run(netns, rules, timeout, attempt, move |outcome| {
                     attempted(id, outcome)
                 });
             }
@@ -139,7 +143,7 @@ impl Server {
                     return self.fail(id).await;
                 };
                 let query = move |netns: &Netns| Target { pidfd, netns }.query(port, &path);
-                self.run(netns, QUERY, query, move |body| {
+                self.run(netns, None, QUERY, query, move |body| {
                     let body = body.flatten();
                     Some(Reply::Answered { id, body })
                 });
@@ -182,6 +186,7 @@ impl Server {
     fn run<T: Send + 'static>(
         &self,
         netns: Netns,
+        rules: Option<Socket>,
         limit: Duration,
         calls: impl FnOnce(&Netns) -> T + Send + 'static,
         reply: impl FnOnce(Option<T>) -> Option<Reply> + Send + 'static,
@@ -191,7 +196,10 @@ impl Server {
         tokio::spawn(async move {
             let checked = {
                 let lane = Arc::clone(&lane);
-                move || lane.rules.check(&netns).map(|()| calls(&netns))
+                move || {
+                    lane.rules.check(&netns, rules.as_ref())?;
+                    Ok(calls(&netns))
+                }
             };
             let done = match lanes.run(&lane, Kind::Request, limit, checked).await {
                 Some(Ok(done)) => Some(done),

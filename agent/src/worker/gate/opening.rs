@@ -1,5 +1,7 @@
 //! Releases a gate: the held ports, then the connections that wait, then the table.
 
+use std::time::{Duration, Instant};
+
 use usher_client::{crash_point, error_chain::chain};
 use usher_core::{
     base::time::Timestamp,
@@ -18,6 +20,9 @@ pub(in crate::worker) struct Opened {
     at: Timestamp,
     timed_out: bool,
 }
+
+/// How long copies are injected in one go: the pod's own rules may make each of them take long.
+const INJECTING: Duration = Duration::from_millis(300);
 
 impl Gate {
     pub(in crate::worker) fn open_some(&mut self, ports: &[u16]) -> Result<(), NftError> {
@@ -56,6 +61,13 @@ impl Gate {
     /// still held.
     pub(in crate::worker) fn release_connections(&mut self) {
         self.read();
+        let waits = self.copies.len() > 0 || self.queue.is_some();
+        if waits && self.lane.rules.check_with(&self.table).is_err() {
+            // Connections and queries continue when they are sent again, on the pod's own time.
+            self.is_costly = true;
+            self.sender = None;
+            self.queue = None;
+        }
         if let Some(queue) = &self.queue
             && let Err(error) = queue.accept_all()
         {
@@ -71,6 +83,7 @@ impl Gate {
         let Some(sender) = &mut self.sender else {
             return;
         };
+        let begun = Instant::now();
         // Copies that are put back come last.
         let mut left = self.copies.len();
         while left > 0 {
@@ -80,6 +93,11 @@ impl Gate {
             }
             left -= batch.len();
             for held in batch {
+                if begun.elapsed() > INJECTING {
+                    // The rest continue with their next retransmission.
+                    self.not_injected += 1;
+                    continue;
+                }
                 let connection = held.syn.connection();
                 let waited = now.since(held.since);
                 match sender.send(&held, now) {
@@ -140,7 +158,7 @@ impl Gate {
             0 => self.longest,
             _ => self.longest.max(self.longest_expired),
         };
-        let lost = self.copies.dropped() + u64::from(self.log.dropped());
+        let lost = self.copies.dropped() + self.not_injected + u64::from(self.log.dropped());
         Tally {
             connections,
             by_kernel,
