@@ -44,6 +44,9 @@ use crate::{
 
 /// The process that is in the host's own namespaces.
 const HOST_INIT: Pid = Pid(1);
+/// Inode of the initial network namespace since Linux 6.18
+/// ([`NET_NS_INIT_INO`](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/nsfs.h)). No other has it.
+const INIT_NETNS: u64 = 0xEFFF_FFF9;
 
 /// Runs the agent until SIGTERM or SIGINT.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -126,9 +129,11 @@ fn reporter(args: &Args) -> (Reporter, Option<EventPublisher>) {
 
 fn host(args: &Args) -> anyhow::Result<Host> {
     let proc = ProcRoot::new(&args.node.proc);
+    let (netns, is_certain) = host_netns(&proc)?;
     Ok(Host {
-        netns: host_netns(&proc)?,
         proc,
+        netns,
+        is_certain,
     })
 }
 
@@ -171,19 +176,24 @@ fn runtime() -> std::io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-/// The host's own network namespace.
-fn host_netns(proc: &ProcRoot) -> anyhow::Result<NetnsId> {
+/// The host's own network namespace, and whether that is certain.
+fn host_netns(proc: &ProcRoot) -> anyhow::Result<(NetnsId, bool)> {
     let error = match Netns::of_process(proc, HOST_INIT) {
-        Ok(netns) => return Ok(netns.id()),
+        Ok(netns) => return Ok((netns.id(), true)),
         Err(error) => error,
     };
     // Some machines hide their first process even from root. With hostNetwork the agent's namespace is the host's.
-    tracing::warn!(
-        error = %chain(&error),
-        "took the agent's own network namespace for the host's"
-    );
-    let own = i32::try_from(std::process::id())?;
-    Ok(Netns::of_process(proc, Pid(own))?.id())
+    let own = Netns::of_process(proc, Pid(i32::try_from(std::process::id())?))?.id();
+    let is_certain = own.ino == INIT_NETNS;
+    if is_certain {
+        tracing::info!(error = %chain(&error), "took the agent's own network namespace for the host's: it is the initial one");
+    } else {
+        tracing::error!(
+            error = %chain(&error),
+            "observing whatever the Node's mode: the host's network namespace is unknown. The agent needs hostPID and SYS_PTRACE"
+        );
+    }
+    Ok((own, is_certain))
 }
 
 /// Each container takes a pidfd. The usual soft limit of 1024 is for programs that call `select`.

@@ -99,7 +99,7 @@ impl NodeLoop {
         Self {
             engine: Engine::new(loaded.config),
             started,
-            node: NodeState::new(loaded.trusted),
+            node: NodeState::new(loaded.trusted, edges.host.is_certain),
             discovery: edges.discovery,
             announcements: edges.announcements,
             sandboxes: Sandboxes::default(),

@@ -30,6 +30,8 @@ pub(crate) struct Host {
     pub(crate) proc: ProcRoot,
     /// The host's own network namespace: never a pod's.
     pub(crate) netns: NetnsId,
+    /// It is certain that `netns` is the host's. Otherwise the agent only observes.
+    pub(crate) is_certain: bool,
 }
 
 /// The namespace of a sidecar and a socket in it, opened while the app runs. They keep the namespace alive no longer than

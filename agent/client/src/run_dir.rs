@@ -17,8 +17,9 @@ pub mod socket;
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
+    fs::{self, DirBuilder, File, OpenOptions, Permissions},
     io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -117,8 +118,8 @@ pub fn save_text(dir: &Path, name: &str, text: &str) -> Result<(), Error> {
     let path = dir.join(name);
     let new = dir.join(format!("{name}{UNFINISHED}"));
     let write = || -> io::Result<()> {
-        fs::create_dir_all(dir)?;
-        let mut file = File::create(&new)?;
+        create_dir(dir)?;
+        let mut file = create(&new)?;
         crash_point::reach("file-begun", name);
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
@@ -137,9 +138,49 @@ pub fn save_text(dir: &Path, name: &str, text: &str) -> Result<(), Error> {
     })
 }
 
+/// The files have the names of pods and the reasons of decisions: they are for root only.
+const DIR_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
+/// Creates the run directory, for root only. One that exists, as the kubelet creates it, becomes so.
+fn create_dir(dir: &Path) -> io::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(DIR_MODE)
+        .create(dir)?;
+    // Fails where another user owns it. The files are private in any case.
+    drop(fs::set_permissions(dir, Permissions::from_mode(DIR_MODE)));
+    Ok(())
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(FILE_MODE)
+        .open(path)?;
+    // The mode applies to a new file only.
+    file.set_permissions(Permissions::from_mode(FILE_MODE))?;
+    Ok(file)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn saved_files_are_for_their_owner_only() {
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = scratch.path().join("usher");
+        fs::create_dir(&dir).unwrap();
+        fs::set_permissions(&dir, Permissions::from_mode(0o755)).unwrap();
+        fs::write(dir.join(format!("{TIMELINE}{UNFINISHED}")), "").unwrap();
+        save_text(&dir, TIMELINE, "{}").unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&dir), 0o700);
+        assert_eq!(mode(&dir.join(TIMELINE)), 0o600);
+    }
 
     #[test]
     fn every_saved_file_is_recognized_as_ours() {

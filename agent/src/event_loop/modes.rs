@@ -25,12 +25,15 @@ pub(super) struct NodeState {
     reported_modes: Option<Modes>,
     /// The configuration is an operator's. Without a valid one the agent only observes.
     pub(super) config_trusted: bool,
+    /// The host's network namespace is known. Without it the agent only observes: it could act in the host's own.
+    host_known: bool,
 }
 
 impl NodeState {
-    pub(super) fn new(config_trusted: bool) -> Self {
+    pub(super) fn new(config_trusted: bool, host_known: bool) -> Self {
         Self {
             config_trusted,
+            host_known,
             ..Self::default()
         }
     }
@@ -47,7 +50,8 @@ impl NodeLoop {
             self.reporter.events.send_node(&condition);
         }
         for mode in [&mut modes.quit, &mut modes.hold] {
-            if !self.node.config_trusted && *mode == Mode::Enforce {
+            let may_enforce = self.node.config_trusted && self.node.host_known;
+            if !may_enforce && *mode == Mode::Enforce {
                 *mode = Mode::Observe;
             }
         }

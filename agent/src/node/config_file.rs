@@ -1,7 +1,8 @@
 //! The configuration file: read at the start and whenever its directory changes.
 //!
 //! An invalid file changes nothing. At the start, the agent falls back to the last valid one, which the run directory
-//! keeps. Without one it only observes, since it does not know which namespaces are excluded.
+//! keeps. Without one it only observes, since it does not know which namespaces are excluded. A file that was there and
+//! is gone counts as invalid: a deleted ConfigMap must not include the namespaces that it excluded.
 
 use std::{fs, io, path::PathBuf, sync::Arc};
 
@@ -17,6 +18,14 @@ use crate::telemetry::reporter::Reporter;
 
 /// The file name in error messages and `usher config` where the agent uses the last valid configuration.
 const LAST_GOOD: &str = "last good configuration";
+
+/// The key of the ConfigMap.
+const FILE: &str = "config.yaml";
+
+fn has_settings(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim);
+    lines.any(|line| !line.is_empty() && !line.starts_with('#') && line != "{}")
+}
 
 /// The configuration of the start.
 #[derive(Debug, Clone)]
@@ -36,6 +45,9 @@ pub(crate) struct ConfigFile {
     last: Option<String>,
     /// The last valid text, while it could not be saved in the run directory.
     unsaved: Option<String>,
+    /// The last valid text has settings.
+    has_settings: bool,
+    is_gone: bool,
 }
 
 impl ConfigFile {
@@ -47,11 +59,15 @@ impl ConfigFile {
             is_rejected: false,
             last: None,
             unsaved: None,
+            has_settings: false,
+            is_gone: false,
         }
     }
 
     /// Reads the file at the start.
     pub(crate) fn load(&mut self) -> Loaded {
+        let kept = run_dir::load_text(&self.run_dir, run_dir::CONFIG);
+        self.has_settings = kept.is_ok_and(|text| text.is_some_and(|text| has_settings(&text)));
         if let Some(config) = self.read() {
             return Loaded {
                 config,
@@ -115,6 +131,15 @@ impl ConfigFile {
         let name = self.path.display().to_string();
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => text,
+            Err(absent) if absent.kind() == io::ErrorKind::NotFound && self.has_settings => {
+                self.last = None;
+                if !std::mem::replace(&mut self.is_gone, true) {
+                    self.rejected(&format!(
+                        "{name}: the file is gone. For the defaults, create the ConfigMap with an empty {FILE}"
+                    ));
+                }
+                return None;
+            }
             // Without a file the defaults apply.
             Err(absent) if absent.kind() == io::ErrorKind::NotFound => String::new(),
             Err(error) => {
@@ -122,6 +147,7 @@ impl ConfigFile {
                 return None;
             }
         };
+        self.is_gone = false;
         if self.last.as_ref() == Some(&text) {
             return None;
         }
@@ -160,6 +186,7 @@ impl ConfigFile {
         let name = self.path.display().to_string();
         health.set_settings(config, &name, text);
         health.set_configuration(&name, None);
+        self.has_settings = has_settings(text);
         self.unsaved = Some(text.to_owned());
         self.save();
     }

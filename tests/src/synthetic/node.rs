@@ -122,6 +122,14 @@ impl Node {
         self.scratch.join("config/config.yaml")
     }
 
+    /// Removes the agent's configuration the way the kubelet does when an optional ConfigMap was deleted.
+    pub fn delete_configuration(&self) {
+        let mount = self.scratch.join("config");
+        for name in ["config.yaml", "..data"] {
+            std::fs::remove_file(mount.join(name)).expect("it was configured");
+        }
+    }
+
     /// Writes the agent's configuration the way the kubelet updates a
     /// ConfigMap: a new directory, and a replaced link.
     pub fn configure(&self, text: &str) {

@@ -103,6 +103,35 @@ fn broken_at_start_uses_the_last_good_one() {
     assert_eq!(agent.metric("usher_config_valid", ""), 0.0);
 }
 
+/// A deleted ConfigMap does not include the namespaces that it excluded, also not after a restart.
+#[test]
+fn deleted_file_is_rejected_and_the_last_good_one_stays() {
+    let Some(node) = enforcing() else { return };
+    let agent = configured(&node, "excludedNamespaces: [left]\n");
+    agent.wait_metric("usher_config_valid", "", |valid| valid == 1.0);
+    node.delete_configuration();
+    agent.wait_metric("usher_config_valid", "", |valid| valid == 0.0);
+    let left = |name: &str| {
+        let mut spec = PodSpec::job(name);
+        spec.namespace = "left".to_owned();
+        let pod = node.run(&spec);
+        pod.finish("app", 0);
+        pod
+    };
+    let before = left("before");
+    finish_and_quit(&agent, &node.run(&PodSpec::job("first")));
+    agent.kill();
+    let agent = Agent::start(&node);
+    let after = left("after");
+    finish_and_quit(&agent, &node.run(&PodSpec::job("second")));
+    assert_eq!(agent.metric("usher_config_valid", ""), 0.0);
+    assert!(before.requests(SIDECAR).is_empty() && after.requests(SIDECAR).is_empty());
+    // An empty file sets the defaults.
+    node.configure("");
+    expect_quit(&agent, &before);
+    agent.wait_metric("usher_config_valid", "", |valid| valid == 1.0);
+}
+
 #[test]
 fn defaults_and_annotations_tune() {
     let Some(node) = enforcing() else { return };

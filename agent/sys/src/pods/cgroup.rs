@@ -186,7 +186,14 @@ impl Tree {
 
     fn handle_event(&mut self, event: &InotifyEvent, update: &mut Update) {
         if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
+            // The end of a watch may be among the lost events. Those that still exist have the same descriptor again.
+            let before = std::mem::take(&mut self.watched);
             self.list_all(update);
+            let exists = |(_, path): &(Level, PathBuf)| path.exists();
+            let kept = before.into_iter().filter(|(_, place)| exists(place));
+            for (watch, place) in kept {
+                self.watched.entry(watch).or_insert(place);
+            }
             update.overflowed = true;
             return;
         }

@@ -204,3 +204,26 @@ async fn unreadable_directory_is_not_removed() {
     assert_eq!((text(&changes), errors.len()), (Vec::new(), 0));
     assert!(tree.is_whole());
 }
+
+/// The kernel's report that a watch has ended may be among the lost events.
+#[tokio::test(flavor = "current_thread")]
+async fn overflow_forgets_the_watches_of_removed_directories() {
+    let scratch = Scratch::new("forgotten");
+    let pod = scratch.0.join(format!("kubepods/pod{UID}"));
+    scratch.make(&format!("kubepods/pod{UID}"));
+    let (mut tree, _, _) = Tree::open(&scratch.0).unwrap();
+    let watched = tree.watched.len();
+    fs::remove_dir(&pod).unwrap();
+    // As if they were lost.
+    while tree.watches.get_ref().0.read_events().is_ok() {}
+    let overflow = InotifyEvent {
+        wd: *tree.watched.keys().next().unwrap(),
+        mask: AddWatchFlags::IN_Q_OVERFLOW,
+        cookie: 0,
+        name: None,
+    };
+    let mut update = Update::default();
+    tree.handle_event(&overflow, &mut update);
+    assert_eq!(text(&update.changes), ["-pod"]);
+    assert_eq!(tree.watched.len(), watched - 1);
+}
