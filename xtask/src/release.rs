@@ -3,6 +3,7 @@
 pub(crate) mod chart;
 pub(crate) mod dist;
 pub(crate) mod image;
+mod notices;
 
 /// The released programs, each with its package. The first is the entrypoint of the image.
 const PROGRAMS: [(&str, &str); 3] = [

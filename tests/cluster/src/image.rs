@@ -133,18 +133,7 @@ impl Image<'_> {
     }
 }
 
-/// Writes an image with only static programs, in `/`; the first is the entrypoint.
-pub fn write_from_scratch(name: &str, programs: &[&Path], archive: &Path) -> Result<()> {
-    let (layer, config) = from_scratch(programs)?;
-    Image {
-        name,
-        layers: vec![&layer],
-        config,
-    }
-    .write(archive)
-}
-
-/// Layer and configuration of such an image.
+/// Layer and configuration of an image with static programs, in `/`; the first is the entrypoint.
 pub fn from_scratch(programs: &[&Path]) -> Result<(Layer, ImageConfig)> {
     let places: Vec<String> = programs
         .iter()

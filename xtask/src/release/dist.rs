@@ -4,7 +4,7 @@
 
 mod archive;
 mod build;
-mod sbom;
+pub(super) mod sbom;
 mod verify;
 
 use std::{
@@ -20,6 +20,7 @@ use usher_cluster::{
 };
 
 use self::{archive::Published, build::Architecture};
+use super::notices;
 use crate::workspace::{root, shown, target_dir};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -58,14 +59,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         built.push((architecture, programs));
     }
-    let extras = archive::manual()?;
+    let notices = notices::text()?;
+    let mut extras = archive::manual()?;
+    extras.push((notices::NAME.into(), notices.clone().into_bytes()));
     for (architecture, programs) in &built {
         let name = format!("usher-{VERSION}-linux-{}", architecture.name());
         archive::programs(&name, programs, &extras, &dist)?;
     }
     let name = args.tag.clone();
     let name = name.unwrap_or_else(|| format!("usher.test/usher-agent:{VERSION}"));
-    let digest = write_image(&name, &built, &dist)?;
+    let digest = write_image(&name, &built, &notices, &dist)?;
     sbom::write(&dist.join(format!("usher-{VERSION}.cdx.json")))?;
     let published = Published {
         image: args.tag.as_deref(),
@@ -81,11 +84,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn write_image(name: &str, built: &[(Architecture, Vec<PathBuf>)], dist: &Path) -> Result<String> {
+fn write_image(
+    name: &str,
+    built: &[(Architecture, Vec<PathBuf>)],
+    notices: &str,
+    dist: &Path,
+) -> Result<String> {
     let mut layers = Vec::new();
     for (architecture, programs) in built {
         let programs: Vec<&Path> = programs.iter().map(PathBuf::as_path).collect();
-        layers.push((architecture.name(), image::from_scratch(&programs)?));
+        layers.push((
+            architecture.name(),
+            super::image::layer(&programs, notices)?,
+        ));
     }
     let images: Vec<(&str, Image<'_>)> = layers
         .iter()

@@ -1,5 +1,5 @@
-//! `cargo xtask image`: an image with nothing but the agent, the CNI plugin, which the agent installs on the host, and
-//! `usher`. All are static programs: they run with any libraries of a host, or none.
+//! `cargo xtask image`: an image with the agent, the CNI plugin, which the agent installs on the host, `usher`, and the
+//! licences of what they contain. All are static programs: they run with any libraries of a host, or none.
 
 use std::{
     fs,
@@ -7,9 +7,13 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use usher_cluster::{image, programs, progress::say};
+use usher_cluster::{
+    image::{self, Image, ImageConfig, Layer},
+    programs,
+    progress::say,
+};
 
-use super::PROGRAMS;
+use super::{PROGRAMS, notices};
 use crate::workspace::{shown, target_dir};
 
 /// The image's name in `deploy/manifests/usher.yaml`.
@@ -45,6 +49,13 @@ pub(crate) fn programs() -> Result<Vec<PathBuf>> {
         .collect()
 }
 
+/// Layer and configuration of the image.
+pub(super) fn layer(programs: &[&Path], notices: &str) -> Result<(Layer, ImageConfig)> {
+    let (layer, config) = image::from_scratch(programs)?;
+    let place = format!("/{}", notices::NAME);
+    Ok((layer.bytes(place, notices, 0o644), config))
+}
+
 fn write(tag: &str, output: Option<PathBuf>) -> Result<PathBuf> {
     let programs = programs()?;
     let programs: Vec<&Path> = programs.iter().map(PathBuf::as_path).collect();
@@ -52,7 +63,13 @@ fn write(tag: &str, output: Option<PathBuf>) -> Result<PathBuf> {
     if let Some(parent) = archive.parent() {
         fs::create_dir_all(parent).with_context(|| format!("create {}", parent.display()))?;
     }
-    image::write_from_scratch(tag, &programs, &archive)?;
+    let (layer, config) = layer(&programs, &notices::text()?)?;
+    Image {
+        name: tag,
+        layers: vec![&layer],
+        config,
+    }
+    .write(&archive)?;
     say(&format!("image {tag} is in {}", shown(&archive)));
     Ok(archive)
 }

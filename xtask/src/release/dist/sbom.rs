@@ -29,15 +29,7 @@ pub(super) fn write(path: &Path) -> Result<()> {
 }
 
 fn document() -> Result<Value> {
-    let mut linked = BTreeSet::new();
-    for architecture in Architecture::ALL {
-        linked.extend(linked_for(architecture.target())?);
-    }
-    let metadata = MetadataCommand::new()
-        .current_dir(root())
-        .other_options(["--locked".to_owned()])
-        .exec()
-        .context("read the packages from cargo")?;
+    let (linked, metadata) = linked()?;
     let lock = fs::read_to_string(root().join("Cargo.lock")).context("read Cargo.lock")?;
     let hashes = checksums(&lock);
     let packages: BTreeMap<Id, &Package> = metadata
@@ -64,6 +56,28 @@ fn document() -> Result<Value> {
         "components": components,
         "dependencies": dependencies(&metadata, &packages),
     }))
+}
+
+/// What cargo links for any architecture, and all packages.
+fn linked() -> Result<(BTreeSet<Id>, Metadata)> {
+    let mut linked = BTreeSet::new();
+    for architecture in Architecture::ALL {
+        linked.extend(linked_for(architecture.target())?);
+    }
+    let metadata = MetadataCommand::new()
+        .current_dir(root())
+        .other_options(["--locked".to_owned()])
+        .exec()
+        .context("read the packages from cargo")?;
+    Ok((linked, metadata))
+}
+
+/// The packages in the programs.
+pub(in crate::release) fn linked_packages() -> Result<Vec<Package>> {
+    let (linked, metadata) = linked()?;
+    let mut packages = metadata.packages;
+    packages.retain(|package| linked.contains(&id_of(package)));
+    Ok(packages)
 }
 
 /// The packages that cargo links for a target. Procedural macros run in the compiler.

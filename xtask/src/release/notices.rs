@@ -1,0 +1,129 @@
+//! `THIRD-PARTY`: the licence texts of the packages in the programs, from their sources in cargo's registry.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use anyhow::{Context, Result};
+use cargo_metadata::Package;
+
+use super::dist::sbom;
+
+/// The file's name in archive and image.
+pub(crate) const NAME: &str = "THIRD-PARTY";
+
+/// The standard library and the C library, which cargo does not know.
+const TOOLCHAIN: &str = include_str!("toolchain.txt");
+/// How names of files with licence texts begin.
+const NAMES: [&str; 6] = [
+    "licen",
+    "copying",
+    "copyright",
+    "notice",
+    "unlicense",
+    "authors",
+];
+
+/// The whole text. The same sources give the same text.
+pub(crate) fn text() -> Result<String> {
+    let packages = sbom::linked_packages()?;
+    let others = packages.iter().filter(|one| one.source.is_some());
+    let mut by_text: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for package in others {
+        let licence = package.license.as_deref().unwrap_or_default();
+        let title = format!("{} {} ({licence})", package.name, package.version);
+        for text in texts(package)? {
+            by_text.entry(text).or_default().push(title.clone());
+        }
+    }
+    let mut sections: Vec<(String, String)> = by_text
+        .into_iter()
+        .map(|(text, titles)| (titles.join("\n=== "), text))
+        .collect();
+    sections.sort();
+    let sections = sections
+        .into_iter()
+        .map(|(titles, text)| format!("=== {titles}\n\n{text}\n\n"));
+    let intro = "The programs of usher contain these packages, under the licences that follow.\n\n";
+    Ok([intro.to_owned(), TOOLCHAIN.to_owned()]
+        .into_iter()
+        .chain(sections)
+        .collect())
+}
+
+/// The texts of a package. One without a file has its authors instead; the licence is there with other packages.
+fn texts(package: &Package) -> Result<Vec<String>> {
+    let folder = package
+        .manifest_path
+        .parent()
+        .context("a package's folder")?;
+    let mut paths = Vec::new();
+    collect(folder.as_std_path(), &mut paths)?;
+    paths.sort();
+    let mut texts = Vec::new();
+    for path in paths {
+        let text = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
+        let text = String::from_utf8_lossy(&text).replace("\r\n", "\n");
+        texts.push(text.trim().to_owned());
+    }
+    texts.dedup();
+    if texts.is_empty() {
+        let authors = package.authors.join(", ");
+        let repository = package.repository.as_deref().unwrap_or_default();
+        texts.push(format!(
+            "The package has no file with its licence. Authors: {authors}; sources: {repository}"
+        ));
+    }
+    Ok(texts)
+}
+
+/// Files with licence texts, also in a folder of licences.
+fn collect(folder: &Path, paths: &mut Vec<std::path::PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))? {
+        let path = entry.context("list a package")?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = name.to_lowercase();
+        if !NAMES.iter().any(|start| name.starts_with(start)) {
+            continue;
+        }
+        if path.is_dir() {
+            let entries =
+                fs::read_dir(&path).with_context(|| format!("list {}", path.display()))?;
+            let files = entries.filter_map(|entry| Some(entry.ok()?.path()));
+            paths.extend(files.filter(|path| path.is_file()));
+        } else {
+            paths.push(path);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linked_packages_have_their_licences() {
+        let text = text().unwrap();
+        assert_eq!(text, super::text().unwrap());
+        for title in [
+            "=== ring ",
+            "=== tokio ",
+            "=== rustls-webpki ",
+            "=== musl libc",
+        ] {
+            assert!(text.contains(title), "{title}");
+        }
+        for line in [
+            "Copyright (c) Tokio Contributors",
+            "Rich Felker",
+            "Apache License",
+        ] {
+            assert!(text.contains(line), "{line}");
+        }
+        // The program that runs tests is not released.
+        assert!(!text.contains("=== proptest "));
+        let without = text
+            .matches("The package has no file with its licence")
+            .count();
+        assert!(without <= 12, "{without} packages without a text");
+    }
+}
