@@ -19,7 +19,7 @@ use usher_core::{
     Event,
     base::id::{ContainerId, ContainerKey, Pid, PodUid},
     node::bundle::Bundle,
-    start::{Order, Start, StartResult},
+    start::{Denials, Order, Start, StartResult},
 };
 use usher_sys::{
     oci::bundle::{self, Bundles, Observation},
@@ -50,6 +50,9 @@ pub(crate) struct Starts {
     /// Bundles of containers that have no process yet.
     created: HashMap<ContainerId, Bundle>,
     marked: HashMap<ContainerId, Marked>,
+    denials: Denials,
+    /// Reasons of denied execs with a container that is not known yet.
+    unattributed: Vec<String>,
     holder: HolderProcess,
 }
 
@@ -80,6 +83,8 @@ impl Starts {
             bundles: None,
             created: HashMap::new(),
             marked: HashMap::new(),
+            denials: Denials::default(),
+            unattributed: Vec::new(),
             holder: HolderProcess::new(settings.launch, reporter),
         }
     }

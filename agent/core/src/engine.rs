@@ -91,11 +91,9 @@ impl Engine {
                 self.review_all(now, &mut actions);
             }
             Event::CannotHoldStarts(reason) => {
-                if let Some(features) = &mut self.features {
-                    features.start = Err(reason);
-                }
-                self.review_all(now, &mut actions);
+                self.set_start_support(now, Err(reason), &mut actions);
             }
+            Event::CanHoldStarts => self.set_start_support(now, Ok(()), &mut actions),
             Event::Walked => self.tree_walked(now, &mut actions),
             // === API server and kubelet ===
             Event::Namespace { name, reply } => {
@@ -188,6 +186,18 @@ impl Engine {
         self.pods
             .entry(uid.clone())
             .or_insert_with(|| Box::new(Tracked::new(uid.clone())))
+    }
+
+    fn set_start_support(
+        &mut self,
+        now: Timestamp,
+        support: Result<(), String>,
+        actions: &mut Vec<Action>,
+    ) {
+        if let Some(features) = &mut self.features {
+            features.start = support;
+        }
+        self.review_all(now, actions);
     }
 
     fn set_modes(&mut self, now: Timestamp, modes: Modes, actions: &mut Vec<Action>) {

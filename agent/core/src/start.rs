@@ -1,10 +1,9 @@
-//! Holding an app's start: its first execve waits until its pod's sidecars are
-//! ready.
+//! Holding an app's start: its first exec waits until its pod's sidecars are ready.
 //!
-//! The agent decides (`hold::start`) and says which containers to hold; a process of
-//! its own, the *holder*, gives the kernel the answers ([`Holder`] is all that it
-//! decides). [`Order`] and [`News`] are what the two say to each other.
+//! The agent decides which containers to hold ([`holding`]). A process of its own, the *holder*, replies to the kernel
+//! ([`Holder`] has its decisions). [`Order`] and [`News`] are the messages between both.
 
+mod denials;
 mod holder;
 pub(crate) mod holding;
 mod message;
@@ -14,66 +13,70 @@ pub(crate) mod state;
 use std::{fmt, time::Duration};
 
 pub use self::{
+    denials::Denials,
     holder::{Holder, Released, Verdict},
     message::{InvalidMessage, LONGEST_MESSAGE, News, Order},
 };
 use crate::{hold::Opened, pod::spec::ProbeKind};
 
-/// A container whose start is to be held.
+/// A start that is to be held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
     pub container: String,
-    /// How long at most, from the moment that its start waits.
+    /// Limit of the hold, from the moment that the start waits.
     pub limit: Duration,
-    /// What the limit comes from, where that is not the deadline.
+    /// The origin of the limit, where that is not the deadline.
     pub probe: Option<Probed>,
 }
 
-/// A probe of the kubelet that a start that waits fails.
+/// A probe of the kubelet that fails while the start waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probed {
     pub kind: ProbeKind,
-    /// How soon after the container's start the kubelet may end it for that.
+    /// How soon after the container's start the kubelet may end it because of this probe.
     pub kills_after: Duration,
 }
 
 /// What the holder reports about the start of one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StartResult {
-    /// The kernel reports every execve in the container to the holder.
+    /// The kernel reports every exec in the container to the holder.
     Marked,
     /// The holder cannot mark the container, for this reason.
     Unable(String),
+    /// The kernel denied an exec in the container, because it could not open the program for the holder, for this
+    /// reason.
+    Denied(String),
     Held,
-    /// The holder exited, and the kernel released what it held.
+    /// The holder exited, and the kernel released the start.
     Lost,
-    /// The start is not held any more, and will not be.
+    /// The start is no longer held.
     Released {
-        /// How long it waited, if it did.
+        /// For how long it waited, if it did.
         held: Option<Duration>,
-        /// Its own limit was the reason.
+        /// The reason is its own limit.
         at_limit: bool,
-        /// It had run before, unheld.
+        /// The program had started before, unheld.
         ran: bool,
     },
 }
 
-/// Why a start does not wait any more.
+/// Why a start no longer waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Why {
-    /// The held ports of its pod were opened.
+    /// The connections of its pod were released.
     Opened(Opened),
-    /// Its own limit has come, before its probes fail.
+    /// Its own limit has passed, before its probes fail.
     Limit,
-    /// The holder ended, and with it everything that it held.
+    /// The holder ended, which releases every start.
     HolderEnded,
     /// The container ended while it waited.
     ContainerEnded,
 }
 
 impl Why {
-    /// The word for it in metrics.
+    /// Label for metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Opened(why) => why.as_str(),
@@ -82,17 +85,21 @@ impl Why {
     }
 }
 
-/// Why a start is not held although that was asked for.
+/// Why a start is not held although the pod requests it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotHeld {
     Node {
         lacks: String,
     },
-    /// This container's cannot be.
+    /// An obstacle in this container.
     Container {
         reason: String,
     },
-    /// A probe of the kubelet would end it too soon.
+    /// The kernel denied an exec in the container, because it could not open the program for the holder.
+    Denied {
+        reason: String,
+    },
+    /// A probe of the kubelet would end the container too soon.
     Probe(Probed),
 }
 
@@ -101,6 +108,10 @@ impl fmt::Display for NotHeld {
         match self {
             Self::Node { lacks } => write!(formatter, "the node cannot: {lacks}"),
             Self::Container { reason } => formatter.write_str(reason),
+            Self::Denied { reason } => write!(
+                formatter,
+                "its exec failed with EPERM, because the kernel could not open the program for usher ({reason})"
+            ),
             Self::Probe(Probed { kind, kills_after }) => write!(
                 formatter,
                 "its {} lets the kubelet end it {kills_after:?} after its start",

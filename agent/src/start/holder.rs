@@ -5,6 +5,9 @@
 //! the starts: when the holder ends, in whichever way, the kernel allows every exec. A kernel timer kills it when its
 //! loop hangs. When the agent is gone, it releases every start and ends.
 //!
+//! The kernel denies an exec if it cannot open the program for the holder. That costs the hold of this container only:
+//! the holder removes its mark, reports it and continues.
+//!
 //! Its only capability is `CAP_SYS_ADMIN`, which fanotify marks need.
 
 mod marks;
@@ -23,7 +26,10 @@ use nix::{
 };
 use usher_client::error_chain::chain;
 use usher_core::{
-    base::{id::ContainerId, time::Timestamp},
+    base::{
+        id::{ContainerId, Pid},
+        time::Timestamp,
+    },
     start::{Holder, LONGEST_MESSAGE, News, Order, Verdict},
 };
 use usher_sys::{
@@ -172,14 +178,28 @@ impl Loop {
             }
         });
         for container in held {
+            self.remove_marks(&container);
             self.send(News::Held { container });
         }
-        if let Err(error @ fanotify::Error::Denied(_)) = &read {
-            let reason = chain(error);
-            self.send(News::Refused { reason });
-        }
+        let read = match read {
+            Err(fanotify::Error::Denied { pid, source }) => {
+                self.exec_denied(pid, &chain(&source));
+                Ok(())
+            }
+            read => read,
+        };
         // An error ends the process, so that no exec waits for it.
         read.and(replied).context("replying to an exec")
+    }
+
+    fn exec_denied(&mut self, pid: Option<Pid>, reason: &str) {
+        let Self { holder, places, .. } = self;
+        let container = holder.denied(pid, |id| places.get(id)?.init());
+        if let Some(container) = &container {
+            self.remove_marks(container);
+            self.places.remove(container);
+        }
+        self.send(News::denied(container, reason));
     }
 
     /// Executes the agent's orders. Returns whether the agent still runs.

@@ -1,5 +1,7 @@
 //! Messages of the holder, and the events that follow from them.
 
+use std::time::Duration;
+
 use usher_client::error_chain::chain;
 use usher_core::{
     Event,
@@ -8,31 +10,26 @@ use usher_core::{
 };
 use usher_sys::oci::bundle;
 
-use super::{Starts, holder_process::HolderEvent};
+use super::{Marked, Starts, holder_process::HolderEvent};
 
 impl Starts {
     pub(super) fn holder_reported(&mut self, event: HolderEvent) -> Vec<Event> {
         let news = match event {
             HolderEvent::News(news) => news,
-            HolderEvent::Ended => {
-                return self
-                    .marked
-                    .drain()
-                    .map(|(_id, marked)| marked.event(StartResult::Lost))
-                    .collect();
-            }
+            HolderEvent::Ended => return self.holder_ended(),
+            HolderEvent::PauseEnded => return vec![Event::CanHoldStarts],
         };
         match news {
             News::Ready => Vec::new(),
-            News::Refused { reason } => {
-                self.holder.disable();
-                vec![Event::CannotHoldStarts(reason)]
-            }
+            News::Denied { container, reason } => self.exec_denied(container.as_ref(), reason),
             News::Marked { container } => self.container_marked(&container),
-            News::Held { container } => self.event(&container, StartResult::Held),
+            News::Held { container } => {
+                self.denials.held();
+                self.event(&container, StartResult::Held)
+            }
             News::Unable { container, reason } => {
                 let events = self.event(&container, StartResult::Unable(reason));
-                self.marked.remove(&container);
+                self.remove(&container);
                 events
             }
             News::Released {
@@ -44,20 +41,70 @@ impl Starts {
                     // The root's mark is not needed any more.
                     self.send_release(&container);
                 }
-                let Some(marked) = self.marked.remove(&container) else {
+                let Some(marked) = self.marked.get(&container) else {
                     return Vec::new();
                 };
-                if let Some(bundles) = &mut self.bundles {
-                    bundles.forget(&container);
-                }
-                let ran = held.is_none() && self.has_started(&container, marked.init);
-                vec![marked.event(StartResult::Released {
-                    held,
-                    at_limit,
-                    ran,
-                })]
+                let started = marked
+                    .init
+                    .filter(|_pid| held.is_none())
+                    .map(|pid| self.has_started(&container, pid));
+                let result = match (started, self.unattributed.is_empty()) {
+                    // The init process of a marked container ended without an exec that the holder saw.
+                    (Some(None), false) => StartResult::Denied(self.unattributed.remove(0)),
+                    _ => StartResult::Released {
+                        held,
+                        at_limit,
+                        ran: started == Some(Some(true)),
+                    },
+                };
+                let events = self.event(&container, result);
+                self.remove(&container);
+                events
             }
         }
+    }
+
+    /// The kernel has released every start.
+    fn holder_ended(&mut self) -> Vec<Event> {
+        self.unattributed.clear();
+        self.marked
+            .drain()
+            .map(|(_id, marked)| marked.event(StartResult::Lost))
+            .collect()
+    }
+
+    /// The kernel could not open a program for the holder. Where the container is unknown, its end shows which one it
+    /// was.
+    fn exec_denied(&mut self, container: Option<&ContainerId>, reason: String) -> Vec<Event> {
+        let marked = container.and_then(|id| self.remove(id));
+        let pod = marked.as_ref().map(|marked| marked.key.pod.clone());
+        tracing::warn!(
+            container_id = container.map(ContainerId::as_str),
+            pod_uid = pod.as_ref().map(|uid| uid.as_str()),
+            reason,
+            "the kernel denied an exec, because it could not open the program for the holder"
+        );
+        self.holder.count_denied_exec();
+        let mut events = Vec::new();
+        match marked {
+            Some(marked) => events.push(marked.event(StartResult::Denied(reason.clone()))),
+            None => self.unattributed.push(reason.clone()),
+        }
+        if let Some(pause) = self.denials.denied(pod.as_ref()) {
+            events.extend(self.pause(pause, &reason));
+        }
+        events
+    }
+
+    /// Holds no start for a while: the holder breaks them.
+    fn pause(&mut self, pause: Duration, reason: &str) -> Vec<Event> {
+        self.holder.pause(pause);
+        let mut events = self.holder_ended();
+        events.push(Event::CannotHoldStarts(format!(
+            "fanotify: the kernel cannot open the programs of several pods in a row for usher ({reason}); the agent retries in {} min",
+            pause.as_secs() / 60
+        )));
+        events
     }
 
     /// The holder sees every exec in the container from now on. Where the program runs already, the next exec is not the
@@ -65,7 +112,7 @@ impl Starts {
     fn container_marked(&mut self, id: &ContainerId) -> Vec<Event> {
         let bundles = self.bundles.as_ref();
         if let Some(pid) = bundles.and_then(|bundles| bundles.init(id))
-            && self.has_started(id, Some(pid))
+            && self.has_started(id, pid) == Some(true)
         {
             if let Some(marked) = self.marked.get_mut(id) {
                 marked.init = Some(pid);
@@ -83,14 +130,24 @@ impl Starts {
             .collect()
     }
 
-    /// Whether a container runs its program, although the holder did not see its start.
-    fn has_started(&self, id: &ContainerId, init: Option<Pid>) -> bool {
-        let Some(pid) = init else {
-            return false;
-        };
-        bundle::started(&self.proc, pid).unwrap_or_else(|error| {
-            tracing::debug!(container_id = %id, error = %chain(&error), "could not read what a container executes");
-            false
-        })
+    fn remove(&mut self, container: &ContainerId) -> Option<Marked> {
+        let marked = self.marked.remove(container)?;
+        if let Some(bundles) = &mut self.bundles {
+            bundles.forget(container);
+        }
+        if self.marked.is_empty() {
+            self.unattributed.clear();
+        }
+        Some(marked)
+    }
+
+    /// Whether the init process of a container runs its program, although the holder did not see its start; None if it
+    /// has ended.
+    fn has_started(&self, id: &ContainerId, init: Pid) -> Option<bool> {
+        let started = bundle::started(&self.proc, init);
+        let started = started.inspect_err(|error| {
+            tracing::debug!(container_id = %id, error = %chain(error), "could not read what a container executes");
+        });
+        started.ok()
     }
 }

@@ -1,6 +1,7 @@
 //! The holder as a child process, and the socket to it.
 //!
-//! The agent starts it for the first start that is to be held, and restarts it when it ends, with a backoff.
+//! The agent starts it for the first start that is to be held, and restarts it when it ends, with a backoff. The agent
+//! pauses it while the kernel can open no program for it.
 
 use std::{
     os::{
@@ -48,6 +49,8 @@ pub(super) enum HolderEvent {
     News(News),
     /// The holder has ended, and the kernel has released everything that it held.
     Ended,
+    /// Starts may be held again.
+    PauseEnded,
 }
 
 #[derive(Debug)]
@@ -57,7 +60,7 @@ pub(super) struct HolderProcess {
     ends: u32,
     last_end: Option<Instant>,
     is_needed: bool,
-    is_disabled: bool,
+    paused_until: Option<Instant>,
     running: Option<Running>,
     backoff: Backoff,
 }
@@ -78,7 +81,7 @@ impl HolderProcess {
             ends: 0,
             last_end: None,
             is_needed: false,
-            is_disabled: false,
+            paused_until: None,
             running: None,
             backoff: Backoff::default(),
         }
@@ -86,18 +89,37 @@ impl HolderProcess {
 
     /// Keeps the holder running from now on until the agent ends.
     pub(super) fn require(&mut self) {
-        if !std::mem::replace(&mut self.is_needed, true) {
+        self.is_needed = true;
+        let now = Instant::now();
+        if self.running.is_none() && self.paused_until.is_none() && self.backoff.due(now) <= now {
             self.start();
         }
     }
 
-    /// The holder does more harm than good on this node: the agent does not start it again.
-    pub(super) fn disable(&mut self) {
+    pub(super) fn count_denied_exec(&self) {
+        self.reporter.metrics.denied_execs.inc();
+    }
+
+    /// Ends the holder, which releases every start, and starts none for a while.
+    pub(super) fn pause(&mut self, pause: Duration) {
         tracing::error!(
-            "the kernel denied an exec that the holder had to allow; starts are not held any more"
+            minutes = pause.as_secs() / 60,
+            "the kernel denied the execs of several pods in a row; paused the holding of starts"
         );
-        self.is_disabled = true;
-        self.reporter.metrics.start_supported.set(0);
+        if let Some(running) = self.running.take() {
+            running.end();
+        }
+        self.paused_until = Some(Instant::now() + pause);
+        let metrics = &self.reporter.metrics;
+        metrics.holder_up.set(0);
+        metrics.start_supported.set(0);
+    }
+
+    fn end_pause(&mut self) -> HolderEvent {
+        tracing::info!("the pause is over; starts are held again");
+        self.paused_until = None;
+        self.reporter.metrics.start_supported.set(1);
+        HolderEvent::PauseEnded
     }
 
     fn start(&mut self) {
@@ -110,7 +132,7 @@ impl HolderProcess {
             }
             Err(error) => {
                 tracing::error!(error = %chain(&error), "could not start the holder process; starts are not held");
-                self.report_end();
+                self.report_end(Instant::now());
             }
         }
     }
@@ -119,7 +141,11 @@ impl HolderProcess {
     pub(super) async fn next(&mut self) -> HolderEvent {
         loop {
             let Some(running) = &mut self.running else {
-                if !self.is_needed || self.is_disabled {
+                if let Some(end) = self.paused_until {
+                    tokio::time::sleep_until(end.into()).await;
+                    return self.end_pause();
+                }
+                if !self.is_needed {
                     return std::future::pending().await;
                 }
                 let due = self.backoff.due(Instant::now());
@@ -163,12 +189,11 @@ impl HolderProcess {
         let metrics = &self.reporter.metrics;
         metrics.holder_up.set(0);
         metrics.holder_restarts.inc();
-        self.report_end();
+        self.report_end(Instant::now());
         HolderEvent::Ended
     }
 
-    fn report_end(&mut self) {
-        let now = Instant::now();
+    fn report_end(&mut self, now: Instant) {
         let last = self.last_end.replace(now);
         if last.is_none_or(|last| now >= last + LASTING) {
             self.ends = 0;
@@ -244,23 +269,56 @@ mod tests {
     use super::*;
     use crate::{kubernetes::events::EventPublisher, telemetry::metrics::Metrics};
 
+    fn holder() -> (HolderProcess, EventPublisher) {
+        let metrics = Arc::new(Metrics::new());
+        let (events, publisher) = EventPublisher::new("node-1", Arc::clone(&metrics));
+        let reporter = Reporter::new(metrics, events);
+        let launch = Launch { flags: Vec::new() };
+        (HolderProcess::new(launch, reporter), publisher)
+    }
+
     #[test]
     fn repeated_ends_are_reported() {
-        let metrics = Arc::new(Metrics::new());
-        let (events, mut publisher) = EventPublisher::new("node-1", Arc::clone(&metrics));
-        let reporter = Reporter::new(metrics, events);
-        let mut holder = HolderProcess::new(Launch { flags: Vec::new() }, reporter);
+        let (mut holder, mut publisher) = holder();
+        let mut now = Instant::now();
+        let just_before = LASTING - Duration::from_nanos(1);
         for _ in 1..ENDS {
-            holder.ended("a test");
+            holder.report_end(now);
+            now += just_before;
         }
         assert_eq!(publisher.reasons(), []);
-        holder.ended("a test");
+        holder.report_end(now);
         assert_eq!(publisher.reasons(), [Reason::StartHolderFailed]);
         // The number restarts after a quiet period.
-        holder.last_end = Instant::now().checked_sub(LASTING);
-        if holder.last_end.is_some() {
+        now += LASTING;
+        holder.report_end(now);
+        assert_eq!(publisher.reasons(), []);
+    }
+
+    #[test]
+    fn end_of_the_process_is_reported() {
+        let (mut holder, mut publisher) = holder();
+        for _ in 0..ENDS {
             holder.ended("a test");
-            assert_eq!(publisher.reasons(), []);
         }
+        assert_eq!(publisher.reasons(), [Reason::StartHolderFailed]);
+    }
+
+    #[tokio::test]
+    async fn pause_ends() {
+        let (mut holder, _publisher) = holder();
+        let metrics = Arc::clone(&holder.reporter.metrics);
+        metrics.start_supported.set(1);
+        let an_hour = Duration::from_hours(1);
+        holder.pause(an_hour);
+        assert_eq!(metrics.start_supported.get(), 0);
+        // The agent starts no holder meanwhile.
+        holder.require();
+        let early = tokio::time::timeout(Duration::from_millis(1), holder.next());
+        assert!(early.await.is_err());
+        assert!(holder.running.is_none());
+        holder.paused_until = holder.paused_until.map(|end| end - an_hour);
+        assert!(matches!(holder.next().await, HolderEvent::PauseEnded));
+        assert_eq!(metrics.start_supported.get(), 1);
     }
 }

@@ -59,6 +59,7 @@ pub(crate) struct Metrics {
     pub(crate) start_supported: Gauge,
     pub(crate) holder_up: Gauge,
     pub(crate) holder_restarts: Counter,
+    pub(crate) denied_execs: Counter,
 
     pub(crate) worker_up: Gauge,
     pub(crate) worker_exits: Counter,
@@ -117,6 +118,7 @@ impl Metrics {
             start_supported: all.gauge(&start::SUPPORTED),
             holder_up: all.gauge(&start::HOLDER_UP),
             holder_restarts: all.counter(&start::HOLDER_RESTARTS),
+            denied_execs: all.counter(&start::DENIED),
 
             worker_up: all.gauge(&worker::UP),
             worker_exits: all.counter(&worker::EXITS),

@@ -29,6 +29,11 @@ fn id(container: u8) -> ContainerId {
     ContainerId::parse(&format!("{container:0>12}")).expect("an id")
 }
 
+fn init_of(inits: &[Option<Pid>; CONTAINERS as usize], marked: &ContainerId) -> Option<Pid> {
+    let place = (0..CONTAINERS).find(|container| id(*container) == *marked);
+    inits[usize::from(place.expect("one that was marked"))]
+}
+
 /// Every exec gets one reply, and is held only if it is its container's
 /// start.
 pub(crate) fn execs_and_orders(bytes: &[u8]) {
@@ -53,7 +58,7 @@ pub(crate) fn execs_and_orders(bytes: &[u8]) {
 
 impl World {
     fn take(&mut self, what: u8, container: u8, value: u8) {
-        match what % 5 {
+        match what % 6 {
             0 => {
                 let limit = Duration::from_millis(value.into());
                 self.holder.mark(id(container), limit);
@@ -73,6 +78,7 @@ impl World {
                 }
                 assert!(self.holder.next_due().is_none_or(|due| due > self.now));
             }
+            4 => self.denied(container, value),
             // A container has one init process, which belongs to no other container.
             _ => {
                 let pid = Some(Pid(i32::from(value % PIDS)));
@@ -83,14 +89,23 @@ impl World {
         }
     }
 
+    /// A denied exec ends no hold.
+    fn denied(&mut self, container: u8, value: u8) {
+        let pid = (container != 0).then_some(Pid(i32::from(value % PIDS)));
+        let all = || (0..CONTAINERS).map(id);
+        let held: Vec<ContainerId> = all().filter(|id| self.holder.is_held(id)).collect();
+        let inits = self.inits;
+        if let Some(denied) = self.holder.denied(pid, |id| init_of(&inits, id)) {
+            assert!(!held.contains(&denied) && !self.holder.has(&denied));
+        }
+        assert!(held.iter().all(|id| self.holder.is_held(id)));
+    }
+
     fn executes(&mut self, pid: Pid) {
         self.execs += 1;
         let exec = self.execs;
         let inits = self.inits;
-        let init_of = |asked: &ContainerId| {
-            let place = (0..CONTAINERS).find(|container| id(*container) == *asked);
-            inits[usize::from(place.expect("one that was marked"))]
-        };
+        let init_of = |id: &ContainerId| init_of(&inits, id);
         match self.holder.executes(self.now, pid, exec, init_of) {
             Verdict::Allow(allowed) => assert_eq!(allowed, exec),
             Verdict::Hold(container) => {

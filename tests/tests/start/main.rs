@@ -8,6 +8,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod denied;
 mod entry;
 mod exec;
 mod faults;
@@ -38,7 +39,7 @@ fn holding() -> Option<Node> {
 }
 
 fn node(mode: &str) -> Option<Node> {
-    privilege::granted_with(&["nft", "nsenter"]).then(|| {
+    privilege::granted_with(&["nft", "nsenter", "setpriv"]).then(|| {
         let node = Node::with_bundles();
         node.annotate(&[("usher.dev/hold", mode)]);
         node

@@ -97,8 +97,9 @@ pub enum Event {
         subject: Subject,
         trouble: Trouble,
     },
-    /// No start can be held on this node any more, for this reason.
+    /// No start can be held on this node until [`Event::CanHoldStarts`], for this reason.
     CannotHoldStarts(String),
+    CanHoldStarts,
     /// The holder reports about the start of a container of
     /// [`crate::Action::HoldStarts`].
     Start {

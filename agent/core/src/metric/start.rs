@@ -34,6 +34,12 @@ pub const HOLDER_RESTARTS: Metric = Metric::counter(
     "Exits of the process that holds starts",
 );
 
+pub const DENIED: Metric = Metric::counter(
+    "usher_start_denied_execs_total",
+    &[],
+    "Execs that the kernel denied because it could not open the program for the holder",
+);
+
 pub(super) const ALL: &[&Metric] = &[
     &HELD_STARTS,
     &STARTS,
@@ -41,4 +47,5 @@ pub(super) const ALL: &[&Metric] = &[
     &SUPPORTED,
     &HOLDER_UP,
     &HOLDER_RESTARTS,
+    &DENIED,
 ];

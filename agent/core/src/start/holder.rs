@@ -1,4 +1,4 @@
-//! What the holder answers: one execve waits, all others go at once.
+//! What the holder replies: one exec waits, all others continue at once.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,12 +7,10 @@ use crate::base::{
     time::Timestamp,
 };
 
-/// The containers whose programs cannot be executed unseen. `Exec` is an execve
-/// that waits for its answer.
+/// The marked containers. `Exec` is an exec that waits for its reply.
 ///
-/// Of each container only the first execve of its init process is held: that of
-/// its app. All others are of the runtime's making (probes, hooks, `kubectl
-/// exec`), or come after it.
+/// In each container only the first exec of the init process is held: that of its app. All others are the runtime's
+/// (probes, hooks, `kubectl exec`), or follow it.
 #[derive(Debug)]
 pub struct Holder<Exec> {
     containers: BTreeMap<ContainerId, Marked<Exec>>,
@@ -21,25 +19,25 @@ pub struct Holder<Exec> {
 #[derive(Debug)]
 struct Marked<Exec> {
     limit: Duration,
-    /// Its init process, once that is known.
+    /// None until it is known.
     init: Option<Pid>,
-    /// The execve that waits, and since when.
+    /// The waiting exec, and since when it waits.
     held: Option<(Exec, Timestamp)>,
 }
 
-/// What becomes of an execve.
+/// The reply to an exec.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict<Exec> {
     Allow(Exec),
-    /// It waits: the start of this container.
+    /// It waits: it is the start of this container.
     Hold(ContainerId),
 }
 
-/// A start that is not held any more.
+/// A start that is no longer held.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Released<Exec> {
     pub container: ContainerId,
-    /// The execve that goes on now, and how long it waited.
+    /// The exec that continues now, and how long it waited.
     pub held: Option<(Exec, Duration)>,
 }
 
@@ -52,17 +50,23 @@ impl<Exec> Default for Holder<Exec> {
 }
 
 impl<Exec> Holder<Exec> {
-    /// Whether no start is waited for.
+    /// Whether no container is marked.
     pub fn is_empty(&self) -> bool {
         self.containers.is_empty()
     }
 
-    /// Whether the start of this container is waited for or held.
+    /// Whether this container is marked.
     pub fn has(&self, container: &ContainerId) -> bool {
         self.containers.contains_key(container)
     }
 
-    /// The start of this container is to be held for as long as `limit`.
+    /// Whether the start of this container waits.
+    pub fn is_held(&self, container: &ContainerId) -> bool {
+        let marked = self.containers.get(container);
+        marked.is_some_and(|marked| marked.held.is_some())
+    }
+
+    /// Holds the start of this container from now on, for at most `limit`.
     pub fn mark(&mut self, container: ContainerId, limit: Duration) {
         let marked = || Marked {
             limit,
@@ -73,47 +77,79 @@ impl<Exec> Holder<Exec> {
         marked.limit = limit;
     }
 
-    /// A process executes a file where a container of these lives. `init_of` gives
-    /// a container's init process, if it has one already.
+    /// A process executes a file of a marked container. `init_of` returns the init process of a container, if it
+    /// exists.
     pub fn executes(
         &mut self,
         now: Timestamp,
         pid: Pid,
         exec: Exec,
-        mut init_of: impl FnMut(&ContainerId) -> Option<Pid>,
+        init_of: impl FnMut(&ContainerId) -> Option<Pid>,
     ) -> Verdict<Exec> {
+        let Some(id) = self.container_of(pid, init_of) else {
+            return Verdict::Allow(exec);
+        };
+        match self.containers.get_mut(&id) {
+            // Where the start waits, this exec is that of another thread.
+            Some(marked) if marked.held.is_none() => {
+                marked.held = Some((exec, now));
+                Verdict::Hold(id)
+            }
+            _ => Verdict::Allow(exec),
+        }
+    }
+
+    /// The kernel denied an exec that it could not report. Returns the container of the exec, which is no longer
+    /// marked; None where the container is unknown.
+    ///
+    /// A held start has no mark, so the exec is one of a container that has not started. Without a pid, or with that of
+    /// another process than an init process, the container is known if there is only one.
+    pub fn denied(
+        &mut self,
+        pid: Option<Pid>,
+        init_of: impl FnMut(&ContainerId) -> Option<Pid>,
+    ) -> Option<ContainerId> {
+        let by_pid = pid.and_then(|pid| self.container_of(pid, init_of));
+        let id = by_pid.or_else(|| self.only_unstarted())?;
+        if self.is_held(&id) {
+            return None;
+        }
+        self.containers.remove(&id);
+        Some(id)
+    }
+
+    fn only_unstarted(&self) -> Option<ContainerId> {
+        let mut unstarted = self
+            .containers
+            .iter()
+            .filter(|(_id, marked)| marked.held.is_none());
+        let (id, _marked) = unstarted.next()?;
+        unstarted.next().is_none().then(|| id.clone())
+    }
+
+    /// The container with this init process. The runtime writes down the pid before the process executes anything.
+    fn container_of(
+        &mut self,
+        pid: Pid,
+        mut init_of: impl FnMut(&ContainerId) -> Option<Pid>,
+    ) -> Option<ContainerId> {
         let known = self
             .containers
             .iter()
-            .find(|(_id, marked)| marked.init == Some(pid));
-        let known = known.map(|(id, _marked)| id.clone());
-        // A runtime writes down which process it is before it lets it execute
-        // anything.
-        let found = known.or_else(|| {
-            let mut unknown = self
-                .containers
+            .find(|(_id, marked)| marked.init == Some(pid))
+            .map(|(id, _marked)| id.clone());
+        known.or_else(|| {
+            self.containers
                 .iter_mut()
-                .filter(|(_id, marked)| marked.init.is_none());
-            unknown.find_map(|(id, marked)| {
-                marked.init = init_of(id);
-                (marked.init == Some(pid)).then(|| id.clone())
-            })
-        });
-        let Some((id, marked)) = found.and_then(|id| {
-            let marked = self.containers.get_mut(&id)?;
-            Some((id, marked))
-        }) else {
-            return Verdict::Allow(exec);
-        };
-        if marked.held.is_some() {
-            // It waits in another execve: this one is not of its making.
-            return Verdict::Allow(exec);
-        }
-        marked.held = Some((exec, now));
-        Verdict::Hold(id)
+                .filter(|(_id, marked)| marked.init.is_none())
+                .find_map(|(id, marked)| {
+                    marked.init = init_of(id);
+                    (marked.init == Some(pid)).then(|| id.clone())
+                })
+        })
     }
 
-    /// The start of this container is not to be held any more.
+    /// Stops holding the start of this container.
     pub fn release(&mut self, now: Timestamp, container: &ContainerId) -> Option<Released<Exec>> {
         let (container, marked) = self.containers.remove_entry(container)?;
         Some(Released {
@@ -122,20 +158,23 @@ impl<Exec> Holder<Exec> {
         })
     }
 
-    /// When the next start has waited for as long as it may.
+    /// When the next start reaches its limit.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.containers.values().filter_map(Marked::due).min()
     }
 
-    /// Starts that have waited for as long as they may.
+    /// Releases the starts that have reached their limit.
     pub fn overdue(&mut self, now: Timestamp) -> Vec<Released<Exec>> {
-        let is_due = |marked: &Marked<Exec>| marked.due().is_some_and(|due| due <= now);
-        let due = self.containers.iter().filter(|(_id, one)| is_due(one));
-        let due: Vec<ContainerId> = due.map(|(id, _marked)| id.clone()).collect();
+        let due: Vec<ContainerId> = self
+            .containers
+            .iter()
+            .filter(|(_id, marked)| marked.due().is_some_and(|due| due <= now))
+            .map(|(id, _marked)| id.clone())
+            .collect();
         due.iter().filter_map(|id| self.release(now, id)).collect()
     }
 
-    /// All starts: nothing is held any more.
+    /// Releases all starts.
     pub fn end(&mut self, now: Timestamp) -> Vec<Released<Exec>> {
         let all: Vec<ContainerId> = self.containers.keys().cloned().collect();
         all.iter().filter_map(|id| self.release(now, id)).collect()
@@ -199,7 +238,7 @@ mod tests {
     fn each_start_is_its_own_container_s() {
         let mut holder = marked();
         holder.mark(id("b"), LIMIT);
-        // The runtime has not written down the other one's yet.
+        // The runtime has not written the pid of the other one yet.
         let start = holder.executes(at(1), INIT, "a", init_of);
         assert_eq!(start, Verdict::Hold(id("a")));
         let start = holder.executes(at(1), OTHER, "b", |_| Some(OTHER));
@@ -210,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn each_waits_for_its_own_limit_from_its_own_start() {
+    fn each_start_waits_for_its_own_limit() {
         let mut holder = marked();
         holder.mark(id("b"), Duration::from_secs(5));
         assert_eq!(holder.next_due(), None);
@@ -225,5 +264,36 @@ mod tests {
         // Another limit counts from the same moment.
         holder.mark(id("a"), Duration::from_secs(12));
         assert_eq!(holder.next_due(), Some(at(22)));
+    }
+
+    #[test]
+    fn denied_exec_of_an_init_process_costs_its_own_container_s_hold() {
+        let mut holder = marked();
+        holder.mark(id("b"), LIMIT);
+        assert_eq!(holder.denied(Some(INIT), init_of), Some(id("a")));
+        assert!(!holder.has(&id("a")) && holder.has(&id("b")));
+        let start = holder.executes(at(1), OTHER, "b", |_| Some(OTHER));
+        assert_eq!(start, Verdict::Hold(id("b")));
+    }
+
+    #[test]
+    fn container_of_a_denied_exec_is_unknown_if_there_are_several() {
+        let mut holder = marked();
+        holder.mark(id("b"), LIMIT);
+        assert_eq!(holder.denied(None, init_of), None);
+        assert_eq!(holder.denied(Some(OTHER), init_of), None);
+        assert!(holder.has(&id("a")) && holder.has(&id("b")));
+        let _verdict = holder.executes(at(1), INIT, "a", init_of);
+        assert_eq!(holder.denied(None, init_of), Some(id("b")));
+    }
+
+    #[test]
+    fn denied_exec_releases_no_held_start() {
+        let mut holder = marked();
+        let _verdict = holder.executes(at(1), INIT, "start", init_of);
+        for pid in [None, Some(INIT), Some(OTHER)] {
+            assert_eq!(holder.denied(pid, init_of), None);
+        }
+        assert!(holder.is_held(&id("a")));
     }
 }

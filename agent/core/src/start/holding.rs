@@ -71,7 +71,9 @@ impl<'engine> HoldReview<'engine> {
                 actions.push(self.report(Some(&start.container), Kind::StartNotHeld(why)));
             }
         }
-        self.conditions(view).starts_to_hold(self.features)
+        let mut wanted = self.conditions(view).starts_to_hold(self.features);
+        wanted.retain(|start| !starts.denied.contains(&start.container));
+        wanted
     }
 
     /// Reports the wanted starts of which the holder reported nothing: they
@@ -114,6 +116,11 @@ impl<'engine> HoldReview<'engine> {
             StartResult::Marked => (Progress::Marked, None),
             StartResult::Unable(reason) => {
                 let kind = Kind::StartNotHeld(NotHeld::Container { reason });
+                (Progress::Over, Some(kind))
+            }
+            StartResult::Denied(reason) => {
+                starts.denied.insert(name.to_owned());
+                let kind = Kind::StartNotHeld(NotHeld::Denied { reason });
                 (Progress::Over, Some(kind))
             }
             StartResult::Held => (Progress::Held(self.now), self.held_kind(name)),

@@ -1,6 +1,5 @@
-//! What the agent and its holder say to each other: JSON on a socket of type
-//! SOCK_SEQPACKET, so that a message is never divided. Both ends are of the same
-//! binary.
+//! Messages between the agent and its holder: JSON on a socket of type SOCK_SEQPACKET, so that a message is never
+//! divided. Both ends are of the same binary.
 
 use std::time::Duration;
 
@@ -8,69 +7,69 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::base::id::ContainerId;
 
-/// No message is longer.
+/// Limit of a message.
 pub const LONGEST_MESSAGE: usize = 4096;
-/// A reason is cut here, in characters.
+/// Limit of a reason, in characters.
 const LONGEST_REASON: usize = 400;
 
-/// What the agent asks for.
+/// A message of the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "kebab-case")]
 pub enum Order {
-    /// Hold the start of this container. With it come descriptors of its bundle
-    /// and of its root.
+    /// Hold the start of this container. The message carries descriptors of its bundle and its root.
     Mark {
         container: ContainerId,
-        /// How long at most.
+        /// Limit of the hold.
         limit: Duration,
     },
-    /// With it come descriptors of mounts on which the program of this container
-    /// may lie.
+    /// Mark these mounts as well, which may have the program of this container. The message carries their descriptors.
     Volumes { container: ContainerId },
-    /// Do not hold the start of this container any more. With it come
-    /// descriptors of its root and of those mounts, while it has them.
+    /// Release the start of this container. The message carries descriptors of its root and of those mounts, while they
+    /// exist.
     Release { container: ContainerId },
 }
 
-/// What the holder reports.
+/// A message of the holder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "news", rename_all = "kebab-case")]
 pub enum News {
-    /// It holds starts from now on.
+    /// The holder holds starts from now on.
     Ready,
     /// [`Order::Mark`] is done.
     Marked { container: ContainerId },
-    /// [`Order::Mark`] or [`Order::Volumes`] cannot be done.
+    /// [`Order::Mark`] or [`Order::Volumes`] failed.
     Unable {
         container: ContainerId,
         reason: String,
     },
-    /// The kernel refused an exec that it asked about: it ends, and is not to be
-    /// started again.
-    Refused { reason: String },
+    /// The kernel denied an exec, because it could not open the program for the holder.
+    Denied {
+        /// The container of the exec, if it is known; it is no longer marked.
+        container: Option<ContainerId>,
+        reason: String,
+    },
     /// The start of this container is held.
     Held { container: ContainerId },
-    /// The start of this container is not held any more.
+    /// The start of this container is no longer held.
     Released {
         container: ContainerId,
-        /// How long it was, if it was.
+        /// For how long it was held, if it was.
         held: Option<Duration>,
         at_limit: bool,
     },
 }
 
-/// What came is no message.
+/// A message could not be decoded.
 #[derive(Debug, thiserror::Error)]
-#[error("message between agent and holder cannot be read")]
+#[error("invalid message between agent and holder")]
 pub struct InvalidMessage(#[from] serde_json::Error);
 
 impl Order {
-    /// As it is sent.
     pub fn encode(&self) -> Vec<u8> {
         encode(self)
     }
 
-    /// Reads what came.
+    /// Decodes a message.
     ///
     /// # Errors
     /// [`InvalidMessage`].
@@ -80,18 +79,23 @@ impl Order {
 }
 
 impl News {
-    /// [`News::Unable`], with a reason that fits.
+    /// [`News::Unable`], with a bounded reason.
     pub fn unable(container: ContainerId, reason: &str) -> Self {
-        let reason = reason.chars().take(LONGEST_REASON).collect();
+        let reason = bounded(reason);
         Self::Unable { container, reason }
     }
 
-    /// As it is sent.
+    /// [`News::Denied`], with a bounded reason.
+    pub fn denied(container: Option<ContainerId>, reason: &str) -> Self {
+        let reason = bounded(reason);
+        Self::Denied { container, reason }
+    }
+
     pub fn encode(&self) -> Vec<u8> {
         encode(self)
     }
 
-    /// Reads what came.
+    /// Decodes a message.
     ///
     /// # Errors
     /// [`InvalidMessage`].
@@ -100,8 +104,12 @@ impl News {
     }
 }
 
+fn bounded(reason: &str) -> String {
+    reason.chars().take(LONGEST_REASON).collect()
+}
+
 fn encode(message: &impl Serialize) -> Vec<u8> {
-    // Plain data: it cannot fail.
+    // Plain data: this cannot fail.
     serde_json::to_vec(message).unwrap_or_default()
 }
 
@@ -134,9 +142,8 @@ mod tests {
         }
         let news = [
             News::Ready,
-            News::Refused {
-                reason: "no".to_owned(),
-            },
+            News::denied(None, "EACCES"),
+            News::denied(Some(container()), &"\u{1}long ".repeat(1000)),
             News::Marked {
                 container: container(),
             },
@@ -158,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message() {
+    fn invalid_messages() {
         for text in [
             "",
             "{}",

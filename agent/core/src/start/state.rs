@@ -24,6 +24,8 @@ pub(crate) struct Starts {
     pub(super) runs: BTreeMap<ContainerId, Progress>,
     /// Containers that were reported as not held.
     pub(super) reported: BTreeSet<String>,
+    /// Containers with a denied exec. Another mark would deny their next start as well.
+    pub(super) denied: BTreeSet<String>,
 }
 
 /// How far the start of one run is.

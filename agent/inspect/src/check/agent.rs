@@ -197,7 +197,20 @@ fn settings(samples: &[Sample]) -> Check {
 fn holder(samples: &[Sample]) -> Check {
     let restarts = sum(samples, "usher_holder_exits_total", &[]);
     let is_up = sum(samples, "usher_holder_up", &[]) > 0.0;
-    if sum(samples, "usher_start_supported", &[]) == 0.0 {
+    let is_supported = sum(samples, "usher_start_supported", &[]) > 0.0;
+    let denied = sum(samples, "usher_start_denied_execs_total", &[]);
+    if denied > 0.0 {
+        let state = if is_supported {
+            "starts are held"
+        } else {
+            "starts are not held until the agent retries"
+        };
+        return HOLDER.warning(
+            format!("the kernel denied {denied} execs, because it could not open their programs for usher; {state}"),
+            "kubectl logs -n usher ds/usher -c agent | grep 'denied an exec'; see docs/start.md#denied-execs",
+        );
+    }
+    if !is_supported {
         return HOLDER.skipped("starts cannot be held here: see kernel-fanotify and node-bundles");
     }
     match (is_up, restarts > 0.0) {

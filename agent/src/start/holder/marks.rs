@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::Read,
+    mem,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     time::Duration,
 };
@@ -16,7 +17,10 @@ use usher_core::{
     base::id::{ContainerId, Pid},
     start::{News, Released},
 };
-use usher_sys::oci::fanotify::{self, Exec, Mark};
+use usher_sys::oci::{
+    bundle,
+    fanotify::{self, Exec, Mark},
+};
 
 use super::Loop;
 
@@ -68,6 +72,9 @@ impl Loop {
         let Some(place) = self.places.get_mut(container) else {
             return;
         };
+        if self.holder.is_held(container) {
+            return;
+        }
         for volume in descriptors {
             match self.group.mark(Mark::Mount, volume.as_fd()) {
                 Ok(()) => place.volumes.push(volume),
@@ -76,6 +83,21 @@ impl Loop {
                     tracing::debug!(%container, error = %chain(&error), "could not mark a volume");
                 }
             }
+        }
+    }
+
+    /// Removes the marks of a container, of which no other exec is to be held. The hold of its start continues.
+    pub(super) fn remove_marks(&mut self, container: &ContainerId) {
+        let Some(place) = self.places.get_mut(container) else {
+            return;
+        };
+        let volumes = mem::take(&mut place.volumes);
+        // An unmounted root has no mark.
+        if let Ok(root) = bundle::root(place.bundle.as_fd()) {
+            self.unmark(Mark::FileSystem, &root);
+        }
+        for volume in volumes {
+            self.unmark(Mark::Mount, &volume);
         }
     }
 

@@ -30,6 +30,7 @@ use usher_core::base::id::{ContainerId, Pid};
 
 use self::{entry::Entry, mount::Changes};
 pub use self::{
+    mount::root,
     observation::{Error, Observation},
     process::{started, visible, volumes},
 };
@@ -167,7 +168,7 @@ impl Bundles {
     /// # Errors
     /// Those of open(2).
     pub fn root(&self, id: &ContainerId) -> io::Result<OwnedFd> {
-        mount::root(self.directory(id)?.as_fd())
+        root(self.directory(id)?.as_fd())
     }
 
     /// The first process of a container; None before it exists.

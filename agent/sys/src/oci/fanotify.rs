@@ -5,13 +5,16 @@
 //! Closing the group, at the latest at the end of this process, allows all waiting execs
 //! ([fanotify_release](https://github.com/torvalds/linux/blob/v6.12/fs/notify/fanotify/fanotify_user.c)).
 //!
-//! **The kernel itself denies an exec** if it cannot deliver the event, because this process has no descriptor left
-//! (`EMFILE`) or a security module forbids opening the file: `read` takes the event from the queue,
-//! `copy_event_to_user` fails, `fanotify_read` finishes it with `FAN_DENY`, and the `execve` fails with `EPERM`. The
-//! call returns that error only for the first event of a read; after other events it is lost. So events are read one
-//! at a time, into a buffer for one, and each denial is an [`Error::Denied`]. (nix reads 4 KiB at a time, so it is not
-//! used for reading.) The flag `FAN_REPORT_FD_ERROR` (Linux 6.13) would report the denial, but not prevent it. The
-//! remedy is a descriptor limit that is never reached: each waiting exec needs one descriptor.
+//! **The kernel itself denies an exec** if it cannot open the program for this process: no descriptor is left
+//! (`EMFILE`), a security module forbids it, or the file system refuses it, as overlayfs does where the mounter may not
+//! read the file (`EACCES`). `copy_event_to_user` fails, `fanotify_read` finishes the event with `FAN_DENY`, and the
+//! `execve` fails with `EPERM`. That concerns this one exec: the group and its other events are intact.
+//!
+//! Each denial is an [`Error::Denied`]. With `FAN_REPORT_FD_ERROR` (Linux 6.13, backported to 6.12.4 and 6.6.66) the
+//! event itself carries the error and the pid. An older kernel returns the error from `read`, and only for the first
+//! event of a call; after other events it is lost. So events are read one at a time, into a buffer for one. (nix reads
+//! 4 KiB at a time, so it is not used for reading.) Nothing prevents the denial. The remedy against `EMFILE` is a
+//! descriptor limit that is never reached: each waiting exec needs one descriptor.
 
 mod error;
 mod exec;
@@ -39,6 +42,8 @@ use self::{
 const MASK: MaskFlags = MaskFlags::FAN_OPEN_EXEC_PERM;
 /// Most events of one call: a process that keeps executing programs would otherwise never let it return.
 const TOGETHER: usize = 64;
+/// Reports a denied exec with its pid; unknown to nix and libc.
+const FAN_REPORT_FD_ERROR: u32 = 0x2000;
 /// A file that exists and can be marked without side effects.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
@@ -67,7 +72,13 @@ impl Group {
             | InitFlags::FAN_NONBLOCK
             | InitFlags::FAN_CLOEXEC;
         let event = EventFFlags::O_RDONLY | EventFFlags::O_CLOEXEC | EventFFlags::O_LARGEFILE;
-        let fanotify = Fanotify::init(flags, event).map_err(failed("fanotify_init"))?;
+        let fd_errors = InitFlags::from_bits_retain(FAN_REPORT_FD_ERROR);
+        let fanotify = Fanotify::init(flags | fd_errors, event)
+            .or_else(|errno| match errno {
+                Errno::EINVAL => Fanotify::init(flags, event),
+                errno => Err(errno),
+            })
+            .map_err(failed("fanotify_init"))?;
         for flags in [MarkFlags::FAN_MARK_ADD, MarkFlags::FAN_MARK_REMOVE] {
             let marked = fanotify.mark(flags, MASK, AT_FDCWD, Some(OWN_PROGRAM));
             marked.map_err(failed("fanotify_mark"))?;
@@ -134,7 +145,12 @@ impl Group {
                 Err(Errno::EAGAIN) => return Ok(()),
                 Err(Errno::EINTR) => {}
                 Err(errno @ (Errno::EBADF | Errno::EINVAL)) => return Err(call("read", errno)),
-                Err(errno) => return Err(Error::Denied(errno.into())),
+                Err(errno) => {
+                    return Err(Error::Denied {
+                        pid: None,
+                        source: errno.into(),
+                    });
+                }
             }
         }
         Ok(())

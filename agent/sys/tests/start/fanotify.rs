@@ -11,7 +11,10 @@ use usher_sys::oci::fanotify::{Error, Group, Mark};
 
 use crate::{
     alone,
-    scratch::{Starter, TRUE, all, bind, inside, next, overlay, place, readable, unmount},
+    scratch::{
+        Starter, TRUE, all, bind, inside, next, overlay, place, readable, unmount,
+        unreadable_overlay,
+    },
 };
 
 /// A marked overlay.
@@ -179,9 +182,11 @@ fn exec_that_the_kernel_denied_is_reported() {
             readable(&group);
             let mut taken = 0;
             let read = without_descriptors(|| group.read(|_exec| taken += 1));
-            let Err(Error::Denied(source)) = read else {
+            let Err(Error::Denied { pid, source }) = read else {
                 panic!("{read:?}")
             };
+            // None before Linux 6.13.
+            assert!(pid.is_none_or(|pid| pid == starter.pid()));
             assert_eq!(source.raw_os_error(), Some(libc::EMFILE));
             assert_eq!(taken, 0);
             // The shell's exit code for a program that it may not execute.
@@ -192,5 +197,33 @@ fn exec_that_the_kernel_denied_is_reported() {
         starter.go();
         group.allow(next(&group)).unwrap();
         assert!(starter.succeeds());
+    });
+}
+
+#[test]
+fn exec_that_the_file_system_denies_leaves_the_group_intact() {
+    inside(|dir| {
+        let [good, bad] = ["good", "bad"].map(|name| dir.join(name));
+        fs::create_dir(&good).unwrap();
+        let (group, _root) = marked(&good);
+        let root = unreadable_overlay(&bad);
+        group.mark(Mark::FileSystem, place(&root).as_fd()).unwrap();
+        for _ in 0..3 {
+            let mut denied = Starter::executing(&root.join(TRUE));
+            denied.go();
+            readable(&group);
+            let read = group.read(|_exec| panic!("the kernel cannot open this program"));
+            let Err(Error::Denied { pid, source }) = read else {
+                panic!("{read:?}")
+            };
+            assert!(pid.is_none_or(|pid| pid == denied.pid()));
+            assert_eq!(source.raw_os_error(), Some(libc::EACCES));
+            assert_eq!(denied.0.wait().unwrap().code(), Some(126));
+            // Other file systems are unaffected.
+            let mut starter = Starter::executing(&good.join("root").join(TRUE));
+            starter.go();
+            group.allow(next(&group)).unwrap();
+            assert!(starter.succeeds());
+        }
     });
 }

@@ -1,11 +1,11 @@
 //! A mount namespace for one test, with an overlay file system like a container's. It ends with the test's thread.
 
 use std::{
-    fs::{self, OpenOptions},
+    fs::{self, OpenOptions, Permissions},
     io::Write,
     os::{
         fd::{AsFd, OwnedFd},
-        unix::fs::OpenOptionsExt,
+        unix::fs::{OpenOptionsExt, PermissionsExt, chown},
     },
     panic::resume_unwind,
     path::{Path, PathBuf},
@@ -88,6 +88,27 @@ pub(crate) fn overlay(dir: &Path, at: &Path) {
     );
     let kind = Some("overlay");
     mount(kind, at, kind, MsFlags::empty(), Some(&*options)).unwrap();
+}
+
+/// Mounts an overlay with [`TRUE`], which its mounter may execute but not read: the file belongs to another user, and
+/// the mounter lacks the capabilities that let root read all files. Returns its root.
+pub(crate) fn unreadable_overlay(dir: &Path) -> PathBuf {
+    let [lower, empty, root] = ["lower", "empty", "root"].map(|layer| dir.join(layer));
+    for layer in [&lower.join("bin"), &empty, &root] {
+        fs::create_dir_all(layer).unwrap();
+    }
+    let program = lower.join(TRUE);
+    fs::copy("/bin/true", &program).unwrap();
+    chown(&program, Some(70_000), Some(70_000)).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o711)).unwrap();
+    let layers = format!("lowerdir={}:{}", lower.display(), empty.display());
+    let mounted = Command::new("setpriv")
+        .arg("--bounding-set=-dac_override,-dac_read_search")
+        .args(["mount", "-t", "overlay", "overlay", "-o", &layers])
+        .arg(&root)
+        .status();
+    assert!(mounted.unwrap().success());
+    root
 }
 
 /// Bind mounts a directory.

@@ -82,6 +82,11 @@ pub enum Root {
     Overlay,
     /// A directory of the node's own file system, as with snapshotters that copy.
     Bind,
+    /// An overlay with a program that its mounter may execute but not read, so that the kernel can open it for no
+    /// process ([`ovl_open_realfile`](https://github.com/torvalds/linux/blob/v6.12/fs/overlayfs/file.c)). A pod with
+    /// `hostUsers: false` has such a program where the owner is outside of the mapped users and the mode is 0711. The
+    /// container exits with the error number of its exec.
+    Unreadable,
 }
 
 /// The durations of the steps of a container's life. Zero means as fast as possible.

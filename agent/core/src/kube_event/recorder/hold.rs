@@ -158,6 +158,9 @@ fn not_held(app: &str, why: &NotHeld) -> String {
     let remedy = match why {
         NotHeld::Node { .. } => "provide what is missing, or run the pod on a node that has it",
         NotHeld::Container { .. } => "see docs/start.md for what can be held",
+        NotHeld::Denied { .. } => {
+            "make its program readable, then recreate the pod (docs/start.md#denied-execs)"
+        }
         NotHeld::Probe(_) => "give that probe more time",
     };
     format!(

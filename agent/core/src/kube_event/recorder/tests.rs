@@ -207,6 +207,9 @@ fn table() {
         kind: ProbeKind::Liveness,
         kills_after: shut,
     });
+    let denied = start::NotHeld::Denied {
+        reason: "EACCES".to_owned(),
+    };
     let rows = [
         (
             would_quit,
@@ -315,6 +318,11 @@ fn table() {
             Reason::StartNotHeld,
             "livenessProbe",
         ),
+        (
+            Kind::StartNotHeld(denied),
+            Reason::StartNotHeld,
+            "make its program readable",
+        ),
     ];
     for (kind, reason, part) in rows {
         let (found, note) = one(kind);
@@ -371,7 +379,8 @@ proptest! {
             Kind::GaveUp { reason: spoil },
             Kind::HoldFailed(Failed::Arm(error.clone())),
             Kind::HoldFailed(Failed::Open(error.clone())),
-            Kind::StartNotHeld(start::NotHeld::Container { reason: error }),
+            Kind::StartNotHeld(start::NotHeld::Container { reason: error.clone() }),
+            Kind::StartNotHeld(start::NotHeld::Denied { reason: error }),
             Kind::RuntimeUnsupported { runtime_class: Some(value) },
         ];
         for (_reason, note) in all(kinds) {

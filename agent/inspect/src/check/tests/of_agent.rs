@@ -168,7 +168,27 @@ fn observations_of_the_agent() {
     let without_holder: Change = |agent| agent.samples.retain(|one| one.name != "usher_holder_up");
     let requests = "usher_kubelet_requests_total{result=\"timeout\"} 2\n\
                     usher_kubelet_requests_total{result=\"tls\"} 1";
-    let cases: [(&str, &str, Change, Outcome, &str); 9] = [
+    const DENIED: &str = "usher_start_denied_execs_total 3";
+    let paused: Change = |agent| {
+        agent
+            .samples
+            .retain(|one| one.name != "usher_start_supported")
+    };
+    let cases: [(&str, &str, Change, Outcome, &str); 11] = [
+        (
+            "agent-holder",
+            DENIED,
+            same,
+            Outcome::Warning,
+            "the kernel denied 3 execs, because it could not open their programs for usher; starts are held",
+        ),
+        (
+            "agent-holder",
+            DENIED,
+            paused,
+            Outcome::Warning,
+            "the kernel denied 3 execs, because it could not open their programs for usher; starts are not held until the agent retries",
+        ),
         ("agent-holder", "", same, Outcome::Ok, "running"),
         (
             "agent-holder",

@@ -3,6 +3,7 @@
 use std::io;
 
 use nix::errno::Errno;
+use usher_core::base::id::Pid;
 
 /// A group could not be opened or used.
 #[derive(Debug, thiserror::Error)]
@@ -17,9 +18,13 @@ pub enum Error {
     /// The kernel has no fanotify, or no permission events (`CONFIG_FANOTIFY_ACCESS_PERMISSIONS`, Linux 5.0).
     #[error("the kernel does not ask before an exec")]
     Unsupported(#[source] io::Error),
-    /// The kernel denied an exec because it could not deliver the event. There may be more events to read.
-    #[error("an exec was refused by the kernel, which could not open its file for this process")]
-    Denied(#[source] io::Error),
+    /// The kernel denied one exec, because it could not open the program for this process. The group is intact.
+    #[error("the kernel denied an exec, because it could not open the program for the holder")]
+    Denied {
+        /// The process that called `execve`; None before Linux 6.13.
+        pid: Option<Pid>,
+        source: io::Error,
+    },
     #[error("{call} on a fanotify group")]
     Call {
         call: &'static str,
@@ -34,7 +39,7 @@ impl Error {
             Self::Permission(_) => "permission",
             Self::Groups(_) => "groups",
             Self::Unsupported(_) => "unsupported",
-            Self::Denied(_) => "denied",
+            Self::Denied { .. } => "denied",
             Self::Call { .. } => "call",
         }
     }

@@ -9,7 +9,7 @@ use std::{
 
 use nix::{
     errno::Errno,
-    sys::fanotify::{FANOTIFY_METADATA_VERSION, Fanotify, FanotifyResponse, Response},
+    sys::fanotify::{FANOTIFY_METADATA_VERSION, Fanotify, FanotifyResponse, MaskFlags, Response},
 };
 use usher_core::base::id::Pid;
 
@@ -34,21 +34,29 @@ pub struct Exec {
 
 impl Exec {
     /// Decodes an event of a group; None for one that needs no response.
+    ///
+    /// # Errors
+    /// [`Error::Denied`] for an event with an error instead of a descriptor; [`Error::Unsupported`].
     pub(super) fn of(fanotify: &Arc<Fanotify>, event: &[u8; EVENT]) -> Result<Option<Self>, Error> {
         const { assert!(offset_of!(libc::fanotify_event_metadata, vers) == 4) };
+        const { assert!(offset_of!(libc::fanotify_event_metadata, mask) == 8) };
         const { assert!(offset_of!(libc::fanotify_event_metadata, fd) == 16) };
         const { assert!(offset_of!(libc::fanotify_event_metadata, pid) == 20) };
         if event[4] != FANOTIFY_METADATA_VERSION {
             // Another version has other fields, so no event could be answered.
             return Err(Error::Unsupported(io::ErrorKind::InvalidData.into()));
         }
-        let [.., a, b, c, d, e, f, g, h] = *event;
-        let (fd, pid) = (
-            i32::from_ne_bytes([a, b, c, d]),
-            i32::from_ne_bytes([e, f, g, h]),
-        );
+        let mask = u64::from_ne_bytes(field(event, 8));
+        let fd = i32::from_ne_bytes(field(event, 16));
+        let pid = Pid(i32::from_ne_bytes(field(event, 20)));
+        if fd < 0 && mask & MaskFlags::FAN_OPEN_EXEC_PERM.bits() != 0 {
+            return Err(Error::Denied {
+                pid: Some(pid),
+                source: io::Error::from_raw_os_error(fd.saturating_neg()),
+            });
+        }
         Ok((fd >= 0).then(|| Self {
-            pid: Pid(pid),
+            pid,
             fd: own(fd),
             fanotify: Arc::clone(fanotify),
             is_answered: false,
@@ -73,6 +81,11 @@ impl Drop for Exec {
             self.answer().ok();
         }
     }
+}
+
+/// The bytes of an event from this offset on.
+fn field<const N: usize>(event: &[u8; EVENT], offset: usize) -> [u8; N] {
+    std::array::from_fn(|index| event[offset + index])
 }
 
 /// Takes ownership of the descriptor of an event.

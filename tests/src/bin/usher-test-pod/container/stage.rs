@@ -18,7 +18,7 @@ use nix::mount::{MntFlags, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Gid, Uid, dup2_stdout, execve, setgroups, setresgid, setresuid};
-use usher_tests::synthetic::wire::{Order, Pids};
+use usher_tests::synthetic::wire::{Order, Pids, Root};
 
 use crate::{container::bundle, container::task, say};
 
@@ -101,7 +101,7 @@ fn block_term() -> Result<SigSet, String> {
 fn end_on(signals: SigSet) {
     std::thread::spawn(move || {
         if signals.wait().is_ok() {
-            end_with_two();
+            exit_with(2);
         }
     });
 }
@@ -110,8 +110,8 @@ fn end_on(signals: SigSet) {
     clippy::exit,
     reason = "the other thread is in a system call that never returns"
 )]
-fn end_with_two() -> ! {
-    std::process::exit(2)
+fn exit_with(code: i32) -> ! {
+    std::process::exit(code)
 }
 
 /// Without `std`, which would unblock signals before the call.
@@ -128,6 +128,10 @@ fn execute(order: &Order) -> Result<(), String> {
     let (arguments, variables) = (strings(arguments)?, strings(variables)?);
     let path = arguments.first().ok_or("no program")?;
     let Err(error) = execve(path, &arguments, &variables);
+    let root = order.task.as_ref().map(|task| task.shape.root);
+    if root == Some(Root::Unreadable) {
+        exit_with(error as i32);
+    }
     Err(format!("exec {}: {error}", entry.path()))
 }
 

@@ -6,11 +6,12 @@
 //! which is first written under another name. Then a byte in a fifo
 //! starts the init process.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::Write;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{OpenOptionsExt, symlink};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use nix::errno::Errno;
 use nix::libc;
@@ -18,10 +19,13 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
+use usher_tests::synthetic::program;
 use usher_tests::synthetic::wire::{ConfigText, Order, Root, Task};
 
 use crate::{container::bundle, container::config};
 
+/// A user without a process.
+const FOREIGN: u32 = 70_000;
 /// The fifo at which the init process waits.
 const FIFO: &str = "start";
 
@@ -49,6 +53,7 @@ pub(crate) fn make(order: &Order, task: &Task) -> Result<(), String> {
     match task.shape.root {
         Root::Bind => bundle::bind(&order.root, &root)?,
         Root::Overlay => overlay(&order.root, &upper, &work, &root)?,
+        Root::Unreadable => unreadable_overlay(&order.root, &upper, &root)?,
     }
     let log = order.bundle.join("log.json");
     made(&log, std::fs::write(&log, ""))?;
@@ -78,6 +83,33 @@ fn overlay(lower: &Path, upper: &Path, work: &Path, root: &Path) -> Result<(), S
     let (kind, flags) = (Some("overlay"), MsFlags::empty());
     mount(kind, root, kind, flags, Some(options.as_str()))
         .map_err(|error| format!("overlay at {}: {error}", root.display()))
+}
+
+/// The mounter lacks the capabilities that let root read all files. Without them it cannot create a work directory, so
+/// the overlay has lower layers only.
+fn unreadable_overlay(lower: &Path, upper: &Path, root: &Path) -> Result<(), String> {
+    let program = upper.join(program::IN_CONTAINER.trim_start_matches('/'));
+    made(
+        &program,
+        std::fs::copy("/proc/self/exe", &program).map(drop),
+    )?;
+    made(&program, chown(&program, Some(FOREIGN), Some(FOREIGN)))?;
+    made(
+        &program,
+        std::fs::set_permissions(&program, Permissions::from_mode(0o711)),
+    )?;
+    let layers = format!("lowerdir={}:{}", upper.display(), lower.display());
+    let mounted = Command::new("setpriv")
+        .arg("--bounding-set=-dac_override,-dac_read_search")
+        .args(["mount", "-t", "overlay", "overlay", "-o", &layers])
+        .arg(root)
+        .stdout(Stdio::null())
+        .status();
+    match mounted {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("mount: {status}")),
+        Err(error) => Err(format!("setpriv: {error}")),
+    }
 }
 
 /// In the init process: opens the fifo before its root changes.

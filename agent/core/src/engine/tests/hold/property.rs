@@ -21,6 +21,7 @@ use crate::{
         mode::{Mode, Modes},
         overrides::NamespaceValues,
     },
+    start::StartResult,
 };
 
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -41,6 +42,10 @@ enum Step {
     Delete,
     Wait(u16),
     PodGone,
+    /// The kernel denied the exec of the app.
+    Denied,
+    /// Whether the node can hold starts.
+    Support(bool),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -56,6 +61,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Delete),
         3 => (1..20_000u16).prop_map(Step::Wait),
         1 => Just(Step::PodGone),
+        1 => Just(Step::Denied),
+        1 => any::<bool>().prop_map(Step::Support),
     ];
     prop::collection::vec(step, 1..60)
 }
@@ -90,6 +97,8 @@ struct World {
     app_since: Option<Timestamp>,
     /// Starts that are to be held.
     wished: Vec<String>,
+    denied: bool,
+    supported: bool,
 }
 
 fn sandbox(number: u8) -> SandboxId {
@@ -114,6 +123,8 @@ impl World {
             announced: 0,
             app_since: None,
             wished: Vec::new(),
+            denied: false,
+            supported: true,
         };
         let modes = world.modes();
         world.send(Event::Modes(modes));
@@ -259,6 +270,25 @@ impl World {
                 self.take(Step::List);
             }
             Step::Wait(ms) => self.wait(Duration::from_millis(ms.into())),
+            Step::Denied => {
+                let Some(run) = self.living[2].filter(|_run| self.present) else {
+                    return;
+                };
+                self.denied = true;
+                self.send(Event::Start {
+                    key: Self::key(run),
+                    name: "app".to_owned(),
+                    result: StartResult::Denied("EACCES".to_owned()),
+                });
+            }
+            Step::Support(supported) => {
+                self.supported = supported;
+                self.send(if supported {
+                    Event::CanHoldStarts
+                } else {
+                    Event::CannotHoldStarts("refused".to_owned())
+                });
+            }
             Step::PodGone => {
                 self.present = false;
                 self.send(Event::PodGone(uid()));
@@ -302,6 +332,8 @@ impl World {
                 self.mode == Mode::Enforce,
                 "a start is held although it is off"
             );
+            assert!(self.supported, "a start is held although the node cannot");
+            assert!(!self.denied, "a start is held after a denied exec");
             let here = |place: &Place| !place.forgotten && !place.opening;
             let here = self.places.values().any(here);
             assert!(here, "a start is held for ever");

@@ -132,13 +132,41 @@ fn holder_that_ends() {
 }
 
 #[test]
-fn node_that_cannot_hold_them_any_more() {
+fn denied_exec_costs_its_own_container_s_hold() {
+    let mut spec = asked_for(istio());
+    spec.containers.push(container("other"));
+    spec.restart_policy = RestartPolicy::OnFailure;
+    let mut stage = held(Mode::Enforce, spec);
+    stage.announce();
+    assert_eq!(stage.take_hold()[1], "starts [app 30s, other 30s]");
+    stage.armed();
+    stage.reported("a", "app", StartResult::Marked);
+    stage.reported("b", "other", StartResult::Marked);
+    stage.start("app", "a");
+    stage.start("other", "b");
+    stage.take_hold();
+    stage.reported("a", "app", StartResult::Denied("EACCES".to_owned()));
+    let not = "start-not-held: its start is not held: its exec failed with EPERM, because the kernel could not open the program for usher (EACCES); its connections are held";
+    assert_eq!(stage.take_hold(), [not, "starts [other 30s]"]);
+    stage.reported("b", "other", StartResult::Held);
+    assert!(stage.take_hold()[0].starts_with("start-held"));
+    // The next run starts without a mark: it would be denied again.
+    stage.exit("a", 128);
+    stage.start("app", "c");
+    assert_eq!(stage.take_hold(), [""; 0]);
+    assert_eq!(stage.engine.census().held_starts, 1);
+}
+
+#[test]
+fn node_that_cannot_hold_starts_for_a_while() {
     let mut stage = held(Mode::Enforce, asked_for(istio()));
     stage.start_held();
     let reason = "an exec was refused".to_owned();
     stage.send(Event::CannotHoldStarts(reason));
     let not = "start-not-held: its start is not held: the node cannot: an exec was refused; its connections are held";
     assert_eq!(stage.take_hold(), [not, "starts []"]);
+    stage.send(Event::CanHoldStarts);
+    assert_eq!(stage.take_hold(), ["starts [app 30s]"]);
 }
 
 #[test]
