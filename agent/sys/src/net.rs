@@ -1,7 +1,8 @@
-//! Network namespaces: interfaces, nftables, nflog, nfqueue, sock_diag, packet sockets.
+//! Network namespaces: interfaces, nftables, iptables, nflog, nfqueue, sock_diag, packet sockets.
 
 pub mod feature_probe;
 pub mod inject;
+pub mod iptables;
 pub mod link;
 pub mod netlink;
 pub mod netns;

@@ -185,7 +185,7 @@ impl Netns {
 
     /// Runs `open` on a new thread inside the namespace.
     #[expect(clippy::disallowed_methods, reason = "the one place for setns")]
-    fn inside<T: Send>(&self, open: impl FnOnce() -> T + Send) -> Result<T, Error> {
+    pub(crate) fn inside<T: Send>(&self, open: impl FnOnce() -> T + Send) -> Result<T, Error> {
         let id = self.id;
         thread::scope(|scope| {
             let enter = || {

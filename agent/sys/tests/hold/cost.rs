@@ -2,11 +2,13 @@
 
 use std::{
     fmt::Write,
+    fs,
     io::Write as _,
     process::{Command, Stdio},
 };
 
 use usher_sys::net::{
+    iptables,
     netlink::{Protocol, Socket},
     netns::Netns,
     nft::{Cost, cost, generation},
@@ -97,6 +99,43 @@ fn rules_of_a_mesh_are_cheap() {
             }
             let found = evaluations(&netns);
             assert!((20..500).contains(&found), "{found}");
+        }
+    });
+}
+
+#[test]
+fn legacy_rules_of_a_mesh_are_cheap() {
+    inside(|netns| async move {
+        assert_eq!(iptables::evaluations(&netns).unwrap(), 0);
+        for program in ["iptables-legacy-restore", "ip6tables-legacy-restore"] {
+            if !restore(program, ISTIO) {
+                return;
+            }
+            let found = iptables::evaluations(&netns).unwrap();
+            assert!((20..1000).contains(&found), "{found}");
+        }
+        assert_eq!(evaluations(&netns), 0, "nftables lists none of them");
+        let tables = fs::read_to_string("/proc/thread-self/net/ip_tables_names").unwrap();
+        assert_eq!(tables, "nat\n", "reading creates no table");
+    });
+}
+
+#[test]
+fn nested_legacy_chains_multiply() {
+    inside(|netns| async move {
+        let mut rules = String::from("*filter\n");
+        for level in 1..=13 {
+            writeln!(rules, ":c{level} - [0:0]").unwrap();
+        }
+        rules += "-A OUTPUT -j ACCEPT\n-A OUTPUT -j c1\n";
+        for level in 1..13 {
+            rules += &format!("-A c{level} -j c{}\n", level + 1).repeat(4);
+        }
+        rules += "-A c13 -m mark --mark 1\nCOMMIT\n";
+        if restore("iptables-legacy-restore", &rules) {
+            let found = iptables::evaluations(&netns).unwrap();
+            let leaves = 4_u64.pow(12);
+            assert!((leaves..100 * leaves).contains(&found), "{found}");
         }
     });
 }

@@ -5,7 +5,7 @@
 //!
 //! The dumps do not wait for changes of rules (they only take the RCU read lock). A dump that ends early leaves the rest
 //! in the socket, and the next request reads it to its end: after an error or a ruleset that is too large, close the
-//! socket. Rules of `iptables-legacy` are in another subsystem of the kernel, and are not among these.
+//! socket. Rules of `iptables-legacy` are not among these: see [`iptables`](crate::net::iptables).
 
 mod decode;
 
