@@ -10,8 +10,9 @@ use std::{
 use nix::{errno::Errno, sys::socket::AddressFamily};
 use tokio::net::TcpStream;
 use usher_client::error_chain::chain;
+use usher_core::worker::{MAX_EVALUATIONS, Trouble};
 use usher_inspect::http::url::Host;
-use usher_sys::net::{link::Links, netns::Netns, tcp};
+use usher_sys::net::{link::Links, netlink::Protocol, netns::Netns, nft, tcp};
 
 use super::Args;
 use crate::{
@@ -38,6 +39,9 @@ impl Destination {
         let pod = target.display_name();
         let effect = "the request would reach the ports of the node";
         let netns = pod_network(node, target, args.host_network, effect)?;
+        if !args.host_network {
+            refuse_costly_rules(&netns, &pod)?;
+        }
         let addresses = match args.url.host() {
             Host::Localhost => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
             Host::Address(address) => {
@@ -136,4 +140,19 @@ fn has(netns: &Netns, address: IpAddr) -> Result<bool, Failure> {
         .and_then(|links| links.addresses())
         .map_err(|error| Failure::refused(chain(&error)))?;
     Ok(own.contains(&address.to_canonical()))
+}
+
+/// A packet passes the pod's own rules within the system call that sends it, and nothing interrupts that.
+fn refuse_costly_rules(netns: &Netns, pod: &str) -> Result<(), Failure> {
+    let cost = netns
+        .netlink(Protocol::Netfilter)
+        .ok()
+        .and_then(|socket| nft::cost(&socket).ok());
+    match cost {
+        Some(cost) if cost.evaluations > MAX_EVALUATIONS => Err(Failure::refused(format!(
+            "{pod}: {}, which would take a processor of the node for as long",
+            Trouble::CostlyRules
+        ))),
+        _ => Ok(()),
+    }
 }
