@@ -26,6 +26,12 @@ questions! {
         SETTINGS = "agent-configuration",
             "the agent uses the current configuration file",
             "while the file is invalid, an older one applies";
+        WORKER = "agent-worker",
+            "the process that works in the network namespaces of pods runs",
+            "without it nothing is held, and sidecars are terminated by signals only; the agent starts another one";
+        QUARANTINE = "agent-quarantine",
+            "no pod was left alone for what it does to its network",
+            "such a pod is not held, and its sidecars are terminated by signals only";
         HOLDER = "agent-holder",
             "the process that holds starts runs",
             "when it ended, the starts that it held continued";
@@ -129,6 +135,8 @@ fn of_agent(agent: &Agent, own: &str) -> Vec<Check> {
         versions(agent, own),
         modes(&agent.modes),
         settings(&agent.samples),
+        worker(&agent.samples),
+        quarantine(&agent.samples),
         holder(&agent.samples),
         list(agent),
         api_server(agent),
@@ -192,6 +200,27 @@ fn settings(samples: &[Sample]) -> Check {
         "the agent rejected the file",
         "see node-configuration for file, line and key; the agent reloads the corrected file",
     )
+}
+
+fn worker(samples: &[Sample]) -> Check {
+    let exits = sum(samples, "usher_worker_exits_total", &[]);
+    let is_up = sum(samples, "usher_worker_up", &[]) > 0.0;
+    let mend = "kubectl logs -n usher ds/usher -c agent | grep worker; the kernel ends it at a low memory limit: resources.limits.memory";
+    match (is_up, exits > 0.0) {
+        (true, false) => WORKER.ok("running"),
+        (true, true) => WORKER.warning(format!("ended {exits} times, and runs now"), mend),
+        (false, _) => WORKER.failed(format!("not running; ended {exits} times"), mend),
+    }
+}
+
+fn quarantine(samples: &[Sample]) -> Check {
+    match sum(samples, "usher_quarantined_pods", &[]) {
+        0.0 => QUARANTINE.ok("none"),
+        pods => QUARANTINE.warning(
+            format!("{pods} pods"),
+            "kubectl get events -A --field-selector reason=PodQuarantined names them",
+        ),
+    }
 }
 
 fn holder(samples: &[Sample]) -> Check {

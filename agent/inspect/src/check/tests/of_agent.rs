@@ -6,7 +6,7 @@ use usher_core::{metric::sample, settings::mode::Mode};
 
 use super::super::tests::*;
 
-const SAMPLES: &str = "usher_config_valid 1\nusher_start_supported 1\nusher_holder_up 1\n\
+const SAMPLES: &str = "usher_config_valid 1\nusher_start_supported 1\nusher_worker_up 1\nusher_holder_up 1\n\
     usher_kubelet_requests_total{result=\"ok\"} 5\nusher_events_total{result=\"sent\"} 4\n";
 
 pub(super) fn agent(more: &str) -> agent::Found {
@@ -47,7 +47,20 @@ fn healthy_agent() {
 #[test]
 fn unhealthy_agent() {
     type Case<'a> = (&'a str, Outcome, &'a str, &'a dyn Fn(&mut agent::Agent));
-    let cases: [Case<'_>; 10] = [
+    let cases: [Case<'_>; 12] = [
+        ("agent-worker", Outcome::Failed, "kubectl logs", &|agent| {
+            agent.samples.retain(|one| one.name != "usher_worker_up");
+        }),
+        (
+            "agent-quarantine",
+            Outcome::Warning,
+            "PodQuarantined",
+            &|agent| {
+                agent
+                    .samples
+                    .extend(sample::parse("usher_quarantined_pods 2\n"))
+            },
+        ),
         ("agent-ready", Outcome::Failed, "kubectl logs", &|agent| {
             agent.waits.push("the kubelet".to_owned());
         }),
