@@ -23,7 +23,7 @@ pub use self::{
     explanation::{Explanation, Member, explain, needs_kubelet_version},
     facts::Facts,
     finding::{Evidence, Finding, Id, Severity, diagnose},
-    seen::{OnTerm, Process, Seen},
+    seen::{Attempts, OnTerm, Process, Seen},
     story::{Moment, Origin},
     verdict::Verdict,
 };

@@ -63,6 +63,14 @@ impl<'pod> Case<'pod> {
         sidecars.filter_map(|sidecar| Some((sidecar, self.facts.container(&sidecar.name)?)))
     }
 
+    /// Every container that serves the apps: sidecars, native ones included, and containers that end by themselves.
+    pub(super) fn servants(&self) -> impl Iterator<Item = &'pod Container> {
+        let regular = self.facts.containers.iter();
+        regular
+            .filter(|container| !self.plan.is_app(&container.name))
+            .chain(self.natives())
+    }
+
     pub(super) fn running_sidecars(&self) -> impl Iterator<Item = &'pod Container> {
         let sidecars = self.sidecars().map(|(_, container)| container);
         sidecars.filter(|container| container.runs())
@@ -94,15 +102,18 @@ impl<'pod> Case<'pod> {
         apps.peek().is_some() && apps.all(|app| self.policy(&app.name) != RestartPolicy::Always)
     }
 
-    /// The end of an app that does not restart.
-    pub(super) fn ended_for_good(&self, app: &'pod Container) -> Option<&'pod Ended> {
-        let State::Ended(ended) = &app.status.state else {
+    /// The end of a container that does not restart.
+    pub(super) fn ended_for_good(&self, container: &'pod Container) -> Option<&'pod Ended> {
+        let State::Ended(ended) = &container.status.state else {
             return None;
         };
-        let spec = self.pod.container(&app.name);
+        if container.is_native {
+            return None;
+        }
+        let spec = self.pod.container(&container.name);
         let rules = spec.map_or(&[][..], |found| &found.restart_rules);
         let code = i32::try_from(ended.code).ok();
-        let verdict = restart_policy::judge(self.policy(&app.name), rules, code);
+        let verdict = restart_policy::judge(self.policy(&container.name), rules, code);
         (verdict == Verdict::EndedForGood).then_some(ended)
     }
 
@@ -140,6 +151,16 @@ impl<'pod> Case<'pod> {
     pub(super) fn listens(&self, port: u16) -> Option<bool> {
         let mut sockets = self.seen.sockets.as_ref()?.iter();
         Some(sockets.any(|one| one.state == socket::State::Listen && one.local.port() == port))
+    }
+
+    /// Whether every port that usher holds has a listener; None if the sockets are unknown.
+    pub(super) fn held_ports_listen(&self) -> Option<bool> {
+        let held_ports = self.plan.held_ports();
+        let listens: Option<Vec<bool>> = held_ports
+            .iter()
+            .map(|held| self.listens(held.port))
+            .collect();
+        listens.map(|listens| listens.into_iter().all(|listens| listens))
     }
 
     pub(super) fn node(&self) -> &str {

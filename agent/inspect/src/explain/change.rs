@@ -7,7 +7,7 @@ use usher_core::{
     settings::{annotation, mode::Mode},
 };
 
-use super::{Case, case::names, facts::Container};
+use super::{Case, case::names, facts::Container, finding::unknown_helper};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
@@ -33,7 +33,10 @@ pub(super) fn changes(case: &Case<'_>) -> Vec<Change> {
     let quit = match &plan.not_ours {
         Some(NotApplicable::NoSidecar) => Some(Change::new(
             "usher terminates the named container after the other containers end",
-            Case::template_annotation(annotation::SIDECARS, "NAME"),
+            Case::template_annotation(
+                annotation::SIDECARS,
+                unknown_helper::candidate(case).unwrap_or("NAME"),
+            ),
         )),
         Some(NotApplicable::ExcludedNamespace) => Some(Change::new(
             "usher manages this pod",
@@ -60,7 +63,16 @@ pub(super) fn changes(case: &Case<'_>) -> Vec<Change> {
         // No annotation makes usher hold this pod.
         Some(_) => None,
     };
-    quit.into_iter().chain(hold).collect()
+    let helper = match &plan.not_ours {
+        None => unknown_helper::candidate(case).map(|name| {
+            Change::new(
+                format!("usher terminates {name} as a sidecar, and then the other sidecars"),
+                Case::template_annotation(annotation::SIDECARS, name),
+            )
+        }),
+        Some(_) => None,
+    };
+    helper.into_iter().chain(quit).chain(hold).collect()
 }
 
 fn quit(case: &Case<'_>) -> Option<Change> {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use usher_core::base::id::PodUid;
 
-pub use self::container::{Act, Container, Ended, Port, Probe, State, Status};
+pub use self::container::{Act, Container, Ended, Port, Probe, State, Status, Waiting};
 use super::date;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

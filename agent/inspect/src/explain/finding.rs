@@ -3,6 +3,7 @@
 mod deadline;
 mod early_start;
 mod exit_code;
+mod init_container;
 mod metadata;
 mod native;
 pub(super) mod own_hold;
@@ -10,7 +11,9 @@ mod port_name;
 mod probe;
 mod quit_endpoint;
 mod shell;
+mod sidecar_state;
 mod stays;
+pub(super) mod unknown_helper;
 
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
@@ -70,6 +73,8 @@ pub enum Severity {
 #[strum(serialize_all = "kebab-case")]
 pub enum Id {
     StartedBeforeProxy,
+    /// An init container has no network: the proxy that its connections are redirected to starts after it.
+    InitBeforeProxy,
     /// Istio is configured to hold the app, and does not.
     HoldLost,
     /// Istio detects another protocol from a port's name than its author meant.
@@ -86,7 +91,17 @@ pub enum Id {
     MetadataWait,
     NativePossible,
     DeadlineNear,
+    /// A sidecar does not start, or restarts again and again.
+    SidecarNotRunning,
+    /// A sidecar runs and does not become ready.
+    SidecarNotReady,
+    /// A sidecar ended for good before its apps.
+    SidecarEnded,
     SidecarStays,
+    /// An app ended, and another container that no recipe recognizes keeps the pod.
+    UnknownHelper,
+    /// A container waits for the end of a sidecar that waits for the container.
+    MutualWait,
 }
 
 impl Id {
@@ -181,6 +196,9 @@ pub fn diagnose(case: &Case<'_>) -> Vec<Finding> {
         exit_code::find(case),
         Vec::from_iter(own_hold::find(case)),
         Vec::from_iter(early_start::find(case)),
+        Vec::from_iter(init_container::find(case)),
+        sidecar_state::find(case),
+        Vec::from_iter(unknown_helper::find(case)),
         probe::find(case),
         quit_endpoint::find(case),
         shell::find(case),
@@ -204,6 +222,9 @@ fn fold(findings: &mut Vec<Finding>) {
         (Id::ShellIsPid1, Id::SidecarStays),
         (Id::ExitCodeSpoils, Id::SidecarStays),
         (Id::ExitCodeSpoils, Id::QuitEndpointOff),
+        (Id::ExitCodeSpoils, Id::SidecarEnded),
+        (Id::SidecarNotRunning, Id::StartedBeforeProxy),
+        (Id::SidecarEnded, Id::StartedBeforeProxy),
     ] {
         let is_cause = |one: &Finding| one.id == cause && one.severity.is_trouble();
         if !findings.iter().any(is_cause) {

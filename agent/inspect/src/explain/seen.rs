@@ -30,6 +30,10 @@ pub struct Seen {
     pub processes: Option<Vec<Process>>,
     /// The TCP sockets of the pod's network namespace that listen or connect; None if they were not inspected.
     pub sockets: Option<Vec<Socket>>,
+    /// TCP connection attempts in the pod's network namespace since it exists; None if they were not inspected.
+    pub attempts: Option<Attempts>,
+    /// The chain that redirects outbound connections, if nftables shows one: `ip nat OUTPUT`.
+    pub redirect: Option<String>,
     /// Interfaces, addresses and routes; None if they were not listed.
     pub network: Option<Network>,
     /// The decisions, oldest first; None if neither an agent nor its journal has them.
@@ -56,6 +60,30 @@ pub enum OnTerm {
     Ignores,
     /// The kernel ends the process, but drops the signal to the first process of a pid namespace.
     Default,
+}
+
+/// The kernel's counters of connection attempts of one network namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempts {
+    pub all: u64,
+    /// Those that were refused or never answered.
+    pub failed: u64,
+}
+
+impl Attempts {
+    /// Parses `/proc/PID/net/snmp`: a line of names, then a line of values. None without TCP's counters.
+    pub fn parse(snmp: &str) -> Option<Self> {
+        let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Tcp:"));
+        let (names, values) = (lines.next()?, lines.next()?);
+        let value = |name: &str| {
+            let mut pairs = names.split_whitespace().zip(values.split_whitespace());
+            pairs.find(|(found, _)| *found == name)?.1.parse().ok()
+        };
+        Some(Self {
+            all: value("ActiveOpens")?,
+            failed: value("AttemptFails")?,
+        })
+    }
 }
 
 impl Process {
@@ -135,9 +163,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn attempts_are_parsed() {
+        let snmp = "Ip: Forwarding DefaultTTL\nIp: 1 64\n\
+                    Tcp: RtoAlgorithm MaxConn ActiveOpens PassiveOpens AttemptFails\nTcp: 1 -1 43 2 41\n";
+        let attempts = Attempts {
+            all: 43,
+            failed: 41,
+        };
+        assert_eq!(Attempts::parse(snmp), Some(attempts));
+        for text in [
+            "",
+            "Tcp: ActiveOpens",
+            "Tcp: ActiveOpens AttemptFails\nTcp: 1 x\n",
+        ] {
+            assert_eq!(Attempts::parse(text), None, "{text:?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_text_is_parsed_without_panic(text in "\\PC{0,80}", bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            let _attempts = Attempts::parse(&text);
             drop(Process::parse("c", Pid(2), &text, &bytes));
         }
     }

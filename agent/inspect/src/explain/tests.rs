@@ -5,6 +5,7 @@ mod explanation;
 mod finding;
 mod pods;
 mod property;
+mod scenes;
 mod story;
 mod verdict;
 

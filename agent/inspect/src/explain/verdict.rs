@@ -5,14 +5,14 @@ use usher_core::{decision::timeline::Detail, hold::Opened};
 
 use super::{
     Case, Finding,
-    case::names,
-    facts::{Container, Ended, State, non_empty},
+    case::{millis, names},
+    facts::{Container, Ended, Probe, State, Waiting, non_empty},
 };
 
 /// The phase of a pod whose containers all ended with 0.
 const SUCCEEDED: &str = "Succeeded";
-/// The reasons of a container that starts for the first time.
-const STARTING: [&str; 3] = ["", "ContainerCreating", "PodInitializing"];
+/// A container starts within this time of the pod's start, the pull of its image included.
+const START_MS: u64 = 300_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
@@ -49,25 +49,25 @@ fn state(case: &Case<'_>) -> (bool, String) {
         .filter(|init| !init.is_native && !started)
         .find(|init| !matches!(&init.status.state, State::Ended(end) if end.code == 0));
     if let Some(init) = init {
-        return not_running(init, "init container");
+        return not_running(case, init, "init container");
     }
     let app = case
         .apps()
         .find(|app| !app.runs() && case.ended_for_good(app).is_none());
     if let Some(app) = app {
-        return not_running(app, "app");
+        return not_running(case, app, "app");
     }
     running(case)
 }
 
 /// Every app runs or ended for good, and at least one runs.
 fn running(case: &Case<'_>) -> (bool, String) {
-    let regular = case.sidecars().map(|(_, container)| container);
-    let sidecars: Vec<&Container> = regular.chain(case.natives()).collect();
-    if let Some(Container { name, .. }) = sidecars.iter().find(|sidecar| !sidecar.status.ready) {
+    let sidecars: Vec<&Container> = case.servants().collect();
+    if let Some(sidecar) = sidecars.iter().find(|sidecar| !sidecar.status.ready) {
+        // One that stays like this is a finding.
         return (
             true,
-            format!("the apps started, and sidecar {name} is not ready"),
+            format!("the apps started, and {}", sidecar_state(sidecar)),
         );
     }
     let running: Vec<&Container> = case.apps().filter(|app| app.runs()).collect();
@@ -94,20 +94,62 @@ fn running(case: &Case<'_>) -> (bool, String) {
     match &names(running.into_iter().filter(|app| !app.status.ready))[..] {
         [] => (true, format!("{apps}{sidecars}")),
         unready => {
+            let starts = |app: &&Container| !app.runs() || app.status.ready || starts(case, app);
+            let healthy = case.apps().all(|app| starts(&app));
             let unready = unready.join(", ");
-            (false, format!("{apps}{sidecars}; not ready: {unready}"))
+            (healthy, format!("{apps}{sidecars}; not ready: {unready}"))
         }
     }
 }
 
-/// Whether the last hold reached its deadline. The kubelet reports a sidecar without a readiness probe as ready, so its
+/// Whether a container that is not ready may still be starting: its probes have had no time to succeed.
+fn starts(case: &Case<'_>, app: &Container) -> bool {
+    let first = |probe: &Probe| probe.initial_delay + 3 * probe.period;
+    let time = app.probes.iter().map(first).max();
+    let since = app
+        .started_ms()
+        .map(|at| case.seen.now_ms.saturating_sub(at));
+    since < time.map(millis)
+}
+
+/// The state of a sidecar that is not ready.
+fn sidecar_state(sidecar: &Container) -> String {
+    let name = &sidecar.name;
+    match &sidecar.status.state {
+        State::Running(_) => format!("sidecar {name} is not ready"),
+        State::Waiting(reason) => {
+            let reason = non_empty(reason).unwrap_or("not created yet");
+            let started = match &sidecar.status.last {
+                Some(_) => "restarted",
+                None => "started",
+            };
+            format!("sidecar {name} has not {started} ({reason})")
+        }
+        State::Ended(end) => format!("sidecar {name} ended with exit code {}", end.code),
+    }
+}
+
+/// Whether the last hold reached its deadline, and its ports are not known to have listeners by now. The kubelet reports a sidecar without a readiness probe as ready, so its
 /// status does not show this.
 fn reached_deadline(case: &Case<'_>) -> bool {
     let last = case.newest(|detail| matches!(detail, Detail::HoldReleased { .. }));
-    last.is_some_and(|entry| {
+    let at_deadline = last.is_some_and(|entry| {
         let deadline = Some(Opened::Deadline);
         matches!(entry.detail, Detail::HoldReleased { cause, .. } if cause == deadline)
-    })
+    });
+    at_deadline && case.held_ports_listen() != Some(true)
+}
+
+/// Whether a container that starts should have started: the pod was accepted long ago, and no init container runs.
+fn is_overdue(case: &Case<'_>) -> bool {
+    let facts = case.facts;
+    let inits = || facts.init.iter().filter(|init| !init.is_native);
+    let previous = inits()
+        .filter_map(|init| init.newest_end()?.finished_ms)
+        .max();
+    let since = previous.max(facts.started_ms);
+    since.is_some_and(|at| case.seen.now_ms.saturating_sub(at) > START_MS)
+        && !inits().any(|init| init.runs())
 }
 
 fn ended(case: &Case<'_>, finished: u64) -> (bool, String) {
@@ -116,18 +158,38 @@ fn ended(case: &Case<'_>, finished: u64) -> (bool, String) {
         true => "the apps ended, not all with exit code 0",
         false => "the apps ended with exit code 0",
     };
-    let rest = match &names(case.running_sidecars())[..] {
-        [] => "the kubelet is ending the pod".to_owned(),
-        names => format!("{} still runs", names.join(", ")),
+    let servants = || case.servants().filter(|sidecar| !sidecar.is_native);
+    let waiting: Vec<String> = servants()
+        .filter(|sidecar| sidecar.is_waiting())
+        .map(sidecar_state)
+        .collect();
+    let rest = match (
+        &names(servants().filter(|one| one.runs()))[..],
+        &waiting[..],
+    ) {
+        ([], []) => "the kubelet is ending the pod".to_owned(),
+        (names, []) => format!("{} still runs", names.join(", ")),
+        (_, waiting) => waiting.join(", "),
     };
     // A sidecar that runs too long is a finding.
     (!failed, format!("{how}, {}; {rest}", case.ago(finished)))
 }
 
-fn not_running(container: &Container, kind: &str) -> (bool, String) {
+fn not_running(case: &Case<'_>, container: &Container, kind: &str) -> (bool, String) {
     let what = format!("{kind} {}", container.name);
     let reason = match &container.status.state {
-        State::Running(_) => return (true, format!("{what} is running")),
+        State::Running(_) => {
+            return match container.status.last.as_ref().filter(|end| end.code != 0) {
+                Some(Ended { code, .. }) => {
+                    let restarts = container.status.restarts;
+                    let says = format!(
+                        "{what} is running again after exit code {code}, restart {restarts}"
+                    );
+                    (false, says)
+                }
+                None => (true, format!("{what} is running")),
+            };
+        }
         State::Ended(Ended { code, .. }) => {
             return (
                 false,
@@ -142,9 +204,12 @@ fn not_running(container: &Container, kind: &str) -> (bool, String) {
             false,
             format!("{what} has not restarted after exit code {code} ({shown})"),
         ),
-        None => (
-            STARTING.contains(&reason),
-            format!("{what} has not started ({shown})"),
-        ),
+        None => {
+            let is_starting = container.waiting() == Some(Waiting::Starting);
+            (
+                is_starting && !is_overdue(case),
+                format!("{what} has not started ({shown})"),
+            )
+        }
     }
 }

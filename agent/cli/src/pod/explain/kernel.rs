@@ -14,8 +14,12 @@ use usher_core::{
         socket::{Protocol, Socket, State},
     },
 };
-use usher_inspect::explain::{Process, Seen};
-use usher_sys::net::sockdiag::{Sockets, Wanted};
+use usher_inspect::explain::{Attempts, Process, Seen};
+use usher_sys::net::{
+    netlink::Protocol as Netlink,
+    nft::{self, ForeignChain},
+    sockdiag::{Sockets, Wanted},
+};
 
 use crate::{
     data_source::node::{Node, Target},
@@ -41,6 +45,8 @@ pub(super) fn inspect(node: &Node, target: Option<&Target>, gaps: &mut Vec<Strin
     Seen {
         processes: Some(processes(node, target)),
         sockets: sockets(node, target, gaps),
+        attempts: attempts(node, target),
+        redirect: redirect(node, target),
         network: network(node, target, gaps),
         ..Seen::default()
     }
@@ -82,6 +88,40 @@ fn read(node: &Node, pid: Pid, file: &str) -> io::Result<Vec<u8>> {
     let file = File::open(node.proc.path(pid, file))?;
     file.take(MAX_TEXT).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// The connection attempts in the pod's own network namespace.
+fn attempts(node: &Node, target: &Target) -> Option<Attempts> {
+    if target.pod.host_network {
+        return None;
+    }
+    target.running().find_map(|container| {
+        let pid = container.init?;
+        let snmp = read(node, pid, "net/snmp").ok()?;
+        // The pid may belong to another process by now.
+        let is_ours = target.has(&node.proc, container, pid);
+        is_ours.then(|| Attempts::parse(&String::from_utf8_lossy(&snmp)))?
+    })
+}
+
+/// A chain of another program that redirects the pod's outbound connections, as a mesh's does.
+fn redirect(node: &Node, target: &Target) -> Option<String> {
+    if target.pod.host_network || target.running().next().is_none() {
+        return None;
+    }
+    let socket = target.netns(node).ok()?.netlink(Netlink::Netfilter).ok()?;
+    let chains = nft::foreign_tables(&socket).ok()?.chains;
+    let is_redirect = |chain: &&ForeignChain| {
+        let entry = chain.entry.as_deref();
+        chain.rules > 0 && entry.is_some_and(|entry| entry.starts_with("nat output"))
+    };
+    let ForeignChain {
+        family,
+        table,
+        chain,
+        ..
+    } = chains.iter().find(is_redirect)?;
+    Some(format!("{family} {table} {chain}"))
 }
 
 fn sockets(node: &Node, target: &Target, gaps: &mut Vec<String>) -> Option<Vec<Socket>> {

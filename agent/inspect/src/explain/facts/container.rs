@@ -81,6 +81,37 @@ pub enum State {
     Ended(Ended),
 }
 
+/// Why a container does not run, by the kubelet's
+/// [reason](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/kubelet/images/types.go), an identifier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waiting {
+    /// Its turn has not come, or the kubelet is creating it.
+    Starting,
+    /// Its image is not available.
+    Image,
+    /// It ended, and the kubelet waits before it starts it again.
+    CrashLoop,
+    /// The kubelet or the runtime cannot create it.
+    Failed,
+}
+
+impl Waiting {
+    fn of(reason: &str) -> Self {
+        match reason {
+            "" | "ContainerCreating" | "PodInitializing" => Self::Starting,
+            "ErrImagePull"
+            | "ImagePullBackOff"
+            | "ErrImageNeverPull"
+            | "InvalidImageName"
+            | "ImageInspectError"
+            | "RegistryUnavailable"
+            | "SignatureValidationFailed" => Self::Image,
+            "CrashLoopBackOff" => Self::CrashLoop,
+            _ => Self::Failed,
+        }
+    }
+}
+
 impl Default for State {
     fn default() -> Self {
         Self::Waiting(String::new())
@@ -168,6 +199,13 @@ impl Container {
 
     pub fn is_waiting(&self) -> bool {
         matches!(self.status.state, State::Waiting(_))
+    }
+
+    pub fn waiting(&self) -> Option<Waiting> {
+        match &self.status.state {
+            State::Waiting(reason) => Some(Waiting::of(reason)),
+            State::Running(_) | State::Ended(_) => None,
+        }
     }
 
     /// The newest run that ended: the present one, or the one before.

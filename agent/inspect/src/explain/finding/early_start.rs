@@ -35,15 +35,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
         .newest(|detail| matches!(detail, Detail::HoldReleased { .. }))
         .filter(|entry| is_late(&entry.detail));
     let finding = match (late, first_failure(case), refused) {
-        (Some(_), ..) => Finding::warning(
-            Id::StartedBeforeProxy,
-            "the proxy was not ready at the hold deadline, and usher released the app's connections",
-        )
-        .because_of(late)
-        .fix(
-            "Find why the proxy is slow (its log), or extend the hold deadline.",
-            Case::template_annotation(annotation::HOLD_DEADLINE, "2m"),
-        ),
+        (Some(_), ..) => at_deadline(case).because_of(late),
         (None, Some((proxy, app, end)), _) => by_status(case, proxy, app, end),
         (None, None, Some((refused, connections))) => by_count(case, refused, connections),
         (None, None, None) => return None,
@@ -54,6 +46,48 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
 /// Whether a hold released connections that then found no listener.
 fn is_late(detail: &Detail) -> bool {
     matches!(detail, Detail::HoldReleased { cause: Some(Opened::Deadline), connections, .. } if *connections > Some(0))
+}
+
+/// The proxy was not ready at the deadline. A longer deadline helps only a proxy that became ready since.
+fn at_deadline(case: &Case<'_>) -> Finding {
+    let finding = Finding::warning(
+        Id::StartedBeforeProxy,
+        "the proxy was not ready at the hold deadline, and usher released the app's connections",
+    );
+    let held_ports = case.plan.held_ports();
+    let proxy = held_ports
+        .first()
+        .and_then(|held| case.facts.container(&held.sidecar));
+    let Some(proxy) = proxy else {
+        return finding.fix("Find why the proxy is slow.", "");
+    };
+    let name = &proxy.name;
+    // Without a readiness probe the kubelet reports every running container as ready.
+    let has_probe = proxy
+        .probes
+        .iter()
+        .any(|probe| probe.field == "readinessProbe");
+    let became_ready = proxy.runs() && proxy.status.ready && proxy.status.restarts == 0;
+    if became_ready && has_probe && case.held_ports_listen() != Some(false) {
+        return finding.because(proxy.status_path(), "ready by now").fix(
+            format!("Find why {name} starts slowly (its log), or extend the hold deadline."),
+            Case::template_annotation(annotation::HOLD_DEADLINE, "2m"),
+        );
+    }
+    let listens = match case.held_ports_listen() {
+        Some(true) => {
+            "the held ports have listeners by now, and whether it is ready is not visible"
+        }
+        Some(false) => "the held ports have no listeners",
+        None => "its readiness is not visible",
+    };
+    finding.because(proxy.place.clone(), listens).fix(
+        format!(
+            "Find why {name} did not become ready: its log, and whether it answers readiness probes at all. A longer hold \
+             deadline would only lengthen the wait."
+        ),
+        case.logs(name),
+    )
 }
 
 /// usher counted refused connections. Later restarts of the app do not change that.

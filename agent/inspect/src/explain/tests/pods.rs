@@ -20,8 +20,8 @@ use usher_core::{
 use crate::explain::{Case, Explanation, Facts, OnTerm, Process, Seen, explain, write_time};
 
 /// Some present.
-const NOW_MS: u64 = 1_795_306_205_000;
-const UID: &str = "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11";
+pub(super) const NOW_MS: u64 = 1_795_306_205_000;
+pub(super) const UID: &str = "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11";
 
 /// A pod and what is seen of it.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ pub(super) struct Scene {
     pub(super) seen: Seen,
 }
 
-fn time(ago: u64) -> String {
+pub(super) fn time(ago: u64) -> String {
     write_time(NOW_MS - ago * 1000)
 }
 
@@ -194,7 +194,10 @@ impl Scene {
         let list = json!({"items": [self.pod]}).to_string();
         let config = Config::default();
         let read = list::parse(list.as_bytes(), &config.reads()).unwrap();
-        let pod = read.pods.first().unwrap();
+        let pod = read
+            .pods
+            .first()
+            .unwrap_or_else(|| panic!("the pod is invalid: {read:?}"));
         let facts = Facts::find(list.as_bytes(), &pod.uid).unwrap();
         explain(&Case::new(
             pod,

@@ -88,12 +88,21 @@ fn connections_that_usher_saw_refused() {
     );
     let none = healthy().decided(58, would_hold(0), "no connection came");
     assert_eq!(troubles(&none), [""; 0]);
-    let late = released(Opened::Deadline, 1);
+    // A longer deadline helps a proxy that is ready by now. Without a probe its status does not show that.
+    let late = |probe: Value| {
+        let proxy = istio(json!({"readinessProbe": probe}));
+        let scene = Scene::new(job(&[app(json!({})), proxy]));
+        let scene = scene.running("app", 60).running("istio-proxy", 59);
+        scene.decided(29, released(Opened::Deadline, 1), "1 connection had waited")
+    };
+    let probe = json!({"httpGet": {"port": 15021, "path": "/healthz/ready"}});
     only(
-        &healthy().decided(29, late, "1 connection had waited"),
+        &late(probe),
         Id::StartedBeforeProxy,
-        &["hold-deadline"],
+        &["hold-deadline: \\\"2m\\\""],
     );
+    let finding = only(&late(json!(null)), Id::StartedBeforeProxy, &["logs report"]);
+    assert!(!finding.how.contains("hold-deadline"), "{finding:?}");
 }
 
 #[test]

@@ -1,0 +1,142 @@
+//! A container that keeps a pod after an app ended: no recipe recognizes it as a sidecar, or it waits for a sidecar that
+//! waits for it.
+//!
+//! usher terminates sidecars once every app ended. A helper that no recipe recognizes counts as an app, so neither it nor
+//! the mesh's proxy is terminated. Only the pod's author knows whether such a container is a helper.
+
+use usher_core::{pod::image, settings::annotation};
+
+use super::{Finding, Id};
+use crate::explain::{
+    Case,
+    case::names,
+    facts::{Container, Ended},
+};
+
+/// A container may run this much longer than another one of a pod with a sidecar.
+const GRACE_MS: u64 = 5_000;
+/// The same in a pod without a sidecar, where several apps do one work.
+const LONG_MS: u64 = 300_000;
+/// Katib's metrics collectors, by the last part of the image's repository
+/// ([v0.18](https://github.com/kubeflow/katib/tree/v0.18.0/cmd/metricscollector/v1beta1)).
+const COLLECTORS: [&str; 2] = ["file-metrics-collector", "tfevent-metrics-collector"];
+/// The container of Google's FUSE driver, which ends once all others have ended
+/// ([driver](https://github.com/GoogleCloudPlatform/gcs-fuse-csi-driver/blob/v1.4.1/pkg/csi_driver/utils.go)).
+const GCSFUSE: &str = "gke-gcsfuse-sidecar";
+
+pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
+    let (ended, running) = split(case)?;
+    let finished = ended.iter().filter_map(|(_, end)| end.finished_ms).max()?;
+    let since = case.seen.now_ms.saturating_sub(finished);
+    let others = names(case.servants().filter(|sidecar| sidecar.runs()));
+    let waits = running.iter().find(|app| waits_for_all(case, app));
+    if let Some(waiting) = waits.filter(|_| !others.is_empty() && since > GRACE_MS) {
+        return Some(mutual_wait(case, &ended, waiting, &others.join(", ")));
+    }
+    let grace = if others.is_empty() { LONG_MS } else { GRACE_MS };
+    (since > grace).then(|| unknown(case, &ended, &running, &others.join(", ")))
+}
+
+type Ends<'pod> = Vec<(&'pod Container, &'pod Ended)>;
+
+/// The apps that ended for good, and those that run on; None where the pod is in another state.
+fn split<'pod>(case: &Case<'pod>) -> Option<(Ends<'pod>, Vec<&'pod Container>)> {
+    if case.is_over() || !case.finishes() {
+        return None;
+    }
+    let ended: Vec<_> = case
+        .apps()
+        .filter_map(|app| Some((app, case.ended_for_good(app)?)))
+        .collect();
+    let running: Vec<_> = case.apps().filter(|app| app.runs()).collect();
+    let is_all = ended.len() + running.len() == case.apps().count();
+    (is_all && !ended.is_empty() && !running.is_empty()).then_some((ended, running))
+}
+
+/// The container that an annotation could name: the one that runs on after another app ended.
+pub(in crate::explain) fn candidate<'pod>(case: &Case<'pod>) -> Option<&'pod str> {
+    let (_ended, running) = split(case)?;
+    running.first().map(|app| &app.name[..])
+}
+
+/// Whether a container ends only once every other process of the pod has ended.
+fn waits_for_all(case: &Case<'_>, app: &Container) -> bool {
+    let last = image::repository(&app.image)
+        .rsplit('/')
+        .next()
+        .unwrap_or_default();
+    let is_collector = COLLECTORS.contains(&last) && case.facts.shares_processes;
+    is_collector && app.flag("-w") != Some("false") || app.name == GCSFUSE
+}
+
+fn with_ends(case: &Case<'_>, finding: Finding, ended: &Ends<'_>) -> Finding {
+    ended.iter().fold(finding, |finding, (app, end)| {
+        let at = end.finished_ms.map(|at| format!(", {}", case.ago(at)));
+        let says = format!("exit code {}{}", end.code, at.unwrap_or_default());
+        finding.because(app.status_path(), says)
+    })
+}
+
+fn list_ended(case: &Case<'_>, ended: &Ends<'_>) -> String {
+    let ended = ended.iter().map(|(app, end)| {
+        let at = end.finished_ms.map(|at| format!(" {}", case.ago(at)));
+        format!("{} ended{}", app.name, at.unwrap_or_default())
+    });
+    ended.collect::<Vec<_>>().join(", ")
+}
+
+fn unknown(case: &Case<'_>, ended: &Ends<'_>, running: &[&Container], sidecars: &str) -> Finding {
+    let list = names(running.iter().copied()).join(", ");
+    let runs = if running.len() == 1 { "runs" } else { "run" };
+    let recognized = "no recipe recognizes it as a sidecar";
+    let kept = match sidecars {
+        "" => String::new(),
+        sidecars => format!(", so usher does not terminate {sidecars}"),
+    };
+    let problem = format!(
+        "app {}, and {list} {runs} on: {recognized}{kept}",
+        list_ended(case, ended)
+    );
+    let first = running.first().map_or("", |app| &app.name);
+    let mut finding = Finding::warning(Id::UnknownHelper, problem).about(first);
+    finding = with_ends(case, finding, ended);
+    for app in running {
+        let says = match app.started_ms() {
+            Some(at) => format!(
+                "running for {}; image {}",
+                case.since(at),
+                super::short(&app.image)
+            ),
+            None => format!("running; image {}", super::short(&app.image)),
+        };
+        finding = finding.because(app.status_path(), says);
+    }
+    finding.fix(
+        format!("If {list} only serves the other containers, name it as a sidecar. If it still works, wait for its end."),
+        Case::template_annotation(annotation::SIDECARS, &list.replace(", ", ",")),
+    )
+}
+
+fn mutual_wait(case: &Case<'_>, ended: &Ends<'_>, waiting: &Container, sidecars: &str) -> Finding {
+    let name = &waiting.name;
+    let problem = format!(
+        "app {}, and {name} runs on: it waits until every other process of the pod has ended, that of {sidecars} included, \
+         which ends after {name}",
+        list_ended(case, ended)
+    );
+    let finding = Finding::error(Id::MutualWait, problem)
+        .about(name)
+        .because(waiting.path("image"), super::short(&waiting.image));
+    let finding = with_ends(case, finding, ended).because("running", sidecars);
+    if name == GCSFUSE {
+        return finding.fix(
+            format!("Name {name} as a sidecar."),
+            Case::template_annotation(annotation::SIDECARS, GCSFUSE),
+        );
+    }
+    finding.fix(
+        "Make the collector wait for its training container only, in katib-config. usher cannot end it earlier without the \
+         loss of its report.",
+        "runtime:\n  metricsCollectors:\n  - kind: StdOut\n    waitAllProcesses: false",
+    )
+}
