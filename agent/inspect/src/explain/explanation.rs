@@ -100,14 +100,19 @@ impl Explanation {
 }
 
 fn member(case: &Case<'_>, container: &Container) -> Member {
+    let name = &container.name;
     let mut sidecars = case.plan.sidecars.iter();
-    let recipe = sidecars.find(|sidecar| sidecar.name == container.name);
+    let sidecar = sidecars.find(|sidecar| sidecar.name == *name);
+    let mut self_ending = case.plan.self_ending.iter();
+    let self_ending = self_ending.find(|found| found.name == *name);
     let role = if container.is_native {
         Role::Native
     } else if container.is_init() {
         Role::Init
-    } else if recipe.is_some() {
+    } else if sidecar.is_some() {
         Role::Sidecar
+    } else if self_ending.is_some() {
+        Role::SelfEnding
     } else {
         Role::App
     };
@@ -128,7 +133,10 @@ fn member(case: &Case<'_>, container: &Container) -> Member {
     Member {
         name: container.name.clone(),
         role,
-        recipe: recipe.map(|sidecar| sidecar.recipe.to_string()),
+        recipe: sidecar
+            .map(|sidecar| &sidecar.recipe)
+            .or(self_ending.map(|found| &found.recipe))
+            .map(ToString::to_string),
         state,
         restarts: container.status.restarts,
         image: container.image.clone(),

@@ -156,6 +156,7 @@ fn section(lines: &mut Vec<Cell>, title: &'static str, content: impl IntoIterato
 
 fn container(member: &Member, wide: bool) -> String {
     let role = match (&member.recipe, member.role) {
+        (Some(recipe), Role::SelfEnding) => format!("ends by itself ({recipe})"),
         (Some(recipe), _) => format!("sidecar ({recipe})"),
         (None, Role::Native) => "native sidecar".to_owned(),
         (None, role) => role.as_str().to_owned(),

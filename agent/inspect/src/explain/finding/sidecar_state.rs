@@ -1,6 +1,8 @@
 //! A sidecar that is not where its spec wants it: it does not start, restarts again and again, does not become ready, or
 //! ended before its apps.
 
+use usher_core::{recipe::Order, settings::annotation};
+
 use super::{Finding, Id, short};
 use crate::explain::{
     Case,
@@ -156,6 +158,14 @@ fn ended(case: &Case<'_>, sidecar: &Container, end: &Ended) -> Option<Finding> {
             format!("exitCode {code}, {reason}"),
         )
         .because("spec.restartPolicy", case.policy(name).to_string());
+    let mut planned = case.plan.sidecars.iter();
+    let is_logs = planned.any(|one| one.name == *name && one.order == Order::Logs);
+    if is_logs && code == 0 {
+        return Some(finding.fix(
+            format!("If {name} does the work of this pod, name it as an app, and the containers that serve it as sidecars."),
+            Case::template_annotation(annotation::SIDECARS, &format!("{name}=app")),
+        ));
+    }
     Some(finding.fix(
         format!(
             "Find what ended {name} (its log), and run the pod again. A native sidecar would restart."

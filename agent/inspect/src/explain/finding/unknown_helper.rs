@@ -20,9 +20,6 @@ const LONG_MS: u64 = 300_000;
 /// Katib's metrics collectors, by the last part of the image's repository
 /// ([v0.18](https://github.com/kubeflow/katib/tree/v0.18.0/cmd/metricscollector/v1beta1)).
 const COLLECTORS: [&str; 2] = ["file-metrics-collector", "tfevent-metrics-collector"];
-/// The container of Google's FUSE driver, which ends once all others have ended
-/// ([driver](https://github.com/GoogleCloudPlatform/gcs-fuse-csi-driver/blob/v1.4.1/pkg/csi_driver/utils.go)).
-const GCSFUSE: &str = "gke-gcsfuse-sidecar";
 
 pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     let (ended, running) = split(case)?;
@@ -66,7 +63,7 @@ fn waits_for_all(case: &Case<'_>, app: &Container) -> bool {
         .next()
         .unwrap_or_default();
     let is_collector = COLLECTORS.contains(&last) && case.facts.shares_processes;
-    is_collector && app.flag("-w") != Some("false") || app.name == GCSFUSE
+    is_collector && app.flag("-w") != Some("false")
 }
 
 fn with_ends(case: &Case<'_>, finding: Finding, ended: &Ends<'_>) -> Finding {
@@ -128,12 +125,6 @@ fn mutual_wait(case: &Case<'_>, ended: &Ends<'_>, waiting: &Container, sidecars:
         .about(name)
         .because(waiting.path("image"), super::short(&waiting.image));
     let finding = with_ends(case, finding, ended).because("running", sidecars);
-    if name == GCSFUSE {
-        return finding.fix(
-            format!("Name {name} as a sidecar."),
-            Case::template_annotation(annotation::SIDECARS, GCSFUSE),
-        );
-    }
     finding.fix(
         "Make the collector wait for its training container only, in katib-config. usher cannot end it earlier without the \
          loss of its report.",
