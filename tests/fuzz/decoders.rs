@@ -20,8 +20,8 @@ mod node;
 #[path = "decoders/word.rs"]
 mod word;
 
-/// A name, and the function that takes the bytes.
-pub(crate) type Target = (&'static str, fn(&[u8]));
+/// A name, and the function that takes the bytes: whether its decoder accepts them.
+pub(crate) type Target = (&'static str, fn(&[u8]) -> bool);
 
 /// Every target.
 pub(crate) const TARGETS: [Target; 33] = [
@@ -60,14 +60,14 @@ pub(crate) const TARGETS: [Target; 33] = [
     ("word", word::words),
 ];
 
-/// Passes bytes to the decoder of this name.
+/// Passes bytes to the decoder of this name. Whether it accepts them.
 ///
 /// # Panics
 /// If there is none, and if it violates an assertion.
-pub(crate) fn decode(name: &str, bytes: &[u8]) {
+pub(crate) fn decode(name: &str, bytes: &[u8]) -> bool {
     let target = TARGETS.iter().find(|(known, _)| *known == name);
     let Some((_, decoder)) = target else {
         panic!("no decoder is called {name}");
     };
-    decoder(bytes);
+    decoder(bytes)
 }

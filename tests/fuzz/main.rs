@@ -21,4 +21,6 @@ static TARGET: LazyLock<String> = LazyLock::new(|| {
     name
 });
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| decoders::decode(&TARGET, bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let _is_accepted = decoders::decode(&TARGET, bytes);
+});

@@ -4,15 +4,16 @@ use usher_core::metric::sample;
 use usher_inspect::http::{Body, Head};
 
 /// A response to `usher request`. The first byte selects a HEAD request, and how the rest is split.
-pub(super) fn http(bytes: &[u8]) {
+pub(super) fn http(bytes: &[u8]) -> bool {
     let Some((how, bytes)) = bytes.split_first() else {
-        return;
+        return false;
     };
     let is_for_head = how & 1 == 1;
     let whole = read(bytes.chunks(bytes.len().max(1)), is_for_head);
     let parts = read(bytes.chunks(usize::from(how >> 1) + 1), is_for_head);
     assert_eq!(whole, parts, "it depends on how it comes");
     assert!(whole.heads.len() + whole.body.len() <= bytes.len());
+    whole.ends.is_some_and(|(is_complete, _)| is_complete)
 }
 
 /// The printed part of a response.
@@ -58,7 +59,7 @@ fn read<'a>(parts: impl Iterator<Item = &'a [u8]>, is_for_head: bool) -> Shown {
 }
 
 /// Metrics of the agent, or of another listener on its port.
-pub(super) fn samples(bytes: &[u8]) {
+pub(super) fn samples(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let samples = sample::parse(&text);
     assert!(samples.len() <= text.lines().count());
@@ -67,4 +68,5 @@ pub(super) fn samples(bytes: &[u8]) {
         let _sum = sample::sum(&samples, &sample.name, &[]);
         let _number = sample::number(sample.value);
     }
+    !samples.is_empty()
 }

@@ -17,10 +17,10 @@ use usher_core::{
 use usher_inspect::explain::{self, Case, Facts, Seen};
 
 /// The kubelet's pod list.
-pub(super) fn podlist(bytes: &[u8]) {
+pub(super) fn podlist(bytes: &[u8]) -> bool {
     static READS: LazyLock<Reads> = LazyLock::new(|| Config::default().reads());
     let Ok(list) = list::parse(bytes, &READS) else {
-        return;
+        return false;
     };
     for container in list.pods.iter().flat_map(|pod| &pod.containers) {
         assert!(container.probes.len() <= 2);
@@ -28,13 +28,14 @@ pub(super) fn podlist(bytes: &[u8]) {
             assert!(probe.period >= Duration::from_secs(1) && probe.failures >= 1);
         }
     }
+    !list.pods.is_empty()
 }
 
 /// Annotations of Nodes, Namespaces and pods. A line is a place (`node`, `namespace`, `label`, else the pod), the key
 /// behind our prefix, and the value.
-pub(super) fn annotations(bytes: &[u8]) {
+pub(super) fn annotations(bytes: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(bytes) else {
-        return;
+        return false;
     };
     let mut places: BTreeMap<&str, Values> = BTreeMap::new();
     for line in text.lines() {
@@ -64,10 +65,11 @@ pub(super) fn annotations(bytes: &[u8]) {
     let ports: Vec<u16> = tuning.hold_ports.into_values().flatten().collect();
     assert!(ports.len() <= 16 && !ports.contains(&0), "{ports:?}");
     assert!(bad.iter().all(|bad| bad.value.chars().count() <= 64));
+    !places.is_empty() || bad.is_empty()
 }
 
 /// A pod in the kubelet's list, and the output of `usher explain` for it.
-pub(super) fn facts(bytes: &[u8]) {
+pub(super) fn facts(bytes: &[u8]) -> bool {
     static CONFIG: LazyLock<(Config, Reads)> = LazyLock::new(|| {
         let config = Config::default();
         let reads = config.reads();
@@ -75,9 +77,10 @@ pub(super) fn facts(bytes: &[u8]) {
     });
     let (config, reads) = &*CONFIG;
     let Ok(list) = list::parse(bytes, reads) else {
-        return;
+        return false;
     };
     let (seen, namespace) = (Seen::default(), NamespaceValues::default());
+    let mut is_explained = false;
     for pod in &list.pods {
         let Some(facts) = Facts::find(bytes, &pod.uid) else {
             continue;
@@ -87,24 +90,27 @@ pub(super) fn facts(bytes: &[u8]) {
         let explanation = explain::explain(&case);
         assert_eq!(explanation.findings.len(), findings.len());
         let _needed = explain::needs_kubelet_version(&facts);
+        is_explained = true;
     }
+    is_explained
 }
 
 /// The taints of the Node.
-pub(super) fn taint(bytes: &[u8]) {
+pub(super) fn taint(bytes: &[u8]) -> bool {
     const KEY: &str = "usher.dev/starting";
     let Ok(Value::Array(taints)) = serde_json::from_slice(bytes) else {
-        return;
+        return false;
     };
     let is_ours = |taint: &&Value| taint["key"] == KEY;
     let ours = taints.iter().filter(is_ours).count();
     let Some(removal) = taint::removal(KEY, &taints) else {
         assert_eq!(ours, 0);
-        return;
+        return false;
     };
     assert_eq!(removal.taints.len(), ours);
     let (test, change) = (&removal.patch[0], &removal.patch[1]);
     assert_eq!(test["value"], Value::Array(taints.clone()));
     let left = change["value"].as_array().map_or(0, Vec::len);
     assert_eq!(left, taints.len() - ours);
+    ours > 0
 }

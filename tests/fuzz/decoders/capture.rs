@@ -18,7 +18,7 @@ const ALWAYS: u16 = 0x05;
 const LONGEST: usize = 4096;
 
 /// A block of the ring that is shared with the kernel.
-pub(super) fn ring(bytes: &[u8]) {
+pub(super) fn ring(bytes: &[u8]) -> bool {
     let mut packets = 0_u32;
     packet::packets(bytes, |found| {
         packets += 1;
@@ -31,12 +31,13 @@ pub(super) fn ring(bytes: &[u8]) {
             ControlFlow::Break(())
         }
     });
+    packets > 0
 }
 
 /// One packet: 16 bytes of the kernel's metadata, and its own bytes.
-pub(super) fn packet(bytes: &[u8]) {
+pub(super) fn packet(bytes: &[u8]) -> bool {
     let Some((header, bytes)) = bytes.split_first_chunk::<16>() else {
-        return;
+        return false;
     };
     let half = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
     show(&Packet {
@@ -49,6 +50,7 @@ pub(super) fn packet(bytes: &[u8]) {
         length: u32::from(half(12)) << 16 | u32::from(half(14)),
         bytes,
     });
+    true
 }
 
 fn show(packet: &Packet<'_>) {
@@ -89,7 +91,7 @@ fn blocks(mut bytes: &[u8]) -> Vec<u32> {
 
 /// A filter, up to five bytes for each of its values, as a program that the kernel would accept
 /// ([bpf_check_classic](https://github.com/torvalds/linux/blob/v6.18/net/core/filter.c)).
-pub(super) fn filter(bytes: &[u8]) {
+pub(super) fn filter(bytes: &[u8]) -> bool {
     let mut filter = Filter::default();
     for value in bytes.chunks_exact(6) {
         let [what, a, b, c, d, prefix] = *value else {
@@ -133,6 +135,7 @@ pub(super) fn filter(bytes: &[u8]) {
         }
     }
     assert!(program.last().is_some_and(|last| last.code == RETURN));
+    bytes.len() >= 6
 }
 
 fn host(address: IpAddr, prefix: u8) -> Option<Host> {

@@ -25,24 +25,27 @@ use usher_inspect::{
 static READS: LazyLock<Reads> = LazyLock::new(|| Config::default().reads());
 
 /// Responses of the admin socket, or of a file from an untrusted source.
-pub(super) fn admin(bytes: &[u8]) {
-    again::<Document<Pods>>(bytes);
-    again::<Document<Forecast>>(bytes);
-    again::<Document<Ordered>>(bytes);
-    again::<Document<Log>>(bytes);
-    again::<Document<Settings>>(bytes);
+pub(super) fn admin(bytes: &[u8]) -> bool {
+    let mut is_read = false;
+    is_read |= again::<Document<Pods>>(bytes).is_some();
+    is_read |= again::<Document<Forecast>>(bytes).is_some();
+    is_read |= again::<Document<Ordered>>(bytes).is_some();
+    is_read |= again::<Document<Log>>(bytes).is_some();
+    is_read |= again::<Document<Settings>>(bytes).is_some();
     // These have numbers that JSON does not keep to the last bit.
-    written::<Document<Status>>(bytes);
-    written::<Document<admin::Timeline>>(bytes);
-    written::<Document<admin::Metrics>>(bytes);
-    written::<WatchLine>(bytes);
+    is_read |= written::<Document<Status>>(bytes).is_some();
+    is_read |= written::<Document<admin::Timeline>>(bytes).is_some();
+    is_read |= written::<Document<admin::Metrics>>(bytes).is_some();
+    is_read |= written::<WatchLine>(bytes).is_some();
     if let Some(planned) = again::<Document<PlannedTable>>(bytes)
         && let Some(wanted) = planned.data.to_wanted()
     {
+        is_read = true;
         let rules = Ruleset::of(&wanted);
         assert!(ruleset::diff(&rules, &rules).is_empty());
         assert!(!rules.to_string().is_empty());
     }
+    is_read
 }
 
 /// A parsed value is written so that it can be parsed.
@@ -61,9 +64,9 @@ fn again<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(bytes: &
 }
 
 /// The file list of a sysdump from an untrusted source.
-pub(super) fn manifest(bytes: &[u8]) {
+pub(super) fn manifest(bytes: &[u8]) -> bool {
     let Some(mut manifest) = again::<Manifest>(bytes) else {
-        return;
+        return false;
     };
     manifest.sort();
     let _made = (
@@ -91,10 +94,11 @@ pub(super) fn manifest(bytes: &[u8]) {
         let _known = manifest.file(&file.path).expect("it is listed");
         let _why = manifest.why_not(&file.path);
     }
+    true
 }
 
 /// Texts and documents that go into a sysdump.
-pub(super) fn redaction(bytes: &[u8]) {
+pub(super) fn redaction(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let mut first = Redaction::new(&READS);
     let once = first.text(&text).into_owned();
@@ -107,6 +111,7 @@ pub(super) fn redaction(bytes: &[u8]) {
         twice(&value, |value, redaction| redaction.document(value));
         twice(&value, reduce);
     }
+    count > 0
 }
 
 fn twice(value: &Value, redact: impl Fn(&mut Value, &mut Redaction<'_>)) {
@@ -119,7 +124,7 @@ fn twice(value: &Value, redact: impl Fn(&mut Value, &mut Redaction<'_>)) {
 }
 
 /// Texts of pods that go to a terminal.
-pub(super) fn printable(bytes: &[u8]) {
+pub(super) fn printable(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let clean = printable::clean(&text);
     assert!(is_clean(&clean) && !clean.contains('\n'), "{clean:?}");
@@ -139,6 +144,7 @@ pub(super) fn printable(bytes: &[u8]) {
         let read = |text: &str| serde_json::from_str::<Value>(text).ok();
         assert_eq!(read(&shown), read(&written));
     }
+    !clean.is_empty()
 }
 
 fn is_clean(text: &str) -> bool {

@@ -11,16 +11,18 @@ use usher_core::{
 use usher_inspect::explain;
 
 /// A CNI configuration; usher's entry is added and removed.
-pub(super) fn conflist(bytes: &[u8]) {
+pub(super) fn conflist(bytes: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(bytes) else {
-        return;
+        return false;
     };
     let entry = Entry::parse("{\"type\":\"usher-cni\"}").expect("an entry");
+    let mut is_inserted = false;
     for kind in [Kind::Conf, Kind::ConfList] {
         let _state = conflist::check(text, kind, &entry);
         let _choice = conflist::choose(&[("10-a.conflist", text)], entry.plugin());
         let _removed = conflist::remove(text, entry.plugin());
         if let Ok(Edit::Text(edited)) = conflist::insert(text, kind, &entry) {
+            is_inserted = true;
             let state = conflist::check(&edited, Kind::ConfList, &entry);
             assert!(matches!(state, State::Installed), "{state:?} in {edited}");
             let again = conflist::insert(&edited, Kind::ConfList, &entry);
@@ -29,13 +31,14 @@ pub(super) fn conflist(bytes: &[u8]) {
             assert!(removed.is_ok(), "{removed:?} of {edited}");
         }
     }
+    is_inserted
 }
 
 /// A configuration, with recipes of its own.
-pub(super) fn config(bytes: &[u8]) {
+pub(super) fn config(bytes: &[u8]) -> bool {
     const LONGEST: Duration = Duration::from_secs(600);
     let Ok(text) = str::from_utf8(bytes) else {
-        return;
+        return false;
     };
     let config = match Config::parse("config.yaml", text) {
         Ok(config) => config,
@@ -44,7 +47,7 @@ pub(super) fn config(bytes: &[u8]) {
             let lines = text.split(['\n', '\r']).count();
             assert!(bad.line <= lines as u64 + 1, "{bad}");
             assert!(bad.to_string().starts_with("config.yaml:"));
-            return;
+            return false;
         }
     };
     let defaults = &config.defaults;
@@ -73,15 +76,16 @@ pub(super) fn config(bytes: &[u8]) {
             }
         }
     }
+    true
 }
 
 /// A pod for the recipes.
 const POD: &str = include_str!("../corpus/podlist/pod.json");
 
 /// The timeline that an agent wrote, as the next one reads it.
-pub(super) fn timeline(bytes: &[u8]) {
+pub(super) fn timeline(bytes: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(bytes) else {
-        return;
+        return false;
     };
     let mut timeline = Timeline::default();
     let read = text.lines().filter(|line| timeline.load(line).is_ok());
@@ -98,4 +102,5 @@ pub(super) fn timeline(bytes: &[u8]) {
     }
     let kept = timeline.entries().count();
     assert!(kept <= read && kept == again.entries().count());
+    kept > 0
 }

@@ -36,7 +36,7 @@ fn init_of(inits: &[Option<Pid>; CONTAINERS as usize], marked: &ContainerId) -> 
 
 /// Every exec gets one reply, and is held only if it is its container's
 /// start.
-pub(crate) fn execs_and_orders(bytes: &[u8]) {
+pub(crate) fn execs_and_orders(bytes: &[u8]) -> bool {
     let mut world = World::default();
     for event in bytes.chunks_exact(3) {
         let &[what, container, value] = event else {
@@ -54,6 +54,7 @@ pub(crate) fn execs_and_orders(bytes: &[u8]) {
         world.waiting
     );
     assert!(world.holder.is_empty() && world.holder.next_due().is_none());
+    world.execs > 0
 }
 
 impl World {

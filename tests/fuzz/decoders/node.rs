@@ -12,63 +12,78 @@ use usher_inspect::explain::Process;
 use usher_sys::pods::proc::text;
 
 /// The runtime's input to the CNI plugin: its configuration, and its arguments.
-pub(super) fn cni_conf(bytes: &[u8]) {
+pub(super) fn cni_conf(bytes: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(bytes) else {
-        return;
+        return false;
     };
-    if let Ok(conf) = Conf::read(text)
+    let conf = Conf::read(text);
+    let is_conf = conf.is_ok();
+    if let Ok(conf) = conf
         && let Some(previous) = conf.previous
     {
         assert!(text.contains(previous));
     }
     let _pod = protocol::pod(text);
+    is_conf
 }
 
 /// The messages between the plugin and the agent.
-pub(super) fn cni_message(bytes: &[u8]) {
+pub(super) fn cni_message(bytes: &[u8]) -> bool {
+    let mut is_message = false;
     if let Ok(request) = Request::decode(bytes) {
+        is_message = true;
         let encoded = request.encode().expect("what was read can be written");
         assert_eq!(Request::decode(&encoded).expect("and read"), request);
     }
     if let Ok(reply) = Reply::decode(bytes) {
+        is_message = true;
         let encoded = reply.encode().expect("what was read can be written");
         assert_eq!(Reply::decode(&encoded).expect("and read"), reply);
     }
+    is_message
 }
 
 /// The messages between the agent and its holder.
-pub(super) fn start_message(bytes: &[u8]) {
+pub(super) fn start_message(bytes: &[u8]) -> bool {
+    let mut is_message = false;
     if let Ok(order) = Order::decode(bytes) {
+        is_message = true;
         assert_eq!(Order::decode(&order.encode()).expect("it was read"), order);
     }
     if let Ok(news) = News::decode(bytes) {
+        is_message = true;
         assert_eq!(News::decode(&news.encode()).expect("it was read"), news);
     }
+    is_message
 }
 
 /// A bundle's configuration, as a container runtime writes it.
-pub(super) fn bundle(bytes: &[u8]) {
+pub(super) fn bundle(bytes: &[u8]) -> bool {
     let Ok(bundle) = bundle::parse(bytes) else {
-        return;
+        return false;
     };
     assert!(PodUid::parse(bundle.pod.as_str()).is_ok());
     if let Some(name) = bundle.container {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         assert!(name.len() < 64 && name.bytes().all(fits), "{name:?}");
     }
+    true
 }
 
 /// The mounts of a container's process, and of the node.
-pub(super) fn mountinfo(bytes: &[u8]) {
+pub(super) fn mountinfo(bytes: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(bytes) else {
-        return;
+        return false;
     };
     let uid = PodUid::parse("7987997a-2c12-4655-9314-796855bf397c").expect("a UID");
-    if let Some(name) = mountinfo::container_name(text, &uid) {
+    let name = mountinfo::container_name(text, &uid);
+    let mut is_found = name.is_some();
+    if let Some(name) = name {
         assert!(!name.is_empty() && !name.contains('/'), "{name:?}");
     }
     let found = mountinfo::executable(text);
     assert!(found.len() <= 256);
+    is_found |= !found.is_empty();
     // In order, and each mount point once.
     let bytes = |point: &Path| point.as_os_str().as_encoded_bytes().to_vec();
     assert!(found.is_sorted_by(|(_, one), (_, next)| bytes(one) < bytes(next)));
@@ -76,12 +91,13 @@ pub(super) fn mountinfo(bytes: &[u8]) {
         assert!(point.is_absolute() && point != Path::new("/"));
         assert!(mountinfo::propagates(text, &point).is_some());
     }
+    is_found
 }
 
 /// Names of cgroups, and the text that names the cgroup of a process.
-pub(super) fn cgroup(bytes: &[u8]) {
+pub(super) fn cgroup(bytes: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(bytes) else {
-        return;
+        return false;
     };
     for name in text.split(['/', '\n']) {
         let _parent = (cgroup::is_kubepods(name), cgroup::is_qos(name));
@@ -95,14 +111,17 @@ pub(super) fn cgroup(bytes: &[u8]) {
             );
         }
     }
-    if let Some((uid, id)) = cgroup::of_process(text) {
+    let process = cgroup::of_process(text);
+    let is_process = process.is_some();
+    if let Some((uid, id)) = process {
         let again = format!("0::/kubepods/pod{uid}/{id}\n");
         assert_eq!(cgroup::of_process(&again), Some((uid, id)));
     }
+    is_process
 }
 
 /// The kernel's data about a process, in which the process chose its name and its arguments.
-pub(super) fn proc_status(bytes: &[u8]) {
+pub(super) fn proc_status(bytes: &[u8]) -> bool {
     // The kernel's files have one line or many; the command line follows a zero byte.
     let end = bytes.iter().position(|byte| *byte == 0);
     let (status, words) = bytes.split_at(end.unwrap_or(bytes.len()));
@@ -117,10 +136,11 @@ pub(super) fn proc_status(bytes: &[u8]) {
     assert_eq!(candidate.expect("a process").nspid, [7, 1]);
     let text = String::from_utf8_lossy(status);
     let Some(process) = Process::parse("app", Pid(7), &text, words) else {
-        return;
+        return false;
     };
     assert!(process.words.len() <= words.len() && !process.name.contains('\n'));
     assert!(process.words.last().is_none_or(|word| !word.is_empty()));
+    true
 }
 
 /// The fields that every kernel has, after the name.

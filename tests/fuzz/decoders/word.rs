@@ -20,13 +20,15 @@ use usher_inspect::{
 };
 
 /// One word a line. Patterns and ranges are applied to the last one.
-pub(super) fn words(bytes: &[u8]) {
+pub(super) fn words(bytes: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(bytes) else {
-        return;
+        return false;
     };
     let last = text.lines().next_back().unwrap_or_default();
+    let mut is_word = false;
     for word in text.lines() {
         if let Ok(time) = duration::parse(word) {
+            is_word = true;
             assert!(time <= Duration::from_secs(24 * 60 * 60));
         }
         let version = word.parse::<Version>().ok();
@@ -35,6 +37,7 @@ pub(super) fn words(bytes: &[u8]) {
             let _within = (range.contain(version), range.contain(last.parse().ok()));
         }
         if let Ok(pattern) = Pattern::try_from(word.to_owned()) {
+            is_word = true;
             let literal = !word.contains('*');
             assert!(!literal || pattern.matches(word));
             assert!(!literal || pattern.matches(last) == (word == last));
@@ -51,12 +54,13 @@ pub(super) fn words(bytes: &[u8]) {
         let _size = measure::size(word).map(measure::size_text);
         let _time = measure::time(word).map(measure::time_text);
     }
+    is_word
 }
 
 /// A log filter.
-pub(super) fn directive(bytes: &[u8]) {
+pub(super) fn directive(bytes: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(bytes) else {
-        return;
+        return false;
     };
     if let Ok(one) = text.parse::<Directive>() {
         assert_eq!(one.to_string().parse(), Ok(one));
@@ -65,7 +69,9 @@ pub(super) fn directive(bytes: &[u8]) {
         directives: text.lines().map(str::to_owned).collect(),
         for_ms: 60_000,
     });
-    match wish.filter("info") {
+    let filter = wish.filter("info");
+    let is_filter = filter.is_ok();
+    match filter {
         Ok((filter, lasts)) => {
             assert!(filter.starts_with("info,") && filter.split(',').count() <= 33);
             let parts = filter.split(',');
@@ -74,12 +80,13 @@ pub(super) fn directive(bytes: &[u8]) {
         }
         Err(error) => assert!(error.to_string().len() < 4096),
     }
+    is_filter
 }
 
 /// A request: its method, its address, and its headers, each on a line.
-pub(super) fn http_request(bytes: &[u8]) {
+pub(super) fn http_request(bytes: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(bytes) else {
-        return;
+        return false;
     };
     // Lines end with a zero byte here, so that values can contain newlines.
     let mut parts = text.split('\0');
@@ -92,7 +99,7 @@ pub(super) fn http_request(bytes: &[u8]) {
     }
     let headers: Vec<Header> = parts.filter_map(|text| text.parse().ok()).collect();
     let (Some(method), Some(url)) = (method, url) else {
-        return;
+        return false;
     };
     let request = http::request(&method, &url, &headers, Some(3));
     let request = String::from_utf8(request).expect("made of texts");
@@ -101,12 +108,13 @@ pub(super) fn http_request(bytes: &[u8]) {
     assert!(lines.len() <= 1 + 5 + headers.len() + 2, "{request:?}");
     assert!(request.ends_with("\r\n\r\n") && request.matches("\r\n\r\n").count() == 1);
     assert!(!lines.iter().any(|line| line.contains(['\r', '\n'])));
+    true
 }
 
 /// The selection of a pod: the argument on the first line, then a pod a line.
-pub(super) fn select(bytes: &[u8]) {
+pub(super) fn select(bytes: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(bytes) else {
-        return;
+        return false;
     };
     let mut lines = text.lines();
     let given = lines.next().unwrap_or_default();
@@ -129,7 +137,9 @@ pub(super) fn select(bytes: &[u8]) {
         }
     };
     let pods: Vec<Candidate> = lines.map(candidate).collect();
-    match pod_selector::select(given, &pods) {
+    let selected = pod_selector::select(given, &pods);
+    let is_selected = selected.is_ok();
+    match selected {
         Ok(place) => assert!(place < pods.len()),
         Err(error) => {
             let _words = error.to_string();
@@ -141,4 +151,5 @@ pub(super) fn select(bytes: &[u8]) {
             assert!(named.count() != 1 || ends.filter(|(_, name)| *name == given).count() > 0);
         }
     }
+    is_selected
 }
