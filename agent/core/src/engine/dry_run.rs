@@ -129,6 +129,16 @@ impl Engine {
             let mut ladder = sidecar.ladder.iter();
             ladder.any(|step| step.step == choice.step && step.code == choice.code)
         };
+        // The same signal to the first process is listed already.
+        let is_refined = |choice: &Choice| {
+            matches!(
+                choice.step,
+                Step::Signal {
+                    process: Some(_),
+                    ..
+                }
+            )
+        };
         Sidecar {
             container: sidecar.name.clone(),
             runs: runs.is_living(&sidecar.name),
@@ -140,7 +150,7 @@ impl Engine {
             ladder: ladder.collect(),
             left_out: choices
                 .iter()
-                .filter(|choice| !choice.exists && !is_included(choice))
+                .filter(|choice| !choice.exists && !is_included(choice) && !is_refined(choice))
                 .map(|choice| LeftOut {
                     step: choice.step.to_string(),
                     exit_code: choice.code,

@@ -151,7 +151,7 @@ fn a_ladder_says_why_and_what_it_does() {
     let sql = &quit.sidecars[0];
     assert_eq!(sql.version.as_deref(), Some("2.27"));
     assert!(sql.recognised_by.contains("image"), "{sql:?}");
-    assert_eq!(sql.left_out.len(), 4, "{sql:?}");
+    assert_eq!(sql.left_out.len(), 2, "{sql:?}");
     let term = &sql.ladder[0];
     assert_eq!((term.step.as_str(), term.exit_code), ("SIGTERM", 143));
     // It depends on how the app ends.
