@@ -21,7 +21,7 @@ impl Starts {
         };
         match news {
             News::Ready => Vec::new(),
-            News::Denied { container, reason } => self.exec_denied(container.as_ref(), reason),
+            News::Denied { container, reason } => self.exec_denied(container.as_ref(), &reason),
             News::Marked { container } => self.container_marked(&container),
             News::Held { container } => {
                 self.denials.held();
@@ -75,23 +75,23 @@ impl Starts {
 
     /// The kernel could not open a program for the holder. Where the container is unknown, its end shows which one it
     /// was.
-    fn exec_denied(&mut self, container: Option<&ContainerId>, reason: String) -> Vec<Event> {
+    fn exec_denied(&mut self, container: Option<&ContainerId>, reason: &str) -> Vec<Event> {
         let marked = container.and_then(|id| self.remove(id));
         let pod = marked.as_ref().map(|marked| marked.key.pod.clone());
         tracing::warn!(
             container_id = container.map(ContainerId::as_str),
-            pod_uid = pod.as_ref().map(|uid| uid.as_str()),
+            pod_uid = pod.as_ref().map(usher_core::base::id::PodUid::as_str),
             reason,
             "the kernel denied an exec, because it could not open the program for the holder"
         );
         self.holder.count_denied_exec();
         let mut events = Vec::new();
         match marked {
-            Some(marked) => events.push(marked.event(StartResult::Denied(reason.clone()))),
-            None => self.unattributed.push(reason.clone()),
+            Some(marked) => events.push(marked.event(StartResult::Denied(reason.to_owned()))),
+            None => self.unattributed.push(reason.to_owned()),
         }
         if let Some(pause) = self.denials.denied(pod.as_ref()) {
-            events.extend(self.pause(pause, &reason));
+            events.extend(self.pause(pause, reason));
         }
         events
     }

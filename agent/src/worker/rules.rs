@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use usher_client::error_chain::chain;
 use usher_core::worker::{MAX_EVALUATIONS, Trouble};
 use usher_sys::net::{
+    iptables,
     netlink::{Protocol, Socket},
     netns::Netns,
     nft::{self, Cost, NftError},
@@ -24,24 +25,21 @@ impl Cache {
     /// # Errors
     /// [`Trouble::CostlyRules`].
     pub(super) fn check(&self, netns: &Netns, socket: Option<&Socket>) -> Result<(), Trouble> {
-        match socket {
-            Some(socket) => self.check_with(socket),
+        let own;
+        let socket = match socket {
+            Some(socket) => socket,
             None => match netns.netlink(Protocol::Netfilter) {
-                Ok(socket) => self.check_with(&socket),
+                Ok(opened) => {
+                    own = opened;
+                    &own
+                }
                 Err(error) => {
                     tracing::debug!(error = %chain(&error), "could not open a socket to read rules");
-                    Ok(())
+                    return Ok(());
                 }
             },
-        }
-    }
-
-    /// The same with a socket in the namespace.
-    ///
-    /// # Errors
-    /// [`Trouble::CostlyRules`].
-    pub(super) fn check_with(&self, socket: &Socket) -> Result<(), Trouble> {
-        match self.cost(socket) {
+        };
+        match self.cost(netns, socket) {
             Ok(cost) if cost.evaluations > MAX_EVALUATIONS => Err(Trouble::CostlyRules),
             Ok(_cheap) => Ok(()),
             Err(error) => {
@@ -51,13 +49,20 @@ impl Cache {
         }
     }
 
-    fn cost(&self, socket: &Socket) -> Result<Cost, NftError> {
+    fn cost(&self, netns: &Netns, socket: &Socket) -> Result<Cost, NftError> {
         let generation = nft::generation(socket)?;
         let known = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.filter(|known| known.generation == generation) {
             return Ok(known);
         }
-        let cost = nft::cost(socket)?;
+        let mut cost = nft::cost(socket)?;
+        // They have no generation: what is added after this check is for the deadline.
+        match iptables::evaluations(netns) {
+            Ok(legacy) => cost.evaluations = cost.evaluations.saturating_add(legacy),
+            Err(error) => {
+                tracing::debug!(error = %chain(&error), "could not read the rules of iptables-legacy");
+            }
+        }
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(cost);
         Ok(cost)
     }

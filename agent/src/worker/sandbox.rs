@@ -186,7 +186,7 @@ impl Sandbox {
             Job::Probe { probe, .. } => self.probe(id, probe),
             Job::OpenSome { ports, .. } => {
                 let opened = self
-                    .change(move |gate, _netns| gate.open_some(&ports))
+                    .change(move |gate, netns| gate.open_some(netns, &ports))
                     .await;
                 // Where a port cannot be released, deleting the table releases all.
                 if matches!(opened, Some(Err(_))) {
@@ -262,7 +262,7 @@ impl Sandbox {
     }
 
     async fn release(&mut self) -> Result<Tally, String> {
-        let opened = self.change(|gate, _netns| gate.open_all()).await;
+        let opened = self.change(Gate::open_all).await;
         let opened = opened.ok_or(LOST)?.map_err(|error| chain(&error))?;
         // Connections that were on their way when the ports were released.
         let end = tokio::time::sleep(LINGER);
@@ -276,7 +276,7 @@ impl Sandbox {
                     return Ok(gate.tally(&opened));
                 },
             }
-            self.change(|gate, _netns| gate.release_connections()).await;
+            self.change(Gate::release_connections).await;
         }
     }
 

@@ -7,7 +7,10 @@ use usher_core::{
     base::time::Timestamp,
     hold::{Tally, syn::Syn},
 };
-use usher_sys::net::nft::{self, NftError};
+use usher_sys::net::{
+    netns::Netns,
+    nft::{self, NftError},
+};
 
 use super::{Gate, port_list, sender::Injection};
 
@@ -25,7 +28,11 @@ pub(in crate::worker) struct Opened {
 const INJECTING: Duration = Duration::from_millis(300);
 
 impl Gate {
-    pub(in crate::worker) fn open_some(&mut self, ports: &[u16]) -> Result<(), NftError> {
+    pub(in crate::worker) fn open_some(
+        &mut self,
+        netns: &Netns,
+        ports: &[u16],
+    ) -> Result<(), NftError> {
         let opened = nft::delete_elements(&self.table, ports);
         match &opened {
             Ok(were_held) => {
@@ -38,7 +45,7 @@ impl Gate {
             }
         }
         crash_point::reach("ports-released", "");
-        self.release_connections();
+        self.release_connections(netns);
         opened.map(drop)
     }
 
@@ -59,10 +66,10 @@ impl Gate {
 
     /// Injects the copies of connections that still wait. The table drops and copies again those to a port that is
     /// still held.
-    pub(in crate::worker) fn release_connections(&mut self) {
+    pub(in crate::worker) fn release_connections(&mut self, netns: &Netns) {
         self.read();
         let waits = self.copies.len() > 0 || self.queue.is_some();
-        if waits && self.lane.rules.check_with(&self.table).is_err() {
+        if waits && self.lane.rules.check(netns, Some(&self.table)).is_err() {
             // Connections and queries continue when they are sent again, on the pod's own time.
             self.is_costly = true;
             self.sender = None;
@@ -122,9 +129,9 @@ impl Gate {
     ///
     /// # Errors
     /// When ports are still held: the kernel releases them at their deadline.
-    pub(in crate::worker) fn open_all(&mut self) -> Result<Opened, NftError> {
+    pub(in crate::worker) fn open_all(&mut self, netns: &Netns) -> Result<Opened, NftError> {
         let ports = self.ports.clone();
-        let still_held = ports.len() > MAX_PORTS || self.open_some(&ports).is_err();
+        let still_held = ports.len() > MAX_PORTS || self.open_some(netns, &ports).is_err();
         let mut at = self.now();
         // A failure does not matter where no port is held any more.
         let deleted = self.delete();
@@ -137,7 +144,7 @@ impl Gate {
             }
             at = self.now();
             self.ports.clear();
-            self.release_connections();
+            self.release_connections(netns);
         }
         Ok(Opened { at, timed_out })
     }
