@@ -87,7 +87,8 @@ fn of_all_pods_of_a_node() {
     for name in ["first", "second"] {
         flood(&pods);
         another_connects(&node, &agent, name);
-        assert_eq!(process::state(agent.pid()), Some('S'), "{name}");
+        let state = process::state(agent.pid());
+        assert!(!matches!(state, None | Some('Z')), "{name}");
         is_sound(&agent);
         if name == "first" {
             agent.kill();
