@@ -1,6 +1,6 @@
 //! Holding an app's start: its first exec waits until its pod's sidecars are ready.
 //!
-//! The agent decides which containers to hold ([`holding`]). A process of its own, the *holder*, replies to the kernel
+//! The agent decides which containers to hold (`holding`). A process of its own, the *holder*, replies to the kernel
 //! ([`Holder`] has its decisions). [`Order`] and [`News`] are the messages between both.
 
 mod denials;

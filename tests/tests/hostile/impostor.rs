@@ -26,7 +26,7 @@ fn taken(node: &Node, name: &str, answer: Answer, effect: Effect) -> Pod {
 }
 
 /// It gets only the request for the sidecar. Only the sidecar's exit counts, so SIGTERM follows.
-fn gains_nothing(answer: Answer, effect: Effect) {
+fn gains_nothing(answer: &Answer, effect: Effect) {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pods: Vec<Pod> = (0..ATTACKERS)
@@ -62,22 +62,22 @@ fn gained_nothing(agent: &Agent, pod: &Pod) {
 
 #[test]
 fn answers_200() {
-    gains_nothing(Answer::Status(200), Effect::Stay);
+    gains_nothing(&Answer::Status(200), Effect::Stay);
 }
 
 #[test]
 fn never_answers() {
-    gains_nothing(Answer::Nothing, Effect::Hang);
+    gains_nothing(&Answer::Nothing, Effect::Hang);
 }
 
 #[test]
 fn streams_without_end() {
-    gains_nothing(Answer::Endless, Effect::Stay);
+    gains_nothing(&Answer::Endless, Effect::Stay);
 }
 
 #[test]
 fn trickles_a_header() {
-    gains_nothing(Answer::Trickle, Effect::Stay);
+    gains_nothing(&Answer::Trickle, Effect::Stay);
 }
 
 /// The agent does not follow the redirect.
@@ -86,7 +86,7 @@ fn redirects_to_the_node() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let url = format!("http://{}/quitquitquit", listener.local_addr().unwrap());
-    gains_nothing(Answer::Redirect(url), Effect::Stay);
+    gains_nothing(&Answer::Redirect(url), Effect::Stay);
     assert!(
         listener.accept().is_err(),
         "a request followed the redirect"

@@ -149,7 +149,7 @@ fn is_overdue(case: &Case<'_>) -> bool {
         .max();
     let since = previous.max(facts.started_ms);
     since.is_some_and(|at| case.seen.now_ms.saturating_sub(at) > START_MS)
-        && !inits().any(|init| init.runs())
+        && !inits().any(Container::runs)
 }
 
 fn ended(case: &Case<'_>, finished: u64) -> (bool, String) {
