@@ -58,7 +58,7 @@ fn unhealthy_agent() {
             &|agent| {
                 agent
                     .samples
-                    .extend(sample::parse("usher_quarantined_pods 2\n"))
+                    .extend(sample::parse("usher_quarantined_pods 2\n"));
             },
         ),
         ("agent-ready", Outcome::Failed, "kubectl logs", &|agent| {
@@ -185,7 +185,7 @@ fn observations_of_the_agent() {
     let paused: Change = |agent| {
         agent
             .samples
-            .retain(|one| one.name != "usher_start_supported")
+            .retain(|one| one.name != "usher_start_supported");
     };
     let cases: [(&str, &str, Change, Outcome, &str); 11] = [
         (
