@@ -163,6 +163,16 @@ impl Agent {
         }
     }
 
+    /// Starts the next agent on the node of an agent that was killed, with the same addresses and API server, and waits
+    /// until it serves HTTP.
+    pub fn start_next(&self, node: &Node, server: Option<&ApiServer>) -> Self {
+        let [http, probes] = [self.http, self.probes].map(|address| address.to_string());
+        let variables = [(HTTP, http.as_ref()), (PROBES, probes.as_ref())];
+        let mut next = Self::spawn(node, on(node, &binary()), server, &variables);
+        (next.probes, next.http) = next.log.wait("the next agent to serve HTTP", served);
+        next
+    }
+
     /// Starts another agent on its node, with the same address for probes, and waits until that agent has exited.
     ///
     /// # Panics

@@ -54,6 +54,8 @@ pub struct PodSpec {
     pub containers: Vec<ContainerSpec>,
     /// The CNI plugin announces it to the agent, with this timeout.
     pub announced: Option<Duration>,
+    /// Its sandbox is created with the pod; otherwise by [`Pod::announce`](crate::synthetic::Pod::announce).
+    pub has_sandbox_at_once: bool,
     /// It has an interface with a default route and no peer.
     pub routed: bool,
     /// A mesh's rules that exist from the start.
@@ -110,6 +112,7 @@ impl PodSpec {
             init_containers: Vec::new(),
             containers: Vec::new(),
             announced: None,
+            has_sandbox_at_once: true,
             routed: false,
             capture: None,
             filter: String::new(),
@@ -165,6 +168,14 @@ impl PodSpec {
         self.announced = Some(PLUGIN_TIMEOUT);
         self.routed = true;
         self
+    }
+
+    /// The same, when the test calls [`Pod::announce`](crate::synthetic::Pod::announce). Until then the pod has its
+    /// cgroup and its network namespace, and no container.
+    #[must_use]
+    pub const fn announced_on_command(mut self) -> Self {
+        self.has_sandbox_at_once = false;
+        self.impatient()
     }
 
     /// A mesh captures its connections from the start.

@@ -50,6 +50,15 @@ impl Node {
 }
 
 impl Pod {
+    /// Creates the sandbox, which the CNI plugin announces first if the spec requests it, and the containers. Does not
+    /// wait.
+    pub fn announce(&self) {
+        self.pause();
+        if self.spec.init_containers.is_empty() {
+            self.initialize();
+        }
+    }
+
     fn begin(node: &Node, uid: String, spec: &PodSpec) -> Self {
         let cgroup = node.driver().pod(node.cgroup_root(), spec.qos, &uid);
         let sandbox = Sandbox {
@@ -86,9 +95,8 @@ impl Pod {
             orders: Some(Mutex::new(orders)),
             initialized: AtomicBool::new(false),
         };
-        pod.pause();
-        if spec.init_containers.is_empty() {
-            pod.initialize();
+        if spec.has_sandbox_at_once {
+            pod.announce();
         }
         pod
     }

@@ -1,0 +1,56 @@
+//! What is measured during an attack, and the limits.
+
+use std::time::Duration;
+
+use usher_tests::wait::slower;
+
+use crate::neighbours::Served;
+
+/// From the exit of another pod's app to the quit request.
+const QUIT: Duration = Duration::from_millis(50);
+/// The whole call of the CNI plugin for another pod.
+const ADD: Duration = Duration::from_millis(20);
+/// A response of `/healthz`.
+const HEALTH: Duration = Duration::from_millis(100);
+/// From SIGKILL to the end of the agent.
+const DEATH: Duration = Duration::from_millis(100);
+/// From the start of the next agent until it serves HTTP.
+const START: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+pub(crate) struct Figures {
+    pub(crate) during: Served,
+    /// The longest response of `/healthz`.
+    pub(crate) health: Duration,
+    pub(crate) death: Duration,
+    pub(crate) start: Duration,
+    /// By the next agent.
+    pub(crate) after: Served,
+}
+
+impl Figures {
+    /// The exceeded limits, each with the measured time.
+    pub(crate) fn exceeded(&self) -> Vec<String> {
+        let figures = [
+            ("quit of another pod", self.during.quit, QUIT),
+            ("ADD of another pod", self.during.add, ADD),
+            ("response of /healthz", self.health, HEALTH),
+            ("end of the agent after SIGKILL", self.death, DEATH),
+            ("start of the next agent", self.start, START),
+            (
+                "quit of another pod by the next agent",
+                self.after.quit,
+                QUIT,
+            ),
+            ("ADD of another pod by the next agent", self.after.add, ADD),
+        ];
+        let times = figures.into_iter().filter_map(|(what, time, limit)| {
+            (time > slower(limit)).then(|| format!("{what}: {time:?}, limit {limit:?}"))
+        });
+        let holds = [(&self.during, "agent"), (&self.after, "next agent")]
+            .into_iter()
+            .filter(|(served, _agent)| !served.unheld.is_empty())
+            .map(|(served, agent)| format!("not held by the {agent}: {:?}", served.unheld));
+        times.chain(holds).collect()
+    }
+}

@@ -1,0 +1,118 @@
+//! The other pods of the node: some finish, some start.
+
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use futures::future::join_all;
+use usher_core::base::id;
+use usher_sys::pods::pidfd::Pidfd;
+use usher_tests::synthetic::catalog::mesh;
+use usher_tests::synthetic::clock::monotonic_ns;
+use usher_tests::synthetic::wire::Listen;
+use usher_tests::synthetic::{ContainerSpec, Node, Pod, PodSpec};
+
+use crate::{APP, SIDECAR};
+
+const FINISHING: usize = 6;
+const STARTING: usize = 3;
+/// The interval between their acts: together they take a part of the time that an attack takes.
+const INTERVAL: Duration = Duration::from_millis(150);
+
+pub(crate) struct Neighbours {
+    finishing: Vec<Pod>,
+    starting: Vec<Pod>,
+}
+
+/// How the agent served them.
+#[derive(Debug)]
+pub(crate) struct Served {
+    /// The longest time from the exit of an app to the request to its sidecar.
+    pub(crate) quit: Duration,
+    /// The longest call of the CNI plugin.
+    pub(crate) add: Duration,
+    /// Pods without a table, although their connections are to be held.
+    pub(crate) unheld: Vec<String>,
+}
+
+impl Neighbours {
+    pub(crate) fn new(node: &Node, name: &str) -> Self {
+        let finishing: Vec<PodSpec> = (0..FINISHING)
+            .map(|number| PodSpec::job(&format!("{name}-finishes-{number}")))
+            .collect();
+        let starting = (0..STARTING).map(|number| {
+            let spec = PodSpec::new(&format!("{name}-starts-{number}"))
+                .with(ContainerSpec::app(APP).later())
+                .with(mesh::proxy(Listen::OnCommand).later())
+                .announced_on_command();
+            node.create(&spec)
+        });
+        Self {
+            starting: starting.collect(),
+            finishing: node.run_all(&finishing),
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.finishing.len() + self.starting.len()
+    }
+
+    /// Finishes and starts all of them.
+    pub(crate) fn act(&self) -> Served {
+        let (exits, ()) = thread::scope(|scope| {
+            let exits = scope.spawn(|| exits(&self.finishing));
+            for (number, pod) in self.finishing.iter().enumerate() {
+                pod.finish(APP, 0);
+                if let Some(pod) = self.starting.get(number) {
+                    pod.announce();
+                }
+                thread::sleep(INTERVAL);
+            }
+            (exits.join().unwrap(), ())
+        });
+        let delays = self.finishing.iter().zip(exits).map(|(pod, exit_ns)| {
+            // The sidecar may be faster than this process.
+            let delay = pod.request(SIDECAR).at_ns.saturating_sub(exit_ns);
+            Duration::from_nanos(delay)
+        });
+        let quit = delays.max().unwrap();
+        let adds = self.starting.iter().map(|pod| pod.added(1).took);
+        Served {
+            quit,
+            add: adds.max().unwrap(),
+            unheld: self.unheld(),
+        }
+    }
+
+    fn unheld(&self) -> Vec<String> {
+        let unheld = self.starting.iter().filter(|pod| !has_table(pod));
+        unheld.map(Pod::name).collect()
+    }
+}
+
+/// The moments at which the kernel reports the exits of the apps, in nanoseconds of `CLOCK_MONOTONIC`.
+fn exits(pods: &[Pod]) -> Vec<u64> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let exits = pods.iter().map(|pod| {
+            let process = Pidfd::open(id::Pid(pod.pid(APP))).unwrap();
+            async move {
+                process.exited().await;
+                monotonic_ns()
+            }
+        });
+        join_all(exits).await
+    })
+}
+
+fn has_table(pod: &Pod) -> bool {
+    let output = Command::new("nsenter")
+        .arg(format!("--net={}", pod.network_path().display()))
+        .args(["nft", "list", "tables"])
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&output.stdout).contains("table inet usher")
+}
