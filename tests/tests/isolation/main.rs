@@ -21,7 +21,8 @@ mod neighbours;
 mod quit;
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
@@ -38,6 +39,8 @@ const SIDECAR: &str = "istio-proxy";
 const APP: &str = "app";
 /// A busy machine may exceed a limit. An agent that waits for a pod exceeds it each time.
 const TRIES: usize = 3;
+/// From an event in a pod to the agent's reaction to it; the rules need far longer for one packet.
+const REACTION: Duration = Duration::from_millis(100);
 
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -101,6 +104,8 @@ impl Attack {
         second
             .iter()
             .for_each(|pod| (self.strike)(&node, &agent, pod));
+        // It sends packets by then.
+        thread::sleep(REACTION);
         let killed = Instant::now();
         agent.signal(Signal::SIGKILL);
         wait_exit(agent.pid());

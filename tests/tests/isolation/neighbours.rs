@@ -1,6 +1,7 @@
 //! The other pods of the node: some finish, some start.
 
 use std::process::Command;
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -59,8 +60,10 @@ impl Neighbours {
 
     /// Finishes and starts all of them.
     pub(crate) fn act(&self) -> Served {
-        let (exits, ()) = thread::scope(|scope| {
-            let exits = scope.spawn(|| exits(&self.finishing));
+        let exits = thread::scope(|scope| {
+            let (opened, ready) = channel();
+            let exits = scope.spawn(|| exits(&self.finishing, opened));
+            ready.recv().unwrap();
             for (number, pod) in self.finishing.iter().enumerate() {
                 pod.finish(APP, 0);
                 if let Some(pod) = self.starting.get(number) {
@@ -68,7 +71,7 @@ impl Neighbours {
                 }
                 thread::sleep(INTERVAL);
             }
-            (exits.join().unwrap(), ())
+            exits.join().unwrap()
         });
         let delays = self.finishing.iter().zip(exits).map(|(pod, exit_ns)| {
             // The sidecar may be faster than this process.
@@ -90,19 +93,22 @@ impl Neighbours {
     }
 }
 
-/// The moments at which the kernel reports the exits of the apps, in nanoseconds of `CLOCK_MONOTONIC`.
-fn exits(pods: &[Pod]) -> Vec<u64> {
+/// The moments at which the kernel reports the exits of the apps, in nanoseconds of `CLOCK_MONOTONIC`. Sends a message
+/// when it watches all of them.
+fn exits(pods: &[Pod], watching: Sender<()>) -> Vec<u64> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build()
         .unwrap();
     runtime.block_on(async {
-        let exits = pods.iter().map(|pod| {
-            let process = Pidfd::open(id::Pid(pod.pid(APP))).unwrap();
-            async move {
-                process.exited().await;
-                monotonic_ns()
-            }
+        let processes: Vec<Pidfd> = pods
+            .iter()
+            .map(|pod| Pidfd::open(id::Pid(pod.pid(APP))).unwrap())
+            .collect();
+        watching.send(()).unwrap();
+        let exits = processes.iter().map(async |process| {
+            process.exited().await;
+            monotonic_ns()
         });
         join_all(exits).await
     })
