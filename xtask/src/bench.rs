@@ -64,6 +64,8 @@ enum Name {
     Cli,
     /// Cost of the agent on a full node: at rest, while pods come and go, and when all apps exit at once
     Scale,
+    /// Memory of the agent while 50,000 pods come and go
+    Turnover,
     /// Ready sidecar to the app's first instruction, on a cluster, with the agent and with its alternatives
     Start,
     /// App exit to complete Job, on a cluster, with the agent and with its alternatives; then a node full of pods
@@ -73,12 +75,13 @@ enum Name {
 }
 
 impl Name {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Quit,
         Self::Hold,
         Self::Cni,
         Self::Cli,
         Self::Scale,
+        Self::Turnover,
         Self::Start,
         Self::Cluster,
     ];

@@ -29,7 +29,9 @@ const REASONS: &str = "docs/performance";
 /// The file there about runs on other machines.
 const ELSEWHERE: &str = "elsewhere";
 /// The benchmarks in the order of the page.
-const ORDER: [&str; 7] = ["quit", "hold", "start", "cni", "scale", "cluster", "cli"];
+const ORDER: [&str; 8] = [
+    "quit", "hold", "start", "cni", "scale", "turnover", "cluster", "cli",
+];
 
 pub(super) fn write() -> Result<()> {
     let documents = read(&records())?;

@@ -71,6 +71,11 @@ impl Log {
         self.state().lines.clone()
     }
 
+    /// Drops the lines so far, so that a long run does not keep them. No thread may wait for a line meanwhile.
+    pub fn forget(&self) {
+        self.state().lines.clear();
+    }
+
     /// The number of matching lines so far.
     pub fn count(&self, wanted: impl Fn(&Value) -> bool) -> usize {
         let state = self.state();
