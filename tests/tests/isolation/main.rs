@@ -92,7 +92,7 @@ impl Attack {
         wait_known(&agent, hostile + neighbours.count() + later.count());
 
         let rules = CostlyRules::load(&first, self.packets, self.depth);
-        let health = HealthProbe::start(agent.http());
+        let health = HealthProbe::start(agent.probes());
         first
             .iter()
             .for_each(|pod| (self.strike)(&node, &agent, pod));
