@@ -11,7 +11,6 @@ mod services;
 use std::{sync::Arc, thread, time::Instant};
 
 use anyhow::Context;
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::runtime::{Builder, Runtime};
 use usher_client::{error_chain::chain, run_dir};
 use usher_core::{
@@ -50,7 +49,6 @@ const INIT_NETNS: u64 = 0xEFFF_FFF9;
 
 /// Runs the agent until SIGTERM or SIGINT.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    raise_file_limit();
     // Bind first: where another agent runs, it has this port, and keeps its sockets and files. The address of the metrics
     // differs between agents while it is changed.
     let [probes, http] = [args.probes, args.http].map(|address| {
@@ -147,7 +145,8 @@ fn edges(args: &Args, host: Host, reporter: &Reporter) -> anyhow::Result<(Edges,
     tracing::info!(cgroups = %root.display(), "watching pods");
     let socket = node.run_dir.join(run_dir::CNI_SOCKET);
     let announcements = cni_socket::listen(socket, Arc::clone(metrics));
-    let features = kernel_features::probe(&node.bundle_dir, metrics);
+    let kernel = kernel_features::probe(node.bundle_dir.clone(), Arc::clone(metrics))
+        .context("starting the thread that probes the kernel")?;
     let starts = start::Settings {
         bundle_dir: node.bundle_dir.clone(),
         proc: host.proc.clone(),
@@ -160,6 +159,7 @@ fn edges(args: &Args, host: Host, reporter: &Reporter) -> anyhow::Result<(Edges,
         args.log.flags(),
     ];
     let edges = Edges {
+        kernel,
         discovery,
         announcements,
         starts,
@@ -168,8 +168,7 @@ fn edges(args: &Args, host: Host, reporter: &Reporter) -> anyhow::Result<(Edges,
             flags: flags.concat(),
         },
     };
-    let events = [Event::Kernel(features)].into_iter().chain(walked);
-    Ok((edges, events.collect()))
+    Ok((edges, walked))
 }
 
 fn runtime() -> std::io::Result<Runtime> {
@@ -194,13 +193,4 @@ fn host_netns(proc: &ProcRoot) -> anyhow::Result<(NetnsId, bool)> {
         );
     }
     Ok((own, is_certain))
-}
-
-/// Each container takes a pidfd. The usual soft limit of 1024 is for programs that call `select`.
-fn raise_file_limit() {
-    let raised = getrlimit(Resource::RLIMIT_NOFILE)
-        .and_then(|(_soft, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
-    if let Err(error) = raised {
-        tracing::warn!(error = %chain(&error), "could not raise the limit of open files");
-    }
 }

@@ -12,12 +12,15 @@ mod overdue;
 mod records;
 mod snapshot;
 
-use std::{mem, time::Instant};
+use std::{
+    mem,
+    time::{Duration, Instant},
+};
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use usher_client::crash_point;
 use usher_core::{
-    Action, Engine, Event, engine::request::Answer, kube_event::NodeCondition,
+    Action, Engine, Event, engine::request::Answer, hold::Features, kube_event::NodeCondition,
     pod::container_change::ContainerChange, worker::message::Job,
 };
 use usher_sys::pods::cgroup;
@@ -35,6 +38,9 @@ use crate::{
     telemetry::{decision_log::Record, reporter::Reporter},
     worker::{self, Worker},
 };
+
+/// How long the first events wait for the features of the kernel, which are probed within milliseconds.
+const KERNEL_PROBE: Duration = Duration::from_millis(500);
 
 /// What the event loop requests from the service thread.
 #[derive(Debug)]
@@ -57,6 +63,7 @@ pub(crate) struct Channels {
 /// What the event loop watches on the node, and acts upon.
 #[derive(Debug)]
 pub(crate) struct Edges {
+    pub(crate) kernel: oneshot::Receiver<Features>,
     pub(crate) discovery: Discovery,
     pub(crate) announcements: mpsc::Receiver<Announcement>,
     pub(crate) starts: start::Settings,
@@ -72,6 +79,8 @@ pub(crate) struct NodeLoop {
     node: NodeState,
 
     host: Host,
+    /// None once the kernel's features are known.
+    kernel: Option<oneshot::Receiver<Features>>,
     discovery: Discovery,
     announcements: mpsc::Receiver<Announcement>,
     sandboxes: Sandboxes,
@@ -100,6 +109,7 @@ impl NodeLoop {
             engine: Engine::new(loaded.config),
             started,
             node: NodeState::new(loaded.trusted, edges.host.is_certain),
+            kernel: Some(edges.kernel),
             discovery: edges.discovery,
             announcements: edges.announcements,
             sandboxes: Sandboxes::default(),
@@ -120,6 +130,9 @@ impl NodeLoop {
     /// # Errors
     /// When the cgroup tree cannot be watched any more.
     pub(crate) async fn run(mut self, events: Vec<Event>) -> Result<(), cgroup::Error> {
+        // Pods whose connections are to be held wait for them.
+        let features = tokio::time::timeout(KERNEL_PROBE, next_features(&mut self.kernel)).await;
+        self.steps(features.ok().map(Event::Kernel));
         for event in events {
             self.step(event);
         }
@@ -148,6 +161,9 @@ impl NodeLoop {
                     self.steps(events);
                     let event = self.sandboxes.announced(&self.host, announcement);
                     self.steps(event);
+                }
+                features = next_features(&mut self.kernel) => {
+                    self.step(Event::Kernel(features));
                 }
                 // The runtime is about to start an app.
                 events = self.starts.next() => {
@@ -301,4 +317,17 @@ impl NodeLoop {
         crash_point::reach("after", kind);
         answer
     }
+}
+
+/// The features of the kernel, once. The future may be dropped at any time.
+async fn next_features(kernel: &mut Option<oneshot::Receiver<Features>>) -> Features {
+    if let Some(probe) = kernel {
+        let found = probe.await;
+        *kernel = None;
+        if let Ok(features) = found {
+            return features;
+        }
+        tracing::error!("the probe of the kernel failed; pods start unheld");
+    }
+    std::future::pending().await
 }

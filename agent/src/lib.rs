@@ -36,6 +36,7 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 use usher_client::error_chain::chain;
+use usher_sys::process::descriptor_table;
 
 use self::{
     args::Invocation,
@@ -47,6 +48,8 @@ use self::{
 /// Runs `usher-agent` to its end.
 pub fn agent() -> ExitCode {
     let invocation = Invocation::parse();
+    // Before the first thread.
+    let descriptors = descriptor_table::prepare();
     let dropped = privileges::drop_at_start(&invocation);
     let logging = match &invocation {
         Invocation::Holder(args) => telemetry::init_single_threaded(&args.log).map(|()| None),
@@ -58,6 +61,9 @@ pub fn agent() -> ExitCode {
         Err(error) => return fail(&error),
     };
     privileges::log_failure(dropped);
+    if let Err(error) = descriptors {
+        tracing::warn!(error = %chain(&error), "could not prepare the table of open descriptors");
+    }
     let ended = match invocation {
         Invocation::Agent(args) if args.leave.leave => leave::run(&args),
         Invocation::Agent(args) => app::run(&args),

@@ -1,6 +1,19 @@
 //! Probes at the start which of the features that a hold needs the node's kernel has.
+//!
+//! On a thread of its own: the kernel removes what the probe has installed, and waits until every processor has left what
+//! it is doing in the kernel (`synchronize_rcu` in
+//! [`nf_tables_abort`](https://github.com/torvalds/linux/blob/v6.12/net/netfilter/nf_tables_api.c)). A pod with costly
+//! packet filter rules can make that take seconds.
 
-use std::{error::Error, path::Path};
+use std::{
+    error::Error,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+};
+
+use tokio::sync::oneshot;
 
 use usher_client::error_chain::chain;
 use usher_core::hold::{Features, ruleset::Queue};
@@ -12,7 +25,23 @@ use usher_sys::{
 use crate::telemetry::metrics::Metrics;
 
 /// Tries each feature in a network namespace of its own, and reports the missing ones.
-pub(crate) fn probe(bundle_dir: &Path, metrics: &Metrics) -> Features {
+///
+/// # Errors
+/// There is no thread for it.
+pub(crate) fn probe(
+    bundle_dir: PathBuf,
+    metrics: Arc<Metrics>,
+) -> io::Result<oneshot::Receiver<Features>> {
+    let (found, features) = oneshot::channel();
+    // The receiver is gone when the agent is ending.
+    let probe = move || drop(found.send(features_of_kernel(&bundle_dir, &metrics)));
+    thread::Builder::new()
+        .name("kernel".to_owned())
+        .spawn(probe)?;
+    Ok(features)
+}
+
+fn features_of_kernel(bundle_dir: &Path, metrics: &Metrics) -> Features {
     let start = probe_start_hold(bundle_dir);
     let features = match nft::probe() {
         Ok(found) => from_probe(&found, start),

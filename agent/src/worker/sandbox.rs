@@ -7,7 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::{
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    task::spawn_blocking,
+};
 use usher_client::error_chain::chain;
 use usher_core::{
     base::id::SandboxId,
@@ -154,6 +157,7 @@ impl Sandbox {
         }
         self.probes.clear();
         self.change(|gate, _netns| drop(gate.delete())).await;
+        self.close().await;
     }
 
     async fn read(&mut self, read: Result<bool, nflog::Error>) {
@@ -256,9 +260,22 @@ impl Sandbox {
             false => Ok(Tally::default()),
         };
         // Close the sockets before the reply: the engine may arm the sandbox again.
-        drop(mem::take(&mut self.gate));
+        self.close().await;
         let sandbox = self.id.clone();
         self.reply(Reply::Opened { sandbox, result }).await;
+    }
+
+    /// Closes the sockets of the gate on another thread: the kernel waits then until it has removed the table, and for that
+    /// until every processor has left what it is doing in the kernel
+    /// ([`nft_rcv_nl_event`](https://github.com/torvalds/linux/blob/v6.12/net/netfilter/nf_tables_api.c)). Another
+    /// pod can make that take seconds.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the pool's threads are meant to outlive the work"
+    )]
+    async fn close(&mut self) {
+        let gate = mem::take(&mut self.gate);
+        drop(spawn_blocking(move || drop(gate)).await);
     }
 
     async fn release(&mut self) -> Result<Tally, String> {

@@ -1,7 +1,8 @@
-//! This process: capabilities, priority, resource usage, a watchdog timer.
+//! This process: capabilities, descriptors, priority, resource usage, a watchdog timer.
 
 pub mod capability;
 pub mod code_pages;
+pub mod descriptor_table;
 pub mod priority;
 pub mod usage;
 pub mod watchdog;

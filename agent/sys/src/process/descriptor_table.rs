@@ -1,0 +1,63 @@
+//! The table of this process' open descriptors.
+//!
+//! When a process with several threads opens more descriptors than its table has room for, the kernel enlarges the table
+//! and waits until every processor has left what it is doing in the kernel (`synchronize_rcu` in
+//! [`expand_fdtable`](https://github.com/torvalds/linux/blob/v6.12/fs/file.c)). A pod can make that take seconds, with
+//! costly packet filter rules and one packet. A process with one thread does not wait.
+
+use std::{
+    io,
+    os::fd::{AsFd, FromRawFd, OwnedFd},
+};
+
+use nix::{
+    fcntl::{FcntlArg, fcntl},
+    sys::{
+        eventfd::EventFd,
+        resource::{Resource, getrlimit, setrlimit},
+    },
+};
+
+/// Room for the descriptors of more pods than a node has. It costs 8 bytes of kernel memory each.
+const SIZE: u64 = 8192;
+
+/// Raises the limit of open descriptors as far as permitted and makes room in the table. Call it before the first thread
+/// is started.
+///
+/// # Errors
+/// The limit cannot be raised, or there is no memory.
+pub fn prepare() -> io::Result<()> {
+    // The usual soft limit of 1024 is for programs that call `select`.
+    let (_soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    reserve(SIZE.min(hard))
+}
+
+#[expect(unsafe_code, reason = "nix returns the new descriptor as a number")]
+fn reserve(size: u64) -> io::Result<()> {
+    let last = size.saturating_sub(1).try_into().unwrap_or(i32::MAX);
+    let some = EventFd::new()?;
+    let copy = fcntl(some.as_fd(), FcntlArg::F_DUPFD_CLOEXEC(last))?;
+    // SAFETY: the call has just returned this descriptor, which nothing else owns.
+    drop(unsafe { OwnedFd::from_raw_fd(copy) });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_table_is_large_afterwards() {
+        let size = || -> u64 {
+            let status = fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("FDSize:"));
+            line.unwrap().trim().parse().unwrap()
+        };
+        let wanted = size() * 2;
+        reserve(wanted).unwrap();
+        assert!(size() >= wanted);
+    }
+}
