@@ -81,6 +81,7 @@ impl Attack {
         let node = Node::new();
         node.annotate(&[("usher.dev/mode", "enforce"), ("usher.dev/hold", "enforce")]);
         let agent = Agent::start(&node);
+        let before = Neighbours::new(&node, "before");
         let [first, second] = ["first", "second"].map(|wave| self.create(&node, wave));
         let neighbours = Neighbours::new(&node, "neighbour");
         let later = Neighbours::new(&node, "later");
@@ -88,8 +89,12 @@ impl Attack {
             .iter()
             .chain(&second)
             .for_each(|pod| (self.prepare)(&agent, pod));
-        let hostile = first.len() + second.len();
-        wait_known(&agent, hostile + neighbours.count() + later.count());
+        let pods = first.len() + second.len() + 3 * neighbours.count();
+        wait_known(&agent, pods);
+
+        let health = HealthProbe::start(agent.probes());
+        let before = before.act();
+        let usual_health = health.longest();
 
         let rules = CostlyRules::load(&first, self.packets, self.depth);
         let health = HealthProbe::start(agent.probes());
@@ -113,10 +118,12 @@ impl Attack {
         let started = Instant::now();
         let next = agent.start_next(&node, None);
         let start = started.elapsed();
-        wait_known(&next, hostile + neighbours.count() + later.count());
+        wait_known(&next, pods);
         let after = later.act();
         drop(rules);
         Figures {
+            before,
+            usual_health,
             during,
             health,
             death,
