@@ -15,10 +15,7 @@ use usher_core::{
     worker::message::Job,
 };
 use usher_sys::{
-    net::{
-        netlink::Protocol,
-        netns::{self, Netns},
-    },
+    net::netns::{self, Netns},
     pods::{container::Init, pidfd::Pidfd, proc::ProcRoot},
 };
 
@@ -34,14 +31,14 @@ pub(crate) struct Host {
     pub(crate) is_certain: bool,
 }
 
-/// The namespace of a sidecar and a socket in it, opened while the app runs. They keep the namespace alive no longer than
+/// The namespace of a sidecar and a socket in it, opened while the app runs. The event loop opens no netlink socket: to
+/// close one waits for the pod's own changes of its rules
+/// ([`nft_rcv_nl_event`](https://github.com/torvalds/linux/blob/v6.12/net/netfilter/nf_tables_api.c)). They keep the namespace alive no longer than
 /// the sidecar does: they are closed when it ends.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     netns: Arc<Netns>,
     socket: OwnedFd,
-    /// Reads the rules.
-    rules: OwnedFd,
 }
 
 /// A sidecar that lives, for an attempt.
@@ -67,7 +64,6 @@ pub(crate) fn prepare(
     let netns = Arc::new(open(host, init)?);
     let failed = |error: netns::Error| Outcome::Failed(chain(&error));
     let socket = netns.tcp_socket(worker::PREPARED).map_err(failed)?;
-    let rules = netns.netlink(Protocol::Netfilter).map_err(failed)?.into();
     let descriptors = vec![Descriptor::Netns(Arc::clone(&netns))];
     worker.send(
         netns.id(),
@@ -75,11 +71,7 @@ pub(crate) fn prepare(
         Job::Check,
         descriptors,
     );
-    Ok(Prepared {
-        netns,
-        socket,
-        rules,
-    })
+    Ok(Prepared { netns, socket })
 }
 
 /// Tries one step with a sidecar; None when it does not live any more. Returns the outcome where it is known at once.
@@ -143,13 +135,9 @@ fn send(
         let why = "its pod's other containers are in another network namespace";
         return Err(Outcome::Failed(why.to_owned()));
     }
-    let (netns, sockets) = match sidecar.prepared {
-        Some(Prepared {
-            netns,
-            socket,
-            rules,
-        }) => (netns, vec![socket, rules]),
-        None => (Arc::new(open(host, &sidecar.init)?), Vec::new()),
+    let (netns, socket) = match sidecar.prepared {
+        Some(Prepared { netns, socket }) => (netns, Some(Descriptor::Socket(socket))),
+        None => (Arc::new(open(host, &sidecar.init)?), None),
     };
     let job = Job::Request {
         pid: sidecar.init.pidfd.pid(),
@@ -158,8 +146,7 @@ fn send(
     };
     let id = netns.id();
     let descriptors = [Descriptor::Init(sidecar.init), Descriptor::Netns(netns)];
-    let sockets = sockets.into_iter().map(Descriptor::Socket);
-    let descriptors = descriptors.into_iter().chain(sockets).collect();
+    let descriptors = descriptors.into_iter().chain(socket).collect();
     worker.send(id, Purpose::Attempt(key.clone()), job, descriptors);
     Ok(())
 }

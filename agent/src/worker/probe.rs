@@ -137,7 +137,7 @@ impl Target {
         };
         let (netns, lane) = (Arc::clone(&self.netns), Arc::clone(&self.lane));
         let calls = move || {
-            lane.rules.check(&netns, None)?;
+            let _rules = lane.rules.check(&netns)?;
             Ok(request::is_ready(&netns, &request, RESPONSE))
         };
         let ready = self

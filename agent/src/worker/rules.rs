@@ -19,32 +19,27 @@ use usher_sys::net::{
 pub(super) struct Cache(Mutex<Option<Cost>>);
 
 impl Cache {
-    /// Reads the rules of the namespace where they have changed since the last check, with the socket that the agent has
-    /// opened or with one of its own. Rules that cannot be read count as cheap: the worker is made to be stuck.
+    /// Reads the rules of the namespace where they have changed since the last check. Rules that cannot be read count as
+    /// cheap: the worker is made to be stuck.
+    ///
+    /// To close the socket that is returned may wait for changes of rules. Do that when the packet is sent.
     ///
     /// # Errors
     /// [`Trouble::CostlyRules`].
-    pub(super) fn check(&self, netns: &Netns, socket: Option<&Socket>) -> Result<(), Trouble> {
-        let own;
-        let socket = match socket {
-            Some(socket) => socket,
-            None => match netns.netlink(Protocol::Netfilter) {
-                Ok(opened) => {
-                    own = opened;
-                    &own
-                }
-                Err(error) => {
-                    tracing::debug!(error = %chain(&error), "could not open a socket to read rules");
-                    return Ok(());
-                }
-            },
+    pub(super) fn check(&self, netns: &Netns) -> Result<Option<Socket>, Trouble> {
+        let socket = match netns.netlink(Protocol::Netfilter) {
+            Ok(socket) => socket,
+            Err(error) => {
+                tracing::debug!(error = %chain(&error), "could not open a socket to read rules");
+                return Ok(None);
+            }
         };
-        match self.cost(netns, socket) {
+        match self.cost(netns, &socket) {
             Ok(cost) if cost.evaluations > MAX_EVALUATIONS => Err(Trouble::CostlyRules),
-            Ok(_cheap) => Ok(()),
+            Ok(_cheap) => Ok(Some(socket)),
             Err(error) => {
                 tracing::debug!(error = %chain(&error), "could not read the rules of a namespace");
-                Ok(())
+                Ok(Some(socket))
             }
         }
     }

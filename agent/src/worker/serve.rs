@@ -19,10 +19,7 @@ use usher_core::{
     worker::message::{CALLS, Job, JobId, LONGEST_MESSAGE, Order, QUERY, Reply},
 };
 use usher_sys::{
-    net::{netlink::Socket, netns::Netns},
-    pods::proc::ProcRoot,
-    process::priority,
-    seqpacket::Connection,
+    net::netns::Netns, pods::proc::ProcRoot, process::priority, seqpacket::Connection,
 };
 
 use super::{
@@ -113,7 +110,7 @@ impl Server {
             // The check before each request is all.
             Job::Check => {
                 if let Some(netns) = namespace(netns, descriptors.next()) {
-                    self.run(netns, None, CALLS, |_netns| (), |_done| None);
+                    self.run(netns, CALLS, |_netns| (), |_done| None);
                 }
             }
             Job::Request {
@@ -127,12 +124,11 @@ impl Server {
                     return self.fail(id).await;
                 };
                 let (proc, prepared) = (self.proc.clone(), descriptors.next());
-                let rules = descriptors.next().map(Socket::from);
                 let attempt = move |netns: &Netns| {
                     let target = Target { pidfd, netns };
                     target.attempt(&proc, pid, prepared, &request, timeout)
                 };
-                self.run(netns, rules, timeout, attempt, move |outcome| {
+                self.run(netns, timeout, attempt, move |outcome| {
                     attempted(id, outcome)
                 });
             }
@@ -143,7 +139,7 @@ impl Server {
                     return self.fail(id).await;
                 };
                 let query = move |netns: &Netns| Target { pidfd, netns }.query(port, &path);
-                self.run(netns, None, QUERY, query, move |body| {
+                self.run(netns, QUERY, query, move |body| {
                     let body = body.flatten();
                     Some(Reply::Answered { id, body })
                 });
@@ -186,7 +182,6 @@ impl Server {
     fn run<T: Send + 'static>(
         &self,
         netns: Netns,
-        rules: Option<Socket>,
         limit: Duration,
         calls: impl FnOnce(&Netns) -> T + Send + 'static,
         reply: impl FnOnce(Option<T>) -> Option<Reply> + Send + 'static,
@@ -197,7 +192,7 @@ impl Server {
             let checked = {
                 let lane = Arc::clone(&lane);
                 move || {
-                    lane.rules.check(&netns, rules.as_ref())?;
+                    let _rules = lane.rules.check(&netns)?;
                     Ok(calls(&netns))
                 }
             };

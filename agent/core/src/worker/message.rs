@@ -34,8 +34,8 @@ pub struct Order {
 pub enum Job {
     /// Read the rules of the namespace, so that the first request need not. Descriptor: namespace. It has no reply.
     Check,
-    /// Send a request to a sidecar. Descriptors: pidfd of its init process, namespace, and
-    /// where they are open already a TCP socket and a netlink socket in it.
+    /// Send a request to a sidecar. Descriptors: pidfd of its init process, namespace, and a TCP socket in it
+    /// where one is open already.
     Request {
         pid: Pid,
         request: Request,

@@ -70,7 +70,7 @@ impl Gate {
         self.read();
         let waits = self.copies.len() > 0 || self.queue.is_some();
         // Not with the table's socket: what is left of a long dump would be read before the next change.
-        if waits && self.lane.rules.check(netns, None).is_err() {
+        if waits && self.lane.rules.check(netns).is_err() {
             // Connections and queries continue when they are sent again, on the pod's own time.
             self.is_costly = true;
             self.sender = None;

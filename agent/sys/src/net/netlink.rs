@@ -98,19 +98,6 @@ pub struct Socket {
     fd: OwnedFd,
 }
 
-/// Takes a socket that another process opened.
-impl From<OwnedFd> for Socket {
-    fn from(fd: OwnedFd) -> Self {
-        Self { fd }
-    }
-}
-
-impl From<Socket> for OwnedFd {
-    fn from(socket: Socket) -> Self {
-        socket.fd
-    }
-}
-
 impl Socket {
     /// Opens a socket in the network namespace of the calling thread.
     ///
