@@ -13,6 +13,7 @@ mod records;
 mod snapshot;
 
 use std::{
+    collections::BTreeSet,
     mem,
     time::{Duration, Instant},
 };
@@ -20,8 +21,8 @@ use std::{
 use tokio::sync::{mpsc, oneshot, watch};
 use usher_client::crash_point;
 use usher_core::{
-    Action, Engine, Event, engine::request::Answer, hold::Features, kube_event::NodeCondition,
-    pod::container_change::ContainerChange, worker::message::Job,
+    Action, Engine, Event, base::id::PodUid, engine::request::Answer, hold::Features,
+    kube_event::NodeCondition, pod::container_change::ContainerChange, worker::message::Job,
 };
 use usher_sys::pods::cgroup;
 
@@ -45,8 +46,8 @@ const KERNEL_PROBE: Duration = Duration::from_millis(500);
 /// What the event loop requests from the service thread.
 #[derive(Debug)]
 pub(crate) struct Requests {
-    /// List the kubelet's pods.
-    pub(crate) pods: mpsc::Sender<()>,
+    /// List the kubelet's pods, of the finished ones only these.
+    pub(crate) pods: mpsc::Sender<BTreeSet<PodUid>>,
     pub(crate) namespaces: mpsc::Sender<String>,
     /// Whether the CNI plugin is to be installed.
     pub(crate) plugin: watch::Sender<bool>,
@@ -270,7 +271,7 @@ impl NodeLoop {
         match action {
             Action::Reply(reply) => answer = Some(reply),
             // Full only where the engine requests the pods twice, which it does not.
-            Action::FetchPods => drop(self.requests.pods.try_send(())),
+            Action::FetchPods => drop(self.requests.pods.try_send(self.engine.pods_on_node())),
             Action::FetchNamespace(name) => self.request_namespace(name),
             Action::Report(decision) => self.records.push(Record::now(decision)),
             Action::Answer { sandbox, reply } => self.sandboxes.answer(&sandbox, &reply),

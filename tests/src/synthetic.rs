@@ -54,6 +54,6 @@ pub use pod::{Pod, Request, Visit};
 pub use process::{inventory, limit};
 pub use server::{
     api_server::{self, ApiServer},
-    kubelet::{self, Behaviour, Kubelet},
+    kubelet::{self, Behaviour, Bulk, Kubelet},
 };
 pub use spec::{ContainerSpec, Origin, PodSpec, Probe, ProbeKind, RestartPolicy, RestartRule};

@@ -127,8 +127,8 @@ impl DataSource {
                     },
                     pods: census.with(&survey.pods),
                     kubelet: admin::Kubelet {
-                        listed_ms_ago: survey.kubelet.is_ok().then_some(0),
-                        error: survey.kubelet.err().map(|failure| failure.text),
+                        listed_ms_ago: survey.listed.is_ok().then_some(0),
+                        error: survey.listed.err().map(|failure| failure.text),
                     },
                     ..Status::default()
                 };

@@ -32,6 +32,7 @@ mod stderr;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use usher_sys::process::memory::{self, BoundedAllocator};
 
 pub use self::completion::Shell;
 use self::{
@@ -86,8 +87,19 @@ enum Command {
     Complete(completion::Words),
 }
 
+#[global_allocator]
+static MEMORY: BoundedAllocator = BoundedAllocator::new(
+    "usher: this command needs more than half of the memory that its container has left, and ends before the kernel kills \
+     the agent; run it on the node, or raise resources.limits.memory\n",
+    1,
+);
+
 /// Runs the `usher` program.
 pub fn run() -> ExitCode {
+    // Half of it leaves room for the agent and for a second command.
+    if let Some(headroom) = memory::headroom() {
+        MEMORY.set_limit(headroom / 2);
+    }
     let Args { global, command } = Args::parse();
     if global.file.is_some() && !command.supports_file() {
         print_stderr("this command needs the live node and does not support --file");

@@ -3,34 +3,38 @@
 //!
 //! Each request has a connection of its own: requests are rare, and the token, the CA and the kubelet's certificate may
 //! have been rotated since the last one.
+//!
+//! The list is parsed while it arrives ([`usher_core::pod::list`]), so its length does not matter for memory. A list that is
+//! endless, stalls or takes too long is an error.
 
 pub mod tls;
 
 use std::{io, net::IpAddr, path::PathBuf, time::Duration};
 
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Empty};
 use hyper::{
     Request, StatusCode, Uri,
-    body::Bytes,
+    body::{Bytes, Incoming},
     client::conn::http1,
     header,
     rt::{Read, Write},
 };
 use hyper_util::rt::TokioIo;
 use rustls::CertificateError;
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, time::timeout};
 use usher_core::{
     metric::value::KubeletResult,
-    pod::list::{self, NotAPodList, PodList},
-    recipe::Reads,
+    pod::list::{NotAPodList, PodList, Reader, Selection},
 };
 
 use crate::node_args::KubeletArgs;
 
-/// How long a request may take, from the connection to the end of the response.
-const TIMEOUT: Duration = Duration::from_secs(5);
-/// The client rejects a longer list: some thousand pods of a hundred kB.
-const LARGEST: usize = 256 * 1024 * 1024;
+const BOUNDS: Bounds = Bounds {
+    response: Duration::from_secs(10),
+    stall: Duration::from_secs(5),
+    total: Duration::from_secs(120),
+    bytes: 1024 * 1024 * 1024,
+};
 const PATH: &str = "/pods";
 
 /// Why the kubelet's pods could not be listed.
@@ -42,8 +46,12 @@ pub enum Error {
     Tls { url: Uri, source: tls::Error },
     #[error("connecting to {url}")]
     Connect { url: Uri, source: io::Error },
-    #[error("no response from {url} within {TIMEOUT:?}")]
-    Timeout { url: Uri },
+    #[error("no response from {url} within {after:?}")]
+    Timeout { url: Uri, after: Duration },
+    #[error("{url} stopped sending its list of pods for {after:?}")]
+    Stalled { url: Uri, after: Duration },
+    #[error("the list of pods of {url} took longer than {after:?}")]
+    TooSlow { url: Uri, after: Duration },
     #[error("requesting {url}")]
     Http { url: Uri, source: hyper::Error },
     #[error(
@@ -56,11 +64,10 @@ pub enum Error {
     Forbidden { url: Uri },
     #[error("{url} responded with status {status}")]
     Status { url: Uri, status: StatusCode },
-    #[error("the response of {url} broke off or is longer than {LARGEST} bytes")]
-    Body {
-        url: Uri,
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    #[error("the response of {url} broke off")]
+    Body { url: Uri, source: hyper::Error },
+    #[error("the list of pods of {url} is longer than {limit} bytes")]
+    TooLong { url: Uri, limit: u64 },
     #[error("decoding the response of {url}")]
     Decode { url: Uri, source: NotAPodList },
 }
@@ -72,11 +79,13 @@ impl Error {
             Self::Token { .. } => KubeletResult::Token,
             Self::Tls { .. } => KubeletResult::Tls,
             Self::Connect { .. } | Self::Http { .. } => KubeletResult::Connect,
-            Self::Timeout { .. } => KubeletResult::Timeout,
+            Self::Timeout { .. } | Self::Stalled { .. } | Self::TooSlow { .. } => {
+                KubeletResult::Timeout
+            }
             Self::Unauthorized { .. } => KubeletResult::Unauthorized,
             Self::Forbidden { .. } => KubeletResult::Forbidden,
             Self::Status { .. } => KubeletResult::ServerError,
-            Self::Body { .. } | Self::Decode { .. } => KubeletResult::Decode,
+            Self::Body { .. } | Self::TooLong { .. } | Self::Decode { .. } => KubeletResult::Decode,
         }
     }
 
@@ -137,6 +146,20 @@ pub struct Kubelet {
     port: u16,
     trust: Option<tls::Trust>,
     token: PathBuf,
+    bounds: Bounds,
+}
+
+/// When a request fails.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    /// Until the head of the response, before which the kubelet encodes the whole list.
+    response: Duration,
+    /// Without a byte of the list.
+    stall: Duration,
+    /// Until the end of the list.
+    total: Duration,
+    /// Of the list: more than all pods of a cluster, whose finished pods the API server deletes from 12,500 on.
+    bytes: u64,
 }
 
 impl Kubelet {
@@ -166,68 +189,75 @@ impl Kubelet {
             trust,
             token: args.token.clone(),
             url,
+            bounds: BOUNDS,
         })
     }
 
-    /// Lists the pods, with the fields that `reads` names.
+    /// Lists the pods, and keeps what `selection` names.
     ///
     /// # Errors
     /// When the kubelet does not respond with a list of pods.
-    pub async fn pods(&self, reads: &Reads) -> Result<PodList, Error> {
-        let url = self.url.clone();
-        let list = tokio::time::timeout(TIMEOUT, self.parsed(reads)).await;
-        list.unwrap_or(Err(Error::Timeout { url }))
-    }
-
-    async fn parsed(&self, reads: &Reads) -> Result<PodList, Error> {
-        let body = self.body().await?;
-        list::parse(&body, reads).map_err(|source| Error::Decode {
-            url: self.url.clone(),
-            source,
+    pub async fn pods(&self, selection: Selection) -> Result<PodList, Error> {
+        let after = self.bounds.total;
+        let list = timeout(after, self.list(selection)).await;
+        list.unwrap_or_else(|_elapsed| {
+            Err(Error::TooSlow {
+                url: self.url.clone(),
+                after,
+            })
         })
     }
 
-    /// Lists the pods as the kubelet encodes them.
-    ///
-    /// # Errors
-    /// When the kubelet does not respond with status 200.
-    pub async fn raw(&self) -> Result<Bytes, Error> {
-        let url = self.url.clone();
-        let response = tokio::time::timeout(TIMEOUT, self.body()).await;
-        response.unwrap_or(Err(Error::Timeout { url }))
-    }
-
-    async fn body(&self) -> Result<Bytes, Error> {
+    async fn list(&self, selection: Selection) -> Result<PodList, Error> {
         let url = || self.url.clone();
         let token = std::fs::read_to_string(&self.token).map_err(|source| Error::Token {
             path: self.token.clone(),
             source,
         })?;
+        let stream = self.in_time(self.connect()).await?;
+        let Some(trust) = &self.trust else {
+            return self.exchange(TokioIo::new(stream), &token, selection).await;
+        };
+        let tls = |source| Error::Tls { url: url(), source };
+        let connector = trust.connector().map_err(tls)?;
+        let name = tls::server_name(&self.host).map_err(tls)?;
+        let handshake = async {
+            let stream = connector.connect(name, stream).await;
+            stream.map_err(|source| Error::Connect { url: url(), source })
+        };
+        let stream = self.in_time(handshake).await?;
+        self.exchange(TokioIo::new(stream), &token, selection).await
+    }
+
+    /// Bounds a step before the list itself.
+    async fn in_time<T>(&self, step: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let after = self.bounds.response;
+        timeout(after, step).await.unwrap_or_else(|_elapsed| {
+            Err(Error::Timeout {
+                url: self.url.clone(),
+                after,
+            })
+        })
+    }
+
+    async fn connect(&self) -> Result<TcpStream, Error> {
         let connect = async {
             let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
             stream.set_nodelay(true)?;
             Ok(stream)
         };
-        let stream = connect
-            .await
-            .map_err(|source| Error::Connect { url: url(), source })?;
-        match &self.trust {
-            None => self.exchange(TokioIo::new(stream), &token).await,
-            Some(trust) => {
-                let connector = trust.connector();
-                let connector = connector.map_err(|source| Error::Tls { url: url(), source })?;
-                let name = tls::server_name(&self.host);
-                let name = name.map_err(|source| Error::Tls { url: url(), source })?;
-                let stream = connector
-                    .connect(name, stream)
-                    .await
-                    .map_err(|source| Error::Connect { url: url(), source })?;
-                self.exchange(TokioIo::new(stream), &token).await
-            }
-        }
+        connect.await.map_err(|source| Error::Connect {
+            url: self.url.clone(),
+            source,
+        })
     }
 
-    async fn exchange<Io>(&self, io: Io, token: &str) -> Result<Bytes, Error>
+    async fn exchange<Io>(
+        &self,
+        io: Io,
+        token: &str,
+        selection: Selection,
+    ) -> Result<PodList, Error>
     where
         Io: Read + Write + Unpin,
     {
@@ -236,6 +266,28 @@ impl Kubelet {
             source,
         };
         let (mut sender, connection) = http1::handshake(io).await.map_err(failed)?;
+        let request = self.request(token);
+        let response = async {
+            let head = async { sender.send_request(request).await.map_err(failed) };
+            let response = self.in_time(head).await?;
+            let url = self.url.clone();
+            match response.status() {
+                StatusCode::OK => self.read(response.into_body(), selection).await,
+                StatusCode::UNAUTHORIZED => Err(Error::Unauthorized { url }),
+                StatusCode::FORBIDDEN => Err(Error::Forbidden { url }),
+                status => Err(Error::Status { url, status }),
+            }
+        };
+        tokio::pin!(response);
+        tokio::select! {
+            biased;
+            response = &mut response => response,
+            // Polling the connection moves the bytes. It may end before the response's last bytes are processed.
+            _closed = connection => response.await,
+        }
+    }
+
+    fn request(&self, token: &str) -> Request<Empty<Bytes>> {
         let mut request = Request::get(PATH)
             .body(Empty::<Bytes>::new())
             .unwrap_or_default();
@@ -246,25 +298,41 @@ impl Kubelet {
         if let Ok(bearer) = format!("Bearer {}", token.trim()).parse() {
             headers.insert(header::AUTHORIZATION, bearer);
         }
-        let response = async {
-            let response = sender.send_request(request).await.map_err(failed)?;
-            let url = self.url.clone();
-            match response.status() {
-                StatusCode::OK => {}
-                StatusCode::UNAUTHORIZED => return Err(Error::Unauthorized { url }),
-                StatusCode::FORBIDDEN => return Err(Error::Forbidden { url }),
-                status => return Err(Error::Status { url, status }),
-            }
-            let body = Limited::new(response.into_body(), LARGEST).collect().await;
-            body.map(http_body_util::Collected::to_bytes)
-                .map_err(|source| Error::Body { url, source })
-        };
-        tokio::pin!(response);
-        tokio::select! {
-            biased;
-            response = &mut response => response,
-            // Polling the connection moves the bytes. It may end before the response's last bytes are processed.
-            _closed = connection => response.await,
+        request
+    }
+
+    /// Parses the list while it arrives.
+    async fn read(&self, mut body: Incoming, selection: Selection) -> Result<PodList, Error> {
+        let url = || self.url.clone();
+        let Bounds { stall, bytes, .. } = self.bounds;
+        let mut reader = Reader::new(selection);
+        let mut left = bytes;
+        loop {
+            let frame = timeout(stall, body.frame()).await;
+            let frame = frame.map_err(|_elapsed| Error::Stalled {
+                url: url(),
+                after: stall,
+            })?;
+            let Some(frame) = frame else {
+                break;
+            };
+            let frame = frame.map_err(|source| Error::Body { url: url(), source })?;
+            let data = frame.data_ref().map_or(&[][..], |data| &data[..]);
+            left = left
+                .checked_sub(data.len() as u64)
+                .ok_or_else(|| Error::TooLong {
+                    url: url(),
+                    limit: bytes,
+                })?;
+            let read = reader.read(data);
+            read.map_err(|source| Error::Decode { url: url(), source })?;
+            // A long list may be faster than its parsing, and other tasks share the thread.
+            tokio::task::yield_now().await;
         }
+        let list = reader.finish();
+        list.map_err(|source| Error::Decode { url: url(), source })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 //! the health endpoint and the admin socket.
 
 use std::{
+    collections::BTreeSet,
     future::{Future, pending},
     sync::{Arc, atomic::Ordering},
     time::Instant,
@@ -14,7 +15,7 @@ use tokio::{
     sync::{mpsc, watch},
 };
 use usher_client::{api_server, error_chain::chain, run_dir};
-use usher_core::{recipe::Reads, settings::config::Config};
+use usher_core::{base::id::PodUid, pod::list::Selection, recipe::Reads, settings::config::Config};
 use usher_sys::process::code_pages;
 
 use crate::{
@@ -37,8 +38,8 @@ use crate::{
 /// The service thread's ends of the channels to the event loop.
 pub(super) struct Channels {
     pub(super) inputs: mpsc::Sender<Input>,
-    /// The event loop requests the kubelet's pods.
-    pub(super) pod_requests: mpsc::Receiver<()>,
+    /// The event loop requests the kubelet's pods, of the finished ones only these.
+    pub(super) pod_requests: mpsc::Receiver<BTreeSet<PodUid>>,
     /// The event loop requests these Namespaces.
     pub(super) namespace_requests: mpsc::Receiver<String>,
     /// Whether the Node's mode needs the CNI plugin.
@@ -239,13 +240,16 @@ impl Services<'_> {
 async fn list_pods(
     mut kubelet: Kubelet,
     reads: watch::Receiver<Reads>,
-    mut requests: mpsc::Receiver<()>,
+    mut requests: mpsc::Receiver<BTreeSet<PodUid>>,
     inputs: mpsc::Sender<Input>,
     readiness: Arc<Readiness>,
 ) {
-    while requests.recv().await.is_some() {
-        let reads = reads.borrow().clone();
-        let pods = kubelet.pods(&reads).await.map(|list| list.pods);
+    while let Some(tracked) = requests.recv().await {
+        let selection = Selection {
+            finished: Some(tracked),
+            ..Selection::from(&*reads.borrow())
+        };
+        let pods = kubelet.pods(selection).await.map(|list| list.pods);
         if pods.is_some() {
             let is_first = !readiness.listed.swap(true, Ordering::AcqRel);
             readiness.changed.notify_one();

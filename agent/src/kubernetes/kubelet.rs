@@ -1,6 +1,9 @@
 //! Lists the kubelet's pods for the engine, and reports when that fails.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use usher_client::{
     error_chain::chain,
@@ -9,15 +12,16 @@ use usher_client::{
 };
 use usher_core::{
     kube_event::NodeCondition,
-    metric::value::{KubeletResult, Value},
-    pod::list::PodList,
-    recipe::Reads,
+    metric::value::{KubeletResult, PodSkipReason, Value},
+    pod::list::{PodList, Selection},
 };
 
 use crate::telemetry::reporter::Reporter;
 
 /// A kubelet that is unreachable for longer than a restart takes is worth an Event.
 const RESTART: Duration = Duration::from_secs(60);
+/// Time between two Events about skipped pods, whatever pods appear and disappear.
+const SKIPPED_AGAIN: Duration = Duration::from_secs(3600);
 
 #[derive(Debug)]
 pub(crate) struct Kubelet {
@@ -26,6 +30,9 @@ pub(crate) struct Kubelet {
     /// The kind of the last request's error.
     failing: Option<KubeletResult>,
     failing_since: Option<FailingSince>,
+    /// The pods that the last list lacks, as they were logged.
+    skipped: BTreeMap<PodSkipReason, usize>,
+    skipped_reported: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -41,13 +48,15 @@ impl Kubelet {
             reporter,
             failing: None,
             failing_since: None,
+            skipped: BTreeMap::new(),
+            skipped_reported: None,
         })
     }
 
-    /// Lists the pods, and keeps the fields of them that `reads` names. Reports a failure, and returns None.
-    pub(crate) async fn pods(&mut self, reads: &Reads) -> Option<PodList> {
+    /// Lists the pods. Reports a failure, and returns None.
+    pub(crate) async fn pods(&mut self, selection: Selection) -> Option<PodList> {
         let start = Instant::now();
-        let listed = self.client.pods(reads).await;
+        let listed = self.client.pods(selection).await;
         let took = start.elapsed();
         let metrics = &self.reporter.metrics;
         metrics.kubelet_request.observe(took.as_secs_f64());
@@ -55,6 +64,7 @@ impl Kubelet {
             Ok(list) => {
                 metrics.kubelet_requests.inc(&KubeletResult::Ok);
                 self.succeeded(&list, took);
+                self.report_skipped(start, &list);
                 Some(list)
             }
             Err(error) => {
@@ -68,10 +78,6 @@ impl Kubelet {
     fn succeeded(&mut self, list: &PodList, took: Duration) {
         self.failing_since = None;
         self.reporter.health.set_kubelet(None);
-        for bad in &list.bad {
-            self.reporter.metrics.kubelet_bad_pods.inc();
-            tracing::warn!(error = %chain(bad), "skipped an invalid pod of the kubelet's list");
-        }
         let pods = list.pods.len();
         match self.failing.take() {
             Some(kind) => {
@@ -79,8 +85,48 @@ impl Kubelet {
             }
             None => {
                 let took_ms = took.as_millis();
-                tracing::debug!(pods, took_ms, "listed the kubelet's pods");
+                let omitted_finished = list.omitted_finished;
+                tracing::debug!(pods, omitted_finished, took_ms, "listed the kubelet's pods");
             }
+        }
+    }
+
+    /// Counts the skipped pods of a list, and reports them where their numbers changed.
+    fn report_skipped(&mut self, now: Instant, list: &PodList) {
+        for (reason, pods) in &list.skipped_counts {
+            let pods = u64::try_from(*pods).unwrap_or(u64::MAX);
+            self.reporter.metrics.kubelet_skipped_pods.add(reason, pods);
+        }
+        if self.skipped == list.skipped_counts {
+            return;
+        }
+        self.skipped.clone_from(&list.skipped_counts);
+        for skipped in &list.skipped {
+            tracing::warn!(
+                reason = skipped.reason().name(),
+                error = %chain(skipped),
+                "skipped a pod of the kubelet's list; usher does not manage it"
+            );
+        }
+        let pods: usize = list.skipped_counts.values().sum();
+        let named = list.skipped.len();
+        if pods > named {
+            tracing::warn!(
+                pods,
+                named,
+                "skipped more pods of the kubelet's list than are named"
+            );
+        }
+        let is_due = |reported| now >= reported + SKIPPED_AGAIN;
+        if let Some(example) = list.skipped.first()
+            && self.skipped_reported.is_none_or(is_due)
+        {
+            self.skipped_reported = Some(now);
+            let condition = NodeCondition::PodsSkipped {
+                pods,
+                example: chain(example),
+            };
+            self.reporter.events.send_node(&condition);
         }
     }
 
@@ -123,7 +169,7 @@ mod tests {
     use std::sync::Arc;
 
     use clap::Parser;
-    use usher_core::kube_event::Reason;
+    use usher_core::{kube_event::Reason, pod::list};
 
     use super::*;
     use crate::{args::Args, kubernetes::events::EventPublisher, telemetry::metrics::Metrics};
@@ -142,5 +188,30 @@ mod tests {
         kubelet.report_failure(now + RESTART, "refused");
         kubelet.report_failure(now + RESTART * 2, "refused");
         assert_eq!(publisher.reasons(), [Reason::KubeletUnreachable]);
+    }
+
+    #[test]
+    fn skipped_pods_are_counted_always_and_reported_seldom() {
+        let args = Args::parse_from(["usher-agent", "--node-name", "node-1"]);
+        let metrics = Arc::new(Metrics::new());
+        let (events, mut publisher) = EventPublisher::new("node-1", Arc::clone(&metrics));
+        let reporter = Reporter::new(Arc::clone(&metrics), events);
+        let mut kubelet = Kubelet::new(&args.node.kubelet, reporter).unwrap();
+        let now = Instant::now();
+        let list = |pods: usize| {
+            let body = format!(r#"{{"items":[{}]}}"#, vec!["{}"; pods].join(","));
+            list::parse(body.as_bytes(), Selection::default()).unwrap()
+        };
+        for pods in [0, 2, 3] {
+            kubelet.report_skipped(now, &list(pods));
+        }
+        assert_eq!(publisher.reasons(), [Reason::PodsSkipped]);
+        kubelet.report_skipped(now + SKIPPED_AGAIN, &list(3));
+        assert_eq!(publisher.reasons(), []);
+        kubelet.report_skipped(now + SKIPPED_AGAIN, &list(0));
+        kubelet.report_skipped(now + SKIPPED_AGAIN, &list(1));
+        assert_eq!(publisher.reasons(), [Reason::PodsSkipped]);
+        let count = metrics.kubelet_skipped_pods.get(&PodSkipReason::Invalid);
+        assert_eq!(count, 9);
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, str, sync::LazyLock, time::Duration};
 use serde_json::Value;
 use usher_core::{
     node::taint,
-    pod::list,
+    pod::list::{self, Reader, Selection},
     recipe::Reads,
     settings::{
         annotation,
@@ -19,9 +19,17 @@ use usher_inspect::explain::{self, Case, Facts, Seen};
 /// The kubelet's pod list.
 pub(super) fn podlist(bytes: &[u8]) -> bool {
     static READS: LazyLock<Reads> = LazyLock::new(|| Config::default().reads());
-    let Ok(list) = list::parse(bytes, &READS) else {
+    let Ok(list) = list::parse(bytes, &*READS) else {
         return false;
     };
+    // A list arrives in chunks of any size.
+    let mut reader = Reader::new(Selection::from(&*READS));
+    for chunk in bytes.chunks(1 + bytes.len() % 7) {
+        reader.read(chunk).expect("the list is valid");
+    }
+    let chunked = reader.finish().expect("the list is complete");
+    assert_eq!(chunked.pods, list.pods);
+    assert_eq!(chunked.skipped_counts, list.skipped_counts);
     for container in list.pods.iter().flat_map(|pod| &pod.containers) {
         assert!(container.probes.len() <= 2);
         for probe in &container.probes {
@@ -79,10 +87,21 @@ pub(super) fn facts(bytes: &[u8]) -> bool {
     let Ok(list) = list::parse(bytes, reads) else {
         return false;
     };
+    let selection = Selection {
+        documents: list.pods.iter().map(|pod| pod.uid.clone()).collect(),
+        ..Selection::from(reads)
+    };
+    let Ok(list) = list::parse(bytes, selection) else {
+        panic!("the list was valid");
+    };
     let (seen, namespace) = (Seen::default(), NamespaceValues::default());
     let mut is_explained = false;
     for pod in &list.pods {
-        let Some(facts) = Facts::find(bytes, &pod.uid) else {
+        let Some(facts) = list
+            .documents
+            .get(&pod.uid)
+            .and_then(|pod| Facts::read(pod))
+        else {
             continue;
         };
         let case = Case::new(pod, &facts, &seen, config, &namespace);

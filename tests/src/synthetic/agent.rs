@@ -17,6 +17,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+use crate::synthetic::limit::Limited;
 use crate::synthetic::process::{self, Traced, Usage};
 use crate::synthetic::{ApiServer, Node, node, program};
 use crate::wait::patience;
@@ -79,6 +80,13 @@ impl Agent {
         let mut command = Command::new(program);
         command.args(arguments).arg("--").arg(binary());
         Self::execute(node, command, None)
+    }
+
+    /// Starts it among the processes of a cgroup.
+    pub fn start_limited(node: &Node, server: Option<&ApiServer>, limited: &Limited) -> Self {
+        let mut command = Command::new("/bin/sh");
+        command.args(limited.command()).arg("--").arg(binary());
+        Self::execute(node, command, server)
     }
 
     /// Starts it without some of root's capabilities, in the syntax of setpriv.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use crate::synthetic::limit::Limited;
 use crate::synthetic::{Node, program};
 
 const BINARY: &str = "USHER_CLI_BIN";
@@ -36,6 +37,26 @@ pub fn run(arguments: &[String]) -> Ran {
 pub fn on(node: &Node, arguments: &[&str]) -> Ran {
     let mut command = command_on(node);
     command.args(arguments);
+    ran(command)
+}
+
+/// The same among the processes of a cgroup.
+///
+/// # Panics
+///
+/// If it is not built.
+pub fn on_limited(node: &Node, limited: &Limited, arguments: &[&str]) -> Ran {
+    let inner = command_on(node);
+    let variables = inner.get_envs();
+    let mut command = Command::new("/bin/sh");
+    command
+        .env_clear()
+        .envs(variables.filter_map(|(name, value)| Some((name, value?))))
+        .stdin(Stdio::null())
+        .args(limited.command())
+        .arg("--")
+        .arg(inner.get_program())
+        .args(arguments);
     ran(command)
 }
 

@@ -17,6 +17,7 @@ mod kernel;
 mod kubelet;
 mod ladder;
 mod life;
+mod list;
 mod mode;
 mod namespace;
 mod overflow;

@@ -8,6 +8,8 @@ use usher_tests::synthetic::{Agent, Pod, PodSpec, process};
 
 use crate::{enforcing, expect_quit, finish_and_quit};
 
+/// The limit of the agent's container in the chart.
+pub(crate) const CHART_LIMIT: u64 = 96 * 1024 * 1024;
 /// The free memory, which is too little for the pods.
 const MEMORY: u64 = 256 * 1024;
 /// In hundredths of a CPU: the chart's request.
@@ -19,7 +21,8 @@ fn jobs(name: &str) -> Vec<PodSpec> {
     names.map(|name| PodSpec::job(&name)).collect()
 }
 
-/// The kernel kills it at any point, as at the limit of its container. The next agent does the rest.
+/// The kernel kills it at any point, as at the limit of its container. The next agent has the limit of the chart and the same
+/// pods, and does the rest.
 #[test]
 fn killed_at_its_memory_limit() {
     let Some(node) = enforcing() else { return };
@@ -49,12 +52,14 @@ fn killed_at_its_memory_limit() {
     for pod in &during {
         pod.finish("app", 0);
     }
-    let agent = Agent::start(&node);
+    limited.set(CHART_LIMIT);
+    let agent = Agent::start_limited(&node, None, &limited);
     for pod in before.iter().chain(&during) {
         assert_eq!(pod.ended(crate::SIDECAR).code(), 0);
     }
     let after = node.run(&PodSpec::job("after"));
     finish_and_quit(&agent, &after);
+    assert!(!matches!(process::state(agent.pid()), None | Some('Z')));
 }
 
 /// A program that never sleeps.

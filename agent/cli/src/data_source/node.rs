@@ -8,11 +8,15 @@ mod target;
 
 use std::{sync::Arc, time::SystemTime};
 
-use hyper::body::Bytes;
 use usher_client::{error_chain::chain, kubelet::Kubelet, node_args::NodeArgs};
-use usher_core::{base::id::Pid, settings::config::Config};
+use usher_core::{
+    base::id::{Pid, PodUid},
+    pod::list::{PodList, Selection},
+    settings::config::Config,
+};
 use usher_sys::{net::netns::Netns, pods::proc::ProcRoot};
 
+use self::survey::Documents;
 pub(crate) use self::{survey::Survey, target::Target};
 use crate::failure::Failure;
 
@@ -65,27 +69,49 @@ impl Node {
         }
     }
 
-    /// The kubelet's list of pods (`v1.PodList`, JSON).
+    /// The kubelet's list of pods.
     ///
     /// # Errors
     /// When the kubelet does not answer, with the setting that fixes it.
-    pub(crate) async fn raw_pods(&self) -> Result<Bytes, Failure> {
-        if let Some(shared) = &self.shared {
-            return shared.kubelet.clone();
-        }
+    async fn pods(&self, selection: Selection) -> Result<PodList, Failure> {
         Kubelet::new(&self.args.kubelet)
             .map_err(|error| Failure::unavailable(chain(&error)))?
-            .raw()
+            .pods(selection)
             .await
             .map_err(|error| Failure::unavailable(chain(&error)))
+    }
+
+    /// A pod as the kubelet lists it (`v1.Pod`, JSON); None where the kubelet does not list it, or where it is too large.
+    ///
+    /// # Errors
+    /// When the kubelet does not answer, with the setting that fixes it.
+    pub(crate) async fn document(&self, uid: &PodUid) -> Result<Option<String>, Failure> {
+        if let Some(shared) = &self.shared {
+            return Ok(shared.documents.get(uid).cloned());
+        }
+        let selection = Selection {
+            finished: Some([uid.clone()].into()),
+            documents: [uid.clone()].into(),
+            ..Selection::default()
+        };
+        let mut list = self.pods(selection).await?;
+        Ok(list.documents.remove(uid))
     }
 
     /// Reads the node.
     ///
     /// # Errors
-    /// Without a cgroup tree. A kubelet that does not answer is not an error: see [`Survey::kubelet`].
+    /// Without a cgroup tree. A kubelet that does not answer is not an error: see [`Survey::listed`].
     pub(crate) async fn survey(&self) -> Result<Survey, Failure> {
-        Survey::of(self).await
+        Survey::of(self, Documents::Without).await
+    }
+
+    /// Reads the node, and the pods with a cgroup as the kubelet lists them.
+    ///
+    /// # Errors
+    /// As [`Self::survey`].
+    pub(crate) async fn survey_with_documents(&self) -> Result<Survey, Failure> {
+        Survey::of(self, Documents::With).await
     }
 
     /// Whether a network namespace is the node's own.

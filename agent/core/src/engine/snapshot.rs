@@ -1,5 +1,7 @@
 //! What the engine knows, for people who ask.
 
+use std::collections::BTreeSet;
+
 use super::Engine;
 use crate::{
     admin::{Container, ContainerState, Pod, PodState, Role},
@@ -39,6 +41,14 @@ impl Engine {
         };
         pods.sort_by_cached_key(key);
         pods
+    }
+
+    /// The pods that have a cgroup, or had one and await replies. The list of other finished pods decides nothing.
+    pub fn pods_on_node(&self) -> BTreeSet<PodUid> {
+        let pods = self.pods.iter();
+        pods.filter(|(_uid, pod)| pod.present)
+            .map(|(uid, _pod)| uid.clone())
+            .collect()
     }
 
     /// `namespace/name` of a pod that the kubelet has listed.

@@ -33,6 +33,11 @@ pub enum NodeCondition {
         /// The values of an earlier request are in use.
         has_last_values: bool,
     },
+    PodsSkipped {
+        pods: usize,
+        /// Why one of them is skipped.
+        example: String,
+    },
     /// The number of dropped Events.
     EventsDropped(u64),
     /// The key of the taint.
@@ -69,6 +74,7 @@ impl NodeCondition {
             Self::StartHolderFailed => Reason::StartHolderFailed,
             Self::KubeletUnreachable(_) => Reason::KubeletUnreachable,
             Self::NamespaceUnread { .. } => Reason::NamespaceUnread,
+            Self::PodsSkipped { .. } => Reason::PodsSkipped,
             Self::EventsDropped(_) => Reason::EventsDropped,
             Self::StartupTaintRemoved(_) => Reason::StartupTaintRemoved,
             Self::StartupTaintNotRemoved { .. } => Reason::StartupTaintNotRemoved,
@@ -137,6 +143,11 @@ impl NodeCondition {
                     quoted(error)
                 )
             }
+            Self::PodsSkipped { pods, example } => format!(
+                "usher does not manage {pods} pods of this node, which start and end as without usher. Reduce or delete them; \
+                 the agent's log names them. One of them: {}",
+                quoted(example)
+            ),
             Self::EventsDropped(count) => format!(
                 "{count} Events were dropped while the API server was unavailable or slow; the agent's log has the decisions"
             ),
@@ -182,6 +193,10 @@ mod tests {
                 name: "n".repeat(63),
                 error: long.clone(),
                 has_last_values: false,
+            },
+            NodeCondition::PodsSkipped {
+                pods: usize::MAX,
+                example: long.clone(),
             },
             NodeCondition::EventsDropped(u64::MAX),
             NodeCondition::StartupTaintRemoved(long.clone()),

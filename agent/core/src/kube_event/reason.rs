@@ -42,6 +42,7 @@ pub enum Reason {
     StartHolderFailed,
     KubeletUnreachable,
     NamespaceUnread,
+    PodsSkipped,
     EventsDropped,
     StartupTaintRemoved,
     StartupTaintNotRemoved,
@@ -262,6 +263,13 @@ impl Reason {
                 "Watch",
                 "A Namespace cannot be read. Where it was read before, its last annotations apply; otherwise its pods wait",
                 "Check the permission to get `namespaces`, and whether the API server responds: the note has the error",
+            ),
+            Self::PodsSkipped => (
+                Warning,
+                Node,
+                "Watch",
+                "Pods of this node are invalid or too large for usher, which does not manage them",
+                "Reduce the arguments, annotations or variables of the pods that the note names, or delete them",
             ),
             Self::EventsDropped => (
                 Warning,

@@ -3,8 +3,8 @@
 use super::{
     Label, Metric,
     value::{
-        Capability, ConfigResult, DiscoveryOperation, KubeletResult, NamespaceResult, RunFile,
-        Version,
+        Capability, ConfigResult, DiscoveryOperation, KubeletResult, NamespaceResult,
+        PodSkipReason, RunFile, Version,
     },
 };
 use crate::settings::mode::Mode;
@@ -61,10 +61,10 @@ pub const KUBELET_REQUEST: Metric = Metric::time(
     "Duration of requests for the kubelet's pods",
 );
 
-pub const KUBELET_BAD_PODS: Metric = Metric::counter(
-    "usher_kubelet_bad_pods_total",
-    &[],
-    "Pods in the kubelet's lists that could not be read",
+pub const KUBELET_SKIPPED_PODS: Metric = Metric::counter(
+    "usher_kubelet_skipped_pods_total",
+    &[Label::of::<PodSkipReason>("reason")],
+    "Pods in the kubelet's lists that usher does not manage, by reason",
 );
 
 pub const NODE_WATCH_ERRORS: Metric = Metric::counter(
@@ -107,7 +107,7 @@ pub(super) const ALL: &[&Metric] = &[
     &CONFIG_RELOADS,
     &KUBELET_REQUESTS,
     &KUBELET_REQUEST,
-    &KUBELET_BAD_PODS,
+    &KUBELET_SKIPPED_PODS,
     &NODE_WATCH_ERRORS,
     &NAMESPACE_REQUESTS,
     &DISCOVERY_ERRORS,

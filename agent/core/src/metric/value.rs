@@ -73,6 +73,20 @@ pub enum KubeletResult {
     Decode,
 }
 
+/// Why a pod of the kubelet's list is skipped.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr, VariantNames,
+)]
+#[strum(serialize_all = "kebab-case")]
+pub enum PodSkipReason {
+    /// It does not have the fields of a pod.
+    Invalid,
+    /// It alone is larger than usher permits.
+    TooLarge,
+    /// All pods together are larger than usher permits.
+    OverBudget,
+}
+
 /// The result of a request for a Namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "kebab-case")]

@@ -1,220 +1,341 @@
-//! Reads the kubelet's answer to `GET /pods`, a `v1.PodList`.
+//! Reads the kubelet's response to `GET /pods`, a `v1.PodList`, while it arrives.
 //!
-//! Only the fields that matter are parsed, so that an unusual value elsewhere
-//! cannot break anything. A pod that cannot be read is reported and left out;
-//! the others count. Nothing in here may panic, whatever the bytes are.
+//! The response may be hundreds of megabytes: a node lists finished pods until the API server deletes them, and one pod may have
+//! 1.5 MiB. So it is read pod by pod, and what is kept of it is bounded: [`LARGEST_POD`] bytes of JSON at a time, of each pod the
+//! fields that are read, and of all pods together a [`Limits`] of bytes and of pods.
+//!
+//! Only the fields that matter are parsed, so that an unusual value elsewhere cannot break anything. A pod that cannot be used is
+//! skipped and reported. Nothing in here may panic, whatever the bytes are.
 
+mod budget;
 mod container;
+mod pod;
 mod probe;
+mod reduced;
+mod splitter;
 
-use std::collections::BTreeMap;
-
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
-use self::container::{Policy, RawContainer, RawSecurity, RawStatus};
-use crate::{
-    base::id::PodUid,
-    pod::{
-        restart_policy::RestartPolicy,
-        spec::{Container, Pod},
-    },
-    recipe::Reads,
-    settings::annotation,
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
 };
 
-/// The answer as a whole is no pod list.
-#[derive(Debug, thiserror::Error)]
-#[error("the kubelet's answer of {bytes} bytes is not a list of pods")]
-pub struct NotAPodList {
-    bytes: usize,
-    source: serde_json::Error,
-}
+use serde::de::IgnoredAny;
 
-/// One pod of the list cannot be used.
+use self::{
+    budget::{Budget, Rank, size_of_pod},
+    pod::{Outline, RawPod, Unusable},
+    splitter::{Element, Splitter, Text},
+};
+use crate::{
+    base::id::{InvalidId, PodUid},
+    metric::value::PodSkipReason,
+    pod::spec::Pod,
+    recipe::Reads,
+};
+
+pub use self::splitter::LARGEST_POD;
+
+/// Skipped pods that are named; the others are only counted.
+const MOST_NAMED: usize = 32;
+
+/// The response is no list of pods.
 #[derive(Debug, thiserror::Error)]
-pub enum BadPod {
-    /// It does not have the shape of a pod.
-    #[error("pod number {index} of the kubelet's list cannot be read")]
-    Shape {
-        /// Position in the list, from 0.
-        index: usize,
-        /// What is wrong, and where.
+pub enum NotAPodList {
+    #[error("not a list of pods: unexpected character at byte {offset}")]
+    Syntax { offset: u64 },
+    #[error("not a list of pods: invalid value before byte {offset}")]
+    Value {
+        offset: u64,
         source: serde_json::Error,
     },
-    #[error("pod {namespace}/{name} of the kubelet's list has a bad UID")]
+    #[error("not a list of pods: a value before byte {offset} is longer than {LARGEST_POD} bytes")]
+    TooLong { offset: u64 },
+    #[error("not a list of pods: the response ends after {bytes} bytes, before the list does")]
+    Incomplete { bytes: u64 },
+}
+
+/// A pod of the list that is skipped.
+#[derive(Debug, thiserror::Error)]
+pub enum SkippedPod {
+    #[error("pod number {index} of the kubelet's list is invalid")]
+    Shape {
+        /// The position in the list, from 0.
+        index: usize,
+        source: serde_json::Error,
+    },
+    #[error("pod {namespace}/{name} of the kubelet's list has an invalid UID")]
     Uid {
         namespace: String,
         name: String,
-        /// What is wrong with it.
-        source: crate::base::id::InvalidId,
+        source: InvalidId,
+    },
+    #[error(
+        "pod {name} has {bytes} bytes of JSON, more than the {LARGEST_POD} bytes that usher reads of a pod"
+    )]
+    TooLong {
+        /// `namespace/name`, or the position in the list.
+        name: String,
+        bytes: usize,
+    },
+    #[error("pod {name} has {bytes} bytes in fields that usher keeps, more than {limit} bytes")]
+    TooLarge {
+        name: String,
+        bytes: usize,
+        limit: usize,
+    },
+    #[error(
+        "pod {name} ({bytes} bytes) exceeds what usher keeps of all pods: {} bytes, {} pods",
+        .limits.bytes, .limits.pods
+    )]
+    OverBudget {
+        name: String,
+        bytes: usize,
+        limits: Limits,
     },
 }
 
-/// What could be read of an answer.
+impl SkippedPod {
+    pub const fn reason(&self) -> PodSkipReason {
+        match self {
+            Self::Shape { .. } | Self::Uid { .. } => PodSkipReason::Invalid,
+            Self::TooLong { .. } | Self::TooLarge { .. } => PodSkipReason::TooLarge,
+            Self::OverBudget { .. } => PodSkipReason::OverBudget,
+        }
+    }
+}
+
+/// How much is kept of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    pub bytes: usize,
+    pub pods: usize,
+    pub bytes_of_pod: usize,
+    /// The bytes of all [`PodList::documents`].
+    pub documents: usize,
+}
+
+impl Default for Limits {
+    /// Room for a thousand pods of ordinary size, which are 1 to 4 kB.
+    fn default() -> Self {
+        Self {
+            bytes: 8 * 1024 * 1024,
+            pods: 4096,
+            bytes_of_pod: 64 * 1024,
+            documents: 16 * 1024 * 1024,
+        }
+    }
+}
+
+/// What is kept of a list.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// The annotations, variables and arguments that are kept.
+    pub reads: Reads,
+    /// Of the finished pods, only these are kept; None for all of them, as long as there is room.
+    pub finished: Option<BTreeSet<PodUid>>,
+    /// The pods of which the whole JSON is kept.
+    pub documents: BTreeSet<PodUid>,
+    pub limits: Limits,
+}
+
+impl From<&Reads> for Selection {
+    fn from(reads: &Reads) -> Self {
+        Self {
+            reads: reads.clone(),
+            ..Self::default()
+        }
+    }
+}
+
+/// What was kept of a list.
 #[derive(Debug, Default)]
 pub struct PodList {
     pub pods: Vec<Pod>,
-    /// What had to be left out.
-    pub bad: Vec<BadPod>,
+    /// The addresses of these pods.
+    pub addresses: BTreeMap<PodUid, Vec<IpAddr>>,
+    /// The JSON of the selected pods.
+    pub documents: BTreeMap<PodUid, String>,
+    /// The first of the skipped pods.
+    pub skipped: Vec<SkippedPod>,
+    pub skipped_counts: BTreeMap<PodSkipReason, usize>,
+    /// Finished pods that were not selected, or for which there was no room.
+    pub omitted_finished: usize,
 }
 
-/// Reads an answer of the kubelet; of annotations and variables only what
-/// `reads` names is kept.
-pub fn parse(body: &[u8], reads: &Reads) -> Result<PodList, NotAPodList> {
-    #[derive(Deserialize)]
-    struct List<'body> {
-        // The kubelet writes `null` for a node without pods.
-        #[serde(borrow)]
-        items: Option<Vec<&'body RawValue>>,
-    }
-    let list: List<'_> = serde_json::from_slice(body).map_err(|source| NotAPodList {
-        bytes: body.len(),
-        source,
-    })?;
-    let mut read = PodList::default();
-    for (index, item) in list.items.unwrap_or_default().into_iter().enumerate() {
-        let pod = serde_json::from_str::<RawPod>(item.get())
-            .map_err(|source| BadPod::Shape { index, source })
-            .and_then(|pod| pod.into_pod(reads));
-        match pod {
-            Ok(pod) => read.pods.push(pod),
-            Err(bad) => read.bad.push(bad),
+impl PodList {
+    fn skip(&mut self, skipped: SkippedPod) {
+        *self.skipped_counts.entry(skipped.reason()).or_default() += 1;
+        if self.skipped.len() < MOST_NAMED {
+            self.skipped.push(skipped);
         }
     }
-    Ok(read)
 }
 
-#[derive(Deserialize)]
-struct RawPod {
-    metadata: Metadata,
-    spec: Spec,
-    #[serde(default)]
-    status: PodStatus,
+/// A list while it is read.
+#[derive(Debug)]
+pub struct Reader {
+    selection: Selection,
+    splitter: Splitter,
+    kept: Kept,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    #[serde(default)]
-    namespace: String,
-    name: String,
-    uid: String,
-    #[serde(default)]
-    annotations: Option<BTreeMap<String, String>>,
-    deletion_timestamp: Option<serde::de::IgnoredAny>,
+/// What is kept so far.
+#[derive(Debug)]
+struct Kept {
+    pods: Budget<(Pod, Vec<IpAddr>)>,
+    documents: Budget<String>,
+    /// Without the pods, which follow at the end.
+    list: PodList,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec {
-    #[serde(default)]
-    host_network: bool,
-    restart_policy: Option<Policy>,
-    runtime_class_name: Option<String>,
-    containers: Vec<RawContainer>,
-    #[serde(default)]
-    init_containers: Option<Vec<RawContainer>>,
-    security_context: Option<RawSecurity>,
-}
+impl Reader {
+    pub fn new(selection: Selection) -> Self {
+        let limits = selection.limits;
+        Self {
+            selection,
+            splitter: Splitter::default(),
+            kept: Kept {
+                pods: Budget::new(limits.bytes, limits.pods),
+                documents: Budget::new(limits.documents, limits.pods),
+                list: PodList::default(),
+            },
+        }
+    }
 
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase")]
-struct PodStatus {
-    #[serde(default)]
-    phase: String,
-    #[serde(default)]
-    reason: String,
-    #[serde(default)]
-    container_statuses: Option<Vec<RawStatus>>,
-    #[serde(default)]
-    init_container_statuses: Option<Vec<RawStatus>>,
-}
+    /// Reads the next bytes of the response.
+    ///
+    /// # Errors
+    /// When they are not those of a list of pods.
+    pub fn read(&mut self, mut bytes: &[u8]) -> Result<(), NotAPodList> {
+        while let Some(element) = self.splitter.next(&mut bytes)? {
+            if let Err(invalid) = self.kept.add(&element, &self.selection) {
+                return Err(self.splitter.invalid(invalid));
+            }
+        }
+        Ok(())
+    }
 
-impl PodStatus {
-    /// Why the pod has ended as a whole, if it has.
-    fn terminal(&self) -> Option<String> {
-        let ended = matches!(self.phase.as_str(), "Succeeded" | "Failed");
-        let reason = if self.reason.is_empty() {
-            &self.phase
-        } else {
-            &self.reason
-        };
-        ended.then(|| reason.chars().take(64).collect())
+    /// The list, at the end of the response.
+    ///
+    /// # Errors
+    /// When the list is not complete.
+    pub fn finish(self) -> Result<PodList, NotAPodList> {
+        self.splitter.finish()?;
+        let Kept {
+            pods,
+            documents,
+            mut list,
+        } = self.kept;
+        for (rank, (pod, addresses)) in pods.into_entries() {
+            list.pods.push(pod);
+            list.addresses.insert(rank.uid, addresses);
+        }
+        list.documents = documents
+            .into_entries()
+            .map(|(rank, document)| (rank.uid, document))
+            .collect();
+        Ok(list)
     }
 }
 
-impl RawPod {
-    fn into_pod(self, reads: &Reads) -> Result<Pod, BadPod> {
-        let Metadata {
-            namespace,
-            name,
-            uid,
-            annotations,
-            deletion_timestamp,
-        } = self.metadata;
-        let uid = match PodUid::parse(&uid) {
-            Ok(uid) => uid,
-            Err(source) => {
-                return Err(BadPod::Uid {
-                    namespace,
-                    name,
-                    source,
-                });
+impl Kept {
+    /// Keeps what is selected of an element.
+    ///
+    /// # Errors
+    /// When it is not JSON.
+    fn add(
+        &mut self,
+        element: &Element<'_>,
+        selection: &Selection,
+    ) -> Result<(), serde_json::Error> {
+        let Element { index, bytes, text } = *element;
+        let json = match text {
+            Text::Whole(json) => json,
+            Text::Beginning(beginning) => {
+                let number = || format!("number {index} of the kubelet's list");
+                let name = pod::name_in(beginning).unwrap_or_else(number);
+                self.list.skip(SkippedPod::TooLong { name, bytes });
+                return Ok(());
             }
         };
-        let is_read =
-            |key: &String| key.starts_with(annotation::PREFIX) || reads.annotations.contains(key);
-        let annotations = annotations.unwrap_or_default().into_iter();
-        let annotations = annotations.filter(|(key, _value)| is_read(key)).collect();
-        let terminal = self.status.terminal();
-        let security = self.spec.security_context;
-        let read = |raw: Vec<RawContainer>, statuses: Option<Vec<RawStatus>>| {
-            let statuses = statuses.unwrap_or_default().into_iter();
-            let mut statuses: BTreeMap<String, RawStatus> = statuses
-                .map(|status| (status.name.clone(), status))
-                .collect();
-            raw.into_iter()
-                .map(|container| {
-                    let status = statuses.remove(&container.name);
-                    container.into_container(status, security, reads)
-                })
-                .collect::<Vec<Container>>()
-        };
-        let PodStatus {
-            container_statuses,
-            init_container_statuses,
-            ..
-        } = self.status;
-        let mut containers = read(self.spec.containers, container_statuses);
-        // They stand where the longer ones that were read did; a pod is kept.
-        containers.shrink_to_fit();
-        let init = self.spec.init_containers.unwrap_or_default();
-        let init = read(init, init_container_statuses);
-        let is_native = |init: &&Container| init.restart_policy == Some(RestartPolicy::Always);
-        let (native, before): (Vec<_>, Vec<_>) = init.iter().partition(is_native);
-        let name_of = |init: &Container| init.name.clone();
-        let native_sidecars = native.into_iter().map(name_of).collect();
-        let init_containers = before.into_iter().map(name_of).collect();
-        let restarts = |init: &Container| init.restart_rules.iter().any(|rule| rule.whole_pod);
-        let mut init_restarters: Vec<_> = init.into_iter().filter(restarts).collect();
-        init_restarters.shrink_to_fit();
-        Ok(Pod {
-            uid,
-            namespace,
-            name,
-            annotations,
-            deleting: deletion_timestamp.is_some(),
-            host_network: self.spec.host_network,
-            runtime_class: self.spec.runtime_class_name,
-            terminal,
-            native_sidecars,
-            init_containers,
-            init_restarters,
-            restart_policy: self.spec.restart_policy.map(Into::into).unwrap_or_default(),
-            containers,
-        })
+        // Most pods of a long list have finished: they are parsed once.
+        match serde_json::from_str::<Outline<'_>>(json) {
+            Ok(outline) => {
+                let finished = outline.finished();
+                let selected = selection.finished.as_ref();
+                let omits = |uid| selected.is_some_and(|selected| !selected.contains(uid));
+                if finished.as_ref().is_some_and(omits) {
+                    self.list.omitted_finished += 1;
+                    return Ok(());
+                }
+            }
+            Err(_shape) => drop(serde_json::from_str::<IgnoredAny>(json)?),
+        }
+        if let Err(skipped) = self.keep(index, json, selection) {
+            self.list.skip(skipped);
+        }
+        Ok(())
     }
+
+    fn keep(&mut self, index: usize, json: &str, selection: &Selection) -> Result<(), SkippedPod> {
+        let unusable = |unusable| match unusable {
+            Unusable::Shape(source) => SkippedPod::Shape { index, source },
+            Unusable::Uid {
+                namespace,
+                name,
+                source,
+            } => SkippedPod::Uid {
+                namespace,
+                name,
+                source,
+            },
+        };
+        let raw: RawPod<'_> =
+            serde_json::from_str(json).map_err(|source| unusable(source.into()))?;
+        let addresses = raw.addresses();
+        let pod = raw.into_pod(&selection.reads).map_err(unusable)?;
+        let finished = pod.terminal.is_some();
+        let rank = |bytes| Rank {
+            finished,
+            bytes,
+            uid: pod.uid.clone(),
+        };
+        if selection.documents.contains(&pod.uid) {
+            // A document for which there is no room is absent.
+            drop(self.documents.insert(rank(json.len()), json.to_owned()));
+        }
+        let limits = selection.limits;
+        let size = size_of_pod(&pod);
+        if size > limits.bytes_of_pod {
+            return Err(SkippedPod::TooLarge {
+                name: pod.display_name(),
+                bytes: size,
+                limit: limits.bytes_of_pod,
+            });
+        }
+        for (rank, (pod, _addresses)) in self.pods.insert(rank(size), (pod, addresses)) {
+            if rank.finished {
+                self.list.omitted_finished += 1;
+            } else {
+                self.list.skip(SkippedPod::OverBudget {
+                    name: pod.display_name(),
+                    bytes: rank.bytes,
+                    limits,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads a whole list.
+///
+/// # Errors
+/// When the bytes are not those of a list of pods.
+pub fn parse(body: &[u8], selection: impl Into<Selection>) -> Result<PodList, NotAPodList> {
+    let mut reader = Reader::new(selection.into());
+    reader.read(body)?;
+    reader.finish()
 }
 
 #[cfg(test)]

@@ -343,8 +343,8 @@ fn failures(samples: &[Sample]) -> Check {
             &[],
         ),
         (
-            "pods of the kubelet not read",
-            "usher_kubelet_bad_pods_total",
+            "pods of the kubelet skipped",
+            "usher_kubelet_skipped_pods_total",
             &[],
         ),
         ("timeline not written", "usher_timeline_errors_total", &[]),

@@ -18,7 +18,17 @@ pub struct Found {
     pub token: String,
     /// The path of the certificates that the kubelet's must match.
     pub ca: String,
-    pub pods: Result<usize, Refusal>,
+    pub pods: Result<Listed, Refusal>,
+}
+
+/// The list of pods.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listed {
+    pub pods: usize,
+    /// The pods that usher does not manage, since they are invalid or too large.
+    pub skipped: usize,
+    /// Why one of them is skipped.
+    pub example: Option<String>,
 }
 
 /// A failed request.
@@ -55,9 +65,26 @@ pub enum Cause {
 /// Judges the facts.
 pub fn judge(found: &Found) -> Vec<Check> {
     vec![match &found.pods {
-        Ok(pods) => PODS.ok(format!("{} listed {pods} pods", found.url)),
+        Ok(Listed {
+            pods, skipped: 0, ..
+        }) => PODS.ok(format!("{} listed {pods} pods", found.url)),
+        Ok(listed) => PODS.warning(
+            skipped(listed),
+            "reduce their arguments, annotations or variables, or delete them",
+        ),
         Err(refusal) => PODS.failed(&refusal.error, fix(found, refusal.cause)),
     }]
+}
+
+fn skipped(listed: &Listed) -> String {
+    let Listed {
+        pods,
+        skipped,
+        example,
+    } = listed;
+    let all = pods + skipped;
+    let example = example.as_deref().unwrap_or_default();
+    format!("usher does not manage {skipped} of {all} pods; one of them: {example}")
 }
 
 fn fix(found: &Found, cause: Cause) -> String {

@@ -8,9 +8,7 @@ mod container;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
-use usher_core::base::id::PodUid;
+use serde_json::Value;
 
 pub use self::container::{Act, Container, Ended, Port, Probe, State, Status, Waiting};
 use super::date;
@@ -41,19 +39,10 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// The pod with this UID in a `v1.PodList`; None if the list lacks it or is invalid.
-    pub fn find(list: &[u8], uid: &PodUid) -> Option<Self> {
-        #[derive(Deserialize)]
-        struct List<'list> {
-            #[serde(borrow)]
-            items: Option<Vec<&'list RawValue>>,
-        }
-        let list: List<'_> = serde_json::from_slice(list).ok()?;
-        let mut items = list.items.unwrap_or_default().into_iter();
-        items.find_map(|item| {
-            let pod: Value = serde_json::from_str(item.get()).ok()?;
-            (pod["metadata"]["uid"] == uid.as_str()).then(|| Self::parse(&pod))
-        })
+    /// Reads a pod of a `v1.PodList`; None if it is not JSON.
+    pub fn read(pod: &str) -> Option<Self> {
+        let pod: Value = serde_json::from_str(pod).ok()?;
+        Some(Self::parse(&pod))
     }
 
     pub fn parse(pod: &Value) -> Self {

@@ -203,7 +203,6 @@ fn variable(value: &mut Value, redaction: &mut Redaction<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
 
     use proptest::prelude::*;
     use serde_json::json;
@@ -213,8 +212,8 @@ mod tests {
 
     fn reads() -> Reads {
         Reads {
-            annotations: BTreeSet::new(),
             env: ["ADMIN_PORT".to_owned(), "API_TOKEN".to_owned()].into(),
+            ..Reads::default()
         }
     }
 

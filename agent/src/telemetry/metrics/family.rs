@@ -44,6 +44,11 @@ impl<V: Value> Counts<V> {
         let pair = (self.key, value.name());
         self.family.get_or_create(&[pair]).inc_by(count);
     }
+
+    #[cfg(test)]
+    pub(crate) fn get(&self, value: &V) -> u64 {
+        self.family.get_or_create(&[(self.key, value.name())]).get()
+    }
 }
 
 /// 1 for one value, 0 for the others.

@@ -93,6 +93,47 @@ impl Limited {
         self.path.join("cgroup.procs")
     }
 
+    /// A shell command that moves its process into it and executes its remaining arguments.
+    pub fn command(&self) -> [String; 2] {
+        let procs = self.path.join("cgroup.procs");
+        let script = format!("echo $$ > {}; exec \"$@\"", procs.display());
+        ["-c".to_owned(), script]
+    }
+
+    /// The most memory that its processes had, in bytes.
+    ///
+    /// # Panics
+    ///
+    /// If the kernel does not report it.
+    pub fn peak(&self) -> u64 {
+        let file = if self.is_v1 {
+            "memory.max_usage_in_bytes"
+        } else {
+            "memory.peak"
+        };
+        let text = std::fs::read_to_string(self.path.join(file)).expect("the cgroup exists");
+        text.trim().parse().expect("a number")
+    }
+
+    /// How often the kernel killed one of its processes at its limit.
+    ///
+    /// # Panics
+    ///
+    /// If the kernel does not report it.
+    pub fn kills(&self) -> u64 {
+        let file = if self.is_v1 {
+            "memory.oom_control"
+        } else {
+            "memory.events"
+        };
+        let text = std::fs::read_to_string(self.path.join(file)).expect("the cgroup exists");
+        let mut counts = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("oom_kill "));
+        let count = counts.next().expect("Linux 4.13 and later");
+        count.trim().parse().expect("a number")
+    }
+
     fn write(&self, file: &str, value: &str) {
         let path = self.path.join(file);
         std::fs::write(&path, value).unwrap_or_else(|error| panic!("{}: {error}", path.display()));

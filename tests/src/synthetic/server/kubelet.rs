@@ -19,6 +19,8 @@ use crate::wait::patience;
 
 /// The bearer token that the stand-in accepts.
 pub const TOKEN: &str = "synthetic-node-token";
+/// A list up to its first pod.
+const LIST: &str = r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":["#;
 /// Measured on a real node: an exit is in `/pods` after 0.2 to 1.1 s.
 const STATUS_LAG: Duration = Duration::from_millis(500);
 
@@ -35,9 +37,18 @@ pub enum Behaviour {
     Silence,
 }
 
+/// Pods that the kubelet lists before those of the node, and that nothing else knows.
+#[derive(Debug, Clone, Copy)]
+pub struct Bulk {
+    pub pods: usize,
+    /// The JSON of a pod.
+    pub pod: fn(usize) -> String,
+}
+
 #[derive(Debug)]
 struct Situation {
     behaviour: Behaviour,
+    bulk: Option<Bulk>,
     /// It is silent after the next response.
     once: bool,
     status_lag: Duration,
@@ -69,18 +80,17 @@ impl Shared {
 
     /// The current pod list.
     fn pod_list(&self, status_lag: Duration) -> String {
+        let pods = self.pods(status_lag).join(",");
+        format!("{LIST}{pods}]}}\n")
+    }
+
+    /// The pods of the node.
+    fn pods(&self, status_lag: Duration) -> Vec<String> {
         let now = Instant::now();
-        let mut text =
-            String::from(r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":["#);
-        let mut first = true;
-        for record in self.ledger.pods().values() {
-            if !std::mem::take(&mut first) {
-                text.push(',');
-            }
-            text.push_str(&manifest::whole(record, as_of(record, now, status_lag)));
-        }
-        text.push_str("]}\n");
-        text
+        let pods = self.ledger.pods();
+        pods.values()
+            .map(|record| manifest::whole(record, as_of(record, now, status_lag)))
+            .collect()
     }
 }
 
@@ -102,6 +112,7 @@ impl Kubelet {
             ledger,
             situation: Mutex::new(Situation {
                 behaviour: Behaviour::Ok,
+                bulk: None,
                 once: false,
                 status_lag: STATUS_LAG,
                 asked: Vec::new(),
@@ -123,6 +134,11 @@ impl Kubelet {
     pub fn behave(&self, behaviour: Behaviour) {
         self.shared.situation().behaviour = behaviour;
         self.shared.changed.notify_all();
+    }
+
+    /// Lists these pods as well, from the next request on.
+    pub fn list_also(&self, bulk: Option<Bulk>) {
+        self.shared.situation().bulk = bulk;
     }
 
     /// Responds to the next request, and not to later ones.

@@ -8,8 +8,6 @@ use std::{
     thread,
 };
 
-use hyper::body::Bytes;
-use serde::Deserialize;
 use usher_client::{
     error_chain::chain,
     run_dir::{self, namespaces},
@@ -22,8 +20,11 @@ use usher_core::{
         time::Timestamp,
     },
     decision::timeline::Timeline,
-    pod::{container_change::ContainerChange, list},
-    recipe::Reads,
+    pod::{
+        container_change::ContainerChange,
+        list::{PodList, Selection},
+        spec,
+    },
     settings::{config::Config, mode::Modes},
 };
 use usher_sys::pods::{
@@ -45,8 +46,10 @@ pub(crate) struct Survey {
     pub(crate) pods: Vec<Pod>,
     /// The cgroups and processes of each pod.
     pub(crate) seen: Vec<Seen>,
-    /// The kubelet's list, or why it is not available.
-    pub(crate) kubelet: Result<Bytes, Failure>,
+    /// The pods in the kubelet's list, or why it is not available.
+    pub(crate) listed: Result<Vec<spec::Pod>, Failure>,
+    /// The pods as the kubelet lists them, where the survey is with documents.
+    pub(crate) documents: BTreeMap<PodUid, String>,
     /// Addresses of pods, from that list.
     pub(crate) ips: BTreeMap<String, Vec<IpAddr>>,
     /// The modes of this node, as far as the agent saved them.
@@ -57,37 +60,70 @@ pub(crate) struct Survey {
     engine: Mutex<Engine>,
 }
 
+/// Whether a survey keeps the JSON of the pods with a cgroup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Documents {
+    With,
+    Without,
+}
+
 impl Survey {
-    pub(super) async fn of(node: &Node) -> Result<Self, Failure> {
+    pub(super) async fn of(node: &Node, documents: Documents) -> Result<Self, Failure> {
         let args = &node.args;
         let root = cgroup::locate(&args.cgroup_root)
             .map_err(|error| Failure::unavailable(format!("{error}; is --cgroup-root right?")))?;
         let proc = node.proc.clone();
+        let mut gaps = Vec::new();
+        let config = config(node, &mut gaps);
+        let mut selection = Selection::from(&config.reads());
+        if documents == Documents::With {
+            let pods = cgroup::walk(&root).map_err(|error| Failure::unavailable(chain(&error)))?;
+            selection.documents = pods.into_iter().map(|pod| pod.uid).collect();
+        }
         // In parallel: on a full node both take long.
         let reader = thread::spawn(move || walk(&proc, &root));
-        let kubelet = node.raw_pods().await;
+        let list = node.pods(selection).await;
         let panicked = |_panic| Failure::unavailable("the thread that reads the pods panicked");
         let read = reader.join().map_err(panicked)?;
-        let (seen, mut gaps) = read.map_err(|error| Failure::unavailable(chain(&error)))?;
-        let config = config(node, &mut gaps);
-        if let Err(error) = &kubelet {
-            gaps.push(format!(
+        let (seen, unread) = read.map_err(|error| Failure::unavailable(chain(&error)))?;
+        gaps.extend(unread);
+        match &list {
+            Ok(list) => gaps.extend(list.skipped.iter().map(|skipped| chain(skipped))),
+            Err(error) => gaps.push(format!(
                 "no names, specs and exit codes from the kubelet: {}",
                 error.text
-            ));
+            )),
         }
+        let (list, error) = match list {
+            Ok(list) => (list, None),
+            Err(error) => (PodList::default(), Some(error)),
+        };
+        let PodList {
+            pods,
+            addresses,
+            documents,
+            ..
+        } = list;
+        let listed = error.map_or(Ok(pods), Err);
         let modes = run_dir::load::<run_dir::Annotations>(&args.run_dir, run_dir::NODE_ANNOTATIONS)
             .unwrap_or_else(|error| {
                 gaps.push(chain(&error));
                 None
             })
             .map(|known| Modes::from_annotations(&known).0);
-        let engine = feed_engine(node, config, modes, &seen, kubelet.as_ref().ok(), &mut gaps);
+        let event = listed
+            .as_ref()
+            .map_or(Event::PodsUnavailable, |pods| Event::Pods(pods.clone()));
+        let engine = feed_engine(node, config, modes, &seen, event);
         let mut survey = Self {
             pods: engine.pods(),
-            ips: kubelet.as_deref().map(addresses).unwrap_or_default(),
+            ips: addresses
+                .into_iter()
+                .map(|(uid, ips)| (uid.to_string(), ips))
+                .collect(),
             seen,
-            kubelet,
+            listed,
+            documents,
             modes,
             gaps,
             engine: Mutex::new(engine),
@@ -103,7 +139,7 @@ impl Survey {
 
     /// Adds what the engine does not keep: processes, and names that only the timeline has.
     fn complete(&mut self, node: &Node) {
-        let names = if self.kubelet.is_err() {
+        let names = if self.listed.is_err() {
             names(node)
         } else {
             HashMap::new()
@@ -188,10 +224,8 @@ fn feed_engine(
     config: Arc<Config>,
     modes: Option<Modes>,
     seen: &[Seen],
-    listed: Option<&Bytes>,
-    gaps: &mut Vec<String>,
+    listed: Event,
 ) -> Engine {
-    let reads = config.reads();
     let mut engine = Engine::new(config);
     let now = Timestamp::default();
     let mut annotations = namespaces::kept(&node.args.run_dir);
@@ -221,24 +255,8 @@ fn feed_engine(
         }
     }
     step(Event::Walked);
-    step(match listed {
-        None => Event::PodsUnavailable,
-        Some(body) => pods(body, &reads, gaps),
-    });
+    step(listed);
     engine
-}
-
-fn pods(body: &[u8], reads: &Reads, gaps: &mut Vec<String>) -> Event {
-    match list::parse(body, reads) {
-        Ok(list) => {
-            gaps.extend(list.bad.iter().map(|bad| chain(bad)));
-            Event::Pods(list.pods)
-        }
-        Err(error) => {
-            gaps.push(chain(&error));
-            Event::PodsUnavailable
-        }
-    }
 }
 
 /// The names of pods in the timeline.
@@ -256,48 +274,6 @@ fn names(node: &Node) -> HashMap<String, (String, String)> {
         Some((entry.uid.clone(), (namespace.to_owned(), name.to_owned())))
     });
     named.collect()
-}
-
-/// IP addresses by UID; none if the list is invalid.
-fn addresses(body: &[u8]) -> BTreeMap<String, Vec<IpAddr>> {
-    #[derive(Deserialize)]
-    struct List {
-        #[serde(default)]
-        items: Option<Vec<Item>>,
-    }
-    #[derive(Deserialize)]
-    struct Item {
-        metadata: Metadata,
-        #[serde(default)]
-        status: Status,
-    }
-    #[derive(Deserialize)]
-    struct Metadata {
-        uid: String,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Status {
-        #[serde(default, rename = "podIPs")]
-        pod_ips: Option<Vec<Address>>,
-    }
-    #[derive(Deserialize)]
-    struct Address {
-        ip: String,
-    }
-    let list: Option<List> = serde_json::from_slice(body).ok();
-    let items = list.and_then(|list| list.items).unwrap_or_default();
-    let addresses = items.into_iter().map(|item| {
-        let ips = item
-            .status
-            .pod_ips
-            .iter()
-            .flatten()
-            .filter_map(|address| address.ip.parse().ok())
-            .collect();
-        (item.metadata.uid, ips)
-    });
-    addresses.collect()
 }
 
 /// The UID of a pod of the survey, which came from a [`PodUid`].

@@ -15,13 +15,13 @@ use usher_core::{
     admin::{ContainerState, Status},
     base::id::{NetnsId, Pid},
     cleanup::Thing,
-    pod::{list, spec::Pod},
+    pod::{list::Selection, spec::Pod},
     settings::config::Config,
 };
 use usher_inspect::check::{
     agent::{self, Agent, Plugin, Watch},
     cluster,
-    kubelet::{Cause, Found, Refusal},
+    kubelet::{Cause, Found, Listed, Refusal},
 };
 use usher_sys::net::netns::Netns;
 
@@ -68,21 +68,24 @@ pub(super) async fn kubelet(node: &Node) -> Pods {
         Ok(kubelet) => kubelet,
         Err(error) => return failed(Cause::Setting, chain(&error)),
     };
-    let body = match kubelet.raw().await {
-        Ok(body) => body,
-        Err(error) => return failed(cause(&error), chain(&error)),
-    };
     let file = node.args.config.display().to_string();
     let text = std::fs::read_to_string(&node.args.config).unwrap_or_default();
     // node-configuration reports an invalid file.
     let config = Config::parse(&file, &text).unwrap_or_default();
-    match list::parse(&body, &config.reads()) {
-        Ok(list) => Pods {
-            found: found(Ok(list.pods.len())),
-            seen: u64::try_from(list.pods.len()).ok(),
-            list: Some((list.pods, config)),
-        },
-        Err(error) => failed(Cause::Decode, chain(&error)),
+    let selection = Selection::from(&config.reads());
+    let list = match kubelet.pods(selection).await {
+        Ok(list) => list,
+        Err(error) => return failed(cause(&error), chain(&error)),
+    };
+    let listed = Listed {
+        pods: list.pods.len() + list.omitted_finished,
+        skipped: list.skipped_counts.values().sum(),
+        example: list.skipped.first().map(|skipped| chain(skipped)),
+    };
+    Pods {
+        seen: u64::try_from(listed.pods).ok(),
+        found: found(Ok(listed)),
+        list: Some((list.pods, config)),
     }
 }
 
@@ -98,11 +101,15 @@ fn cause(error: &kubelet::Error) -> Cause {
                 Some(CertificateFault::Issuer) => Cause::CertificateIssuer,
             }
         }
-        kubelet::Error::Timeout { .. } => Cause::Timeout,
+        kubelet::Error::Timeout { .. }
+        | kubelet::Error::Stalled { .. }
+        | kubelet::Error::TooSlow { .. } => Cause::Timeout,
         kubelet::Error::Unauthorized { .. } => Cause::Unauthorized,
         kubelet::Error::Forbidden { .. } => Cause::Forbidden,
         kubelet::Error::Status { .. } => Cause::ServerError,
-        kubelet::Error::Body { .. } | kubelet::Error::Decode { .. } => Cause::Decode,
+        kubelet::Error::Body { .. }
+        | kubelet::Error::TooLong { .. }
+        | kubelet::Error::Decode { .. } => Cause::Decode,
     }
 }
 

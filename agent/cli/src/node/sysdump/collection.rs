@@ -54,7 +54,8 @@ impl Collection {
             manifest: Manifest::new(at_ms, env!("CARGO_PKG_VERSION")),
             files: Vec::new(),
             reads: config.reads(),
-            left: size,
+            // The dump is in memory until it is complete.
+            left: size.min(crate::MEMORY.limit() as u64 / 2),
             end: Instant::now() + timeout,
             is_cut: false,
         }

@@ -1,9 +1,8 @@
 //! Collects the content: first the reports about the node, then those about each pod, then files of the node, so that a size
 //! limit cuts the long texts.
 
-use std::{collections::BTreeMap, future::ready, net::IpAddr, sync::Arc};
+use std::{future::ready, net::IpAddr, sync::Arc};
 
-use hyper::body::Bytes;
 use serde_json::Value;
 use usher_inspect::sysdump::{
     manifest::{self, Container},
@@ -30,17 +29,16 @@ pub(super) async fn gather(
     only: &[String],
     collection: &mut Collection,
 ) -> Result<(), Failure> {
-    let survey = source.node.survey().await.map(Arc::new);
+    let survey = source.node.survey_with_documents().await.map(Arc::new);
     if let Ok(survey) = &survey {
         source.node.share(Arc::clone(survey), collection.at_ms());
     }
     node(source, collection).await;
     match survey {
         Ok(survey) => {
-            let mut specs = survey.kubelet.as_ref().map(specs);
             for target in targets(&survey, only)? {
-                let spec = match &mut specs {
-                    Ok(specs) => Ok(specs.remove(target.uid.as_str())),
+                let spec = match &survey.listed {
+                    Ok(_pods) => Ok(spec(&survey, &target)),
                     Err(error) => Err(error.text.clone()),
                 };
                 pod(source, &target, spec, collection).await;
@@ -133,7 +131,7 @@ async fn pod(
     match spec {
         Ok(Some(spec)) => collection.value(path("kubelet"), kubelet, spec, pod::reduce),
         Ok(None) => {
-            let why = "the kubelet does not list the pod";
+            let why = "the kubelet does not list the pod, or the pod is too large";
             collection.missing(path("kubelet"), kubelet, why);
         }
         Err(why) => collection.missing(path("kubelet"), kubelet, &why),
@@ -148,17 +146,10 @@ async fn pod(
     collection.document(path("processes"), source, &processes);
 }
 
-/// The specs and status of the kubelet's list, by UID.
-fn specs(body: &Bytes) -> BTreeMap<String, Value> {
-    // An invalid list has no pods; the survey reports the error.
-    let mut list: Value = serde_json::from_slice(body).unwrap_or_default();
-    let items = list.get_mut("items").and_then(Value::as_array_mut);
-    let items = items.map(std::mem::take).unwrap_or_default();
-    let named = items.into_iter().filter_map(|item| {
-        let uid = item["metadata"]["uid"].as_str()?.to_owned();
-        Some((uid, item))
-    });
-    named.collect()
+/// Spec and status of a pod in the kubelet's list.
+fn spec(survey: &Survey, target: &Target) -> Option<Value> {
+    let document = survey.documents.get(&target.uid)?;
+    serde_json::from_str(document).ok()
 }
 
 fn listed(target: &Target) -> manifest::Pod {

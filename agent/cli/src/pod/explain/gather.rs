@@ -6,17 +6,13 @@ use k8s_openapi::api::core::v1::Node as KubeNode;
 use kube::Api;
 use usher_client::{
     api_server,
-    error_chain::chain,
     run_dir::{self, namespaces},
 };
 use usher_core::{
     admin::Origin,
     base::id::PodUid,
     decision::timeline::Entry,
-    pod::{
-        list,
-        spec::{Pod, RunState},
-    },
+    pod::spec::{Pod, RunState},
     recipe::Version,
     settings::mode::Modes,
 };
@@ -29,7 +25,7 @@ use super::kernel;
 use crate::{
     data_source::{
         DataSource,
-        node::{Node, Target},
+        node::{Survey, Target},
     },
     failure::Failure,
     global::Exit,
@@ -46,28 +42,34 @@ pub(crate) async fn gather(source: &DataSource, given: &str) -> Result<Explanati
     let node = &source.node;
     let mut gaps = Vec::new();
     let config = node.config(&mut gaps);
-    let list = node.raw_pods().await.map_err(|error| {
+    let without_kubelet = |error: &Failure| {
         let text = "cannot explain a pod without the kubelet";
         Failure::new(error.exit, format!("{text}: {}", error.text))
-    })?;
-    let pods =
-        list::parse(&list, &config.reads()).map_err(|error| Failure::unavailable(chain(&error)))?;
-    let (uid, target) = resolve_pod(node, given, &pods.pods).await?;
+    };
+    let survey = node.shared_survey().await?;
+    let pods = survey.listed.as_ref().map_err(&without_kubelet)?;
+    let (uid, target) = resolve_pod(&survey, given, pods)?;
     let unlisted = || {
-        let text = "the kubelet does not list this pod yet, or no longer lists it";
+        let text = "the kubelet does not list this pod, or usher skips it (usher check)";
         Failure::unavailable(format!("{given:?}: {text}"))
     };
-    let facts = Facts::find(&list, &uid).ok_or_else(unlisted)?;
     let pod = pods
-        .pods
         .iter()
         .find(|pod| pod.uid == uid)
+        .ok_or_else(unlisted)?;
+    let document = node
+        .document(&uid)
+        .await
+        .map_err(|error| without_kubelet(&error))?;
+    let facts = document
+        .as_deref()
+        .and_then(Facts::read)
         .ok_or_else(unlisted)?;
     let kept = namespaces::kept(&node.args.run_dir);
     let namespace = kept.get(&pod.namespace).cloned().unwrap_or_default();
     let seen = Seen {
         kubelet: kubelet_version(&facts).await,
-        native_elsewhere: native_elsewhere(&pods.pods, &uid),
+        native_elsewhere: native_elsewhere(pods, &uid),
         agent: source.origin() == Origin::Agent,
         modes: modes(source).await,
         timeline: timeline(source, &uid).await,
@@ -83,12 +85,12 @@ pub(crate) async fn gather(source: &DataSource, given: &str) -> Result<Explanati
 }
 
 /// The pod that is meant: one with a cgroup, else one that only the kubelet still knows.
-async fn resolve_pod(
-    node: &Node,
+fn resolve_pod(
+    survey: &Survey,
     given: &str,
     listed: &[Pod],
 ) -> Result<(PodUid, Option<Target>), Failure> {
-    let error = match node.find(given).await {
+    let error = match survey.target(given) {
         Ok(target) => return Ok((target.uid.clone(), Some(target))),
         Err(error) => error,
     };

@@ -82,6 +82,20 @@ fn a_pod_s_state_is_how_far_it_is() {
 }
 
 #[test]
+fn pods_on_the_node_have_a_cgroup_or_await_replies() {
+    let mut stage = Stage::new(Mode::Enforce, plain());
+    stage.list();
+    assert!(stage.engine.pods_on_node().is_empty());
+    stage.run_all();
+    assert_eq!(stage.engine.pods_on_node(), [uid()].into());
+    stage.exit("a", 0);
+    stage.send(Event::PodGone(uid()));
+    assert_eq!(stage.engine.pods_on_node(), [uid()].into());
+    stage.outcome("i", Outcome::Accepted);
+    assert!(stage.engine.pods_on_node().is_empty());
+}
+
+#[test]
 fn pods_out_of_scope_have_their_own_states() {
     let mut stage = Stage::new(Mode::Enforce, pod(RestartPolicy::Always, &["app"]));
     stage.run_all();

@@ -1,8 +1,9 @@
 //! One container of a pod: what its spec and its status say.
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use super::probe::RawProbe;
+use super::{probe::RawProbe, reduced};
 use crate::{
     base::id::ContainerId,
     pod::{
@@ -34,27 +35,21 @@ pub(super) enum Policy {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct RawContainer {
+pub(super) struct RawContainer<'list> {
     pub(super) name: String,
     #[serde(default)]
     image: String,
-    #[serde(default)]
-    command: Option<Vec<String>>,
-    #[serde(default)]
-    args: Option<Vec<String>>,
-    #[serde(default)]
-    env: Option<Vec<RawVariable>>,
+    #[serde(borrow)]
+    command: Option<&'list RawValue>,
+    #[serde(borrow)]
+    args: Option<&'list RawValue>,
+    #[serde(borrow)]
+    env: Option<&'list RawValue>,
     security_context: Option<RawSecurity>,
     restart_policy: Option<Policy>,
     restart_policy_rules: Option<Vec<RawRule>>,
     liveness_probe: Option<RawProbe>,
     startup_probe: Option<RawProbe>,
-}
-
-#[derive(Deserialize)]
-struct RawVariable {
-    name: String,
-    value: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -106,13 +101,13 @@ struct Terminated {
     container_id: Option<String>,
 }
 
-impl RawContainer {
+impl RawContainer<'_> {
     pub(super) fn into_container(
         self,
         status: Option<RawStatus>,
         pod: Option<RawSecurity>,
         reads: &Reads,
-    ) -> Container {
+    ) -> Result<Container, serde_json::Error> {
         let id = |id: Option<i64>| u32::try_from(id?).ok();
         let own = self.security_context;
         let own_user = id(own.and_then(|security| security.run_as_user));
@@ -121,24 +116,20 @@ impl RawContainer {
             .and_then(|security| security.run_as_user)
             .or_else(|| pod.and_then(|security| security.run_as_user)));
         let rules = self.restart_policy_rules.unwrap_or_default();
-        let mut words = self.command.unwrap_or_default();
-        words.extend(self.args.unwrap_or_default());
-        let env = self.env.unwrap_or_default().into_iter();
-        let env = env
-            .filter(|variable| reads.env.contains(&variable.name))
-            .filter_map(|variable| Some((variable.name, variable.value?)));
+        let words = reduced::words([self.command, self.args])?;
+        let env = self.env.map(|env| reduced::env(env, reads));
         // Only an image without a version in its tag is identified by it.
         let unversioned = image::version(&self.image).is_none();
         let image_id = status.as_ref().filter(|_| unversioned);
         let image_id = image_id.map(|status| status.image_id.clone());
         let startup = self.startup_probe.map(|raw| raw.of(ProbeKind::Startup));
         let liveness = self.liveness_probe.map(|raw| raw.of(ProbeKind::Liveness));
-        Container {
+        Ok(Container {
             name: self.name,
             image: self.image,
             image_id: image_id.filter(|id| !id.is_empty()),
             words,
-            env: env.collect(),
+            env: env.transpose()?.unwrap_or_default(),
             user,
             own_user,
             own_group,
@@ -166,7 +157,7 @@ impl RawContainer {
                 .collect(),
             probes: startup.into_iter().chain(liveness).collect(),
             status: status.map(Into::into),
-        }
+        })
     }
 }
 

@@ -55,7 +55,7 @@ impl Case {
         }]});
         let reads = Config::default().reads();
         let parsed = list::parse(list.to_string().as_bytes(), &reads).unwrap();
-        assert!(parsed.bad.is_empty(), "{}", self.case);
+        assert!(parsed.skipped.is_empty(), "{}", self.case);
         parsed.pods.into_iter().next().unwrap()
     }
 }

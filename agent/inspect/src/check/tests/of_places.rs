@@ -142,6 +142,32 @@ fn directories_that_cannot_be_used() {
 }
 
 #[test]
+fn skipped_pods_are_a_warning_that_names_one() {
+    let judge = |listed| {
+        let found = kubelet::Found {
+            url: "https://10.0.0.1:10250".to_owned(),
+            token: "/token".to_owned(),
+            ca: "/ca".to_owned(),
+            pods: Ok(listed),
+        };
+        of(&kubelet::judge(&found), "kubelet-pods").clone()
+    };
+    let mut listed = kubelet::Listed {
+        pods: 12,
+        ..kubelet::Listed::default()
+    };
+    let check = judge(listed.clone());
+    assert_eq!(check.outcome, Outcome::Ok);
+    assert_eq!(check.saw, "https://10.0.0.1:10250 listed 12 pods");
+    listed.skipped = 2;
+    listed.example = Some("pod shop/a is too large".to_owned());
+    let check = judge(listed);
+    assert_eq!(check.outcome, Outcome::Warning);
+    let saw = "usher does not manage 2 of 14 pods; one of them: pod shop/a is too large";
+    assert_eq!(check.saw, saw);
+}
+
+#[test]
 fn each_failed_request_to_the_kubelet_has_its_own_fix() {
     use kubelet::Cause;
     let cases = [

@@ -198,7 +198,7 @@ impl Scene {
             .pods
             .first()
             .unwrap_or_else(|| panic!("the pod is invalid: {read:?}"));
-        let facts = Facts::find(list.as_bytes(), &pod.uid).unwrap();
+        let facts = Facts::parse(&self.pod);
         explain(&Case::new(
             pod,
             &facts,

@@ -1,11 +1,11 @@
 //! The connections of the kubelet's stand-in: one thread each, kept open as
 //! long as the client wants.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, PoisonError};
 
-use super::{Behaviour, Shared, TOKEN};
+use super::{Behaviour, Bulk, LIST, Shared, TOKEN};
 use crate::synthetic::server::listener;
 
 /// Starts to accept connections.
@@ -25,10 +25,38 @@ fn converse(shared: &Shared, stream: &TcpStream) {
             return;
         };
         let mut writer = stream;
-        if writer.write_all(&answer).is_err() {
+        let written = match answer {
+            Answer::Whole(response) => writer.write_all(&response),
+            Answer::Bulk(bulk, pods) => write_bulk(&mut writer, bulk, pods),
+        };
+        if written.is_err() {
             return;
         }
     }
+}
+
+enum Answer {
+    Whole(Vec<u8>),
+    /// A list of these and the node's pods, which need not fit into memory.
+    Bulk(Bulk, Vec<String>),
+}
+
+/// Writes a list in chunks, one for each pod.
+fn write_bulk(writer: &mut impl Write, bulk: Bulk, pods: Vec<String>) -> io::Result<()> {
+    let head = "HTTP/1.1 200 Synthetic\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+    writer.write_all(head.as_bytes())?;
+    let mut chunk = |text: &str| {
+        let size = format!("{:x}\r\n", text.len());
+        writer.write_all(&[size.as_bytes(), text.as_bytes(), b"\r\n"].concat())
+    };
+    chunk(LIST)?;
+    let mut separator = "";
+    for pod in (0..bulk.pods).map(bulk.pod).chain(pods) {
+        chunk(&format!("{separator}{pod}"))?;
+        separator = ",";
+    }
+    chunk("]}\n")?;
+    chunk("")
 }
 
 /// The request line, and whether the token is valid.
@@ -53,38 +81,37 @@ fn read_head(reader: &mut impl BufRead) -> Option<(String, bool)> {
 }
 
 /// None: close the connection without a response.
-fn answer(shared: &Shared, request: &str, authorized: bool) -> Option<Vec<u8>> {
+fn answer(shared: &Shared, request: &str, authorized: bool) -> Option<Answer> {
+    let whole = |code, kind, body: &str| Some(Answer::Whole(response(code, kind, body)));
     let path = request
         .strip_prefix("GET ")
         .and_then(|rest| rest.split(' ').next());
     if !matches!(path, Some("/pods" | "/pods/")) {
-        return Some(response(404, "text/plain", "404 page not found\n"));
+        return whole(404, "text/plain", "404 page not found\n");
     }
-    let (behaviour, status_lag) = {
+    let (behaviour, status_lag, bulk) = {
         let mut situation = shared.situation();
         let behaviour = situation.behaviour;
         situation.asked.push(behaviour);
         if std::mem::take(&mut situation.once) {
             situation.behaviour = Behaviour::Silence;
         }
-        (behaviour, situation.status_lag)
+        (behaviour, situation.status_lag, situation.bulk)
     };
     shared.changed.notify_all();
     if !authorized {
-        return Some(response(401, "text/plain", "Unauthorized"));
+        return whole(401, "text/plain", "Unauthorized");
     }
-    match behaviour {
-        Behaviour::Ok => {
-            let list = shared.pod_list(status_lag);
-            Some(response(200, "application/json", &list))
-        }
-        Behaviour::Status(code) => Some(response(code, "text/plain", "as the test wants it")),
-        Behaviour::TruncatedJson => {
+    match (behaviour, bulk) {
+        (Behaviour::Ok, Some(bulk)) => Some(Answer::Bulk(bulk, shared.pods(status_lag))),
+        (Behaviour::Ok, None) => whole(200, "application/json", &shared.pod_list(status_lag)),
+        (Behaviour::Status(code), _) => whole(code, "text/plain", "as the test wants it"),
+        (Behaviour::TruncatedJson, _) => {
             let mut list = shared.pod_list(status_lag);
             list.truncate(list.len() / 2);
-            Some(response(200, "application/json", &list))
+            whole(200, "application/json", &list)
         }
-        Behaviour::Silence => {
+        (Behaviour::Silence, _) => {
             let mut situation = shared.situation();
             while situation.behaviour == Behaviour::Silence && !situation.closing {
                 let waited = shared.changed.wait(situation);

@@ -1,0 +1,148 @@
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::{TcpListener, TcpStream},
+    thread,
+};
+
+use clap::Parser;
+
+use super::*;
+use crate::error_chain::chain;
+
+const POD: &str = r#"{"metadata":{"namespace":"shop","name":"a","uid":"0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11"},
+  "spec":{"containers":[]}}"#;
+
+/// Lists the pods of a kubelet that sends a response with this body.
+fn list(
+    bounds: Bounds,
+    body: impl FnOnce(&mut TcpStream) -> io::Result<()> + Send + 'static,
+) -> Result<PodList, Error> {
+    #[derive(Parser)]
+    struct Args {
+        #[command(flatten)]
+        kubelet: KubeletArgs,
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let token = tempfile::NamedTempFile::new().unwrap();
+    let token = token.path().to_str().unwrap();
+    let args = ["usher", "--kubelet", &url, "--kubelet-token", token];
+    let args = Args::try_parse_from(args).unwrap();
+    let kubelet = Kubelet {
+        bounds,
+        ..Kubelet::new(&args.kubelet).unwrap()
+    };
+    let server = thread::spawn(move || {
+        let (mut stream, _peer) = listener.accept().unwrap();
+        let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+        let head = lines
+            .map_while(Result::ok)
+            .take_while(|line| !line.is_empty());
+        assert_eq!(head.count(), 3);
+        // The client may close the connection.
+        drop(body(&mut stream));
+        drop(stream.shutdown(std::net::Shutdown::Write));
+        drop(io::copy(&mut stream, &mut io::sink()));
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let result = runtime.block_on(kubelet.pods(Selection::default()));
+    server.join().unwrap();
+    result
+}
+
+fn start(stream: &mut TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n{\"items\":[")
+}
+
+#[test]
+fn list_is_parsed_whatever_its_packets_are() {
+    let list = list(BOUNDS, |stream| {
+        start(stream)?;
+        for byte in format!("{POD}]}}").bytes() {
+            stream.write_all(&[byte])?;
+        }
+        Ok(())
+    });
+    assert_eq!(list.unwrap().pods[0].name, "a");
+}
+
+#[test]
+fn incomplete_list_is_an_error() {
+    let error = list(BOUNDS, |stream| {
+        start(stream)?;
+        stream.write_all(POD.as_bytes())
+    });
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), KubeletResult::Decode);
+    assert!(chain(&error).contains("before the list does"), "{error:?}");
+}
+
+#[test]
+fn endless_list_is_an_error() {
+    let bounds = Bounds {
+        bytes: 1024 * 1024,
+        ..BOUNDS
+    };
+    let error = list(bounds, |stream| {
+        start(stream)?;
+        loop {
+            stream.write_all(format!("{POD},").as_bytes())?;
+        }
+    });
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), KubeletResult::Decode);
+    let text = "is longer than 1048576 bytes";
+    assert!(error.to_string().ends_with(text), "{error}");
+}
+
+#[test]
+fn list_that_stalls_is_an_error() {
+    let bounds = Bounds {
+        stall: Duration::from_millis(50),
+        ..BOUNDS
+    };
+    let error = list(bounds, |stream| {
+        start(stream)?;
+        io::copy(&mut stream.try_clone()?, &mut io::sink()).map(drop)
+    });
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), KubeletResult::Timeout);
+    let text = "stopped sending its list of pods for 50ms";
+    assert!(error.to_string().ends_with(text), "{error}");
+}
+
+#[test]
+fn slow_list_is_an_error() {
+    let bounds = Bounds {
+        total: Duration::from_millis(50),
+        ..BOUNDS
+    };
+    let error = list(bounds, |stream| {
+        start(stream)?;
+        loop {
+            stream.write_all(b" ")?;
+        }
+    });
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), KubeletResult::Timeout);
+    let text = "took longer than 50ms";
+    assert!(error.to_string().ends_with(text), "{error}");
+}
+
+#[test]
+fn no_response_is_an_error() {
+    let bounds = Bounds {
+        response: Duration::from_millis(50),
+        ..BOUNDS
+    };
+    let error = list(bounds, |stream| {
+        io::copy(&mut stream.try_clone()?, &mut io::sink()).map(drop)
+    });
+    let text = "within 50ms";
+    let error = error.unwrap_err();
+    assert!(error.to_string().ends_with(text), "{error}");
+}

@@ -1,0 +1,260 @@
+//! One pod of the list, reduced to what decisions need.
+
+use std::{borrow::Cow, collections::BTreeMap, fmt, net::IpAddr};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, IgnoredAny, MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+use super::{
+    container::{Policy, RawContainer, RawSecurity, RawStatus},
+    reduced,
+};
+use crate::{
+    base::id::{InvalidId, PodUid},
+    pod::{
+        restart_policy::RestartPolicy,
+        spec::{Container, Pod},
+    },
+    recipe::Reads,
+};
+
+/// Addresses of a pod that are read: one of each family, and some more.
+const MOST_ADDRESSES: usize = 8;
+
+#[derive(Deserialize)]
+pub(super) struct RawPod<'list> {
+    #[serde(borrow)]
+    metadata: Metadata<'list>,
+    #[serde(borrow)]
+    spec: Spec<'list>,
+    #[serde(default)]
+    status: PodStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'list> {
+    #[serde(default)]
+    namespace: String,
+    name: String,
+    uid: String,
+    #[serde(borrow)]
+    annotations: Option<&'list RawValue>,
+    deletion_timestamp: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec<'list> {
+    #[serde(default)]
+    host_network: bool,
+    restart_policy: Option<Policy>,
+    runtime_class_name: Option<String>,
+    #[serde(borrow)]
+    containers: Vec<RawContainer<'list>>,
+    #[serde(borrow, default)]
+    init_containers: Option<Vec<RawContainer<'list>>>,
+    security_context: Option<RawSecurity>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct PodStatus {
+    #[serde(default)]
+    phase: String,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    container_statuses: Option<Vec<RawStatus>>,
+    #[serde(default)]
+    init_container_statuses: Option<Vec<RawStatus>>,
+    #[serde(rename = "podIPs", default)]
+    addresses: Option<Vec<Address>>,
+}
+
+#[derive(Deserialize)]
+struct Address {
+    #[serde(default)]
+    ip: String,
+}
+
+/// Why an element of the list is not a usable pod.
+#[derive(Debug)]
+pub(super) enum Unusable {
+    Shape(serde_json::Error),
+    Uid {
+        namespace: String,
+        name: String,
+        source: InvalidId,
+    },
+}
+
+impl From<serde_json::Error> for Unusable {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Shape(error)
+    }
+}
+
+impl PodStatus {
+    /// Why the pod has ended as a whole, if it has.
+    fn terminal(&self) -> Option<String> {
+        let ended = is_terminal(&self.phase);
+        let reason = if self.reason.is_empty() {
+            &self.phase
+        } else {
+            &self.reason
+        };
+        ended.then(|| reason.chars().take(64).collect())
+    }
+}
+
+impl RawPod<'_> {
+    /// The addresses in the status.
+    pub(super) fn addresses(&self) -> Vec<IpAddr> {
+        let addresses = self.status.addresses.iter().flatten();
+        addresses
+            .filter_map(|address| address.ip.parse().ok())
+            .take(MOST_ADDRESSES)
+            .collect()
+    }
+
+    pub(super) fn into_pod(self, reads: &Reads) -> Result<Pod, Unusable> {
+        let Metadata {
+            namespace,
+            name,
+            uid,
+            annotations,
+            deletion_timestamp,
+        } = self.metadata;
+        let uid = match PodUid::parse(&uid) {
+            Ok(uid) => uid,
+            Err(source) => {
+                return Err(Unusable::Uid {
+                    namespace,
+                    name,
+                    source,
+                });
+            }
+        };
+        let annotations = annotations.map(|annotations| reduced::annotations(annotations, reads));
+        let terminal = self.status.terminal();
+        let security = self.spec.security_context;
+        let read = |raw: Vec<RawContainer<'_>>, statuses: Option<Vec<RawStatus>>| {
+            let statuses = statuses.unwrap_or_default().into_iter();
+            let mut statuses: BTreeMap<String, RawStatus> = statuses
+                .map(|status| (status.name.clone(), status))
+                .collect();
+            raw.into_iter()
+                .map(|container| {
+                    let status = statuses.remove(&container.name);
+                    container.into_container(status, security, reads)
+                })
+                .collect::<Result<Vec<Container>, _>>()
+        };
+        let PodStatus {
+            container_statuses,
+            init_container_statuses,
+            ..
+        } = self.status;
+        let mut containers = read(self.spec.containers, container_statuses)?;
+        // The allocation has room for the longer raw containers; a pod is kept.
+        containers.shrink_to_fit();
+        let init = self.spec.init_containers.unwrap_or_default();
+        let init = read(init, init_container_statuses)?;
+        let is_native = |init: &&Container| init.restart_policy == Some(RestartPolicy::Always);
+        let (native, before): (Vec<_>, Vec<_>) = init.iter().partition(is_native);
+        let name_of = |init: &Container| init.name.clone();
+        let native_sidecars = native.into_iter().map(name_of).collect();
+        let init_containers = before.into_iter().map(name_of).collect();
+        let restarts = |init: &Container| init.restart_rules.iter().any(|rule| rule.whole_pod);
+        let mut init_restarters: Vec<_> = init.into_iter().filter(restarts).collect();
+        init_restarters.shrink_to_fit();
+        Ok(Pod {
+            uid,
+            namespace,
+            name,
+            annotations: annotations.transpose()?.unwrap_or_default(),
+            deleting: deletion_timestamp.is_some(),
+            host_network: self.spec.host_network,
+            runtime_class: self.spec.runtime_class_name,
+            terminal,
+            native_sidecars,
+            init_containers,
+            init_restarters,
+            restart_policy: self.spec.restart_policy.map(Into::into).unwrap_or_default(),
+            containers,
+        })
+    }
+}
+
+/// What tells whether a pod has finished.
+#[derive(Deserialize)]
+pub(super) struct Outline<'list> {
+    #[serde(borrow)]
+    metadata: OutlineMetadata<'list>,
+    #[serde(borrow, default)]
+    status: OutlineStatus<'list>,
+}
+
+#[derive(Deserialize)]
+struct OutlineMetadata<'list> {
+    #[serde(borrow)]
+    uid: Cow<'list, str>,
+}
+
+#[derive(Deserialize, Default)]
+struct OutlineStatus<'list> {
+    #[serde(borrow, default)]
+    phase: Cow<'list, str>,
+}
+
+impl Outline<'_> {
+    /// The UID of a finished pod, if it is valid.
+    pub(super) fn finished(&self) -> Option<PodUid> {
+        let uid = is_terminal(&self.status.phase).then_some(&self.metadata.uid)?;
+        PodUid::parse(uid).ok()
+    }
+}
+
+fn is_terminal(phase: &str) -> bool {
+    matches!(phase, "Succeeded" | "Failed")
+}
+
+/// `namespace/name` in the first bytes of a pod. The kubelet writes the metadata first.
+pub(super) fn name_in(beginning: &[u8]) -> Option<String> {
+    struct Beginning<'name>(&'name mut Option<String>);
+
+    impl<'json> Visitor<'json> for Beginning<'_> {
+        type Value = ();
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("a pod")
+        }
+
+        fn visit_map<A: MapAccess<'json>>(self, mut members: A) -> Result<(), A::Error> {
+            #[derive(Deserialize)]
+            struct Metadata {
+                namespace: String,
+                name: String,
+            }
+            while let Some(member) = members.next_key::<Cow<'_, str>>()? {
+                if member == "metadata" {
+                    let metadata: Metadata = members.next_value()?;
+                    *self.0 = Some(format!("{}/{}", metadata.namespace, metadata.name));
+                    return Err(A::Error::custom("the name is known"));
+                }
+                members.next_value::<IgnoredAny>()?;
+            }
+            Ok(())
+        }
+    }
+
+    let mut name = None;
+    let mut json = serde_json::Deserializer::from_slice(beginning);
+    // The JSON is cut off, so this ends with an error also where it finds the name.
+    drop(json.deserialize_map(Beginning(&mut name)));
+    name
+}
