@@ -30,7 +30,11 @@ pub(crate) use self::{
     input::{Input, View},
     operator::OperatorRequest,
 };
-use self::{modes::NodeState, operator::PendingHold, records::Records};
+use self::{
+    modes::NodeState,
+    operator::{BusyOrder, PendingHold},
+    records::Records,
+};
 use crate::{
     hold::{Sandboxes, cni_socket::Announcement},
     node::{config_file::Loaded, discovery::Discovery},
@@ -89,6 +93,7 @@ pub(crate) struct NodeLoop {
     worker: Worker,
     /// Operators' requests for a hold that are not done yet.
     pending_holds: Vec<PendingHold>,
+    busy_orders: Vec<BusyOrder>,
 
     inputs: mpsc::Receiver<Input>,
     requests: Requests,
@@ -117,6 +122,7 @@ impl NodeLoop {
             starts: Starts::new(edges.starts, reporter.clone()),
             worker: Worker::new(edges.worker, started, reporter.clone()),
             pending_holds: Vec::new(),
+            busy_orders: Vec::new(),
             host: edges.host,
             inputs: channels.inputs,
             requests: channels.requests,
@@ -139,6 +145,7 @@ impl NodeLoop {
         }
         let records = self.records.sender();
         loop {
+            self.retry_orders();
             let wake = self
                 .engine
                 .next_wake()

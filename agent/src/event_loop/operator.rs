@@ -1,6 +1,9 @@
 //! Requests of operators about one pod.
 
-use std::mem;
+use std::{
+    mem,
+    time::{Duration, Instant},
+};
 
 use tokio::sync::oneshot;
 use usher_core::{
@@ -23,6 +26,17 @@ pub(crate) enum OperatorRequest {
     Table(PodUid, oneshot::Sender<PlannedTable>),
 }
 
+/// How long a request waits until a change of the pod's hold is over.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// A request that came while the pod's ports were being held or released.
+#[derive(Debug)]
+pub(super) struct BusyOrder {
+    order: Order,
+    until: Instant,
+    reply: oneshot::Sender<Ordered>,
+}
+
 /// A request for a hold that was accepted.
 #[derive(Debug)]
 pub(super) struct PendingHold {
@@ -37,7 +51,16 @@ impl NodeLoop {
     pub(super) fn reply(&mut self, request: OperatorRequest) {
         let now = self.now();
         match request {
-            OperatorRequest::Order(order, reply) => self.order(order, reply),
+            OperatorRequest::Order(order, reply) => {
+                let _entered = self.pod_span(&order.pod).entered();
+                tracing::info!(
+                    order = order.verb.as_str(),
+                    by = %order.requester,
+                    dry_run = order.dry_run,
+                    "received an operator's request"
+                );
+                self.order(order, Instant::now() + BUSY, reply);
+            }
             OperatorRequest::Forecast(uid, mode, reply) => {
                 drop(reply.send(self.engine.forecast(now, &uid, mode)));
             }
@@ -48,19 +71,34 @@ impl NodeLoop {
         }
     }
 
-    fn order(&mut self, order: Order, reply: oneshot::Sender<Ordered>) {
+    /// Tries the requests again for which a pod was busy. A change of a hold ends with an event.
+    pub(super) fn retry_orders(&mut self) {
+        for BusyOrder {
+            order,
+            until,
+            reply,
+        } in mem::take(&mut self.busy_orders)
+        {
+            self.order(order, until, reply);
+        }
+    }
+
+    fn order(&mut self, order: Order, until: Instant, reply: oneshot::Sender<Ordered>) {
         let _entered = self.pod_span(&order.pod).entered();
-        tracing::info!(
-            order = order.verb.as_str(),
-            by = %order.requester,
-            dry_run = order.dry_run,
-            "received an operator's request"
-        );
         let Order {
             pod, verb, dry_run, ..
         } = order.clone();
         let failed = || Answer::Refused(Refused::Failed);
-        let answer = self.step(Event::Ordered(order)).unwrap_or_else(failed);
+        let answer = self.step(Event::Ordered(order.clone()));
+        let answer = answer.unwrap_or_else(failed);
+        if matches!(answer, Answer::Refused(Refused::Busy)) && Instant::now() < until {
+            self.busy_orders.push(BusyOrder {
+                order,
+                until,
+                reply,
+            });
+            return;
+        }
         let name = self
             .engine
             .pod_name(&pod)
