@@ -1,6 +1,7 @@
 //! The program `usher` enters the hostile pod, in a process of its own.
 
 use std::process::Stdio;
+use std::thread;
 
 use usher_tests::synthetic::catalog::mesh;
 use usher_tests::synthetic::usher;
@@ -16,7 +17,8 @@ const ATTACK: Attack = Attack {
     prepare,
     packets: "",
     depth: DEEP,
-    strike: |node, _agent, pod| run(node, pod, &["conns", &pod.name()]),
+    strike: |node, _agent, pod| run(node, &["conns", &pod.name()]),
+    is_reported: false,
 };
 
 fn spec(name: &str) -> PodSpec {
@@ -29,15 +31,14 @@ fn prepare(_agent: &Agent, pod: &Pod) {
     pod.wait_line(SIDECAR, "listening 15021 ");
 }
 
-/// Starts it, and waits for nothing.
-fn run(node: &Node, _pod: &Pod, arguments: &[&str]) {
+/// Runs it alongside the test.
+fn run(node: &Node, arguments: &[&str]) {
     let mut command = usher::command_on(node);
-    let started = command
+    command
         .args(arguments)
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    started.unwrap();
+        .stderr(Stdio::null());
+    thread::spawn(move || drop(command.status()));
 }
 
 #[test]
@@ -49,7 +50,7 @@ fn conns() {
 fn capture() {
     affects_nothing_else(&Attack {
         strike: |node, _agent, pod| {
-            run(node, pod, &["capture", &pod.name(), "--duration", "2s"]);
+            run(node, &["capture", &pod.name(), "--duration", "2s"]);
         },
         ..ATTACK
     });
@@ -60,7 +61,7 @@ fn request() {
     affects_nothing_else(&Attack {
         strike: |node, _agent, pod| {
             let url = "http://127.0.0.1:15021/healthz/ready";
-            run(node, pod, &["request", &pod.name(), "GET", url]);
+            run(node, &["request", &pod.name(), "GET", url]);
         },
         ..ATTACK
     });

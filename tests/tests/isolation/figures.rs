@@ -59,9 +59,10 @@ impl Figures {
                 add.max(NEXT_ADD),
             ),
         ];
-        let times = figures.into_iter().filter_map(|(what, time, limit)| {
-            (time > slower(limit)).then(|| format!("{what}: {time:?}, limit {limit:?}"))
-        });
+        let times = figures
+            .into_iter()
+            .filter(|(_what, time, limit)| *time > slower(*limit))
+            .map(|(what, time, limit)| format!("{what}: {time:?}, limit {limit:?}"));
         let holds = [(&self.during, "agent"), (&self.after, "next agent")]
             .into_iter()
             .filter(|(served, _agent)| !served.unheld.is_empty())

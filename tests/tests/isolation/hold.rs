@@ -74,6 +74,7 @@ fn readiness_probe() {
         packets: "meta skuid 0",
         depth: DEEP,
         strike: listen,
+        is_reported: true,
     });
 }
 
@@ -87,5 +88,6 @@ fn release_of_4096_connections() {
         packets: "meta skuid 0 tcp dport != 15021",
         depth: DEEP,
         strike: release,
+        is_reported: true,
     });
 }

@@ -27,8 +27,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
+use serde_json::Value;
 use usher_tests::privilege;
-use usher_tests::synthetic::{Agent, Node, Pod, PodSpec};
+use usher_tests::synthetic::{Agent, ApiServer, Node, Pod, PodSpec, usher};
 
 use costly_rules::CostlyRules;
 use figures::Figures;
@@ -56,6 +57,8 @@ struct Attack {
     /// The depth of the rules.
     depth: u32,
     strike: fn(&Node, &Agent, &Pod),
+    /// The agent would send packets, so it reports the pod.
+    is_reported: bool,
 }
 
 /// Runs the attack, and expects that it affects no other pod and not the agent.
@@ -79,8 +82,9 @@ fn affects_nothing_else(attack: &Attack) {
 impl Attack {
     fn measure(&self) -> Figures {
         let node = Node::new();
-        node.annotate(&[("usher.dev/mode", "enforce"), ("usher.dev/hold", "enforce")]);
-        let agent = Agent::start(&node);
+        let server = ApiServer::start();
+        server.annotate(&[("usher.dev/mode", "enforce"), ("usher.dev/hold", "enforce")]);
+        let agent = Agent::start_with_api(&node, &server, &[]);
         let before = Neighbours::new(&node, "before");
         let [first, second] = ["first", "second"].map(|wave| self.create(&node, wave));
         let neighbours = Neighbours::new(&node, "neighbour");
@@ -103,6 +107,9 @@ impl Attack {
             .for_each(|pod| (self.strike)(&node, &agent, pod));
         let during = neighbours.act();
         let health = health.longest();
+        if self.is_reported {
+            are_reported(&node, &agent, &server, &first);
+        }
         drop(rules);
 
         let rules = CostlyRules::load(&second, self.packets, self.depth);
@@ -116,7 +123,7 @@ impl Attack {
         wait_exit(agent.pid());
         let death = killed.elapsed();
         let started = Instant::now();
-        let next = agent.start_next(&node, None);
+        let next = agent.start_next(&node, Some(&server));
         let start = started.elapsed();
         wait_known(&next, pods);
         let after = later.act();
@@ -140,10 +147,31 @@ impl Attack {
     }
 }
 
+/// The hostile pods are reported by the log, an Event, a metric, and `usher check`.
+fn are_reported(node: &Node, agent: &Agent, server: &ApiServer, pods: &[Pod]) {
+    for pod in pods {
+        let decided = agent.wait_for("quarantined", &pod.name());
+        let reason = decided["reason"].as_str().unwrap();
+        assert!(reason.contains("packet filter"), "{reason}");
+        server.wait_events("an Event", |events| {
+            let is_of_pod = |event: &Value| {
+                event["reason"] == "PodQuarantined" && event["regarding"]["uid"] == pod.uid()
+            };
+            events.iter().any(is_of_pod).then_some(())
+        });
+    }
+    let count = u32::try_from(pods.len()).unwrap();
+    agent.wait_metric("usher_quarantined_pods", "", |pods| {
+        pods + 0.5 > f64::from(count)
+    });
+    let check = usher::on(node, &["check"]).stdout;
+    assert!(check.contains("reason=PodQuarantined"), "{check}");
+}
+
 /// Waits until the agent has this number of pods, from the cgroup tree and from the kubelet.
 fn wait_known(agent: &Agent, pods: usize) {
-    let known = |count: f64| count + 0.5 > pods as f64;
-    agent.wait_metric("usher_pods", "", known);
+    let pods = u32::try_from(pods).unwrap();
+    agent.wait_metric("usher_pods", "", |count| count + 0.5 > f64::from(pods));
     agent.wait_metric("usher_decisions_total", "decision=\"waiting\"", |count| {
         count > 0.5
     });

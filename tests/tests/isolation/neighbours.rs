@@ -62,7 +62,7 @@ impl Neighbours {
     pub(crate) fn act(&self) -> Served {
         let exits = thread::scope(|scope| {
             let (opened, ready) = channel();
-            let exits = scope.spawn(|| exits(&self.finishing, opened));
+            let exits = scope.spawn(move || exits(&self.finishing, &opened));
             ready.recv().unwrap();
             for (number, pod) in self.finishing.iter().enumerate() {
                 pod.finish(APP, 0);
@@ -95,7 +95,7 @@ impl Neighbours {
 
 /// The moments at which the kernel reports the exits of the apps, in nanoseconds of `CLOCK_MONOTONIC`. Sends a message
 /// when it watches all of them.
-fn exits(pods: &[Pod], watching: Sender<()>) -> Vec<u64> {
+fn exits(pods: &[Pod], watching: &Sender<()>) -> Vec<u64> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build()

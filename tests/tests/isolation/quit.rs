@@ -13,6 +13,7 @@ const DEEP_RULES: Attack = Attack {
     packets: "",
     depth: DEEP,
     strike,
+    is_reported: true,
 };
 
 /// The sidecar listens, and its process sends nothing.
