@@ -179,7 +179,7 @@ mod tests {
         "CNI configuration",
         "usher uninstalled",
         "malformed input",
-        "broken configuration",
+        "deleted configuration",
     ];
 
     #[test]
