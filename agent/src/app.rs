@@ -8,7 +8,11 @@ mod channels;
 mod service_thread;
 mod services;
 
-use std::{sync::Arc, thread, time::Instant};
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};
@@ -47,6 +51,9 @@ const HOST_INIT: Pid = Pid(1);
 /// ([`NET_NS_INIT_INO`](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/nsfs.h)). No other has it.
 const INIT_NETNS: u64 = 0xEFFF_FFF9;
 
+/// How long the start waits for the features of the kernel, which are probed within milliseconds.
+const KERNEL_PROBE: Duration = Duration::from_millis(500);
+
 /// Runs the agent until SIGTERM or SIGINT.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     // Bind first: where another agent runs, it has this port, and keeps its sockets and files. The address of the metrics
@@ -73,7 +80,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         records,
     } = channels::open();
     let runtime = runtime().context("starting the event loop's runtime")?;
-    let (edges, events) = runtime.block_on(async { edges(args, host, &reporter) })?;
+    let (edges, events) = runtime.block_on(edges(args, host, &reporter))?;
     let service_thread = ServiceThread {
         services: Services {
             args,
@@ -136,7 +143,11 @@ fn host(args: &Args) -> anyhow::Result<Host> {
 }
 
 /// Opens what the event loop watches, with the events of what is there already. In the event loop's runtime.
-fn edges(args: &Args, host: Host, reporter: &Reporter) -> anyhow::Result<(Edges, Vec<Event>)> {
+async fn edges(
+    args: &Args,
+    host: Host,
+    reporter: &Reporter,
+) -> anyhow::Result<(Edges, Vec<Event>)> {
     let node = &args.node;
     let root = cgroup::locate(&node.cgroup_root)?;
     let metrics = &reporter.metrics;
@@ -145,8 +156,11 @@ fn edges(args: &Args, host: Host, reporter: &Reporter) -> anyhow::Result<(Edges,
     tracing::info!(cgroups = %root.display(), "watching pods");
     let socket = node.run_dir.join(run_dir::CNI_SOCKET);
     let announcements = cni_socket::listen(socket, Arc::clone(metrics));
-    let kernel = kernel_features::probe(node.bundle_dir.clone(), Arc::clone(metrics))
+    let mut kernel = kernel_features::probe(node.bundle_dir.clone(), Arc::clone(metrics))
         .context("starting the thread that probes the kernel")?;
+    // Before the agent serves: pods that start from then on are seen from their beginning.
+    let features = tokio::time::timeout(KERNEL_PROBE, &mut kernel).await;
+    let features = features.ok().and_then(Result::ok);
     let starts = start::Settings {
         bundle_dir: node.bundle_dir.clone(),
         proc: host.proc.clone(),
@@ -159,7 +173,7 @@ fn edges(args: &Args, host: Host, reporter: &Reporter) -> anyhow::Result<(Edges,
         args.log.flags(),
     ];
     let edges = Edges {
-        kernel,
+        kernel: features.is_none().then_some(kernel),
         discovery,
         announcements,
         starts,
@@ -168,7 +182,8 @@ fn edges(args: &Args, host: Host, reporter: &Reporter) -> anyhow::Result<(Edges,
             flags: flags.concat(),
         },
     };
-    Ok((edges, walked))
+    let events = features.map(Event::Kernel).into_iter().chain(walked);
+    Ok((edges, events.collect()))
 }
 
 fn runtime() -> std::io::Result<Runtime> {

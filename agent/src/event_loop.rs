@@ -12,17 +12,14 @@ mod overdue;
 mod records;
 mod snapshot;
 
-use std::{
-    collections::BTreeSet,
-    mem,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeSet, mem, time::Instant};
 
 use tokio::sync::{mpsc, oneshot, watch};
 use usher_client::crash_point;
 use usher_core::{
-    Action, Engine, Event, base::id::PodUid, engine::request::Answer, hold::Features,
-    kube_event::NodeCondition, pod::container_change::ContainerChange, worker::message::Job,
+    Action, Engine, Event, base::id::PodUid, base::id::SandboxId, engine::request::Answer,
+    hold::Features, kube_event::NodeCondition, pod::container_change::ContainerChange,
+    worker::message::Job,
 };
 use usher_sys::pods::cgroup;
 
@@ -43,9 +40,6 @@ use crate::{
     telemetry::{decision_log::Record, reporter::Reporter},
     worker::{self, Worker},
 };
-
-/// How long the first events wait for the features of the kernel, which are probed within milliseconds.
-const KERNEL_PROBE: Duration = Duration::from_millis(500);
 
 /// What the event loop requests from the service thread.
 #[derive(Debug)]
@@ -68,7 +62,8 @@ pub(crate) struct Channels {
 /// What the event loop watches on the node, and acts upon.
 #[derive(Debug)]
 pub(crate) struct Edges {
-    pub(crate) kernel: oneshot::Receiver<Features>,
+    /// None where the kernel's features are known.
+    pub(crate) kernel: Option<oneshot::Receiver<Features>>,
     pub(crate) discovery: Discovery,
     pub(crate) announcements: mpsc::Receiver<Announcement>,
     pub(crate) starts: start::Settings,
@@ -115,7 +110,7 @@ impl NodeLoop {
             engine: Engine::new(loaded.config),
             started,
             node: NodeState::new(loaded.trusted, edges.host.is_certain),
-            kernel: Some(edges.kernel),
+            kernel: edges.kernel,
             discovery: edges.discovery,
             announcements: edges.announcements,
             sandboxes: Sandboxes::default(),
@@ -137,9 +132,6 @@ impl NodeLoop {
     /// # Errors
     /// When the cgroup tree cannot be watched any more.
     pub(crate) async fn run(mut self, events: Vec<Event>) -> Result<(), cgroup::Error> {
-        // Pods whose connections are to be held wait for them.
-        let features = tokio::time::timeout(KERNEL_PROBE, next_features(&mut self.kernel)).await;
-        self.steps(features.ok().map(Event::Kernel));
         for event in events {
             self.step(event);
         }
@@ -253,6 +245,12 @@ impl NodeLoop {
         match event {
             Event::Attempted { .. } => crash_point::reach("answer-due", ""),
             Event::Kernel(features) => self.node.missing_feature = features.hold.clone().err(),
+            // The worker may have opened it nevertheless.
+            Event::NotFound { key } => {
+                if let Ok(sandbox) = SandboxId::parse(key.id.as_str()) {
+                    self.sandboxes.forget(&mut self.worker, &sandbox);
+                }
+            }
             Event::CannotHoldStarts(reason) => {
                 let condition = NodeCondition::StartUnsupported(reason.clone());
                 self.reporter.events.send_node(&condition);

@@ -231,11 +231,6 @@ impl Sandboxes {
             Event::Found {
                 sandbox, remains, ..
             } => self.set_table(sandbox, remains.is_some()),
-            Event::NotFound { key } => {
-                if let Ok(id) = SandboxId::parse(key.id.as_str()) {
-                    self.open.remove(&id);
-                }
-            }
             Event::Armed { sandbox, result } => self.set_table(sandbox, result.is_ok()),
             Event::Opened { sandbox, .. } => self.set_table(sandbox, false),
             Event::Ready { sandbox, probe } => {

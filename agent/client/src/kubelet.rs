@@ -199,13 +199,13 @@ impl Kubelet {
     /// When the kubelet does not respond with a list of pods.
     pub async fn pods(&self, selection: Selection) -> Result<PodList, Error> {
         let after = self.bounds.total;
-        let list = timeout(after, self.list(selection)).await;
-        list.unwrap_or_else(|_elapsed| {
-            Err(Error::TooSlow {
+        match timeout(after, Box::pin(self.list(selection))).await {
+            Ok(list) => list,
+            Err(_elapsed) => Err(Error::TooSlow {
                 url: self.url.clone(),
                 after,
-            })
-        })
+            }),
+        }
     }
 
     async fn list(&self, selection: Selection) -> Result<PodList, Error> {
@@ -232,12 +232,13 @@ impl Kubelet {
     /// Bounds a step before the list itself.
     async fn in_time<T>(&self, step: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let after = self.bounds.response;
-        timeout(after, step).await.unwrap_or_else(|_elapsed| {
-            Err(Error::Timeout {
+        match timeout(after, step).await {
+            Ok(done) => done,
+            Err(_elapsed) => Err(Error::Timeout {
                 url: self.url.clone(),
                 after,
-            })
-        })
+            }),
+        }
     }
 
     async fn connect(&self) -> Result<TcpStream, Error> {

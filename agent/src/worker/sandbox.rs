@@ -83,6 +83,7 @@ impl Sandboxes {
         netns: Option<Arc<Netns>>,
     ) {
         let is_forget = matches!(job, Job::Forget { .. });
+        self.tasks.retain(|_sandbox, orders| !orders.is_closed());
         if !self.tasks.contains_key(&sandbox) {
             let Some(netns) = netns else {
                 return self.without_task(id, sandbox, job).await;

@@ -51,6 +51,12 @@ fn each_value_names_its_source() {
     let Some(node) = enforcing() else { return };
     node.configure(FILE);
     let agent = Agent::start(&node);
+    eventually("the modes of the Node", || {
+        agent
+            .log()
+            .count(|line| line["message"] == "took the Node's modes")
+            > 0
+    });
     let settings = json(&node, &["config"]);
     of_file(&node, &settings);
     expect(&settings, "--api-server", "off", "flag");

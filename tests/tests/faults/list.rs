@@ -93,11 +93,11 @@ struct Scene<'test> {
 }
 
 /// Two agents, one after the other, within the chart's limit. Both serve an ordinary pod.
-fn serve(bulk: Bulk, check: impl Fn(&Scene<'_>)) {
+fn serve(name: &str, bulk: Bulk, check: impl Fn(&Scene<'_>)) {
     let Some(node) = enforcing() else { return };
     let server = ApiServer::start();
     server.annotate(&[("usher.dev/mode", "enforce")]);
-    let limited = Limited::make(Controller::Memory, "list").expect("a controller of memory");
+    let limited = Limited::make(Controller::Memory, name).expect("a controller of memory");
     limited.set(CHART_LIMIT);
     node.kubelet().list_also(Some(bulk));
     for name in ["before", "after"] {
@@ -125,33 +125,37 @@ fn serve(bulk: Bulk, check: impl Fn(&Scene<'_>)) {
 
 #[test]
 fn hostile_specs() {
-    serve(HOSTILE, |&Scene { agent, server, .. }| {
-        for reason in ["too-large", "over-budget"] {
-            let labels = format!("reason=\"{reason}\"");
-            agent.wait_metric("usher_kubelet_skipped_pods_total", &labels, |pods| {
-                pods >= 10.0
+    serve(
+        "list-hostile",
+        HOSTILE,
+        |&Scene { agent, server, .. }| {
+            for reason in ["too-large", "over-budget"] {
+                let labels = format!("reason=\"{reason}\"");
+                agent.wait_metric("usher_kubelet_skipped_pods_total", &labels, |pods| {
+                    pods >= 10.0
+                });
+                agent.log().wait("a log line about a skipped pod", |line| {
+                    (line["reason"] == reason).then_some(())
+                });
+            }
+            let note = server.wait_events("PodsSkipped", |events| {
+                let mut notes = events
+                    .iter()
+                    .filter(|event| event["reason"] == "PodsSkipped");
+                Some(notes.next()?["note"].as_str()?.to_owned())
             });
-            agent.log().wait("a log line about a skipped pod", |line| {
-                (line["reason"] == reason).then_some(())
-            });
-        }
-        let note = server.wait_events("PodsSkipped", |events| {
-            let mut notes = events
-                .iter()
-                .filter(|event| event["reason"] == "PodsSkipped");
-            Some(notes.next()?["note"].as_str()?.to_owned())
-        });
-        let begin = "usher does not manage ";
-        assert!(
-            note.starts_with(begin) && note.contains("pod hostile/pod-"),
-            "{note}"
-        );
-    });
+            let begin = "usher does not manage ";
+            assert!(
+                note.starts_with(begin) && note.contains("pod hostile/pod-"),
+                "{note}"
+            );
+        },
+    );
 }
 
 #[test]
 fn thousands_of_finished_pods() {
-    serve(FINISHED, |&Scene { agent, .. }| {
+    serve("list-finished", FINISHED, |&Scene { agent, .. }| {
         for reason in ["invalid", "too-large", "over-budget"] {
             let labels = format!("reason=\"{reason}\"");
             assert_eq!(
@@ -165,7 +169,7 @@ fn thousands_of_finished_pods() {
 /// The commands run in the agent's container.
 #[test]
 fn commands_in_the_container_of_the_agent() {
-    serve(HOSTILE, |scene| {
+    serve("list-commands", HOSTILE, |scene| {
         if scene.pod.ends_with("before") {
             return;
         }

@@ -13,6 +13,7 @@ const POD: &str = r#"{"metadata":{"namespace":"shop","name":"a","uid":"0d7e0c5c-
   "spec":{"containers":[]}}"#;
 
 /// Lists the pods of a kubelet that sends a response with this body.
+#[expect(clippy::result_large_err, reason = "a test that looks at the error")]
 fn list(
     bounds: Bounds,
     body: impl FnOnce(&mut TcpStream) -> io::Result<()> + Send + 'static,

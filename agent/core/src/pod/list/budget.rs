@@ -70,7 +70,7 @@ pub(super) fn size_of_pod(pod: &Pod) -> usize {
         + pod.runtime_class.as_ref().map_or(0, String::len)
         + pod.terminal.as_ref().map_or(0, String::len)
         + size_of_map(&pod.annotations)
-        + names.map(size_of_text).sum::<usize>()
+        + names.map(|text| size_of_text(text)).sum::<usize>()
         + containers.map(size_of_container).sum::<usize>()
 }
 
@@ -81,7 +81,7 @@ fn size_of_container(container: &Container) -> usize {
         + container.name.len()
         + container.image.len()
         + container.image_id.as_ref().map_or(0, String::len)
-        + container.words.iter().map(size_of_text).sum::<usize>()
+        + container.words.iter().map(|text| size_of_text(text)).sum::<usize>()
         + size_of_map(&container.env)
         + rules.sum::<usize>()
         + size_of_val(&container.probes[..])
@@ -96,7 +96,7 @@ fn size_of_map(map: &BTreeMap<String, String>) -> usize {
         .sum()
 }
 
-fn size_of_text(text: &String) -> usize {
+fn size_of_text(text: &str) -> usize {
     size_of::<String>() + text.len()
 }
 

@@ -18,6 +18,20 @@ use crate::{recipe::Reads, settings::annotation};
 const MOST_WORDS: usize = 1024;
 const LONGEST_WORD: usize = 16 * 1024;
 
+/// Annotations with usher's prefix that are kept beside those that usher has, and bytes of each value. None is longer than a
+/// list of container names.
+const MOST_ANNOTATIONS: usize = 128;
+const LONGEST_VALUE: usize = 8 * 1024;
+
+/// A value that is too long is invalid: its beginning is kept, to be reported, with a character that none may have.
+fn shortened(value: Cow<'_, str>) -> String {
+    if value.len() <= LONGEST_VALUE {
+        return value.into_owned();
+    }
+    let begin = &value[..value.floor_char_boundary(LONGEST_VALUE)];
+    format!("{begin}\u{2026}")
+}
+
 /// The annotations that usher or a recipe reads.
 pub(super) fn annotations(
     json: &RawValue,
@@ -52,9 +66,15 @@ impl<'json> Visitor<'json> for Annotations<'_> {
 
     fn visit_map<A: MapAccess<'json>>(self, mut members: A) -> Result<Self::Value, A::Error> {
         let mut kept = BTreeMap::new();
+        let mut own = 0;
         while let Some((key, value)) = members.next_entry::<Cow<'_, str>, Cow<'_, str>>()? {
-            if key.starts_with(annotation::PREFIX) || self.0.annotations.contains(&*key) {
-                kept.insert(key.into_owned(), value.into_owned());
+            let is_own = key.starts_with(annotation::PREFIX);
+            own += usize::from(is_own);
+            let is_kept = is_own && own <= MOST_ANNOTATIONS
+                || annotation::KNOWN.iter().any(|known| known.key == key)
+                || self.0.annotations.contains(&*key);
+            if is_kept {
+                kept.insert(key.into_owned(), shortened(value));
             }
         }
         Ok(kept)
