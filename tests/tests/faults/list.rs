@@ -119,8 +119,6 @@ fn serve(name: &str, bulk: Bulk, check: impl Fn(&Scene<'_>)) {
         0,
         "the kernel killed a process at the limit"
     );
-    let peak = limited.peak() / 1024 / 1024;
-    println!("at most {peak} MiB, page cache included");
 }
 
 #[test]
