@@ -31,15 +31,12 @@ pub(crate) struct Host {
     pub(crate) is_certain: bool,
 }
 
-/// The namespace of a sidecar and a socket in it, opened while the app runs. The event loop opens no netlink socket: to
-/// close one waits for the pod's own changes of its rules
-/// ([`nft_rcv_nl_event`](https://github.com/torvalds/linux/blob/v6.12/net/netfilter/nf_tables_api.c)). They keep the namespace alive no longer than
-/// the sidecar does: they are closed when it ends.
+/// A TCP socket in a sidecar's network namespace, opened while the app runs, since opening one takes a thread that has to be
+/// started and waited for. It keeps the namespace alive no longer than the sidecar does: it is closed when that ends. The
+/// event loop opens no netlink socket: to close one waits for the pod's own changes of its rules
+/// ([`nft_rcv_nl_event`](https://github.com/torvalds/linux/blob/v6.12/net/netfilter/nf_tables_api.c)).
 #[derive(Debug)]
-pub(crate) struct Prepared {
-    netns: Arc<Netns>,
-    socket: OwnedFd,
-}
+pub(crate) struct Prepared(OwnedFd);
 
 /// A sidecar that lives, for an attempt.
 #[derive(Debug)]
@@ -61,17 +58,14 @@ pub(crate) fn prepare(
     key: &ContainerKey,
     init: &Init,
 ) -> Result<Prepared, Outcome> {
-    let netns = Arc::new(open(host, init)?);
-    let failed = |error: netns::Error| Outcome::Failed(chain(&error));
-    let socket = netns.tcp_socket(worker::PREPARED).map_err(failed)?;
-    let descriptors = vec![Descriptor::Netns(Arc::clone(&netns))];
-    worker.send(
-        netns.id(),
-        Purpose::Prepare(key.clone()),
-        Job::Check,
-        descriptors,
-    );
-    Ok(Prepared { netns, socket })
+    let netns = open(host, init)?;
+    let socket = netns
+        .tcp_socket(worker::PREPARED)
+        .map_err(|error| Outcome::Failed(chain(&error)))?;
+    let id = netns.id();
+    let descriptors = vec![Descriptor::Netns(Arc::new(netns))];
+    worker.send(id, Purpose::Prepare(key.clone()), Job::Check, descriptors);
+    Ok(Prepared(socket))
 }
 
 /// Tries one step with a sidecar; None when it does not live any more. Returns the outcome where it is known at once.
@@ -135,10 +129,10 @@ fn send(
         let why = "its pod's other containers are in another network namespace";
         return Err(Outcome::Failed(why.to_owned()));
     }
-    let (netns, socket) = match sidecar.prepared {
-        Some(Prepared { netns, socket }) => (netns, Some(Descriptor::Socket(socket))),
-        None => (Arc::new(open(host, &sidecar.init)?), None),
-    };
+    let netns = Arc::new(open(host, &sidecar.init)?);
+    let socket = sidecar
+        .prepared
+        .map(|Prepared(socket)| Descriptor::Socket(socket));
     let job = Job::Request {
         pid: sidecar.init.pidfd.pid(),
         request,
