@@ -151,16 +151,17 @@ async fn edges(
     let node = &args.node;
     let root = cgroup::locate(&node.cgroup_root)?;
     let metrics = &reporter.metrics;
+    let mut kernel = kernel_features::probe(node.bundle_dir.clone(), Arc::clone(metrics))
+        .context("starting the thread that probes the kernel")?;
+    // Before the walk, whose tasks may hang, and before the agent serves: pods that start from then on are seen from their
+    // beginning.
+    let features = tokio::time::timeout(KERNEL_PROBE, &mut kernel).await;
+    let features = features.ok().and_then(Result::ok);
     let (discovery, walked) = Discovery::open(&root, host.proc.clone(), Arc::clone(metrics))
         .with_context(|| format!("watching the pods below {}", root.display()))?;
     tracing::info!(cgroups = %root.display(), "watching pods");
     let socket = node.run_dir.join(run_dir::CNI_SOCKET);
     let announcements = cni_socket::listen(socket, Arc::clone(metrics));
-    let mut kernel = kernel_features::probe(node.bundle_dir.clone(), Arc::clone(metrics))
-        .context("starting the thread that probes the kernel")?;
-    // Before the agent serves: pods that start from then on are seen from their beginning.
-    let features = tokio::time::timeout(KERNEL_PROBE, &mut kernel).await;
-    let features = features.ok().and_then(Result::ok);
     let starts = start::Settings {
         bundle_dir: node.bundle_dir.clone(),
         proc: host.proc.clone(),

@@ -129,18 +129,19 @@ fn send(
         let why = "its pod's other containers are in another network namespace";
         return Err(Outcome::Failed(why.to_owned()));
     }
-    let netns = Arc::new(open(host, &sidecar.init)?);
-    let socket = sidecar
-        .prepared
-        .map(|Prepared(socket)| Descriptor::Socket(socket));
+    let init = sidecar.init;
     let job = Job::Request {
-        pid: sidecar.init.pidfd.pid(),
+        pid: init.pidfd.pid(),
         request,
         timeout,
+        prepared: sidecar.prepared.is_some(),
     };
-    let id = netns.id();
-    let descriptors = [Descriptor::Init(sidecar.init), Descriptor::Netns(netns)];
-    let descriptors = descriptors.into_iter().chain(socket).collect();
+    let id = init.netns;
+    let place = match sidecar.prepared {
+        Some(Prepared(socket)) => Descriptor::Socket(socket),
+        None => Descriptor::Netns(Arc::new(open(host, &init)?)),
+    };
+    let descriptors = vec![Descriptor::Init(init), place];
     worker.send(id, Purpose::Attempt(key.clone()), job, descriptors);
     Ok(())
 }

@@ -117,16 +117,22 @@ impl Server {
                 pid,
                 request,
                 timeout,
+                prepared,
             } => {
+                let (pidfd, place) = (descriptors.next(), descriptors.next());
+                let (opened, socket) = match place {
+                    Some(socket) if prepared => (Netns::of_socket(&socket).ok(), Some(socket)),
+                    other => (namespace(netns, other), None),
+                };
                 let (Some(pidfd), Some(netns)) =
-                    (descriptors.next(), namespace(netns, descriptors.next()))
+                    (pidfd, opened.filter(|opened| opened.id() == netns))
                 else {
                     return self.fail(id).await;
                 };
-                let (proc, prepared) = (self.proc.clone(), descriptors.next());
+                let proc = self.proc.clone();
                 let attempt = move |netns: &Netns| {
                     let target = Target { pidfd, netns };
-                    target.attempt(&proc, pid, prepared, &request, timeout)
+                    target.attempt(&proc, pid, socket, &request, timeout)
                 };
                 self.run(netns, timeout, attempt, move |outcome| {
                     attempted(id, outcome)

@@ -34,12 +34,13 @@ pub struct Order {
 pub enum Job {
     /// Read the rules of the namespace, so that the first request need not. Descriptor: namespace. It has no reply.
     Check,
-    /// Send a request to a sidecar. Descriptors: pidfd of its init process, namespace, and a TCP socket in it
-    /// where one is open already.
+    /// Send a request to a sidecar. Descriptors: pidfd of its init process, and its namespace or, where it is
+    /// prepared, an open TCP socket in it.
     Request {
         pid: Pid,
         request: Request,
         timeout: Duration,
+        prepared: bool,
     },
     /// Send a `GET` and return the body. Descriptors: pidfd, namespace.
     Query { port: u16, path: String },
@@ -229,6 +230,7 @@ mod tests {
                 pid: Pid(7),
                 request,
                 timeout: Duration::from_secs(2),
+                prepared: true,
             },
             Job::Query {
                 port: 15000,

@@ -13,7 +13,7 @@ mod scan;
 use std::{
     fs::File,
     io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
     path::PathBuf,
     thread,
 };
@@ -41,6 +41,9 @@ use crate::{
 const STACK: usize = 64 * 1024;
 
 const PRIORITY: i32 = SOCKET_PRIORITY as i32;
+
+/// [`linux/sockios.h`](https://github.com/torvalds/linux/blob/v6.12/include/uapi/linux/sockios.h).
+const SIOCGSKNS: libc::Ioctl = 0x894C;
 
 /// Of every socket.
 const FLAGS: SockFlag = SockFlag::SOCK_CLOEXEC.union(SockFlag::SOCK_NONBLOCK);
@@ -95,6 +98,21 @@ impl Netns {
             Ok(Self { fd, id })
         };
         open().map_err(|source| Error::Open { path, source })
+    }
+
+    /// Opens the namespace of a socket (`SIOCGSKNS`, Linux 4.10). Needs `CAP_NET_ADMIN` in the user namespace that owns it.
+    ///
+    /// # Errors
+    /// [`Error::Given`].
+    #[expect(unsafe_code, reason = "an ioctl that returns a descriptor")]
+    pub fn of_socket(socket: &OwnedFd) -> Result<Self, Error> {
+        // SAFETY: the descriptor is open, and the request takes no argument.
+        let fd = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCGSKNS) };
+        if fd < 0 {
+            return Err(Error::Given(io::Error::last_os_error()));
+        }
+        // SAFETY: the kernel has just opened this descriptor, and no other code knows it.
+        Self::from_fd(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
     /// Takes an open descriptor after checking that it is one of a network namespace
