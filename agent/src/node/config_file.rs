@@ -64,10 +64,9 @@ impl ConfigFile {
         }
     }
 
-    /// Reads the file at the start.
+    /// Reads the file at the start. Without a file the defaults apply: an installation without a ConfigMap, on a node that
+    /// had another one before, looks the same as a deleted ConfigMap.
     pub(crate) fn load(&mut self) -> Loaded {
-        let kept = run_dir::load_text(&self.run_dir, run_dir::CONFIG);
-        self.has_settings = kept.is_ok_and(|text| text.is_some_and(|text| has_settings(&text)));
         if let Some(config) = self.read() {
             return Loaded {
                 config,
