@@ -41,8 +41,8 @@ use super::{
 };
 use crate::quit;
 
-/// Envoy's `server_info` has some 10 kB.
-const BODY_BYTES: usize = 64 * 1024;
+/// Envoy's `server_info` may have more than 64 KiB, most of it the list of its extensions.
+const BODY_BYTES: usize = 256 * 1024;
 
 thread_local! {
     /// For the requests of this thread.
@@ -107,7 +107,9 @@ impl Target<'_> {
             let body = Limited::new(response.into_body(), BODY_BYTES)
                 .collect()
                 .await;
-            String::from_utf8(body.ok()?.to_bytes().into()).ok()
+            let mut body = serde_json::from_slice(&body.ok()?.to_bytes()).ok()?;
+            drop_lists(&mut body);
+            Some(body.to_string())
         };
         let query = async {
             let stream = self.connect(None, port).await.ok()?;
@@ -227,6 +229,15 @@ async fn exchange<T, Read: Future<Output = T>>(
         // Polling the connection is what moves the bytes; it may end with the
         // response in hand.
         _closed = connection => response.await,
+    }
+}
+
+/// Drops the lists of a JSON value, so that it fits into a message. No version is in a list.
+fn drop_lists(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::Array(list) => list.clear(),
+        serde_json::Value::Object(members) => members.values_mut().for_each(drop_lists),
+        _ => {}
     }
 }
 
