@@ -1,5 +1,5 @@
 //! Pods that are removed at any moment leave nothing in the agent: no
-//! descriptor, no network namespace, no repeated error.
+//! descriptor, no watch, no network namespace, no repeated error.
 //!
 //! Alone in its binary: it counts resources of the whole machine.
 
@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use usher_tests::privilege;
+use usher_tests::synthetic::inventory::Inventory;
 use usher_tests::synthetic::wire::Pace;
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec, process};
 use usher_tests::wait::{fewer, patience};
@@ -89,6 +90,7 @@ fn two_hundred_removed_pods_leave_nothing() {
     agent.wait_metric("usher_pods", "", |pods| pods < 0.5);
     let networks = process::all_networks();
     let descriptors = agent.open_descriptors();
+    let watches = Inventory::of(agent.pid()).watches;
 
     let mut dice = Dice(7);
     let mut seen = BTreeSet::new();
@@ -117,6 +119,9 @@ fn two_hundred_removed_pods_leave_nothing() {
     // A descriptor that was open for a moment then may be missing now.
     returns_to("more descriptors", &0, || {
         agent.open_descriptors().saturating_sub(descriptors)
+    });
+    returns_to("inotify watches", &watches, || {
+        Inventory::of(agent.pid()).watches
     });
     returns_to("held networks", &BTreeSet::new(), || {
         process::held_networks(agent.pid())

@@ -189,10 +189,15 @@ impl Tree {
             // The end of a watch may be among the lost events. Those that still exist have the same descriptor again.
             let before = std::mem::take(&mut self.watched);
             self.list_all(update);
-            let exists = |(_, path): &(Level, PathBuf)| path.exists();
-            let kept = before.into_iter().filter(|(_, place)| exists(place));
-            for (watch, place) in kept {
-                self.watched.entry(watch).or_insert(place);
+            for (watch, place) in before {
+                if self.watched.contains_key(&watch) {
+                    continue;
+                }
+                if place.1.exists() {
+                    self.watched.insert(watch, place);
+                } else {
+                    self.unwatch(watch);
+                }
             }
             update.overflowed = true;
             return;

@@ -7,7 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nix::{errno::Errno, sys::inotify::AddWatchFlags};
+use nix::{
+    errno::Errno,
+    sys::inotify::{AddWatchFlags, WatchDescriptor},
+};
 use usher_core::{
     base::id::{ContainerKey, PodUid},
     node::cgroup,
@@ -131,7 +134,30 @@ impl Tree {
         }
     }
 
+    /// Ends the watch of a removed pod. The kernel does not: a removed directory of a cgroup file system keeps its inode as
+    /// long as that is watched.
+    fn unwatch_pod(&mut self, uid: &PodUid) {
+        let is_of_pod = |level: &Level| matches!(level, Level::Pod(of) if of == uid);
+        let watches: Vec<WatchDescriptor> = self
+            .watched
+            .iter()
+            // A static pod may have come back with the same UID.
+            .filter(|(_watch, (level, path))| is_of_pod(level) && !path.exists())
+            .map(|(watch, _place)| *watch)
+            .collect();
+        for watch in watches {
+            self.watched.remove(&watch);
+            self.unwatch(watch);
+        }
+    }
+
+    pub(super) fn unwatch(&self, watch: WatchDescriptor) {
+        // It may have ended.
+        self.watches.get_ref().0.rm_watch(watch).ok();
+    }
+
     fn pod_removed(&mut self, uid: &PodUid, update: &mut Update) {
+        self.unwatch_pod(uid);
         let Some(containers) = self.known.remove(uid) else {
             return;
         };
@@ -169,6 +195,7 @@ impl Tree {
             }
             if remaining.is_none() {
                 update.changes.push(Change::PodGone(uid.clone()));
+                self.unwatch_pod(uid);
             }
         }
         update
