@@ -63,10 +63,17 @@ impl Figures {
             .into_iter()
             .filter(|(_what, time, limit)| *time > slower(*limit))
             .map(|(what, time, limit)| format!("{what}: {time:?}, limit {limit:?}"));
-        let holds = [(&self.during, "agent"), (&self.after, "next agent")]
+        let served = [(&self.during, "agent"), (&self.after, "next agent")];
+        let pods = served
             .into_iter()
-            .filter(|(served, _agent)| !served.unheld.is_empty())
-            .map(|(served, agent)| format!("not held by the {agent}: {:?}", served.unheld));
-        times.chain(holds).collect()
+            .flat_map(|(served, agent)| {
+                [
+                    (&served.unheld, "not held", agent),
+                    (&served.quarantined, "quarantined", agent),
+                ]
+            })
+            .filter(|(pods, _what, _agent)| !pods.is_empty())
+            .map(|(pods, what, agent)| format!("{what} by the {agent}: {pods:?}"));
+        times.chain(pods).collect()
     }
 }

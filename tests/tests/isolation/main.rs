@@ -97,7 +97,7 @@ impl Attack {
         wait_known(&agent, pods);
 
         let health = HealthProbe::start(agent.probes());
-        let before = before.act();
+        let before = before.act(&agent);
         let usual_health = health.longest();
 
         let rules = CostlyRules::load(&first, self.packets, self.depth);
@@ -105,7 +105,7 @@ impl Attack {
         first
             .iter()
             .for_each(|pod| (self.strike)(&node, &agent, pod));
-        let during = neighbours.act();
+        let during = neighbours.act(&agent);
         let health = health.longest();
         if self.is_reported {
             are_reported(&node, &agent, &server, &first);
@@ -126,7 +126,7 @@ impl Attack {
         let next = agent.start_next(&node, Some(&server));
         let start = started.elapsed();
         wait_known(&next, pods);
-        let after = later.act();
+        let after = later.act(&next);
         drop(rules);
         Figures {
             before,

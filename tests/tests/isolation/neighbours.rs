@@ -11,7 +11,7 @@ use usher_sys::pods::pidfd::Pidfd;
 use usher_tests::synthetic::catalog::mesh;
 use usher_tests::synthetic::clock::monotonic_ns;
 use usher_tests::synthetic::wire::Listen;
-use usher_tests::synthetic::{ContainerSpec, Node, Pod, PodSpec};
+use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 
 use crate::{APP, SIDECAR};
 
@@ -34,6 +34,8 @@ pub(crate) struct Served {
     pub(crate) add: Duration,
     /// Pods without a table, although their connections are to be held.
     pub(crate) unheld: Vec<String>,
+    /// Pods that the agent leaves alone.
+    pub(crate) quarantined: Vec<String>,
 }
 
 impl Neighbours {
@@ -59,7 +61,7 @@ impl Neighbours {
     }
 
     /// Finishes and starts all of them.
-    pub(crate) fn act(&self) -> Served {
+    pub(crate) fn act(&self, agent: &Agent) -> Served {
         let exits = thread::scope(|scope| {
             let (opened, ready) = channel();
             let exits = scope.spawn(move || exits(&self.finishing, &opened));
@@ -84,7 +86,15 @@ impl Neighbours {
             quit,
             add: adds.max().unwrap(),
             unheld: self.unheld(),
+            quarantined: self.quarantined(agent),
         }
+    }
+
+    fn quarantined(&self, agent: &Agent) -> Vec<String> {
+        let names = self.starting.iter().chain(&self.finishing).map(Pod::name);
+        names
+            .filter(|name| agent.decisions(name).iter().any(|one| one == "quarantined"))
+            .collect()
     }
 
     fn unheld(&self) -> Vec<String> {
