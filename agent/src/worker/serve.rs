@@ -14,7 +14,7 @@ use nix::sys::{prctl, signal::Signal};
 use tokio::runtime::Builder;
 use usher_client::error_chain::chain;
 use usher_core::{
-    base::id::NetnsId,
+    base::id::{NetnsId, Pid},
     quit::outcome::Outcome,
     worker::message::{CALLS, Job, JobId, LONGEST_MESSAGE, Order, QUERY, Reply},
 };
@@ -121,12 +121,14 @@ impl Server {
             } => {
                 let (pidfd, place) = (descriptors.next(), descriptors.next());
                 let (opened, socket) = match place {
-                    Some(socket) if prepared => (Netns::of_socket(&socket).ok(), Some(socket)),
+                    Some(socket) if prepared => {
+                        let opened = self.namespace_of(&socket, pid);
+                        let opened = opened.filter(|opened| opened.id() == netns);
+                        (opened, Some(socket))
+                    }
                     other => (namespace(netns, other), None),
                 };
-                let (Some(pidfd), Some(netns)) =
-                    (pidfd, opened.filter(|opened| opened.id() == netns))
-                else {
+                let (Some(pidfd), Some(netns)) = (pidfd, opened) else {
                     return self.fail(id).await;
                 };
                 let proc = self.proc.clone();
@@ -212,6 +214,14 @@ impl Server {
                 replies.send(reply).await;
             }
         });
+    }
+
+    /// The namespace of a prepared socket. Without `CAP_NET_ADMIN` the kernel does not return it, but that of the process
+    /// has the same identity, which no other namespace takes while the socket is open.
+    fn namespace_of(&self, socket: &OwnedFd, pid: Pid) -> Option<Netns> {
+        Netns::of_socket(socket)
+            .or_else(|_| Netns::of_process(&self.proc, pid))
+            .ok()
     }
 
     /// An order without its descriptors: the process has no more of them.
