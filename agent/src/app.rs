@@ -29,7 +29,8 @@ use usher_sys::{
 
 use self::{channels::Channels, service_thread::ServiceThread, services::Services};
 use crate::{
-    args::{ApiServer, Args},
+    args::{ApiServer, Args, HOLDER, WORKER},
+    child::Launch,
     event_loop::{Edges, NodeLoop},
     hold::cni_socket,
     install::cni,
@@ -40,9 +41,8 @@ use crate::{
     node::{config_file::ConfigFile, discovery::Discovery, kernel_features, privileges},
     quit::Host,
     serve::connection,
-    start::{self, Launch},
+    start,
     telemetry::{decision_log::Recorder, metrics::Metrics, reporter::Reporter},
-    worker,
 };
 
 /// The process that is in the host's own namespaces.
@@ -166,6 +166,7 @@ async fn edges(
         bundle_dir: node.bundle_dir.clone(),
         proc: host.proc.clone(),
         launch: Launch {
+            role: HOLDER,
             flags: args.log.flags(),
         },
     };
@@ -179,7 +180,8 @@ async fn edges(
         announcements,
         starts,
         host,
-        worker: worker::Launch {
+        worker: Launch {
+            role: WORKER,
             flags: flags.concat(),
         },
     };

@@ -33,12 +33,13 @@ use self::{
     records::Records,
 };
 use crate::{
+    child::Launch,
     hold::{Sandboxes, cni_socket::Announcement},
     node::{config_file::Loaded, discovery::Discovery},
     quit::{self, Host},
     start::{self, Starts},
     telemetry::{decision_log::Record, reporter::Reporter},
-    worker::{self, Worker},
+    worker::Worker,
 };
 
 /// What the event loop requests from the service thread.
@@ -68,7 +69,7 @@ pub(crate) struct Edges {
     pub(crate) announcements: mpsc::Receiver<Announcement>,
     pub(crate) starts: start::Settings,
     pub(crate) host: Host,
-    pub(crate) worker: worker::Launch,
+    pub(crate) worker: Launch,
 }
 
 #[derive(Debug)]

@@ -27,8 +27,7 @@ use usher_sys::{
 };
 
 use self::holder_process::HolderProcess;
-pub(crate) use self::holder_process::Launch;
-use crate::telemetry::reporter::Reporter;
+use crate::{child::Launch, telemetry::reporter::Reporter};
 
 /// Descriptors in one message.
 const MAX_DESCRIPTORS: usize = 64;

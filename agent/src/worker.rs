@@ -4,8 +4,7 @@
 //! So the event loop never makes one. It sends jobs to the worker and receives replies. A system call that does not
 //! return keeps one thread of the worker; other pods, the event loop, and a SIGKILL to the agent do not wait for it.
 //!
-//! The agent: `client` sends jobs, fails those that do not return (`pending`), and keeps the quarantine; `process` starts
-//! the worker.
+//! The agent: `client` sends jobs, fails those that do not return (`pending`), and keeps the quarantine.
 //!
 //! The worker: `serve` receives jobs, `lanes` limits them by namespace and node and finds those that are stuck, `rules`
 //! checks how much a packet costs in a namespace, `sandbox` runs the holds (`gate`, `probe`), and `request` sends
@@ -18,7 +17,6 @@ mod lanes;
 mod loopback;
 mod pending;
 mod probe;
-mod process;
 mod replies;
 mod request;
 mod rules;
@@ -29,6 +27,5 @@ pub(crate) use self::{
     client::{Descriptor, News, Worker},
     loopback::PREPARED,
     pending::Purpose,
-    process::Launch,
     serve::run,
 };

@@ -4,12 +4,7 @@
 //! pauses it while the kernel can open no program for it.
 
 use std::{
-    os::{
-        fd::{BorrowedFd, OwnedFd},
-        unix::process::CommandExt,
-    },
-    process::{Child, Command, Stdio},
-    thread,
+    os::fd::BorrowedFd,
     time::{Duration, Instant},
 };
 
@@ -19,30 +14,17 @@ use usher_core::{
     kube_event::NodeCondition,
     start::{LONGEST_MESSAGE, News, Order},
 };
-use usher_sys::seqpacket::{self, Connection};
 
-use crate::{args::HOLDER, telemetry::reporter::Reporter};
+use crate::{
+    child::{ChildProcess, Launch},
+    telemetry::reporter::Reporter,
+};
 
 /// How long the holder may take to reply. Its watchdog ends it when it hangs while anything is marked, but only then.
 const REPLY: Duration = Duration::from_secs(2);
 /// This many ends in a row, each within [`LASTING`] of the one before, are worth an Event.
 const ENDS: u32 = 3;
 const LASTING: Duration = Duration::from_secs(300);
-const PROGRAM: &str = "/proc/self/exe";
-
-#[derive(Debug, thiserror::Error)]
-enum Error {
-    #[error("creating the socket pair")]
-    Socket(#[from] seqpacket::Error),
-    #[error("executing {PROGRAM}")]
-    Spawn(#[source] std::io::Error),
-}
-
-/// The holder's command line.
-#[derive(Debug, Clone)]
-pub(crate) struct Launch {
-    pub(crate) flags: Vec<String>,
-}
 
 #[derive(Debug)]
 pub(super) enum HolderEvent {
@@ -67,8 +49,7 @@ pub(super) struct HolderProcess {
 
 #[derive(Debug)]
 struct Running {
-    process: Child,
-    socket: Connection,
+    child: ChildProcess,
     /// The deadline of its next message.
     reply_due: Option<Instant>,
 }
@@ -107,7 +88,7 @@ impl HolderProcess {
             "the kernel denied the execs of several pods in a row; paused the holding of starts"
         );
         if let Some(running) = self.running.take() {
-            running.end();
+            running.child.end();
         }
         self.paused_until = Some(Instant::now() + pause);
         let metrics = &self.reporter.metrics;
@@ -125,9 +106,10 @@ impl HolderProcess {
     fn start(&mut self) {
         self.backoff.tried(Instant::now());
         match self.launch.start() {
-            Ok(running) => {
-                tracing::info!(pid = running.process.id(), "started the holder process");
-                self.running = Some(running);
+            Ok(child) => {
+                // Its first message reports that it is ready.
+                let reply_due = Some(Instant::now() + REPLY);
+                self.running = Some(Running { child, reply_due });
                 self.reporter.metrics.holder_up.set(1);
             }
             Err(error) => {
@@ -154,7 +136,7 @@ impl HolderProcess {
                 continue;
             };
             let mut buffer = [0; LONGEST_MESSAGE];
-            let received = running.socket.receive(&mut buffer);
+            let received = running.child.socket.receive(&mut buffer);
             let received = match running.reply_due {
                 None => received.await,
                 Some(due) => match timeout_at(due.into(), received).await {
@@ -184,7 +166,7 @@ impl HolderProcess {
             "the holder process ended; the kernel released the starts that it held"
         );
         if let Some(running) = self.running.take() {
-            running.end();
+            running.child.end();
         }
         let metrics = &self.reporter.metrics;
         metrics.holder_up.set(0);
@@ -218,45 +200,13 @@ impl HolderProcess {
             return Err("the holder process does not run".to_owned());
         };
         // Sending never waits: a holder that does not read hangs.
-        let sent = running.socket.send_with(&order.encode(), descriptors);
+        let sent = running.child.socket.send_with(&order.encode(), descriptors);
         crash_point::reach("holder-order-sent", "");
         if sent.is_ok() && matches!(order, Order::Mark { .. }) {
             let due = || Instant::now() + REPLY;
             running.reply_due.get_or_insert_with(due);
         }
         sent.map_err(|error| chain(&error))
-    }
-}
-
-impl Launch {
-    fn start(&self) -> Result<Running, Error> {
-        let (ours, theirs) = Connection::pair()?;
-        let spawned = Command::new(PROGRAM)
-            .arg0("usher-agent")
-            .arg(HOLDER)
-            .args(&self.flags)
-            .env_clear()
-            .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .spawn();
-        let process = spawned.map_err(Error::Spawn)?;
-        Ok(Running {
-            process,
-            socket: ours,
-            // Its first message reports that it is ready.
-            reply_due: Some(Instant::now() + REPLY),
-        })
-    }
-}
-
-impl Running {
-    /// Kills the process. In a thread: closing many marks takes a while.
-    fn end(mut self) {
-        let reap = move || {
-            drop(self.process.kill());
-            drop(self.process.wait());
-        };
-        // Without a thread it stays a zombie.
-        drop(thread::Builder::new().name("reap".to_owned()).spawn(reap));
     }
 }
 
@@ -267,13 +217,16 @@ mod tests {
     use usher_core::kube_event::Reason;
 
     use super::*;
-    use crate::{kubernetes::events::EventPublisher, telemetry::metrics::Metrics};
+    use crate::{args::HOLDER, kubernetes::events::EventPublisher, telemetry::metrics::Metrics};
 
     fn holder() -> (HolderProcess, EventPublisher) {
         let metrics = Arc::new(Metrics::new());
         let (events, publisher) = EventPublisher::new("node-1", Arc::clone(&metrics));
         let reporter = Reporter::new(metrics, events);
-        let launch = Launch { flags: Vec::new() };
+        let launch = Launch {
+            role: HOLDER,
+            flags: Vec::new(),
+        };
         (HolderProcess::new(launch, reporter), publisher)
     }
 

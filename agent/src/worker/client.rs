@@ -24,11 +24,11 @@ use usher_core::{
 };
 use usher_sys::{net::netns::Netns, pods::container::Init, seqpacket};
 
-use super::{
-    pending::{PendingJobs, Purpose},
-    process::{Launch, Running},
+use super::pending::{PendingJobs, Purpose};
+use crate::{
+    child::{ChildProcess, Launch},
+    telemetry::reporter::Reporter,
 };
-use crate::telemetry::reporter::Reporter;
 
 /// Jobs that wait for a reply, or to be sent. Further ones fail.
 const MAX_JOBS: usize = 4096;
@@ -65,7 +65,7 @@ pub(crate) struct Worker {
     reporter: Reporter,
     /// The moment that timestamps count from.
     started: Instant,
-    running: Option<Running>,
+    running: Option<ChildProcess>,
     backoff: Backoff,
     last_id: u64,
     jobs: PendingJobs,
