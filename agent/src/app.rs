@@ -16,7 +16,7 @@ use std::{
 
 use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};
-use usher_client::{error_chain::chain, run_dir};
+use usher_client::{crash_point, error_chain::chain, run_dir};
 use usher_core::{
     Event,
     base::id::{NetnsId, Pid},
@@ -24,13 +24,12 @@ use usher_core::{
 use usher_sys::{
     net::netns::Netns,
     pods::{cgroup, proc::ProcRoot},
-    process::priority,
+    process::{child::Launch, priority},
 };
 
 use self::{channels::Channels, service_thread::ServiceThread, services::Services};
 use crate::{
     args::{ApiServer, Args, HOLDER, WORKER},
-    child::Launch,
     event_loop::{Edges, NodeLoop},
     hold::cni_socket,
     install::cni,
@@ -168,6 +167,7 @@ async fn edges(
         launch: Launch {
             role: HOLDER,
             flags: args.log.flags(),
+            variables: Vec::new(),
         },
     };
     let flags = [
@@ -183,6 +183,7 @@ async fn edges(
         worker: Launch {
             role: WORKER,
             flags: flags.concat(),
+            variables: crash_point::variables().into_iter().collect(),
         },
     };
     let events = features.map(Event::Kernel).into_iter().chain(walked);

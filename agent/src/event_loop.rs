@@ -21,7 +21,7 @@ use usher_core::{
     hold::Features, kube_event::NodeCondition, pod::container_change::ContainerChange,
     worker::message::Job,
 };
-use usher_sys::pods::cgroup;
+use usher_sys::{pods::cgroup, process::child::Launch};
 
 pub(crate) use self::{
     input::{Input, View},
@@ -33,7 +33,6 @@ use self::{
     records::Records,
 };
 use crate::{
-    child::Launch,
     hold::{Sandboxes, cni_socket::Announcement},
     node::{config_file::Loaded, discovery::Discovery},
     quit::{self, Host},

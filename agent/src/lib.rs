@@ -4,7 +4,6 @@
 //! | --- | --- |
 //! | `args` | flags and environment variables of each invocation of the binary |
 //! | `app` | wiring: the event loop, the service thread, and the channels between them |
-//! | `child` | starts and ends a child process: the worker or the holder |
 //! | `event_loop` | passes events to the engine of `usher-core`, and carries out its actions |
 //! | `node` | reads of the node: containers, kernel features, the configuration file, own privileges |
 //! | `quit` | attempts to terminate a sidecar: jobs of the worker, and signals |
@@ -22,7 +21,6 @@
 
 mod app;
 mod args;
-mod child;
 mod event_loop;
 mod hold;
 mod install;

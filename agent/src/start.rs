@@ -24,10 +24,11 @@ use usher_core::{
 use usher_sys::{
     oci::bundle::{self, Bundles, Observation},
     pods::proc::ProcRoot,
+    process::child::Launch,
 };
 
 use self::holder_process::HolderProcess;
-use crate::{child::Launch, telemetry::reporter::Reporter};
+use crate::telemetry::reporter::Reporter;
 
 /// Descriptors in one message.
 const MAX_DESCRIPTORS: usize = 64;

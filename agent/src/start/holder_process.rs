@@ -14,11 +14,9 @@ use usher_core::{
     kube_event::NodeCondition,
     start::{LONGEST_MESSAGE, News, Order},
 };
+use usher_sys::process::child::{ChildProcess, Launch};
 
-use crate::{
-    child::{ChildProcess, Launch},
-    telemetry::reporter::Reporter,
-};
+use crate::telemetry::reporter::Reporter;
 
 /// How long the holder may take to reply. Its watchdog ends it when it hangs while anything is marked, but only then.
 const REPLY: Duration = Duration::from_secs(2);
@@ -107,6 +105,7 @@ impl HolderProcess {
         self.backoff.tried(Instant::now());
         match self.launch.start() {
             Ok(child) => {
+                tracing::info!(pid = child.pid(), "started the holder process");
                 // Its first message reports that it is ready.
                 let reply_due = Some(Instant::now() + REPLY);
                 self.running = Some(Running { child, reply_due });
@@ -226,6 +225,7 @@ mod tests {
         let launch = Launch {
             role: HOLDER,
             flags: Vec::new(),
+            variables: Vec::new(),
         };
         (HolderProcess::new(launch, reporter), publisher)
     }

@@ -22,13 +22,15 @@ use usher_core::{
         quarantine::Quarantine,
     },
 };
-use usher_sys::{net::netns::Netns, pods::container::Init, seqpacket};
+use usher_sys::{
+    net::netns::Netns,
+    pods::container::Init,
+    process::child::{ChildProcess, Launch},
+    seqpacket,
+};
 
 use super::pending::{PendingJobs, Purpose};
-use crate::{
-    child::{ChildProcess, Launch},
-    telemetry::reporter::Reporter,
-};
+use crate::telemetry::reporter::Reporter;
 
 /// Jobs that wait for a reply, or to be sent. Further ones fail.
 const MAX_JOBS: usize = 4096;
@@ -194,6 +196,7 @@ impl Worker {
         self.backoff.tried(Instant::now());
         match self.launch.start() {
             Ok(running) => {
+                tracing::info!(pid = running.pid(), "started the worker process");
                 self.running = Some(running);
                 self.reporter.metrics.worker_up.set(1);
                 self.flush();

@@ -7,7 +7,7 @@
 //! | [`pods`] | cgroups, `/proc`, pidfds and inotify: containers, their processes, starts and exits |
 //! | [`oci`] | containers before they run: bundles of the runtime, fanotify permission events for the first exec |
 //! | [`files`] | change notification of directories, atomic exchange of two files |
-//! | [`process`] | this process: capabilities, priority, resource usage, a watchdog timer |
+//! | [`process`] | this process: capabilities, child processes, priority, resource usage, a watchdog timer |
 //! | [`seqpacket`] | Unix sockets whose messages carry descriptors |
 
 pub mod files;

@@ -1,6 +1,7 @@
-//! This process: capabilities, descriptors, memory, priority, resource usage, a watchdog timer.
+//! This process: capabilities, child processes, descriptors, memory, priority, resource usage, a watchdog timer.
 
 pub mod capability;
+pub mod child;
 pub mod code_pages;
 pub mod descriptor_table;
 pub mod memory;

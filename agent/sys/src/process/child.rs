@@ -1,4 +1,4 @@
-//! A child process of the agent, and the socket to it: the worker or the holder.
+//! A child process that executes the same program, and the socket to it.
 
 use std::{
     os::{fd::OwnedFd, unix::process::CommandExt},
@@ -6,31 +6,37 @@ use std::{
     thread,
 };
 
-use usher_client::crash_point;
-use usher_sys::seqpacket::{self, Connection};
+use crate::seqpacket::{self, Connection};
 
 const PROGRAM: &str = "/proc/self/exe";
+/// The name of the process in `ps`.
+const NAME: &str = "usher-agent";
 
+/// A child process could not be started.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub enum Error {
+    /// socketpair(2) failed.
     #[error("creating the socket pair")]
     Socket(#[from] seqpacket::Error),
+    /// fork(2) or execve(2) failed.
     #[error("executing {PROGRAM}")]
     Spawn(#[source] std::io::Error),
 }
 
-/// The command line of a child process.
+/// The command line and the environment of a child process.
 #[derive(Debug, Clone)]
-pub(crate) struct Launch {
-    /// The subcommand of `usher-agent`.
-    pub(crate) role: &'static str,
-    pub(crate) flags: Vec<String>,
+pub struct Launch {
+    /// The subcommand.
+    pub role: &'static str,
+    pub flags: Vec<String>,
+    pub variables: Vec<(&'static str, String)>,
 }
 
+/// A child process that runs.
 #[derive(Debug)]
-pub(crate) struct ChildProcess {
+pub struct ChildProcess {
     process: Child,
-    pub(crate) socket: Connection,
+    pub socket: Connection,
 }
 
 impl Launch {
@@ -38,22 +44,17 @@ impl Launch {
     ///
     /// # Errors
     /// Any [`Error`].
-    pub(crate) fn start(&self) -> Result<ChildProcess, Error> {
+    pub fn start(&self) -> Result<ChildProcess, Error> {
         let (ours, theirs) = Connection::pair()?;
         let process = Command::new(PROGRAM)
-            .arg0("usher-agent")
+            .arg0(NAME)
             .arg(self.role)
             .args(&self.flags)
             .env_clear()
-            .envs(crash_point::variables())
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .spawn()
             .map_err(Error::Spawn)?;
-        tracing::info!(
-            pid = process.id(),
-            role = self.role,
-            "started a child process"
-        );
         Ok(ChildProcess {
             process,
             socket: ours,
@@ -62,9 +63,14 @@ impl Launch {
 }
 
 impl ChildProcess {
+    /// Its process ID.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Kills the process and reaps it on a thread: a system call that does not return, or many marks to close, delay its
     /// end.
-    pub(crate) fn end(mut self) {
+    pub fn end(mut self) {
         let reap = move || {
             drop(self.process.kill());
             drop(self.process.wait());
