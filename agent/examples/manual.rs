@@ -33,6 +33,6 @@ fn main() -> io::Result<()> {
 /// All programs that have a command line.
 fn commands() -> Vec<clap::Command> {
     let mut commands = usher_agent::commands();
-    commands.insert(0, usher_cli::command());
+    commands.splice(0..0, [usher_cli::command(), usher_cli::kubectl::command()]);
     commands
 }

@@ -83,6 +83,6 @@ fn argument(arg: &Arg) -> Value {
 /// All programs that have a command line.
 fn commands() -> Vec<Command> {
     let mut commands = usher_agent::commands();
-    commands.insert(0, usher_cli::command());
+    commands.splice(0..0, [usher_cli::command(), usher_cli::kubectl::command()]);
     commands
 }

@@ -5,12 +5,16 @@ pub(crate) mod dist;
 pub(crate) mod image;
 mod notices;
 
-/// The released programs, each with its package. The first is the entrypoint of the image.
+/// The programs of the image, each with its package. The first is the entrypoint.
 const PROGRAMS: [(&str, &str); 3] = [
     ("usher-agent", "usher-agent"),
     ("usher", "usher-cli"),
     ("usher-cni", "usher-cni"),
 ];
+/// The programs of the image have no feature for users' machines.
+const IMAGE_FEATURES: &str = "--no-default-features";
+/// The program for users' machines, with its package.
+const KUBECTL: (&str, &str) = ("kubectl-usher", "usher-cli");
 
 #[cfg(test)]
 mod tests {

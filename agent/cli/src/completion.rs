@@ -14,12 +14,10 @@ use clap::{ValueEnum, ValueHint};
 use clap_complete::engine::{self, ArgValueCompleter, CompletionCandidate};
 use usher_client::node_args::NodeArgs;
 
-use crate::{data_source::node::Node, output::stdout};
+use crate::{data_source::node::Node, global::command_line::POD, output::stdout};
 
 /// The hidden subcommand that the scripts call.
 pub(super) const COMPLETE: &str = "__complete";
-/// The value name of arguments that take a pod.
-const POD: &str = "POD";
 /// Requests the shell's own completion of files, which knows `~` and does not end a directory with a space.
 const FILES: &str = ":files";
 /// How long the node may take to list its pods after a key press.

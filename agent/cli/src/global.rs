@@ -1,5 +1,7 @@
 //! Flags of every subcommand, and exit codes.
 
+pub(crate) mod command_line;
+
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::ValueEnum;
@@ -21,16 +23,22 @@ pub(crate) enum Exit {
     Unavailable,
 }
 
-impl From<Exit> for ExitCode {
+impl From<Exit> for u8 {
     fn from(exit: Exit) -> Self {
-        Self::from(match exit {
+        match exit {
             Exit::Success => 0,
             Exit::Problem => 1,
             Exit::Usage => 2,
             Exit::Refused => 3,
             Exit::PodSelection => 4,
             Exit::Unavailable => 5,
-        })
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(u8::from(exit))
     }
 }
 
@@ -81,6 +89,16 @@ pub(crate) struct Global {
         default_value_t
     )]
     pub(crate) output: Format,
+
+    /// Namespace of POD; of `pods` and `watch`: only pods of this namespace
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "NAMESPACE",
+        help_heading = "Pod"
+    )]
+    pub(crate) namespace: Option<String>,
 
     /// Do not print the names of the columns
     #[arg(long, global = true)]

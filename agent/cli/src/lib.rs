@@ -9,6 +9,7 @@
 //! | `data_source` | where reports come from: the agent, the node itself, or a sysdump (`--file`) |
 //! | `output` | tables, JSON, YAML, and files that only their owner can read |
 //! | `completion` | shell completion |
+//! | `kubectl` | `kubectl usher`: runs `usher` in the agent on the node of a pod |
 //! | `global`, `failure`, `stderr`, `runtime` | global flags, exit codes, errors |
 //!
 //! Results go to standard output, and everything else to standard error.
@@ -21,6 +22,8 @@ mod completion;
 mod data_source;
 mod failure;
 mod global;
+#[cfg(feature = "kubectl")]
+pub mod kubectl;
 mod network;
 mod node;
 mod operate;
@@ -31,11 +34,12 @@ mod stderr;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 use usher_sys::process::memory::{self, BoundedAllocator};
 
 pub use self::completion::Shell;
 use self::{
+    global::command_line::CommandLine,
     network::{capture, conns, request, rules},
     node::{check, cleanup, config, log, metrics, status, sysdump, watch},
     operate::{hold, quit, release},
@@ -100,32 +104,56 @@ pub fn run() -> ExitCode {
     if let Some(headroom) = memory::headroom() {
         MEMORY.set_limit(headroom / 2);
     }
-    let Args { global, command } = Args::parse();
-    if global.file.is_some() && !command.supports_file() {
-        print_stderr("this command needs the live node and does not support --file");
-        return global::Exit::Usage.into();
+    match args(&Args::command().get_matches()) {
+        Ok(args) => args.run(),
+        Err(error) => error.exit(),
     }
-    match command {
-        Command::Capture(args) => block_on(capture::run(&args, &global)),
-        Command::Check(args) => block_on(check::run(&args, &global)),
-        Command::Cleanup(args) => cleanup::run(&args),
-        Command::Completion(args) => completion::run(&args),
-        Command::Conns(args) => block_on(conns::run(&args, &global)),
-        Command::Config(args) => block_on(config::run(&args, &global)),
-        Command::Explain(args) => block_on(explain::run(&args, &global)),
-        Command::Hold(args) => block_on(hold::run(&args, &global)),
-        Command::Log(args) => block_on(log::run(&args, &global)),
-        Command::Metrics(args) => block_on(metrics::run(&args, &global)),
-        Command::Plan(args) => block_on(plan::run(&args, &global)),
-        Command::Pods(args) => block_on(pods::run(&args, &global)),
-        Command::Quit(args) => block_on(quit::run(&args, &global)),
-        Command::Release(args) => block_on(release::run(&args, &global)),
-        Command::Request(args) => block_on(request::run(&args, &global)),
-        Command::Rules(args) => block_on(rules::run(&args, &global)),
-        Command::Status(args) => block_on(status::run(&args, &global)),
-        Command::Sysdump(args) => block_on(sysdump::run(&args, &global)),
-        Command::Watch(args) => block_on(watch::run(&args, &global)),
-        Command::Complete(words) => completion::complete(words, Args::command(), &global.node),
+}
+
+/// The arguments, with the namespace of `-n` in the names of pods.
+fn args(matches: &ArgMatches) -> Result<Args, clap::Error> {
+    let command = Args::command();
+    let namespace = matches.get_one::<String>("namespace");
+    match (namespace, CommandLine::new(&command, matches)) {
+        (Some(namespace), Some(mut line)) => {
+            line.qualify(namespace)
+                .map_err(|text| command.clone().error(ErrorKind::ValueValidation, text))?;
+            let program = [command.get_name().into()];
+            Args::try_parse_from(program.into_iter().chain(line.into_words()))
+        }
+        _ => Args::from_arg_matches(matches),
+    }
+}
+
+impl Args {
+    fn run(self) -> ExitCode {
+        let Self { global, command } = self;
+        if global.file.is_some() && !command.supports_file() {
+            print_stderr("this command needs the live node and does not support --file");
+            return global::Exit::Usage.into();
+        }
+        match command {
+            Command::Capture(args) => block_on(capture::run(&args, &global)),
+            Command::Check(args) => block_on(check::run(&args, &global)),
+            Command::Cleanup(args) => cleanup::run(&args),
+            Command::Completion(args) => completion::run(&args),
+            Command::Conns(args) => block_on(conns::run(&args, &global)),
+            Command::Config(args) => block_on(config::run(&args, &global)),
+            Command::Explain(args) => block_on(explain::run(&args, &global)),
+            Command::Hold(args) => block_on(hold::run(&args, &global)),
+            Command::Log(args) => block_on(log::run(&args, &global)),
+            Command::Metrics(args) => block_on(metrics::run(&args, &global)),
+            Command::Plan(args) => block_on(plan::run(&args, &global)),
+            Command::Pods(args) => block_on(pods::run(&args, &global)),
+            Command::Quit(args) => block_on(quit::run(&args, &global)),
+            Command::Release(args) => block_on(release::run(&args, &global)),
+            Command::Request(args) => block_on(request::run(&args, &global)),
+            Command::Rules(args) => block_on(rules::run(&args, &global)),
+            Command::Status(args) => block_on(status::run(&args, &global)),
+            Command::Sysdump(args) => block_on(sysdump::run(&args, &global)),
+            Command::Watch(args) => block_on(watch::run(&args, &global)),
+            Command::Complete(words) => completion::complete(words, Args::command(), &global.node),
+        }
     }
 }
 

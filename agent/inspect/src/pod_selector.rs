@@ -21,7 +21,8 @@ pub struct Candidate {
 pub enum NotOne {
     #[error(
         "no pod on this node matches {selector:?} (namespace/name, UID, container ID, PID, IP address or part of a \
-         name); for a pod on another node use the agent there (kubectl get pods -n usher -o wide); pods on this node: {}",
+         name); for a pod on another node use kubectl usher, or the agent on that node (kubectl get pod -o wide names it); \
+         pods on this node: {}",
         listed(.pods)
     )]
     None {

@@ -158,7 +158,16 @@ pub fn from_scratch(programs: &[&Path]) -> Result<(Layer, ImageConfig)> {
 pub fn sha256(path: &Path) -> Result<String> {
     let mut hash = Sha256::new();
     let mut file = File::open(path).with_context(|| format!("open {}", path.display()))?;
-    io::copy(&mut file, &mut hash).with_context(|| format!("read {}", path.display()))?;
+    let mut chunk = vec![0; 1024 * 1024];
+    loop {
+        let length = file
+            .read(&mut chunk)
+            .with_context(|| format!("read {}", path.display()))?;
+        if length == 0 {
+            break;
+        }
+        hash.update(&chunk[..length]);
+    }
     Ok(hex(&hash.finalize()))
 }
 

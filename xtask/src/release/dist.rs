@@ -4,6 +4,7 @@
 
 mod archive;
 mod build;
+mod krew;
 pub(super) mod sbom;
 mod verify;
 
@@ -19,7 +20,10 @@ use usher_cluster::{
     progress::say,
 };
 
-use self::{archive::Published, build::Architecture};
+use self::{
+    archive::Published,
+    build::{Architecture, Programs},
+};
 use super::notices;
 use crate::workspace::{root, shown, target_dir};
 
@@ -39,6 +43,9 @@ pub(crate) struct Args {
     /// URL of the folder that contains docs, for the links of the chart's alerts
     #[arg(long)]
     docs: Option<String>,
+    /// URL of the folder that will contain these files, for the krew manifest (with --docs)
+    #[arg(long, requires = "docs", conflicts_with = "arch")]
+    download: Option<String>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -53,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut built = Vec::new();
     for architecture in architectures {
         // Not the directory of `cargo build`, which has other flags and would build everything again.
-        let programs = build::programs(root(), &target_dir().join("dist-build"), architecture)?;
+        let programs = Programs::build(root(), &target_dir().join("dist-build"), architecture)?;
         if args.verify {
             verify::verify(&programs, architecture)?;
         }
@@ -64,7 +71,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     extras.push((notices::NAME.into(), notices.clone().into_bytes()));
     for (architecture, programs) in &built {
         let name = format!("usher-{VERSION}-linux-{}", architecture.name());
-        archive::programs(&name, programs, &extras, &dist)?;
+        archive::programs(&name, &programs.of_image, &extras, &dist)?;
+        let kubectl = std::slice::from_ref(&programs.kubectl);
+        let only_notices = vec![(notices::NAME.into(), notices.clone().into_bytes())];
+        archive::programs(&krew::archive(*architecture), kubectl, &only_notices, &dist)?;
+    }
+    if let (Some(docs), Some(download)) = (&args.docs, &args.download) {
+        krew::write(&dist, docs, download)?;
     }
     let name = args.tag.clone();
     let name = name.unwrap_or_else(|| format!("usher.test/usher-agent:{VERSION}"));
@@ -86,13 +99,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn write_image(
     name: &str,
-    built: &[(Architecture, Vec<PathBuf>)],
+    built: &[(Architecture, Programs)],
     notices: &str,
     dist: &Path,
 ) -> Result<String> {
     let mut layers = Vec::new();
     for (architecture, programs) in built {
-        let programs: Vec<&Path> = programs.iter().map(PathBuf::as_path).collect();
+        let programs: Vec<&Path> = programs.of_image.iter().map(PathBuf::as_path).collect();
         layers.push((
             architecture.name(),
             super::image::layer(&programs, notices)?,

@@ -13,7 +13,7 @@ use usher_cluster::{
     progress::say,
 };
 
-use super::{PROGRAMS, notices};
+use super::{IMAGE_FEATURES, PROGRAMS, notices};
 use crate::workspace::{shown, target_dir};
 
 /// The image's name in `deploy/manifests/usher.yaml`.
@@ -43,7 +43,8 @@ pub(crate) fn programs() -> Result<Vec<PathBuf>> {
     PROGRAMS
         .iter()
         .map(|(program, package)| {
-            let folder = programs::build_static(package, &["--bin", program], &target_dir())?;
+            let args = ["--bin", program, IMAGE_FEATURES];
+            let folder = programs::build_static(package, &args, &target_dir())?;
             Ok(folder.join(program))
         })
         .collect()

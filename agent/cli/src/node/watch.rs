@@ -34,11 +34,8 @@ use crate::{
 pub(crate) struct Args {
     /// Only this pod: namespace/name, UID, container id, pid, IP or a part of
     /// its name
+    #[arg(value_name = "POD")]
     pod: Option<String>,
-
-    /// Only pods of this namespace
-    #[arg(short, long)]
-    namespace: Option<String>,
 
     /// Only these decisions, such as quit-accepted; may be given several times
     #[arg(short, long, value_name = "NAME", value_parser = decision)]
@@ -103,7 +100,7 @@ async fn watch(args: &Args, global: &Global) -> Result<Exit, Failure> {
     tokio::select! {
         biased;
         () = ends.come() => Ok(Exit::Success),
-        followed = follow(&source, &mut lines, args, &show) => followed,
+        followed = follow(&source, &mut lines, args, global, &show) => followed,
     }
 }
 
@@ -111,11 +108,12 @@ async fn follow(
     source: &DataSource,
     lines: &mut Lines,
     args: &Args,
+    global: &Global,
     show: &Show,
 ) -> Result<Exit, Failure> {
     let filter = Filter {
         which: which(source, args.pod.as_deref()).await?,
-        namespace: args.namespace.clone(),
+        namespace: global.namespace.clone(),
         decisions: args.decision.clone(),
     };
     let mut writer = Writer::start()?;

@@ -29,6 +29,7 @@ use crate::{
 pub(crate) struct Args {
     /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part
     /// of its name
+    #[arg(value_name = "POD")]
     pod: String,
 
     /// Evaluate as if the node had this mode

@@ -20,10 +20,6 @@ pub(crate) struct Args {
     #[arg(value_name = "PART")]
     part: Option<String>,
 
-    /// Only pods of this namespace
-    #[arg(short, long)]
-    namespace: Option<String>,
-
     /// Also pods that usher does not manage
     #[arg(short, long)]
     all: bool,
@@ -40,7 +36,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     };
     pods.items.retain(|pod| {
         let part = args.part.as_ref();
-        let namespace = args.namespace.as_ref();
+        let namespace = global.namespace.as_ref();
         (args.all || part.is_some() || pod.state != PodState::NotApplicable)
             && part.is_none_or(|part| pod.display_name().contains(part))
             && namespace.is_none_or(|namespace| pod.namespace.as_ref() == Some(namespace))

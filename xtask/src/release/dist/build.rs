@@ -8,11 +8,11 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use usher_cluster::{
-    programs::{self, ensure_package, ensure_target},
+    programs::{ensure_package, ensure_target},
     progress::{run_logged, say},
 };
 
-use crate::release::PROGRAMS;
+use crate::release::{IMAGE_FEATURES, KUBECTL, PROGRAMS};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(super) enum Architecture {
@@ -41,24 +41,59 @@ impl Architecture {
     }
 }
 
-/// Builds the programs of a working copy; their paths.
-pub(super) fn programs(
+/// The paths of the programs.
+#[derive(Debug)]
+pub(super) struct Programs {
+    pub(super) of_image: Vec<PathBuf>,
+    pub(super) kubectl: PathBuf,
+}
+
+impl Programs {
+    /// Builds the programs of a working copy.
+    pub(super) fn build(
+        source: &Path,
+        target_dir: &Path,
+        architecture: Architecture,
+    ) -> Result<Self> {
+        let [mut kubectl, of_image] = [
+            build(source, target_dir, architecture, &[KUBECTL], &[])?,
+            build(
+                source,
+                target_dir,
+                architecture,
+                &PROGRAMS,
+                &[IMAGE_FEATURES],
+            )?,
+        ];
+        let kubectl = kubectl.pop().context("cargo built no kubectl-usher")?;
+        Ok(Self { of_image, kubectl })
+    }
+
+    pub(super) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.of_image.iter().chain([&self.kubectl])
+    }
+}
+
+fn build(
     source: &Path,
     target_dir: &Path,
     architecture: Architecture,
+    programs: &[(&str, &str)],
+    features: &[&str],
 ) -> Result<Vec<PathBuf>> {
     let target = architecture.target();
     ensure_target(target)?;
     let clang = ensure_package("clang", "clang")?;
-    let mut cargo = programs::cargo();
+    let mut cargo = usher_cluster::programs::cargo();
     cargo
         .current_dir(source)
         .args(["build", "--release", "--locked", "--target", target])
         .args(
-            PROGRAMS
+            programs
                 .iter()
                 .flat_map(|(program, package)| ["--package", package, "--bin", program]),
         )
+        .args(features)
         .arg("--target-dir")
         .arg(target_dir);
     for variable in ["RUSTFLAGS", "CARGO_BUILD_TARGET", "CFLAGS", "LDFLAGS"] {
@@ -74,11 +109,14 @@ pub(super) fn programs(
     say(&format!("Building the programs for {target}: some minutes"));
     run_logged(&format!("programs for {target}"), &mut cargo, &log)?;
     let folder = target_dir.join(target).join("release");
-    let built = PROGRAMS.map(|(program, _)| folder.join(program));
+    let built: Vec<PathBuf> = programs
+        .iter()
+        .map(|(program, _)| folder.join(program))
+        .collect();
     for program in &built {
         check(program, architecture)?;
     }
-    Ok(built.into())
+    Ok(built)
 }
 
 /// Replaces paths of this machine by paths that are the same everywhere, and selects the toolchain's own linker.

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use usher_cluster::progress::{output, say};
 
-use super::build::{self, Architecture};
+use super::build::{Architecture, Programs};
 use crate::workspace::root;
 
 /// The copy. Removed on drop.
@@ -54,10 +54,10 @@ impl Drop for Copy {
 }
 
 /// Builds again and compares.
-pub(super) fn verify(programs: &[PathBuf], architecture: Architecture) -> Result<()> {
+pub(super) fn verify(programs: &Programs, architecture: Architecture) -> Result<()> {
     let copy = Copy::new()?;
-    let again = build::programs(&copy.source(), &copy.0.join("target"), architecture)?;
-    for (one, other) in programs.iter().zip(&again) {
+    let again = Programs::build(&copy.source(), &copy.0.join("target"), architecture)?;
+    for (one, other) in programs.paths().zip(again.paths()) {
         compare(one, other)?;
     }
     say(&format!(

@@ -1,0 +1,232 @@
+//! One command in the agents of all nodes, some at a time. Output is in the order of the nodes.
+
+use std::{
+    cell::RefCell,
+    io::{self, Write},
+    rc::Rc,
+};
+
+use futures::{StreamExt, stream};
+use serde_json::{Value, json};
+
+use super::{
+    Cluster, Code,
+    agent::{Agent, OfNode},
+    exec,
+    exec::Streams,
+    redirect,
+};
+use crate::{
+    failure::Failure, global::command_line::CommandLine, output::stdout, stderr::print_stderr,
+};
+
+/// Nodes that run the command at the same time.
+const AT_ONCE: usize = 8;
+/// Commands that have nothing to show for a node when they exit with 0.
+const ONLY_PROBLEMS: &str = "stuck";
+
+/// How the output of several nodes is joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Joined {
+    /// A section for each node, after a line with its name.
+    Sections { skips_empty: bool },
+    /// One JSON array.
+    Json,
+    /// A YAML document for each node.
+    Yaml,
+    /// A file for each node.
+    Files,
+}
+
+/// The result of one node.
+#[derive(Debug)]
+struct Outcome {
+    node: String,
+    code: Code,
+    output: Vec<u8>,
+    errors: String,
+}
+
+/// Runs the command; the highest exit code.
+///
+/// # Errors
+/// When the output cannot be written.
+pub(super) async fn run(
+    cluster: &Cluster,
+    agents: Vec<OfNode>,
+    mut line: CommandLine,
+) -> Result<Code, Failure> {
+    let joined = joined(&line);
+    if joined == Joined::Files {
+        line.set("write", "--write", "-");
+    }
+    let words = redirect::words(line)?;
+    let outcomes = stream::iter(agents)
+        .map(|(node, agent)| one(cluster, node, agent, words.clone(), joined))
+        .buffered(AT_ONCE);
+    tokio::pin!(outcomes);
+    let (mut worst, mut count, mut failed) = (0, 0, 0);
+    let mut reports = Vec::new();
+    while let Some(outcome) = outcomes.next().await {
+        worst = worst.max(outcome.code);
+        count += 1;
+        failed += usize::from(outcome.code != 0);
+        for line in outcome.errors.lines() {
+            print_stderr(&format!("{}: {line}", outcome.node));
+        }
+        match joined {
+            Joined::Json => reports.push(report(&outcome)),
+            joined => stdout::put(&text(&outcome, joined, count == 1))?,
+        }
+    }
+    if joined == Joined::Json {
+        let reports = Value::from(reports);
+        stdout::put(&format!("{reports:#}\n"))?;
+    }
+    let nodes = if count == 1 { "node" } else { "nodes" };
+    print_stderr(&format!(
+        "{count} {nodes}, {failed} with an exit code other than 0"
+    ));
+    Ok(worst)
+}
+
+fn joined(line: &CommandLine) -> Joined {
+    let output = line.value("output").and_then(|output| output.to_str());
+    match (&line.subcommand[..], output) {
+        ("sysdump", _) => Joined::Files,
+        (_, Some("json")) => Joined::Json,
+        (_, Some("yaml")) => Joined::Yaml,
+        (name, _) => Joined::Sections {
+            skips_empty: name == ONLY_PROBLEMS,
+        },
+    }
+}
+
+async fn one(
+    cluster: &Cluster,
+    node: String,
+    agent: Result<Agent, Failure>,
+    words: Vec<String>,
+    joined: Joined,
+) -> Outcome {
+    let output = Shared::default();
+    let errors = Shared::default();
+    let ran = async {
+        let agent = agent?;
+        let stdout: Box<dyn Write> = match joined {
+            Joined::Files => Box::new(redirect::create(&redirect::dump_name(Some(&node)), false)?),
+            _ => Box::new(output.clone()),
+        };
+        let streams = Streams {
+            stdin: None,
+            stdout,
+            stderr: Box::new(errors.clone()),
+        };
+        exec::run(cluster, &agent, words, streams).await
+    };
+    let (code, failure) = match ran.await {
+        Ok(code) => (code, None),
+        Err(failure) => (Code::from(failure.exit), Some(failure.text)),
+    };
+    let errors = String::from_utf8_lossy(&errors.take()).into_owned();
+    let errors = errors.lines().map(without_program).chain(failure);
+    Outcome {
+        node,
+        code,
+        output: output.take(),
+        errors: errors.collect::<Vec<_>>().join("\n"),
+    }
+}
+
+/// A line of standard error, which begins with the program's name.
+fn without_program(line: &str) -> String {
+    line.strip_prefix("usher: ").unwrap_or(line).to_owned()
+}
+
+fn report(outcome: &Outcome) -> Value {
+    let report: Value = serde_json::from_slice(&outcome.output).unwrap_or_default();
+    json!({"node": outcome.node, "exitCode": outcome.code, "report": report})
+}
+
+fn text(outcome: &Outcome, joined: Joined, is_first: bool) -> String {
+    let node = &outcome.node;
+    let output = String::from_utf8_lossy(&outcome.output);
+    match joined {
+        Joined::Sections { skips_empty: true } if outcome.code == 0 => String::new(),
+        Joined::Sections { .. } if output.is_empty() => String::new(),
+        Joined::Sections { .. } => {
+            let gap = if is_first { "" } else { "\n" };
+            format!("{gap}node {node}\n{output}")
+        }
+        Joined::Yaml => format!("---\n# node {node}\n{output}"),
+        Joined::Json | Joined::Files => String::new(),
+    }
+}
+
+/// Output of a command that is kept until its turn.
+#[derive(Debug, Clone, Default)]
+struct Shared(Rc<RefCell<Vec<u8>>>);
+
+impl Shared {
+    fn take(&self) -> Vec<u8> {
+        self.0.take()
+    }
+}
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(node: &str, code: Code, output: &str) -> Outcome {
+        Outcome {
+            node: node.to_owned(),
+            code,
+            output: output.as_bytes().to_vec(),
+            errors: String::new(),
+        }
+    }
+
+    #[test]
+    fn each_node_has_a_section() {
+        let sections = |skips_empty| Joined::Sections { skips_empty };
+        let table = [
+            (
+                outcome("one", 0, "ok\n"),
+                sections(false),
+                true,
+                "node one\nok\n",
+            ),
+            (
+                outcome("two", 1, "bad\n"),
+                sections(true),
+                false,
+                "\nnode two\nbad\n",
+            ),
+            (outcome("two", 0, "none\n"), sections(true), false, ""),
+            (outcome("two", 5, ""), sections(false), false, ""),
+            (
+                outcome("one", 0, "a: 1\n"),
+                Joined::Yaml,
+                true,
+                "---\n# node one\na: 1\n",
+            ),
+        ];
+        for (outcome, joined, is_first, expected) in table {
+            assert_eq!(text(&outcome, joined, is_first), expected, "{outcome:?}");
+        }
+        let expected = json!({"node": "one", "exitCode": 1, "report": {"a": 1}});
+        assert_eq!(report(&outcome("one", 1, "{\"a\": 1}")), expected);
+        assert_eq!(report(&outcome("one", 5, ""))["report"], Value::Null);
+    }
+}

@@ -1,0 +1,205 @@
+//! Files of this machine: the output of `-w`, and the body of `--data @FILE`. The agent sees standard streams instead.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use usher_inspect::sysdump::measure;
+
+use super::exec::Streams;
+use crate::{
+    failure::Failure,
+    global::{Exit, command_line::CommandLine},
+    output::private_file,
+};
+
+/// The name that means a standard stream.
+const STANDARD: &str = "-";
+
+/// Where standard streams lead.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Redirect {
+    /// None for standard output.
+    output: Option<PathBuf>,
+    force: bool,
+    input: Option<Input>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Input {
+    Stdin,
+    File(PathBuf),
+}
+
+impl Redirect {
+    /// Takes the files from a command line.
+    ///
+    /// # Errors
+    /// For binary output to a terminal.
+    pub(super) fn take(line: &mut CommandLine, is_terminal: bool) -> Result<Self, Failure> {
+        let mut redirect = Self {
+            force: line.has("force") && line.has("write"),
+            ..Self::default()
+        };
+        let is_dump = line.subcommand == "sysdump";
+        let write = line.value("write").map(PathBuf::from);
+        match write {
+            Some(path) if path == Path::new(STANDARD) && is_terminal => {
+                let text =
+                    "standard output is a terminal, and the data is binary: use -w FILE or > FILE";
+                return Err(Failure::new(Exit::Usage, text));
+            }
+            Some(path) if path == Path::new(STANDARD) => {}
+            Some(path) => redirect.output = Some(path),
+            None if is_dump && is_terminal => redirect.output = Some(dump_name(None)),
+            None => {}
+        }
+        if is_dump || line.has("write") {
+            line.set("write", "--write", STANDARD);
+            if redirect.force {
+                line.remove("force");
+            }
+        }
+        let data = line.value("data").and_then(|data| data.to_str());
+        if let Some(name) = data.and_then(|data| data.strip_prefix('@')) {
+            redirect.input = Some(match name {
+                STANDARD => Input::Stdin,
+                name => Input::File(name.into()),
+            });
+            line.set("data", "--data", format!("@{STANDARD}"));
+        }
+        Ok(redirect)
+    }
+
+    /// Opens the files.
+    ///
+    /// # Errors
+    /// When a file cannot be opened.
+    pub(super) fn open(self) -> Result<Streams, Failure> {
+        let stdin: Option<Box<dyn Read + Send>> = match self.input {
+            None => None,
+            Some(Input::Stdin) => Some(Box::new(io::stdin())),
+            Some(Input::File(path)) => {
+                let unreadable = |error| {
+                    Failure::new(
+                        Exit::Usage,
+                        format!("cannot read {}: {error}", path.display()),
+                    )
+                };
+                Some(Box::new(File::open(&path).map_err(unreadable)?))
+            }
+        };
+        let mut streams = Streams {
+            stdin,
+            stdout: Box::new(io::stdout()),
+            stderr: Box::new(io::stderr()),
+        };
+        if let Some(path) = &self.output {
+            streams.stdout = Box::new(create(path, self.force)?);
+        }
+        Ok(streams)
+    }
+}
+
+/// Creates a file for the output.
+///
+/// # Errors
+/// When it cannot be created.
+pub(super) fn create(path: &Path, force: bool) -> Result<File, Failure> {
+    private_file::create(path, force).map_err(|error| {
+        let error = private_file::error_text(&error);
+        Failure::refused(format!("cannot write {}: {error}", path.display()))
+    })
+}
+
+/// The file of a sysdump in this directory.
+pub(super) fn dump_name(node: Option<&str>) -> PathBuf {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX));
+    let time = measure::file_name_time(now);
+    let node = node.map(|node| format!("{node}-")).unwrap_or_default();
+    format!("usher-sysdump-{node}{time}.tar.gz").into()
+}
+
+/// The words for the agent.
+///
+/// # Errors
+/// For words that are not UTF-8, which a URL cannot have.
+pub(super) fn words(line: CommandLine) -> Result<Vec<String>, Failure> {
+    let words = line
+        .into_words()
+        .into_iter()
+        .map(std::ffi::OsString::into_string);
+    words
+        .collect::<Result<_, _>>()
+        .map_err(|word| Failure::new(Exit::Usage, format!("not valid UTF-8: {}", word.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(words: &[&str], is_terminal: bool) -> (Result<Redirect, Failure>, Vec<String>) {
+        let command = super::super::full_command();
+        let program = ["kubectl-usher"];
+        let matches = command
+            .clone()
+            .try_get_matches_from(program.iter().chain(words))
+            .unwrap();
+        let mut line = CommandLine::new(&command, &matches).unwrap();
+        let redirect = Redirect::take(&mut line, is_terminal);
+        (redirect, super::words(line).unwrap())
+    }
+
+    #[test]
+    fn files_are_those_of_this_machine() {
+        let file = |name: &str, force| Redirect {
+            output: Some(name.into()),
+            force,
+            input: None,
+        };
+        let table: [(&[&str], Redirect, &[&str]); 6] = [
+            (&["status"], Redirect::default(), &["status"]),
+            (
+                &["capture", "a", "-w", "-"],
+                Redirect::default(),
+                &["capture", "--write=-", "--", "a"],
+            ),
+            (
+                &["capture", "a", "-w", "a.pcapng", "--force"],
+                file("a.pcapng", true),
+                &["capture", "--write=-", "--", "a"],
+            ),
+            (&["sysdump"], Redirect::default(), &["sysdump", "--write=-"]),
+            (
+                &["quit", "a", "--force"],
+                Redirect::default(),
+                &["quit", "--force", "--", "a"],
+            ),
+            (
+                &["request", "a", "POST", ":80", "-d", "@body.json"],
+                Redirect {
+                    input: Some(Input::File("body.json".into())),
+                    ..Redirect::default()
+                },
+                &["request", "--data=@-", "--", "a", "POST", ":80"],
+            ),
+        ];
+        for (given, expected, sent) in table {
+            let (redirect, words) = taken(given, false);
+            assert_eq!(redirect.unwrap(), expected, "{given:?}");
+            assert_eq!(words, sent, "{given:?}");
+        }
+        let (refused, _) = taken(&["capture", "a", "-w", "-"], true);
+        assert_eq!(refused.unwrap_err().exit, Exit::Usage);
+        let (dump, _) = taken(&["sysdump"], true);
+        let name = dump.unwrap().output.unwrap().display().to_string();
+        assert!(
+            name.starts_with("usher-sysdump-") && name.ends_with(".tar.gz"),
+            "{name}"
+        );
+    }
+}

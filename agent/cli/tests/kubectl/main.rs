@@ -1,0 +1,379 @@
+//! The program `kubectl-usher` against a stand-in for the API server.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod server;
+
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::server::{Cluster, Executed, Reply, Server};
+
+fn pod(namespace: &str, name: &str, node: Option<&str>) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace, "name": name},
+        "spec": {"nodeName": node, "containers": []},
+        "status": {"phase": "Running", "conditions": []},
+    })
+}
+
+fn agent(name: &str, node: &str) -> Value {
+    let mut agent = pod("usher", name, Some(node));
+    agent["metadata"]["labels"] = json!({"app.kubernetes.io/name": "usher"});
+    agent["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
+    agent
+}
+
+/// Two nodes with an agent, one without, and pods on all of them.
+fn cluster(program: impl Fn(&Executed) -> Reply + Send + Sync + 'static) -> Cluster {
+    Cluster {
+        pods: vec![
+            agent("usher-one", "one"),
+            agent("usher-two", "two"),
+            pod("shop", "report-x7k2p", Some("two")),
+            pod("shop", "bill-1", Some("one")),
+            pod("shop", "bill-2", Some("two")),
+            pod("shop", "pending", None),
+            pod("bank", "ledger", Some("three")),
+        ],
+        forbidden: Vec::new(),
+        program: Box::new(program),
+    }
+}
+
+fn replies(code: u8) -> impl Fn(&Executed) -> Reply {
+    move |_executed| Reply {
+        code: Some(code),
+        ..Reply::default()
+    }
+}
+
+struct Lab {
+    server: Server,
+    folder: TempDir,
+}
+
+struct Ran {
+    code: Option<i32>,
+    stdout: Vec<u8>,
+    stderr: String,
+}
+
+impl Lab {
+    fn start(cluster: Cluster) -> Self {
+        let server = Server::start(cluster);
+        let folder = tempfile::tempdir().unwrap();
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "shop",
+            "contexts": [
+                {"name": "shop", "context": {"cluster": "it", "user": "it", "namespace": "shop"}},
+                {"name": "bank", "context": {"cluster": "it", "user": "it", "namespace": "bank"}},
+            ],
+            "clusters": [{"name": "it", "cluster": {"server": server.url}}],
+            "users": [{"name": "it", "user": {}}],
+        });
+        fs::write(folder.path().join("kubeconfig"), config.to_string()).unwrap();
+        Self { server, folder }
+    }
+
+    /// Runs it, with the kubeconfig in the environment and a pipe as standard input that stays open.
+    fn run(&self, arguments: &[&str]) -> Ran {
+        let (stdin, _open) = std::io::pipe().unwrap();
+        self.run_with(arguments, stdin.into())
+    }
+
+    fn run_with(&self, arguments: &[&str], stdin: Stdio) -> Ran {
+        let ran = Command::new(env!("CARGO_BIN_EXE_kubectl-usher"))
+            .env_clear()
+            .env("KUBECONFIG", self.folder.path().join("kubeconfig"))
+            .current_dir(self.folder.path())
+            .args(arguments)
+            .stdin(stdin)
+            .output()
+            .unwrap();
+        Ran {
+            code: ran.status.code(),
+            stdout: ran.stdout,
+            stderr: String::from_utf8_lossy(&ran.stderr).into_owned(),
+        }
+    }
+
+    /// The only command that was received.
+    fn executed(&self) -> Executed {
+        let executed = self.server.executed();
+        assert_eq!(executed.len(), 1, "{executed:?}");
+        executed[0].clone()
+    }
+}
+
+#[test]
+fn a_command_runs_on_the_node_of_the_pod() {
+    let report = ["usher", "explain", "--", "shop/report-x7k2p"];
+    let table: [(&[&str], &str, &[&str]); 7] = [
+        (&["explain", "shop/report-x7k2p"], "usher-two", &report),
+        // By a part of the name, in the namespace of the context or of -n.
+        (&["explain", "report"], "usher-two", &report),
+        (
+            &["--context", "bank", "explain", "report", "-n", "shop"],
+            "usher-two",
+            &report,
+        ),
+        (
+            &["-n=shop", "conns", "bill-1", "-o", "json"],
+            "usher-one",
+            &["usher", "conns", "--output=json", "--", "shop/bill-1"],
+        ),
+        // Another selector, on a node that is given.
+        (
+            &["explain", "10.1.0.4", "--node", "one"],
+            "usher-one",
+            &["usher", "explain", "--", "10.1.0.4"],
+        ),
+        (
+            &["pods", "-n", "shop", "--node=two"],
+            "usher-two",
+            &["usher", "pods", "--namespace=shop"],
+        ),
+        (
+            &["sysdump", "--pod", "bill-2", "--pod", "report", "-w", "-"],
+            "usher-two",
+            &[
+                "usher",
+                "sysdump",
+                "--pod=shop/bill-2",
+                "--pod=shop/report-x7k2p",
+                "--write=-",
+            ],
+        ),
+    ];
+    for (given, agent, words) in table {
+        let lab = Lab::start(cluster(replies(0)));
+        let ran = lab.run(given);
+        assert_eq!(ran.code, Some(0), "{given:?}: {}", ran.stderr);
+        let expected = Executed {
+            pod: format!("usher/{agent}"),
+            container: "agent".to_owned(),
+            words: words.iter().map(|word| (*word).to_owned()).collect(),
+            stdin: Vec::new(),
+        };
+        assert_eq!(lab.executed(), expected, "{given:?}");
+    }
+}
+
+#[test]
+fn streams_and_exit_codes_are_passed_on() {
+    let binary: Vec<u8> = (0..=255).cycle().take(3_000_001).collect();
+    let sent = binary.clone();
+    let lab = Lab::start(cluster(move |_executed| Reply {
+        stdout: sent.clone(),
+        stderr: b"usher: a note\n".to_vec(),
+        code: Some(3),
+    }));
+    let ran = lab.run(&["capture", "report", "-w", "-"]);
+    assert_eq!((ran.code, &ran.stderr[..]), (Some(3), "usher: a note\n"));
+    assert!(ran.stdout == binary, "{} bytes", ran.stdout.len());
+    // To a file of this machine, which must not exist.
+    let ran = lab.run(&["capture", "report", "-w", "a.pcapng"]);
+    assert_eq!((ran.code, ran.stdout), (Some(3), Vec::new()));
+    let path = lab.folder.path().join("a.pcapng");
+    assert!(fs::read(&path).unwrap() == binary);
+    let ran = lab.run(&["capture", "report", "-w", "a.pcapng"]);
+    assert!(ran.stderr.contains("the file exists"), "{}", ran.stderr);
+    assert_eq!(ran.code, Some(3));
+}
+
+#[test]
+fn the_body_of_a_request_is_a_file_of_this_machine() {
+    let body: Vec<u8> = (0..=255).cycle().take(700_000).collect();
+    let lab = Lab::start(cluster(replies(0)));
+    fs::write(lab.folder.path().join("body"), &body).unwrap();
+    let ran = lab.run(&["request", "report", "POST", ":8080/", "-d", "@body"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let executed = lab.executed();
+    assert!(executed.stdin == body, "{} bytes", executed.stdin.len());
+    assert!(
+        executed.words.contains(&"--data=@-".to_owned()),
+        "{executed:?}"
+    );
+    let lab = Lab::start(cluster(replies(0)));
+    let file = fs::File::open("/etc/passwd").unwrap();
+    let ran = lab.run_with(
+        &["request", "report", "POST", ":8080/", "-d", "@-"],
+        file.into(),
+    );
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(lab.executed().stdin, fs::read("/etc/passwd").unwrap());
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let table: [(&[&str], i32, &str); 10] = [
+        (
+            &["explain", "absent"],
+            4,
+            "no pod of namespace shop has \"absent\" in its name",
+        ),
+        (
+            &["explain", "bill"],
+            4,
+            "matches several pods of namespace shop: bill-1, bill-2",
+        ),
+        (
+            &["explain", "pending"],
+            5,
+            "pod shop/pending is not scheduled to a node yet",
+        ),
+        (&["explain", "bank/ledger"], 5, "no agent on node three"),
+        (
+            &["explain", "shop/bill-1", "-n", "bank"],
+            2,
+            "is not in the namespace \"bank\"",
+        ),
+        (&["explain", "fd00::4"], 2, "add --node NODE"),
+        (
+            &["status"],
+            2,
+            "add --node NODE; nodes with an agent: one, two",
+        ),
+        (
+            &["explain", "bill-1", "--all-nodes"],
+            2,
+            "--all-nodes supports only",
+        ),
+        (
+            &["--context", "none", "status"],
+            2,
+            "cannot use the kubeconfig",
+        ),
+        (
+            &["--kubeconfig", "/none", "status"],
+            2,
+            "cannot use the kubeconfig",
+        ),
+    ];
+    let lab = Lab::start(cluster(replies(0)));
+    for (given, code, text) in table {
+        let ran = lab.run(given);
+        assert_eq!(ran.code, Some(code), "{given:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(text), "{given:?}: {}", ran.stderr);
+    }
+    assert_eq!(lab.server.executed(), []);
+}
+
+#[test]
+fn missing_rights_are_named() {
+    let table: [(&[&str], i32, &str); 6] = [
+        (
+            &["get pods in shop"],
+            3,
+            "missing right: get pods in namespace shop",
+        ),
+        (
+            &["list pods", "list pods in usher"],
+            3,
+            "missing right: list pods in namespace usher (pods is forbidden); if usher has another namespace",
+        ),
+        // The namespace of the documentation is enough.
+        (&["list pods"], 0, ""),
+        (
+            &["get pods/exec in usher"],
+            3,
+            "missing right: get pods/exec in namespace usher",
+        ),
+        (
+            &["get pods/exec in usher", "create pods/exec in usher"],
+            3,
+            "missing right: get and create pods/exec in namespace usher",
+        ),
+        (&["list pods in shop"], 0, ""),
+    ];
+    for (forbidden, code, text) in table {
+        let lab = Lab::start(Cluster {
+            forbidden: forbidden.to_vec(),
+            ..cluster(replies(0))
+        });
+        let ran = lab.run(&["explain", "bill-1"]);
+        assert_eq!(ran.code, Some(code), "{forbidden:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(text), "{forbidden:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_lost_connection_is_an_error() {
+    let lab = Lab::start(cluster(|_executed| Reply {
+        stdout: b"half".to_vec(),
+        ..Reply::default()
+    }));
+    let ran = lab.run(&["explain", "bill-1"]);
+    assert_eq!(
+        (ran.code, &ran.stdout[..]),
+        (Some(5), &b"half"[..]),
+        "{}",
+        ran.stderr
+    );
+    let text = "lost the connection to pod usher-one on node one";
+    assert!(ran.stderr.contains(text), "{}", ran.stderr);
+}
+
+#[test]
+fn all_nodes_answer_in_order_with_the_worst_exit_code() {
+    let by_node = |executed: &Executed| {
+        let is_one = executed.pod.ends_with("one");
+        let is_json = executed.words.contains(&"--output=json".to_owned());
+        Reply {
+            stdout: match (is_json, is_one) {
+                (true, _) => b"{\"kind\": \"Status\"}".to_vec(),
+                (false, true) => b"bad\n".to_vec(),
+                (false, false) => b"good\n".to_vec(),
+            },
+            stderr: b"usher: a note\n".to_vec(),
+            code: Some(u8::from(is_one)),
+        }
+    };
+    let lab = Lab::start(cluster(by_node));
+    let ran = lab.run(&["status", "--all-nodes"]);
+    assert_eq!(ran.code, Some(1));
+    let text = String::from_utf8(ran.stdout).unwrap();
+    assert_eq!(text, "node one\nbad\n\nnode two\ngood\n");
+    let notes = "usher: one: a note\nusher: two: a note\nusher: 2 nodes, 1 with an exit code other than 0\n";
+    assert_eq!(ran.stderr, notes);
+    let ran = lab.run(&["check", "--all-nodes", "-o", "json"]);
+    let reports: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    let expected = json!([
+        {"node": "one", "exitCode": 1, "report": {"kind": "Status"}},
+        {"node": "two", "exitCode": 0, "report": {"kind": "Status"}},
+    ]);
+    assert_eq!((ran.code, reports), (Some(1), expected));
+    let ran = lab.run(&["sysdump", "--all-nodes"]);
+    assert_eq!(
+        (ran.code, ran.stdout),
+        (Some(1), Vec::new()),
+        "{}",
+        ran.stderr
+    );
+    let files = fs::read_dir(lab.folder.path()).unwrap();
+    let mut names: Vec<String> = files
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with("usher-sysdump-"))
+        .collect();
+    names.sort();
+    assert!(names[0].starts_with("usher-sysdump-one-"), "{names:?}");
+    assert_eq!(
+        fs::read(lab.folder.path().join(&names[1])).unwrap(),
+        b"good\n"
+    );
+}
+
+#[test]
+fn one_node_needs_no_choice() {
+    let mut cluster = cluster(replies(0));
+    cluster.pods.remove(1);
+    let lab = Lab::start(cluster);
+    assert_eq!(lab.run(&["status"]).code, Some(0));
+    assert_eq!(lab.executed().words, ["usher", "status"]);
+}

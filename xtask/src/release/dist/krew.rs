@@ -1,0 +1,82 @@
+//! The manifest of `kubectl usher` for krew.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result};
+use usher_cluster::image;
+
+use super::{VERSION, build::Architecture};
+use crate::workspace::root;
+
+const MANIFEST: &str = "deploy/krew/usher.yaml";
+/// Its name among the files of a release.
+const NAME: &str = "krew-usher.yaml";
+
+/// The name of an archive, without its extension.
+pub(super) fn archive(architecture: Architecture) -> String {
+    format!("kubectl-usher-{VERSION}-linux-{}", architecture.name())
+}
+
+/// Writes the manifest of the archives in this folder.
+pub(super) fn write(dist: &Path, docs: &str, download: &str) -> Result<()> {
+    let text = fs::read_to_string(root().join(MANIFEST)).context("read the krew manifest")?;
+    let mut sums = Vec::new();
+    for architecture in Architecture::ALL {
+        let name = format!("{}.tar.gz", archive(architecture));
+        let word = format!("SHA256_{}", architecture.name().to_uppercase());
+        sums.push((word, image::sha256(&dist.join(name))?));
+    }
+    let text = filled(&text, docs, download, &sums);
+    fs::write(dist.join(NAME), text).context("write the krew manifest")
+}
+
+fn filled(text: &str, docs: &str, download: &str, sums: &[(String, String)]) -> String {
+    let places = [("VERSION", VERSION), ("DOCS", docs), ("DOWNLOAD", download)];
+    let sums = sums.iter().map(|(word, sum)| (&word[..], &sum[..]));
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let places = places.into_iter().chain(sums.clone());
+            let line = places.fold(line.to_owned(), |line, (word, value)| {
+                line.replace(word, value)
+            });
+            line + "\n"
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn manifest_names_files_and_checksums() {
+        let text = fs::read_to_string(root().join(MANIFEST)).unwrap();
+        let sums = Architecture::ALL.map(|architecture| {
+            let name = architecture.name();
+            (
+                format!("SHA256_{}", name.to_uppercase()),
+                format!("sum of {name}"),
+            )
+        });
+        let text = filled(&text, "https://a.example/v1", "https://b.example/v1", &sums);
+        for architecture in Architecture::ALL {
+            let archive = archive(architecture);
+            let name = architecture.name();
+            for part in [
+                format!("uri: https://b.example/v1/{archive}.tar.gz\n"),
+                format!("sha256: \"sum of {name}\"\n"),
+                format!("from: {archive}/kubectl-usher,"),
+                format!("version: v{VERSION}\n"),
+                "homepage: https://a.example/v1/docs/kubectl.md\n".to_owned(),
+            ] {
+                assert!(text.contains(&part), "{part}: {text}");
+            }
+        }
+        for word in ["DOCS", "DOWNLOAD", "VERSION", "SHA256_"] {
+            assert!(!text.contains(word), "{word}: {text}");
+        }
+        // The directory of documentation has the page.
+        assert!(root().join("docs/kubectl.md").is_file());
+    }
+}
