@@ -13,7 +13,7 @@ pub use self::operator_request::{OperatorRequest, Requester, Verb};
 use crate::{
     base::id::PodUid,
     hold::{Failed, NotHeld, Opened, Tally},
-    pod::exit_status::ExitStatus,
+    pod::{exit_status::ExitStatus, restart_policy::RestartPolicy},
     quit::outcome::Outcome,
     recipe::{Version, step::Step},
     settings::overrides::InvalidAnnotation,
@@ -96,6 +96,17 @@ pub enum Kind {
     Skipped {
         reason: SkipReason,
     },
+    /// The last app of a pod that is being deleted ended; usher terminates these sidecars.
+    QuitOnDeletion {
+        sidecars: Vec<String>,
+    },
+    /// Observe mode: the step that enforce would try first with a sidecar of a deleted pod.
+    WouldQuitOnDeletion {
+        recipe: Arc<str>,
+        step: Step,
+    },
+    /// The last app of a pod that is being deleted ended; the kubelet ends the sidecar.
+    LeftToKubelet(LeftToKubelet),
     /// An annotation or label is invalid and is ignored.
     InvalidAnnotation(InvalidAnnotation),
     /// usher does not hold connections of this pod.
@@ -244,6 +255,29 @@ pub enum SkipReason {
         /// `Evicted`, `DeadlineExceeded`, or its phase.
         reason: String,
     },
+}
+
+/// Why usher leaves a sidecar of a deleted pod to the kubelet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeftToKubelet {
+    /// By the pod's annotation, its Namespace or the configuration.
+    OptedOut,
+    /// The pod's loopback is the node's.
+    HostNetwork,
+    /// Under this policy the exit codes of sidecars count for the pod's phase.
+    RestartPolicy { policy: RestartPolicy },
+    /// The exit codes of this container decide what is restarted.
+    RestartRules { container: String },
+    /// A log shipper sends what it has collected.
+    Flushes,
+    /// The container may be the pod's workload.
+    MayBeGateway,
+    /// No step is known that ends the sidecar after SIGTERM.
+    NoStep,
+    /// The recipe's steps do not work with these settings of the container.
+    StepExcluded { why: String },
+    /// Every step was tried.
+    StillRuns,
 }
 
 impl Kind {

@@ -3,6 +3,7 @@
 //! `review` decides what to do about the pod: nothing, a report of what enforce mode would do, or the next step with each
 //! sidecar of the current stage. `ladder` keeps how far each sidecar is on its escalation ladder.
 
+pub(crate) mod deletion;
 mod exits;
 pub(crate) mod ladder;
 mod manual;

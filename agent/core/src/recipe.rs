@@ -31,7 +31,7 @@ pub use self::{
     condition::Condition,
     describe::{Described, Stretch},
     hold::{Captured, Dns, Get, HoldRecipe, Instances, PortList, ReadyRecipe},
-    ladder::{LadderStep, Purpose},
+    ladder::{AfterTerm, LadderStep, Purpose},
     one_or_more::OneOrMore,
     pattern::Pattern,
     setting::{Setting, Sources, Takes, Value},
@@ -99,6 +99,8 @@ pub struct Recipe {
     pub drain: Vec<StepRecipe>,
     /// Ways to make it quit.
     pub quit: Vec<StepRecipe>,
+    /// Ways to make it quit after it has received SIGTERM.
+    pub after_term: AfterTerm,
     /// It ends without a request once the other containers of its pod have ended.
     pub ends_by_itself: bool,
     /// Where connections to it wait until it is ready.
@@ -186,7 +188,10 @@ impl Recipe {
 
     /// The steps of the recipe, of whatever purpose.
     fn steps(&self) -> impl Iterator<Item = &StepRecipe> {
-        self.drain.iter().chain(&self.quit)
+        self.drain
+            .iter()
+            .chain(&self.quit)
+            .chain(&self.after_term.steps)
     }
 
     fn settings(&self) -> impl Iterator<Item = Sources<'_>> {
@@ -207,7 +212,8 @@ impl Recipe {
     }
 
     fn conditions(&self) -> impl Iterator<Item = &Condition> {
-        let recognise = self.recognise.iter().map(|way| &way.when);
+        let recognise = self.recognise.iter().chain(&self.after_term.sidecar);
+        let recognise = recognise.map(|way| &way.when);
         let steps = self.steps();
         let steps = steps.flat_map(|step| step.when.iter().chain(&step.unless));
         recognise.chain(steps).chain(self.hold.conditions())

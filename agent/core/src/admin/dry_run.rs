@@ -78,6 +78,9 @@ pub struct Sidecar {
     pub version: Option<String>,
     /// The steps, the first one first.
     pub ladder: Vec<LadderStep>,
+    /// What ends it when the pod is deleted and its last app has ended; None where the end of an app finishes the pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_deletion: Option<String>,
     /// Steps of the recipe that are not there for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,

@@ -81,6 +81,17 @@ impl fmt::Display for Kind {
             }
             Self::GaveUp { reason } => reason.fmt(out),
             Self::Skipped { reason } => reason.fmt(out),
+            Self::QuitOnDeletion { sidecars } => write!(
+                out,
+                "the pod is being deleted and its last app container ended; usher terminates: {}",
+                sidecars.join(", ")
+            ),
+            Self::WouldQuitOnDeletion { recipe, step } => write!(
+                out,
+                "observe mode: no action; the pod is being deleted and its last app container ended, and enforce \
+                 would try {step} first (recipe {recipe})"
+            ),
+            Self::LeftToKubelet(why) => why.fmt(out),
             Self::InvalidAnnotation(invalid) => write!(
                 out,
                 "{} {} has the invalid value {:?}, expected {}; it is ignored",

@@ -114,7 +114,8 @@ fn apply_attempt(
                 Progress::Finished { .. } | Progress::AskKubelet(_)
             );
             // A failed step is not worth a report once the termination is over.
-            if !force && (!goes_on || termination.left_alone().is_some()) {
+            let on_deletion = view.never_finishes() && view.spec.deleting;
+            if !force && !on_deletion && (!goes_on || termination.left_alone().is_some()) {
                 return None;
             }
             Kind::StepFailed {

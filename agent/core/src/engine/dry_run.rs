@@ -16,7 +16,7 @@ use crate::{
         view::PodView,
     },
     quit::{
-        ladder,
+        deletion, ladder,
         permission::{Permission, StepPolicy},
         review::Termination,
     },
@@ -139,6 +139,13 @@ impl Engine {
                 }
             )
         };
+        let on_deletion = || match deletion::ladder(view, sidecar) {
+            Ok(steps) => {
+                let steps: Vec<String> = steps.iter().map(|step| step.step.to_string()).collect();
+                steps.join(", then ")
+            }
+            Err(reason) => Kind::LeftToKubelet(reason).reason(),
+        };
         Sidecar {
             container: sidecar.name.clone(),
             runs: runs.is_living(&sidecar.name),
@@ -148,6 +155,7 @@ impl Engine {
             stage: sidecar.order.as_str().to_owned(),
             version: version.map(|version| version.to_string()),
             ladder: ladder.collect(),
+            on_deletion: view.never_finishes().then(on_deletion),
             left_out: choices
                 .iter()
                 .filter(|choice| !choice.exists && !is_included(choice) && !is_refined(choice))

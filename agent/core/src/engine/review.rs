@@ -1,5 +1,7 @@
 //! Reviews of pods: what follows from everything that is known now.
 
+mod deletion;
+
 use std::{mem, time::Duration};
 
 use super::Engine;
@@ -104,9 +106,13 @@ impl Engine {
         if let Some(wake) = review_operator_quit(tracked, view, &mut self.kubelet_poll, actions) {
             return wake;
         }
+        if deletion::has_ended(view) {
+            return deletion::review(tracked, view, actions);
+        }
         if let Some(why) = &view.plan.not_ours {
             tracked.quit.reset();
             report_change(tracked, mode, Kind::NotApplicable(why.clone()), actions);
+            deletion::query(tracked, view, &mut self.kubelet_poll);
             return None;
         }
         let version_query = query_versions(tracked, view, actions);

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
+    decision::LeftToKubelet,
     hold::HeldPort,
     plan::version_query::VersionQueries,
     pod::{
@@ -28,6 +29,8 @@ pub struct Sidecar {
     pub recipe: Arc<str>,
     pub order: Order,
     pub ladder: Vec<LadderStep>,
+    /// The steps after SIGTERM, when the pod is deleted; the reason where there is none.
+    pub(crate) after_term: Result<Vec<LadderStep>, LeftToKubelet>,
     /// How its version could be asked for, where the ladder may depend on it.
     pub(crate) question: Option<AskFor>,
     /// What becomes of it when it ends.
@@ -70,6 +73,7 @@ pub(super) fn sidecar(
         recipe: recipe.into(),
         order,
         ladder,
+        after_term: Err(LeftToKubelet::NoStep),
         question,
         policy: pod.policy_of(container),
         rules: container.restart_rules.clone(),
@@ -89,7 +93,12 @@ pub(super) fn sidecar(
             let captured = recipe.hold.captured.as_ref();
             let identity = captured.map(|captured| captured.identity(subject));
             let ports = recipe.hold.container_ports(subject, tuning);
+            let after_term = match recipe.order {
+                Order::Logs => Err(LeftToKubelet::Flushes),
+                Order::Helper | Order::Mesh => recipe.after_term_ladder(subject),
+            };
             Sidecar {
+                after_term,
                 held_ports: ports.held_ports,
                 assumed_listeners: ports.assumed_listeners,
                 identity: identity.unwrap_or_default(),

@@ -34,16 +34,6 @@ pub(crate) enum Progress {
     Finished { at: Option<Timestamp> },
 }
 
-impl Progress {
-    /// When the last app container ended, where the pod is finished and that was seen.
-    pub(crate) const fn ended_at(&self) -> Option<Timestamp> {
-        match self {
-            Self::Finished { at } => *at,
-            Self::Unfinished(_) | Self::Unseen(_) | Self::AskKubelet(_) | Self::Hidden => None,
-        }
-    }
-}
-
 /// Judges a pod. The cgroup tree must have been walked: what it does not show
 /// is taken for gone.
 pub(crate) fn progress(runs: &Runs, spec: &Pod, plan: &Plan, unhelpful_answers: u32) -> Progress {
@@ -61,6 +51,32 @@ pub(crate) fn progress(runs: &Runs, spec: &Pod, plan: &Plan, unhelpful_answers: 
         // A pod without apps is not ours.
         progress => progress.unwrap_or(Progress::Hidden),
     }
+}
+
+/// The run of the app that ended last, where every app was seen to run and to end.
+pub(crate) fn last_app_run<'runs>(
+    runs: &'runs Runs,
+    spec: &Pod,
+    plan: &Plan,
+) -> Option<(&'runs ContainerId, Timestamp)> {
+    let nameless = runs
+        .iter()
+        .filter(|(id, run)| run.lives() && runs.name_of(id, run).is_none());
+    // One of them is the sandbox; another one may be an app.
+    if nameless.count() > 1 {
+        return None;
+    }
+    let ends: Option<Vec<_>> = spec
+        .containers
+        .iter()
+        .filter(|container| plan.is_app(&container.name))
+        .map(|container| match runs.newest(&container.name)? {
+            (id, run) if run.executed && !run.not_started => Some((run.ended_at()?, id)),
+            _ => None,
+        })
+        .collect();
+    let (at, id) = ends?.into_iter().max()?;
+    Some((id, at))
 }
 
 /// Looks for ends that start the whole pod again, and for how far that is.

@@ -12,7 +12,12 @@ use crate::{
     },
     hold::state::Hold,
     plan::{Plan, version_query::VersionQueries},
-    pod::{completion, container_change::ContainerChange, spec::Pod, view::PodView},
+    pod::{
+        completion::{self, Progress},
+        container_change::ContainerChange,
+        spec::Pod,
+        view::PodView,
+    },
     quit::ladder::Quit,
     settings::{config::Config, mode::Modes},
     worker::Trouble,
@@ -98,11 +103,18 @@ impl Tracked {
         config: &Arc<Config>,
     ) -> Option<PodView> {
         let (spec, plan) = (self.spec.as_ref()?, self.plan.as_ref()?);
+        let progress = completion::progress(&self.runs, spec, plan, self.unhelpful_answers);
+        let last_app_end = match (&progress, spec.deleting) {
+            (Progress::Finished { at }, _) => *at,
+            (_, true) => completion::last_app_run(&self.runs, spec, plan).map(|(_id, at)| at),
+            (_, false) => None,
+        };
         Some(PodView {
             uid: self.uid.clone(),
             spec: Arc::clone(spec),
             plan: Arc::clone(plan),
-            progress: completion::progress(&self.runs, spec, plan, self.unhelpful_answers),
+            progress,
+            last_app_end,
             modes,
             config: Arc::clone(config),
             unhelpful_answers: self.unhelpful_answers,

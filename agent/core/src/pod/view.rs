@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     base::{id::PodUid, time::Timestamp},
-    decision::Kind,
+    decision::{Kind, NotApplicable},
     engine::action::Action,
     plan::{Plan, Sidecar},
     pod::{completion::Progress, spec::Pod, state::runs::Runs},
@@ -17,6 +17,8 @@ pub(crate) struct PodView {
     pub(crate) spec: Arc<Pod>,
     pub(crate) plan: Arc<Plan>,
     pub(crate) progress: Progress,
+    /// When the last app ended, where the pod is finished or being deleted, and the end was seen.
+    pub(crate) last_app_end: Option<Timestamp>,
     pub(crate) modes: Modes,
     pub(crate) config: Arc<Config>,
     /// Answers of the kubelet in a row that did not contain what the engine needs.
@@ -32,6 +34,14 @@ impl PodView {
     /// Whether the pod is being deleted, has a terminal phase, or has finished.
     pub(crate) fn is_ending(&self) -> bool {
         self.spec.deleting || self.spec.terminal.is_some() || self.is_finished()
+    }
+
+    /// Whether an app of the pod restarts whatever its exit code: no end of an app finishes the pod.
+    pub(crate) fn never_finishes(&self) -> bool {
+        matches!(
+            self.plan.not_ours,
+            Some(NotApplicable::NeverFinishes { .. })
+        )
     }
 
     pub(crate) fn living_sidecars(&self, runs: &Runs) -> impl Iterator<Item = &Sidecar> {
@@ -53,7 +63,7 @@ impl PodView {
         kind: Kind,
         at: Timestamp,
     ) -> Action {
-        let since_exit: Option<Duration> = self.progress.ended_at().map(|exit| at.since(exit));
+        let since_exit: Option<Duration> = self.last_app_end.map(|exit| at.since(exit));
         Action::report(&self.uid, Some(&self.spec), container, kind, since_exit)
     }
 }

@@ -236,10 +236,10 @@ impl Termination<'_> {
     }
 
     /// Whether the configured delay after the last app's exit is not over.
-    fn is_delayed(self, quit: &mut Quit, actions: &mut Vec<Action>) -> bool {
+    pub(super) fn is_delayed(self, quit: &mut Quit, actions: &mut Vec<Action>) -> bool {
         let now = self.view.now;
         let delay = self.view.plan.tuning.quit_delay;
-        let exit = self.view.progress.ended_at().unwrap_or(now);
+        let exit = self.view.last_app_end.unwrap_or(now);
         if delay.is_zero() || !quit.is_delayed(now, exit, delay) {
             return false;
         }

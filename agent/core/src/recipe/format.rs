@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer};
 
 use super::{
-    Act, Condition, HoldRecipe, OneOrMore, Order, Pattern, Question, Recipe, Recognition, Setting,
-    StepRecipe, Takes,
+    Act, AfterTerm, Condition, HoldRecipe, OneOrMore, Order, Pattern, Question, Recipe,
+    Recognition, Setting, StepRecipe, Takes,
 };
 use crate::recipe::step::{Header, Method, Signal, is_path};
 
@@ -45,6 +45,8 @@ struct RawRecipe {
     drain: Vec<StepRecipe>,
     #[serde(default)]
     quit: Vec<StepRecipe>,
+    #[serde(default)]
+    after_term: AfterTerm,
     #[serde(default)]
     ends_by_itself: bool,
     #[serde(default)]
@@ -124,7 +126,9 @@ impl TryFrom<RawRecipe> for Recipe {
         if raw.recognise.is_empty() {
             return Err(format!("recipe {name} recognises nothing"));
         }
-        if raw.ends_by_itself && !(raw.quit.is_empty() && raw.drain.is_empty()) {
+        if raw.ends_by_itself
+            && !(raw.quit.is_empty() && raw.drain.is_empty() && raw.after_term.steps.is_empty())
+        {
             return Err(format!(
                 "recipe {name} ends by itself and must have no steps"
             ));
@@ -133,6 +137,7 @@ impl TryFrom<RawRecipe> for Recipe {
         if lacks_steps || raw.quit.len() > STEPS || raw.drain.len() > STEPS {
             return Err(format!("recipe {name} must have 1 to {STEPS} steps"));
         }
+        check_after_term(&name, &raw.after_term)?;
         if raw.hold.sources().count() > PORTS {
             return Err(format!("recipe {name} holds at more than {PORTS} ports"));
         }
@@ -162,10 +167,29 @@ impl TryFrom<RawRecipe> for Recipe {
             version,
             drain: raw.drain,
             quit: raw.quit,
+            after_term: raw.after_term,
             ends_by_itself: raw.ends_by_itself,
             hold: raw.hold,
         })
     }
+}
+
+fn check_after_term(recipe: &str, AfterTerm { sidecar, steps }: &AfterTerm) -> Result<(), String> {
+    if steps.len() > STEPS {
+        return Err(format!(
+            "recipe {recipe} must have at most {STEPS} steps in afterTerm"
+        ));
+    }
+    if steps.is_empty() && !sidecar.is_empty() {
+        return Err(format!("afterTerm of recipe {recipe} has no steps"));
+    }
+    let is_signal = |step: &StepRecipe| matches!(step.act, Act::Signal { .. });
+    if steps.iter().any(is_signal) {
+        return Err(format!(
+            "afterTerm of recipe {recipe} must have requests only: the sidecar has received its signal"
+        ));
+    }
+    Ok(())
 }
 
 impl TryFrom<RawRecognition> for Recognition {

@@ -1,6 +1,10 @@
 //! From a recipe to the ladder for one container.
 
+mod after_term;
+
 use std::time::Duration;
+
+pub use self::after_term::AfterTerm;
 
 use super::{Act, Condition, Recipe, Setting, StepRecipe, Subject};
 use crate::{

@@ -26,9 +26,8 @@ fn owned(pairs: &[(&str, &str)]) -> std::collections::BTreeMap<String, String> {
     pairs.iter().map(owned).collect()
 }
 
-/// Recipe and ladder, as text: `(143)` after a step that is known to end so,
-/// `5s` where it takes time.
-fn ladder(case: Case<'_>) -> String {
+/// The plan of a pod with this container and an app.
+fn plan(case: Case<'_>) -> Plan {
     let container = Container {
         words: case.words.iter().map(|word| (*word).to_owned()).collect(),
         env: owned(case.env),
@@ -41,7 +40,13 @@ fn ladder(case: Case<'_>) -> String {
     };
     let config = Config::default();
     let namespace = NamespaceValues::default();
-    let plan = Plan::of(&pod, &config, &namespace, &VersionQueries::default());
+    Plan::of(&pod, &config, &namespace, &VersionQueries::default())
+}
+
+/// Recipe and ladder, as text: `(143)` after a step that is known to end so,
+/// `5s` where it takes time.
+fn ladder(case: Case<'_>) -> String {
+    let plan = plan(case);
     let Some(sidecar) = plan.sidecars.first() else {
         return "app".to_owned();
     };
@@ -68,6 +73,25 @@ fn ladder(case: Case<'_>) -> String {
         })
         .collect();
     format!("{}: {}", sidecar.recipe, steps.join(", "))
+}
+
+/// The pod's phase is the one that SIGTERM alone leads to.
+#[test]
+fn steps_after_term_end_with_the_code_of_sigterm() {
+    for recipe in builtin().iter() {
+        for step in &recipe.after_term.steps {
+            let term = recipe
+                .quit
+                .iter()
+                .find(|other| matches!(other.act, Act::Signal { .. }));
+            assert_eq!(
+                term.map(|term| term.code),
+                Some(step.code),
+                "{}",
+                recipe.name
+            );
+        }
+    }
 }
 
 #[test]

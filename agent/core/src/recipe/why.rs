@@ -54,7 +54,7 @@ impl Recognition {
 }
 
 impl StepRecipe {
-    fn choice(&self, subject: Subject<'_>) -> Choice {
+    pub(super) fn choice(&self, subject: Subject<'_>) -> Choice {
         let step = self
             .act
             .with(|port| port.of(subject), |path| path.of(subject));

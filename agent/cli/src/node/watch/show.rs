@@ -133,15 +133,19 @@ fn tone(detail: &Detail) -> Tone {
         | Detail::StartMissed
         | Detail::StartNotHeld
         | Detail::WouldQuit
+        | Detail::WouldQuitOnDeletion
         | Detail::WouldHold { .. } => Tone::Warn,
         Detail::QuitAccepted { .. }
         | Detail::SidecarEnded { .. }
         | Detail::HoldReleased { .. }
         | Detail::StartReleased { .. } => Tone::Good,
         Detail::OperatorRequest => Tone::Strong,
-        Detail::NotApplicable | Detail::Waiting | Detail::NotHeld => Tone::Faint,
+        Detail::NotApplicable | Detail::Waiting | Detail::NotHeld | Detail::LeftToKubelet => {
+            Tone::Faint
+        }
         Detail::VersionReported
         | Detail::PodFinished
+        | Detail::QuitOnDeletion
         | Detail::DrainAccepted { .. }
         | Detail::HoldArmed { .. }
         | Detail::HoldAdopted { .. }

@@ -116,6 +116,12 @@ fn explain(sidecar: &Sidecar, table: &mut Table) {
             table.note(Cell::new(text, Tone::Warn));
         }
     }
+    if let Some(on_deletion) = &sidecar.on_deletion {
+        table.note(format!(
+            "  {}: when the pod is deleted and its last app has ended: {on_deletion}",
+            sidecar.container
+        ));
+    }
     for out in &sidecar.left_out {
         let text = format!(
             "  {}: step {} with exit code {} left out: {}",

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::{
-    decision::{GaveUp, SkipReason},
+    decision::{GaveUp, LeftToKubelet, SkipReason},
     quit::outcome::Outcome,
     settings::annotation,
 };
@@ -55,6 +55,34 @@ impl fmt::Display for SkipReason {
             Self::Terminal { reason } => {
                 write!(out, "the kubelet terminates the whole pod ({reason})")
             }
+        }
+    }
+}
+
+impl fmt::Display for LeftToKubelet {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("the pod is being deleted, and the kubelet ends the sidecar: ")?;
+        match self {
+            Self::OptedOut => SkipReason::OptedOut.fmt(out),
+            Self::HostNetwork => out.write_str(
+                "the pod uses hostNetwork, so a request could reach another process of the node",
+            ),
+            Self::RestartPolicy { policy } => write!(
+                out,
+                "under restartPolicy {policy} the exit code of a sidecar counts for the pod's phase"
+            ),
+            Self::RestartRules { container } => {
+                write!(out, "container {container} has restart rules, which depend on exit codes")
+            }
+            Self::Flushes => out.write_str("a log shipper sends what it has collected"),
+            Self::MayBeGateway => out.write_str(
+                "its arguments do not show that it is a sidecar; a gateway may serve connections until it ends",
+            ),
+            Self::NoStep => out.write_str("no request is known that ends it after SIGTERM"),
+            Self::StepExcluded { why } => {
+                write!(out, "no request ends it sooner after SIGTERM ({why})")
+            }
+            Self::StillRuns => out.write_str("every step was tried and it still runs"),
         }
     }
 }

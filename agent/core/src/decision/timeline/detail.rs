@@ -41,6 +41,9 @@ pub enum Detail {
     },
     GaveUp,
     Skipped,
+    QuitOnDeletion,
+    WouldQuitOnDeletion,
+    LeftToKubelet,
     InvalidAnnotation,
     NotHeld,
     HoldArmed {
@@ -137,6 +140,9 @@ impl From<&Kind> for Detail {
             },
             Kind::GaveUp { .. } => Self::GaveUp,
             Kind::Skipped { .. } => Self::Skipped,
+            Kind::QuitOnDeletion { .. } => Self::QuitOnDeletion,
+            Kind::WouldQuitOnDeletion { .. } => Self::WouldQuitOnDeletion,
+            Kind::LeftToKubelet(_) => Self::LeftToKubelet,
             Kind::InvalidAnnotation(_) => Self::InvalidAnnotation,
             Kind::NotHeld(_) => Self::NotHeld,
             Kind::HoldArmed {

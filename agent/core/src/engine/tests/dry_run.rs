@@ -315,6 +315,36 @@ fn a_dry_run_reports_each_phase_of_a_hold() {
 }
 
 #[test]
+fn the_end_of_a_sidecar_on_deletion_is_forecast() {
+    let meshed = |policy| {
+        let mut spec = pod(policy, &["app"]);
+        spec.containers[1].words = vec!["proxy".to_owned(), "sidecar".to_owned()];
+        spec
+    };
+    let mut host = meshed(RestartPolicy::Always);
+    host.host_network = true;
+    for (spec, expected) in [
+        (meshed(RestartPolicy::Never), None),
+        (
+            meshed(RestartPolicy::Always),
+            Some("POST :15000/quitquitquit"),
+        ),
+        (pod(RestartPolicy::Always, &["app"]), Some("a gateway")),
+        (host, Some("hostNetwork")),
+    ] {
+        let mut stage = Stage::new(Mode::Observe, spec);
+        stage.run_all();
+        let forecast = stage.forecast(None);
+        let on_deletion = forecast.quit.sidecars[0].on_deletion.as_deref();
+        let fits = match (on_deletion, expected) {
+            (Some(text), Some(part)) => text.contains(part),
+            (text, part) => text == part,
+        };
+        assert!(fits, "{on_deletion:?} {expected:?}");
+    }
+}
+
+#[test]
 fn a_dry_run_lists_what_is_unknown() {
     let mut stage = Stage::new(Mode::Enforce, annotated("usher.dev/quit", "maybe"));
     stage.namespace = None;

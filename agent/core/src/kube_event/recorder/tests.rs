@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::super::recorder::*;
 use crate::{
-    decision::{NotApplicable, SkipReason, WaitReason},
+    decision::{LeftToKubelet, NotApplicable, SkipReason, WaitReason},
     hold::{self, Failed, Opened, Tally},
     pod::spec::ProbeKind,
     quit::outcome::Outcome,
@@ -343,6 +343,14 @@ fn table() {
         Kind::Skipped {
             reason: SkipReason::OptedOut,
         },
+        Kind::QuitOnDeletion {
+            sidecars: Vec::new(),
+        },
+        Kind::WouldQuitOnDeletion {
+            recipe: "istio".into(),
+            step: Step::signal(Signal::Term),
+        },
+        Kind::LeftToKubelet(LeftToKubelet::NoStep),
         Kind::StartHeld(Start {
             container: "app".to_owned(),
             limit: shut,

@@ -286,6 +286,13 @@ impl Run {
         !matches!(self.state, RunState::Exited { .. })
     }
 
+    pub(crate) const fn ended_at(&self) -> Option<Timestamp> {
+        match self.state {
+            RunState::Exited { at, .. } => Some(at),
+            RunState::Starting | RunState::Running => None,
+        }
+    }
+
     /// Whether it ended, and not with another code than 0 as far as is known.
     pub(crate) fn ended_well(&self) -> bool {
         match self.state {

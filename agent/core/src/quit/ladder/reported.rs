@@ -16,6 +16,13 @@ pub(crate) enum Report {
     /// The run accepted a request before usher had to stop.
     Requested(ContainerId),
     Prepared(ContainerId),
+    /// The kubelet was queried whether the pod is being deleted, when this run of an app had ended.
+    Queried(ContainerId),
+    /// The pod is being deleted, and usher terminates its sidecars.
+    QuitOnDeletion,
+    /// The pod is being deleted, and all its sidecars are left to the kubelet.
+    PodLeftToKubelet,
+    LeftToKubelet(ContainerId),
 }
 
 #[derive(Debug, Clone, Default)]
@@ -40,18 +47,31 @@ impl Reported {
     pub(super) fn reset(&mut self) {
         self.reports.retain(|report| match report {
             Report::Finished | Report::Skipped | Report::AppFailed | Report::WouldQuit(_) => false,
-            Report::Exited(_) | Report::Requested(_) | Report::Prepared(_) => true,
+            Report::Exited(_)
+            | Report::Requested(_)
+            | Report::Prepared(_)
+            | Report::Queried(_)
+            // A deletion is not revoked.
+            | Report::QuitOnDeletion
+            | Report::PodLeftToKubelet
+            | Report::LeftToKubelet(_) => true,
         });
     }
 
     /// Forgets the runs that the pod does not keep any more.
     pub(crate) fn retain(&mut self, is_kept: impl Fn(&ContainerId) -> bool) {
         self.reports.retain(|report| match report {
-            Report::Finished | Report::Skipped | Report::AppFailed => true,
+            Report::Finished
+            | Report::Skipped
+            | Report::AppFailed
+            | Report::QuitOnDeletion
+            | Report::PodLeftToKubelet => true,
             Report::WouldQuit(run)
             | Report::Exited(run)
             | Report::Requested(run)
-            | Report::Prepared(run) => is_kept(run),
+            | Report::Prepared(run)
+            | Report::Queried(run)
+            | Report::LeftToKubelet(run) => is_kept(run),
         });
     }
 }
@@ -69,6 +89,8 @@ mod tests {
                 Report::Exited(run.clone()),
                 Report::Requested(run.clone()),
                 Report::Prepared(run.clone()),
+                Report::Queried(run.clone()),
+                Report::LeftToKubelet(run.clone()),
             ]
         };
         let mut reported = Reported {

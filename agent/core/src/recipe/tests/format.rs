@@ -3,6 +3,7 @@
 use super::super::{Act, Recipe};
 use crate::recipe::step::{Method, Step};
 
+const REQUEST: &str = "{post: {port: 1, path: /x}}";
 const SIGNAL: &str = "{signal: SIGTERM}";
 
 /// A recipe of these fields, in which missing fields are valid.
@@ -44,6 +45,11 @@ fn limits() {
         ("recognise", "[{image: [x]}]".to_owned()),
         ("recognise", "[{args: [x]}]".to_owned()),
         ("quit", step("{signal: SIGTERM, process: x}")),
+        ("afterTerm", format!("{{steps: {}}}", list(REQUEST, 16))),
+        (
+            "afterTerm",
+            format!("{{sidecar: [{{args: [x]}}], steps: [{REQUEST}]}}"),
+        ),
     ] {
         let recipe = read(&[(key, good.clone())]);
         assert!(recipe.is_ok(), "{key}: {good}\n{recipe:?}");
@@ -64,6 +70,26 @@ fn limits() {
         ("hold", hold(17), "more than 16 ports"),
         ("version", version("v", "/v"), "begin with slashes"),
         ("version", version("/v", "v"), "begin with slashes"),
+        (
+            "afterTerm",
+            format!("{{steps: {}}}", list(REQUEST, 17)),
+            "at most 16 steps in afterTerm",
+        ),
+        (
+            "afterTerm",
+            format!("{{steps: [{SIGNAL}]}}"),
+            "must have requests only",
+        ),
+        (
+            "afterTerm",
+            "{sidecar: [{args: [x]}]}".to_owned(),
+            "has no steps",
+        ),
+        (
+            "afterTerm",
+            "{sidecar: [{}]}".to_owned(),
+            "name, image, program or args",
+        ),
         ("quit", step("{}"), "one of post, get and signal"),
         (
             "quit",

@@ -1,6 +1,6 @@
 //! Istio, by version and as its pod has it.
 
-use super::{Case, ladder};
+use super::{Case, ladder, plan};
 
 #[test]
 fn istio_by_version() {
@@ -108,6 +108,134 @@ fn istio_as_its_pod_has_it() {
         first.starts_with("istio: drain POST :15000/drain_listeners?graceful 7s, POST :15000"),
         "{first}"
     );
+}
+
+/// What ends the sidecar of a deleted pod after SIGTERM, or why there is nothing.
+#[test]
+fn after_term() {
+    let sidecar = Case {
+        name: "istio-proxy",
+        image: "r/proxyv2:1.26.1",
+        words: &["proxy", "sidecar", "--domain", "x"],
+        ..Case::default()
+    };
+    let admin = "POST :15000/quitquitquit";
+    let gateway = "MayBeGateway";
+    for (what, case, expected) in [
+        ("a sidecar", sidecar, admin),
+        (
+            "the oldest version",
+            Case {
+                image: "r/proxyv2:1.20.8",
+                ..sidecar
+            },
+            admin,
+        ),
+        (
+            "an older version",
+            Case {
+                image: "r/proxyv2:1.19.0",
+                ..sidecar
+            },
+            "only with version from 1.20",
+        ),
+        (
+            "an unknown version",
+            Case {
+                image: "r/proxyv2:latest",
+                ..sidecar
+            },
+            admin,
+        ),
+        (
+            "a mirror",
+            Case {
+                image: "mirror/mesh:1.26",
+                ..sidecar
+            },
+            admin,
+        ),
+        (
+            "a gateway",
+            Case {
+                words: &["proxy", "router"],
+                ..sidecar
+            },
+            gateway,
+        ),
+        (
+            "no arguments",
+            Case {
+                words: &[],
+                ..sidecar
+            },
+            gateway,
+        ),
+        (
+            "the admin port moved",
+            Case {
+                env: &[("PROXY_CONFIG", "{\"proxyAdminPort\": 15999}")],
+                ..sidecar
+            },
+            "POST :15999/quitquitquit",
+        ),
+        (
+            "the status port switched off",
+            Case {
+                annotations: &[("status.sidecar.istio.io/port", "0")],
+                ..sidecar
+            },
+            admin,
+        ),
+        (
+            "it waits for connections",
+            Case {
+                env: &[("EXIT_ON_ZERO_ACTIVE_CONNECTIONS", "true")],
+                ..sidecar
+            },
+            "not with variable EXIT_ON_ZERO_ACTIVE_CONNECTIONS=true",
+        ),
+        (
+            "it does not wait for connections",
+            Case {
+                env: &[("EXIT_ON_ZERO_ACTIVE_CONNECTIONS", "false")],
+                ..sidecar
+            },
+            admin,
+        ),
+        (
+            "it sleeps",
+            Case {
+                env: &[("MINIMUM_DRAIN_DURATION", "8s")],
+                ..sidecar
+            },
+            "not with variable MINIMUM_DRAIN_DURATION",
+        ),
+        (
+            "without Envoy",
+            Case {
+                env: &[("DISABLE_ENVOY", "true")],
+                ..sidecar
+            },
+            "not with variable DISABLE_ENVOY=true",
+        ),
+    ] {
+        let plan = plan(case);
+        let after_term = &plan.sidecars[0].after_term;
+        let text = match after_term {
+            Ok(steps) => steps
+                .iter()
+                .map(|step| step.step.to_string())
+                .collect::<Vec<_>>()
+                .join(", "),
+            Err(reason) => format!("{reason:?}"),
+        };
+        let fits = match after_term {
+            Ok(_) => text == expected,
+            Err(_) => text.contains(expected),
+        };
+        assert!(fits, "{what}: {text}");
+    }
 }
 
 /// pilot-agent alone. From 1.26 on its handler panics then, and /drain since 1.21, when it came.

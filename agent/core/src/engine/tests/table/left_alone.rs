@@ -32,7 +32,7 @@ fn ended_as_a_whole() {
             "deleted under OnFailure: what would come back does not matter",
             "OnFailure app istio-proxy",
             "all deleting ; app!TERM 1m",
-            &["waiting: ended with exit code 143"],
+            &["left-to-kubelet: under restartPolicy OnFailure"],
         ),
         row(
             "evicted",

@@ -11,6 +11,7 @@
 //! | `label:KEY=VALUE` `annotation:KEY=VALUE` | of its Namespace |
 //! | `native=NAME` `init=NAME[42=all]` | a native sidecar; an init container or native sidecar with a rule |
 //! | `host` `class=NAME` `image=NAME=IMAGE` `in=NAMESPACE` | hostNetwork, RuntimeClass, another image, another Namespace |
+//! | `args=NAME=WORDS` `env=NAME=KEY=VALUE` | arguments and a variable of a container |
 //! | `api-away` | the API server does not answer |
 //!
 //! A play is what happens. Runs are numbered: `app.0` is the first of `app`.
@@ -26,6 +27,7 @@
 //! | `NAME>200` `NAME>accepted` `NAME>signalled` `NAME>refused` `NAME>late` `NAME>silent` `NAME>over` | what came of an attempt |
 //! | `NAME>opaque` `NAME>started` `NAME>executed` `NAME>gone` `NAME>version=1.20.1` | its processes cannot be seen; are found late; are its image's; its cgroup is gone; its answer |
 //! | `deleting` `terminal=Evicted` `KEY=VALUE` | the pod is listed like this from now on |
+//! | `marked` | its deletion is requested; the kubelet's next list has it |
 //! | `config` `off` `observe` `enforce` `api-back` | what it says |
 //! | `2s` `500ms` | time passes |
 //! | `;` | earlier reports do not count |
@@ -33,7 +35,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
-    Event,
+    Action, Event,
     base::id::{ContainerId, ContainerKey},
     engine::tests::stage::{Stage, container, id, key, pod, uid},
     pod::{
@@ -71,7 +73,8 @@ impl Scene {
                 namespace.labels.extend([values(text)]);
             } else if let Some(text) = word.strip_prefix("annotation:") {
                 namespace.annotations.extend([values(text)]);
-            } else if word.contains('/') && !word.starts_with("image=") {
+            } else if word.contains('/') && !word.starts_with("image=") && !word.starts_with("env=")
+            {
                 spec.annotations.extend([values(word)]);
             } else {
                 describe(&mut spec, word);
@@ -85,6 +88,14 @@ impl Scene {
             runs: BTreeMap::new(),
             namespace,
         }
+    }
+
+    /// How often the kubelet was queried.
+    pub(super) fn queries(&self) -> usize {
+        let actions = self.stage.actions.iter();
+        actions
+            .filter(|action| matches!(action, Action::FetchPods))
+            .count()
     }
 
     pub(super) fn reported(self) -> Vec<String> {
@@ -129,6 +140,7 @@ impl Scene {
                 let config = Config::parse("row", &self.config).unwrap();
                 stage.send(Event::Configured(Arc::new(config)));
             }
+            "marked" => stage.spec.deleting = true,
             "deleting" => {
                 stage.spec.deleting = true;
                 stage.list();
@@ -299,11 +311,23 @@ fn describe(spec: &mut Pod, word: &str) {
         spec.namespace = namespace.to_owned();
     } else if let Some(image) = word.strip_prefix("image=") {
         let (name, image) = image.split_once('=').unwrap();
-        let mut containers = spec.containers.iter_mut();
-        containers.find(|found| found.name == name).unwrap().image = image.to_owned();
+        described_as(spec, name).image = image.to_owned();
+    } else if let Some(words) = word.strip_prefix("args=") {
+        let (name, words) = words.split_once('=').unwrap();
+        described_as(spec, name).words = words.split('_').map(str::to_owned).collect();
+    } else if let Some(variable) = word.strip_prefix("env=") {
+        let (name, variable) = variable.split_once('=').unwrap();
+        let (key, value) = variable.split_once('=').unwrap();
+        let environment = &mut described_as(spec, name).env;
+        environment.insert(key.to_owned(), value.to_owned());
     } else {
         spec.containers.push(described(word));
     }
+}
+
+fn described_as<'spec>(spec: &'spec mut Pod, name: &str) -> &'spec mut Container {
+    let mut containers = spec.containers.iter_mut();
+    containers.find(|found| found.name == name).unwrap()
 }
 
 fn policy(word: &str) -> Option<RestartPolicy> {

@@ -1,0 +1,59 @@
+//! Pods that may be in deletion: the kubelet's list shows it, and is queried when the last app has ended.
+
+use crate::{
+    base::time::Timestamp,
+    engine::{action::Action, kubelet_poll::KubeletPoll},
+    pod::{
+        completion::{self, Progress},
+        state::Tracked,
+        view::PodView,
+    },
+    quit::{ladder::Report, review::Termination},
+    settings::mode::Mode,
+};
+
+/// Whether the pod is being deleted and all its apps were seen to run and to end, although they would restart otherwise.
+pub(super) fn has_ended(view: &PodView) -> bool {
+    view.modes.quit != Mode::Off
+        && view.spec.deleting
+        && view.last_app_end.is_some()
+        && matches!(view.progress, Progress::Unfinished(_))
+        && (view.plan.not_ours.is_none() || view.never_finishes())
+}
+
+/// Goes on with such a pod; gives the time of the next review.
+pub(super) fn review(
+    tracked: &mut Tracked,
+    view: &PodView,
+    actions: &mut Vec<Action>,
+) -> Option<Timestamp> {
+    let Tracked { runs, quit, .. } = tracked;
+    // Nothing of the pod restarts, so exit codes do not forbid a step.
+    let termination = Termination {
+        view,
+        runs,
+        force: true,
+    };
+    termination.review_deletion(quit, actions);
+    quit.next_wake()
+}
+
+/// Queries the kubelet when the last app has ended and would restart: the pod may be in deletion. The kubelet lists the deletion
+/// before it sends SIGTERM, so one query for each end is enough.
+pub(super) fn query(tracked: &mut Tracked, view: &PodView, poll: &mut KubeletPoll) {
+    if view.modes.quit == Mode::Off || view.spec.deleting || !view.never_finishes() {
+        return;
+    }
+    let Tracked { runs, quit, .. } = tracked;
+    let Some((id, _at)) = completion::last_app_run(runs, &view.spec, &view.plan) else {
+        return;
+    };
+    let termination = Termination {
+        view,
+        runs,
+        force: true,
+    };
+    if termination.acts_on_deletion() && quit.reported.insert(Report::Queried(id.clone())) {
+        poll.request(view.now);
+    }
+}

@@ -1,0 +1,207 @@
+//! Terminating the sidecars of a pod that is being deleted, once its last app has ended.
+//!
+//! The kubelet sends SIGTERM to all containers of the pod at the same time, and a mesh proxy delays its own end whether an app
+//! still needs it or not. The pod's phase and exit codes stay what they are without usher: only pods under restartPolicy Always
+//! are concerned, and the steps are those that a recipe has for a sidecar after SIGTERM ([`crate::recipe::AfterTerm`]).
+
+use super::{
+    ladder::{Next, Quit, Report, SidecarRun},
+    review::Termination,
+};
+use crate::{
+    base::id::ContainerKey,
+    decision::{Kind, LeftToKubelet},
+    engine::action::Action,
+    plan::{Plan, Sidecar},
+    pod::{restart_policy::RestartPolicy, spec::Pod, state::runs::RunState, view::PodView},
+    recipe::LadderStep,
+    settings::mode::Mode,
+};
+
+/// The steps that usher takes with a sidecar when its pod is deleted, or why there is none.
+pub(crate) fn ladder<'view>(
+    view: &'view PodView,
+    sidecar: &'view Sidecar,
+) -> Result<&'view [LadderStep], LeftToKubelet> {
+    permits(&view.spec, &view.plan)?;
+    sidecar.after_term.as_deref().map_err(Clone::clone)
+}
+
+/// Whether usher may terminate sidecars of this pod when it is deleted.
+fn permits(spec: &Pod, plan: &Plan) -> Result<(), LeftToKubelet> {
+    if !plan.tuning.quit {
+        return Err(LeftToKubelet::OptedOut);
+    }
+    if spec.host_network {
+        return Err(LeftToKubelet::HostNetwork);
+    }
+    let policies = spec.containers.iter();
+    let policies = policies.map(|container| spec.policy_of(container));
+    if let Some(policy) = [spec.restart_policy]
+        .into_iter()
+        .chain(policies)
+        .find(|policy| *policy != RestartPolicy::Always)
+    {
+        return Err(LeftToKubelet::RestartPolicy { policy });
+    }
+    let mut containers = spec.containers.iter();
+    match containers.find(|container| !container.restart_rules.is_empty()) {
+        Some(container) => Err(LeftToKubelet::RestartRules {
+            container: container.name.clone(),
+        }),
+        None => Ok(()),
+    }
+}
+
+impl Termination<'_> {
+    /// Whether a running sidecar would be terminated if the pod turned out to be deleted.
+    pub(crate) fn acts_on_deletion(self) -> bool {
+        let mut sidecars = self.view.living_sidecars(self.runs);
+        sidecars.any(|sidecar| ladder(self.view, sidecar).is_ok())
+    }
+
+    /// Goes on with a deleted pod whose apps have all ended.
+    pub(crate) fn review_deletion(self, quit: &mut Quit, actions: &mut Vec<Action>) {
+        let Self { view, runs, .. } = self;
+        self.report_requested_exits(quit, actions);
+        if view.living_sidecars(runs).next().is_none() {
+            return;
+        }
+        if let Err(reason) = permits(&view.spec, &view.plan) {
+            quit.stop();
+            if quit.reported.insert(Report::PodLeftToKubelet) {
+                actions.push(self.report(None, Kind::LeftToKubelet(reason)));
+            }
+            return;
+        }
+        self.report_left(quit, actions);
+        if !self.acts_on_deletion() || self.is_delayed(quit, actions) {
+            return;
+        }
+        match view.modes.quit {
+            Mode::Off => {}
+            Mode::Observe => {
+                quit.stop();
+                self.report_would_quit(quit, actions);
+            }
+            Mode::Enforce => self.quit_on_deletion(quit, actions),
+        }
+    }
+
+    fn quit_on_deletion(self, quit: &mut Quit, actions: &mut Vec<Action>) {
+        let Self { view, runs, .. } = self;
+        let sidecars: Vec<(&Sidecar, &[LadderStep])> = view
+            .living_sidecars(runs)
+            .filter_map(|sidecar| Some((sidecar, ladder(view, sidecar).ok()?)))
+            .collect();
+        if quit.reported.insert(Report::QuitOnDeletion) {
+            let names = sidecars.iter().map(|(sidecar, _)| sidecar.name.clone());
+            let sidecars = names.collect();
+            actions.push(self.report(None, Kind::QuitOnDeletion { sidecars }));
+        }
+        for (sidecar, ladder) in sidecars {
+            if !self.is_needed(sidecar) {
+                self.take_step(sidecar, ladder, quit, actions);
+            }
+        }
+    }
+
+    /// Whether a sidecar of an earlier stage still runs, which may need this one: a log shipper sends through the mesh.
+    fn is_needed(self, sidecar: &Sidecar) -> bool {
+        let Self { view, runs, .. } = self;
+        view.living_sidecars(runs)
+            .any(|other| other.order < sidecar.order)
+    }
+
+    fn take_step(
+        self,
+        sidecar: &Sidecar,
+        ladder: &[LadderStep],
+        quit: &mut Quit,
+        actions: &mut Vec<Action>,
+    ) {
+        let Self { view, runs, .. } = self;
+        let Some((id, run)) = runs.newest(&sidecar.name) else {
+            return;
+        };
+        if run.state != RunState::Running {
+            return;
+        }
+        let candidate = SidecarRun {
+            name: &sidecar.name,
+            run: id,
+            since: run.since,
+            ladder,
+            timings: &view.config.ladder,
+        };
+        let policy = self.policy(sidecar, None);
+        let (escalation, _restarts_too_often) = quit.escalation(view.now, candidate);
+        let mut gave_up = false;
+        loop {
+            let kind = match escalation.next(view.now, candidate, policy) {
+                Next::Nothing | Next::ExitCodesNeeded => break,
+                Next::Attempt(step) => {
+                    actions.push(Action::Attempt {
+                        key: ContainerKey {
+                            pod: view.uid.clone(),
+                            id: id.clone(),
+                        },
+                        step,
+                        timeout: view.config.ladder.attempt,
+                    });
+                    continue;
+                }
+                Next::Failed {
+                    step,
+                    outcome,
+                    next,
+                } => Kind::StepFailed {
+                    recipe: sidecar.recipe.clone(),
+                    step,
+                    outcome,
+                    next,
+                },
+                Next::GaveUp(_) => {
+                    gave_up = true;
+                    Kind::LeftToKubelet(LeftToKubelet::StillRuns)
+                }
+            };
+            actions.push(self.report(Some(&sidecar.name), kind));
+        }
+        if gave_up {
+            quit.reported.insert(Report::LeftToKubelet(id.clone()));
+        }
+    }
+
+    /// Reports the sidecars that the kubelet ends.
+    fn report_left(self, quit: &mut Quit, actions: &mut Vec<Action>) {
+        for sidecar in self.view.living_sidecars(self.runs) {
+            let (Some((id, _run)), Err(reason)) =
+                (self.runs.newest(&sidecar.name), &sidecar.after_term)
+            else {
+                continue;
+            };
+            if quit.reported.insert(Report::LeftToKubelet(id.clone())) {
+                let kind = Kind::LeftToKubelet(reason.clone());
+                actions.push(self.report(Some(&sidecar.name), kind));
+            }
+        }
+    }
+
+    fn report_would_quit(self, quit: &mut Quit, actions: &mut Vec<Action>) {
+        for sidecar in self.view.living_sidecars(self.runs) {
+            let (Some((id, _run)), Ok([first, ..])) =
+                (self.runs.newest(&sidecar.name), ladder(self.view, sidecar))
+            else {
+                continue;
+            };
+            if quit.reported.insert(Report::WouldQuit(id.clone())) {
+                let kind = Kind::WouldQuitOnDeletion {
+                    recipe: sidecar.recipe.clone(),
+                    step: first.step.clone(),
+                };
+                actions.push(self.report(Some(&sidecar.name), kind));
+            }
+        }
+    }
+}
