@@ -11,6 +11,7 @@ mod cli;
 mod cli_conns;
 mod cli_explain;
 mod cli_pictures;
+mod deletion;
 mod deployment;
 mod jobs;
 mod lab;

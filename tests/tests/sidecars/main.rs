@@ -19,6 +19,7 @@ macro_rules! quits {
 
 mod cloud_sql;
 mod dapr;
+mod deletion;
 mod istio;
 mod logs;
 mod manner;
