@@ -6,8 +6,8 @@ use std::{
 };
 
 use usher_core::recipe::{
-    Act, Captured, Condition, Described, HoldRecipe, Pattern, ReadyRecipe, Recipe, Recognition,
-    Setting, Sources, Value,
+    Act, AfterTerm, Captured, Condition, Described, HoldRecipe, Pattern, ReadyRecipe, Recipe,
+    Recognition, Setting, Sources, StepRecipe, Value,
 };
 
 use super::markdown::{code, codes, listed};
@@ -203,6 +203,46 @@ fn redirected(captured: &Captured) -> String {
     )
 }
 
+/// What ends it after SIGTERM, when its pod is deleted.
+pub(super) fn after_term(recipe: &Recipe) -> Option<String> {
+    let AfterTerm { sidecar, steps } = &recipe.after_term;
+    let step = |step: &StepRecipe| {
+        let range = |conditions: &[Condition]| {
+            let ranges = conditions.iter().map(|one| one.version);
+            let ranges = ranges.filter(|versions| versions.is_limited());
+            ranges
+                .map(|versions| versions.to_string())
+                .collect::<Vec<_>>()
+        };
+        let mut parts = range(&step.when);
+        let all = |conditions: &[Condition]| {
+            let texts: Vec<String> = conditions.iter().map(condition).collect();
+            let texts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+            listed(&texts, "or")
+        };
+        for (word, text) in [("with", all(&step.when)), ("not with", all(&step.unless))] {
+            parts.extend((!text.is_empty()).then(|| format!("{word} {text}")));
+        }
+        let act = code(&step.act.by_default().to_string());
+        match parts.join(", ") {
+            none if none.is_empty() => act,
+            some => format!("{act} ({some})"),
+        }
+    };
+    let texts: Vec<String> = steps.iter().map(step).collect();
+    let certain: Vec<String> = sidecar.iter().map(way).collect();
+    let certain = match listed(&certain, "or") {
+        none if none.is_empty() => none,
+        some => format!(", where the container has {some}"),
+    };
+    (!texts.is_empty()).then(|| {
+        format!(
+            "When the pod is deleted and its last app has ended{certain}: {}.",
+            listed(&texts, "or else")
+        )
+    })
+}
+
 /// The values that a pod can override and the places where it does, in the order of the recipe.
 pub(super) fn overrides(recipe: &Recipe) -> Vec<String> {
     let port = |port: &Setting<u16>| sources("port", port, |port| code(&port.to_string()));
@@ -211,7 +251,8 @@ pub(super) fn overrides(recipe: &Recipe) -> Vec<String> {
         .iter()
         .map(|query| port(&query.port))
         .collect();
-    for step in recipe.drain.iter().chain(&recipe.quit) {
+    let after_term = &recipe.after_term.steps;
+    for step in recipe.drain.iter().chain(&recipe.quit).chain(after_term) {
         if let Act::Request { port: at, path, .. } = &step.act {
             all.extend([port(at), sources("path", path, |path| code(path))]);
         }

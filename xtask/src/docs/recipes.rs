@@ -4,7 +4,7 @@ use usher_core::recipe::{Described, Recipe, Stretch, builtin};
 
 use super::{
     markdown::{code, listed, table},
-    recipe::{ends_in, exists, hold, overrides, recognition},
+    recipe::{after_term, ends_in, exists, hold, overrides, recognition},
 };
 
 /// One row for each range of versions of each recipe.
@@ -112,6 +112,7 @@ fn section(recipe: &Recipe) -> String {
         ));
     }
     facts.extend(drain(recipe));
+    facts.extend(after_term(recipe));
     facts.extend(hold(recipe));
     let overrides = overrides(recipe);
     if !overrides.is_empty() {
