@@ -144,6 +144,8 @@ pub enum Kind {
     Quarantined(Trouble),
     /// Observe mode: what a hold would have prevented.
     WouldHold {
+        /// Why a hold would have ended.
+        why: Opened,
         /// How long connections would have been held.
         shut: Duration,
         /// The connections that were refused.

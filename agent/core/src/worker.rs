@@ -2,7 +2,7 @@
 //!
 //! A pod with `NET_ADMIN` can make one system call in its namespace last for minutes: its own packet filter runs in it.
 //! So the event loop only sends jobs ([`message::Job`]) and receives replies ([`message::Reply`]). A pod for which a job
-//! does not return is quarantined ([`quarantine`]).
+//! is stuck is quarantined ([`quarantine`]).
 
 pub mod message;
 pub mod quarantine;

@@ -64,6 +64,7 @@ pub(crate) struct Metrics {
 
     pub(crate) worker_up: Gauge,
     pub(crate) worker_exits: Counter,
+    pub(crate) late_jobs: Counter,
     pub(crate) quarantined_pods: Gauge,
 
     pub(crate) ready: Gauge,
@@ -123,6 +124,7 @@ impl Metrics {
 
             worker_up: all.gauge(&worker::UP),
             worker_exits: all.counter(&worker::EXITS),
+            late_jobs: all.counter(&worker::LATE_JOBS),
             quarantined_pods: all.gauge(&worker::QUARANTINED),
 
             ready: all.gauge(&node::READY),

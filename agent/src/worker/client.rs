@@ -29,7 +29,7 @@ use usher_sys::{
     seqpacket,
 };
 
-use super::pending::{PendingJobs, Purpose};
+use super::pending::{Pending, PendingJobs, Purpose};
 use crate::telemetry::reporter::Reporter;
 
 /// Jobs that wait for a reply, or to be sent. Further ones fail.
@@ -273,9 +273,22 @@ impl Worker {
                 self.jobs.remove_all(|purpose| purpose.is_hold_of(&sandbox));
                 self.event(Event::Opened { sandbox, result });
             }
+            Reply::Late { netns, is_change } => self.late(netns, is_change),
             Reply::Troubled { netns, trouble } => self.troubled(netns, trouble),
             Reply::Recovered { netns } => self.quarantine.recovered(self.now(), netns),
         }
+    }
+
+    fn late(&mut self, netns: NetnsId, is_change: bool) {
+        let failed = match is_change {
+            true => self.fail_all(
+                |pending| pending.netns == netns && pending.purpose.is_change(),
+                "an earlier system call in the pod's network namespace did not return in time",
+            ),
+            // Its own reply follows.
+            false => 1,
+        };
+        self.reporter.metrics.late_jobs.inc_by(failed);
     }
 
     fn troubled(&mut self, netns: NetnsId, trouble: Trouble) {
@@ -285,7 +298,7 @@ impl Worker {
             self.event(Event::Quarantined { subject, trouble });
         }
         let why = trouble.to_string();
-        self.fail_all(|of, _due| of == netns, &why);
+        self.fail_all(|pending| pending.netns == netns, &why);
     }
 
     fn ended(&mut self, reason: &str) {
@@ -301,21 +314,24 @@ impl Worker {
         metrics.worker_exits.inc();
         self.quarantine.worker_ended(self.now());
         self.unsent.clear();
-        self.fail_all(|_netns, _due| true, "the worker process ended");
+        self.fail_all(|_pending| true, "the worker process ended");
         self.news.push_back(News::Ended);
     }
 
     /// Fails the jobs that are overdue while no worker runs.
     fn expire(&mut self) {
         let now = Instant::now();
-        let is_due = |_netns, due: &Option<Instant>| due.is_some_and(|due| due <= now);
+        let is_due = |pending: &Pending| pending.due.is_some_and(|due| due <= now);
         self.fail_all(is_due, "the worker process could not be started");
     }
 
-    fn fail_all(&mut self, which: impl Fn(NetnsId, &Option<Instant>) -> bool, why: &str) {
-        for purpose in self.jobs.take_all(which) {
-            self.fail(&purpose, why);
+    /// Fails these jobs. Returns their number.
+    fn fail_all(&mut self, which: impl Fn(&Pending) -> bool, why: &str) -> u64 {
+        let failed = self.jobs.take_all(which);
+        for purpose in &failed {
+            self.fail(purpose, why);
         }
+        failed.len() as u64
     }
 
     fn fail(&mut self, purpose: &Purpose, why: &str) {

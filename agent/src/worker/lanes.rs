@@ -1,22 +1,29 @@
 //! Limits of jobs by network namespace and for the node, and jobs that do not return.
 //!
 //! System calls in a pod's namespace run on threads of their own. A thread that does not return keeps the permits of its
-//! namespace, so that no second one follows it there, but not the node's.
+//! namespace, so that no second one follows it there, but not the node's. Whether its pod's rules are the reason depends on
+//! the thread's processor time ([`LateThread`]).
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
-use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::{JoinHandle, spawn_blocking},
+    time::timeout,
+};
 use usher_core::{
     base::id::NetnsId,
     worker::{
         Trouble,
         message::{MARGIN, Reply},
+        quarantine::LateThread,
     },
 };
+use usher_sys::process::thread::Thread;
 
 use super::{replies::Replies, rules::Cache};
 
@@ -38,9 +45,29 @@ pub(super) struct Lanes {
 #[derive(Debug)]
 pub(super) struct Lane {
     netns: NetnsId,
-    requests: Semaphore,
-    changes: Semaphore,
+    requests: Arc<Semaphore>,
+    changes: Arc<Semaphore>,
     pub(super) rules: Cache,
+}
+
+/// The thread of a job, and its processor time when the job began.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    thread: Thread,
+    cpu_time: Duration,
+}
+
+/// A job that has not returned in time. It keeps its permit.
+struct LateJob<T> {
+    done: JoinHandle<T>,
+    /// Empty while the job waits for a thread.
+    start: Arc<OnceLock<Sample>>,
+    /// The processor time of the job at the last look.
+    seen: Duration,
+    limit: Duration,
+    netns: NetnsId,
+    _permit: OwnedSemaphorePermit,
+    lanes: Lanes,
 }
 
 /// A kind of job. Each has its own limit, so that a request that waits for its response does not delay a release.
@@ -72,10 +99,10 @@ impl Lanes {
     }
 
     /// Runs system calls on a thread of their own, as soon as the limits allow. None where they do not within `limit`, or
-    /// the job panicked.
+    /// the job panicked, or a request is late.
     ///
-    /// When the calls do not return within `limit` and a margin, the namespace is reported as stuck, and again when they
-    /// have returned.
+    /// A job that has not returned within `limit` and a margin is late. A late change goes on, and so does a request that
+    /// is stuck; the agent fails the jobs that wait for it.
     #[expect(
         clippy::disallowed_methods,
         reason = "the pool's threads are meant to outlive the work: the next request finds one"
@@ -88,30 +115,113 @@ impl Lanes {
         calls: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
         let permits = async {
-            let own = lane.permits(kind).acquire().await.ok()?;
+            let own = lane.permits(kind).acquire_owned().await.ok()?;
             let node = match kind {
                 Kind::Request => Some(self.node.acquire().await.ok()?),
                 Kind::Change => None,
             };
             Some((own, node))
         };
-        let (_own, node) = timeout(limit, permits).await.ok()??;
-        let mut done = spawn_blocking(calls);
+        let (permit, node) = timeout(limit, permits).await.ok()??;
+        let start = Arc::new(OnceLock::new());
+        let mut done = {
+            let start = Arc::clone(&start);
+            spawn_blocking(move || {
+                start.get_or_init(Sample::current);
+                calls()
+            })
+        };
         if let Ok(returned) = timeout(limit + MARGIN, &mut done).await {
             return returned.ok();
         }
         drop(node);
-        let netns = lane.netns;
-        self.trouble(lane, Trouble::Stuck).await;
-        let returned = done.await;
-        self.replies.send(Reply::Recovered { netns }).await;
-        returned.ok()
+        let mut late = LateJob {
+            done,
+            start,
+            seen: Duration::ZERO,
+            limit,
+            netns: lane.netns,
+            _permit: permit,
+            lanes: self.clone(),
+        };
+        if late.is_stuck() {
+            return late.recover().await;
+        }
+        late.report(kind).await;
+        match kind {
+            Kind::Change => late.end(kind).await,
+            Kind::Request => {
+                tokio::spawn(late.end(kind));
+                None
+            }
+        }
     }
 
     pub(super) async fn trouble(&self, lane: &Lane, trouble: Trouble) {
-        let netns = lane.netns;
+        self.report_trouble(lane.netns, trouble).await;
+    }
+
+    async fn report_trouble(&self, netns: NetnsId, trouble: Trouble) {
         tracing::warn!(%netns, %trouble, "left a network namespace alone");
         self.replies.send(Reply::Troubled { netns, trouble }).await;
+    }
+}
+
+impl Sample {
+    fn current() -> Self {
+        let thread = Thread::current();
+        let cpu_time = thread.cpu_time().unwrap_or_default();
+        Self { thread, cpu_time }
+    }
+}
+
+impl<T> LateJob<T> {
+    /// Whether the thread has been in the pod's rules since the last look.
+    fn is_stuck(&mut self) -> bool {
+        let Some(start) = self.start.get() else {
+            return false;
+        };
+        let cpu_time = start.thread.cpu_time().unwrap_or_default();
+        let cpu_time = cpu_time.saturating_sub(start.cpu_time);
+        let late = LateThread {
+            state: start.thread.state(),
+            cpu_time: cpu_time.saturating_sub(self.seen),
+        };
+        self.seen = cpu_time;
+        late.is_stuck(self.limit)
+    }
+
+    async fn report(&self, kind: Kind) {
+        let netns = self.netns;
+        tracing::debug!(%netns, ?kind, "a job waits longer than its limit");
+        let is_change = kind == Kind::Change;
+        let late = Reply::Late { netns, is_change };
+        self.lanes.replies.send(late).await;
+    }
+
+    /// Waits until the job returns, and looks at its thread again and again: a thread that waited may be stuck later.
+    async fn end(mut self, kind: Kind) -> Option<T> {
+        loop {
+            if let Ok(returned) = timeout(self.limit + MARGIN, &mut self.done).await {
+                return returned.ok();
+            }
+            if self.is_stuck() {
+                return self.recover().await;
+            }
+            // Changes that were sent since then wait for this one.
+            if kind == Kind::Change {
+                self.report(kind).await;
+            }
+        }
+    }
+
+    /// Reports the namespace as stuck, and again when the job has returned.
+    async fn recover(self) -> Option<T> {
+        let netns = self.netns;
+        self.lanes.report_trouble(netns, Trouble::Stuck).await;
+        let returned = self.done.await;
+        self.lanes.replies.send(Reply::Recovered { netns }).await;
+        returned.ok()
     }
 }
 
@@ -119,111 +229,19 @@ impl Lane {
     fn new(netns: NetnsId) -> Self {
         Self {
             netns,
-            requests: Semaphore::new(REQUESTS),
-            changes: Semaphore::new(1),
+            requests: Arc::new(Semaphore::new(REQUESTS)),
+            changes: Arc::new(Semaphore::new(1)),
             rules: Cache::default(),
         }
     }
 
-    fn permits(&self, kind: Kind) -> &Semaphore {
+    fn permits(&self, kind: Kind) -> Arc<Semaphore> {
         match kind {
-            Kind::Request => &self.requests,
-            Kind::Change => &self.changes,
+            Kind::Request => Arc::clone(&self.requests),
+            Kind::Change => Arc::clone(&self.changes),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::thread;
-
-    use tokio::{sync::mpsc, time::Instant};
-
-    use super::*;
-
-    const LIMIT: Duration = Duration::from_millis(20);
-
-    fn netns(ino: u64) -> NetnsId {
-        NetnsId { dev: 4, ino }
-    }
-
-    fn lanes() -> (Lanes, mpsc::Receiver<Reply>) {
-        let (replies, receiver) = Replies::new();
-        (Lanes::new(replies), receiver)
-    }
-
-    #[tokio::test(flavor = "current_thread")]
-    async fn a_stuck_call_is_reported_and_delays_its_namespace_only() {
-        let (lanes, mut replies) = lanes();
-        let (release, wait) = std::sync::mpsc::channel::<()>();
-        let (stuck, other) = (lanes.lane(netns(1)), lanes.lane(netns(2)));
-        let first = {
-            let (lanes, lane) = (lanes.clone(), Arc::clone(&stuck));
-            tokio::spawn(async move {
-                let calls = move || wait.recv().is_ok();
-                lanes.run(&lane, Kind::Change, LIMIT, calls).await
-            })
-        };
-        let reply = replies.recv().await.unwrap();
-        let troubled = Reply::Troubled {
-            netns: netns(1),
-            trouble: Trouble::Stuck,
-        };
-        assert_eq!(reply, troubled);
-        let begun = Instant::now();
-        assert_eq!(lanes.run(&other, Kind::Change, LIMIT, || 7).await, Some(7));
-        assert!(begun.elapsed() < LIMIT);
-        // A second change in the stuck namespace gets no thread; a request still does.
-        assert_eq!(lanes.run(&stuck, Kind::Change, LIMIT, || 7).await, None);
-        assert_eq!(lanes.run(&stuck, Kind::Request, LIMIT, || 7).await, Some(7));
-        release.send(()).unwrap();
-        assert_eq!(first.await.unwrap(), Some(true));
-        let recovered = Reply::Recovered { netns: netns(1) };
-        assert_eq!(replies.recv().await.unwrap(), recovered);
-        assert_eq!(lanes.run(&stuck, Kind::Change, LIMIT, || 7).await, Some(7));
-    }
-
-    #[tokio::test(flavor = "current_thread")]
-    async fn stuck_calls_do_not_take_the_permits_of_the_node() {
-        let (lanes, mut replies) = lanes();
-        let mut stuck = Vec::new();
-        for ino in 0..4 {
-            let (release, wait) = std::sync::mpsc::channel::<()>();
-            let (lanes, lane) = (lanes.clone(), lanes.lane(netns(ino)));
-            tokio::spawn(async move {
-                lanes
-                    .run(&lane, Kind::Request, LIMIT, move || wait.recv())
-                    .await
-            });
-            stuck.push(release);
-        }
-        for _ in 0..4 {
-            replies.recv().await.unwrap();
-        }
-        assert_eq!(lanes.node.available_permits(), NODE);
-        drop(stuck);
-    }
-
-    #[tokio::test(flavor = "current_thread")]
-    async fn a_job_that_panics_has_no_result() {
-        let (lanes, _replies) = lanes();
-        let lane = lanes.lane(netns(1));
-        let panics = || -> u32 {
-            thread::current()
-                .name()
-                .map_or(0, |_name| panic!("expected"))
-        };
-        assert_eq!(lanes.run(&lane, Kind::Change, LIMIT, panics).await, None);
-    }
-
-    #[test]
-    fn lanes_that_are_not_used_are_forgotten() {
-        let (lanes, _replies) = lanes();
-        let kept = lanes.lane(netns(0));
-        for ino in 1..3000 {
-            lanes.lane(netns(ino));
-        }
-        assert!(lanes.all.lock().unwrap().len() <= CACHED);
-        assert!(Arc::ptr_eq(&kept, &lanes.lane(netns(0))));
-    }
-}
+mod tests;

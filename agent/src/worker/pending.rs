@@ -32,10 +32,10 @@ pub(crate) enum Purpose {
 }
 
 #[derive(Debug)]
-struct Pending {
-    netns: NetnsId,
-    purpose: Purpose,
-    due: Option<Instant>,
+pub(super) struct Pending {
+    pub(super) netns: NetnsId,
+    pub(super) purpose: Purpose,
+    pub(super) due: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -80,14 +80,11 @@ impl PendingJobs {
     }
 
     /// Removes these jobs, in the order in which they were sent.
-    pub(super) fn take_all(
-        &mut self,
-        which: impl Fn(NetnsId, &Option<Instant>) -> bool,
-    ) -> Vec<Purpose> {
+    pub(super) fn take_all(&mut self, which: impl Fn(&Pending) -> bool) -> Vec<Purpose> {
         let mut ids: Vec<JobId> = self
             .jobs
             .iter()
-            .filter(|(_id, pending)| which(pending.netns, &pending.due))
+            .filter(|(_id, pending)| which(pending))
             .map(|(id, _pending)| *id)
             .collect();
         ids.sort_unstable();
@@ -142,6 +139,18 @@ impl Purpose {
             Self::Prepare(_) | Self::Readopt(_) | Self::Probe(..) | Self::Change(_) => return None,
         };
         Some(event)
+    }
+
+    /// Whether it changes a table, or looks for one. The changes of a namespace run one after the other.
+    pub(super) fn is_change(&self) -> bool {
+        match self {
+            Self::Arm(_)
+            | Self::Look(..)
+            | Self::Readopt(_)
+            | Self::Change(_)
+            | Self::OpenAll(_) => true,
+            Self::Prepare(_) | Self::Attempt(_) | Self::QueryVersion(_) | Self::Probe(..) => false,
+        }
     }
 
     /// Whether it ends with the hold of this sandbox.

@@ -1,4 +1,4 @@
-//! This process: capabilities, child processes, descriptors, memory, priority, resource usage, a watchdog timer.
+//! This process: capabilities, child processes, descriptors, memory, priority, resource usage, threads, a watchdog timer.
 
 pub mod capability;
 pub mod child;
@@ -6,5 +6,6 @@ pub mod code_pages;
 pub mod descriptor_table;
 pub mod memory;
 pub mod priority;
+pub mod thread;
 pub mod usage;
 pub mod watchdog;

@@ -123,10 +123,11 @@ impl fmt::Display for Kind {
             Self::HoldAdopted { ports } => hold::adopted(out, ports),
             Self::Quarantined(trouble) => write!(out, "{trouble}; usher leaves the pod alone for a while"),
             Self::WouldHold {
+                why,
                 shut,
                 tally,
                 starts,
-            } => hold::would_hold(out, *shut, *tally, starts),
+            } => hold::would_hold(out, *why, *shut, *tally, starts),
             Self::StartHeld(start) => start::held(out, start),
             Self::StartReleased { why, held } => write!(
                 out,

@@ -183,6 +183,7 @@ impl HeldPorts {
         let shut = now.since(self.since).saturating_sub(tally.ago);
         match self.table {
             TableKind::CountOnly => Kind::WouldHold {
+                why,
                 shut,
                 tally,
                 starts,

@@ -108,6 +108,12 @@ pub enum Reply {
         sandbox: SandboxId,
         result: Result<Tally, String>,
     },
+    /// A job has not returned in time, and its pod's rules are not the reason. A request fails on its own; a change delays
+    /// all changes of its namespace.
+    Late {
+        netns: NetnsId,
+        is_change: bool,
+    },
     /// The namespace troubles the worker. Its jobs get no reply.
     Troubled {
         netns: NetnsId,
@@ -146,7 +152,7 @@ impl Job {
 pub const QUERY: Duration = Duration::from_secs(1);
 /// How long the system calls of a job may take that waits for nothing in the pod.
 pub const CALLS: Duration = Duration::from_millis(500);
-/// What a job may take beyond its own time before its namespace counts as stuck.
+/// What a job may take beyond its own time before it is late.
 pub const MARGIN: Duration = Duration::from_millis(500);
 
 impl Order {
@@ -324,6 +330,10 @@ mod tests {
             Reply::Troubled {
                 netns,
                 trouble: Trouble::CostlyRules,
+            },
+            Reply::Late {
+                netns,
+                is_change: true,
             },
             Reply::Recovered { netns },
         ];

@@ -1,4 +1,4 @@
-//! Which network namespaces get no jobs for a while.
+//! Which network namespaces get no jobs for a while, and which late jobs are a reason for that.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,6 +10,29 @@ const SHORTEST: Duration = Duration::from_secs(60);
 const LONGEST: Duration = Duration::from_secs(3600);
 /// More namespaces than a node has pods. The one whose time is over first is forgotten first.
 const MAX_ENTRIES: usize = 1024;
+
+/// A job is stuck if its thread computed for at least this part of its limit: one half.
+const STUCK_PART: u32 = 2;
+
+/// The thread of a job that has not returned in time.
+///
+/// A pod's rules run on the thread that sends the packet. A thread that only waits, for a processor, for a lock or for an
+/// RCU grace period, says nothing about its pod: on a busy node every job is late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LateThread {
+    /// As in `/proc`; None where that does not show it.
+    pub state: Option<char>,
+    /// Its processor time since the worker last looked at it, or since the job began.
+    pub cpu_time: Duration,
+}
+
+impl LateThread {
+    /// Whether the thread is stuck in the rules of its pod.
+    pub fn is_stuck(self, limit: Duration) -> bool {
+        let is_running = self.state.is_none_or(|state| state == 'R');
+        is_running && self.cpu_time >= limit / STUCK_PART
+    }
+}
 
 /// The namespaces that trouble the worker, or did.
 #[derive(Debug, Default)]
@@ -99,6 +122,30 @@ mod tests {
 
     fn netns(ino: u64) -> NetnsId {
         NetnsId { dev: 4, ino }
+    }
+
+    #[test]
+    fn only_a_thread_that_computes_is_stuck() {
+        let limit = Duration::from_millis(500);
+        let cases = [
+            ("runs the rules", Some('R'), 1000, true),
+            ("runs the rules on a busy node", Some('R'), 250, true),
+            ("runs the rules, without /proc", None, 1000, true),
+            ("waits for a processor", Some('R'), 249, false),
+            ("has not begun", Some('R'), 0, false),
+            ("waits for an RCU grace period", Some('D'), 3, false),
+            ("sent much, and waits now", Some('D'), 400, false),
+            ("waits for a response", Some('S'), 1, false),
+            ("is stopped", Some('T'), 1000, false),
+            ("waits, without /proc", None, 1, false),
+        ];
+        for (name, state, milliseconds, is_stuck) in cases {
+            let thread = LateThread {
+                state,
+                cpu_time: Duration::from_millis(milliseconds),
+            };
+            assert_eq!(thread.is_stuck(limit), is_stuck, "{name}");
+        }
     }
 
     #[test]

@@ -158,13 +158,21 @@ pub(super) fn released(
 
 pub(super) fn would_hold(
     out: &mut fmt::Formatter<'_>,
+    why: Opened,
     held: Duration,
     tally: Tally,
     starts: &[(String, Duration)],
 ) -> fmt::Result {
     write!(
         out,
-        "observe mode: nothing is held; the sidecar was ready {} after the pod could be held, and until then ",
+        "observe mode: nothing is held; {} {} after the pod could be held, and until then ",
+        match why {
+            Opened::Ready => "the sidecar was ready",
+            Opened::ProbeFailed => {
+                "the sidecar listened, but its readiness probe had not succeeded within 2 s,"
+            }
+            _ => "a hold would have ended",
+        },
         elapsed(held)
     )?;
     let longest = elapsed(tally.longest);
@@ -184,4 +192,32 @@ pub(super) fn would_hold(
         )?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sidecar_was_ready_only_where_a_probe_succeeded() {
+        let cases = [
+            (Opened::Ready, "the sidecar was ready 300 ms after"),
+            (
+                Opened::ProbeFailed,
+                "the sidecar listened, but its readiness probe had not succeeded within 2 s, 300 ms after",
+            ),
+            (Opened::Deadline, "a hold would have ended 300 ms after"),
+            (Opened::Ending, "a hold would have ended 300 ms after"),
+        ];
+        for (why, expected) in cases {
+            let kind = crate::decision::Kind::WouldHold {
+                why,
+                shut: Duration::from_millis(300),
+                tally: Tally::default(),
+                starts: Vec::new(),
+            };
+            let reason = kind.reason().to_string();
+            assert!(reason.contains(expected), "{reason}");
+        }
+    }
 }

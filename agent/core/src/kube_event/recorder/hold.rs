@@ -22,11 +22,15 @@ pub(super) fn content(node: &str, decision: &Decision) -> Option<(Reason, String
             adopted,
             tally,
         } => return opened(*why, *shut, *adopted, *tally),
-        Kind::WouldHold { tally, .. } if tally.connections > 0 => {
+        Kind::WouldHold { why, tally, .. } if tally.connections > 0 => {
             let note = format!(
-                "{} refused before the sidecar was ready, the first {} before; usher would have held {}, but this node is in \
+                "{} refused before {}, the first {} before; usher would have held {}, but this node is in \
                  observe mode. To enforce: kubectl annotate node {node} {}=enforce --overwrite",
                 connections(tally.connections, "was", "were"),
+                match why {
+                    Opened::Ready => "the sidecar was ready",
+                    _ => "the end of the hold",
+                },
                 elapsed(tally.longest),
                 them(tally.connections),
                 annotation::HOLD

@@ -1,6 +1,6 @@
-use std::{sync::Arc, time::Duration};
+mod property;
 
-use proptest::prelude::*;
+use std::{sync::Arc, time::Duration};
 
 use super::super::recorder::*;
 use crate::{
@@ -181,7 +181,8 @@ fn table() {
         adopted: true,
         tally: tally(1),
     };
-    let would_hold = |connections| Kind::WouldHold {
+    let would_hold = |why, connections| Kind::WouldHold {
+        why,
         shut,
         tally: tally(connections),
         starts: Vec::new(),
@@ -263,17 +264,22 @@ fn table() {
             "not ready at the deadline: connections are released",
         ),
         (
-            would_hold(1),
+            would_hold(Opened::Ready, 1),
             Reason::WouldHold,
             "1 connection was refused before the sidecar was ready, the first 812 ms before; usher would have held it, but",
         ),
         (
-            would_hold(2),
+            would_hold(Opened::Ready, 2),
             Reason::WouldHold,
             "2 connections were refused before the sidecar was ready, the first 812 ms before; usher would have held them",
         ),
         (
-            would_hold(1),
+            would_hold(Opened::ProbeFailed, 1),
+            Reason::WouldHold,
+            "1 connection was refused before the end of the hold, the first 812 ms before",
+        ),
+        (
+            would_hold(Opened::Ready, 1),
             Reason::WouldHold,
             "kubectl annotate node node-1 usher.dev/hold=enforce --overwrite",
         ),
@@ -334,7 +340,7 @@ fn table() {
         opened(Opened::SidecarEnded, 0),
         opened(Opened::NotWanted, 3),
         opened(Opened::Ending, 3),
-        would_hold(0),
+        would_hold(Opened::Ready, 0),
         start_released(Why::ContainerEnded),
         start_released(Why::Opened(Opened::Deadline)),
         ended(false),
@@ -368,50 +374,5 @@ fn a_pod_without_a_name_has_no_event() {
         let mut decision = decision(Kind::StartMissed);
         decision.pod_name = name.to_owned();
         assert_eq!(recorder.notice(1, &decision), None, "{name}");
-    }
-}
-
-proptest! {
-    #[test]
-    fn notes_with_external_text_are_bounded(value: String, error in "\\PC{0,3000}|[\\x00-\\x1f]{0,900}") {
-        let bad = InvalidAnnotation {
-            place: Place::Pod,
-            key: annotation::SIDECARS,
-            value: value.clone(),
-            expected: "a list",
-        };
-        let spoil = GaveUp::WouldSpoil { step: term(), code: 143, advice: error.clone() };
-        let kinds = vec![
-            Kind::InvalidAnnotation(bad),
-            failed(Outcome::Failed(error.clone())),
-            Kind::GaveUp { reason: spoil },
-            Kind::HoldFailed(Failed::Arm(error.clone())),
-            Kind::HoldFailed(Failed::Open(error.clone())),
-            Kind::StartNotHeld(start::NotHeld::Container { reason: error.clone() }),
-            Kind::StartNotHeld(start::NotHeld::Denied { reason: error }),
-            Kind::RuntimeUnsupported { runtime_class: Some(value) },
-        ];
-        for (_reason, note) in all(kinds) {
-            prop_assert!(note.len() <= LONGEST_NOTE);
-            prop_assert!(!note.chars().any(char::is_control));
-        }
-    }
-
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(8))]
-
-    #[test]
-    fn attempts_are_bounded(pods in prop::collection::vec(0..3000_u64, 1000..2500)) {
-        let mut recorder = EventRecorder::new("node-1".to_owned());
-        for (number, pod) in pods.into_iter().enumerate() {
-            let kind = if number % 5 == 0 { ended(true) } else { failed(Outcome::Refused) };
-            let mut decision = decision(kind);
-            decision.pod = PodUid::parse(&format!("{pod:032x}")).unwrap();
-            recorder.notice(1, &decision);
-            prop_assert!(recorder.trails.len() <= TRAILS);
-            prop_assert_eq!(recorder.trails.len(), recorder.order.len());
-        }
     }
 }

@@ -1,0 +1,159 @@
+use std::{sync::mpsc::TryRecvError, thread};
+
+use tokio::{sync::mpsc, time::Instant};
+
+use super::*;
+
+const LIMIT: Duration = Duration::from_millis(20);
+
+fn netns(ino: u64) -> NetnsId {
+    NetnsId { dev: 4, ino }
+}
+
+fn lanes() -> (Lanes, mpsc::Receiver<Reply>) {
+    let (replies, receiver) = Replies::new();
+    (Lanes::new(replies), receiver)
+}
+
+/// Computes until a message comes or its sender is dropped. Returns whether one came.
+fn compute(wait: &std::sync::mpsc::Receiver<()>) -> bool {
+    loop {
+        match wait.try_recv() {
+            Ok(()) => return true,
+            Err(TryRecvError::Disconnected) => return false,
+            Err(TryRecvError::Empty) => {}
+        }
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_stuck_call_is_reported_and_delays_its_namespace_only() {
+    let (lanes, mut replies) = lanes();
+    let (release, wait) = std::sync::mpsc::channel::<()>();
+    let (stuck, other) = (lanes.lane(netns(1)), lanes.lane(netns(2)));
+    let first = {
+        let (lanes, lane) = (lanes.clone(), Arc::clone(&stuck));
+        tokio::spawn(async move {
+            let calls = move || compute(&wait);
+            lanes.run(&lane, Kind::Change, LIMIT, calls).await
+        })
+    };
+    let reply = replies.recv().await.unwrap();
+    let troubled = Reply::Troubled {
+        netns: netns(1),
+        trouble: Trouble::Stuck,
+    };
+    assert_eq!(reply, troubled);
+    let begun = Instant::now();
+    assert_eq!(lanes.run(&other, Kind::Change, LIMIT, || 7).await, Some(7));
+    assert!(begun.elapsed() < LIMIT);
+    // A second change in the stuck namespace gets no thread; a request still does.
+    assert_eq!(lanes.run(&stuck, Kind::Change, LIMIT, || 7).await, None);
+    assert_eq!(lanes.run(&stuck, Kind::Request, LIMIT, || 7).await, Some(7));
+    release.send(()).unwrap();
+    assert_eq!(first.await.unwrap(), Some(true));
+    let recovered = Reply::Recovered { netns: netns(1) };
+    assert_eq!(replies.recv().await.unwrap(), recovered);
+    assert_eq!(lanes.run(&stuck, Kind::Change, LIMIT, || 7).await, Some(7));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn stuck_calls_do_not_take_the_permits_of_the_node() {
+    let (lanes, mut replies) = lanes();
+    let mut stuck = Vec::new();
+    for ino in 0..4 {
+        let (release, wait) = std::sync::mpsc::channel::<()>();
+        let (lanes, lane) = (lanes.clone(), lanes.lane(netns(ino)));
+        tokio::spawn(async move {
+            lanes
+                .run(&lane, Kind::Request, LIMIT, move || compute(&wait))
+                .await
+        });
+        stuck.push(release);
+    }
+    for _ in 0..4 {
+        replies.recv().await.unwrap();
+    }
+    assert_eq!(lanes.node.available_permits(), NODE);
+    drop(stuck);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_late_request_fails_and_keeps_its_permit() {
+    let (lanes, mut replies) = lanes();
+    let lane = lanes.lane(netns(1));
+    let (release, wait) = std::sync::mpsc::channel::<()>();
+    let waits = move || wait.recv().is_ok();
+    assert_eq!(lanes.run(&lane, Kind::Request, LIMIT, waits).await, None);
+    let late = Reply::Late {
+        netns: netns(1),
+        is_change: false,
+    };
+    assert_eq!(replies.recv().await.unwrap(), late);
+    assert_eq!(lane.requests.available_permits(), REQUESTS - 1);
+    assert_eq!(lanes.node.available_permits(), NODE);
+    assert_eq!(lanes.run(&lane, Kind::Request, LIMIT, || 7).await, Some(7));
+    release.send(()).unwrap();
+    while lane.requests.available_permits() < REQUESTS {
+        tokio::task::yield_now().await;
+    }
+    assert!(replies.try_recv().is_err());
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_late_change_returns_and_is_stuck_once_it_computes() {
+    let (lanes, mut replies) = lanes();
+    let (resume, waits) = std::sync::mpsc::channel::<()>();
+    let (release, wait) = std::sync::mpsc::channel::<()>();
+    let change = {
+        let (lanes, lane) = (lanes.clone(), lanes.lane(netns(1)));
+        tokio::spawn(async move {
+            let calls = move || waits.recv().is_ok() && compute(&wait);
+            lanes.run(&lane, Kind::Change, LIMIT, calls).await
+        })
+    };
+    let late = Reply::Late {
+        netns: netns(1),
+        is_change: true,
+    };
+    // Again for the changes that have come meanwhile.
+    assert_eq!(replies.recv().await.unwrap(), late);
+    assert_eq!(replies.recv().await.unwrap(), late);
+    resume.send(()).unwrap();
+    let stuck = Reply::Troubled {
+        netns: netns(1),
+        trouble: Trouble::Stuck,
+    };
+    let mut reply = replies.recv().await.unwrap();
+    while reply == late {
+        reply = replies.recv().await.unwrap();
+    }
+    assert_eq!(reply, stuck);
+    release.send(()).unwrap();
+    assert_eq!(change.await.unwrap(), Some(true));
+    let recovered = Reply::Recovered { netns: netns(1) };
+    assert_eq!(replies.recv().await.unwrap(), recovered);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_job_that_panics_has_no_result() {
+    let (lanes, _replies) = lanes();
+    let lane = lanes.lane(netns(1));
+    let panics = || -> u32 {
+        thread::current()
+            .name()
+            .map_or(0, |_name| panic!("expected"))
+    };
+    assert_eq!(lanes.run(&lane, Kind::Change, LIMIT, panics).await, None);
+}
+
+#[test]
+fn lanes_that_are_not_used_are_forgotten() {
+    let (lanes, _replies) = lanes();
+    let kept = lanes.lane(netns(0));
+    for ino in 1..3000 {
+        lanes.lane(netns(ino));
+    }
+    assert!(lanes.all.lock().unwrap().len() <= CACHED);
+    assert!(Arc::ptr_eq(&kept, &lanes.lane(netns(0))));
+}
