@@ -107,9 +107,9 @@ impl NodeLoop {
     ) -> Self {
         let started = Instant::now();
         Self {
+            node: NodeState::new(loaded.config.modes, loaded.trusted, edges.host.is_certain),
             engine: Engine::new(loaded.config),
             started,
-            node: NodeState::new(loaded.trusted, edges.host.is_certain),
             kernel: edges.kernel,
             discovery: edges.discovery,
             announcements: edges.announcements,

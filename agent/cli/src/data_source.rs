@@ -116,12 +116,14 @@ impl DataSource {
             Kind::File(dump) => dump.report(Status::NAME, None),
             Kind::Node(_) => {
                 let survey = self.node.survey().await?;
-                let modes = survey.modes.unwrap_or_default();
+                let modes = survey.modes.clone().unwrap_or_default();
                 let census = admin::Census::from(survey.engine().census());
                 let mut status = Status {
                     modes: admin::Modes {
-                        quit: modes.quit.to_string(),
-                        hold: modes.hold.to_string(),
+                        quit: modes.quit.mode.to_string(),
+                        hold: modes.hold.mode.to_string(),
+                        quit_source: Some(modes.quit.origin()),
+                        hold_source: Some(modes.hold.origin()),
                         known: survey.modes.is_some(),
                         ..admin::Modes::default()
                     },

@@ -2,7 +2,7 @@
 //!
 //! | file | contents |
 //! | --- | --- |
-//! | `node-annotations.json` | usher's annotations on the Node, as last received |
+//! | `node-annotations.json`, `node-labels.json` | usher's annotations and labels on the Node, as last received |
 //! | `namespaces.json` | usher's annotations and labels on Namespaces, as last received |
 //! | `config.yaml` | the last valid configuration |
 //! | `timeline.jsonl` | the decisions about each pod |
@@ -13,10 +13,10 @@
 //! So an agent that starts without the API server, or with an invalid configuration, works as before.
 
 pub mod namespaces;
+mod node_values;
 pub mod socket;
 
 use std::{
-    collections::BTreeMap,
     fs::{self, DirBuilder, File, OpenOptions, Permissions},
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
@@ -25,9 +25,11 @@ use std::{
 
 use serde::{Serialize, de::DeserializeOwned};
 
+pub use self::node_values::load_node_values;
 use crate::crash_point;
 
 pub const NODE_ANNOTATIONS: &str = "node-annotations.json";
+pub const NODE_LABELS: &str = "node-labels.json";
 pub const NAMESPACES: &str = "namespaces.json";
 pub const CONFIG: &str = "config.yaml";
 pub const CNI_SOCKET: &str = "cni.sock";
@@ -38,8 +40,9 @@ pub const TIMELINE: &str = "timeline.jsonl";
 /// Suffix of a file that is being written.
 const UNFINISHED: &str = ".new";
 /// Every file of usher here. The cleanup removes these, and no other file.
-const OURS: [&str; 6] = [
+const OURS: [&str; 7] = [
     NODE_ANNOTATIONS,
+    NODE_LABELS,
     NAMESPACES,
     CONFIG,
     TIMELINE,
@@ -52,9 +55,6 @@ pub fn is_ours(name: &str) -> bool {
     let name = name.strip_suffix(UNFINISHED).unwrap_or(name);
     OURS.contains(&name)
 }
-
-/// Annotations by key.
-pub type Annotations = BTreeMap<String, String>;
 
 /// Why a file of the run directory could not be read or written.
 #[derive(Debug, thiserror::Error)]

@@ -23,7 +23,7 @@ pub use self::{
     explanation::{Explanation, Member, explain, needs_kubelet_version},
     facts::Facts,
     finding::{Evidence, Finding, Id, Severity, diagnose},
-    seen::{Attempts, OnTerm, Process, Seen},
+    seen::{Attempts, OnTerm, Process, Seen, SeenModes},
     story::{Moment, Origin},
     verdict::Verdict,
 };

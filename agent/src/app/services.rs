@@ -84,7 +84,7 @@ impl Services<'_> {
             metrics: Arc::clone(&self.reporter.metrics),
             readiness: Arc::clone(&readiness),
         };
-        self.send_last_known_annotations().await?;
+        self.send_last_node_values().await?;
         let client = match self.args.api_server {
             ApiServer::Off => None,
             ApiServer::InCluster => Some(api_server::client().await?),
@@ -151,7 +151,7 @@ impl Services<'_> {
         Namespaces::new(run_dir, self.reporter.clone())
     }
 
-    /// Sends the Node's annotations to the event loop whenever they change.
+    /// Sends the Node's annotations and labels to the event loop whenever they change.
     fn node_watch(
         &self,
         client: Option<Client>,
@@ -222,12 +222,12 @@ impl Services<'_> {
         }
     }
 
-    async fn send_last_known_annotations(&self) -> anyhow::Result<()> {
-        let loaded = run_dir::load(&self.args.node.run_dir, run_dir::NODE_ANNOTATIONS);
+    async fn send_last_node_values(&self) -> anyhow::Result<()> {
+        let loaded = run_dir::load_node_values(&self.args.node.run_dir);
         let known = loaded.unwrap_or_else(|error| {
             tracing::warn!(
                 error = %chain(&error),
-                "could not read the Node's last known annotations; observing until the API server replies"
+                "could not read the Node's last values; observing until the API server replies"
             );
             None
         });

@@ -3,11 +3,13 @@
 use std::{mem, sync::Arc};
 
 use tokio::sync::oneshot;
-use usher_client::run_dir::Annotations;
 use usher_core::{
     Event, NamespaceReply, admin,
     pod::spec::Pod,
-    settings::{config::Config, mode::Modes},
+    settings::{
+        config::Config,
+        mode::{Modes, NodeValues},
+    },
 };
 use usher_sys::pods::cgroup;
 
@@ -15,8 +17,8 @@ use super::{NodeLoop, operator::OperatorRequest};
 
 #[derive(Debug)]
 pub(crate) enum Input {
-    Node(Annotations),
-    /// The run directory has no annotations of the Node. The API server may follow with them.
+    Node(NodeValues),
+    /// The run directory has no values of the Node. The API server may follow with them.
     NodeUnknown,
     Config(Arc<Config>),
     Namespace(String, NamespaceReply),
@@ -40,15 +42,18 @@ pub(crate) struct View {
 impl NodeLoop {
     pub(super) fn receive(&mut self, input: Input) -> Result<(), cgroup::Error> {
         match input {
-            Input::Node(annotations) => {
-                self.node.annotations = annotations;
-                self.node.is_known = true;
+            Input::Node(values) => {
+                self.node.values = Some(values);
                 self.apply_modes();
             }
             Input::NodeUnknown => self.apply_modes(),
             Input::Config(config) => {
+                let default_modes = config.modes;
                 self.step(Event::Configured(config));
-                if !mem::replace(&mut self.node.config_trusted, true) {
+                let is_new = !mem::replace(&mut self.node.config_trusted, true);
+                if mem::replace(&mut self.node.default_modes, default_modes) != default_modes
+                    || is_new
+                {
                     self.apply_modes();
                 }
             }

@@ -1,13 +1,13 @@
-//! The modes that the Node's annotations set, and their reports.
+//! The modes that the Node and the configuration set, and their reports.
 
 use std::mem;
 
-use usher_client::{error_chain::chain, run_dir::Annotations};
+use usher_client::error_chain::chain;
 use usher_core::{
     Event,
     kube_event::NodeCondition,
     metric::value::Capability,
-    settings::mode::{Mode, Modes},
+    settings::mode::{DefaultModes, Limit, Mode, Modes, NodeModes, NodeValues},
 };
 
 use super::NodeLoop;
@@ -16,9 +16,11 @@ use crate::telemetry::reporter::Reporter;
 /// What the event loop knows of its Node.
 #[derive(Debug, Default)]
 pub(super) struct NodeState {
-    pub(super) annotations: Annotations,
-    /// The annotations come from the API server, or from the run directory.
-    pub(super) is_known: bool,
+    /// From the API server or the run directory. None where neither has them: the agent only observes, because the Node
+    /// may override the configuration.
+    pub(super) values: Option<NodeValues>,
+    /// Of the configuration.
+    pub(super) default_modes: DefaultModes,
     /// The kernel feature that holding connections needs and the kernel lacks.
     pub(super) missing_feature: Option<String>,
     missing_reported: bool,
@@ -30,41 +32,58 @@ pub(super) struct NodeState {
 }
 
 impl NodeState {
-    pub(super) fn new(config_trusted: bool, host_known: bool) -> Self {
+    pub(super) fn new(default_modes: DefaultModes, config_trusted: bool, host_known: bool) -> Self {
         Self {
+            default_modes,
             config_trusted,
             host_known,
             ..Self::default()
         }
     }
+
+    fn modes(&self) -> NodeModes {
+        let unread = NodeValues::default();
+        let values = self.values.as_ref();
+        let mut modes = NodeModes::resolve(self.default_modes, values.unwrap_or(&unread));
+        let limits = [
+            (!self.config_trusted, Limit::InvalidConfiguration),
+            (!self.host_known, Limit::UnknownHost),
+            (values.is_none(), Limit::UnknownNode),
+        ];
+        for (_, limit) in limits.into_iter().filter(|(applies, _)| *applies) {
+            modes.limit(limit);
+        }
+        modes
+    }
 }
 
 impl NodeLoop {
-    /// Applies the modes that the Node's annotations set.
+    /// Applies the modes that the Node and the configuration set.
     pub(super) fn apply_modes(&mut self) {
-        let (mut modes, bad) = Modes::from_annotations(&self.node.annotations);
-        for bad in bad {
-            let error = chain(&bad);
-            tracing::warn!(error, "ignored an invalid annotation of the Node");
-            let condition = NodeCondition::InvalidAnnotation(error);
+        let resolved = self.node.modes();
+        let modes = resolved.modes();
+        for invalid in &resolved.invalid {
+            let error = chain(invalid);
+            tracing::warn!(error, "ignored an invalid annotation or label of the Node");
+            let condition = NodeCondition::InvalidAnnotation { error, now: modes };
             self.reporter.events.send_node(&condition);
         }
-        for mode in [&mut modes.quit, &mut modes.hold] {
-            let may_enforce = self.node.config_trusted && self.node.host_known;
-            if !may_enforce && *mode == Mode::Enforce {
-                *mode = Mode::Observe;
-            }
-        }
-        tracing::info!(quit = %modes.quit, hold = %modes.hold, "took the Node's modes");
+        tracing::info!(
+            quit = %modes.quit,
+            quit_source = resolved.quit.origin(),
+            hold = %modes.hold,
+            hold_source = resolved.hold.origin(),
+            "applied the modes"
+        );
         let Reporter {
             metrics, health, ..
         } = &self.reporter;
         metrics.modes.set(&Capability::Quit, &modes.quit);
         metrics.modes.set(&Capability::Hold, &modes.hold);
-        health.set_modes(modes, &self.node.annotations);
+        health.set_modes(&resolved);
         // The plugin is installed for enforce only: in the other modes nothing of the node is changed, and a pod is
         // reviewed when its first process appears.
-        if self.node.is_known {
+        if self.node.values.is_some() {
             let wanted = self.node.missing_feature.is_none() && modes.hold == Mode::Enforce;
             self.requests.plugin.send_replace(wanted);
             self.report_modes(modes);

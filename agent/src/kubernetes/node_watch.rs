@@ -1,4 +1,4 @@
-//! The annotations of the agent's own Node, by a GET and a watch of this one object.
+//! The annotations and labels of the agent's own Node, by a GET and a watch of this one object.
 //!
 //! The agent lists no Nodes, so its role does not need the verb `list`: RBAC cannot limit it to one Node. The API
 //! server ends a watch after [`WATCH`]. The agent abandons a watch that does not end by [`GRACE`] later. A GET follows
@@ -18,12 +18,11 @@ use kube::{
     core::PartialObjectMeta,
 };
 use tokio::{sync::mpsc, time::timeout_at};
-use usher_client::{
-    backoff::Backoff,
-    error_chain::chain,
-    run_dir::{self, Annotations},
+use usher_client::{backoff::Backoff, error_chain::chain, run_dir};
+use usher_core::{
+    metric::value::RunFile,
+    settings::{annotation, mode::NodeValues},
 };
-use usher_core::{metric::value::RunFile, settings::annotation};
 
 use crate::{event_loop::Input, serve::probes::Readiness, telemetry::reporter::Reporter};
 
@@ -47,10 +46,10 @@ pub(crate) struct NodeWatch {
     pub(crate) readiness: Arc<Readiness>,
 }
 
-/// The Node's annotations as last received.
+/// The Node's values as last received.
 #[derive(Debug)]
 struct Last {
-    annotations: Annotations,
+    values: NodeValues,
     /// They are in the run directory.
     is_saved: bool,
 }
@@ -149,35 +148,55 @@ impl NodeWatch {
         last: &mut Option<Last>,
     ) -> Result<(), Lost> {
         self.reporter.health.set_node_watch(None);
-        let mut annotations = node.metadata.annotations.unwrap_or_default();
-        annotations.retain(|key, _value| key.starts_with(annotation::PREFIX));
+        let [annotations, labels] =
+            [node.metadata.annotations, node.metadata.labels].map(|values| {
+                let mut values = values.unwrap_or_default();
+                values.retain(|key, _value| key.starts_with(annotation::PREFIX));
+                values
+            });
+        let values = NodeValues {
+            annotations,
+            labels,
+        };
         self.readiness.node_known.store(true, Ordering::Release);
         self.readiness.changed.notify_one();
-        let is_changed = last
-            .as_ref()
-            .is_none_or(|last| last.annotations != annotations);
+        let is_changed = last.as_ref().is_none_or(|last| last.values != values);
         // The Node itself changes every few minutes: its status has a timestamp.
         if !is_changed && last.as_ref().is_some_and(|last| last.is_saved) {
             return Ok(());
         }
-        let saved = run_dir::save(&self.run_dir, run_dir::NODE_ANNOTATIONS, &annotations);
-        let is_saved = saved.is_ok();
-        if let Err(error) = saved {
-            let errors = &self.reporter.metrics.run_dir_errors;
-            errors.inc(&RunFile::NodeAnnotations);
-            tracing::warn!(
-                error = %chain(&error),
-                "could not save the Node's annotations; a restart without API server would not know them"
-            );
-        }
         *last = Some(Last {
-            annotations: annotations.clone(),
-            is_saved,
+            values: values.clone(),
+            is_saved: self.save(&values),
         });
         if !is_changed {
             return Ok(());
         }
-        let sent = self.inputs.send(Input::Node(annotations)).await;
+        let sent = self.inputs.send(Input::Node(values)).await;
         sent.map_err(|_closed| Lost::Ending)
+    }
+
+    /// Whether the values are in the run directory now.
+    fn save(&self, values: &NodeValues) -> bool {
+        let files = [
+            (run_dir::NODE_LABELS, &values.labels, RunFile::NodeLabels),
+            (
+                run_dir::NODE_ANNOTATIONS,
+                &values.annotations,
+                RunFile::NodeAnnotations,
+            ),
+        ];
+        let mut is_saved = true;
+        for (name, values, file) in files {
+            if let Err(error) = run_dir::save(&self.run_dir, name, values) {
+                is_saved = false;
+                self.reporter.metrics.run_dir_errors.inc(&file);
+                tracing::warn!(
+                    error = %chain(&error),
+                    "could not save the Node's annotations and labels; a restart without API server would not know them"
+                );
+            }
+        }
+        is_saved
     }
 }

@@ -8,12 +8,11 @@ use std::{
     time::Instant,
 };
 
-use usher_client::run_dir::Annotations;
 use usher_core::{
     admin::{self, ApiServer, Configuration, Kubelet, Plugin},
     settings::{
         config::{Config, origin},
-        mode::{Mode, Modes},
+        mode::{Mode, NodeModes},
     },
 };
 
@@ -33,7 +32,7 @@ struct State {
     plugin: Plugin,
     configuration: Configuration,
     settings: Vec<origin::Setting>,
-    modes: Vec<origin::Setting>,
+    modes: NodeModes,
 }
 
 impl Health {
@@ -61,17 +60,17 @@ impl Health {
         self.state().unread_namespaces = lines;
     }
 
-    /// The modes in force, and the Node's annotations that set them.
-    pub(crate) fn set_modes(&self, modes: Modes, annotations: &Annotations) {
+    /// The modes in force, and what sets them.
+    pub(crate) fn set_modes(&self, modes: &NodeModes) {
         let mut state = self.state();
         let now = Instant::now();
         let since = |before: Option<(Mode, Instant)>, mode| match before {
             Some((same, since)) if same == mode => Some((same, since)),
             _ => Some((mode, now)),
         };
-        state.quit = since(state.quit, modes.quit);
-        state.hold = since(state.hold, modes.hold);
-        state.modes = origin::modes(modes, annotations);
+        state.quit = since(state.quit, modes.quit.mode);
+        state.hold = since(state.hold, modes.hold.mode);
+        state.modes = modes.clone();
     }
 
     /// The state of the plugin on the host.
@@ -111,6 +110,8 @@ impl Health {
         };
         status.modes.quit_for_ms = state.quit.map(|(_, since)| ago(since));
         status.modes.hold_for_ms = state.hold.map(|(_, since)| ago(since));
+        status.modes.quit_source = Some(state.modes.quit.origin());
+        status.modes.hold_source = Some(state.modes.hold.origin());
         status.plugin = state.plugin.clone();
         status.configuration = state.configuration.clone();
     }
@@ -118,8 +119,9 @@ impl Health {
     /// The modes and settings in force, value by value, and the state of the configuration file.
     pub(crate) fn settings(&self) -> (Vec<origin::Setting>, Configuration) {
         let state = self.state();
-        let settings = state.modes.iter().chain(&state.settings);
-        (settings.cloned().collect(), state.configuration.clone())
+        let mut settings = origin::modes(&state.modes);
+        settings.extend(state.settings.iter().cloned());
+        (settings, state.configuration.clone())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -131,16 +133,27 @@ impl Health {
 mod tests {
     use std::time::Duration;
 
+    use usher_core::settings::mode::Setting;
+
     use super::*;
 
     #[test]
     fn unchanged_mode_keeps_its_start_time() {
         let health = Health::default();
-        let modes = |quit, hold| Modes { quit, hold };
-        let none = Annotations::new();
-        health.set_modes(modes(Mode::Enforce, Mode::Off), &none);
+        let modes = |quit, hold| {
+            let setting = |mode| Setting {
+                mode,
+                ..Setting::default()
+            };
+            NodeModes {
+                quit: setting(quit),
+                hold: setting(hold),
+                invalid: Vec::new(),
+            }
+        };
+        health.set_modes(&modes(Mode::Enforce, Mode::Off));
         let begin = health.state().quit;
-        health.set_modes(modes(Mode::Enforce, Mode::Observe), &none);
+        health.set_modes(&modes(Mode::Enforce, Mode::Observe));
         assert_eq!(health.state().quit, begin);
         assert_eq!(
             health.state().hold.map(|(mode, _)| mode),

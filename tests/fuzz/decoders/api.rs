@@ -10,7 +10,7 @@ use usher_core::{
     settings::{
         annotation,
         config::{Config, Defaults},
-        mode::Modes,
+        mode::{DefaultModes, NodeModes, NodeValues},
         overrides::{NamespaceValues, Tuning, Values},
     },
 };
@@ -59,8 +59,12 @@ pub(super) fn annotations(bytes: &[u8]) -> bool {
             .insert(key, value.to_owned());
     }
     let mut of = |place: &str| places.remove(place).unwrap_or_default();
-    let (_modes, bad) = Modes::from_annotations(&of("node"));
-    assert!(bad.len() <= 3);
+    let node = NodeValues {
+        annotations: of("node"),
+        labels: of("node-label"),
+    };
+    let modes = NodeModes::resolve(DefaultModes::default(), &node);
+    assert!(modes.invalid.len() <= 6);
     let namespace = NamespaceValues {
         annotations: of("namespace"),
         labels: of("label"),

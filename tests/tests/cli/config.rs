@@ -54,7 +54,7 @@ fn each_value_names_its_source() {
     eventually("the modes of the Node", || {
         agent
             .log()
-            .count(|line| line["message"] == "took the Node's modes")
+            .count(|line| line["message"] == "applied the modes")
             > 0
     });
     let settings = json(&node, &["config"]);

@@ -98,7 +98,7 @@ fn nothing_waits_for_disk_space_and_existing_files_stay_intact() {
     // A change is applied, and cannot be written.
     server.annotate(&BOTH);
     knows(&agent, "hold");
-    complains(&agent, "could not save the Node's annotations");
+    complains(&agent, "could not save the Node's annotations and labels");
     assert_eq!(kept(&node)["usher.dev/hold"], Value::Null);
     let specs: Vec<PodSpec> = (0..PODS)
         .map(|n| PodSpec::job(&format!("full-{n}")))
@@ -157,7 +157,7 @@ fn failed_writes_are_counted_and_retried() {
     let first = fs::read_to_string(&configuration).unwrap();
     let filler = fill(&node.run_dir());
     server.annotate(&BOTH);
-    complains(&agent, "could not save the Node's annotations");
+    complains(&agent, "could not save the Node's annotations and labels");
     let good = "excludedNamespaces: [left]\n";
     node.configure(good);
     complains(&agent, "could not save the configuration");

@@ -86,6 +86,7 @@ fn all(config: &Config) -> Result<Vec<Key>> {
 /// Without `..`, so that a new field does not compile until it is here.
 fn defaults(config: &Config) -> BTreeMap<&'static str, String> {
     let Config {
+        modes: _,
         recipes: _,
         excluded_namespaces: _,
         defaults:
@@ -109,6 +110,9 @@ fn defaults(config: &Config) -> BTreeMap<&'static str, String> {
             },
     } = config;
     BTreeMap::from([
+        ("mode", "observe".to_owned()),
+        ("modes.quit", "observe".to_owned()),
+        ("modes.hold", "observe".to_owned()),
         ("recipes", "[]".to_owned()),
         ("excludedNamespaces", "[]".to_owned()),
         ("defaults.quit", quit.to_string()),
@@ -134,6 +138,8 @@ fn duration(duration: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use usher_core::settings::mode::{Modes, NodeModes, NodeValues};
+
     use super::*;
 
     fn with(key: &str, value: &str) -> String {
@@ -148,13 +154,19 @@ mod tests {
         let default = Config::default();
         for key in all(&default).unwrap() {
             let text = with(key.key, &key.default);
-            assert_eq!(Config::parse("x", &text).unwrap(), default, "{text}");
+            let mut found = Config::parse("x", &text).unwrap();
+            let modes = NodeModes::resolve(found.modes, &NodeValues::default()).modes();
+            assert_eq!(modes, Modes::default(), "{text}");
+            // It distinguishes a default from a key that sets the same.
+            found.modes = default.modes;
+            assert_eq!(found, default, "{text}");
             let other = match key.values {
                 "a list" if key.key == "recipes" => continue,
                 "a list" => "[a]",
                 "`true`, `false`" if key.default == "true" => "false",
                 "`true`, `false`" => "true",
                 "`open`, `closed`" => "closed",
+                "`off`, `observe`, `enforce`" => "enforce",
                 _ => "123s",
             };
             let text = with(key.key, other);

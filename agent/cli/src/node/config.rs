@@ -7,7 +7,7 @@ use usher_core::{
     admin::{Document, Origin, Settings},
     settings::{
         config::{Config, origin},
-        mode::Modes,
+        mode::{NodeModes, NodeValues},
     },
 };
 use usher_inspect::text::{
@@ -25,7 +25,7 @@ use crate::{
 
 /// Show the effective settings of this node
 ///
-/// Lists the Node's annotations, the configuration file and its defaults, the
+/// Lists the modes and what sets them, the configuration file and its defaults, the
 /// recipes, and the flags and variables of the agent. Without an agent, the
 /// command reads the file and what the last agent saved; flags are not known
 /// then.
@@ -103,19 +103,15 @@ fn filtered(mut settings: Settings, args: &Args) -> Shown {
 fn of_node(node: &Node) -> Settings {
     let file = node.args.config.display().to_string();
     let mut gaps = vec!["no agent answers; the flags of the agent are not known".to_owned()];
-    let saved =
-        run_dir::load::<run_dir::Annotations>(&node.args.run_dir, run_dir::NODE_ANNOTATIONS);
-    let annotations = saved.unwrap_or_else(|error| {
+    let saved = run_dir::load_node_values(&node.args.run_dir).unwrap_or_else(|error| {
         gaps.push(chain(&error));
         None
     });
-    let annotations = annotations.unwrap_or_else(|| {
+    let values = saved.unwrap_or_else(|| {
         gaps.push("no agent has saved the Node's annotations; the modes are not known".to_owned());
-        run_dir::Annotations::default()
+        NodeValues::default()
     });
-    let (modes, bad) = Modes::from_annotations(&annotations);
-    gaps.extend(bad.iter().map(|bad| chain(bad)));
-    let mut items = origin::modes(modes, &annotations);
+    let mut items = Vec::new();
     let text = match fs::read_to_string(&node.args.config) {
         Err(absent) if absent.kind() == io::ErrorKind::NotFound => Ok(String::new()),
         Err(error) => Err(format!("{file}: {error}")),
@@ -127,11 +123,14 @@ fn of_node(node: &Node) -> Settings {
     });
     let error = match parsed {
         Ok((config, text)) => {
+            let modes = NodeModes::resolve(config.modes, &values);
+            gaps.extend(modes.invalid.iter().map(|invalid| chain(invalid)));
+            items.extend(origin::modes(&modes));
             items.extend(origin::settings(&config, &file, &text));
             None
         }
         Err(error) => {
-            items.extend(last_good(node));
+            items.extend(last_good(node, &values));
             Some(error)
         }
     };
@@ -143,14 +142,16 @@ fn of_node(node: &Node) -> Settings {
     }
 }
 
-fn last_good(node: &Node) -> Vec<origin::Setting> {
+fn last_good(node: &Node, values: &NodeValues) -> Vec<origin::Setting> {
     let name = "last good configuration";
     let text = run_dir::load_text(&node.args.run_dir, run_dir::CONFIG)
         .ok()
         .flatten()
         .unwrap_or_default();
     let config = Config::parse(name, &text).unwrap_or_default();
-    origin::settings(&config, name, &text)
+    let mut settings = origin::modes(&NodeModes::resolve(config.modes, values));
+    settings.extend(origin::settings(&config, name, &text));
+    settings
 }
 
 impl Report for Shown {

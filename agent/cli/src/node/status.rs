@@ -191,13 +191,24 @@ fn lines(status: &Status) -> Vec<(&'static str, String, Tone)> {
         }
     });
     let modes = &status.modes;
-    let mode = |mode: &str, lasts: Option<u64>| match (modes.known, lasts) {
-        (false, _) => format!("{mode} (default; the Node's annotations are not known)"),
-        (true, Some(lasts)) => format!("{mode} for {}", duration_text(lasts)),
-        (true, None) => format!("{mode} (last known)"),
+    let mode = |mode: &str, lasts: Option<u64>, source: &Option<String>| {
+        let source = match (modes.known, lasts, source) {
+            (true, Some(_), Some(source)) => format!(" ({source})"),
+            (true, Some(_), None) => String::new(),
+            (true, None, Some(source)) => format!(" (last known; {source})"),
+            (true, None, None) => " (last known)".to_owned(),
+            (false, _, Some(source)) => format!(" ({source}; the Node is not known)"),
+            (false, _, None) => " (the Node is not known)".to_owned(),
+        };
+        let lasts = lasts.filter(|_| modes.known);
+        let lasts = lasts.map_or_else(String::new, |lasts| {
+            format!(" for {}", duration_text(lasts))
+        });
+        format!("{mode}{lasts}{source}")
     };
-    lines.push(("quit", mode(&modes.quit, modes.quit_for_ms), Tone::Plain));
-    lines.push(("hold", mode(&modes.hold, modes.hold_for_ms), Tone::Plain));
+    let quit = mode(&modes.quit, modes.quit_for_ms, &modes.quit_source);
+    let hold = mode(&modes.hold, modes.hold_for_ms, &modes.hold_source);
+    lines.extend([("quit", quit, Tone::Plain), ("hold", hold, Tone::Plain)]);
     if status.agent.is_some() {
         lines.extend(agent_lines(status));
     }

@@ -52,7 +52,12 @@ pub struct Modes {
     /// `off`, `observe` or `enforce`.
     pub quit: String,
     pub hold: String,
-    /// Whether the Node's annotations were read; otherwise these are the defaults.
+    /// What sets each: the Node, the configuration or the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quit_source: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold_source: Option<String>,
+    /// Whether the Node was read; otherwise these are the defaults.
     pub known: bool,
     /// How long each has been so, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]

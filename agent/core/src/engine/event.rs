@@ -25,7 +25,6 @@ pub enum NamespaceReply {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// The modes of the Node's annotations.
     Modes(Modes),
     Configured(Arc<Config>),
     Namespace {

@@ -9,13 +9,16 @@ const QUOTED: usize = 640;
 /// A condition of the node that is reported as an Event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeCondition {
-    /// The Node's annotations changed the modes.
     ModeChanged {
         before: Modes,
         now: Modes,
     },
-    /// An annotation of the Node is invalid: the error, with the mode that is in use instead.
-    InvalidAnnotation(String),
+    /// An annotation or label of the Node is invalid.
+    InvalidAnnotation {
+        error: String,
+        /// The modes in use.
+        now: Modes,
+    },
     /// The error, with its place in the file.
     ConfigurationRejected(String),
     ConfigurationAccepted,
@@ -64,7 +67,7 @@ impl NodeCondition {
     fn reason(&self) -> Reason {
         match self {
             Self::ModeChanged { .. } => Reason::ModeChanged,
-            Self::InvalidAnnotation(_) => Reason::InvalidAnnotation,
+            Self::InvalidAnnotation { .. } => Reason::InvalidAnnotation,
             Self::ConfigurationRejected(_) => Reason::ConfigurationRejected,
             Self::ConfigurationAccepted => Reason::ConfigurationAccepted,
             Self::HoldUnsupported(_) => Reason::HoldUnsupported,
@@ -88,9 +91,11 @@ impl NodeCondition {
                 "quit: {} (was {}); hold: {} (was {})",
                 now.quit, before.quit, now.hold, before.hold
             ),
-            Self::InvalidAnnotation(error) => format!(
-                "{}. Use observe, enforce or off: kubectl annotate node {node} {}=observe --overwrite",
+            Self::InvalidAnnotation { error, now } => format!(
+                "{}. In use: quit {}, hold {}. Use observe, enforce or off: kubectl annotate node {node} {}=observe --overwrite",
                 quoted(error),
+                now.quit,
+                now.hold,
                 annotation::MODE
             ),
             Self::ConfigurationRejected(error) => format!(
@@ -180,7 +185,10 @@ mod tests {
                     hold: Mode::Off,
                 },
             },
-            NodeCondition::InvalidAnnotation(long.clone()),
+            NodeCondition::InvalidAnnotation {
+                error: long.clone(),
+                now: Modes::default(),
+            },
             NodeCondition::ConfigurationRejected(long.clone()),
             NodeCondition::ConfigurationAccepted,
             NodeCondition::HoldUnsupported(long.clone()),

@@ -198,7 +198,7 @@ impl Reason {
                 Normal,
                 Node,
                 "Configure",
-                "The Node's annotations changed the mode of a capability",
+                "The Node or the configuration changed the mode of a capability",
                 "Nothing",
             ),
             Self::ConfigurationRejected => (

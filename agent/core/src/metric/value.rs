@@ -111,6 +111,8 @@ pub enum ConfigResult {
 pub enum RunFile {
     #[strum(serialize = "node-annotations.json")]
     NodeAnnotations,
+    #[strum(serialize = "node-labels.json")]
+    NodeLabels,
     #[strum(serialize = "namespaces.json")]
     Namespaces,
     #[strum(serialize = "config.yaml")]

@@ -3,7 +3,7 @@
 /// Everything that usher reads from users begins with this.
 pub const PREFIX: &str = "usher.dev/";
 
-/// On the Node: `observe`, `enforce` or `off`.
+/// On the Node, as annotation or label: `observe`, `enforce` or `off`. Overrides the configuration.
 pub const MODE: &str = "usher.dev/mode";
 
 /// On the Node: overrides [`MODE`] for the quit capability. On a pod or a
@@ -48,6 +48,7 @@ pub const SPOIL: &str = "usher.dev/spoil";
 /// What an annotation can stand on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
+    /// As a label as well.
     Node,
     /// A Namespace, for its pods; as a label as well.
     Namespace,
@@ -91,14 +92,14 @@ pub const KNOWN: [Known; 13] = [
         on: NODE,
         values: MODES,
         default: Some("observe"),
-        meaning: "What usher does on this node: decide and record, do it as well, or nothing",
+        meaning: "The mode of all capabilities on this node; overrides the configuration's `mode` and `modes`",
     },
     Known {
         key: QUIT,
         on: NODE,
         values: MODES,
         default: None,
-        meaning: "The same for showing sidecars out alone; it counts before the mode",
+        meaning: "The mode of quit; overrides `usher.dev/mode`",
     },
     Known {
         key: QUIT,
@@ -146,7 +147,7 @@ pub const KNOWN: [Known; 13] = [
         on: NODE,
         values: MODES,
         default: None,
-        meaning: "The mode for holding connections and starts alone; it counts before the mode",
+        meaning: "The mode of hold, for connections and starts; overrides `usher.dev/mode`",
     },
     Known {
         key: HOLD,
@@ -190,7 +191,7 @@ mod tests {
     use super::*;
     use crate::settings::{
         config::Defaults,
-        mode::Modes,
+        mode::{DefaultModes, Modes, NodeModes, NodeValues},
         overrides::{NamespaceValues, Tuning, Values},
     };
 
@@ -206,8 +207,12 @@ mod tests {
         let values: Values = [(key.to_owned(), value.to_owned())].into();
         match on {
             Holder::Node => {
-                let (modes, bad) = Modes::from_annotations(&values);
-                (bad.is_empty(), modes != Modes::default())
+                let node = NodeValues {
+                    annotations: values,
+                    ..NodeValues::default()
+                };
+                let found = NodeModes::resolve(DefaultModes::default(), &node);
+                (found.invalid.is_empty(), found.modes() != Modes::default())
             }
             Holder::Namespace => {
                 let labels = Values::new();

@@ -12,8 +12,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use serde::Deserialize;
 
 use self::{format::RawConfig, origin::Lines};
-use super::strict_yaml;
 pub use super::strict_yaml::BadConfig;
+use super::{mode::DefaultModes, strict_yaml};
 use crate::recipe::{self, Reads, Recipe};
 
 /// Recipes that a file may have.
@@ -26,6 +26,7 @@ pub(crate) const SHORTEST_HOLD: Duration = Duration::from_secs(1);
 /// What counts for all pods of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
+    pub modes: DefaultModes,
     /// The recipes in the order in which they are tried: custom ones, then the
     /// built-in ones whose names they have not taken.
     pub recipes: Arc<[Recipe]>,
@@ -94,6 +95,7 @@ pub struct Ladder {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            modes: DefaultModes::default(),
             recipes: recipe::builtin(),
             excluded_namespaces: BTreeSet::new(),
             defaults: Defaults::default(),
@@ -177,6 +179,7 @@ impl Config {
             return Err(of_key("ladder", "attempt", "must not be 0".to_owned()));
         }
         Ok(Self {
+            modes: raw.modes(),
             recipes: raw.recipes.iter().chain(kept).cloned().collect(),
             excluded_namespaces: raw.excluded_namespaces,
             defaults,

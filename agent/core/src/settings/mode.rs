@@ -1,8 +1,16 @@
-//! Opt-in: what usher may do on this node, from the Node's annotations.
+//! Opt-in: what usher may do on this node.
+//!
+//! The Node's annotation overrides its label of the same key, the key of a capability overrides [`annotation::MODE`], and
+//! the Node overrides the configuration.
 
-use std::{collections::BTreeMap, fmt, str::FromStr};
+use std::{fmt, str::FromStr};
 
-use crate::settings::annotation;
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, Visitor},
+};
+
+use crate::settings::{annotation, overrides::Values};
 
 /// How far a capability goes.
 #[derive(
@@ -57,49 +65,181 @@ impl FromStr for Mode {
     }
 }
 
+impl<'de> Deserialize<'de> for Mode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AMode;
+        impl Visitor<'_> for AMode {
+            type Value = Mode;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("off, observe or enforce")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Mode, E> {
+                text.parse().map_err(E::custom)
+            }
+
+            // YAML 1.1, which Helm and kubectl read, has `off` for false.
+            fn visit_bool<E: Error>(self, is_on: bool) -> Result<Mode, E> {
+                if is_on {
+                    return Err(E::custom(InvalidMode(is_on.to_string())));
+                }
+                Ok(Mode::Off)
+            }
+        }
+        deserializer.deserialize_any(AMode)
+    }
+}
+
 /// The mode of each capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Modes {
-    /// Asking sidecars of finished pods to quit.
     pub quit: Mode,
-    /// Having connections wait until a sidecar is ready.
     pub hold: Mode,
 }
 
-/// An annotation of the Node that could not be used, and what counts instead.
+/// The modes that the configuration sets, for all nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DefaultModes {
+    pub all: Option<Mode>,
+    pub quit: Option<Mode>,
+    pub hold: Option<Mode>,
+}
+
+/// What a Node has of usher's keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeValues {
+    pub annotations: Values,
+    pub labels: Values,
+}
+
+/// What sets a mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Source {
+    /// Neither the Node nor the configuration sets it.
+    #[default]
+    Default,
+    Configuration(&'static str),
+    Annotation(&'static str),
+    Label(&'static str),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => out.write_str("default"),
+            Self::Configuration(key) => write!(out, "{key} in the configuration"),
+            Self::Annotation(key) => write!(out, "annotation {key} of the Node"),
+            Self::Label(key) => write!(out, "label {key} of the Node"),
+        }
+    }
+}
+
+/// Why the agent only observes although `enforce` is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(const_into_str)]
+pub enum Limit {
+    #[strum(serialize = "the configuration is invalid")]
+    InvalidConfiguration,
+    #[strum(serialize = "the host's network namespace is unknown")]
+    UnknownHost,
+    #[strum(serialize = "the Node has not been read")]
+    UnknownNode,
+}
+
+/// The mode of a capability, and what sets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Setting {
+    pub mode: Mode,
+    pub source: Source,
+    pub limit: Option<Limit>,
+}
+
+impl Setting {
+    /// The source for people.
+    pub fn origin(&self) -> String {
+        let source = self.source;
+        match self.limit {
+            None => source.to_string(),
+            Some(limit) => format!("{source} sets enforce, but {}", limit.into_str()),
+        }
+    }
+}
+
+/// A value of the Node that is not a mode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("annotation {key} of the Node ignored, {used} counts")]
-pub struct InvalidAnnotation {
-    pub key: &'static str,
-    /// The mode that counts instead.
-    pub used: Mode,
-    /// What is wrong with it.
+#[error("the {place} is invalid and is ignored")]
+pub struct InvalidValue {
+    pub place: Source,
     pub source: InvalidMode,
 }
 
-impl Modes {
-    /// Reads the Node's annotations. A value that is not a mode is reported
-    /// and counts as if it were absent: [`Mode::Observe`], the mode that does
-    /// nothing, or what [`annotation::MODE`] says.
-    pub fn from_annotations(
-        annotations: &BTreeMap<String, String>,
-    ) -> (Self, Vec<InvalidAnnotation>) {
-        let mut bad = Vec::new();
-        let mut read = |key: &'static str, default: Mode| match annotations.get(key) {
-            None => default,
-            Some(text) => text.parse().unwrap_or_else(|source| {
-                bad.push(InvalidAnnotation {
-                    key,
-                    used: default,
-                    source,
+/// The mode of each capability, and what sets it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeModes {
+    pub quit: Setting,
+    pub hold: Setting,
+    pub invalid: Vec<InvalidValue>,
+}
+
+impl NodeModes {
+    /// Resolves the modes. A value that is not a mode is reported and has no effect.
+    pub fn resolve(defaults: DefaultModes, node: &NodeValues) -> Self {
+        let mut invalid = Vec::new();
+        let mut read = |key: &'static str| {
+            let places = [
+                (&node.annotations, Source::Annotation(key)),
+                (&node.labels, Source::Label(key)),
+            ];
+            let mut modes = places.map(|(values, place)| {
+                let mode = values.get(key)?.parse().map_err(|source| {
+                    invalid.push(InvalidValue { place, source });
                 });
-                default
-            }),
+                Some((mode.ok()?, place))
+            });
+            modes.iter_mut().find_map(Option::take)
         };
-        let all = read(annotation::MODE, Mode::default());
-        let quit = read(annotation::QUIT, all);
-        let hold = read(annotation::HOLD, all);
-        (Self { quit, hold }, bad)
+        let all = read(annotation::MODE);
+        let mut setting = |key, configured: Option<Mode>, configured_key| {
+            let configured = configured.map(|mode| (mode, Source::Configuration(configured_key)));
+            let default = defaults
+                .all
+                .map(|mode| (mode, Source::Configuration("mode")));
+            let (mode, source) = read(key)
+                .or(all)
+                .or(configured)
+                .or(default)
+                .unwrap_or_default();
+            Setting {
+                mode,
+                source,
+                limit: None,
+            }
+        };
+        let quit = setting(annotation::QUIT, defaults.quit, "modes.quit");
+        let hold = setting(annotation::HOLD, defaults.hold, "modes.hold");
+        Self {
+            quit,
+            hold,
+            invalid,
+        }
+    }
+
+    /// Replaces `enforce` by `observe`.
+    pub fn limit(&mut self, limit: Limit) {
+        for setting in [&mut self.quit, &mut self.hold] {
+            if setting.mode == Mode::Enforce {
+                setting.mode = Mode::Observe;
+                setting.limit = Some(limit);
+            }
+        }
+    }
+
+    pub const fn modes(&self) -> Modes {
+        Modes {
+            quit: self.quit.mode,
+            hold: self.hold.mode,
+        }
     }
 }
 
@@ -107,35 +247,150 @@ impl Modes {
 mod tests {
     use super::*;
 
-    fn read(annotations: &[(&str, &str)]) -> (Mode, usize) {
-        let map = annotations
+    fn values(pairs: &[(&str, &str)]) -> Values {
+        pairs
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect();
-        let (modes, bad) = Modes::from_annotations(&map);
-        (modes.quit, bad.len())
+            .collect()
+    }
+
+    /// `quit` and `hold` with their sources, and the number of invalid values.
+    fn resolve(
+        defaults: DefaultModes,
+        annotations: &[(&str, &str)],
+        labels: &[(&str, &str)],
+    ) -> (String, String, usize) {
+        let node = NodeValues {
+            annotations: values(annotations),
+            labels: values(labels),
+        };
+        let found = NodeModes::resolve(defaults, &node);
+        let text = |setting: Setting| format!("{}: {}", setting.mode, setting.origin());
+        (text(found.quit), text(found.hold), found.invalid.len())
     }
 
     #[test]
-    fn each_capability_has_its_own() {
-        let map = [
-            ("usher.dev/mode".to_owned(), "enforce".to_owned()),
-            ("usher.dev/hold".to_owned(), "off".to_owned()),
+    fn precedence_of_places() {
+        let unset = DefaultModes::default();
+        let enforced = DefaultModes {
+            all: Some(Mode::Enforce),
+            ..unset
+        };
+        let by_capability = DefaultModes {
+            hold: Some(Mode::Off),
+            ..enforced
+        };
+        let mode = |value| ("usher.dev/mode", value);
+        let quit = |value| ("usher.dev/quit", value);
+        let hold = |value| ("usher.dev/hold", value);
+        let default = "observe: default";
+        let config = "enforce: mode in the configuration";
+        let annotated =
+            |mode: &str, key: &str| format!("{mode}: annotation usher.dev/{key} of the Node");
+        let labelled = |mode: &str, key: &str| format!("{mode}: label usher.dev/{key} of the Node");
+        type Pairs<'a> = &'a [(&'a str, &'a str)];
+        let table: &[(DefaultModes, Pairs<'_>, Pairs<'_>, &str, &str, usize)] = &[
+            (unset, &[], &[], default, default, 0),
+            (enforced, &[], &[], config, config, 0),
+            (
+                by_capability,
+                &[],
+                &[],
+                config,
+                "off: modes.hold in the configuration",
+                0,
+            ),
+            (
+                unset,
+                &[mode("enforce")],
+                &[],
+                &annotated("enforce", "mode"),
+                &annotated("enforce", "mode"),
+                0,
+            ),
+            (
+                unset,
+                &[],
+                &[mode("enforce")],
+                &labelled("enforce", "mode"),
+                &labelled("enforce", "mode"),
+                0,
+            ),
+            (
+                by_capability,
+                &[mode("observe")],
+                &[],
+                &annotated("observe", "mode"),
+                &annotated("observe", "mode"),
+                0,
+            ),
+            (
+                enforced,
+                &[mode("off")],
+                &[mode("observe")],
+                &annotated("off", "mode"),
+                &annotated("off", "mode"),
+                0,
+            ),
+            (
+                enforced,
+                &[mode("off")],
+                &[quit("observe")],
+                &labelled("observe", "quit"),
+                &annotated("off", "mode"),
+                0,
+            ),
+            (
+                enforced,
+                &[hold("observe")],
+                &[hold("off")],
+                config,
+                &annotated("observe", "hold"),
+                0,
+            ),
+            (enforced, &[mode("Enforce")], &[], config, config, 1),
+            (
+                unset,
+                &[mode("enforce"), quit("yes")],
+                &[quit("off")],
+                &labelled("off", "quit"),
+                &annotated("enforce", "mode"),
+                1,
+            ),
+            (
+                unset,
+                &[mode("enforce"), quit("yes")],
+                &[quit("no")],
+                &annotated("enforce", "mode"),
+                &annotated("enforce", "mode"),
+                2,
+            ),
         ];
-        let (modes, bad) = Modes::from_annotations(&map.into());
-        assert!(bad.is_empty());
-        assert_eq!((modes.quit, modes.hold), (Mode::Enforce, Mode::Off));
+        for (defaults, annotations, labels, quit, hold, invalid) in table {
+            let expected = ((*quit).to_owned(), (*hold).to_owned(), *invalid);
+            let found = resolve(*defaults, annotations, labels);
+            assert_eq!(found, expected, "{defaults:?} {annotations:?} {labels:?}");
+        }
     }
 
     #[test]
-    fn table() {
-        assert_eq!(read(&[]), (Mode::Observe, 0));
-        assert_eq!(read(&[("usher.dev/mode", "enforce")]), (Mode::Enforce, 0));
-        assert_eq!(read(&[("usher.dev/mode", "off")]), (Mode::Off, 0));
-        let both = [("usher.dev/mode", "enforce"), ("usher.dev/quit", "observe")];
-        assert_eq!(read(&both), (Mode::Observe, 0));
-        assert_eq!(read(&[("usher.dev/mode", "Enforce")]), (Mode::Observe, 1));
-        let bad = [("usher.dev/mode", "enforce"), ("usher.dev/quit", "yes")];
-        assert_eq!(read(&bad), (Mode::Enforce, 1));
+    fn limited_modes_say_why() {
+        let defaults = DefaultModes {
+            all: Some(Mode::Enforce),
+            hold: Some(Mode::Off),
+            ..DefaultModes::default()
+        };
+        let mut modes = NodeModes::resolve(defaults, &NodeValues::default());
+        modes.limit(Limit::UnknownNode);
+        let expected = Modes {
+            quit: Mode::Observe,
+            hold: Mode::Off,
+        };
+        assert_eq!(modes.modes(), expected);
+        assert_eq!(
+            modes.quit.origin(),
+            "mode in the configuration sets enforce, but the Node has not been read"
+        );
+        assert_eq!(modes.hold.origin(), "modes.hold in the configuration");
     }
 }

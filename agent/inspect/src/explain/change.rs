@@ -85,7 +85,7 @@ fn quit(case: &Case<'_>) -> Option<Change> {
     if let Some(place) = case.opted_out_of_quit() {
         return Some(Change::new(then, format!("remove {place}")));
     }
-    match (case.seen.modes?.quit, &running[..]) {
+    match (case.seen.modes.as_ref()?.quit, &running[..]) {
         (Mode::Enforce, []) => None,
         (Mode::Enforce, apps) => {
             let when = format!("{} ends for good", apps.join(" and "));
@@ -111,7 +111,7 @@ fn hold(case: &Case<'_>) -> Option<Change> {
         )
     });
     let is_held = latest.is_some_and(|one| !matches!(one.detail, Detail::HoldReleased { .. }));
-    match case.seen.modes?.hold {
+    match case.seen.modes.as_ref()?.hold {
         Mode::Enforce => is_held.then(|| {
             let deadline = case.plan.tuning.hold_deadline;
             let when = format!("{sidecar} is ready, or the deadline of {deadline:?} passes");

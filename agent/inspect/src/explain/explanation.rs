@@ -145,15 +145,14 @@ fn member(case: &Case<'_>, container: &Container) -> Member {
 }
 
 fn modes(case: &Case<'_>) -> Vec<String> {
-    let Some(modes) = case.seen.modes else {
+    let Some(modes) = &case.seen.modes else {
         return vec!["unknown: no agent replies, and its run directory has no record".to_owned()];
     };
-    let node = case.node();
     let no_quit = case.opted_out_of_quit();
     let no_hold = (case.plan.tuning.hold == HoldKind::No).then(|| case.opt_out(annotation::HOLD));
     [
-        Some(format!("quit: {} (node {node})", modes.quit)),
-        Some(format!("hold: {} (node {node})", modes.hold)),
+        Some(format!("quit: {} ({})", modes.quit, modes.quit_source)),
+        Some(format!("hold: {} ({})", modes.hold, modes.hold_source)),
         no_quit.map(|place| format!("quit: false ({place})")),
         no_hold.map(|place| format!("hold: false ({place})")),
     ]

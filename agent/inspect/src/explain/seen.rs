@@ -8,7 +8,7 @@ use usher_core::{
     decision::timeline::Entry,
     node::{network::Network, socket::Socket},
     recipe::Version,
-    settings::mode::Modes,
+    settings::mode::Mode,
 };
 
 /// The limits of a command line.
@@ -25,7 +25,7 @@ pub struct Seen {
     /// Another pod of this node that has native sidecars and running apps.
     pub native_elsewhere: Option<String>,
     pub agent: bool,
-    pub modes: Option<Modes>,
+    pub modes: Option<SeenModes>,
     /// None if they were not inspected.
     pub processes: Option<Vec<Process>>,
     /// The TCP sockets of the pod's network namespace that listen or connect; None if they were not inspected.
@@ -38,6 +38,15 @@ pub struct Seen {
     pub network: Option<Network>,
     /// The decisions, oldest first; None if neither an agent nor its journal has them.
     pub timeline: Option<Vec<Entry>>,
+}
+
+/// The mode of each capability, and what sets it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SeenModes {
+    pub quit: Mode,
+    pub quit_source: String,
+    pub hold: Mode,
+    pub hold_source: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -25,7 +25,10 @@ use usher_core::{
         list::{PodList, Selection},
         spec,
     },
-    settings::{config::Config, mode::Modes},
+    settings::{
+        config::Config,
+        mode::{Modes, NodeModes},
+    },
 };
 use usher_sys::pods::{
     cgroup::{self, FoundPod},
@@ -53,7 +56,7 @@ pub(crate) struct Survey {
     /// Addresses of pods, from that list.
     pub(crate) ips: BTreeMap<String, Vec<IpAddr>>,
     /// The modes of this node, as far as the agent saved them.
-    pub(crate) modes: Option<Modes>,
+    pub(crate) modes: Option<NodeModes>,
     /// What could not be read, and so may be missing.
     pub(crate) gaps: Vec<String>,
     /// The engine that received all of it.
@@ -105,16 +108,22 @@ impl Survey {
             ..
         } = list;
         let listed = error.map_or(Ok(pods), Err);
-        let modes = run_dir::load::<run_dir::Annotations>(&args.run_dir, run_dir::NODE_ANNOTATIONS)
+        let modes = run_dir::load_node_values(&args.run_dir)
             .unwrap_or_else(|error| {
                 gaps.push(chain(&error));
                 None
             })
-            .map(|known| Modes::from_annotations(&known).0);
+            .map(|values| NodeModes::resolve(config.modes, &values));
         let event = listed
             .as_ref()
             .map_or(Event::PodsUnavailable, |pods| Event::Pods(pods.clone()));
-        let engine = feed_engine(node, config, modes, &seen, event);
+        let engine = feed_engine(
+            node,
+            config,
+            modes.as_ref().map(NodeModes::modes),
+            &seen,
+            event,
+        );
         let mut survey = Self {
             pods: engine.pods(),
             ips: addresses

@@ -4,20 +4,16 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node as KubeNode;
 use kube::Api;
-use usher_client::{
-    api_server,
-    run_dir::{self, namespaces},
-};
+use usher_client::{api_server, run_dir::namespaces};
 use usher_core::{
     admin::Origin,
     base::id::PodUid,
     decision::timeline::Entry,
     pod::spec::{Pod, RunState},
     recipe::Version,
-    settings::mode::Modes,
 };
 use usher_inspect::{
-    explain::{Case, Explanation, Facts, Seen, explain, needs_kubelet_version},
+    explain::{Case, Explanation, Facts, Seen, SeenModes, explain, needs_kubelet_version},
     pod_selector::{self, Candidate},
 };
 
@@ -71,7 +67,7 @@ pub(crate) async fn gather(source: &DataSource, given: &str) -> Result<Explanati
         kubelet: kubelet_version(&facts).await,
         native_elsewhere: native_elsewhere(pods, &uid),
         agent: source.origin() == Origin::Agent,
-        modes: modes(source).await,
+        modes: modes(source, &survey).await,
         timeline: timeline(source, &uid).await,
         ..kernel::inspect(node, target.as_ref(), &mut gaps)
     };
@@ -136,21 +132,25 @@ fn native_elsewhere(pods: &[Pod], uid: &PodUid) -> Option<String> {
     natives.find(runs).map(Pod::display_name)
 }
 
-/// The modes that the agent reports, or else those that it recorded.
-async fn modes(source: &DataSource) -> Option<Modes> {
+/// The modes that the agent reports, or else those of the values that it saved.
+async fn modes(source: &DataSource, survey: &Survey) -> Option<SeenModes> {
     if source.origin() == Origin::Agent {
         let modes = source.status().await.ok()?.modes;
-        let known = Modes {
+        let seen = SeenModes {
             quit: modes.quit.parse().ok()?,
+            quit_source: modes.quit_source.unwrap_or_default(),
             hold: modes.hold.parse().ok()?,
+            hold_source: modes.hold_source.unwrap_or_default(),
         };
-        return modes.known.then_some(known);
+        return modes.known.then_some(seen);
     }
-    let run_dir = &source.node.args.run_dir;
-    let kept = run_dir::load::<run_dir::Annotations>(run_dir, run_dir::NODE_ANNOTATIONS);
-    kept.ok()
-        .flatten()
-        .map(|annotations| Modes::from_annotations(&annotations).0)
+    let modes = survey.modes.as_ref()?;
+    Some(SeenModes {
+        quit: modes.quit.mode,
+        quit_source: modes.quit.origin(),
+        hold: modes.hold.mode,
+        hold_source: modes.hold.origin(),
+    })
 }
 
 async fn timeline(source: &DataSource, uid: &PodUid) -> Option<Vec<Entry>> {

@@ -13,7 +13,7 @@ use crate::{
 impl fmt::Display for NotHeld {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Off => out.write_str("the Node's annotation switches hold off"),
+            Self::Off => out.write_str("the mode of hold on this node is off"),
             Self::Kernel { lacks } => {
                 write!(out, "the node's kernel cannot hold connections: {lacks}")
             }

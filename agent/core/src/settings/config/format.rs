@@ -4,12 +4,14 @@ use std::{collections::BTreeSet, time::Duration};
 
 use serde::Deserialize;
 
-use super::{Defaults, Ladder, OnDeadline};
-use crate::{base::duration::Written, recipe::Recipe};
+use super::{DefaultModes, Defaults, Ladder, OnDeadline};
+use crate::{base::duration::Written, recipe::Recipe, settings::mode::Mode};
 
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct RawConfig {
+    pub(super) mode: Option<Mode>,
+    pub(super) modes: RawModes,
     pub(super) recipes: Vec<Recipe>,
     pub(super) excluded_namespaces: BTreeSet<String>,
     pub(super) defaults: RawDefaults,
@@ -37,6 +39,23 @@ pub(super) struct RawLadder {
     pub(super) settle_signal: Option<Written>,
     pub(super) listen: Option<Written>,
     pub(super) kill: Option<bool>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawModes {
+    pub(super) quit: Option<Mode>,
+    pub(super) hold: Option<Mode>,
+}
+
+impl RawConfig {
+    pub(super) const fn modes(&self) -> DefaultModes {
+        DefaultModes {
+            all: self.mode,
+            quit: self.modes.quit,
+            hold: self.modes.hold,
+        }
+    }
 }
 
 fn or(written: Option<Written>, default: Duration) -> Duration {

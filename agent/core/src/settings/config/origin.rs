@@ -6,10 +6,7 @@ use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_saphyr::{Location, Spanned};
 
 use super::{Config, Defaults, Ladder};
-use crate::settings::{
-    annotation,
-    mode::{Mode, Modes},
-};
+use crate::settings::mode::NodeModes;
 
 /// A value that counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,28 +106,11 @@ pub fn settings(config: &Config, file: &str, text: &str) -> Vec<Setting> {
     settings
 }
 
-/// The mode of each capability, by the Node's annotations that give it.
-pub fn modes(modes: Modes, annotations: &BTreeMap<String, String>) -> Vec<Setting> {
-    let setting = |name: &str, own: &str, mode: Mode| {
-        let asked = [own, annotation::MODE].into_iter().find_map(|key| {
-            let value = annotations.get(key)?.parse::<Mode>().ok()?;
-            Some((key, value))
-        });
-        let source = match asked {
-            None => DEFAULT.to_owned(),
-            Some((key, value)) if value == mode => format!("annotation {key} of the Node"),
-            Some((key, value)) => {
-                format!(
-                    "annotation {key} of the Node says {value}, which counts when the configuration is good"
-                )
-            }
-        };
-        Setting::new(name, mode.as_str(), source)
-    };
-    vec![
-        setting("mode.quit", annotation::QUIT, modes.quit),
-        setting("mode.hold", annotation::HOLD, modes.hold),
-    ]
+/// The mode of each capability, and what sets it.
+pub fn modes(modes: &NodeModes) -> Vec<Setting> {
+    [("mode.quit", modes.quit), ("mode.hold", modes.hold)]
+        .map(|(key, setting)| Setting::new(key, setting.mode.as_str(), setting.origin()))
+        .into()
 }
 
 /// Where the keys of a text stand.
@@ -197,6 +177,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::settings::{annotation, mode::NodeValues};
 
     const TEXT: &str = "# mine\nexcludedNamespaces: [b, a]\ndefaults:\n  hold: false\n\n  holdDeadline: 20s\n\
                         ladder: {kill: true}\nrecipes:\n  - name: one\n    recognise: [{name: [one]}]\n    quit: [{signal: SIGTERM, code: 143, takes: 1s}]\n";
@@ -221,26 +202,24 @@ mod tests {
     }
 
     #[test]
-    fn modes_by_annotations() {
-        let map = BTreeMap::from([
-            (annotation::MODE.to_owned(), "enforce".to_owned()),
-            (annotation::HOLD.to_owned(), "nonsense".to_owned()),
-        ]);
-        let reported = |quit, hold| -> Vec<String> {
-            let settings = modes(Modes { quit, hold }, &map);
-            settings
+    fn modes_have_their_source() {
+        let config = Config::parse("c.yaml", "mode: enforce\nmodes: {hold: off}\n").unwrap();
+        let node = NodeValues {
+            annotations: [(annotation::QUIT.to_owned(), "observe".to_owned())].into(),
+            ..NodeValues::default()
+        };
+        let text = |node: &NodeValues| -> Vec<String> {
+            modes(&NodeModes::resolve(config.modes, node))
                 .into_iter()
                 .map(|one| format!("{}={} {}", one.key, one.value, one.source))
                 .collect()
         };
-        assert_eq!(
-            reported(Mode::Enforce, Mode::Observe),
-            [
-                "mode.quit=enforce annotation usher.dev/mode of the Node",
-                "mode.hold=observe annotation usher.dev/mode of the Node says enforce, which counts when the configuration is good",
-            ]
-        );
-        let none = modes(Modes::default(), &BTreeMap::new());
+        let hold = "mode.hold=off modes.hold in the configuration";
+        let quit = "mode.quit=enforce mode in the configuration";
+        assert_eq!(text(&NodeValues::default()), [quit, hold]);
+        let quit = "mode.quit=observe annotation usher.dev/quit of the Node";
+        assert_eq!(text(&node), [quit, hold]);
+        let none = modes(&NodeModes::default());
         assert!(none.iter().all(|one| one.source == DEFAULT));
     }
 

@@ -155,7 +155,7 @@ fn advise(case: &Case<'_>, finding: Finding) -> Finding {
             .because("opt-out", case.opt_out(key))
             .fix("Remove the setting that disables hold for this pod.", how);
     }
-    match case.seen.modes.map(|modes| modes.hold) {
+    match case.seen.modes.as_ref().map(|modes| modes.hold) {
         Some(Mode::Enforce) => finding.fix(
             "Hold the start of the app too, not only its connections.",
             Case::template_annotation(annotation::HOLD, "start"),

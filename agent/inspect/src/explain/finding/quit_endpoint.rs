@@ -65,6 +65,7 @@ fn finding(case: &Case<'_>, sidecar: &Sidecar, container: &Container, off: Off) 
     let enforces = case
         .seen
         .modes
+        .as_ref()
         .is_some_and(|modes| modes.quit == Mode::Enforce);
     let remedy = match other.filter(|_| !enforces) {
         Some(step) => format!(

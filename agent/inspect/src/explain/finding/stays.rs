@@ -113,7 +113,7 @@ fn advise(case: &Case<'_>, finding: Finding, sidecar: &str) -> Finding {
             delete,
         );
     }
-    match case.seen.modes.map(|modes| modes.quit) {
+    match case.seen.modes.as_ref().map(|modes| modes.quit) {
         Some(Mode::Enforce) if !case.seen.agent => finding.fix(
             "The usher agent does not reply on this node: check that it runs.",
             "kubectl -n usher get pods -o wide",

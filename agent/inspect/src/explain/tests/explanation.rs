@@ -1,13 +1,13 @@
 //! The parts of an explanation that do not depend on findings.
 
 use serde_json::json;
-use usher_core::{recipe::Version, settings::mode::Modes};
+use usher_core::recipe::Version;
 
 use super::{
     Detail, Mode, Scene, healthy,
     pods::{app, job},
 };
-use crate::explain::{Facts, OnTerm, needs_kubelet_version};
+use crate::explain::{Facts, OnTerm, SeenModes, needs_kubelet_version};
 
 #[test]
 fn pod_is_called_by_namespace_and_name() {
@@ -40,11 +40,16 @@ fn states_of_containers_are_in_words() {
 #[test]
 fn modes_say_who_decides() {
     let mut scene = healthy();
-    scene.seen.modes = Some(Modes {
+    scene.seen.modes = Some(SeenModes {
         quit: Mode::Enforce,
+        quit_source: "mode in the configuration".to_owned(),
         hold: Mode::Observe,
+        hold_source: "annotation usher.dev/hold of the Node".to_owned(),
     });
-    let node = ["quit: enforce (node node-1)", "hold: observe (node node-1)"];
+    let node = [
+        "quit: enforce (mode in the configuration)",
+        "hold: observe (annotation usher.dev/hold of the Node)",
+    ];
     assert_eq!(scene.explain().modes, node);
     let opted = scene
         .annotation("usher.dev/quit", "false")

@@ -10,14 +10,12 @@ use usher_core::{
     node::socket::{Protocol, Socket, State},
     pod::list,
     recipe::Version,
-    settings::{
-        config::Config,
-        mode::{Mode, Modes},
-        overrides::NamespaceValues,
-    },
+    settings::{config::Config, mode::Mode, overrides::NamespaceValues},
 };
 
-use crate::explain::{Case, Explanation, Facts, OnTerm, Process, Seen, explain, write_time};
+use crate::explain::{
+    Case, Explanation, Facts, OnTerm, Process, Seen, SeenModes, explain, write_time,
+};
 
 /// Some present.
 pub(super) const NOW_MS: u64 = 1_795_306_205_000;
@@ -142,9 +140,10 @@ impl Scene {
         let mode = Mode::Observe;
         let seen = Seen {
             now_ms: NOW_MS,
-            modes: Some(Modes {
+            modes: Some(SeenModes {
                 quit: mode,
                 hold: mode,
+                ..SeenModes::default()
             }),
             ..Seen::default()
         };
@@ -299,9 +298,10 @@ impl Scene {
     }
 
     pub(super) fn mode(mut self, mode: Mode) -> Self {
-        self.seen.modes = Some(Modes {
+        self.seen.modes = Some(SeenModes {
             quit: mode,
             hold: mode,
+            ..SeenModes::default()
         });
         self
     }

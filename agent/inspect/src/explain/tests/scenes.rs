@@ -9,16 +9,13 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use usher_core::{
-    decision::timeline::Entry,
-    settings::mode::{Mode, Modes},
-};
+use usher_core::{decision::timeline::Entry, settings::mode::Mode};
 
 use super::{
     pods::{NOW_MS, Scene, UID, job, time},
     troubles,
 };
-use crate::explain::Attempts;
+use crate::explain::{Attempts, SeenModes};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -149,9 +146,10 @@ impl Pod {
         }
         let mut scene = Scene::new(pod);
         let mode: Mode = self.mode.as_deref().unwrap_or("enforce").parse().unwrap();
-        scene.seen.modes = Some(Modes {
+        scene.seen.modes = Some(SeenModes {
             quit: mode,
             hold: mode,
+            ..SeenModes::default()
         });
         scene.seen.agent = true;
         scene.seen.attempts = self.attempts.map(|(all, failed)| Attempts { all, failed });
