@@ -14,6 +14,22 @@
 {{- toYaml $node -}}
 {{- end -}}
 
+{{/* The keys `mode` and `modes` of the configuration, as YAML. Helm reads an unquoted `off` as false. */}}
+{{- define "usher.modes" -}}
+{{- $config := dict -}}
+{{- with include "usher.mode" .Values.mode }}{{ $_ := set $config "mode" . }}{{ end -}}
+{{- $modes := dict -}}
+{{- range $capability, $mode := .Values.modes -}}
+{{- with include "usher.mode" $mode }}{{ $_ := set $modes $capability . }}{{ end -}}
+{{- end -}}
+{{- with $modes }}{{ $_ := set $config "modes" . }}{{ end -}}
+{{- toYaml $config -}}
+{{- end -}}
+
+{{- define "usher.mode" -}}
+{{- if kindIs "bool" . }}off{{ else if . }}{{ . }}{{ end -}}
+{{- end -}}
+
 {{/* An AppArmor profile in the form of the annotation, which Kubernetes before 1.30 has instead of the field. */}}
 {{- define "usher.appArmorAnnotation" -}}
 {{- if eq .type "Localhost" }}localhost/{{ .localhostProfile }}

@@ -38,7 +38,12 @@ const WITHIN: [&str; 13] = [
 ];
 /// Kill points in the write of a file that survives a restart.
 const WRITING: [&str; 3] = ["file-begun", "file-whole", "file-kept"];
-const FILES: [&str; 3] = ["timeline.jsonl", "node-annotations.json", "namespaces.json"];
+const FILES: [&str; 4] = [
+    "timeline.jsonl",
+    "node-annotations.json",
+    "node-labels.json",
+    "namespaces.json",
+];
 
 /// The whole scenario with two pods, and an agent that is killed at this point.
 fn killed_at(place: &str) {

@@ -1,7 +1,7 @@
 //! The settings of the Node and of the pod: observe, off, opted out.
 
 use usher_tests::privilege;
-use usher_tests::synthetic::{Agent, Node, PodSpec};
+use usher_tests::synthetic::{Agent, ApiServer, Node, PodSpec};
 
 use crate::{SIDECAR, enforcing, expect_quit, finish_and_quit};
 
@@ -71,6 +71,58 @@ fn off() {
     node.annotate(&[("usher.dev/mode", "enforce")]);
     let agent = Agent::start(&node);
     expect_quit(&agent, &pod);
+}
+
+/// A node that joins needs no annotation.
+#[test]
+fn configuration_sets_the_mode_and_the_node_overrides_it() {
+    if !privilege::granted() {
+        return;
+    }
+    let node = Node::new();
+    let server = ApiServer::new();
+    node.configure("mode: enforce\n");
+    let agent = Agent::start_with_api(&node, &server, &[]);
+    let mode = |mode: &str| {
+        let labels = format!("capability=\"quit\",mode=\"{mode}\"");
+        agent.wait_metric("usher_mode", &labels, |is_set| is_set > 0.5);
+    };
+    mode("enforce");
+    finish_and_quit(&agent, &node.run(&PodSpec::job("configured")));
+
+    server.annotate(&[("usher.dev/mode", "observe")]);
+    mode("observe");
+    let observed = node.run(&PodSpec::job("annotated"));
+    observed.finish("app", 0);
+    agent.wait_for("would-quit", &observed.name());
+    server.annotate(&[]);
+    expect_quit(&agent, &observed);
+
+    server.label(&[("usher.dev/quit", "off")]);
+    mode("off");
+    server.label(&[]);
+    mode("enforce");
+    node.configure("mode: enforce\nmodes: {quit: off}\n");
+    mode("off");
+    server.label(&[("usher.dev/mode", "enforce")]);
+    finish_and_quit(&agent, &node.run(&PodSpec::job("labelled")));
+}
+
+#[test]
+fn unread_node_is_observed() {
+    if !privilege::granted() {
+        return;
+    }
+    let node = Node::new();
+    node.configure("mode: enforce\n");
+    let agent = Agent::start(&node);
+    let pod = node.run(&PodSpec::job("unread"));
+    pod.finish("app", 0);
+    agent.wait_for("would-quit", &pod.name());
+    agent.kill();
+    assert!(pod.requests(SIDECAR).is_empty());
+    node.annotate(&[]);
+    expect_quit(&Agent::start(&node), &pod);
 }
 
 #[test]

@@ -18,9 +18,10 @@ const SEEN: Duration = Duration::from_secs(10);
 /// The polling interval.
 const LOOK: Duration = Duration::from_millis(20);
 /// The files of an agent's run directory for the next agent.
-const KEPT: [&str; 4] = [
+const KEPT: [&str; 5] = [
     "timeline.jsonl",
     "node-annotations.json",
+    "node-labels.json",
     "namespaces.json",
     "config.yaml",
 ];

@@ -171,6 +171,13 @@ impl ApiServer {
             .change(|situation| situation.objects.annotate(object));
     }
 
+    /// Replaces the Node's labels.
+    pub fn label(&self, labels: &[(&str, &str)]) {
+        let object = object(labels);
+        self.shared
+            .change(|situation| situation.objects.label(object));
+    }
+
     /// Replaces a Namespace's annotations.
     pub fn annotate_namespace(&self, name: &str, annotations: &[(&str, &str)]) {
         let object = object(annotations);

@@ -42,6 +42,11 @@ impl Objects {
         self.version += 1;
     }
 
+    pub(super) fn label(&mut self, labels: Value) {
+        self.node["metadata"]["labels"] = labels;
+        self.version += 1;
+    }
+
     pub(super) fn taint(&mut self, taints: Value) {
         self.node["spec"]["taints"] = taints;
         self.version += 1;
