@@ -80,7 +80,7 @@ fn configuration_sets_the_mode_and_the_node_overrides_it() {
         return;
     }
     let node = Node::new();
-    let server = ApiServer::new();
+    let server = ApiServer::start();
     node.configure("mode: enforce\n");
     let agent = Agent::start_with_api(&node, &server, &[]);
     let mode = |mode: &str| {

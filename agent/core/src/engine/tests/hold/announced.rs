@@ -222,7 +222,7 @@ fn what_is_never_held() {
     }
     let mut stage = held(Mode::Off, istio());
     stage.announce();
-    assert!(stage.take_hold()[0].contains("switches hold off"));
+    assert!(stage.take_hold()[0].contains("hold on this node is off"));
     let mut stage = held(Mode::Enforce, istio());
     let hold = Err("no nf_tables".to_owned());
     stage.send(Event::Kernel(Features {
