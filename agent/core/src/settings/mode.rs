@@ -3,14 +3,17 @@
 //! The Node's annotation overrides its label of the same key, the key of a capability overrides [`annotation::MODE`], and
 //! the Node overrides the configuration.
 
-use std::{fmt, str::FromStr};
+use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use serde::{
     Deserialize, Deserializer,
     de::{Error, Visitor},
 };
 
-use crate::settings::{annotation, overrides::Values};
+use crate::settings::annotation;
+
+/// By key.
+type Values = BTreeMap<String, String>;
 
 /// How far a capability goes.
 #[derive(
